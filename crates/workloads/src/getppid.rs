@@ -1,0 +1,58 @@
+//! The cheapest system call: asks for the parent's process id.
+//!
+//! It touches nothing that tasks share, so its curve is the straightest a host can
+//! give. Whatever bends here (frequency, hyperthreads, a neighbour on the host)
+//! bends every other curve too: read it first.
+
+use crate::{Failure, Family, Form, Forms, Load, Prepared, Spec, Task};
+
+pub(crate) static SPEC: Spec = Spec {
+    semantics: 1,
+    aliases: &["getppid1"],
+    family: Family::Baseline,
+    operation: "one getppid() call",
+    forms: Forms::Both,
+    parameters: &[],
+    needs: &[],
+    prepare,
+};
+
+fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
+    Ok(Box::new(Prepare { form: load.form, worker: std::process::id() as i32 }))
+}
+
+struct Prepare {
+    form: Form,
+    worker: i32,
+}
+
+impl Prepared for Prepare {
+    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+        let parent = match self.form {
+            Form::Processes => self.worker,
+            // SAFETY: no preconditions.
+            Form::Threads => unsafe { libc::getppid() },
+        };
+        Ok(Box::new(Caller { parent, answer: parent }))
+    }
+}
+
+struct Caller {
+    parent: i32,
+    answer: i32,
+}
+
+impl Task for Caller {
+    fn operate(&mut self) -> Result<(), Failure> {
+        // SAFETY: no preconditions.
+        self.answer = unsafe { libc::getppid() };
+        Ok(())
+    }
+
+    fn verify(&mut self, _: u64) -> Result<(), Failure> {
+        if self.answer == self.parent {
+            return Ok(());
+        }
+        Err(Failure::new(format!("getppid() said {}, not {}", self.answer, self.parent)))
+    }
+}

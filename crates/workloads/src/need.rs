@@ -1,0 +1,112 @@
+//! What a workload needs of the host, checked before anything is made, so that a
+//! run that cannot work says so at once and in words.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::{fmt, io};
+
+use crate::{Form, Load};
+
+/// One thing a workload needs.
+#[derive(Clone, Copy, Debug)]
+pub enum Need {
+    /// Open file descriptors for each task.
+    OpenFiles(u64),
+    /// Something the file system of the directory must be able to do, and a trial of
+    /// it on a scratch file.
+    Feature(&'static str, fn(&File) -> io::Result<()>),
+    /// Free bytes in the directory, as a function of the load.
+    FreeBytes(fn(&Load) -> u64),
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Need::OpenFiles(n) => write!(f, "{n} open files a task (RLIMIT_NOFILE)"),
+            Need::Feature(what, _) => write!(f, "a file system with {what}"),
+            Need::FreeBytes(_) => write!(f, "free space in the directory"),
+        }
+    }
+}
+
+impl Need {
+    /// Whether the host offers it; otherwise what is missing and what to do.
+    pub fn check(&self, load: &Load) -> Result<(), String> {
+        match *self {
+            Need::OpenFiles(each) => open_files(load, each),
+            Need::Feature(what, trial) => feature(&load.directory, what, trial),
+            Need::FreeBytes(bytes) => free_bytes(&load.directory, bytes(load)),
+        }
+    }
+}
+
+/// Descriptors that a worker has open for itself.
+const OPEN_ANYWAY: u64 = 16;
+
+fn open_files(load: &Load, each: u64) -> Result<(), String> {
+    let tasks_in_a_table = if load.form == Form::Threads { load.tasks as u64 } else { 1 };
+    let needed = each * tasks_in_a_table + OPEN_ANYWAY;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls read or write one live rlimit.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    if limit.rlim_cur >= needed {
+        return Ok(());
+    }
+    if limit.rlim_max < needed {
+        return Err(format!(
+            "{} tasks need {needed} open files, the hard limit is {}: raise it (ulimit -Hn {needed}), \
+             use fewer tasks, or run them as processes",
+            load.tasks, limit.rlim_max
+        ));
+    }
+    // Only this worker's own soft limit; it ends with the worker.
+    limit.rlim_cur = needed;
+    // SAFETY: as above.
+    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
+        0 => Ok(()),
+        _ => {
+            Err(format!("raising the open-file limit to {needed}: {}", io::Error::last_os_error()))
+        }
+    }
+}
+
+fn feature(directory: &Path, what: &str, trial: fn(&File) -> io::Result<()>) -> Result<(), String> {
+    let path = directory.join("need");
+    let tried =
+        File::options().read(true).write(true).create_new(true).open(&path).and_then(|file| {
+            let result = trial(&file);
+            fs::remove_file(&path).and(result)
+        });
+    tried.map_err(|e| {
+        format!(
+            "needs a file system with {what}, but trying it in {} failed: {e}; choose another --dir",
+            directory.display()
+        )
+    })
+}
+
+fn free_bytes(directory: &Path, needed: u64) -> Result<(), String> {
+    let free = File::open(directory)
+        .and_then(|d| free_bytes_of(&d))
+        .map_err(|e| format!("asking for the free space of {}: {e}", directory.display()))?;
+    if free >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "needs {} MiB free in {}, which has {} MiB: choose another --dir or fewer tasks",
+        needed.div_ceil(1 << 20),
+        directory.display(),
+        free >> 20
+    ))
+}
+
+fn free_bytes_of(directory: &File) -> io::Result<u64> {
+    // SAFETY: statvfs is plain data; zero is valid, and the call fills it.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and `stat` is live.
+    match unsafe { libc::fstatvfs(directory.as_raw_fd(), &mut stat) } {
+        0 => Ok(stat.f_bavail * stat.f_frsize),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

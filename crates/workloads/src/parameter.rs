@@ -1,0 +1,140 @@
+//! Parameters: named, described, with a default, checked before a run.
+
+use std::collections::BTreeMap;
+
+use crate::Workload;
+
+/// One parameter of a workload.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its name, with the unit at the end where it has one.
+    pub name: &'static str,
+    /// What it changes.
+    pub about: &'static str,
+    /// What it is when not given.
+    pub default: &'static str,
+    /// What it may be.
+    pub kind: Kind,
+}
+
+/// What a parameter may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A whole number within these bounds; `4k`, `2M`, `1G` mean powers of 1024.
+    Number {
+        /// The smallest value.
+        min: u64,
+        /// The largest value.
+        max: u64,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// Parameters that every workload has.
+pub const COMMON_PARAMETERS: &[Parameter] = &[Parameter {
+    name: "idle_ns",
+    about: "CPU work between two operations, in ns; not part of the operation",
+    default: "0",
+    kind: Kind::Number { min: 0, max: 1_000_000_000 },
+}];
+
+/// Values for all parameters of one workload: the given ones, defaults for the rest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values(BTreeMap<String, String>);
+
+impl Values {
+    /// Checks the given values against the workload's parameters and fills in the
+    /// defaults. Numbers come out without a suffix, so equal values are equal text.
+    pub fn new(workload: &Workload, given: &BTreeMap<String, String>) -> Result<Values, String> {
+        if let Some(unknown) = given.keys().find(|k| workload.parameters().all(|p| p.name != **k)) {
+            let known: Vec<_> = workload.parameters().map(|p| p.name).collect();
+            return Err(format!(
+                "{} has no parameter '{unknown}'; it has {}",
+                workload.name,
+                known.join(", ")
+            ));
+        }
+        let value = |p: &Parameter| {
+            let text = given.get(p.name).map_or(p.default, String::as_str);
+            let value = p.normalise(text)?;
+            Ok((p.name.to_string(), value))
+        };
+        workload.parameters().map(value).collect::<Result<_, String>>().map(Values)
+    }
+
+    /// All values by name.
+    pub fn as_map(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
+    /// A parameter that is a choice.
+    pub fn choice(&self, name: &str) -> &str {
+        self.0.get(name).unwrap_or_else(|| panic!("no parameter {name} is declared"))
+    }
+
+    /// A parameter that is a number.
+    pub fn number(&self, name: &str) -> u64 {
+        self.choice(name).parse().expect("numbers are normalised when checked")
+    }
+}
+
+impl Parameter {
+    fn normalise(&self, text: &str) -> Result<String, String> {
+        match self.kind {
+            Kind::Choice(words) if words.contains(&text) => Ok(text.to_string()),
+            Kind::Choice(words) => {
+                Err(format!("{}={text}: must be one of {}", self.name, words.join(", ")))
+            }
+            Kind::Number { min, max } => match number(text) {
+                Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
+                _ => Err(format!(
+                    "{}={text}: must be a whole number from {min} to {max} (4k, 2M, 1G are understood)",
+                    self.name
+                )),
+            },
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(given: &[(&str, &str)], expected: Result<&[(&str, &str)], &str>) {
+        let workload = Workload::find("create_files").unwrap();
+        let given = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        match (Values::new(workload, &given), expected) {
+            (Ok(values), Ok(expected)) => {
+                for (name, value) in expected {
+                    assert_eq!(values.choice(name), *value, "{name}");
+                }
+            }
+            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            (got, _) => panic!("{given:?} gave {got:?}"),
+        }
+    }
+
+    #[test]
+    fn values_are_checked_normalised_and_completed_with_defaults() {
+        check(&[], Ok(&[("size_bytes", "0"), ("sync", "none"), ("idle_ns", "0")]));
+        check(&[("size_bytes", "16k")], Ok(&[("size_bytes", "16384")]));
+        check(&[("sync", "sometimes")], Err("must be one of none, fsync"));
+        check(&[("size_bytes", "-1")], Err("whole number"));
+        check(&[("size_bytes", "99999999999G")], Err("whole number"));
+        check(&[("size_bytes", "1kk")], Err("whole number"));
+        check(&[("size", "1")], Err("no parameter 'size'"));
+    }
+}

@@ -1,0 +1,82 @@
+//! Memory that all tasks of a run see, processes too: an anonymous shared mapping,
+//! made before the tasks and inherited by fork. It has no name, so nothing can stay
+//! behind.
+
+use std::ops::Deref;
+use std::ptr::{NonNull, null_mut};
+use std::{io, mem, slice};
+
+use crate::Failure;
+
+/// A value on cache lines of its own. 128 bytes: the adjacent-line prefetcher of x86
+/// pairs lines.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub struct Line<T>(pub T);
+
+impl<T> Deref for Line<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// `n` zeroed values of `T` in shared memory. `T` must be usable from several
+/// processes at once and valid when zero: atomics, and [`Line`]s and structs of them.
+pub struct Shared<T> {
+    start: NonNull<T>,
+    length: usize,
+}
+
+impl<T: Sync> Shared<T> {
+    /// Maps `length` values of `T`, all bytes zero.
+    ///
+    /// # Safety
+    /// All-zero bytes must be a valid `T`, and `T` must hold no pointer to memory of
+    /// one process.
+    pub unsafe fn zeroed(length: usize) -> Result<Shared<T>, Failure> {
+        assert!(mem::align_of::<T>() <= 4096, "a page is the largest alignment mmap gives");
+        // SAFETY: a fresh anonymous mapping touches no memory that exists.
+        let address = unsafe {
+            libc::mmap(
+                null_mut(),
+                bytes::<T>(length),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            let error = io::Error::last_os_error();
+            return Err(Failure::of(format!("mapping {} shared bytes", bytes::<T>(length)), error));
+        }
+        let start = NonNull::new(address.cast()).expect("mmap never returns address 0 unasked");
+        Ok(Shared { start, length })
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: the mapping holds `length` values, valid because zero is (`zeroed`),
+        // and lives as long as `self`.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `zeroed` mapped; `&self` borrows have ended.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), bytes::<T>(self.length)) };
+    }
+}
+
+// SAFETY: `Shared` only hands out `&T`.
+unsafe impl<T: Sync> Sync for Shared<T> {}
+// SAFETY: the mapping belongs to no thread.
+unsafe impl<T: Sync> Send for Shared<T> {}
+
+fn bytes<T>(length: usize) -> usize {
+    (length * mem::size_of::<T>()).max(1)
+}
