@@ -1,1 +1,21 @@
-//! x
+//! What the kernel tells: counters read around a run, facts about the host and the
+//! directory under test, what this process is allowed, and what else is going on.
+//! Everything is read from /proc, /sys and harmless trial calls; nothing is changed.
+//! A source that cannot be read is reported with the reason, and the rest goes on.
+
+mod activity;
+mod cgroups;
+pub mod counters;
+mod cpu_list;
+mod directory;
+mod host;
+mod limits;
+mod mounts;
+mod permissions;
+mod tree;
+
+pub use activity::{Activity, Busy, activity};
+pub use directory::directory;
+pub use host::host;
+pub use limits::{Limits, limits};
+pub use permissions::{Permissions, permissions};

@@ -1,1 +1,28 @@
-//! x
+//! What crosses a process boundary or lands on disk: the job, the events, the run,
+//! the record, and the store that keeps records. Nothing here measures, judges or
+//! prints.
+
+mod event;
+mod experiment;
+mod host;
+mod index;
+mod job;
+mod metric;
+mod record;
+mod run;
+mod samples;
+mod seal;
+mod store;
+mod topology;
+
+pub use event::{Event, Latency, Measured, TaskReport, Usage};
+pub use experiment::{Axes, Experiment, Load, Many};
+pub use host::{Directory, Host};
+pub use index::{Index, Listed};
+pub use job::{Form, Job, PROTOCOL, Pass, Until};
+pub use metric::{Better, METRICS, Metric, Obtained};
+pub use record::{FORMAT, Point, Record, Seal, Session, State, Warning};
+pub use run::{Outcome, Run, Warmup};
+pub use samples::Sample;
+pub use store::{Growing, Id, Opened, Store};
+pub use topology::{Cpu, Placement, Topology};

@@ -6,12 +6,13 @@
 //! together, the rate is files over wall time, and no hidden mkdir is issued per file.
 //! Operations per second falling over a run is the tree growing, not warm-up.
 
-use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
-use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, files, sys};
+use crate::files::{self, Name};
+use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -81,36 +82,24 @@ struct Prepare {
 impl Prepared for Prepare {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let top = &self.directories[index];
-        let make = |path: PathBuf| {
-            std::fs::create_dir(&path)
-                .map_err(|e| Failure::of(format!("creating directory {}", path.display()), e))?;
-            Ok(path)
-        };
+        let make = |path: PathBuf| files::create_directory(&path).map(|()| path);
         make(top.clone())?;
         let directories = match self.subdirectories {
             0 => vec![top.clone()],
             n => (0..n).map(|i| make(top.join(format!("{i:05}")))).collect::<Result<_, _>>()?,
         };
-        let open = |path: &PathBuf| {
-            let path = files::c_path(path)?;
-            // SAFETY: `path` is a live C string.
-            let fd = sys("opening a directory", unsafe {
-                libc::open(path.as_ptr(), libc::O_DIRECTORY | libc::O_RDONLY | libc::O_CLOEXEC)
-            })?;
-            // SAFETY: just opened, owned by nobody else.
-            Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-        };
-        let first = open(&directories[0])?;
-        Ok(Box::new(Creator { plan: self, directories, current: first, number: 0, name: Name::new() }))
+        let current = files::open_directory(&directories[0])?;
+        Ok(Box::new(Creator { plan: self, directories, current, number: 0, name: Name::new("", 10) }))
     }
 }
 
 struct Creator<'a> {
     plan: &'a Prepare,
     directories: Vec<PathBuf>,
-    current: OwnedFd,
+    current: File,
     /// Files created so far: the next one's number.
     number: u64,
+    /// The next one's name.
     name: Name,
 }
 
@@ -123,7 +112,7 @@ impl Task for Creator<'_> {
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
         // SAFETY: the directory is open and the name a live C string.
         let file = sys("creating a file", unsafe {
-            libc::openat(self.current.as_raw_fd(), self.name.of(self.number), flags, 0o600)
+            libc::openat(self.current.as_raw_fd(), self.name.as_ptr(), flags, 0o600)
         })?;
         // SAFETY: just opened, owned by nobody else; closed at the end of the operation.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
@@ -135,6 +124,7 @@ impl Task for Creator<'_> {
             sys("fsync of a file", unsafe { libc::fsync(file.as_raw_fd()) })?;
         }
         self.number += 1;
+        self.name.advance();
         Ok(())
     }
 
@@ -148,7 +138,8 @@ impl Task for Creator<'_> {
         }
         if let Some(last) = operations.checked_sub(1) {
             let turn = (last / self.plan.files_per_subdirectory) as usize % self.directories.len();
-            let path = self.directories[turn].join(self.name.text(last));
+            self.name.set(last);
+            let path = self.directories[turn].join(self.name.text());
             let length = std::fs::metadata(&path)
                 .map_err(|e| Failure::of(format!("looking at {}", path.display()), e))?
                 .len();
@@ -165,13 +156,7 @@ impl Creator<'_> {
     #[cold]
     fn turn(&mut self) -> Result<(), Failure> {
         let turn = (self.number / self.plan.files_per_subdirectory) as usize % self.directories.len();
-        let path: CString = files::c_path(&self.directories[turn])?;
-        // SAFETY: `path` is a live C string.
-        let fd = sys("opening a subdirectory", unsafe {
-            libc::open(path.as_ptr(), libc::O_DIRECTORY | libc::O_RDONLY | libc::O_CLOEXEC)
-        })?;
-        // SAFETY: just opened, owned by nobody else.
-        self.current = unsafe { OwnedFd::from_raw_fd(fd) };
+        self.current = files::open_directory(&self.directories[turn])?;
         Ok(())
     }
 
@@ -190,28 +175,5 @@ impl Creator<'_> {
             left -= written as u64;
         }
         Ok(())
-    }
-}
-
-/// A file name of ten decimal digits, made in place: no allocation per file.
-struct Name([u8; 11]);
-
-impl Name {
-    fn new() -> Name {
-        Name([0; 11])
-    }
-
-    #[inline(always)]
-    fn of(&mut self, mut number: u64) -> *const libc::c_char {
-        for digit in self.0[..10].iter_mut().rev() {
-            *digit = b'0' + (number % 10) as u8;
-            number /= 10;
-        }
-        self.0.as_ptr().cast()
-    }
-
-    fn text(&mut self, number: u64) -> String {
-        self.of(number);
-        String::from_utf8_lossy(&self.0[..10]).into_owned()
     }
 }

@@ -6,7 +6,7 @@
 //! in lock and unlock (`task_time_s`). Waiting for a lock nobody holds is the same call
 //! as trying, so `mode` should make no difference here.
 
-use crate::file_lock::{self, Excludes, Owner, RecordLock, Whose};
+use crate::file_lock::{self, Excludes, Mode, Owner, RecordLock, Whose};
 use crate::{Family, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -18,9 +18,9 @@ pub(crate) static SPEC: Spec = Spec {
     parameters: file_lock::PARAMETERS,
     needs: &[Need::OpenFiles(2)],
     prepare: |load| {
-        let wait = file_lock::waits(load);
-        file_lock::prepare(load, Whose::Own, Excludes::Nobody, move |file, _| {
-            RecordLock::whole(file, Owner::Process, wait)
+        let mode = Mode::of(load);
+        file_lock::prepare(load, Whose::Own, Excludes::Nobody, move |path, _| {
+            RecordLock::whole(path, Owner::Process, mode)
         })
     },
 };

@@ -6,7 +6,7 @@
 //! lockperf calls it posix01 and quotes the sum over tasks of the time in lock and
 //! unlock (`task_time_s`). Read fairness too: a fast unfair lock starves somebody.
 
-use crate::file_lock::{self, Excludes, Owner, RecordLock, Whose};
+use crate::file_lock::{self, Excludes, Mode, Owner, RecordLock, Whose};
 use crate::{Family, Form, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -22,13 +22,13 @@ pub(crate) static SPEC: Spec = Spec {
     parameters: file_lock::PARAMETERS,
     needs: &[Need::OpenFiles(2)],
     prepare: |load| {
-        let wait = file_lock::waits(load);
+        let mode = Mode::of(load);
         let excludes = match load.form {
             Form::Processes => Excludes::Others,
             Form::Threads => Excludes::NotEvenItself,
         };
-        file_lock::prepare(load, Whose::Shared, excludes, move |file, _| {
-            RecordLock::whole(file, Owner::Process, wait)
+        file_lock::prepare(load, Whose::Shared, excludes, move |path, _| {
+            RecordLock::whole(path, Owner::Process, mode)
         })
     },
 };

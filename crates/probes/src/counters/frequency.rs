@@ -1,0 +1,56 @@
+//! scaling_cur_freq of the measured CPUs, in the later snapshot only: the kernel's own
+//! estimate from the last ticks before the tasks stopped, or what the governor asked
+//! for; which of them depends on the driver (Documentation/admin-guide/pm/cpufreq.rst).
+
+use std::path::{Path, PathBuf};
+
+use super::Source;
+use super::files::Files;
+use super::values::Values;
+
+pub(super) const SOURCE: Source = Source { name: "frequency_mhz", files, parse };
+
+fn files(_root: &Path, cpus: &[u32]) -> Result<Vec<PathBuf>, String> {
+    Ok(cpus.iter().map(path).collect())
+}
+
+fn path(cpu: &u32) -> PathBuf {
+    format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq").into()
+}
+
+fn parse(files: &Files, cpus: &[u32], values: &mut Values) -> Result<(), String> {
+    if cpus.is_empty() {
+        return Err("no CPU was measured".to_owned());
+    }
+    let sum_khz = files.sum()?;
+    values.gauge("frequency_mhz", sum_khz as f64 / cpus.len() as f64 / 1000.0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::super::check::check;
+    use super::*;
+
+    #[test]
+    fn the_mean_over_the_measured_cpus_is_of_the_end() {
+        check(
+            &SOURCE,
+            &[0, 1],
+            &[
+                (path(&0).to_str().unwrap(), "800000\n", "3000000\n"),
+                (path(&1).to_str().unwrap(), "800000\n", "2500000\n"),
+            ],
+            expect![[]],
+        );
+    }
+
+    #[test]
+    fn a_host_without_the_files_is_unavailable() {
+        check(&SOURCE, &[0], &[], expect![[]]);
+        check(&SOURCE, &[], &[], expect![[]]);
+        check(&SOURCE, &[0], &[(path(&0).to_str().unwrap(), "1\n", "<unknown>\n")], expect![[]]);
+    }
+}

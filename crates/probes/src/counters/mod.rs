@@ -1,0 +1,190 @@
+//! Counters of the kernel, read before and after a run; their differences describe
+//! what the whole host did meanwhile. A snapshot only reads: the texts are kept and
+//! parsed when two snapshots are compared, so that nothing but reads happens near
+//! the release and the stop. Nothing here is per task, and nothing is a rate.
+//!
+//! One source is one file of this folder and one line in the list below. The names
+//! of its counters, their units and how they come about are in [`CATALOGUE`].
+
+mod catalogue;
+mod cgroup;
+#[cfg(test)]
+mod check;
+mod files;
+mod frequency;
+mod interrupts;
+mod pressure;
+mod softirqs;
+mod stat;
+mod throttle;
+mod values;
+mod vmstat;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub use catalogue::CATALOGUE;
+use files::{Files, Read};
+pub use stat::ticks_per_second;
+use values::Values;
+
+/// Every source, the one that must be nearest to the run first: busy ticks and
+/// interrupts go on while the others are read, the frequency fades when the tasks stop.
+static SOURCES: &[Source] = &[
+    stat::SOURCE,
+    interrupts::SOURCE,
+    softirqs::SOURCE,
+    frequency::SOURCE,
+    vmstat::SOURCE,
+    pressure::SOURCE,
+    cgroup::SOURCE,
+    throttle::SOURCE,
+];
+
+/// One place where the kernel counts.
+struct Source {
+    /// The first part of the names of its counters.
+    name: &'static str,
+    /// The files to read, relative to the root; or why there are none.
+    files: fn(root: &Path, cpus: &[u32]) -> Result<Vec<PathBuf>, String>,
+    /// What their texts say; or why they say nothing.
+    parse: fn(files: &Files, cpus: &[u32], values: &mut Values) -> Result<(), String>,
+}
+
+/// What all sources said at one moment, not parsed yet.
+pub struct Snapshot {
+    cpus: Vec<u32>,
+    bytes: Vec<u8>,
+    sources: Vec<(&'static Source, Result<Vec<Read>, String>)>,
+}
+
+/// What changed between two snapshots.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Counters that moved, and by how much. One that is absent did not move, unless
+    /// its source is [unavailable](Counters::unavailable) or this kernel lacks it.
+    pub deltas: BTreeMap<String, i64>,
+    /// Values that are read once, in the later snapshot.
+    pub gauges: BTreeMap<String, f64>,
+    /// Sources, parts of them or single counters that could not be read, and why.
+    pub unavailable: BTreeMap<String, String>,
+}
+
+/// Room for all texts of a host with hundreds of CPUs: the buffer does not grow, and
+/// /proc files are read with few calls.
+const BUFFER_BYTES: usize = 4 << 20;
+
+impl Snapshot {
+    /// Reads all sources just before the measured part; the most urgent one last.
+    /// `root` is `/`, except in tests; `cpus` are the CPUs that will be measured.
+    pub fn before(root: &Path, cpus: &[u32]) -> Snapshot {
+        Snapshot::take(SOURCES.iter().rev(), root, cpus)
+    }
+
+    /// Reads all sources just after the measured part; the most urgent one first.
+    pub fn after(root: &Path, cpus: &[u32]) -> Snapshot {
+        Snapshot::take(SOURCES.iter(), root, cpus)
+    }
+
+    fn take(
+        sources: impl Iterator<Item = &'static Source>,
+        root: &Path,
+        cpus: &[u32],
+    ) -> Snapshot {
+        let mut bytes = Vec::with_capacity(BUFFER_BYTES);
+        let read = |source: &'static Source| {
+            let paths = (source.files)(root, cpus);
+            (source, paths.map(|paths| files::read(root, paths, &mut bytes)))
+        };
+        let sources = sources.map(read).collect();
+        Snapshot { cpus: cpus.to_vec(), bytes, sources }
+    }
+
+    /// The difference of this snapshot and an earlier one of the same CPUs. A counter
+    /// that is in one of them only is left out.
+    pub fn since(&self, earlier: &Snapshot) -> Counters {
+        let (then, now) = (earlier.values(), self.values());
+        let mut counters = Counters {
+            deltas: BTreeMap::new(),
+            gauges: now.gauges,
+            unavailable: then.unavailable.into_iter().chain(now.unavailable).collect(),
+        };
+        for (name, now) in now.counters {
+            match then.counters.get(&name).map(|then| now.since(then)) {
+                None | Some(Ok(0)) => {}
+                Some(Ok(delta)) => drop(counters.deltas.insert(name, delta)),
+                Some(Err(why)) => drop(counters.unavailable.insert(name, why)),
+            }
+        }
+        counters
+    }
+
+    fn values(&self) -> Values {
+        let mut all = Values::default();
+        for (source, reads) in &self.sources {
+            let mut values = Values::default();
+            let parsed = reads.as_ref().map_err(String::clone).and_then(|reads| {
+                (source.parse)(&Files::new(&self.bytes, reads), &self.cpus, &mut values)
+            });
+            match parsed {
+                Err(why) => values.unavailable(source.name, why),
+                Ok(()) if values.is_empty() => values.unavailable(
+                    source.name,
+                    "none of its lines is understood: a kernel this probe does not know",
+                ),
+                Ok(()) => {}
+            }
+            all.extend(values);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree;
+
+    #[test]
+    fn a_host_without_any_source_still_gives_an_answer() {
+        let root = tree::fake(&[]);
+        let before = Snapshot::before(root.path(), &[0]);
+        let counters = Snapshot::after(root.path(), &[0]).since(&before);
+        assert!(counters.deltas.is_empty() && counters.gauges.is_empty());
+        let missing: Vec<_> = counters.unavailable.keys().map(String::as_str).collect();
+        let expected = [
+            "cgroup",
+            "frequency_mhz",
+            "interrupts",
+            "pressure.cpu",
+            "pressure.io",
+            "pressure.memory",
+            "softirqs",
+            "stat",
+            "throttle",
+            "vmstat",
+        ];
+        assert_eq!(missing, expected);
+    }
+
+    #[test]
+    fn this_host_counts_and_every_counter_is_in_the_catalogue() {
+        let before = Snapshot::before(Path::new("/"), &[0]);
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let counters = Snapshot::after(Path::new("/"), &[0]).since(&before);
+        assert!(counters.deltas["stat.ctxt"] > 0);
+        for name in counters.deltas.keys().chain(counters.gauges.keys()) {
+            assert!(catalogue::find(name).is_some(), "{name} is not in the catalogue");
+        }
+    }
+
+    #[test]
+    fn the_most_urgent_source_is_nearest_to_the_run() {
+        let root = tree::fake(&[]);
+        let names = |snapshot: &Snapshot| -> Vec<_> {
+            snapshot.sources.iter().map(|(source, _)| source.name).collect()
+        };
+        assert_eq!(names(&Snapshot::before(root.path(), &[])).last(), Some(&"stat"));
+        assert_eq!(names(&Snapshot::after(root.path(), &[])).first(), Some(&"stat"));
+    }
+}

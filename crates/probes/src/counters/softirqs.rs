@@ -1,0 +1,42 @@
+//! /proc/softirqs: deferred work by kind, one column a CPU, summed over all CPUs.
+
+use std::path::PathBuf;
+
+use super::Source;
+use super::files::{Files, leading_numbers};
+use super::values::Values;
+
+pub(super) const SOURCE: Source =
+    Source { name: "softirqs", files: |_, _| Ok(vec![PathBuf::from("proc/softirqs")]), parse };
+
+fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String> {
+    for line in files.only().lines()? {
+        let Some((kind, columns)) = line.split_once(':') else { continue };
+        let mut counts = leading_numbers(columns.split_ascii_whitespace(), usize::MAX).peekable();
+        if counts.peek().is_some() {
+            values.count(format!("softirqs.{}", kind.trim()), counts.sum());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::super::check::check;
+    use super::*;
+
+    #[test]
+    fn kinds_are_summed_over_cpus() {
+        let before = "      CPU0 CPU1\n   HI:    0    0\nTIMER: 8594 10361\n  RCU: 1 1\n";
+        let after = "      CPU0 CPU1\n   HI:    0    0\nTIMER: 8694 10371\n  RCU: 5 1\n";
+        check(&SOURCE, &[], &[("proc/softirqs", before, after)], expect![[]]);
+    }
+
+    #[test]
+    fn garbage_and_a_missing_file_are_unavailable() {
+        check(&SOURCE, &[], &[("proc/softirqs", "CPU0\n", "TIMER: x\nRCU: 12")], expect![[]]);
+        check(&SOURCE, &[], &[], expect![[]]);
+    }
+}

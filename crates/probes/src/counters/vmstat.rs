@@ -1,0 +1,55 @@
+//! /proc/vmstat: events of memory management (faults, reclaim, migration, huge
+//! pages) and levels (`nr_*`). Kernels differ in what they have, so every line is
+//! taken by its own name. Events are summed over CPUs at the read; levels may lag by
+//! a second, as each CPU folds its own changes in now and then (mm/vmstat.c).
+
+use std::path::PathBuf;
+
+use super::Source;
+use super::files::Files;
+use super::values::Values;
+
+pub(super) const SOURCE: Source =
+    Source { name: "vmstat", files: |_, _| Ok(vec![PathBuf::from("proc/vmstat")]), parse };
+
+fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String> {
+    for line in files.only().lines()? {
+        let Some((name, number)) = line.split_once(' ') else { continue };
+        if let Ok(number) = number.parse() {
+            // Not only `nr_*` are levels, and the events have 64 bits: none wraps.
+            values.level(format!("vmstat.{name}"), number);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::super::check::check;
+    use super::*;
+
+    #[test]
+    fn levels_go_down_and_new_counters_are_left_out() {
+        check(
+            &SOURCE,
+            &[],
+            &[(
+                "proc/vmstat",
+                "nr_free_pages 1154460\npgfault 100\nthp_split_page 3\n",
+                "nr_free_pages 1154000\npgfault 1600\nthp_split_page 3\nnew_counter 7\n",
+            )],
+            expect![[r#"
+                vmstat.nr_free_pages -460
+                vmstat.pgfault 1500
+            "#]],
+        );
+    }
+
+    #[test]
+    fn garbage_and_a_missing_file_are_unavailable() {
+        check(&SOURCE, &[], &[("proc/vmstat", "pgfault 1\n", "pgfault\npgfault x\n")], expect![[]]);
+        check(&SOURCE, &[], &[], expect![[]]);
+    }
+}

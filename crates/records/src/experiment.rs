@@ -1,0 +1,346 @@
+//! An experiment: which workloads, over which axes, how often. A TOML file; the flags of
+//! `knee run` make the same value, so that a record always holds the whole experiment.
+//!
+//! Every axis takes one value or a list; the points are all combinations. What a `[[load]]`
+//! says about an axis replaces what the experiment says.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde::de::value::{BoolDeserializer, F64Deserializer, I64Deserializer, StrDeserializer};
+use serde::de::{IntoDeserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::job::{Form, Until};
+use crate::topology::Placement;
+
+/// A whole experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// What lists call it: the stem of its file, or the workloads of the command line.
+    #[serde(default)]
+    pub name: String,
+    /// What it is for.
+    #[serde(default)]
+    pub description: String,
+    /// Passes over all points, each in a random order of its own.
+    #[serde(default = "default_blocks")]
+    pub blocks: u32,
+    /// Seed of the random order; drawn and recorded when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Whether to time single operations too, in runs of their own.
+    #[serde(default)]
+    pub latency: bool,
+    /// How long tasks may take to notice the end of a run, in seconds.
+    #[serde(default = "default_stop_grace_s")]
+    pub stop_grace_s: f64,
+    /// Axes of all loads.
+    #[serde(default)]
+    pub axes: Axes,
+    /// The workloads, each with its own parameters and axes.
+    #[serde(rename = "load")]
+    pub loads: Vec<Load>,
+}
+
+fn default_blocks() -> u32 {
+    5
+}
+
+fn default_stop_grace_s() -> f64 {
+    10.0
+}
+
+/// One workload of an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Its name or an alias.
+    pub workload: String,
+    /// Its parameters; a list makes the parameter an axis.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Many<Word>>,
+    /// Axes that differ from the experiment's.
+    #[serde(default, skip_serializing_if = "Axes::is_empty")]
+    pub axes: Axes,
+}
+
+/// Values that points are the combinations of. Absent: the default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axes {
+    /// Numbers of CPUs: `"1..all"` (doubling, plus the edges of the topology), `"1-8"`
+    /// (each), `4`, `"cores"`, `"all"`. Default `"1..all"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<Many<Word>>,
+    /// Numbers of tasks, whatever the CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Many<u32>>,
+    /// Tasks for each CPU. Default 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks_per_cpu: Option<Many<u32>>,
+    /// Processes or threads. Default processes.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub forms: Option<Many<Form>>,
+    /// Which CPUs first. Default `cores`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Many<Placement>>,
+    /// Directories whose file system is measured. Default the temporary directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir: Option<Many<PathBuf>>,
+    /// Length of a run in seconds. Default 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<Many<f64>>,
+    /// A fixed count of operations for each task, instead of `seconds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations_per_task: Option<Many<u64>>,
+}
+
+impl Experiment {
+    /// Reads a TOML file's text.
+    pub fn read(text: &str) -> Result<Experiment> {
+        let experiment: Experiment = toml::from_str(text).context("reading the experiment")?;
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    /// Refuses what cannot be planned, whatever the host.
+    pub fn check(&self) -> Result<()> {
+        ensure!(self.blocks >= 1, "blocks is 0, must be at least 1");
+        ensure!(
+            !self.loads.is_empty(),
+            "the experiment has no [[load]]: name at least one workload"
+        );
+        ensure!(
+            self.stop_grace_s > 0.0 && self.stop_grace_s < 1e6,
+            "stop_grace_s is {}, must be above 0 s",
+            self.stop_grace_s
+        );
+        self.axes.check().context("in [axes]")?;
+        for load in &self.loads {
+            load.axes.check().with_context(|| format!("in the axes of {}", load.workload))?;
+            for (name, values) in &load.parameters {
+                ensure!(
+                    !values.0.is_empty(),
+                    "parameter {name} of {} is an empty list",
+                    load.workload
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Axes {
+    fn is_empty(&self) -> bool {
+        *self == Axes::default()
+    }
+
+    fn check(&self) -> Result<()> {
+        ensure!(
+            self.tasks.is_none() || self.tasks_per_cpu.is_none(),
+            "tasks and tasks_per_cpu exclude each other: give one"
+        );
+        ensure!(
+            self.seconds.is_none() || self.operations_per_task.is_none(),
+            "seconds and operations_per_task exclude each other: give one"
+        );
+        let tasks = self.tasks.iter().chain(&self.tasks_per_cpu).flat_map(|many| &many.0);
+        for &n in tasks {
+            ensure!(n > 0, "0 tasks asked for, at least 1 is needed");
+        }
+        for &s in self.seconds.iter().flat_map(|many| &many.0) {
+            Until::Seconds(s).check()?;
+        }
+        for &n in self.operations_per_task.iter().flat_map(|many| &many.0) {
+            Until::OperationsPerTask(n).check()?;
+        }
+        Ok(())
+    }
+
+    /// These axes where they say something, else `outer`'s.
+    pub fn over(&self, outer: &Axes) -> Axes {
+        let own_tasks = self.tasks.is_some() || self.tasks_per_cpu.is_some();
+        let own_end = self.seconds.is_some() || self.operations_per_task.is_some();
+        let tasks = if own_tasks { self } else { outer };
+        let end = if own_end { self } else { outer };
+        Axes {
+            cpus: self.cpus.clone().or_else(|| outer.cpus.clone()),
+            tasks: tasks.tasks.clone(),
+            tasks_per_cpu: tasks.tasks_per_cpu.clone(),
+            forms: self.forms.clone().or_else(|| outer.forms.clone()),
+            placement: self.placement.clone().or_else(|| outer.placement.clone()),
+            dir: self.dir.clone().or_else(|| outer.dir.clone()),
+            seconds: end.seconds.clone(),
+            operations_per_task: end.operations_per_task.clone(),
+        }
+    }
+}
+
+/// One value or a list of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Many<T>(pub Vec<T>);
+
+/// A value that is written as a word or a number and kept as its text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Word(pub String);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Many<T>, D::Error> {
+        deserializer.deserialize_any(ManyVisitor(PhantomData))
+    }
+}
+
+struct ManyVisitor<T>(PhantomData<T>);
+
+// By hand and not by an untagged enum, whose errors do not say what was wrong.
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ManyVisitor<T> {
+    type Value = Many<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a value or a list of values")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Many<T>, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element()? {
+            values.push(value);
+        }
+        Ok(Many(values))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Many<T>, E> {
+        let one: StrDeserializer<E> = value.into_deserializer();
+        T::deserialize(one).map(|v| Many(vec![v]))
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Many<T>, E> {
+        let one: BoolDeserializer<E> = value.into_deserializer();
+        T::deserialize(one).map(|v| Many(vec![v]))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Many<T>, E> {
+        let one: I64Deserializer<E> = value.into_deserializer();
+        T::deserialize(one).map(|v| Many(vec![v]))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Many<T>, E> {
+        match i64::try_from(value) {
+            Ok(value) => self.visit_i64(value),
+            Err(_) => Err(E::custom(format!("{value} is too large"))),
+        }
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Many<T>, E> {
+        let one: F64Deserializer<E> = value.into_deserializer();
+        T::deserialize(one).map(|v| Many(vec![v]))
+    }
+}
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
+        deserializer.deserialize_any(WordVisitor)
+    }
+}
+
+struct WordVisitor;
+
+impl Visitor<'_> for WordVisitor {
+    type Value = Word;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a word or a number")
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Word, E> {
+        Ok(Word(value.to_string()))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Word, E> {
+        Ok(Word(value.to_string()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Word, E> {
+        Ok(Word(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Word, E> {
+        Ok(Word(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Word, E> {
+        Ok(Word(value.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: expect_test::Expect) {
+        let shown = match Experiment::read(text) {
+            Ok(experiment) => serde_json::to_string(&experiment).unwrap(),
+            Err(error) => format!("{error:#}"),
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn an_axis_takes_one_value_or_a_list_of_words_and_numbers() {
+        check(
+            "[axes]\ncpus = [1, 'cores', \"all\"]\nas = 'threads'\nseconds = 1\n[[load]]\nworkload = 'brk'\n\
+             parameters = { hold_ns = [0, 100], mode = 'try' }",
+            expect_test::expect![[
+                r#"{"name":"","description":"","blocks":5,"latency":false,"stop_grace_s":10.0,"axes":{"cpus":["1","cores","all"],"as":["threads"],"seconds":[1.0]},"load":[{"workload":"brk","parameters":{"hold_ns":["0","100"],"mode":["try"]}}]}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        check(
+            "",
+            expect_test::expect![[r#"
+            reading the experiment: TOML parse error at line 1, column 1
+              |
+            1 | 
+              | ^
+            missing field `load`
+        "#]],
+        );
+        check(
+            "blocks = 0\n[[load]]\nworkload = 'brk'",
+            expect_test::expect!["blocks is 0, must be at least 1"],
+        );
+        check(
+            "[axes]\ntasks = 1\ntasks_per_cpu = 2\n[[load]]\nworkload = 'brk'",
+            expect_test::expect!["in [axes]: tasks and tasks_per_cpu exclude each other: give one"],
+        );
+        check(
+            "[[load]]\nworkload = 'brk'\naxes = { cpu = 1 }",
+            expect_test::expect![[r#"
+                reading the experiment: TOML parse error at line 3, column 10
+                  |
+                3 | axes = { cpu = 1 }
+                  |          ^^^
+                unknown field `cpu`, expected one of `cpus`, `tasks`, `tasks_per_cpu`, `as`, `placement`, `dir`, `seconds`, `operations_per_task`
+            "#]],
+        );
+        check(
+            "[axes]\nas = 'fibres'\n[[load]]\nworkload = 'brk'",
+            expect_test::expect![[r#"
+                reading the experiment: TOML parse error at line 2, column 6
+                  |
+                2 | as = 'fibres'
+                  |      ^^^^^^^^
+                unknown variant `fibres`, expected `processes` or `threads`
+            "#]],
+        );
+    }
+}

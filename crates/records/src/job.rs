@@ -1,0 +1,135 @@
+//! The job: everything a worker needs to do one run, as one JSON document on its
+//! standard input. The same job works in a local process, a guest and a cluster node.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Version of the job and of the events. A worker refuses a job of another version: both
+/// ends are the same binary, so a difference is a mistake in how it was started.
+pub const PROTOCOL: u32 = 1;
+
+/// The most tasks one run may have.
+pub const TASKS_MAX: u32 = 4096;
+
+/// One run to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// Name of the workload.
+    pub workload: String,
+    /// The workload's semantic version that the point was planned with.
+    pub semantics: u32,
+    /// Its parameters by name; what is not named has its default.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+    /// Processes or threads.
+    #[serde(rename = "as")]
+    pub form: Form,
+    /// How many tasks, 1 to 4096.
+    pub tasks: u32,
+    /// The CPUs to use; task i is pinned to `cpus[i % cpus.len()]`.
+    pub cpus: Vec<u32>,
+    /// When the tasks stop.
+    pub until: Until,
+    /// What is recorded during the run.
+    pub pass: Pass,
+    /// A directory that does not exist yet, for the worker to make and to remove.
+    pub scratch: PathBuf,
+    /// How long tasks may take to notice the end, in seconds, before the run has failed.
+    pub stop_grace_s: f64,
+}
+
+/// How tasks come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// One process a task.
+    Processes,
+    /// One thread a task, all in one process.
+    Threads,
+}
+
+impl Form {
+    /// The word used in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Processes => "processes",
+            Form::Threads => "threads",
+        }
+    }
+}
+
+/// When the tasks of a run stop.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Until {
+    /// So many seconds after the release.
+    Seconds(f64),
+    /// When each task has done so many operations.
+    OperationsPerTask(u64),
+}
+
+/// What is recorded during a run. Looking costs, so the two are never mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pass {
+    /// Only the count of operations: the published rate.
+    Rate,
+    /// The time of each operation too, in a histogram.
+    Latency,
+}
+
+impl Job {
+    /// Reads and checks a job.
+    pub fn read(text: &str) -> Result<Job> {
+        let job: Job = serde_json::from_str(text).context("reading the job")?;
+        job.check()?;
+        Ok(job)
+    }
+
+    fn check(&self) -> Result<()> {
+        ensure!(
+            self.protocol == PROTOCOL,
+            "the job has protocol {}, this worker has {PROTOCOL}: start both from one binary",
+            self.protocol
+        );
+        ensure!(
+            (1..=TASKS_MAX).contains(&self.tasks),
+            "tasks is {}, must be 1 to {TASKS_MAX}",
+            self.tasks
+        );
+        ensure!(!self.cpus.is_empty(), "cpus is empty, at least one CPU is needed");
+        ensure!(
+            self.scratch.is_absolute(),
+            "scratch is {}, must be an absolute path",
+            self.scratch.display()
+        );
+        ensure!(
+            self.stop_grace_s > 0.0 && self.stop_grace_s < 1e6,
+            "stop_grace_s is {}, must be above 0 s",
+            self.stop_grace_s
+        );
+        self.until.check()
+    }
+}
+
+impl Until {
+    /// Refuses durations and counts that cannot be run.
+    pub fn check(&self) -> Result<()> {
+        match *self {
+            Until::Seconds(s) => ensure!(
+                (0.001..=1e6).contains(&s),
+                "seconds is {s}, must be between 0.001 and 1 000 000"
+            ),
+            Until::OperationsPerTask(n) => {
+                ensure!(n > 0, "operations_per_task is 0, must be at least 1")
+            }
+        }
+        Ok(())
+    }
+}

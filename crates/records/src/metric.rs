@@ -1,0 +1,107 @@
+//! Metrics: name, unit, which direction is better, and how the number is obtained.
+
+/// One metric of a run.
+#[derive(Debug)]
+pub struct Metric {
+    /// Its name in records and on the command line; `*` stands for any rest.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Which direction is better.
+    pub better: Better,
+    /// How it is obtained.
+    pub obtained: Obtained,
+    /// What it is.
+    pub about: &'static str,
+}
+
+/// Which direction is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+    /// Neither: it describes.
+    Neither,
+}
+
+/// How a number is obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obtained {
+    /// Counted or timed, every event.
+    Exact,
+    /// Seen at clock ticks or intervals.
+    Sampled,
+    /// Computed from others by a rule that is an estimate.
+    Apportioned,
+}
+
+impl Obtained {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Obtained::Exact => "exact",
+            Obtained::Sampled => "sampled",
+            Obtained::Apportioned => "apportioned",
+        }
+    }
+}
+
+use Better::{Higher, Lower, Neither};
+use Obtained::{Apportioned, Exact, Sampled};
+
+macro_rules! metrics {
+    ($($name:literal, $unit:literal, $better:ident, $obtained:ident, $about:literal;)*) => {
+        /// The metrics of a run, in the order in which they are listed.
+        pub const METRICS: &[Metric] = &[$(Metric {
+            name: $name, unit: $unit, better: $better, obtained: $obtained, about: $about,
+        },)*];
+    };
+}
+
+metrics! {
+    "operations_per_s", "1/s", Higher, Exact, "operations of all tasks over wall time from the release to the last stop";
+    "operations", "1", Neither, Exact, "operations of all tasks";
+    "wall_s", "s", Lower, Exact, "from the release to the last task's stop";
+    "task_time_s", "s", Lower, Exact, "sum over tasks of the time in the operation: from first operation to stop, less idle_ns (lockperf's figure)";
+    "task_operations_min", "1", Higher, Exact, "operations of the slowest task";
+    "task_operations_max", "1", Neither, Exact, "operations of the fastest task";
+    "fairness", "1", Higher, Exact, "Jain's index of the tasks' operations (of their rates in fixed-count runs): 1 all equal, 1/n one has all";
+    "start_skew_s", "s", Lower, Exact, "between the first and the last task's start";
+    "startup_s", "s", Lower, Exact, "from the worker's start until all tasks were ready";
+    "drain_s", "s", Lower, Exact, "from the stop flag to the last task's stop";
+    "steady_operations_per_s", "1/s", Higher, Sampled, "operations per second after the detected warm-up";
+    "idle_percent", "%", Neither, Sampled, "idle share of the CPUs used, by tick";
+    "steal_percent", "%", Lower, Sampled, "share of the CPUs used that the hypervisor took, by tick";
+    "time.user_time", "s", Lower, Exact, "CPU time of the tasks in user mode (the split from system time is by tick)";
+    "time.system_time", "s", Lower, Exact, "CPU time of the tasks in the kernel";
+    "time.elapsed_time", "s", Lower, Exact, "wall_s under the name of time(1)";
+    "time.percent_of_cpu_this_job_got", "%", Neither, Exact, "user and system time over elapsed time";
+    "time.voluntary_context_switches", "1", Neither, Exact, "switches because a task waited";
+    "time.involuntary_context_switches", "1", Neither, Exact, "switches because a task was preempted";
+    "time.minor_page_faults", "1", Neither, Exact, "page faults served without input";
+    "time.major_page_faults", "1", Neither, Exact, "page faults that read from a device";
+    "time.maximum_resident_set_size", "KiB", Lower, Exact, "of the largest process";
+    "time.file_system_inputs", "512 B", Neither, Exact, "blocks read";
+    "time.file_system_outputs", "512 B", Neither, Exact, "blocks written";
+    "frequency_mhz", "MHz", Neither, Sampled, "mean of scaling_cur_freq over the CPUs used, at the end";
+    "latency.mean_ns", "ns", Lower, Exact, "of one operation (latency pass)";
+    "latency.stddev_ns", "ns", Lower, Exact, "over single operations";
+    "latency.p50_ns", "ns", Lower, Exact, "median operation, three digits";
+    "latency.p99_ns", "ns", Lower, Exact, "99th percentile, three digits";
+    "latency.p999_ns", "ns", Lower, Exact, "99.9th percentile, three digits";
+    "latency.max_ns", "ns", Lower, Exact, "slowest operation";
+    "latency.timing_cost_ns", "ns", Neither, Apportioned, "cost of the two clock reads, included in the values above";
+    "effect.*", "1", Neither, Exact, "what a workload counts beside operations, summed over tasks";
+}
+
+impl Metric {
+    /// The metric of this name.
+    pub fn find(name: &str) -> Option<&'static Metric> {
+        METRICS.iter().find(|m| match m.name.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => m.name == name,
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! The record: all that one execution of an experiment left. `record.json` is this
+//! type; the runs and samples lie beside it. docs/record-format.md specifies the folder.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::Experiment;
+use crate::host::{Directory, Host};
+use crate::job::{Form, Pass, Until};
+use crate::topology::{Placement, Topology};
+
+/// Version of the record format. Raised when a reader of the old one would misread; every
+/// version back to 1 loads for ever.
+pub const FORMAT: u32 = 1;
+
+/// What `record.json` holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`FORMAT`] at the time of writing.
+    pub format: u32,
+    /// The record's id, also the name of its folder.
+    pub id: String,
+    /// Whether it is whole.
+    pub state: State,
+    /// The experiment as given.
+    pub experiment: Experiment,
+    /// Seed of the random order of points within blocks.
+    pub seed: u64,
+    /// The points, all that were planned. Runs refer to them by index.
+    pub points: Vec<Point>,
+    /// Executions that contributed: the first, and one for each resumption.
+    pub sessions: Vec<Session>,
+    /// The host.
+    pub host: Host,
+    /// Its topology.
+    pub topology: Topology,
+    /// The directories measured, with their file systems.
+    pub directories: Vec<Directory>,
+    /// Doubts about the record as a whole.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+    /// Runs that finished.
+    #[serde(default)]
+    pub runs_finished: u32,
+    /// Runs that failed.
+    #[serde(default)]
+    pub runs_failed: u32,
+    /// Length and hash of each file beside this one; empty while it grows.
+    #[serde(default)]
+    pub files: BTreeMap<String, Seal>,
+}
+
+/// Whether a record is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Being written, or left behind by a writer that died.
+    Growing,
+    /// Every planned run was executed.
+    Whole,
+    /// Some planned runs are missing: interrupted, or recovered after a crash.
+    Partial,
+}
+
+impl State {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Growing => "growing",
+            State::Whole => "whole",
+            State::Partial => "partial",
+        }
+    }
+}
+
+/// One cell of the experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Name of the workload.
+    pub workload: String,
+    /// Its semantic version: results of different versions must not be compared.
+    pub semantics: u32,
+    /// All its parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// Processes or threads.
+    #[serde(rename = "as")]
+    pub form: Form,
+    /// Number of CPUs used.
+    pub cpus: u32,
+    /// How they were chosen.
+    pub placement: Placement,
+    /// Which they are, in order.
+    pub cpu_list: Vec<u32>,
+    /// Number of tasks; task i is pinned to `cpu_list[i % cpus]`.
+    pub tasks: u32,
+    /// When the tasks stop.
+    pub until: Until,
+    /// What is recorded.
+    pub pass: Pass,
+    /// The directory whose file system is measured.
+    pub dir: PathBuf,
+}
+
+/// One execution of `knee run` that contributed to a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// The command line.
+    pub command: Vec<String>,
+    /// Version of knee.
+    pub knee: String,
+    /// When it started.
+    pub started: jiff::Timestamp,
+    /// When it ended; absent if it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<jiff::Timestamp>,
+    /// Boot it ran in.
+    pub boot_id: String,
+    /// Number of its first run.
+    pub first_run: u32,
+}
+
+/// A doubt, with what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What is doubtful.
+    pub text: String,
+    /// What to do.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub advice: String,
+}
+
+impl Warning {
+    /// A warning with advice.
+    pub fn new(text: impl Into<String>, advice: impl Into<String>) -> Warning {
+        Warning { text: text.into(), advice: advice.into() }
+    }
+}
+
+/// Length and hash of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seal {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// SHA-256, in hexadecimal.
+    pub sha256: String,
+}
+
+impl Record {
+    /// Reads `record.json`'s text. Fields it does not know are ignored; an unknown format
+    /// is refused by name.
+    pub fn read(text: &str) -> Result<Record> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            format: u32,
+        }
+        let version: Versioned = serde_json::from_str(text).context("reading a record")?;
+        ensure!(
+            (1..=FORMAT).contains(&version.format),
+            "the record has format {}, this knee reads 1 to {FORMAT}: use a newer knee",
+            version.format
+        );
+        serde_json::from_str(text).context("reading a record")
+    }
+
+    /// When the first session started.
+    pub fn started(&self) -> Option<jiff::Timestamp> {
+        self.sessions.first().map(|s| s.started)
+    }
+
+    /// Runs the experiment asks for.
+    pub fn runs_planned(&self) -> u32 {
+        self.points.len() as u32 * self.experiment.blocks
+    }
+}

@@ -1,0 +1,98 @@
+//! A run: one execution of one point with fresh tasks, the unit of replication. One
+//! line of `runs.ndjson`.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::record::Warning;
+
+/// One finished or failed run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Number of the run in its record, in the order of execution, from 0.
+    pub run: u32,
+    /// The point it is a run of: index into the record's `points`.
+    pub point: u32,
+    /// The block it belongs to, from 0.
+    pub block: u32,
+    /// When it started.
+    pub started: jiff::Timestamp,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Doubts about this run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Outcome {
+    /// It counts.
+    Finished {
+        /// Values by metric name; what could not be had is absent, never zero.
+        metrics: BTreeMap<String, f64>,
+        /// Counters that moved; one that is absent although its source was readable did
+        /// not move.
+        counters: BTreeMap<String, i64>,
+        /// Sources that could not be read, and why.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        unavailable: BTreeMap<String, String>,
+        /// What was found about its beginning.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        warmup: Option<Warmup>,
+    },
+    /// It does not count, and why.
+    Failed {
+        /// What was tried, on what, and what went wrong.
+        reason: String,
+    },
+}
+
+/// Whether and when a run became steady, from its intervals.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "found", rename_all = "snake_case")]
+pub enum Warmup {
+    /// Steady from the start.
+    Steady,
+    /// Different at first, steady from then on.
+    Until {
+        /// Length of the first part.
+        seconds: f64,
+        /// Operations per second after it.
+        steady_operations_per_s: f64,
+    },
+    /// It did not become steady within the run.
+    Never,
+}
+
+impl Run {
+    /// Reads one line of `runs.ndjson`.
+    pub fn read(line: &str) -> Result<Run> {
+        serde_json::from_str(line).context("reading a run")
+    }
+
+    /// A metric's value, if the run finished and has it. `NAME/op` is a counter per
+    /// operation: it is 0 when its source was read and the counter did not move.
+    pub fn value(&self, metric: &str) -> Option<f64> {
+        let Outcome::Finished { metrics, counters, unavailable, .. } = &self.outcome else {
+            return None;
+        };
+        let Some(counter) = metric.strip_suffix("/op") else {
+            return metrics.get(metric).copied();
+        };
+        let operations = metrics.get("operations").copied().filter(|n| *n > 0.0)?;
+        let source = counter.split('.').next().unwrap_or_default();
+        let readable = !unavailable.contains_key(source);
+        let moved = counters.get(counter).map(|n| *n as f64);
+        moved.or(readable.then_some(0.0)).map(|n| n / operations)
+    }
+
+    /// Whether it counts.
+    pub fn finished(&self) -> bool {
+        matches!(self.outcome, Outcome::Finished { .. })
+    }
+}

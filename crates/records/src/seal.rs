@@ -1,0 +1,51 @@
+//! Durable files: written beside their place, flushed, renamed; sealed by length and hash.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+use crate::record::Seal;
+
+/// Writes a file so that a crash leaves the old one, the new one, or none, never a part.
+pub(crate) fn write_durably(path: &Path, contents: &[u8]) -> Result<()> {
+    let beside = path.with_extension("tmp");
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&beside)?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    write().with_context(|| format!("writing {}", path.display()))?;
+    sync_folder(path.parent().unwrap_or(Path::new("/")))
+}
+
+/// Makes names created, renamed or removed in a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
+    File::open(folder)
+        .and_then(|f| f.sync_all())
+        .with_context(|| format!("flushing folder {}", folder.display()))
+}
+
+/// Length and hash of a file as it is now.
+pub(crate) fn seal(path: &Path) -> Result<Seal> {
+    let hash = || -> io::Result<Seal> {
+        let mut file = File::open(path)?;
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; 1 << 16];
+        let mut bytes = 0;
+        loop {
+            let n = file.read(&mut buffer)?;
+            if n == 0 {
+                break;
+            }
+            bytes += n as u64;
+            hasher.update(&buffer[..n]);
+        }
+        let sha256 = hasher.finalize().iter().map(|b| format!("{b:02x}")).collect();
+        Ok(Seal { bytes, sha256 })
+    };
+    hash().with_context(|| format!("hashing {}", path.display()))
+}

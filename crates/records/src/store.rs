@@ -1,0 +1,469 @@
+//! The store: a folder of records. A record grows in a hidden folder and becomes visible,
+//! whole, by one rename:
+//!
+//!     ROOT/7f/.part-ID/   plan.json  runs.ndjson  samples.ndjson      growing, locked
+//!     ROOT/7f/ID/         record.json  runs.ndjson  samples.parquet   finished
+//!
+//! `plan.json` is the record as known at the start; its writer holds a lock on it for as
+//! long as it lives, on every host that shares the file system. A hidden folder whose lock
+//! is free was left behind: [`Store::recover`] makes it a partial record. A run counts once
+//! its line in `runs.ndjson` is durable, and its samples were made durable before that.
+//! Records may be copied, merged and deleted by hand.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+
+use crate::record::{Record, State, Warning};
+use crate::run::Run;
+use crate::samples::{self, RunSamples, Sample};
+use crate::seal::{seal, sync_folder, write_durably};
+
+const PLAN: &str = "plan.json";
+const RECORD: &str = "record.json";
+const RUNS: &str = "runs.ndjson";
+const SAMPLES_GROWING: &str = "samples.ndjson";
+const SAMPLES: &str = "samples.parquet";
+const HIDDEN: &str = ".part-";
+
+/// A record's id: time of its start and random digits, so that ids sort by time and hosts
+/// need not agree on anything: `20261120-115530-7f3a9c`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Id(String);
+
+impl Id {
+    /// A fresh id.
+    pub fn new(now: jiff::Timestamp, random: u32) -> Id {
+        let time = now.strftime("%Y%m%d-%H%M%S");
+        Id(format!("{time}-{:06x}", random & 0xff_ffff))
+    }
+
+    /// The id that `text` is, if it is one.
+    pub fn read(text: &str) -> Option<Id> {
+        let mut parts = text.split('-');
+        let mut part = |length, digit: fn(&char) -> bool| {
+            parts
+                .next()
+                .is_some_and(|p| p.chars().count() == length && p.chars().all(|c| digit(&c)))
+        };
+        let decimal = |c: &char| c.is_ascii_digit();
+        let hexadecimal = |c: &char| c.is_ascii_hexdigit();
+        let ok = part(8, decimal) && part(6, decimal) && part(6, hexadecimal);
+        (ok && parts.next().is_none()).then(|| Id(text.to_string()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The folder of 1/256 of all records that this one lies in.
+    fn shard(&self) -> &str {
+        &self.0[16..18]
+    }
+}
+
+/// A folder of records.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+}
+
+impl Store {
+    /// The store in this folder, made when the first record is.
+    pub fn at(root: PathBuf) -> Store {
+        Store { root }
+    }
+
+    /// Its folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The root and the folders in it that hold records.
+    pub(crate) fn shards(&self) -> Result<Vec<PathBuf>> {
+        let mut shards = vec![self.root.clone()];
+        for (name, path) in entries(&self.root)? {
+            if name.len() == 2 && name.chars().all(|c| c.is_ascii_hexdigit()) {
+                shards.push(path);
+            }
+        }
+        shards.sort();
+        Ok(shards)
+    }
+
+    /// Starts a record: `record` needs its plan, not its id, state or results.
+    pub fn begin(&self, mut record: Record, id: Id) -> Result<Growing> {
+        let shard = self.root.join(id.shard());
+        let folder = shard.join(format!("{HIDDEN}{}", id.as_str()));
+        fs::create_dir_all(&shard).with_context(|| format!("creating {}", shard.display()))?;
+        fs::create_dir(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        record.id = id.as_str().to_string();
+        record.state = State::Growing;
+        let lock = write_plan(&folder, &record)?;
+        sync_folder(&shard)?;
+        Growing::new(folder, record, lock, 0)
+    }
+
+    /// Takes a partial record up again, to add the runs that are missing.
+    pub fn resume(&self, folder: &Path) -> Result<Growing> {
+        let opened = Opened::open(folder)?;
+        let hidden = hidden_path(folder)?;
+        let mut record = opened.record;
+        record.state = State::Growing;
+        record.files.clear();
+        // At every step a crash leaves something that `recover` understands: as long as the
+        // old record.json is there, the folder is as it was.
+        let lock = write_plan(folder, &record)?;
+        fs::rename(folder, &hidden)
+            .with_context(|| format!("taking {} up again", folder.display()))?;
+        let runs = samples::read_parquet(&hidden.join(SAMPLES))?;
+        write_durably(&hidden.join(SAMPLES_GROWING), &lines(&runs)?)?;
+        remove_if_there(&hidden.join(RECORD))?;
+        sync_folder(&hidden)?;
+        Growing::new(hidden, record, lock, opened.runs.len() as u32)
+    }
+
+    /// Finishes what dead writers left: each hidden folder that nobody holds becomes a
+    /// partial record, or vanishes if no run was in it. Returns what became of them.
+    pub fn recover(&self, hostname: &str) -> Result<Vec<PathBuf>> {
+        let mut recovered = Vec::new();
+        for shard in self.shards()? {
+            for (name, folder) in entries(&shard)? {
+                if name.starts_with(HIDDEN) {
+                    recovered.extend(recover_folder(&folder, hostname)?);
+                }
+            }
+        }
+        Ok(recovered)
+    }
+}
+
+/// Another host's writer whose lock this file system does not show is given this long
+/// after its last sign of life.
+const OTHER_HOST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// A folder without a plan is one whose writer was just starting, unless it is this old.
+const START_PATIENCE: Duration = Duration::from_secs(600);
+
+fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
+    let plan = folder.join(PLAN);
+    let lock = match File::options().read(true).write(true).open(&plan) {
+        Ok(lock) => lock,
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return finish_nearly_done(folder);
+        }
+        // Another user's record, for example: not ours to touch.
+        Err(_) => return Ok(None),
+    };
+    match lock.try_lock() {
+        Ok(()) => (),
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(e)) => {
+            return Err(e).with_context(|| format!("locking {}", plan.display()));
+        }
+    }
+    if folder.join(RECORD).exists() {
+        return finish_nearly_done(folder);
+    }
+    let text = fs::read_to_string(&plan).with_context(|| format!("reading {}", plan.display()))?;
+    let mut record = Record::read(&text).with_context(|| format!("in {}", plan.display()))?;
+    if record.host.hostname.as_deref() != Some(hostname)
+        && age(&folder.join(RUNS)) < OTHER_HOST_PATIENCE
+    {
+        return Ok(None);
+    }
+    record.warnings.push(Warning::new(
+        "the writer died; the finished runs were recovered",
+        "knee run … --resume does the missing ones",
+    ));
+    let (runs, torn) = read_runs(&folder.join(RUNS))?;
+    if torn {
+        // The torn tail was never a finished run.
+        write_durably(&folder.join(RUNS), &lines(&runs)?)?;
+    }
+    let next_run = runs.len() as u32;
+    let growing = Growing::new(folder.to_path_buf(), record, lock, next_run)?;
+    growing.finish_as(State::Partial)
+}
+
+/// A hidden folder with a record: its writer died between the last steps of finishing, or
+/// the first of resuming. One with neither record nor plan: before it had written anything.
+fn finish_nearly_done(folder: &Path) -> Result<Option<PathBuf>> {
+    if folder.join(RECORD).exists() {
+        return tidy_and_unhide(folder).map(Some);
+    }
+    if age(folder) > START_PATIENCE {
+        fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
+    }
+    Ok(None)
+}
+
+fn age(path: &Path) -> Duration {
+    let modified = fs::metadata(path).and_then(|m| m.modified());
+    let elapsed = modified.map(|t| SystemTime::now().duration_since(t).unwrap_or_default());
+    elapsed.unwrap_or_default()
+}
+
+/// A record being written.
+#[derive(Debug)]
+pub struct Growing {
+    folder: PathBuf,
+    /// The record so far. The caller may add warnings and its session.
+    pub record: Record,
+    runs: File,
+    samples: File,
+    next_run: u32,
+    /// Held for as long as this lives: says that the writer is alive.
+    _lock: File,
+}
+
+impl Growing {
+    fn new(folder: PathBuf, record: Record, lock: File, next_run: u32) -> Result<Growing> {
+        let append = |name: &str| {
+            let path = folder.join(name);
+            File::options()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .with_context(|| format!("opening {}", path.display()))
+        };
+        let runs = append(RUNS)?;
+        let samples = append(SAMPLES_GROWING)?;
+        sync_folder(&folder)?;
+        Ok(Growing { folder, record, runs, samples, next_run, _lock: lock })
+    }
+
+    /// The number that the next run gets.
+    pub fn next_run(&self) -> u32 {
+        self.next_run
+    }
+
+    /// The runs so far, by reading them back.
+    pub fn read_runs(&self) -> Result<Vec<Run>> {
+        Ok(read_runs(&self.folder.join(RUNS))?.0)
+    }
+
+    /// Adds a finished or failed run. When this returns, the run survives a crash.
+    pub fn append(&mut self, run: &Run, samples: Vec<Sample>) -> Result<()> {
+        assert_eq!(run.run, self.next_run, "runs are numbered in order");
+        let write = |mut file: &File, line: String| {
+            file.write_all(format!("{line}\n").as_bytes()).and_then(|()| file.sync_data())
+        };
+        let samples = serde_json::to_string(&RunSamples { run: run.run, samples })?;
+        let line = serde_json::to_string(run)?;
+        write(&self.samples, samples)
+            .and_then(|()| write(&self.runs, line))
+            .with_context(|| format!("adding run {} to {}", run.run, self.folder.display()))?;
+        self.next_run += 1;
+        Ok(())
+    }
+
+    /// Makes the record visible: whole if every planned run was executed, else partial.
+    /// Returns its folder, or nothing if there was no run to keep.
+    pub fn finish(mut self, now: jiff::Timestamp) -> Result<Option<PathBuf>> {
+        if let Some(session) = self.record.sessions.last_mut() {
+            session.finished = Some(now);
+        }
+        let whole = self.next_run >= self.record.runs_planned();
+        self.finish_as(if whole { State::Whole } else { State::Partial })
+    }
+
+    fn finish_as(mut self, state: State) -> Result<Option<PathBuf>> {
+        if self.next_run == 0 {
+            fs::remove_dir_all(&self.folder)
+                .with_context(|| format!("removing {}", self.folder.display()))?;
+            return Ok(None);
+        }
+        let (runs, _) = read_runs(&self.folder.join(RUNS))?;
+        self.write_samples(runs.len() as u32)?;
+        self.record.state = state;
+        self.record.runs_finished = runs.iter().filter(|r| r.finished()).count() as u32;
+        self.record.runs_failed = runs.len() as u32 - self.record.runs_finished;
+        for name in [RUNS, SAMPLES] {
+            self.record.files.insert(name.to_string(), seal(&self.folder.join(name))?);
+        }
+        let text = serde_json::to_string_pretty(&self.record)?;
+        write_durably(&self.folder.join(RECORD), text.as_bytes())?;
+        tidy_and_unhide(&self.folder).map(Some)
+    }
+
+    /// Samples of the runs below `runs`: a line beyond belongs to a run that was cut off.
+    fn write_samples(&self, runs: u32) -> Result<()> {
+        let growing = self.folder.join(SAMPLES_GROWING);
+        let finished = self.folder.join(SAMPLES);
+        let text = fs::read(&growing).with_context(|| format!("reading {}", growing.display()))?;
+        // A resumption that died before it had moved the samples over.
+        if text.is_empty() && finished.exists() {
+            return Ok(());
+        }
+        let samples: Vec<RunSamples> = text
+            .split(|b| *b == b'\n')
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .filter(|s: &RunSamples| s.run < runs)
+            .collect();
+        samples::write_parquet(&finished, &samples)
+    }
+}
+
+/// A record as read back.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The record.
+    pub record: Record,
+    /// Its runs, in order of execution.
+    pub runs: Vec<Run>,
+}
+
+impl Opened {
+    /// Opens a record's folder, finished or still growing.
+    pub fn open(folder: &Path) -> Result<Opened> {
+        let record = read_record(folder)?;
+        let (runs, torn) = read_runs(&folder.join(RUNS))?;
+        let mut opened = Opened { folder: folder.to_path_buf(), record, runs };
+        opened.compare_with_seal(torn)?;
+        Ok(opened)
+    }
+
+    fn compare_with_seal(&mut self, torn: bool) -> Result<()> {
+        let Some(sealed) = self.record.files.get(RUNS) else {
+            return Ok(());
+        };
+        if torn || *sealed != seal(&self.folder.join(RUNS))? {
+            self.record.warnings.push(Warning::new(
+                format!("{RUNS} is not as it was when the record was finished"),
+                "restore the folder from a copy, or trust only the runs you recognise",
+            ));
+        }
+        Ok(())
+    }
+
+    /// All samples: (run, sample), in order of runs.
+    pub fn samples(&self) -> Result<Vec<(u32, Sample)>> {
+        let finished = self.folder.join(SAMPLES);
+        let runs = if finished.exists() {
+            samples::read_parquet(&finished)?
+        } else {
+            let growing = self.folder.join(SAMPLES_GROWING);
+            let text =
+                fs::read(&growing).with_context(|| format!("reading {}", growing.display()))?;
+            text.split(|b| *b == b'\n').filter_map(|l| serde_json::from_slice(l).ok()).collect()
+        };
+        Ok(runs.into_iter().flat_map(|r| r.samples.into_iter().map(move |s| (r.run, s))).collect())
+    }
+}
+
+/// When the finished record in a folder was written, in ns since 1970.
+pub(crate) fn record_modified_ns(folder: &Path) -> Option<i64> {
+    let metadata = fs::metadata(folder.join(RECORD)).ok()?;
+    Some(metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec())
+}
+
+/// The record in a folder, finished or growing.
+pub(crate) fn read_record(folder: &Path) -> Result<Record> {
+    for name in [RECORD, PLAN] {
+        let path = folder.join(name);
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                return Record::read(&text).with_context(|| format!("in {}", path.display()));
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
+        }
+    }
+    bail!("{} holds no record: neither {RECORD} nor {PLAN} is in it", folder.display())
+}
+
+/// The runs of a file, and whether it ends in a torn line, which is no run.
+fn read_runs(path: &Path) -> Result<(Vec<Run>, bool)> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Vec::new(), false)),
+        Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
+    };
+    let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+    let mut runs = Vec::new();
+    for (number, line) in text[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
+        let line = String::from_utf8_lossy(line);
+        let run = Run::read(line.trim_end())
+            .with_context(|| format!("{}, line {}", path.display(), number + 1))?;
+        runs.push(run);
+    }
+    Ok((runs, whole < text.len()))
+}
+
+fn lines<T: serde::Serialize>(values: &[T]) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    for value in values {
+        serde_json::to_writer(&mut text, value)?;
+        text.push(b'\n');
+    }
+    Ok(text)
+}
+
+/// Writes the plan already locked: by the time it has its name, its writer holds it.
+fn write_plan(folder: &Path, record: &Record) -> Result<File> {
+    let path = folder.join(PLAN);
+    let beside = folder.join("plan.tmp");
+    let write = || -> std::io::Result<File> {
+        let mut file = File::create(&beside)?;
+        file.try_lock()?;
+        file.write_all(serde_json::to_string_pretty(record)?.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, &path)?;
+        Ok(file)
+    };
+    let lock = write().with_context(|| format!("writing {}", path.display()))?;
+    sync_folder(folder)?;
+    Ok(lock)
+}
+
+fn hidden_path(folder: &Path) -> Result<PathBuf> {
+    let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    if name.starts_with(HIDDEN) || Id::read(name).is_none() {
+        bail!("{} is not the folder of a finished record", folder.display());
+    }
+    Ok(folder.with_file_name(format!("{HIDDEN}{name}")))
+}
+
+/// The last steps of finishing, once `record.json` is durable.
+fn tidy_and_unhide(folder: &Path) -> Result<PathBuf> {
+    remove_if_there(&folder.join(SAMPLES_GROWING))?;
+    remove_if_there(&folder.join(PLAN))?;
+    sync_folder(folder)?;
+    let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let visible = folder.with_file_name(name.trim_start_matches(HIDDEN));
+    fs::rename(folder, &visible)
+        .with_context(|| format!("renaming {} to {}", folder.display(), visible.display()))?;
+    sync_folder(visible.parent().unwrap_or(Path::new("/")))?;
+    Ok(visible)
+}
+
+fn remove_if_there(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            Err(e).with_context(|| format!("removing {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names and paths in a folder; none if there is no such folder.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e).with_context(|| format!("listing {}", folder.display())),
+    };
+    let named = entries.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        Some((path.file_name()?.to_str()?.to_string(), path))
+    });
+    Ok(named.collect())
+}

@@ -1,0 +1,119 @@
+//! The CPUs of a host and how they are grouped, as a record keeps them: enough to say
+//! which of the used CPUs shared a core, a cache, a node. Reading them from a host and
+//! putting them into an order is the business of the `knee` crate.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::anyhow;
+use serde::{Deserialize, Serialize};
+
+/// The CPUs of a host that a run may use, in ascending order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    /// One entry a CPU, lowest number first.
+    pub cpus: Vec<Cpu>,
+}
+
+/// One CPU and the groups it is in. Each number is unique on the machine, not only
+/// within the package as the kernel's `core_id` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// The number by which Linux knows it.
+    pub cpu: u32,
+    /// The lowest CPU of the same core: hardware threads of one core share it.
+    pub core: u32,
+    /// The lowest CPU that shares the last-level cache.
+    pub llc: u32,
+    /// The NUMA node, as Linux numbers it.
+    pub node: u32,
+    /// The package (socket), as Linux numbers it.
+    pub package: u32,
+}
+
+impl Topology {
+    /// Only those CPUs that are in `allowed` too. Groups keep their numbers.
+    pub fn restricted_to(&self, allowed: &[u32]) -> Topology {
+        let is_allowed = |c: &&Cpu| allowed.contains(&c.cpu);
+        Topology { cpus: self.cpus.iter().filter(is_allowed).copied().collect() }
+    }
+}
+
+/// The order in which a sweep takes the CPUs of a host into use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// All threads of a core, then the next core of the same cache, node, package.
+    Compact,
+    /// As compact, but one thread of every core of the machine before any second one.
+    #[default]
+    Cores,
+    /// Spread over packages, nodes, caches, cores, in this order; second threads last.
+    Scatter,
+    /// One CPU of each last-level cache.
+    OnePerLlc,
+    /// One CPU of each NUMA node.
+    OnePerNode,
+}
+
+impl Placement {
+    /// Every placement, in the order in which they are listed.
+    pub const ALL: &[Placement] = &[
+        Placement::Compact,
+        Placement::Cores,
+        Placement::Scatter,
+        Placement::OnePerLlc,
+        Placement::OnePerNode,
+    ];
+
+    /// Its name on the command line and in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Placement::Compact => "compact",
+            Placement::Cores => "cores",
+            Placement::Scatter => "scatter",
+            Placement::OnePerLlc => "one-per-llc",
+            Placement::OnePerNode => "one-per-node",
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Placement {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Placement> {
+        Placement::ALL.iter().copied().find(|p| p.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Placement::ALL.iter().map(|p| p.name()).collect();
+            anyhow!("'{text}' is no placement: it is one of {}", names.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_placement_has_one_name_on_the_command_line_and_in_records() {
+        for &placement in Placement::ALL {
+            let name = placement.to_string();
+            assert_eq!(name.parse::<Placement>().unwrap(), placement);
+            assert_eq!(serde_json::to_string(&placement).unwrap(), format!("\"{name}\""));
+        }
+        let error = "dense".parse::<Placement>().unwrap_err().to_string();
+        assert!(error.contains("one of compact, cores, scatter"), "{error}");
+    }
+
+    #[test]
+    fn restricting_keeps_the_groups() {
+        let cpu = |cpu, core| Cpu { cpu, core, llc: 0, node: 0, package: 0 };
+        let all = Topology { cpus: vec![cpu(0, 0), cpu(1, 1), cpu(2, 0)] };
+        assert_eq!(all.restricted_to(&[2, 9]).cpus, [cpu(2, 0)]);
+    }
+}

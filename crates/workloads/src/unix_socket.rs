@@ -1,0 +1,87 @@
+//! Send and receive over a pair of Unix sockets of the task's own.
+//!
+//! Each message is a buffer from the slab allocator, charged to the sending socket and
+//! to the memory control group, put into the receiver's queue under its lock and freed
+//! again. The sockets are the task's own, so what bends the curve is the slab and page
+//! allocators and the accounting, more so the larger the message. Compare with pipe,
+//! which moves the same bytes without a socket buffer.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::message::{self, Message};
+use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+
+pub(crate) static SPEC: Spec = Spec {
+    semantics: 1,
+    aliases: &["unix1"],
+    family: Family::Scheduling,
+    operation: "one message sent into a Unix socket and received from its peer",
+    forms: Forms::Both,
+    parameters: &[
+        message::SIZE,
+        Parameter {
+            name: "kind",
+            about: "stream, or datagram: sockets that keep the bounds of messages",
+            default: "stream",
+            kind: Kind::Choice(&["stream", "datagram"]),
+        },
+    ],
+    needs: &[Need::OpenFiles(2)],
+    prepare,
+};
+
+fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
+    let kind = match load.values.choice("kind") {
+        "stream" => libc::SOCK_STREAM,
+        _ => libc::SOCK_DGRAM,
+    };
+    Ok(Box::new(Prepare { kind, size: load.values.number("size_bytes") as usize }))
+}
+
+struct Prepare {
+    kind: libc::c_int,
+    size: usize,
+}
+
+impl Prepared for Prepare {
+    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+        let mut ends = [0; 2];
+        // SAFETY: the kernel writes two live ints.
+        sys("socketpair", unsafe {
+            libc::socketpair(libc::AF_UNIX, self.kind | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr())
+        })?;
+        // SAFETY: just opened, owned by nobody else.
+        let [near, far] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok(Box::new(Passer { near, far, message: Message::new(self.size) }))
+    }
+}
+
+struct Passer {
+    near: OwnedFd,
+    far: OwnedFd,
+    message: Message,
+}
+
+impl Task for Passer {
+    #[inline(always)]
+    fn operate(&mut self) -> Result<(), Failure> {
+        let (near, far) = (self.near.as_raw_fd(), self.far.as_raw_fd());
+        // Nothing may wait here: a host that allows too small a buffer gets an error.
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        self.message.pass(
+            // SAFETY: the socket is open and the bytes are live.
+            |bytes| unsafe { libc::send(near, bytes.as_ptr().cast(), bytes.len(), flags) },
+            // SAFETY: as above.
+            |bytes| unsafe { libc::recv(far, bytes.as_mut_ptr().cast(), bytes.len(), flags) },
+        )
+    }
+
+    fn verify(&mut self, operations: u64) -> Result<(), Failure> {
+        let mut left: libc::c_int = 0;
+        // SAFETY: the socket is open and the kernel writes one live int.
+        sys("asking what is left in the socket", unsafe {
+            libc::ioctl(self.far.as_raw_fd(), libc::FIONREAD, &mut left)
+        })?;
+        self.message.verify(operations, left as usize)
+    }
+}
