@@ -1,1 +1,16 @@
-//! x
+//! Statistics of runs: pure functions from values to values, without input or output.
+//! Nothing computed here is kept in a record; it can always be computed again.
+
+mod curve;
+mod digits;
+mod fairness;
+mod reduce;
+mod spread;
+mod warmup;
+
+pub use curve::{Cell, Curve, curves};
+pub use digits::{rounded, with_uncertainty};
+pub use fairness::jain;
+pub use reduce::{Reduced, reduce};
+pub use spread::Spread;
+pub use warmup::warmup;

@@ -1,2 +1,88 @@
-//! x
-fn main() {}
+//! knee finds where Linux code stops scaling with CPUs, says what stops it, and says
+//! whether a change moved it. This is the binary: one verb a file under `verbs/`.
+
+mod clock;
+mod experiments;
+mod leftovers;
+mod names;
+mod paths;
+mod places;
+mod plan;
+mod progress;
+//TMP mod reports;
+mod runner;
+mod signals;
+mod topology;
+mod verbs;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use records::Store;
+
+/// Finds where Linux code stops scaling with CPUs.
+///
+/// Results go to standard output, talk and progress to standard error.
+///
+/// Exit status: 0 done; 1 some runs failed (the record says which and why); 2 it could not
+/// be done at all; 130 interrupted, with the finished runs kept.
+#[derive(Parser)]
+#[command(name = "knee", version, max_term_width = 100)]
+struct Cli {
+    /// Folder of the records [env: KNEE_RECORDS] [default: ~/.local/share/knee/records]
+    #[arg(long, global = true, value_name = "DIR")]
+    records: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// List records, workloads, experiments, metrics
+    List(verbs::list::Arguments),
+    /// Explain a workload, an experiment, a metric
+    Describe(verbs::describe::Arguments),
+    /// Say what this host allows and what would disturb a measurement
+    Doctor(verbs::doctor::Arguments),
+    /// Measure how workloads scale with CPUs
+    Run(Box<verbs::run::Arguments>),
+    /// Show a record: tables and curves
+    //TMP Show(verbs::show::Arguments),
+    /// Write a record, or many, for other tools
+    //TMP Export(verbs::export::Arguments),
+    /// Do one job from standard input (internal)
+    #[command(hide = true)]
+    Worker,
+}
+
+fn main() -> ExitCode {
+    // A closed pipe (`knee list | head`) ends us quietly, as it ends every filter. Not the
+    // worker, whose reader may die first.
+    let cli = Cli::parse();
+    if !matches!(cli.verb, Verb::Worker | Verb::Run(_)) {
+        // SAFETY: restores a signal's default action.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+    match dispatch(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("knee: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let store = Store::at(cli.records.unwrap_or_else(paths::records));
+    match cli.verb {
+        Verb::List(arguments) => verbs::list::run(&arguments, &store),
+        Verb::Describe(arguments) => verbs::describe::run(&arguments),
+        Verb::Doctor(arguments) => verbs::doctor::run(arguments),
+        Verb::Run(arguments) => verbs::run::run(&arguments, &store),
+        //TMP Verb::Show(arguments) => verbs::show::run(&arguments, &store),
+        //TMP Verb::Export(arguments) => verbs::export::run(&arguments, &store),
+        Verb::Worker => verbs::worker::run(),
+    }
+}

@@ -60,8 +60,7 @@ mod tests {
     use super::*;
 
     fn check(cgroup: &str, mountinfo: &str, expected: Result<(Version, &[&str]), &str>) {
-        let root =
-            tree::fake(&[("proc/self/cgroup", cgroup), ("proc/self/mountinfo", mountinfo)]);
+        let root = tree::fake(&[("proc/self/cgroup", cgroup), ("proc/self/mountinfo", mountinfo)]);
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect();
         let expected = expected
             .map(|(version, list)| Directories { version, paths: paths(list) })
@@ -76,11 +75,7 @@ mod tests {
             "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
             Ok((
                 Version::V2,
-                &[
-                    "sys/fs/cgroup/user.slice/session",
-                    "sys/fs/cgroup/user.slice",
-                    "sys/fs/cgroup/",
-                ],
+                &["sys/fs/cgroup/user.slice/session", "sys/fs/cgroup/user.slice", "sys/fs/cgroup/"],
             )),
         );
     }

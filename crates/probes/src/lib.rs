@@ -17,5 +17,5 @@ mod tree;
 pub use activity::{Activity, Busy, activity};
 pub use directory::directory;
 pub use host::host;
-pub use limits::{Limits, limits};
+pub use limits::{Limit, Limits, limits};
 pub use permissions::{Permissions, permissions};

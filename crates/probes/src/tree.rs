@@ -12,6 +12,14 @@ pub(crate) fn value(root: &Path, path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// Of a list with one choice in brackets, the choice; any other value as it is.
+pub(crate) fn chosen(value: String) -> String {
+    match value.split(['[', ']']).collect::<Vec<_>>()[..] {
+        [_, choice, _] => choice.to_owned(),
+        _ => value,
+    }
+}
+
 /// The number a file holds.
 pub(crate) fn number(root: &Path, path: &str) -> Option<u64> {
     value(root, path)?.parse().ok()

@@ -1,8 +1,11 @@
 //! Events: what a worker says while it does a job, one JSON object a line on its
 //! standard output.
 //!
-//!     hello ─ ready ─ released ─ interval* ─ measured ─ task* ─ [latency] ─ finished
-//!        └───────┴────────┴──────────┴──────────┴─────────┴──────────┴───── failed
+//!     hello ─ ready ─ interval* ─ measured ─ task* ─ [latency] ─ finished
+//!        └───────┴───────┴───────────┴─────────┴─────────┴─────── failed
+//!
+//! What happens between the release of the tasks and their stop is said only afterwards:
+//! a line written meanwhile would wake its reader on a CPU under measurement.
 //!
 //! A stream that ends without `finished` or `failed` is a worker that died. `warning`
 //! may come anywhere. A reader skips events it does not know.
@@ -34,8 +37,6 @@ pub enum Event {
         /// From the worker's start until the last acknowledged.
         startup_s: f64,
     },
-    /// The one release of all tasks.
-    Released,
     /// Operations of all tasks so far.
     Interval {
         /// Nanoseconds since the release.
@@ -72,7 +73,7 @@ pub struct Measured {
     pub drain_ns: Option<u64>,
     /// CPU time, switches, faults and block input and output of the tasks.
     pub usage: Usage,
-    /// Counters that moved on this host meanwhile (see the metric list).
+    /// How much each counter of this host moved meanwhile (see the metric list).
     pub deltas: BTreeMap<String, i64>,
     /// Levels at the end.
     pub gauges: BTreeMap<String, f64>,

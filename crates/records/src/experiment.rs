@@ -39,6 +39,10 @@ pub struct Experiment {
     /// How long tasks may take to notice the end of a run, in seconds.
     #[serde(default = "default_stop_grace_s")]
     pub stop_grace_s: f64,
+    /// How long a run may take beside its own length to set up, verify and clean, in
+    /// seconds; a fixed-count run must be over by then.
+    #[serde(default = "default_timeout_s")]
+    pub timeout_s: f64,
     /// Axes of all loads.
     #[serde(default)]
     pub axes: Axes,
@@ -53,6 +57,10 @@ fn default_blocks() -> u32 {
 
 fn default_stop_grace_s() -> f64 {
     10.0
+}
+
+fn default_timeout_s() -> f64 {
+    600.0
 }
 
 /// One workload of an experiment.
@@ -100,6 +108,22 @@ pub struct Axes {
     pub operations_per_task: Option<Many<u64>>,
 }
 
+impl Default for Experiment {
+    fn default() -> Experiment {
+        Experiment {
+            name: String::new(),
+            description: String::new(),
+            blocks: default_blocks(),
+            seed: None,
+            latency: false,
+            stop_grace_s: default_stop_grace_s(),
+            timeout_s: default_timeout_s(),
+            axes: Axes::default(),
+            loads: Vec::new(),
+        }
+    }
+}
+
 impl Experiment {
     /// Reads a TOML file's text.
     pub fn read(text: &str) -> Result<Experiment> {
@@ -115,11 +139,10 @@ impl Experiment {
             !self.loads.is_empty(),
             "the experiment has no [[load]]: name at least one workload"
         );
-        ensure!(
-            self.stop_grace_s > 0.0 && self.stop_grace_s < 1e6,
-            "stop_grace_s is {}, must be above 0 s",
-            self.stop_grace_s
-        );
+        let limits = [("stop_grace_s", self.stop_grace_s), ("timeout_s", self.timeout_s)];
+        for (name, value) in limits {
+            ensure!(value > 0.0 && value < 1e6, "{name} is {value}, must be above 0 s");
+        }
         self.axes.check().context("in [axes]")?;
         for load in &self.loads {
             load.axes.check().with_context(|| format!("in the axes of {}", load.workload))?;

@@ -42,8 +42,8 @@ pub struct Host {
     /// What virtualises this host; absent on bare metal, and where nothing shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hypervisor: Option<String>,
-    /// Settings that move performance, by name, each as the kernel prints it. A
-    /// setting that this kernel does not have is absent.
+    /// Settings that move performance, by name, each as the kernel prints it; of a list
+    /// with one choice, the choice. A setting that this kernel does not have is absent.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub knobs: BTreeMap<String, String>,
 }
@@ -77,7 +77,7 @@ pub struct Directory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inodes_free: Option<u64>,
     /// The block device below, where there is one: `name` (of the whole disk), `model`,
-    /// `rotational` (0 or 1) and `scheduler`, each as the kernel prints it.
+    /// `rotational` (0 or 1), `scheduler`, `write_cache`, and `on`: what it is made of.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub device: BTreeMap<String, String>,
 }

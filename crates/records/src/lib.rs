@@ -16,7 +16,7 @@ mod store;
 mod topology;
 
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
-pub use experiment::{Axes, Experiment, Load, Many};
+pub use experiment::{Axes, Experiment, Load, Many, Word};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};
 pub use job::{Form, Job, PROTOCOL, Pass, Until};

@@ -48,6 +48,17 @@ impl Obtained {
     }
 }
 
+impl Better {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Better::Higher => "higher",
+            Better::Lower => "lower",
+            Better::Neither => "-",
+        }
+    }
+}
+
 use Better::{Higher, Lower, Neither};
 use Obtained::{Apportioned, Exact, Sampled};
 
@@ -97,11 +108,15 @@ metrics! {
 }
 
 impl Metric {
-    /// The metric of this name.
-    pub fn find(name: &str) -> Option<&'static Metric> {
-        METRICS.iter().find(|m| match m.name.strip_suffix('*') {
-            Some(prefix) => name.starts_with(prefix),
-            None => m.name == name,
-        })
+    /// Whether `name` is this metric, or one of those that its `*` stands for.
+    pub fn matches(&self, name: &str) -> bool {
+        match self.name.split_once('*') {
+            Some((start, end)) => {
+                name.len() >= start.len() + end.len()
+                    && name.starts_with(start)
+                    && name.ends_with(end)
+            }
+            None => self.name == name,
+        }
     }
 }

@@ -35,8 +35,8 @@ pub enum Outcome {
     Finished {
         /// Values by metric name; what could not be had is absent, never zero.
         metrics: BTreeMap<String, f64>,
-        /// Counters that moved; one that is absent although its source was readable did
-        /// not move.
+        /// How much each counter moved, 0 included: one that is absent is not known on this
+        /// host.
         counters: BTreeMap<String, i64>,
         /// Sources that could not be read, and why.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -75,20 +75,19 @@ impl Run {
         serde_json::from_str(line).context("reading a run")
     }
 
-    /// A metric's value, if the run finished and has it. `NAME/op` is a counter per
-    /// operation: it is 0 when its source was read and the counter did not move.
+    /// A metric's or counter's value, if the run finished and has it. `NAME/op` is the value
+    /// per operation.
     pub fn value(&self, metric: &str) -> Option<f64> {
-        let Outcome::Finished { metrics, counters, unavailable, .. } = &self.outcome else {
+        let Outcome::Finished { metrics, counters, .. } = &self.outcome else {
             return None;
         };
-        let Some(counter) = metric.strip_suffix("/op") else {
-            return metrics.get(metric).copied();
+        let value = |name: &str| {
+            metrics.get(name).copied().or_else(|| counters.get(name).map(|n| *n as f64))
         };
-        let operations = metrics.get("operations").copied().filter(|n| *n > 0.0)?;
-        let source = counter.split('.').next().unwrap_or_default();
-        let readable = !unavailable.contains_key(source);
-        let moved = counters.get(counter).map(|n| *n as f64);
-        moved.or(readable.then_some(0.0)).map(|n| n / operations)
+        match metric.strip_suffix("/op") {
+            Some(name) => Some(value(name)? / value("operations").filter(|n| *n > 0.0)?),
+            None => value(metric),
+        }
     }
 
     /// Whether it counts.

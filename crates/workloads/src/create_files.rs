@@ -89,7 +89,13 @@ impl Prepared for Prepare {
             n => (0..n).map(|i| make(top.join(format!("{i:05}")))).collect::<Result<_, _>>()?,
         };
         let current = files::open_directory(&directories[0])?;
-        Ok(Box::new(Creator { plan: self, directories, current, number: 0, name: Name::new("", 10) }))
+        Ok(Box::new(Creator {
+            plan: self,
+            directories,
+            current,
+            number: 0,
+            name: Name::new("", 10),
+        }))
     }
 }
 
@@ -106,7 +112,9 @@ struct Creator<'a> {
 impl Task for Creator<'_> {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
-        if self.directories.len() > 1 && self.number.is_multiple_of(self.plan.files_per_subdirectory) {
+        if self.directories.len() > 1
+            && self.number.is_multiple_of(self.plan.files_per_subdirectory)
+        {
             self.turn()?;
         }
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
@@ -155,7 +163,8 @@ impl Creator<'_> {
     /// The next subdirectory's turn.
     #[cold]
     fn turn(&mut self) -> Result<(), Failure> {
-        let turn = (self.number / self.plan.files_per_subdirectory) as usize % self.directories.len();
+        let turn =
+            (self.number / self.plan.files_per_subdirectory) as usize % self.directories.len();
         self.current = files::open_directory(&self.directories[turn])?;
         Ok(())
     }

@@ -68,9 +68,8 @@ impl Task for Adder {
 /// A new eventfd that holds `value`. It does not block: reading 0 is an error.
 pub(crate) fn eventfd(value: u32) -> Result<OwnedFd, Failure> {
     // SAFETY: no preconditions.
-    let fd = sys("eventfd", unsafe {
-        libc::eventfd(value, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)
-    })?;
+    let fd =
+        sys("eventfd", unsafe { libc::eventfd(value, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
     // SAFETY: just opened, owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

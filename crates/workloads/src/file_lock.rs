@@ -326,7 +326,8 @@ impl Locking for RecordLock {
         // read or write, of any process including our own.
         let mut asked = libc::flock { l_type: libc::F_WRLCK as i16, ..self.lock };
         // SAFETY: the kernel reads and writes the live struct.
-        let result = unsafe { libc::fcntl(self.stranger.as_raw_fd(), libc::F_OFD_GETLK, &mut asked) };
+        let result =
+            unsafe { libc::fcntl(self.stranger.as_raw_fd(), libc::F_OFD_GETLK, &mut asked) };
         sys("fcntl(F_OFD_GETLK)", result)?;
         Ok(asked.l_type != libc::F_UNLCK as i16)
     }

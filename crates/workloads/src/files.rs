@@ -1,9 +1,8 @@
 //! Files as the workloads use them: opened by path with words for what went wrong,
 //! named by number without formatting, counted.
 
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
 use std::fs::{self, File};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::{Failure, Kind, Load, Parameter};
@@ -36,12 +35,6 @@ pub fn create_directory(path: &Path) -> Result<(), Failure> {
 /// Opens a directory, so that the files in it can be named without walking to it.
 pub fn open_directory(path: &Path) -> Result<File, Failure> {
     File::open(path).map_err(|e| Failure::of(format!("opening directory {}", path.display()), e))
-}
-
-/// The path as system calls take it.
-pub fn c_path(path: &Path) -> Result<CString, Failure> {
-    CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| Failure::new(format!("{} contains a zero byte", path.display())))
 }
 
 /// The number of names in a directory.

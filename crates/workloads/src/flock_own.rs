@@ -3,8 +3,8 @@
 //! No two tasks want the same lock, so every bend in this curve is the kernel's
 //! bookkeeping: before Linux 3.11 one global spinlock, since then per-CPU lists that
 //! keep /proc/locks. A flock lock covers the whole file and belongs to the open file
-//! description: no ranges to compare, no deadlock detection, so this is the leanest of
-//! the lock calls. lockperf calls it flock02 and quotes the sum over tasks of the time in
+//! description: no ranges to compare, no deadlock detection, so it should be the leanest
+//! of the lock calls. lockperf calls it flock02 and quotes the sum over tasks of the time in
 //! lock and unlock (`task_time_s`).
 
 use crate::file_lock::{self, Excludes, Flock, Mode, Whose};

@@ -6,10 +6,10 @@
 //! and fails with EAGAIN. key=shared (the default) names the word by its page, which
 //! costs a look at the page table and a reference on the page: with word=shared all tasks
 //! write that one reference count, and call=wait adds the lock of one bucket. key=private
-//! names it by its address and touches no page. A process's private words have a hash
-//! table of their own since Linux 6.16, once it has threads; before, all words of the
-//! machine met in one table, where buckets could collide. Own words under key=shared are
-//! the semantics of will-it-scale's futex1 and futex2, key=private of futex3 and futex4.
+//! names it by its address and touches no page. All words of the machine meet in one hash
+//! table, where buckets may collide; kernels with CONFIG_FUTEX_PRIVATE_HASH give the
+//! private words of a process with threads a table of their own. Own words under
+//! key=shared are will-it-scale's futex1 and futex2, under key=private futex3 and futex4.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -8,13 +8,20 @@
 
 mod drive;
 mod failure;
+mod fault;
 mod file_lock;
+mod file_write;
 mod files;
 mod load;
+mod mapping;
+mod message;
 mod need;
+mod open_close;
 mod parameter;
 mod shared;
 mod spin;
+mod stamp;
+mod user_xattr;
 
 pub use drive::{Control, Task};
 pub use failure::{Failure, sys};
@@ -128,11 +135,47 @@ macro_rules! workloads {
 }
 
 workloads! {
+    append,
+    brk,
+    context_switch,
     create_files,
+    discard_shared_address_space,
+    eventfd,
+    fallocate,
+    flock_own,
+    flock_shared,
+    futex,
     getppid,
+    lease_own,
+    mmap_munmap,
+    ofd_lock_own,
+    ofd_lock_shared,
+    open_close_own,
+    open_close_shared_directory,
+    page_fault_anonymous,
+    page_fault_private_file,
     page_fault_shared_file,
+    pipe,
+    poll,
     posix_lock_own,
+    posix_lock_ranges,
+    posix_lock_readers,
     posix_lock_shared,
+    protect_shared_address_space,
+    pthread_mutex,
+    pwrite_own,
+    pwrite_shared,
+    readdir,
+    rename,
+    sched_yield,
+    signal,
+    stat,
+    unix_socket,
+    unlink,
+    xattr_list,
+    xattr_remove,
+    xattr_replace,
+    xattr_set,
 }
 
 impl Workload {

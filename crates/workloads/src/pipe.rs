@@ -80,15 +80,16 @@ pub(crate) fn pipe(flags: libc::c_int) -> Result<(OwnedFd, OwnedFd), Failure> {
 /// for a message in one piece.
 fn make_room(pipe: &OwnedFd, size: usize) -> Result<(), Failure> {
     // SAFETY: the descriptor is open.
-    let room =
-        sys("F_GETPIPE_SZ", unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_GETPIPE_SZ) })?;
+    let room = sys("F_GETPIPE_SZ", unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_GETPIPE_SZ) })?;
     if room as usize >= size {
         return Ok(());
     }
     // SAFETY: as above.
     match unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, size as libc::c_int) } {
         -1 => Err(Failure::of(
-            format!("growing a pipe of {room} bytes to {size} (see pipe-user-pages-soft in pipe(7))"),
+            format!(
+                "growing a pipe of {room} bytes to {size} (see pipe-user-pages-soft in pipe(7))"
+            ),
             std::io::Error::last_os_error(),
         )),
         _ => Ok(()),

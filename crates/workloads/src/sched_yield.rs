@@ -2,9 +2,8 @@
 //!
 //! With one task a CPU nobody is next and the call comes back at once: it has taken the
 //! lock of this CPU's run queue and gone once through the scheduler's choice. Run queues
-//! are per CPU, so the curve should be straight; it bends where the scheduler looks
-//! beyond its own CPU, as group scheduling with many CPUs can make it. With more tasks
-//! than CPUs every operation is a context switch.
+//! are per CPU, so the curve should be as straight as getppid's. Where others want the
+//! CPU too, another task or a stranger, the operation becomes a context switch.
 
 use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, sys};
 

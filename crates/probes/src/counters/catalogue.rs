@@ -54,8 +54,7 @@ catalogue! {
 }
 
 /// The first entry that a counter's name fits.
-#[cfg(test)]
-pub(super) fn find(name: &str) -> Option<&'static Metric> {
+pub fn find(name: &str) -> Option<&'static Metric> {
     CATALOGUE.iter().find(|metric| match metric.name.split_once('*') {
         None => metric.name == name,
         Some((head, tail)) => name

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use expect_test::Expect;
 
-use super::{Snapshot, Source, catalogue};
+use super::{Snapshot, Source, find};
 use crate::tree;
 
 /// Compares two snapshots of one source. A file is its path and two texts.
@@ -23,11 +23,11 @@ pub(super) fn check(
 
     let mut text = String::new();
     for (name, delta) in &counters.deltas {
-        assert!(catalogue::find(name).is_some(), "{name} is not in the catalogue");
+        assert!(find(name).is_some(), "{name} is not in the catalogue");
         writeln!(text, "{name} {delta}").unwrap();
     }
     for (name, value) in &counters.gauges {
-        assert!(catalogue::find(name).is_some(), "{name} is not in the catalogue");
+        assert!(find(name).is_some(), "{name} is not in the catalogue");
         writeln!(text, "{name} = {value}").unwrap();
     }
     for (name, why) in &counters.unavailable {

@@ -43,14 +43,29 @@ mod tests {
                 (path(&0).to_str().unwrap(), "800000\n", "3000000\n"),
                 (path(&1).to_str().unwrap(), "800000\n", "2500000\n"),
             ],
-            expect![[]],
+            expect![[r#"
+                frequency_mhz = 2750
+            "#]],
         );
     }
 
     #[test]
-    fn a_host_without_the_files_is_unavailable() {
-        check(&SOURCE, &[0], &[], expect![[]]);
-        check(&SOURCE, &[], &[], expect![[]]);
-        check(&SOURCE, &[0], &[(path(&0).to_str().unwrap(), "1\n", "<unknown>\n")], expect![[]]);
+    fn what_is_no_number_is_unavailable() {
+        check(
+            &SOURCE,
+            &[],
+            &[],
+            expect![[r#"
+                unavailable frequency_mhz: no CPU was measured
+            "#]],
+        );
+        check(
+            &SOURCE,
+            &[0],
+            &[(path(&0).to_str().unwrap(), "1\n", "<unknown>\n")],
+            expect![[r#"
+                unavailable frequency_mhz: /sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq: holds no number
+            "#]],
+        );
     }
 }

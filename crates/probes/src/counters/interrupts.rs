@@ -70,15 +70,35 @@ ERR:          3
             &SOURCE,
             &[],
             &[("proc/interrupts", BEFORE, AFTER)],
-            expect![[]],
+            expect![[r#"
+                interrupts.ERR 3
+                interrupts.LOC 300
+                interrupts.TLB 105
+                interrupts.device 11
+                unavailable interrupts.RES: went from 10358 to 7: reset or wrapped
+            "#]],
         );
     }
 
     #[test]
     fn cut_and_broken_files_give_what_is_whole() {
         let broken = "CPU0 CPU1\n\nLOC: 1 2\n7\n: :\nTLB: x\nRES: 12 3";
-        check(&SOURCE, &[], &[("proc/interrupts", "CPU0 CPU1\nLOC: 1 1\nRES: 1 1\n", broken)], expect![[]]);
-        check(&SOURCE, &[], &[("proc/interrupts", "", "CPU0")], expect![[]]);
-        check(&SOURCE, &[], &[], expect![[]]);
+        check(
+            &SOURCE,
+            &[],
+            &[("proc/interrupts", "CPU0 CPU1\nLOC: 1 1\nRES: 1 1\n", broken)],
+            expect![[r#"
+                interrupts.LOC 1
+                unavailable interrupts.RES: gone between the snapshots
+            "#]],
+        );
+        check(
+            &SOURCE,
+            &[],
+            &[("proc/interrupts", "", "CPU0")],
+            expect![[r#"
+                unavailable interrupts: none of its lines is understood: a kernel this probe does not know
+            "#]],
+        );
     }
 }

@@ -23,7 +23,7 @@ mod vmstat;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use catalogue::CATALOGUE;
+pub use catalogue::{CATALOGUE, find};
 use files::{Files, Read};
 pub use stat::ticks_per_second;
 use values::Values;
@@ -61,13 +61,25 @@ pub struct Snapshot {
 /// What changed between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// Counters that moved, and by how much. One that is absent did not move, unless
-    /// its source is [unavailable](Counters::unavailable) or this kernel lacks it.
+    /// How much each counter moved, 0 included: one that is absent is not known here.
     pub deltas: BTreeMap<String, i64>,
     /// Values that are read once, in the later snapshot.
     pub gauges: BTreeMap<String, f64>,
     /// Sources, parts of them or single counters that could not be read, and why.
     pub unavailable: BTreeMap<String, String>,
+}
+
+impl Counters {
+    /// Says why a counter is missing, unless its source is known to be.
+    fn unavailable(&mut self, name: &str, why: impl Into<String>) {
+        let is_source = |known: &String| {
+            name.strip_prefix(known.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if !self.unavailable.keys().any(is_source) {
+            self.unavailable.insert(name.to_owned(), why.into());
+        }
+    }
 }
 
 /// Room for all texts of a host with hundreds of CPUs: the buffer does not grow, and
@@ -86,11 +98,7 @@ impl Snapshot {
         Snapshot::take(SOURCES.iter(), root, cpus)
     }
 
-    fn take(
-        sources: impl Iterator<Item = &'static Source>,
-        root: &Path,
-        cpus: &[u32],
-    ) -> Snapshot {
+    fn take(sources: impl Iterator<Item = &'static Source>, root: &Path, cpus: &[u32]) -> Snapshot {
         let mut bytes = Vec::with_capacity(BUFFER_BYTES);
         let read = |source: &'static Source| {
             let paths = (source.files)(root, cpus);
@@ -100,8 +108,7 @@ impl Snapshot {
         Snapshot { cpus: cpus.to_vec(), bytes, sources }
     }
 
-    /// The difference of this snapshot and an earlier one of the same CPUs. A counter
-    /// that is in one of them only is left out.
+    /// The difference of this snapshot and an earlier one of the same CPUs.
     pub fn since(&self, earlier: &Snapshot) -> Counters {
         let (then, now) = (earlier.values(), self.values());
         let mut counters = Counters {
@@ -109,12 +116,15 @@ impl Snapshot {
             gauges: now.gauges,
             unavailable: then.unavailable.into_iter().chain(now.unavailable).collect(),
         };
-        for (name, now) in now.counters {
-            match then.counters.get(&name).map(|then| now.since(then)) {
-                None | Some(Ok(0)) => {}
-                Some(Ok(delta)) => drop(counters.deltas.insert(name, delta)),
-                Some(Err(why)) => drop(counters.unavailable.insert(name, why)),
+        for (name, now) in &now.counters {
+            match then.counters.get(name).map(|then| now.since(then)) {
+                Some(Ok(delta)) => counters.deltas.extend([(name.clone(), delta)]),
+                Some(Err(why)) => counters.unavailable(name, why),
+                None => counters.unavailable(name, "appeared between the snapshots"),
             }
+        }
+        for name in then.counters.keys().filter(|name| !now.counters.contains_key(*name)) {
+            counters.unavailable(name, "gone between the snapshots");
         }
         counters
     }
@@ -142,6 +152,8 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use expect_test::expect;
+
     use super::*;
     use crate::tree;
 
@@ -151,20 +163,20 @@ mod tests {
         let before = Snapshot::before(root.path(), &[0]);
         let counters = Snapshot::after(root.path(), &[0]).since(&before);
         assert!(counters.deltas.is_empty() && counters.gauges.is_empty());
-        let missing: Vec<_> = counters.unavailable.keys().map(String::as_str).collect();
-        let expected = [
-            "cgroup",
-            "frequency_mhz",
-            "interrupts",
-            "pressure.cpu",
-            "pressure.io",
-            "pressure.memory",
-            "softirqs",
-            "stat",
-            "throttle",
-            "vmstat",
-        ];
-        assert_eq!(missing, expected);
+        let text: Vec<_> =
+            counters.unavailable.iter().map(|(name, why)| format!("{name}: {why}\n")).collect();
+        expect![[r#"
+            cgroup: /proc/self/cgroup: No such file or directory (os error 2)
+            frequency_mhz: /sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq: No such file or directory (os error 2)
+            interrupts: /proc/interrupts: No such file or directory (os error 2)
+            pressure.cpu: /proc/pressure/cpu: No such file or directory (os error 2)
+            pressure.io: /proc/pressure/io: No such file or directory (os error 2)
+            pressure.memory: /proc/pressure/memory: No such file or directory (os error 2)
+            softirqs: /proc/softirqs: No such file or directory (os error 2)
+            stat: /proc/stat: No such file or directory (os error 2)
+            throttle: /sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count: No such file or directory (os error 2)
+            vmstat: /proc/vmstat: No such file or directory (os error 2)
+        "#]].assert_eq(&text.concat());
     }
 
     #[test]
@@ -174,7 +186,7 @@ mod tests {
         let counters = Snapshot::after(Path::new("/"), &[0]).since(&before);
         assert!(counters.deltas["stat.ctxt"] > 0);
         for name in counters.deltas.keys().chain(counters.gauges.keys()) {
-            assert!(catalogue::find(name).is_some(), "{name} is not in the catalogue");
+            assert!(find(name).is_some(), "{name} is not in the catalogue");
         }
     }
 

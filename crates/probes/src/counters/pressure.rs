@@ -11,7 +11,9 @@ use super::values::Values;
 
 pub(super) const SOURCE: Source = Source {
     name: "pressure",
-    files: |_, _| Ok(["cpu", "memory", "io"].map(|on| PathBuf::from("proc/pressure").join(on)).into()),
+    files: |_, _| {
+        Ok(["cpu", "memory", "io"].map(|on| PathBuf::from("proc/pressure").join(on)).into())
+    },
     parse,
 };
 
@@ -62,8 +64,12 @@ mod tests {
                 ),
                 ("proc/pressure/memory", "some total=1\n", "some total=\nsome\nmany total=1\n"),
             ],
-            expect![[]],
+            expect![[r#"
+                pressure.cpu.some_us 1000000
+                pressure.io.some_us 200
+                unavailable pressure.io.full_us: gone between the snapshots
+                unavailable pressure.memory: /proc/pressure/memory: no line is understood
+            "#]],
         );
-        check(&SOURCE, &[], &[], expect![[]]);
     }
 }

@@ -11,9 +11,8 @@ pub(super) const SOURCE: Source =
     Source { name: "stat", files: |_, _| Ok(vec![PathBuf::from("proc/stat")]), parse };
 
 /// The columns of a CPU's line.
-const COLUMNS: [&str; 10] = [
-    "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice",
-];
+const COLUMNS: [&str; 10] =
+    ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
 
 /// The kernel computes these two from the time since the CPU went idle, and corrects
 /// itself when it was wrong (torvalds/linux:Documentation/filesystems/proc.rst).
@@ -26,11 +25,11 @@ pub fn ticks_per_second() -> i64 {
 }
 
 fn parse(files: &Files, cpus: &[u32], values: &mut Values) -> Result<(), String> {
-    let mut measured = Vec::new();
+    let (mut all, mut measured) = (Vec::new(), Vec::new());
     for line in files.only().lines()? {
         let mut words = line.split_ascii_whitespace();
         match words.next() {
-            Some("cpu") => ticks(values, "all", &[columns(words)]),
+            Some("cpu") => all.push(columns(words)),
             Some(name @ ("ctxt" | "intr" | "processes" | "softirq")) => {
                 let total = leading_numbers(words, 1).next();
                 total.into_iter().for_each(|total| values.count(format!("stat.{name}"), total));
@@ -39,11 +38,13 @@ fn parse(files: &Files, cpus: &[u32], values: &mut Values) -> Result<(), String>
             _ => {}
         }
     }
-    if measured.len() == cpus.len() {
-        ticks(values, "cpus", &measured);
-    } else {
-        let why = format!("/proc/stat has {} of the {} CPUs", measured.len(), cpus.len());
-        values.unavailable("stat.cpus", why);
+    for (name, asked, lines) in [("all", 1, all), ("cpus", cpus.len(), measured)] {
+        if lines.len() == asked {
+            ticks(values, name, &lines);
+        } else {
+            let why = format!("/proc/stat has {} of {asked} lines", lines.len());
+            values.unavailable(format!("stat.{name}"), why);
+        }
     }
     Ok(())
 }
@@ -59,6 +60,9 @@ fn columns<'a>(words: impl Iterator<Item = &'a str>) -> Vec<i64> {
 
 /// The sum over CPUs of each column; old kernels have fewer of them.
 fn ticks(values: &mut Values, of: &str, cpus: &[Vec<i64>]) {
+    if cpus.is_empty() {
+        return;
+    }
     for (column, name) in COLUMNS.iter().enumerate() {
         let Some(sum) = cpus.iter().map(|cpu| cpu.get(column).copied()).sum::<Option<i64>>() else {
             break;
@@ -134,7 +138,11 @@ softirq 690 1 2
             &SOURCE,
             &[1, 7],
             &[("proc/stat", "cpu 1 1\ncpu1 1 1\nctxt 1\n", "cpu 2 1\ncpu1 2 1\nctxt 3\n")],
-            expect![[]],
+            expect![[r#"
+                stat.all.user_ticks 1
+                stat.ctxt 2
+                unavailable stat.cpus: /proc/stat has 1 of 2 lines
+            "#]],
         );
     }
 
@@ -144,13 +152,23 @@ softirq 690 1 2
             &SOURCE,
             &[0],
             &[("proc/stat", "cpu 1 2 x\ncpu0\nctxt 100\n", "cpu 5 2 9\ncpu0\nctxt 20")],
-            expect![[]],
+            expect![[r#"
+                stat.all.user_ticks 4
+                unavailable stat.all.system_ticks: appeared between the snapshots
+                unavailable stat.ctxt: gone between the snapshots
+            "#]],
         );
     }
 
     #[test]
-    fn garbage_and_a_missing_file_are_unavailable() {
-        check(&SOURCE, &[], &[("proc/stat", "\u{1}\n\n", "ctxt\n99999999999999999999\n")], expect![[]]);
-        check(&SOURCE, &[0], &[], expect![[]]);
+    fn garbage_is_unavailable() {
+        check(
+            &SOURCE,
+            &[],
+            &[("proc/stat", "\u{1}\n\n", "ctxt\n99999999999999999999\n")],
+            expect![[r#"
+                unavailable stat.all: /proc/stat has 0 of 1 lines
+            "#]],
+        );
     }
 }

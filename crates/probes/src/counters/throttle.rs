@@ -53,18 +53,22 @@ mod tests {
                 (&file(&2, "core"), "5\n", "6\n"),
                 (&file(&2, "package"), "10\n", "11\n"),
             ],
-            expect![[]],
+            expect![[r#"
+                throttle.core 4
+                throttle.package 2
+            "#]],
         );
     }
 
     #[test]
-    fn a_host_without_the_files_is_unavailable() {
-        check(&SOURCE, &[0], &[], expect![[]]);
+    fn what_is_no_number_is_unavailable() {
         check(
             &SOURCE,
             &[0],
             &[(path(&0, "core").to_str().unwrap(), "0\n", "no number\n")],
-            expect![[]],
+            expect![[r#"
+                unavailable throttle: /sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count: holds no number
+            "#]],
         );
     }
 }

@@ -1,0 +1,48 @@
+//! Mean and spread of a few values.
+
+/// What some values, one a run, have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// How many values.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Sample standard deviation (divided by n - 1); absent for one value.
+    pub stddev: Option<f64>,
+    /// Smallest value.
+    pub min: f64,
+    /// Median.
+    pub median: f64,
+    /// Largest value.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of these values; nothing for none. Values must be finite.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let n = values.len();
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        let stddev = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
+        let median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
+        Some(Spread { n, mean, stddev, min, median, max })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spread;
+
+    #[test]
+    fn spread_of_none_one_and_four() {
+        assert_eq!(Spread::of(&[]), None);
+        let one = Spread::of(&[3.0]).unwrap();
+        assert_eq!((one.mean, one.stddev, one.median), (3.0, None, 3.0));
+        let four = Spread::of(&[4.0, 2.0, 8.0, 6.0]).unwrap();
+        assert_eq!((four.n, four.mean, four.median, four.min, four.max), (4, 5.0, 5.0, 2.0, 8.0));
+        assert!((four.stddev.unwrap() - (20.0_f64 / 3.0).sqrt()).abs() < 1e-12);
+    }
+}

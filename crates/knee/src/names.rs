@@ -1,0 +1,49 @@
+//! Names that users type, and what they may have meant.
+
+use workloads::{WORKLOADS, Workload};
+
+/// The workload of this name or alias; otherwise an error with the nearest names.
+pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
+    Workload::find(name).ok_or_else(|| {
+        let aliases = WORKLOADS.iter().flat_map(|w| w.spec.aliases.iter().copied());
+        let known = WORKLOADS.iter().map(|w| w.name).chain(aliases);
+        let hint = nearest(name, known);
+        anyhow::anyhow!("no workload is called '{name}'{hint}; `knee list workloads` shows all")
+    })
+}
+
+/// ", did you mean …?" for the known names nearest to `name`; empty if none is near.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    // Parts of long names count as near: `page_fault` means all three.
+    let distance = |known: &str| {
+        if name.len() > 2 && known.contains(name) { 0.9 } else { strsim::jaro_winkler(name, known) }
+    };
+    let mut near: Vec<(f64, &str)> =
+        known.map(|k| (distance(k), k)).filter(|(d, _)| *d > 0.82).collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.truncate(3);
+    if near.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = near.iter().map(|(_, k)| format!("'{k}'")).collect();
+    format!(", did you mean {}?", names.join(" or "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::workload;
+
+    fn check(name: &str, part: &str) {
+        let error = workload(name).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains(part), "{name}: {error}");
+    }
+
+    #[test]
+    fn a_misspelt_workload_suggests_the_nearest() {
+        check("posix_lock_sharde", "did you mean 'posix_lock_shared'");
+        check("getpid", "'getppid'");
+        check("page_fault", "'page_fault_");
+        check("zzz", "no workload is called 'zzz'; `knee list");
+        assert_eq!(workload("posix01").unwrap().name, "posix_lock_shared");
+    }
+}

@@ -1,0 +1,179 @@
+//! This host: the worker is a child process of the same binary, in a process group of its
+//! own that is gone, whatever happened, when the run is over.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use records::{Event, Job};
+
+use crate::signals;
+
+/// What came of a job.
+pub struct Done {
+    /// What the worker said.
+    pub events: Vec<Event>,
+    /// How it ended, to follow "the worker …".
+    pub death: String,
+    /// Whether we ended it because we were asked to end.
+    pub interrupted: bool,
+}
+
+/// Does a job here. The worker has until `deadline` from now.
+pub fn run(job: &Job, deadline: Duration) -> Result<Done> {
+    let oom_kills = oom_kills();
+    let stderr = memory_file()?;
+    let mut worker = start(job, &stderr)?;
+    let (events, end) = listen(&mut worker, deadline);
+    let group = worker.id() as i32;
+    kill_group(group);
+    let status = worker.wait().context("waiting for the worker")?;
+    wait_for_group(group);
+    remove_scratch(job)?;
+    let death = match end {
+        End::Deadline => format!("was killed after {:.0} s without an end", deadline.as_secs_f64()),
+        _ => describe(status, oom_kills, &stderr),
+    };
+    Ok(Done { events, death, interrupted: end == End::Interrupted })
+}
+
+/// Why we stopped listening to a worker.
+#[derive(PartialEq)]
+enum End {
+    /// It closed its output.
+    Closed,
+    Deadline,
+    Interrupted,
+}
+
+fn start(job: &Job, stderr: &File) -> Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("worker").process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
+    let parent = std::process::id();
+    // SAFETY: only system calls that are safe after fork. The second look closes the gap
+    // in which the parent may have died before the request.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != parent as i32 {
+                libc::_exit(1);
+            }
+            Ok(())
+        });
+    }
+    let mut worker = command.spawn().context("starting the worker")?;
+    let text = serde_json::to_string(job)?;
+    let mut stdin = worker.stdin.take().context("the worker's input is a pipe")?;
+    // A worker that died before it read all will say so by its status.
+    let _ = stdin.write_all(text.as_bytes());
+    Ok(worker)
+}
+
+/// Reads events until the worker closes its output, the deadline passes, or we are asked to
+/// end.
+fn listen(worker: &mut Child, deadline: Duration) -> (Vec<Event>, End) {
+    let mut output = worker.stdout.take().expect("the worker's output is a pipe");
+    let since = Instant::now();
+    let mut text = Vec::new();
+    let mut chunk = vec![0; 1 << 16];
+    let end = loop {
+        if signals::received().is_some() {
+            break End::Interrupted;
+        }
+        let Some(left) = deadline.checked_sub(since.elapsed()) else {
+            break End::Deadline;
+        };
+        if !readable(output.as_raw_fd(), left) {
+            continue;
+        }
+        match output.read(&mut chunk) {
+            Ok(0) => break End::Closed,
+            Ok(n) => text.extend_from_slice(&chunk[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break End::Closed,
+        }
+    };
+    let text = String::from_utf8_lossy(&text);
+    // A line that is no event is a worker cut off, or somebody's debugging.
+    (text.lines().filter_map(|line| Event::read(line).ok()).collect(), end)
+}
+
+/// Whether there is something to read; `false` after the time or a signal.
+fn readable(fd: i32, time: Duration) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let ms = time.as_millis().clamp(1, 1000) as i32;
+    // SAFETY: one live pollfd.
+    unsafe { libc::poll(&mut poll, 1, ms) > 0 }
+}
+
+fn kill_group(group: i32) {
+    // SAFETY: the group of a child that has not been reaped yet.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+}
+
+/// Tasks die a moment after the worker: waits until none is left, for some seconds.
+fn wait_for_group(group: i32) {
+    for _ in 0..1000 {
+        // SAFETY: signal 0 only asks; the group's id is not reused while a member lives.
+        if unsafe { libc::kill(-group, 0) } != 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The worker removes its directory; a dead one could not.
+fn remove_scratch(job: &Job) -> Result<()> {
+    match fs::remove_dir_all(&job.scratch) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(e).with_context(|| format!("removing {}", job.scratch.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn describe(status: ExitStatus, oom_kills: Option<u64>, stderr: &File) -> String {
+    let mut how = match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was killed by {}", signals::name(signal)),
+        (None, Some(code)) => format!("ended with status {code}"),
+        (None, None) => "ended".to_string(),
+    };
+    if let (Some(before), Some(after)) = (oom_kills, self::oom_kills())
+        && after > before
+    {
+        how += " (the kernel killed a process for want of memory meanwhile)";
+    }
+    if let Some(last) = last_words(stderr) {
+        how += &format!(", saying: {last}");
+    }
+    how
+}
+
+/// The last line that the worker wrote to its standard error.
+fn last_words(mut stderr: &File) -> Option<String> {
+    let mut text = Vec::new();
+    stderr.rewind().ok()?;
+    stderr.read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string)
+}
+
+/// How many processes the kernel has killed for want of memory since the boot.
+fn oom_kills() -> Option<u64> {
+    let text = fs::read_to_string("/proc/vmstat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+}
+
+fn memory_file() -> Result<File> {
+    // SAFETY: a live C string; the descriptor is new and owned by nobody else.
+    match unsafe { libc::memfd_create(c"worker-stderr".as_ptr(), libc::MFD_CLOEXEC) } {
+        -1 => Err(io::Error::last_os_error()).context("memfd_create"),
+        // SAFETY: as above.
+        fd => Ok(unsafe { File::from_raw_fd(fd) }),
+    }
+}

@@ -1,0 +1,236 @@
+//! The plan: from an experiment and a host to the points, and the order of their runs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use records::{Axes, Experiment, Form, Load, Many, Pass, Placement, Point, Topology, Until};
+use workloads::{Forms, Values, Workload};
+
+use crate::names;
+use crate::topology;
+
+/// The most tasks a run may have.
+const TASKS_MAX: u32 = 4096;
+
+/// The points of an experiment on this topology, in the order in which its loads and axes
+/// are written.
+pub fn points(experiment: &Experiment, topology: &Topology) -> Result<Vec<Point>> {
+    let mut points = Vec::new();
+    for load in &experiment.loads {
+        let axes = load.axes.over(&experiment.axes);
+        let of_load = points_of(load, &axes, experiment.latency, topology)
+            .with_context(|| format!("planning {}", load.workload))?;
+        points.extend(of_load);
+    }
+    Ok(points)
+}
+
+/// The order of `n` points in a block: random, and the same for the same seed.
+pub fn order(seed: u64, block: u32, n: usize) -> Vec<usize> {
+    // Streams of one seed must not overlap: the golden ratio spreads the blocks.
+    let block_seed = seed ^ (block as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(block_seed);
+    let mut order: Vec<usize> = (0..n).collect();
+    order.shuffle(&mut random);
+    order
+}
+
+fn points_of(load: &Load, axes: &Axes, latency: bool, topology: &Topology) -> Result<Vec<Point>> {
+    let workload = names::workload(&load.workload)?;
+    let combinations = parameters(workload, load)?;
+    let forms = forms(workload, axes)?;
+    let placements = values(&axes.placement, Placement::default());
+    let dirs = dirs(axes)?;
+    let untils = untils(axes);
+    let passes: &[Pass] = if latency { &[Pass::Rate, Pass::Latency] } else { &[Pass::Rate] };
+    let mut points = Vec::new();
+    for parameters in &combinations {
+        for (&form, &placement) in product(&forms, &placements) {
+            for (dir, &until) in product(&dirs, &untils) {
+                for &pass in passes {
+                    for (cpu_list, tasks) in sizes(axes, topology, placement)? {
+                        points.push(Point {
+                            workload: workload.name.to_string(),
+                            semantics: workload.spec.semantics,
+                            parameters: parameters.clone(),
+                            form,
+                            cpus: cpu_list.len() as u32,
+                            placement,
+                            cpu_list,
+                            tasks,
+                            until,
+                            pass,
+                            dir: dir.clone(),
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Ok(points)
+}
+
+fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+    a.iter().flat_map(move |a| b.iter().map(move |b| (a, b)))
+}
+
+fn values<T: Clone>(axis: &Option<Many<T>>, default: T) -> Vec<T> {
+    axis.as_ref().map_or_else(|| vec![default], |many| many.0.clone())
+}
+
+/// All combinations of parameter values, each checked and complete.
+fn parameters(workload: &Workload, load: &Load) -> Result<Vec<BTreeMap<String, String>>> {
+    let mut combinations = vec![BTreeMap::new()];
+    for (name, values) in &load.parameters {
+        combinations = combinations
+            .iter()
+            .flat_map(|given| {
+                values.0.iter().map(move |value| {
+                    let mut given = given.clone();
+                    given.insert(name.clone(), value.0.clone());
+                    given
+                })
+            })
+            .collect();
+    }
+    combinations
+        .iter()
+        .map(|given| match Values::new(workload, given) {
+            Ok(values) => Ok(values.as_map().clone()),
+            Err(why) => bail!(why),
+        })
+        .collect()
+}
+
+/// The forms asked for that the workload has. One that it lacks is left out if it has
+/// another of them, so that `--as processes,threads` fits many workloads.
+fn forms(workload: &Workload, axes: &Axes) -> Result<Vec<Form>> {
+    let Forms::Only(only, why) = workload.spec.forms else {
+        return Ok(values(&axes.forms, Form::Processes));
+    };
+    let only = match only {
+        workloads::Form::Processes => Form::Processes,
+        workloads::Form::Threads => Form::Threads,
+    };
+    ensure!(
+        values(&axes.forms, only).contains(&only),
+        "{} runs only as {}: {why}",
+        workload.name,
+        only.name()
+    );
+    Ok(vec![only])
+}
+
+fn dirs(axes: &Axes) -> Result<Vec<PathBuf>> {
+    let canonical = |dir: PathBuf| {
+        let path = dir
+            .canonicalize()
+            .with_context(|| format!("looking for the directory {} (--dir)", dir.display()))?;
+        ensure!(path.is_dir(), "{} is no directory (--dir)", path.display());
+        Ok(path)
+    };
+    values(&axes.dir, std::env::temp_dir()).into_iter().map(canonical).collect()
+}
+
+fn untils(axes: &Axes) -> Vec<Until> {
+    match &axes.operations_per_task {
+        Some(counts) => counts.0.iter().map(|n| Until::OperationsPerTask(*n)).collect(),
+        None => values(&axes.seconds, 1.0).into_iter().map(Until::Seconds).collect(),
+    }
+}
+
+/// CPU lists with their numbers of tasks.
+fn sizes(axes: &Axes, topology: &Topology, placement: Placement) -> Result<Vec<(Vec<u32>, u32)>> {
+    let order = topology::order(topology, placement);
+    let specs = axes.cpus.as_ref().map_or_else(
+        || "1..all".to_string(),
+        |many| many.0.iter().map(|w| w.0.as_str()).collect::<Vec<_>>().join(","),
+    );
+    let mut sizes = Vec::new();
+    for cpus in topology::points(&specs, topology, placement)? {
+        let per_cpu = || values(&axes.tasks_per_cpu, 1).into_iter().map(|n| n.checked_mul(cpus));
+        let tasks: Vec<Option<u32>> = match &axes.tasks {
+            Some(counts) => counts.0.iter().map(|n| Some(*n)).collect(),
+            None => per_cpu().collect(),
+        };
+        for tasks in tasks {
+            let tasks = tasks.filter(|n| (1..=TASKS_MAX).contains(n));
+            let tasks = tasks.with_context(|| {
+                format!("the tasks asked for on {cpus} CPUs are not between 1 and {TASKS_MAX}")
+            })?;
+            sizes.push((order[..cpus as usize].to_vec(), tasks));
+        }
+    }
+    Ok(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::Cpu;
+
+    fn host(cpus: u32) -> Topology {
+        let cpu = |cpu| Cpu { cpu, core: cpu, llc: 0, node: 0, package: 0 };
+        Topology { cpus: (0..cpus).map(cpu).collect() }
+    }
+
+    fn check(toml: &str, expected: expect_test::Expect) {
+        let planned = Experiment::read(toml).and_then(|e| points(&e, &host(4)));
+        let shown = match planned {
+            Err(error) => format!("{error:#}\n"),
+            Ok(points) => points
+                .iter()
+                .map(|p| {
+                    let (form, cpus, tasks) = (p.form.name(), p.cpus, p.tasks);
+                    let until = format!("{:?}", p.until);
+                    let idle = &p.parameters["idle_ns"];
+                    format!("{} {form} {cpus} CPUs {tasks} tasks {until} idle {idle} {:?}\n", p.workload, p.pass)
+                })
+                .collect(),
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn points_are_the_product_of_the_axes() {
+        check(
+            "latency = true\n[axes]\ncpus = [1, 'all']\nseconds = 2\n[[load]]\nworkload = 'getppid'\n\
+             parameters = { idle_ns = [0, 500] }",
+            expect_test::expect![[]],
+        );
+        check(
+            "[axes]\nas = ['threads', 'processes']\ntasks_per_cpu = 2\n[[load]]\nworkload = 'posix01'\n\
+             axes = { tasks = 128, operations_per_task = 10 }\n[[load]]\nworkload = 'flock_own'\n\
+             axes = { cpus = '1-2', as = 'threads' }",
+            expect_test::expect![[]],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_planned_is_named() {
+        check("[[load]]\nworkload = 'getpppid'", expect_test::expect![[]]);
+        check("[[load]]\nworkload = 'getppid'\nparameters = { hold = 1 }", expect_test::expect![[]]);
+        check("[axes]\ncpus = 8\n[[load]]\nworkload = 'getppid'", expect_test::expect![[]]);
+        check("[axes]\ntasks = 5000\n[[load]]\nworkload = 'getppid'", expect_test::expect![[]]);
+        check("[axes]\ntasks_per_cpu = 4294967295\n[[load]]\nworkload = 'getppid'", expect_test::expect![[]]);
+        check("[axes]\ndir = '/no/such'\n[[load]]\nworkload = 'getppid'", expect_test::expect![[]]);
+        check("[axes]\nas = 'threads'\n[[load]]\nworkload = 'brk'", expect_test::expect![[]]);
+    }
+
+    #[test]
+    fn every_block_has_each_point_once_in_an_order_of_its_own() {
+        let blocks: Vec<Vec<usize>> = (0..4).map(|block| order(7, block, 20)).collect();
+        for block in &blocks {
+            let mut sorted = block.clone();
+            sorted.sort();
+            assert_eq!(sorted, (0..20).collect::<Vec<_>>());
+        }
+        assert_ne!(blocks[0], blocks[1]);
+        assert_eq!(order(7, 0, 20), blocks[0]);
+        assert_ne!(order(8, 0, 20), blocks[0]);
+    }
+}

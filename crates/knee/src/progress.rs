@@ -1,0 +1,94 @@
+//! Progress on standard error: a bar with the time left in a terminal, else a line now and
+//! then. Nothing is drawn while tasks are measured, but for a tick a second in long runs.
+
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use records::{Outcome, Point, Run};
+
+/// Talks about the runs of one `knee run`.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    total: usize,
+    done: usize,
+    since: Instant,
+    spoken: Instant,
+}
+
+/// Time between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+impl Progress {
+    /// On standard error, in the form that suits it.
+    pub fn new() -> Progress {
+        let now = Instant::now();
+        let bar = stderr().is_terminal().then(bar);
+        Progress { bar, total: 0, done: 0, since: now, spoken: now }
+    }
+
+    /// So many runs are to come.
+    pub fn begin(&mut self, runs: usize) {
+        self.total = runs;
+        if let Some(bar) = &self.bar {
+            bar.set_length(runs as u64);
+        }
+    }
+
+    /// A run of this point starts.
+    pub fn running(&self, point: &Point) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(describe(point));
+            bar.tick();
+        }
+    }
+
+    /// A run is durable.
+    pub fn finished(&mut self, point: &Point, run: &Run, _took: Duration) {
+        self.done += 1;
+        if let Outcome::Failed { reason } = &run.outcome {
+            self.say(&format!("failed: {}: {reason}", describe(point)));
+        }
+        match &self.bar {
+            Some(bar) => bar.inc(1),
+            None if self.spoken.elapsed() > LINE_EVERY => {
+                self.spoken = Instant::now();
+                self.say(&format!("{} of {} runs, {} left", self.done, self.total, self.left()));
+            }
+            None => (),
+        }
+    }
+
+    /// The end of all runs.
+    pub fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            None => eprintln!("{line}"),
+        }
+    }
+
+    /// Time left if the other runs take as long as those so far.
+    fn left(&self) -> String {
+        let each = self.since.elapsed().as_secs_f64() / self.done.max(1) as f64;
+        let seconds = (each * (self.total - self.done) as f64).round() as u64;
+        format!("{}:{:02}", seconds / 60, seconds % 60)
+    }
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:24} {pos} of {len} runs, {eta} left  {msg}");
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(1));
+    bar.set_style(style.expect("the template is a constant that parses"));
+    bar
+}
+
+fn describe(point: &Point) -> String {
+    let Point { workload, form, cpus, tasks, .. } = point;
+    format!("{workload}, {tasks} {} on {cpus} CPUs", form.name())
+}

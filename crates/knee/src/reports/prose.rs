@@ -1,0 +1,49 @@
+//! Lines of words: broken at spaces, with the lines after the first indented.
+
+/// `text` in lines of at most `width` columns, each after the first indented by `indent`.
+/// A word that is longer gets a line of its own.
+pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let words = text.trim_start();
+    let mut lines = vec![text[..text.len() - words.len()].to_string()];
+    let mut used = lines[0].len();
+    let mut fresh = true;
+    for word in words.split(' ') {
+        let length = word.chars().count();
+        let line = lines.last_mut().expect("there is a line from the start");
+        if fresh {
+            line.push_str(word);
+            used += length;
+        } else if used + 1 + length <= width {
+            line.extend([" ", word]);
+            used += 1 + length;
+        } else {
+            lines.push(format!("{:indent$}{word}", ""));
+            used = indent + length;
+        }
+        fresh = false;
+    }
+    lines.join("\n") + "\n"
+}
+
+/// `1 run`, `2 runs`.
+pub fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_at_spaces() {
+        assert_eq!(wrapped("a bb ccc", 4, 2), "a bb\n  ccc\n");
+        assert_eq!(wrapped("  - first second", 9, 4), "  - first\n    second\n");
+        assert_eq!(wrapped("unbreakable x", 5, 1), "unbreakable\n x\n");
+        assert_eq!(wrapped("", 5, 1), "\n");
+    }
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!((counted(1, "run"), counted(0, "run")), ("1 run".into(), "0 runs".into()));
+    }
+}

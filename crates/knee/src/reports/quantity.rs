@@ -1,0 +1,74 @@
+//! Numbers as people read them: three digits and a prefix or a unit. Only for the eye;
+//! data for programs keeps all digits.
+
+/// Three significant digits with k, M, G or T: `0.25`, `12`, `1.23k`.
+pub fn short(value: f64) -> String {
+    let prefixes = ["", "k", "M", "G", "T"];
+    // Below a thousandth of anything the zeros are harder to count than the exponent.
+    if value != 0.0 && value.abs() < 0.000_995 {
+        return format!("{value:.1e}");
+    }
+    // 999.6 would be 1000 in three digits, so it is 1k.
+    let mut scaled = value;
+    let mut prefix = 0;
+    while scaled.abs() >= 999.5 && prefix + 1 < prefixes.len() {
+        scaled /= 1000.0;
+        prefix += 1;
+    }
+    format!("{}{}", three_digits(scaled), prefixes[prefix])
+}
+
+/// A duration in the unit that fits: `312 ns`, `1.5 us`.
+pub fn duration_ns(ns: f64) -> String {
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let fits = units.iter().rev().find(|(_, size)| ns.abs() >= 0.9995 * size);
+    let (unit, size) = fits.unwrap_or(&units[0]);
+    format!("{} {unit}", three_digits(ns / size))
+}
+
+/// Three significant digits without trailing zeros after the point.
+fn three_digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_string();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = (2 - magnitude).clamp(0, 6) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_a_prefix() {
+        let check = |value, expected: &str| assert_eq!(short(value), expected);
+        check(0.0, "0");
+        check(0.25, "0.25");
+        check(12.0, "12");
+        check(12.345, "12.3");
+        check(999.4, "999");
+        check(999.6, "1k");
+        check(1234.0, "1.23k");
+        check(-45_600_000.0, "-45.6M");
+        check(2e16, "20000T");
+        check(0.000_001_23, "1.2e-6");
+    }
+
+    #[test]
+    fn a_duration_has_the_unit_that_fits() {
+        let check = |ns, expected: &str| assert_eq!(duration_ns(ns), expected);
+        check(0.0, "0 ns");
+        check(0.5, "0.5 ns");
+        check(312.0, "312 ns");
+        check(999.7, "1 us");
+        check(1_500.0, "1.5 us");
+        check(20_100_000.0, "20.1 ms");
+        check(3_600e9, "3600 s");
+    }
+}

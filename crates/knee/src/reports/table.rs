@@ -1,0 +1,124 @@
+//! A table of text: columns as wide as their content, two spaces between them, nothing
+//! at the ends of lines. Headings may have several lines; they stand on the first row.
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// On which side the cells of a column end evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Columns with headings, and rows of cells.
+#[derive(Clone, Debug)]
+pub struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these columns and no rows.
+    pub fn new<H: Into<String>>(columns: impl IntoIterator<Item = (H, Align)>) -> Table {
+        let columns = columns.into_iter().map(|(heading, align)| (heading.into(), align));
+        Table { columns: columns.collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row, one cell a column.
+    pub fn row(&mut self, cells: Vec<String>) {
+        assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
+        self.rows.push(cells);
+    }
+
+    /// The table as lines of at most `width`: the last columns go if they do not fit.
+    /// Returns their headings too.
+    pub fn within(&self, width: usize) -> (String, Vec<String>) {
+        let mut end = 0;
+        let fit = self.widths().iter().take_while(|column| {
+            end += *column + if end > 0 { GAP } else { 0 };
+            end <= width
+        });
+        let fit = fit.count().max(1);
+        let lost = self.columns[fit..].iter().map(|(heading, _)| heading.replace('\n', " "));
+        (self.first_columns(fit), lost.collect())
+    }
+
+    /// The table as lines, however wide.
+    pub fn text(&self) -> String {
+        self.first_columns(self.columns.len())
+    }
+
+    fn first_columns(&self, columns: usize) -> String {
+        let widths = self.widths();
+        let line = |cells: &[&str]| {
+            let cells = cells.iter().take(columns).enumerate();
+            let padded = cells.map(|(i, cell)| match self.columns[i].1 {
+                Align::Left => format!("{cell:<0$}", widths[i]),
+                Align::Right => format!("{cell:>0$}", widths[i]),
+            });
+            let line = padded.collect::<Vec<_>>().join(&" ".repeat(GAP));
+            format!("{}\n", line.trim_end())
+        };
+        let rows = self.rows.iter().map(|row| row.iter().map(String::as_str).collect::<Vec<_>>());
+        self.heading_lines().into_iter().chain(rows).map(|cells| line(&cells)).collect()
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let width = |i: usize| {
+            let cells = self.rows.iter().map(|row| row[i].as_str());
+            let lines = self.columns[i].0.lines().chain(cells);
+            lines.map(|text| text.chars().count()).max().unwrap_or_default()
+        };
+        (0..self.columns.len()).map(width).collect()
+    }
+
+    /// Headings line by line; short ones begin late.
+    fn heading_lines(&self) -> Vec<Vec<&str>> {
+        let height = |(heading, _): &(String, Align)| heading.lines().count();
+        let lines = self.columns.iter().map(height).max().unwrap_or_default();
+        let cells = |line: usize| {
+            let cell = |column| match (line + height(column)).checked_sub(lines) {
+                Some(own_line) => column.0.lines().nth(own_line).unwrap_or_default(),
+                None => "",
+            };
+            self.columns.iter().map(cell).collect()
+        };
+        (0..lines).map(cells).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new([
+            ("name", Align::Left),
+            ("operations\nper s", Align::Right),
+            ("±", Align::Right),
+            ("note", Align::Left),
+        ]);
+        table.row(["a", "1 234", "5", ""].map(String::from).into());
+        table.row(["überlang", "7", "-", "late"].map(String::from).into());
+        table
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_content_and_lines_end_without_blanks() {
+        expect![[r#""#]]
+        .assert_eq(&table().text());
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_go_and_are_named() {
+        let (text, lost) = table().within(23);
+        expect![[r#""#]]
+        .assert_eq(&text);
+        assert_eq!(lost, ["note"]);
+    }
+}

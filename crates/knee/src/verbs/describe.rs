@@ -1,0 +1,134 @@
+//! `knee describe NAME`: the manual page of a workload, an experiment or a metric.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use records::Metric;
+use serde_json::json;
+use workloads::{Forms, Kind, Parameter, WORKLOADS, Workload};
+
+use crate::experiments::{self, EXPERIMENTS};
+use crate::names::nearest;
+use crate::verbs::list::all_metrics;
+
+/// What to describe.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A workload, experiment or metric
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the description.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let name = arguments.name.as_str();
+    if let Some(workload) = Workload::find(name) {
+        if arguments.json {
+            println!("{:#}", workload_json(workload));
+        } else {
+            print!("{}", workload_page(workload));
+        }
+    } else if let Some(text) = experiments::built_in(name) {
+        if arguments.json {
+            println!("{}", serde_json::to_string_pretty(&experiments::read(name)?)?);
+        } else {
+            print!("{text}");
+        }
+    } else if let Some(metric) = all_metrics().find(|m| m.matches(name)) {
+        if arguments.json {
+            println!("{:#}", metric_json(metric));
+        } else {
+            print!("{}", metric_page(name, metric));
+        }
+    } else {
+        let workloads = WORKLOADS.iter().map(|w| w.name);
+        let experiments = EXPERIMENTS.iter().map(|(n, _)| *n);
+        let metrics = all_metrics().map(|m| m.name);
+        let hint = nearest(name, workloads.chain(experiments).chain(metrics));
+        bail!("nothing is called '{name}'{hint}; `knee list workloads|experiments|metrics`");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn workload_page(workload: &Workload) -> String {
+    let spec = workload.spec;
+    let mut page = format!("{}  ({})\n\n", workload.name, spec.family.title());
+    page += &format!("{}\n\n", workload.manual().trim_end());
+    page += &format!("one operation   {}\n", spec.operation);
+    page += &format!("runs as         {}\n", forms(&spec.forms));
+    if !spec.aliases.is_empty() {
+        page += &format!("also called     {}\n", spec.aliases.join(", "));
+    }
+    for (i, need) in spec.needs.iter().enumerate() {
+        page += &format!("{:16}{need}\n", if i == 0 { "needs" } else { "" });
+    }
+    page += &format!("semantics       version {}\n", spec.semantics);
+    page += "\nparameters (--set NAME=VALUE[,VALUE…])\n";
+    for parameter in workload.parameters() {
+        page += &parameter_lines(parameter);
+    }
+    page += &format!("\ntry it          knee run {} --cpus 1..all\n", workload.name);
+    page
+}
+
+fn forms(forms: &Forms) -> String {
+    let name = |form: &workloads::Form| match form {
+        workloads::Form::Processes => "processes",
+        workloads::Form::Threads => "threads",
+    };
+    match forms {
+        Forms::Both => "processes, threads".to_string(),
+        Forms::Noted(form, why) => format!("processes, threads; as {}: {why}", name(form)),
+        Forms::Only(form, why) => format!("{} only: {why}", name(form)),
+    }
+}
+
+fn parameter_lines(parameter: &Parameter) -> String {
+    let values = match parameter.kind {
+        Kind::Number { min, max } => format!("{min} to {max}"),
+        Kind::Choice(words) => words.join("|"),
+    };
+    let head = format!("  {}={}", parameter.name, parameter.default);
+    let about = format!("{} ({values})", parameter.about);
+    format!("{head:26}  {about}\n")
+}
+
+fn workload_json(workload: &Workload) -> serde_json::Value {
+    let spec = workload.spec;
+    let parameter = |p: &Parameter| json!({"name": p.name, "default": p.default, "about": p.about});
+    json!({
+        "name": workload.name,
+        "family": spec.family.title(),
+        "summary": workload.summary(),
+        "manual": workload.manual(),
+        "operation": spec.operation,
+        "semantics": spec.semantics,
+        "aliases": spec.aliases,
+        "forms": forms(&spec.forms),
+        "needs": spec.needs.iter().map(|n| n.to_string()).collect::<Vec<_>>(),
+        "parameters": workload.parameters().map(parameter).collect::<Vec<_>>(),
+    })
+}
+
+fn metric_page(name: &str, metric: &Metric) -> String {
+    format!(
+        "{name}\n\n{}\n\nunit            {}\nbetter          {}\nobtained        {}\n\n\
+         show it         knee show last --metric {name}\n",
+        metric.about,
+        metric.unit,
+        metric.better.name(),
+        metric.obtained.name()
+    )
+}
+
+fn metric_json(metric: &Metric) -> serde_json::Value {
+    json!({
+        "name": metric.name,
+        "unit": metric.unit,
+        "better": metric.better.name(),
+        "obtained": metric.obtained.name(),
+        "about": metric.about,
+    })
+}

@@ -1,0 +1,150 @@
+//! `knee list`: records, workloads, experiments, metrics.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use records::{Index, Listed, METRICS, Metric, Store};
+use serde_json::json;
+use workloads::{Family, WORKLOADS};
+
+use crate::experiments::{self, EXPERIMENTS};
+use crate::paths;
+
+/// What to list.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// What to list
+    #[arg(value_enum, default_value = "records")]
+    what: What,
+    /// How many records, the newest first
+    #[arg(long, short = 'n', default_value_t = 20)]
+    limit: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum What {
+    /// What runs have left, the newest first
+    Records,
+    /// Loads that can be run
+    Workloads,
+    /// Experiments that come with knee
+    Experiments,
+    /// Numbers that a run yields
+    Metrics,
+}
+
+/// Prints the list.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    match arguments.what {
+        What::Records => records(arguments, store)?,
+        What::Workloads if arguments.json => println!("{:#}", workloads_json()),
+        What::Workloads => print!("{}", workloads_text()),
+        What::Experiments => experiments(arguments.json)?,
+        What::Metrics if arguments.json => println!("{:#}", metrics_json()),
+        What::Metrics => print!("{}", metrics_text()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The metrics of runs and the counters beside them.
+pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
+    METRICS.iter().chain(probes::counters::CATALOGUE)
+}
+
+fn records(arguments: &Arguments, store: &Store) -> Result<()> {
+    let index = Index::open(store, &paths::cache())?;
+    let newest = index.newest(arguments.limit)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&newest)?);
+        return Ok(());
+    }
+    let count = index.count()?;
+    if count == 0 {
+        println!("No records in {} yet. Make one: knee run first-look", store.root().display());
+        return Ok(());
+    }
+    let mut text = String::new();
+    for record in &newest {
+        text += &record_line(record);
+    }
+    print!("{text}");
+    if count > newest.len() {
+        println!("… and {} older; -n {count} lists all", count - newest.len());
+    }
+    eprintln!("also: knee list workloads | experiments | metrics");
+    Ok(())
+}
+
+fn record_line(record: &Listed) -> String {
+    let runs = match (record.failed, record.runs + record.failed < record.planned) {
+        (0, false) => format!("{} runs", record.runs),
+        (0, true) => format!("{} of {} runs", record.runs, record.planned),
+        (failed, _) => format!("{} of {} runs, {failed} failed", record.runs, record.planned),
+    };
+    let Listed { id, state, host, kernel, name, .. } = record;
+    let partial = if state == "partial" { "  partial" } else { "" };
+    format!("{id}  {name}  {runs}{partial}  {host} {kernel}\n")
+}
+
+fn workloads_text() -> String {
+    let mut families: Vec<Family> = WORKLOADS.iter().map(|w| w.spec.family).collect();
+    families.sort();
+    families.dedup();
+    let mut text = String::new();
+    for family in families {
+        text += &format!("{}\n", family.title());
+        for workload in WORKLOADS.iter().filter(|w| w.spec.family == family) {
+            let aliases = match workload.spec.aliases {
+                [] => String::new(),
+                some => format!(" ({})", some.join(", ")),
+            };
+            text += &format!("  {:32}{}{aliases}\n", workload.name, workload.summary());
+        }
+    }
+    text
+}
+
+fn workloads_json() -> serde_json::Value {
+    let workload = |w: &workloads::Workload| {
+        json!({"name": w.name, "family": w.spec.family.title(), "summary": w.summary(),
+               "aliases": w.spec.aliases, "semantics": w.spec.semantics})
+    };
+    WORKLOADS.iter().map(workload).collect()
+}
+
+fn experiments(as_json: bool) -> Result<()> {
+    let mut list = Vec::new();
+    for (name, _) in EXPERIMENTS {
+        let description = experiments::read(name)?.description;
+        if as_json {
+            list.push(json!({"name": name, "description": description}));
+        } else {
+            println!("{name:16}{description}");
+        }
+    }
+    if as_json {
+        println!("{:#}", serde_json::Value::from(list));
+    }
+    Ok(())
+}
+
+fn metrics_text() -> String {
+    let line = |m: &Metric| {
+        let (unit, obtained) = (m.unit, m.obtained.name());
+        format!("{:38}{unit:8}{:8}{obtained:13}{}\n", m.name, m.better.name(), m.about)
+    };
+    let head = format!("{:38}{:8}{:8}{:13}{}\n", "metric", "unit", "better", "obtained", "what it is");
+    let per_operation = "\nA counter's name with /op behind it is the counter per operation.\n";
+    head + &all_metrics().map(line).collect::<String>() + per_operation
+}
+
+fn metrics_json() -> serde_json::Value {
+    let metric = |m: &Metric| {
+        json!({"name": m.name, "unit": m.unit, "better": m.better.name(),
+               "obtained": m.obtained.name(), "about": m.about})
+    };
+    all_metrics().map(metric).collect()
+}

@@ -1,0 +1,293 @@
+//! `knee run`: measures workloads or experiments, keeps a record, shows it.
+
+use std::io::{IsTerminal, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use records::{
+    Axes, Experiment, FORMAT, Form, Growing, Id, Index, Load, Many, Opened, Placement, Record,
+    Run, Session, State, Store, Topology, Warning, Word,
+};
+
+use crate::leftovers::Journal;
+use crate::progress::Progress;
+//TMP use crate::reports::{Style, scaling};
+use crate::runner::{self, End};
+use crate::{experiments, names, paths, plan, signals, topology};
+
+/// What to measure, and how.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Workloads, or one experiment: a TOML file or a name of `knee list experiments`
+    #[arg(required = true)]
+    what: Vec<String>,
+    /// CPU counts: 1..all (doubling, plus edges of the topology), 1-8 (each), 4, cores, all
+    #[arg(long)]
+    cpus: Option<String>,
+    /// Numbers of tasks, whatever the CPUs
+    #[arg(long, value_delimiter = ',', conflicts_with = "tasks_per_cpu")]
+    tasks: Vec<u32>,
+    /// Tasks for each CPU [default: 1]
+    #[arg(long, value_delimiter = ',')]
+    tasks_per_cpu: Vec<u32>,
+    /// processes, threads, or both [default: processes]
+    #[arg(long = "as", value_delimiter = ',', value_parser = form)]
+    forms: Vec<Form>,
+    /// Which CPUs first: compact, cores, scatter, one-per-llc, one-per-node [default: cores]
+    #[arg(long, value_delimiter = ',')]
+    placement: Vec<Placement>,
+    /// Passes over all points, each in random order [default: 5]
+    #[arg(long)]
+    blocks: Option<u32>,
+    /// Length of a run [default: 1]
+    #[arg(long, value_delimiter = ',', conflicts_with = "operations")]
+    seconds: Vec<f64>,
+    /// A fixed count of operations for each task instead of --seconds
+    #[arg(long, value_delimiter = ',', value_name = "PER_TASK")]
+    operations: Vec<u64>,
+    /// Directories whose file system is measured [default: the temporary directory]
+    #[arg(long, value_delimiter = ',')]
+    dir: Vec<PathBuf>,
+    /// Parameters of all workloads, see `knee describe`; several values make an axis
+    #[arg(long = "set", value_name = "NAME=VALUE[,VALUE…]", value_parser = setting)]
+    settings: Vec<(String, Vec<String>)>,
+    /// Time single operations too, in runs of their own
+    #[arg(long)]
+    latency: bool,
+    /// Seed of the random order [default: drawn, and recorded]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Seconds a run may take beside its own length [default: 600]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+    /// Seconds tasks may take to notice the end of a run [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    stop_grace: Option<f64>,
+    /// Do only what the newest partial record of this experiment lacks
+    #[arg(long)]
+    resume: bool,
+    /// Print each run as a JSON line once it is kept
+    #[arg(long)]
+    json: bool,
+}
+
+fn form(text: &str) -> Result<Form> {
+    match text {
+        "processes" => Ok(Form::Processes),
+        "threads" => Ok(Form::Threads),
+        _ => bail!("must be processes or threads"),
+    }
+}
+
+fn setting(text: &str) -> Result<(String, Vec<String>)> {
+    let (name, values) = text.split_once('=').context("must be NAME=VALUE")?;
+    Ok((name.to_string(), values.split(',').map(str::to_string).collect()))
+}
+
+/// Measures, keeps and shows.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let experiment = experiment(arguments)?;
+    let record = new_record(experiment)?;
+    check_capacity(&record)?;
+    signals::catch();
+    let mut journal = Journal::open()?;
+    let mut growing = open_record(arguments, store, record)?;
+    let mut progress = Progress::new();
+    let end = runner::run(&mut growing, &mut journal, &mut progress, |run| {
+        if arguments.json {
+            print_line(run);
+        }
+    });
+    progress.end();
+    // Whatever went wrong, the finished runs are kept and the host is put back.
+    let put_back = journal.close();
+    let folder = growing.finish(jiff::Timestamp::now())?;
+    let end = end?;
+    put_back?;
+    conclude(arguments, end, folder.as_deref())
+}
+
+fn print_line(run: &Run) {
+    println!("{}", serde_json::to_string(run).expect("runs are plain data"));
+}
+
+fn conclude(arguments: &Arguments, end: End, folder: Option<&Path>) -> Result<ExitCode> {
+    let Some(folder) = folder else {
+        eprintln!("interrupted before the first run was over: nothing to keep");
+        return Ok(ExitCode::from(130));
+    };
+    let record = Opened::open(folder)?;
+    if !arguments.json {
+        //TMP print!("{}", scaling(&record, &Style::of_stdout()));
+    }
+    eprintln!("record {} in {}", record.record.id, folder.display());
+    if end == End::Interrupted {
+        eprintln!("interrupted: the finished runs are kept; the same command with --resume does the rest");
+        return Ok(ExitCode::from(130));
+    }
+    let failed = record.record.runs_failed;
+    Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The experiment that the arguments ask for: a file's, changed by flags, or one made of
+/// flags.
+fn experiment(arguments: &Arguments) -> Result<Experiment> {
+    let mut experiment = match arguments.what.as_slice() {
+        [one] if experiments::is_experiment(one) => experiments::read(one)?,
+        names => of_workloads(names)?,
+    };
+    let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
+    let flags = Axes {
+        cpus: arguments.cpus.as_ref().map(|c| Many(vec![Word(c.clone())])),
+        tasks: many(&arguments.tasks),
+        tasks_per_cpu: many(&arguments.tasks_per_cpu),
+        forms: (!arguments.forms.is_empty()).then(|| Many(arguments.forms.clone())),
+        placement: (!arguments.placement.is_empty()).then(|| Many(arguments.placement.clone())),
+        dir: (!arguments.dir.is_empty()).then(|| Many(arguments.dir.clone())),
+        seconds: (!arguments.seconds.is_empty()).then(|| Many(arguments.seconds.clone())),
+        operations_per_task: (!arguments.operations.is_empty())
+            .then(|| Many(arguments.operations.clone())),
+    };
+    experiment.axes = flags.over(&experiment.axes);
+    for load in &mut experiment.loads {
+        load.axes = flags.over(&load.axes);
+        for (name, values) in &arguments.settings {
+            let words = values.iter().cloned().map(Word).collect();
+            load.parameters.insert(name.clone(), Many(words));
+        }
+    }
+    experiment.blocks = arguments.blocks.unwrap_or(experiment.blocks);
+    experiment.latency |= arguments.latency;
+    experiment.seed = arguments.seed.or(experiment.seed);
+    experiment.timeout_s = arguments.timeout.unwrap_or(experiment.timeout_s);
+    experiment.stop_grace_s = arguments.stop_grace.unwrap_or(experiment.stop_grace_s);
+    experiment.check()?;
+    Ok(experiment)
+}
+
+fn of_workloads(names: &[String]) -> Result<Experiment> {
+    let mut loads = Vec::new();
+    for name in names {
+        ensure!(
+            !experiments::is_experiment(name),
+            "{name} is an experiment: run it alone, or name only workloads"
+        );
+        let workload = names::workload(name)?;
+        loads.push(Load { workload: workload.name.to_string(), ..Load::default() });
+    }
+    let name = loads.iter().map(|l| l.workload.as_str()).collect::<Vec<_>>().join(" ");
+    Ok(Experiment { name, loads, ..Experiment::default() })
+}
+
+/// Everything about the record that is known before the first run.
+fn new_record(experiment: Experiment) -> Result<Record> {
+    let topology = host_topology()?;
+    let points = plan::points(&experiment, &topology)?;
+    ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
+    let directories = runner::directories(&points).into_iter().map(probes::directory).collect();
+    let host = probes::host(Path::new("/"));
+    let seed = experiment.seed.unwrap_or_else(random);
+    let session = Session {
+        command: std::env::args().collect(),
+        knee: env!("CARGO_PKG_VERSION").to_string(),
+        started: jiff::Timestamp::now(),
+        finished: None,
+        boot_id: host.boot_id.clone().unwrap_or_default(),
+        first_run: 0,
+    };
+    Ok(Record {
+        format: FORMAT,
+        id: String::new(),
+        state: State::Growing,
+        experiment,
+        seed,
+        points,
+        sessions: vec![session],
+        host,
+        topology,
+        directories,
+        warnings: quota_warning().into_iter().collect(),
+        runs_finished: 0,
+        runs_failed: 0,
+        files: Default::default(),
+    })
+}
+
+/// The CPUs that this process may use.
+fn host_topology() -> Result<Topology> {
+    let all = topology::read(Path::new("/sys"))?;
+    let usable = all.restricted_to(&topology::allowed()?);
+    ensure!(!usable.cpus.is_empty(), "this process may not use any online CPU: see taskset -p $$");
+    Ok(usable)
+}
+
+fn quota_warning() -> Option<Warning> {
+    let limits = probes::limits(Path::new("/"));
+    let quota = limits.cpu_quota.ok()??;
+    let allowed = limits.cpus_allowed.ok()?.len();
+    (quota < allowed as f64).then(|| {
+        Warning::new(
+            format!("the cgroup grants {quota:.2} CPUs of time on {allowed} CPUs"),
+            "points beyond that are throttled: use fewer CPUs, or raise cpu.max",
+        )
+    })
+}
+
+/// Refuses points with more tasks than the cgroup or the user may have.
+fn check_capacity(record: &Record) -> Result<()> {
+    let tasks = record.points.iter().map(|p| p.tasks as u64).max().unwrap_or(0);
+    let limits = probes::limits(Path::new("/"));
+    if let Ok(Some(room)) = limits.tasks_of_group {
+        ensure!(
+            tasks <= room,
+            "{tasks} tasks were asked for, the cgroup has room for {room}: use fewer, or raise pids.max"
+        );
+    }
+    Ok(())
+}
+
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: the buffer is live and its length right; 8 bytes are always given whole.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    u64::from_ne_bytes(bytes)
+}
+
+/// A new record, or the one to resume.
+fn open_record(arguments: &Arguments, store: &Store, record: Record) -> Result<Growing> {
+    let hostname = record.host.hostname.clone().unwrap_or_default();
+    for recovered in store.recover(&hostname)? {
+        eprintln!("recovered {}, whose knee died", recovered.display());
+    }
+    if !arguments.resume {
+        let now = jiff::Timestamp::now();
+        return store.begin(record, Id::new(now, random() as u32));
+    }
+    let folder = resumable(store, &record)?;
+    let mut growing = store.resume(&folder)?;
+    let mut session = record.sessions.into_iter().next().expect("new records have one session");
+    session.first_run = growing.next_run();
+    eprintln!("resuming {}, which has {} runs", growing.record.id, session.first_run);
+    growing.record.sessions.push(session);
+    Ok(growing)
+}
+
+/// The newest partial record that the same command would have made, on the same host and
+/// kernel.
+fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
+    let index = Index::open(store, &paths::cache())?;
+    for listed in index.newest(1000)?.iter().filter(|l| l.state == "partial") {
+        let Ok(found) = Opened::open(&listed.folder) else { continue };
+        let found = found.record;
+        let same = found.experiment == wanted.experiment
+            && found.points == wanted.points
+            && found.host.hostname == wanted.host.hostname
+            && found.host.kernel_release == wanted.host.kernel_release;
+        if same {
+            return Ok(listed.folder.clone());
+        }
+    }
+    bail!("no partial record of this experiment on this host and kernel: run without --resume")
+}
+

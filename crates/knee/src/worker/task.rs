@@ -1,0 +1,142 @@
+//! The life of one task, the same as a process and as a thread.
+
+use std::fs;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use records::{Form, Job, Pass, TaskReport, Until, Usage};
+use workloads::{Control, Failure, Load, Prepared, Task};
+
+use super::board::{Board, Phase};
+use super::durations;
+use super::usage;
+use crate::clock::now_ns;
+
+/// What a task is born with.
+pub struct Birth<'a> {
+    /// The job of the run.
+    pub job: &'a Job,
+    /// The load made from it.
+    pub load: &'a Load,
+    /// The workload's common preparation.
+    pub prepared: &'a dyn Prepared,
+    /// The way to speak to the worker.
+    pub board: &'a Board,
+    /// Where reports go: an append-only file in memory.
+    pub reports: &'a fs::File,
+}
+
+/// Lives the whole life of task `index`. Whatever happens, it arrives at each stage that the
+/// worker waits for, or has said that it failed.
+pub fn live(birth: &Birth, index: usize) {
+    let cpus = &birth.job.cpus;
+    let mut report =
+        TaskReport { task: index as u32, cpu: cpus[index % cpus.len()], ..TaskReport::default() };
+    let lived = catch_unwind(AssertUnwindSafe(|| live_through(birth, index, &mut report)));
+    let failure = match lived {
+        Ok(Ok(())) => None,
+        Ok(Err(failure)) => Some(failure.to_string()),
+        Err(panic) => Some(format!("knee's own mistake, a panic: {}", panic_text(&*panic))),
+    };
+    let failed = failure.is_some();
+    report.failure = failure;
+    let line = serde_json::to_string(&report).expect("reports are plain data");
+    // One write: appends of several processes do not mix.
+    let written = { birth.reports }.write_all(format!("{line}\n").as_bytes());
+    if failed || written.is_err() {
+        birth.board.fail();
+    }
+    birth.board.arrive(3);
+}
+
+fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<(), Failure> {
+    let board = birth.board;
+    board.introduce(index);
+    pin(report.cpu)?;
+    let mut task = birth.prepared.task(index)?;
+    board.arrive(1);
+    if board.next_phase(Phase::Wait) == Phase::Abort {
+        return Ok(());
+    }
+    let driven = drive(birth, index, &mut *task, report);
+    if driven.is_err() {
+        board.fail();
+    }
+    board.arrive(2);
+    driven?;
+    if board.next_phase(Phase::Run) == Phase::Abort {
+        return Ok(());
+    }
+    task.verify(report.operations)?;
+    report.effects = task.effects().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
+    drop(task);
+    // Each task removes what is its own, in parallel; the worker removes the rest.
+    let _ = fs::remove_dir_all(birth.load.task_path(index));
+    Ok(())
+}
+
+/// The measured part.
+fn drive(
+    birth: &Birth,
+    index: usize,
+    task: &mut dyn Task,
+    report: &mut TaskReport,
+) -> Result<(), Failure> {
+    let board = birth.board;
+    let control = Control {
+        stop: board.stop_flag(),
+        count: board.count(index),
+        limit: match birth.job.until {
+            Until::Seconds(_) => u64::MAX,
+            Until::OperationsPerTask(n) => n,
+        },
+        idle: birth.load.spin("idle_ns"),
+    };
+    let mut histogram = (birth.job.pass == Pass::Latency).then(durations::histogram);
+    let started_ns = now_ns();
+    let before = own_usage(birth.job.form);
+    let driven = match &mut histogram {
+        None => task.drive(&control),
+        Some(histogram) => task.drive_timed(&control, now_ns, &mut |ns| {
+            histogram.saturating_record(ns);
+        }),
+    };
+    let stopped_ns = now_ns();
+    report.usage = usage::between(&before, &own_usage(birth.job.form));
+    report.operations = control.count.load(std::sync::atomic::Ordering::Relaxed);
+    report.start_ns = started_ns - board.released_ns();
+    report.stop_ns = stopped_ns - board.released_ns();
+    report.durations = histogram.as_ref().map(durations::buckets).unwrap_or_default();
+    driven
+}
+
+fn own_usage(form: Form) -> Usage {
+    match form {
+        Form::Processes => usage::of_process(),
+        Form::Threads => usage::of_thread(),
+    }
+}
+
+/// Pins the calling thread to one CPU.
+fn pin(cpu: u32) -> Result<(), Failure> {
+    // A mask of the needed length: cpu_set_t ends at 1024.
+    let bits = u64::BITS;
+    let mut mask = vec![0_u64; (cpu / bits) as usize + 1];
+    mask[(cpu / bits) as usize] |= 1 << (cpu % bits);
+    // SAFETY: the mask is live and its length given in bytes.
+    let result = unsafe {
+        libc::sched_setaffinity(0, mask.len() * size_of::<u64>(), mask.as_ptr().cast())
+    };
+    match result {
+        0 => Ok(()),
+        _ => {
+            let error = std::io::Error::last_os_error();
+            Err(Failure::of(format!("pinning to CPU {cpu}"), error))
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

@@ -1,0 +1,164 @@
+//! The directory under test: its file system, how it is mounted, how much room it
+//! has, and the device below.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use records::Directory;
+
+use crate::mounts::{self, Mount};
+use crate::tree::{self, chosen, value};
+
+/// What is known about a directory. Of one that does not exist, nothing but its name.
+pub fn directory(path: &Path) -> Directory {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let root = Path::new("/");
+    let mounts = mounts::parse(&tree::text(root, "proc/self/mountinfo").unwrap_or_default());
+    let device = fs::metadata(&path).ok().map(|metadata| numbers(metadata.dev()));
+    let mount = device.and_then(|device| mounts::of(&mounts, &path, device));
+    let space = space(&path);
+    Directory {
+        file_system: mount.map(|mount| mount.file_system.clone()),
+        source: mount.map(|mount| mount.source.clone()),
+        mount_point: mount.map(|mount| mount.mount_point.clone()),
+        mount_options: mount.map(options),
+        bytes_total: space.map(|space| space.f_blocks * space.f_frsize),
+        bytes_free: space.map(|space| space.f_bavail * space.f_frsize),
+        // File systems that make inodes as they need them report none at all.
+        inodes_free: space.filter(|space| space.f_files > 0).map(|space| space.f_favail),
+        device: mount.map(|mount| block_device(root, block_number(mount))).unwrap_or_default(),
+        path,
+    }
+}
+
+/// Options of the mount, then those of the file system that it does not repeat.
+fn options(mount: &Mount) -> String {
+    let mut options: Vec<_> = mount.options.split(',').collect();
+    for option in mount.super_options.split(',') {
+        if !options.contains(&option) {
+            options.push(option);
+        }
+    }
+    options.join(",")
+}
+
+fn space(path: &Path) -> Option<libc::statvfs> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: statvfs is plain data, for which zero is valid.
+    let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a zero byte and `space` is live.
+    (unsafe { libc::statvfs(path.as_ptr(), &mut space) } == 0).then_some(space)
+}
+
+fn numbers(device: u64) -> (u32, u32) {
+    (libc::major(device), libc::minor(device))
+}
+
+/// The mounted block device. The source knows it better than the mount: btrfs mounts
+/// have numbers of their own. But the source may be a name that is gone (/dev/root).
+fn block_number(mount: &Mount) -> (u32, u32) {
+    fs::metadata(&mount.source)
+        .ok()
+        .filter(|source| source.file_type().is_block_device())
+        .map_or(mount.device, |source| numbers(source.rdev()))
+}
+
+/// What sysfs tells about a block device; nothing about what is none.
+fn block_device(root: &Path, (major, minor): (u32, u32)) -> BTreeMap<String, String> {
+    let Some(disk) = disk(&root.join(format!("sys/dev/block/{major}:{minor}"))) else {
+        return BTreeMap::new();
+    };
+    let facts = [
+        ("name", disk.file_name().map(|name| name.to_string_lossy().into_owned())),
+        ("model", value(&disk, "device/model")),
+        ("on", parts(&disk)),
+        ("rotational", value(&disk, "queue/rotational")),
+        ("scheduler", value(&disk, "queue/scheduler").map(chosen)),
+        ("write_cache", value(&disk, "queue/write_cache")),
+    ];
+    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// The whole disk: a partition has no queue.
+fn disk(device: &Path) -> Option<PathBuf> {
+    let device = device.canonicalize().ok()?;
+    match device.join("partition").exists() {
+        true => device.parent().map(Path::to_owned),
+        false => Some(device),
+    }
+}
+
+/// The devices that a mapped device or an array is made of.
+fn parts(disk: &Path) -> Option<String> {
+    let parts = fs::read_dir(disk.join("slaves")).ok()?.flatten();
+    let mut parts: Vec<_> =
+        parts.map(|part| part.file_name().to_string_lossy().into_owned()).collect();
+    parts.sort();
+    (!parts.is_empty()).then(|| parts.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_partition_is_described_by_its_disk() {
+        let root = tree::fake(&[
+            ("sys/block/nvme0n1/device/model", "Fast Disk           \n"),
+            ("sys/block/nvme0n1/queue/rotational", "0\n"),
+            ("sys/block/nvme0n1/queue/scheduler", "[none] mq-deadline kyber\n"),
+            ("sys/block/nvme0n1/nvme0n1p3/partition", "3\n"),
+            ("sys/block/dm-0/slaves/nvme0n1", ""),
+            ("sys/dev/block/.keep", ""),
+        ]);
+        for (number, name) in [("259:3", "nvme0n1/nvme0n1p3"), ("253:0", "dm-0")] {
+            let link = root.path().join("sys/dev/block").join(number);
+            symlink(root.path().join("sys/block").join(name), link).unwrap();
+        }
+        let devices = [(259, 3), (253, 0), (0, 40)].map(|n| block_device(root.path(), n));
+        expect![[r#"
+            [
+                {
+                    "model": "Fast Disk",
+                    "name": "nvme0n1",
+                    "rotational": "0",
+                    "scheduler": "none",
+                },
+                {
+                    "name": "dm-0",
+                    "on": "nvme0n1",
+                },
+                {},
+            ]
+        "#]]
+        .assert_debug_eq(&devices);
+    }
+
+    #[test]
+    fn options_are_written_once() {
+        let line = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n";
+        assert_eq!(options(&mounts::parse(line)[0]), "rw,relatime,discard");
+    }
+
+    #[test]
+    fn proc_is_a_file_system_without_a_device() {
+        let directory = directory(Path::new("/proc/self/.."));
+        assert_eq!(directory.path, Path::new("/proc"));
+        assert_eq!(directory.file_system.as_deref(), Some("proc"));
+        assert!(directory.device.is_empty());
+    }
+
+    #[test]
+    fn of_a_directory_that_does_not_exist_nothing_is_known() {
+        let path = PathBuf::from("/no/such/directory");
+        assert_eq!(directory(&path), Directory { path, ..Directory::default() });
+    }
+}

@@ -1,0 +1,211 @@
+//! What this process is permitted to observe, found out by trying: the settings that
+//! decide it are many (capabilities, lockdown, seccomp, paranoia levels) and none is
+//! the whole truth. Every trial is closed again at once and changes nothing.
+
+use std::fs;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use crate::{mounts, tree};
+
+/// Each is possible, or the reason why it is not.
+#[derive(Clone, Debug)]
+pub struct Permissions {
+    /// Effective user.
+    pub user_id: u32,
+    /// perf: a software event of this process, kernel included.
+    pub perf_software: Result<(), String>,
+    /// perf: CPU cycles of this process, kernel included.
+    pub perf_hardware: Result<(), String>,
+    /// perf: any event of a whole CPU, whoever runs there.
+    pub perf_system: Result<(), String>,
+    /// Where tracefs is mounted, readable.
+    pub tracefs: Result<PathBuf, String>,
+    /// Types of the running kernel, for BPF programs that fit any kernel.
+    pub btf: Result<(), String>,
+    /// Loading a BPF program of a kind that traces.
+    pub bpf: Result<(), String>,
+    /// Probes on kernel functions, through perf.
+    pub kprobes: Result<(), String>,
+}
+
+/// What this process is permitted. `root` is `/`, except in tests; the trials are
+/// always of the running kernel.
+pub fn permissions(root: &Path) -> Permissions {
+    Permissions {
+        // SAFETY: geteuid has no preconditions and cannot fail.
+        user_id: unsafe { libc::geteuid() },
+        perf_software: perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, OWN_PROCESS),
+        perf_hardware: perf(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, OWN_PROCESS),
+        perf_system: perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, any_cpu()),
+        tracefs: tracefs(root),
+        btf: readable(root, "sys/kernel/btf/vmlinux"),
+        bpf: bpf(),
+        kprobes: readable(root, "sys/bus/event_source/devices/kprobe/type"),
+    }
+}
+
+fn readable(root: &Path, path: &str) -> Result<(), String> {
+    fs::File::open(root.join(path)).map(drop).map_err(|e| format!("/{path}: {e}"))
+}
+
+fn tracefs(root: &Path) -> Result<PathBuf, String> {
+    let mounts = mounts::parse(&tree::text(root, "proc/self/mountinfo")?);
+    let mount = mounts.iter().find(|mount| mount.file_system == "tracefs");
+    let mount_point = &mount.ok_or("tracefs is not mounted")?.mount_point;
+    let events = mount_point.join("events");
+    let inside = root.join(events.strip_prefix("/").unwrap_or(&events));
+    match fs::read_dir(inside) {
+        Ok(_) => Ok(mount_point.clone()),
+        Err(error) => Err(format!("{}: {error}", events.display())),
+    }
+}
+
+// include/uapi/linux/perf_event.h
+const PERF_TYPE_HARDWARE: u32 = 0;
+const PERF_TYPE_SOFTWARE: u32 = 1;
+const PERF_COUNT_HW_CPU_CYCLES: u64 = 0;
+const PERF_COUNT_SW_CPU_CLOCK: u64 = 0;
+const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
+const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+
+/// The first version of perf_event_attr, which every kernel takes.
+#[repr(C)]
+struct PerfEvent {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint: u64,
+}
+
+const _: () = assert!(size_of::<PerfEvent>() == 64, "PERF_ATTR_SIZE_VER0");
+
+/// Bit 0 of the flags: the event does not count until it is told to.
+const DISABLED: u64 = 1;
+
+/// Whom a perf event watches: a process, and a CPU.
+type Watched = (libc::pid_t, libc::c_int);
+
+const OWN_PROCESS: Watched = (0, -1);
+
+/// All processes on a CPU that certainly is online: the one this runs on.
+fn any_cpu() -> Watched {
+    // SAFETY: sched_getcpu has no preconditions.
+    (-1, unsafe { libc::sched_getcpu() }.max(0))
+}
+
+fn perf(kind: u32, config: u64, (process, cpu): Watched) -> Result<(), String> {
+    let event = PerfEvent {
+        kind,
+        size: size_of::<PerfEvent>() as u32,
+        config,
+        sample_period: 0,
+        sample_type: 0,
+        read_format: 0,
+        flags: DISABLED,
+        wakeup_events: 0,
+        breakpoint_type: 0,
+        breakpoint: 0,
+    };
+    const NO_GROUP: libc::c_int = -1;
+    // SAFETY: the event is live and says its size; the kernel only reads it.
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const event,
+            process,
+            cpu,
+            NO_GROUP,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    close("perf_event_open", descriptor)
+}
+
+// include/uapi/linux/bpf.h
+const BPF_PROG_LOAD: libc::c_int = 5;
+const BPF_PROG_TYPE_TRACEPOINT: u32 = 5;
+/// `r0 = 0; exit`, the shortest program that the verifier takes.
+const PROGRAM: [u64; 2] = [0xb7, 0x95];
+
+/// The part of union bpf_attr that loading needs.
+#[repr(C)]
+struct BpfLoad {
+    kind: u32,
+    instructions_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buffer: u64,
+    kernel_version: u32,
+    flags: u32,
+}
+
+fn bpf() -> Result<(), String> {
+    let load = BpfLoad {
+        kind: BPF_PROG_TYPE_TRACEPOINT,
+        instructions_count: PROGRAM.len() as u32,
+        instructions: PROGRAM.as_ptr() as u64,
+        license: c"GPL".as_ptr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log_buffer: 0,
+        kernel_version: 0,
+        flags: 0,
+    };
+    // SAFETY: the attributes and what they point to are live; the kernel only reads them.
+    let descriptor = unsafe {
+        libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const load, size_of::<BpfLoad>())
+    };
+    close("bpf(BPF_PROG_LOAD)", descriptor)
+}
+
+/// Closes what a trial opened, or says why it could not.
+fn close(call: &str, descriptor: libc::c_long) -> Result<(), String> {
+    if descriptor < 0 {
+        return Err(format!("{call}: {}", io::Error::last_os_error()));
+    }
+    // SAFETY: a system call has just returned this descriptor; nobody else owns it.
+    drop(unsafe { OwnedFd::from_raw_fd(descriptor as i32) });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracefs_must_be_mounted_and_readable() {
+        let mounted = "40 23 0:12 / /sys/kernel/tracing rw - tracefs tracefs rw\n";
+        let check = |files: &[(&str, &str)]| tracefs(tree::fake(files).path());
+        assert_eq!(
+            check(&[("proc/self/mountinfo", mounted), ("sys/kernel/tracing/events/enable", "0")]),
+            Ok(PathBuf::from("/sys/kernel/tracing"))
+        );
+        assert!(check(&[("proc/self/mountinfo", mounted)]).unwrap_err().contains("tracing/events"));
+        assert_eq!(check(&[("proc/self/mountinfo", "")]), Err("tracefs is not mounted".to_owned()));
+    }
+
+    #[test]
+    fn every_refused_trial_names_its_call_or_file() {
+        let permissions = permissions(Path::new("/"));
+        let reasons = [
+            (permissions.perf_software, "perf_event_open: "),
+            (permissions.perf_hardware, "perf_event_open: "),
+            (permissions.perf_system, "perf_event_open: "),
+            (permissions.bpf, "bpf(BPF_PROG_LOAD): "),
+            (permissions.kprobes, "/sys/bus/event_source/devices/kprobe"),
+        ];
+        for (trial, prefix) in reasons {
+            assert!(trial.is_ok() || trial.unwrap_err().starts_with(prefix));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The one operation behind all page-fault workloads: write to the next page of a
+//! mapping; after the last one unmap, map again and go on with the first. The workloads
+//! differ in what is mapped.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::mapping::{self, Mapping};
+use crate::{Failure, Kind, Load, Parameter, Prepared, Task, files};
+
+/// Length of what each task maps.
+pub(crate) const SIZE: Parameter = Parameter {
+    name: "size_bytes",
+    about: "length of each task's mapping, rounded up to whole pages",
+    default: "128M",
+    kind: Kind::Number { min: 4096, max: 1 << 40 },
+};
+
+/// What a task maps, pass after pass.
+pub(crate) trait Pages {
+    /// Maps `size` bytes of it, none of them touched.
+    fn map(&self, size: usize) -> Result<Mapping, Failure>;
+    /// Whether `mark`, just written at `offset`, is where it belongs, and only there.
+    fn check(&self, mapping: &Mapping, offset: usize, mark: u8) -> Result<(), Failure>;
+    /// Whether the kernel must take a fault for each page: no huge pages, no more than
+    /// one page mapped by a fault.
+    fn fault_on_each(&self) -> bool;
+}
+
+/// A workload that touches what `make` gives for a task, from the path that is the
+/// task's own and the length of the mapping.
+pub(crate) fn prepare<P: Pages + 'static>(
+    load: &Load,
+    make: impl Fn(&Path, usize) -> Result<P, Failure> + Sync + 'static,
+) -> Result<Box<dyn Prepared>, Failure> {
+    Ok(Box::new(Touchers {
+        paths: (0..load.tasks).map(|i| load.task_path(i)).collect(),
+        size: mapping::size(load),
+        make,
+    }))
+}
+
+/// A file of `size` bytes that nobody else can open: created, extended, unlinked.
+pub(crate) fn unlinked_file(path: &Path, size: usize) -> Result<File, Failure> {
+    let file = files::create(path)?;
+    std::fs::remove_file(path)
+        .map_err(|e| Failure::of(format!("unlinking {}", path.display()), e))?;
+    file.set_len(size as u64)
+        .map_err(|e| Failure::of(format!("extending {} to {size} bytes", path.display()), e))?;
+    Ok(file)
+}
+
+struct Touchers<F> {
+    paths: Vec<PathBuf>,
+    size: usize,
+    make: F,
+}
+
+impl<P, F> Prepared for Touchers<F>
+where
+    P: Pages + 'static,
+    F: Fn(&Path, usize) -> Result<P, Failure> + Sync,
+{
+    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
+        let pages = (self.make)(&self.paths[index], self.size)?;
+        Ok(Box::new(Toucher {
+            mapping: pages.map(self.size)?,
+            pages,
+            size: self.size,
+            page: mapping::page_bytes(),
+            next: 0,
+            passes: 0,
+            faults_before: mapping::faults(),
+        }))
+    }
+}
+
+struct Toucher<P> {
+    mapping: Mapping,
+    pages: P,
+    size: usize,
+    page: usize,
+    /// Offset of the next page to touch; `size` at the end of a pass.
+    next: usize,
+    passes: u8,
+    faults_before: u64,
+}
+
+impl<P: Pages> Task for Toucher<P> {
+    #[inline(always)]
+    fn operate(&mut self) -> Result<(), Failure> {
+        if self.next == self.size {
+            self.map_again()?;
+        }
+        // SAFETY: `next` is below `size`, the length of the writable mapping.
+        unsafe { self.mapping.byte(self.next).write_volatile(self.mark()) };
+        self.next += self.page;
+        Ok(())
+    }
+
+    /// The last byte written is where it should be, after as many pages as counted.
+    fn verify(&mut self, operations: u64) -> Result<(), Failure> {
+        let faults = self.faults();
+        let pages = (self.size / self.page) as u64;
+        let expected_next = match operations % pages {
+            0 if operations > 0 => self.size,
+            rest => rest as usize * self.page,
+        };
+        if self.next != expected_next {
+            return Err(Failure::new(format!(
+                "{operations} pages counted, but the next one is at {} and not {expected_next}",
+                self.next
+            )));
+        }
+        if self.pages.fault_on_each() && faults < operations {
+            return Err(Failure::new(format!("{operations} pages counted, but {faults} faults")));
+        }
+        match self.next.checked_sub(self.page) {
+            Some(last) => self.pages.check(&self.mapping, last, self.mark()),
+            None => Ok(()),
+        }
+    }
+
+    fn effects(&self) -> Vec<(&'static str, f64)> {
+        vec![("faults", self.faults() as f64)]
+    }
+}
+
+impl<P: Pages> Toucher<P> {
+    /// What this pass writes.
+    #[inline(always)]
+    fn mark(&self) -> u8 {
+        self.passes.wrapping_add(1)
+    }
+
+    /// Faults since the task was made.
+    fn faults(&self) -> u64 {
+        mapping::faults() - self.faults_before
+    }
+
+    #[cold]
+    fn map_again(&mut self) -> Result<(), Failure> {
+        // The old mapping goes first, as in a program that is done with it.
+        self.mapping = Mapping::NONE;
+        self.mapping = self.pages.map(self.size)?;
+        self.next = 0;
+        self.passes = self.passes.wrapping_add(1);
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! Memory that a task maps for itself and that goes with it, and ways to ask the kernel
+//! about it: whether it may be written, how many faults it cost.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::ptr::null_mut;
+
+use crate::{Failure, Kind, Load, Parameter, sys};
+
+const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// A length of memory, a page unless told otherwise.
+pub(crate) const SIZE: Parameter = Parameter {
+    name: "size_bytes",
+    about: "length of each task's memory, rounded up to whole pages",
+    default: "4k",
+    kind: Kind::Number { min: 1, max: 1 << 40 },
+};
+
+/// Parameter `size_bytes` in whole pages.
+pub(crate) fn size(load: &Load) -> usize {
+    (load.values.number("size_bytes") as usize).next_multiple_of(page_bytes())
+}
+
+/// The page size of this kernel.
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Readable and writable memory of this task alone. Nobody holds a reference into it.
+pub(crate) struct Mapping {
+    start: *mut u8,
+    size: usize,
+}
+
+impl Mapping {
+    /// No memory yet.
+    pub(crate) const NONE: Mapping = Mapping { start: null_mut(), size: 0 };
+
+    /// `size` bytes without a file, private.
+    #[inline(always)]
+    pub(crate) fn anonymous(size: usize) -> Result<Mapping, Failure> {
+        let start = map(size, READ_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
+        Ok(Mapping { start, size })
+    }
+
+    /// The first `size` bytes of a file; `sharing` is `MAP_SHARED` or `MAP_PRIVATE`.
+    pub(crate) fn of_file(file: &File, size: usize, sharing: i32) -> Result<Mapping, Failure> {
+        Ok(Mapping { start: map(size, READ_WRITE, sharing, file.as_raw_fd())?, size })
+    }
+
+    /// Where byte `offset` lies.
+    #[inline(always)]
+    pub(crate) fn byte(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset < self.size);
+        // SAFETY: callers stay below `size`, the length of the mapping.
+        unsafe { self.start.add(offset) }
+    }
+
+    /// Writes `mark` to the first byte of each page.
+    #[inline(always)]
+    pub(crate) fn mark_pages(&self, page: usize, mark: u8) {
+        for offset in (0..self.size).step_by(page) {
+            // SAFETY: below `size`, in a writable mapping.
+            unsafe { self.byte(offset).write_volatile(mark) };
+        }
+    }
+
+    /// Whether the first byte of each page is `mark`.
+    pub(crate) fn pages_marked(&self, page: usize, mark: u8) -> bool {
+        // SAFETY: below `size`, in a readable mapping.
+        (0..self.size)
+            .step_by(page)
+            .all(|offset| unsafe { self.byte(offset).read_volatile() } == mark)
+    }
+
+    /// madvise of all of it.
+    #[inline(always)]
+    pub(crate) fn advise(&self, what: &'static str, advice: i32) -> Result<(), Failure> {
+        // SAFETY: our own mapping; no reference into it can see its contents change.
+        sys(what, unsafe { libc::madvise(self.start.cast(), self.size, advice) }).map(drop)
+    }
+
+    /// Unmaps it where the answer matters; dropping unmaps too.
+    #[inline(always)]
+    pub(crate) fn unmap(self) -> Result<(), Failure> {
+        // SAFETY: exactly what was mapped, given up by this function.
+        let result = unsafe { libc::munmap(self.start.cast(), self.size) };
+        std::mem::forget(self);
+        sys("munmap", result).map(drop)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.size > 0 {
+            // SAFETY: exactly what was mapped; `self` ends here.
+            unsafe { libc::munmap(self.start.cast(), self.size) };
+        }
+    }
+}
+
+/// Anonymous memory between two inaccessible pages, so that the kernel keeps it as an
+/// area of its own: it neither joins a neighbour's nor must be split from one.
+pub(crate) struct Fenced {
+    /// Inside `outer`, which alone unmaps.
+    inner: std::mem::ManuallyDrop<Mapping>,
+    _outer: Mapping,
+}
+
+impl Fenced {
+    /// `size` bytes, whole pages, readable and writable.
+    pub(crate) fn new(size: usize) -> Result<Fenced, Failure> {
+        let page = page_bytes();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let outer = Mapping {
+            start: map(size + 2 * page, libc::PROT_NONE, flags, -1)?,
+            size: size + 2 * page,
+        };
+        let inner = std::mem::ManuallyDrop::new(Mapping { start: outer.byte(page), size });
+        let fenced = Fenced { inner, _outer: outer };
+        fenced.protect("mprotect to open the memory", READ_WRITE)?;
+        Ok(fenced)
+    }
+
+    /// mprotect of all of it.
+    #[inline(always)]
+    pub(crate) fn protect(&self, what: &'static str, protection: i32) -> Result<(), Failure> {
+        // SAFETY: our own mapping; only its users' raw pointers reach it.
+        let result =
+            unsafe { libc::mprotect(self.inner.start.cast(), self.inner.size, protection) };
+        sys(what, result).map(drop)
+    }
+}
+
+impl std::ops::Deref for Fenced {
+    type Target = Mapping;
+    fn deref(&self) -> &Mapping {
+        &self.inner
+    }
+}
+
+#[inline(always)]
+fn map(size: usize, protection: i32, flags: i32, fd: i32) -> Result<*mut u8, Failure> {
+    // SAFETY: a new mapping where the kernel chooses touches no memory that exists.
+    let address = unsafe { libc::mmap(null_mut(), size, protection, flags, fd, 0) };
+    if address == libc::MAP_FAILED {
+        return Err(Failure::last_os_error("mmap"));
+    }
+    Ok(address.cast())
+}
+
+/// Whether the kernel may write a byte at this address for us. It answers for memory
+/// that would end the process if the process itself tried.
+pub(crate) fn is_writable(address: *mut u8) -> bool {
+    // SAFETY: the kernel checks the address. The call itself and not libc's getrandom,
+    // which may write without the kernel.
+    unsafe { libc::syscall(libc::SYS_getrandom, address, 1, 0) == 1 }
+}
+
+/// Page faults of the calling thread so far.
+pub(crate) fn faults() -> u64 {
+    // SAFETY: rusage is plain data, which the call fills.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage
+    };
+    (usage.ru_minflt + usage.ru_majflt) as u64
+}

@@ -1,0 +1,81 @@
+//! Write faults on anonymous memory.
+//!
+//! The semantics of will-it-scale's page_fault1: each task maps memory (128 MiB unless
+//! told otherwise), writes one byte to each page, unmaps and maps again. A fault takes a
+//! page from the allocator, clears it, charges it to the memory cgroup and links it into
+//! the page tables; munmap gives all of it back. As processes, the allocator, memory
+//! bandwidth and the cgroup's counters bend the curve; as threads also the locks of the
+//! one address space (a lock per mapping for faults since Linux 6.4).
+//!
+//! With huge pages one fault serves many of the counted pages: the effect `faults` says
+//! how many faults there were, whatever was advised. Have `size_bytes` of memory for
+//! each task.
+
+use crate::fault::{self, Pages, SIZE};
+use crate::mapping::Mapping;
+use crate::{Failure, Family, Forms, Kind, Parameter, Spec};
+
+pub(crate) static SPEC: Spec = Spec {
+    semantics: 1,
+    aliases: &["page_fault1"],
+    family: Family::PageFaults,
+    operation: "first write to one page; one mmap and munmap per pass over the memory",
+    forms: Forms::Both,
+    parameters: &[
+        SIZE,
+        Parameter {
+            name: "huge_pages",
+            about: "system: as /sys/kernel/mm/transparent_hugepage says; never, always: \
+                    as madvise asks (MADV_NOHUGEPAGE, MADV_HUGEPAGE)",
+            default: "system",
+            kind: Kind::Choice(&["system", "never", "always"]),
+        },
+    ],
+    needs: &[],
+    prepare: |load| {
+        let pages = match load.values.choice("huge_pages") {
+            "never" => Anonymous::Small,
+            "always" => Anonymous::Huge,
+            _ => Anonymous::System,
+        };
+        fault::prepare(load, move |_, _| Ok(pages))
+    },
+};
+
+/// Anonymous memory by the size of its pages.
+#[derive(Clone, Copy, PartialEq)]
+enum Anonymous {
+    System,
+    Small,
+    Huge,
+}
+
+impl Pages for Anonymous {
+    fn map(&self, size: usize) -> Result<Mapping, Failure> {
+        let mapping = Mapping::anonymous(size)?;
+        let advised = match self {
+            Anonymous::System => Ok(()),
+            Anonymous::Small => mapping.advise("madvise(MADV_NOHUGEPAGE)", libc::MADV_NOHUGEPAGE),
+            Anonymous::Huge => mapping.advise("madvise(MADV_HUGEPAGE)", libc::MADV_HUGEPAGE),
+        };
+        match advised {
+            // A kernel built without huge pages does not know the advice. It need not
+            // follow it either; the effect `faults` shows whether it did.
+            Err(failure) if failure.errno() == Some(libc::EINVAL) => Ok(mapping),
+            other => other.map(|()| mapping),
+        }
+    }
+
+    fn check(&self, mapping: &Mapping, offset: usize, mark: u8) -> Result<(), Failure> {
+        // SAFETY: `offset` is a page of this pass, in a readable mapping.
+        let found = unsafe { mapping.byte(offset).read_volatile() };
+        if found != mark {
+            return Err(Failure::new(format!("{mark} was written at {offset}, {found} is there")));
+        }
+        Ok(())
+    }
+
+    fn fault_on_each(&self) -> bool {
+        *self == Anonymous::Small
+    }
+}

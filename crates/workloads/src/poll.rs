@@ -1,0 +1,112 @@
+//! A poll of many files that does not wait.
+//!
+//! One operation copies the list in, asks each file whether it is ready, and copies the
+//! answers out; with timeout 0 nothing is put into wait queues. The time grows with
+//! `files`; divide by it for the price of one file: a look into the file table and a
+//! call of the file's poll function. The files are eventfds of the task's own, so
+//! processes share nothing. Threads share one file table and take a reference on each
+//! file, and so does any process with more than one thread. (will-it-scale's poll2 polls
+//! 128 regular files, which are always ready and have no poll function to call.)
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use crate::eventfd::eventfd;
+use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+
+pub(crate) static SPEC: Spec = Spec {
+    semantics: 1,
+    aliases: &[],
+    family: Family::Scheduling,
+    operation: "one poll() call over all files of the task, with timeout 0",
+    forms: Forms::Both,
+    parameters: &[
+        Parameter {
+            name: "files",
+            about: "files in the list of one call; each task has as many open",
+            default: "128",
+            kind: Kind::Number { min: 1, max: 65536 },
+        },
+        Parameter {
+            name: "ready",
+            about: "none of them is ready, or one: the last",
+            default: "none",
+            kind: Kind::Choice(&["none", "one"]),
+        },
+    ],
+    // How many files depends on the parameter: `prepare` checks it.
+    needs: &[],
+    prepare,
+};
+
+fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
+    let files = load.values.number("files");
+    Need::OpenFiles(files).check(load).map_err(Failure::new)?;
+    let ready = match load.values.choice("ready") {
+        "one" => 1,
+        _ => 0,
+    };
+    Ok(Box::new(Prepare { files: files as usize, ready }))
+}
+
+struct Prepare {
+    files: usize,
+    /// How many files at the end of the list are ready.
+    ready: usize,
+}
+
+impl Prepared for Prepare {
+    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+        let first_ready = self.files - self.ready;
+        let files = (0..self.files)
+            .map(|index| eventfd(u32::from(index >= first_ready)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let entry = |file: &OwnedFd| libc::pollfd {
+            fd: file.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let list = files.iter().map(entry).collect();
+        Ok(Box::new(Poller { list, first_ready, ready: self.ready as i32, _files: files }))
+    }
+}
+
+struct Poller {
+    list: Vec<libc::pollfd>,
+    first_ready: usize,
+    /// What poll() returns.
+    ready: i32,
+    /// Open as long as they are in the list.
+    _files: Vec<OwnedFd>,
+}
+
+impl Task for Poller {
+    #[inline(always)]
+    fn operate(&mut self) -> Result<(), Failure> {
+        // SAFETY: the kernel reads and writes the live list.
+        let ready = sys("poll", unsafe {
+            libc::poll(self.list.as_mut_ptr(), self.list.len() as libc::nfds_t, 0)
+        })?;
+        if ready != self.ready {
+            return Err(Failure::new(format!(
+                "poll found {ready} files ready, not {}",
+                self.ready
+            )));
+        }
+        Ok(())
+    }
+
+    /// The last call answered for each file.
+    fn verify(&mut self, operations: u64) -> Result<(), Failure> {
+        for (index, entry) in self.list.iter().enumerate() {
+            let is_ready = entry.revents == libc::POLLIN;
+            if operations > 0 && is_ready != (index >= self.first_ready) {
+                return Err(Failure::new(format!(
+                    "poll answered {:#x} for file {index} of {}",
+                    entry.revents,
+                    self.list.len()
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Listing of a directory, from its first entry to its last.
+//!
+//! A pass costs about as much as there are entries, so compare only runs of equal
+//! `files`. Each getdents call holds the directory's inode lock, shared with other
+//! readers on file systems that allow it (most do, since Linux 4.7): they do not wait for
+//! each other, but in a shared directory all of them write the lock's word. Entries come
+//! from the cache: the directory fits there, and nothing changes it.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use crate::files::{self, Directories, Name};
+use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+
+pub(crate) static SPEC: Spec = Spec {
+    semantics: 1,
+    aliases: &[],
+    family: Family::Files,
+    operation: "one pass over all entries of a directory: a seek to its start, and getdents64 \
+                until there are no more",
+    forms: Forms::Both,
+    parameters: &[
+        Parameter {
+            about: "own: each task lists a directory of its own; shared: all list the same",
+            ..Directories::PARAMETER
+        },
+        Parameter {
+            name: "files",
+            about: "empty files in the directory",
+            default: "100",
+            kind: Kind::Number { min: 0, max: 10_000_000 },
+        },
+        Parameter {
+            name: "buffer_bytes",
+            about: "room for entries that one getdents64 call gets",
+            default: "32k",
+            kind: Kind::Number { min: 1024, max: 1 << 30 },
+        },
+    ],
+    needs: &[Need::OpenFiles(2)],
+    prepare,
+};
+
+fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
+    let directories = Directories::prepare(load)?;
+    let files = load.values.number("files");
+    if let Some(common) = directories.common() {
+        fill(common, files)?;
+    }
+    let buffer_bytes = load.values.number("buffer_bytes") as usize;
+    Ok(Box::new(Prepare { directories, files, buffer_bytes }))
+}
+
+struct Prepare {
+    directories: Directories,
+    files: u64,
+    buffer_bytes: usize,
+}
+
+impl Prepared for Prepare {
+    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
+        let path = self.directories.of_task(index)?;
+        if !self.directories.shared {
+            fill(path, self.files)?;
+        }
+        Ok(Box::new(Reader {
+            directory: files::open_directory(path)?,
+            files: self.files,
+            entries: vec![0; self.buffer_bytes.div_ceil(size_of::<u64>())],
+            read_bytes: 0,
+        }))
+    }
+}
+
+fn fill(directory: &Path, files: u64) -> Result<(), Failure> {
+    let mut name = Name::new("", 10);
+    for _ in 0..files {
+        files::create(&directory.join(name.text()))?;
+        name.advance();
+    }
+    Ok(())
+}
+
+struct Reader {
+    directory: File,
+    files: u64,
+    /// Where the kernel puts entries: words, because they are aligned to 8 bytes.
+    entries: Vec<u64>,
+    /// Length of all entries read in completed passes.
+    read_bytes: u64,
+}
+
+impl Task for Reader {
+    #[inline(always)]
+    fn operate(&mut self) -> Result<(), Failure> {
+        self.read_bytes += self.pass(|_| ())?;
+        Ok(())
+    }
+
+    /// One more pass finds every file, and the passes counted were all as long.
+    fn verify(&mut self, operations: u64) -> Result<(), Failure> {
+        let mut found = 0;
+        let pass_bytes = self.pass(|entries| found += files_among(entries))?;
+        if found != self.files {
+            return Err(Failure::new(format!("{found} of {} files were listed", self.files)));
+        }
+        let expected = operations.wrapping_mul(pass_bytes);
+        if self.read_bytes != expected {
+            return Err(Failure::new(format!(
+                "{operations} passes of {pass_bytes} bytes counted, but {} bytes of entries read",
+                self.read_bytes
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Reader {
+    /// Reads the directory from start to end, showing the entries of each call; the
+    /// length of all of them.
+    #[inline(always)]
+    fn pass(&mut self, mut see: impl FnMut(&[u8])) -> Result<u64, Failure> {
+        let directory = self.directory.as_raw_fd();
+        // SAFETY: the directory is open.
+        sys("seeking to the start of a directory", unsafe {
+            libc::lseek(directory, 0, libc::SEEK_SET)
+        })?;
+        let (room, start) = (self.entries.len() * size_of::<u64>(), self.entries.as_mut_ptr());
+        let mut pass_bytes = 0;
+        loop {
+            // SAFETY: the directory is open, and `entries` has room for as many bytes.
+            let read = sys("getdents64 of a directory", unsafe {
+                libc::syscall(libc::SYS_getdents64, directory, start, room)
+            })?;
+            if read == 0 {
+                return Ok(pass_bytes);
+            }
+            // SAFETY: the kernel has just written that many bytes there.
+            see(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), read as usize) });
+            pass_bytes += read as u64;
+        }
+    }
+}
+
+/// The number of entries other than `.` and `..`.
+fn files_among(mut entries: &[u8]) -> u64 {
+    const LENGTH: usize = std::mem::offset_of!(libc::dirent64, d_reclen);
+    const NAME: usize = std::mem::offset_of!(libc::dirent64, d_name);
+    let mut files = 0;
+    while !entries.is_empty() {
+        let length = u16::from_ne_bytes([entries[LENGTH], entries[LENGTH + 1]]) as usize;
+        let itself_or_parent =
+            entries[NAME..].starts_with(b".\0") || entries[NAME..].starts_with(b"..\0");
+        files += u64::from(!itself_or_parent);
+        entries = &entries[length..];
+    }
+    files
+}
