@@ -1,2 +1,125 @@
-//! x
-fn main() {}
+//! Benchmarks of knee itself against limits: is its measured loop as fast as a bare C loop,
+//! does it hold 4096 tasks, does it list 10 000 records and rebuild in a moment.
+//!
+//! Not tests: timings depend on the host and on what else it does, so a missed limit is said
+//! in the report and is no failure. `make bench` builds knee first and runs all of this.
+
+mod listing;
+mod ratio;
+mod rebuild;
+mod report;
+mod tasks;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use report::Report;
+
+/// Measures knee against its limits.
+#[derive(Parser)]
+#[command(max_term_width = 100)]
+struct Options {
+    /// Pairs of runs for each ratio
+    #[arg(long, default_value_t = 10)]
+    pairs: usize,
+    /// Length of each run of a pair
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Only these: a workload of the ratios, tasks, listing, or rebuild
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Directory whose file system is used [default: the temporary directory]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// The knee to measure [default: the one beside this program]
+    #[arg(long)]
+    knee: Option<PathBuf>,
+    /// Seed of the random order [default: the time]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Time a fresh clone to its first curve too, which takes minutes
+    #[arg(long)]
+    fresh: bool,
+    /// Keep the report in bench/results
+    #[arg(long)]
+    save: bool,
+}
+
+/// What all benchmarks need.
+struct Bench {
+    /// The binary under test.
+    knee: PathBuf,
+    /// A directory on the file system to use.
+    dir: PathBuf,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Bench {
+    /// knee with records, cache and state of its own below `home`.
+    fn knee(&self, home: &Path) -> Command {
+        let mut command = Command::new(&self.knee);
+        command.env("KNEE_RECORDS", home.join("records"));
+        command.env("XDG_CACHE_HOME", home.join("cache"));
+        command.env("XDG_STATE_HOME", home.join("state"));
+        command
+    }
+
+    /// An empty directory, removed with what is in it when dropped.
+    fn fresh_directory(&self) -> Result<tempfile::TempDir> {
+        tempfile::Builder::new()
+            .prefix("knee-bench-")
+            .tempdir_in(&self.dir)
+            .with_context(|| format!("making a directory in {}", self.dir.display()))
+    }
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let beside = std::env::current_exe()?.with_file_name("knee");
+    let seed = options.seed.unwrap_or_else(|| jiff::Timestamp::now().as_second() as u64);
+    let mut bench = Bench {
+        knee: options.knee.clone().unwrap_or(beside).canonicalize().context("looking for knee")?,
+        dir: options.dir.clone().unwrap_or_else(std::env::temp_dir),
+        random: Xoshiro256PlusPlus::seed_from_u64(seed),
+    };
+    let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|o| o == name);
+    let mut report = Report::new(&bench.dir, seed);
+    let ratios = ratio::WORKLOADS.iter().copied().filter(|name| wanted(name));
+    report.add(ratio::measure(&mut bench, ratios, options.pairs, options.seconds)?);
+    if wanted("tasks") {
+        report.add(tasks::measure(&bench)?);
+    }
+    if wanted("listing") {
+        report.add(listing::measure(&mut bench)?);
+    }
+    if wanted("rebuild") {
+        report.add(vec![rebuild::incremental()?]);
+    }
+    if options.fresh {
+        report.add(vec![rebuild::fresh_clone(&bench)?]);
+    }
+    let text = report.finish();
+    print!("{text}");
+    if options.save {
+        eprintln!("saved as {}", report.save(&text)?.display());
+    }
+    Ok(())
+}
+
+/// The root of the workspace.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bench lies in the workspace")
+}
+
+/// Runs a command to its end, which must be a good one.
+fn output(command: &mut Command) -> Result<Output> {
+    let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?} ended with {}: {said}", output.status);
+    Ok(output)
+}

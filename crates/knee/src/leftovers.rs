@@ -22,15 +22,7 @@ impl Journal {
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         sweep(&folder)?;
         let path = folder.join(format!("{}.journal", std::process::id()));
-        // Locked before it has the name by which others find it.
-        let beside = path.with_extension("new");
-        let create = || {
-            let file = File::create(&beside)?;
-            file.try_lock()?;
-            fs::rename(&beside, &path)?;
-            io::Result::Ok(file)
-        };
-        let file = create().with_context(|| format!("creating {}", path.display()))?;
+        let file = create(&path).with_context(|| format!("creating {}", path.display()))?;
         Ok(Journal { path, file, directories: Vec::new() })
     }
 
@@ -54,11 +46,36 @@ impl Journal {
     }
 
     /// Removes all directories, then the journal.
-    pub fn close(self) -> Result<()> {
+    pub fn close(mut self) -> Result<()> {
+        self.remove()
+    }
+
+    fn remove(&mut self) -> Result<()> {
         for directory in &self.directories {
             remove(directory)?;
         }
-        fs::remove_file(&self.path).with_context(|| format!("removing {}", self.path.display()))
+        remove_file(&self.path)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // After an error elsewhere, which is the one to tell; after `close` nothing is left.
+        let _ = self.remove();
+    }
+}
+
+/// Creates a journal. It is locked before it has the name by which others find it.
+fn create(path: &Path) -> io::Result<File> {
+    let beside = path.with_extension("new");
+    loop {
+        let file = File::create(&beside)?;
+        file.lock()?;
+        match fs::rename(&beside, path) {
+            // Somebody's sweep came between creating and locking.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            renamed => return renamed.map(|()| file),
+        }
     }
 }
 
@@ -74,22 +91,43 @@ fn sweep(folder: &Path) -> Result<()> {
     for entry in entries.flatten() {
         let path = entry.path();
         let Ok(file) = File::open(&path) else { continue };
-        if path.extension().is_none_or(|e| e != "journal") || file.try_lock().is_err() {
+        let ours = path.extension().is_some_and(|e| e == "journal" || e == "new");
+        if !ours || file.try_lock().is_err() {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap_or_default();
-        for directory in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
-            let directory = Path::new(directory);
-            // Only what has a name that we give.
-            let name = directory.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-            if name.starts_with(".knee-") && directory.is_dir() {
-                remove(directory)?;
-                eprintln!("removed {}, left by a knee that was killed", directory.display());
-            }
+        let directories = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let left = directories.filter(|directory| !sweep_directory(Path::new(directory))).count();
+        if left == 0 {
+            remove_file(&path)?;
         }
-        fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
     }
     Ok(())
+}
+
+/// Removes one directory that a dead process left; whether it is gone. What cannot be removed
+/// now, on a file system mounted read-only perhaps, must not keep anybody from measuring.
+fn sweep_directory(directory: &Path) -> bool {
+    // Only what has a name that we give.
+    let name = directory.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    if !name.starts_with(".knee-") || !directory.is_dir() {
+        return true;
+    }
+    match remove(directory) {
+        Ok(()) => eprintln!("removed {}, left by a knee that was killed", directory.display()),
+        Err(why) => eprintln!("left by a knee that was killed, and still there: {why:#}"),
+    }
+    !directory.is_dir()
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        // Two sweeps at once: the other was first.
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(e).with_context(|| format!("removing {}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn remove(directory: &Path) -> Result<()> {

@@ -7,26 +7,34 @@ use anyhow::{Context, Result, bail, ensure};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{Axes, Experiment, Form, Load, Many, Pass, Placement, Point, Topology, Until};
+use records::{Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until};
 use workloads::{Forms, Values, Workload};
 
 use crate::names;
 use crate::topology;
 
-/// The most tasks a run may have.
-const TASKS_MAX: u32 = 4096;
+/// The most runs a record may have: more are a slip in a list, which would fill the memory
+/// with points.
+const RUNS_MAX: usize = 100_000;
 
 /// The points of an experiment on this topology, in the order in which its loads and axes
 /// are written.
 pub fn points(experiment: &Experiment, topology: &Topology) -> Result<Vec<Point>> {
+    let points_max = RUNS_MAX / experiment.blocks as usize;
     let mut points = Vec::new();
     for load in &experiment.loads {
         let axes = load.axes.over(&experiment.axes);
-        let of_load = points_of(load, &axes, experiment.latency, topology)
-            .with_context(|| format!("planning {}", load.workload))?;
-        points.extend(of_load);
+        let planned = add_points(&mut points, points_max, load, &axes, experiment.latency, topology);
+        planned.with_context(|| format!("planning {}", load.workload))?;
     }
     Ok(points)
+}
+
+fn too_many(points_max: usize) -> String {
+    format!(
+        "more than {points_max} points, and a record holds at most {RUNS_MAX} runs: shorten a \
+         list, use fewer blocks, or make several experiments"
+    )
 }
 
 /// The order of `n` points in a block: random, and the same for the same seed.
@@ -39,15 +47,24 @@ pub fn order(seed: u64, block: u32, n: usize) -> Vec<usize> {
     order
 }
 
-fn points_of(load: &Load, axes: &Axes, latency: bool, topology: &Topology) -> Result<Vec<Point>> {
+fn add_points(
+    points: &mut Vec<Point>,
+    points_max: usize,
+    load: &Load,
+    axes: &Axes,
+    latency: bool,
+    topology: &Topology,
+) -> Result<()> {
     let workload = names::workload(&load.workload)?;
+    let lengths = load.parameters.values().map(|values| values.0.len());
+    let combinations = lengths.fold(1, usize::saturating_mul);
+    ensure!(combinations <= points_max, too_many(points_max));
     let combinations = parameters(workload, load)?;
     let forms = forms(workload, axes)?;
     let placements = values(&axes.placement, Placement::default());
     let dirs = dirs(axes)?;
     let untils = untils(axes);
     let passes: &[Pass] = if latency { &[Pass::Rate, Pass::Latency] } else { &[Pass::Rate] };
-    let mut points = Vec::new();
     for parameters in &combinations {
         for (&form, &placement) in product(&forms, &placements) {
             for (dir, &until) in product(&dirs, &untils) {
@@ -66,12 +83,13 @@ fn points_of(load: &Load, axes: &Axes, latency: bool, topology: &Topology) -> Re
                             pass,
                             dir: dir.clone(),
                         });
+                        ensure!(points.len() <= points_max, too_many(points_max));
                     }
                 }
             }
         }
     }
-    Ok(points)
+    Ok(())
 }
 
 fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
@@ -158,9 +176,9 @@ fn sizes(axes: &Axes, topology: &Topology, placement: Placement) -> Result<Vec<(
             None => per_cpu().collect(),
         };
         for tasks in tasks {
-            let tasks = tasks.filter(|n| (1..=TASKS_MAX).contains(n));
-            let tasks = tasks.with_context(|| {
-                format!("the tasks asked for on {cpus} CPUs are not between 1 and {TASKS_MAX}")
+            let tasks = tasks.filter(|n| (1..=TASKS_MAX).contains(n)).with_context(|| {
+                let asked = tasks.map_or("too many".to_string(), |n| n.to_string());
+                format!("{asked} tasks asked for on {cpus} CPUs: a run has 1 to {TASKS_MAX}")
             })?;
             sizes.push((order[..cpus as usize].to_vec(), tasks));
         }
@@ -188,7 +206,10 @@ mod tests {
                     let (form, cpus, tasks) = (p.form.name(), p.cpus, p.tasks);
                     let until = format!("{:?}", p.until);
                     let idle = &p.parameters["idle_ns"];
-                    format!("{} {form} {cpus} CPUs {tasks} tasks {until} idle {idle} {:?}\n", p.workload, p.pass)
+                    format!(
+                        "{} {form} {cpus} CPUs {tasks} tasks {until} idle {idle} {:?}\n",
+                        p.workload, p.pass
+                    )
                 })
                 .collect(),
         };
@@ -200,25 +221,78 @@ mod tests {
         check(
             "latency = true\n[axes]\ncpus = [1, 'all']\nseconds = 2\n[[load]]\nworkload = 'getppid'\n\
              parameters = { idle_ns = [0, 500] }",
-            expect_test::expect![[]],
+            expect_test::expect![[r#"
+                getppid processes 1 CPUs 1 tasks Seconds(2.0) idle 0 Rate
+                getppid processes 4 CPUs 4 tasks Seconds(2.0) idle 0 Rate
+                getppid processes 1 CPUs 1 tasks Seconds(2.0) idle 0 Latency
+                getppid processes 4 CPUs 4 tasks Seconds(2.0) idle 0 Latency
+                getppid processes 1 CPUs 1 tasks Seconds(2.0) idle 500 Rate
+                getppid processes 4 CPUs 4 tasks Seconds(2.0) idle 500 Rate
+                getppid processes 1 CPUs 1 tasks Seconds(2.0) idle 500 Latency
+                getppid processes 4 CPUs 4 tasks Seconds(2.0) idle 500 Latency
+            "#]],
         );
         check(
             "[axes]\nas = ['threads', 'processes']\ntasks_per_cpu = 2\n[[load]]\nworkload = 'posix01'\n\
              axes = { tasks = 128, operations_per_task = 10 }\n[[load]]\nworkload = 'flock_own'\n\
              axes = { cpus = '1-2', as = 'threads' }",
-            expect_test::expect![[]],
+            expect_test::expect![[r#"
+                posix_lock_shared threads 1 CPUs 128 tasks OperationsPerTask(10) idle 0 Rate
+                posix_lock_shared threads 2 CPUs 128 tasks OperationsPerTask(10) idle 0 Rate
+                posix_lock_shared threads 4 CPUs 128 tasks OperationsPerTask(10) idle 0 Rate
+                posix_lock_shared processes 1 CPUs 128 tasks OperationsPerTask(10) idle 0 Rate
+                posix_lock_shared processes 2 CPUs 128 tasks OperationsPerTask(10) idle 0 Rate
+                posix_lock_shared processes 4 CPUs 128 tasks OperationsPerTask(10) idle 0 Rate
+                flock_own threads 1 CPUs 2 tasks Seconds(1.0) idle 0 Rate
+                flock_own threads 2 CPUs 4 tasks Seconds(1.0) idle 0 Rate
+            "#]],
         );
     }
 
     #[test]
     fn what_cannot_be_planned_is_named() {
-        check("[[load]]\nworkload = 'getpppid'", expect_test::expect![[]]);
-        check("[[load]]\nworkload = 'getppid'\nparameters = { hold = 1 }", expect_test::expect![[]]);
-        check("[axes]\ncpus = 8\n[[load]]\nworkload = 'getppid'", expect_test::expect![[]]);
-        check("[axes]\ntasks = 5000\n[[load]]\nworkload = 'getppid'", expect_test::expect![[]]);
-        check("[axes]\ntasks_per_cpu = 4294967295\n[[load]]\nworkload = 'getppid'", expect_test::expect![[]]);
-        check("[axes]\ndir = '/no/such'\n[[load]]\nworkload = 'getppid'", expect_test::expect![[]]);
-        check("[axes]\nas = 'threads'\n[[load]]\nworkload = 'brk'", expect_test::expect![[]]);
+        check(
+            "[[load]]\nworkload = 'getpppid'",
+            expect_test::expect![[r#"
+            planning getpppid: no workload is called 'getpppid', did you mean 'getppid' or 'getppid1'?; `knee list workloads` shows all
+        "#]],
+        );
+        check(
+            "[[load]]\nworkload = 'getppid'\nparameters = { hold = 1 }",
+            expect_test::expect![[r#"
+            planning getppid: getppid has no parameter 'hold'; it has idle_ns
+        "#]],
+        );
+        check(
+            "[axes]\ncpus = 8\n[[load]]\nworkload = 'getppid'",
+            expect_test::expect![[r#"
+            planning getppid: this host allows 4 CPUs; 8 asked: use 1..all
+        "#]],
+        );
+        check(
+            "[axes]\ntasks = 5000\n[[load]]\nworkload = 'getppid'",
+            expect_test::expect![[r#"
+                planning getppid: 5000 tasks asked for on 1 CPUs: a run has 1 to 4096
+            "#]],
+        );
+        check(
+            "[axes]\ntasks_per_cpu = 4294967295\n[[load]]\nworkload = 'getppid'",
+            expect_test::expect![[r#"
+                planning getppid: 4294967295 tasks asked for on 1 CPUs: a run has 1 to 4096
+            "#]],
+        );
+        check(
+            "[axes]\ndir = '/no/such'\n[[load]]\nworkload = 'getppid'",
+            expect_test::expect![[r#"
+            planning getppid: looking for the directory /no/such (--dir): No such file or directory (os error 2)
+        "#]],
+        );
+        check(
+            "[axes]\nas = 'threads'\n[[load]]\nworkload = 'brk'",
+            expect_test::expect![[r#"
+            planning brk: brk runs only as processes: all threads share one program break, and malloc's heap ends there: threads that move it cut into each other's memory
+        "#]],
+        );
     }
 
     #[test]

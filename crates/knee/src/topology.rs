@@ -9,8 +9,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use points::{default_points, points};
-pub use read::{allowed, parse_cpu_list, read};
+pub use points::points;
+pub use read::read;
 pub use records::{Cpu, Placement, Topology};
 
 /// The CPUs in the order in which `placement` takes them into use. Every CPU comes

@@ -1,7 +1,7 @@
 //! The kernel's way of writing a set of CPUs: `0-3,8`.
 
 /// The CPUs of a list; nothing where it is malformed. An empty list is no CPU.
-pub(crate) fn parse(list: &str) -> Option<Vec<u32>> {
+pub fn parse(list: &str) -> Option<Vec<u32>> {
     let list = list.trim();
     let mut cpus = Vec::new();
     for range in list.split(',').filter(|_| !list.is_empty()) {

@@ -15,6 +15,7 @@ mod permissions;
 mod tree;
 
 pub use activity::{Activity, Busy, activity};
+pub use cpu_list::parse as parse_cpu_list;
 pub use directory::directory;
 pub use host::host;
 pub use limits::{Limit, Limits, limits};

@@ -87,17 +87,23 @@ pub enum Pass {
 impl Job {
     /// Reads and checks a job.
     pub fn read(text: &str) -> Result<Job> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            protocol: u32,
+        }
+        // The version first: a job of another one may not look like a job at all.
+        let version: Versioned = serde_json::from_str(text).context("reading the job")?;
+        ensure!(
+            version.protocol == PROTOCOL,
+            "the job has protocol {}, this worker has {PROTOCOL}: start both from one binary",
+            version.protocol
+        );
         let job: Job = serde_json::from_str(text).context("reading the job")?;
         job.check()?;
         Ok(job)
     }
 
     fn check(&self) -> Result<()> {
-        ensure!(
-            self.protocol == PROTOCOL,
-            "the job has protocol {}, this worker has {PROTOCOL}: start both from one binary",
-            self.protocol
-        );
         ensure!(
             (1..=TASKS_MAX).contains(&self.tasks),
             "tasks is {}, must be 1 to {TASKS_MAX}",

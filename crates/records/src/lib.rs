@@ -19,7 +19,7 @@ pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Load, Many, Word};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};
-pub use job::{Form, Job, PROTOCOL, Pass, Until};
+pub use job::{Form, Job, PROTOCOL, Pass, TASKS_MAX, Until};
 pub use metric::{Better, METRICS, Metric, Obtained};
 pub use record::{FORMAT, Point, Record, Seal, Session, State, Warning};
 pub use run::{Outcome, Run, Warmup};

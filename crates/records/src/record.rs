@@ -172,6 +172,7 @@ impl Record {
 
     /// Runs the experiment asks for.
     pub fn runs_planned(&self) -> u32 {
-        self.points.len() as u32 * self.experiment.blocks
+        let points = u32::try_from(self.points.len()).unwrap_or(u32::MAX);
+        points.saturating_mul(self.experiment.blocks)
     }
 }

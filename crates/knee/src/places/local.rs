@@ -28,16 +28,22 @@ pub fn run(job: &Job, deadline: Duration) -> Result<Done> {
     let oom_kills = oom_kills();
     let stderr = memory_file()?;
     let mut worker = start(job, &stderr)?;
-    let (events, end) = listen(&mut worker, deadline);
+    let (mut events, end) = listen(&mut worker, deadline);
     let group = worker.id() as i32;
     kill_group(group);
     let status = worker.wait().context("waiting for the worker")?;
     wait_for_group(group);
     remove_scratch(job)?;
-    let death = match end {
+    let mut death = match end {
         End::Deadline => format!("was killed after {:.0} s without an end", deadline.as_secs_f64()),
-        _ => describe(status, oom_kills, &stderr),
+        _ => describe(status),
     };
+    if oom_kills < self::oom_kills() {
+        blame_memory(&mut events, &mut death);
+    }
+    if let Some(last) = last_words(&stderr) {
+        death += &format!(", saying: {last}");
+    }
     Ok(Done { events, death, interrupted: end == End::Interrupted })
 }
 
@@ -137,21 +143,23 @@ fn remove_scratch(job: &Job) -> Result<()> {
     }
 }
 
-fn describe(status: ExitStatus, oom_kills: Option<u64>, stderr: &File) -> String {
-    let mut how = match (status.signal(), status.code()) {
+fn describe(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
         (Some(signal), _) => format!("was killed by {}", signals::name(signal)),
         (None, Some(code)) => format!("ended with status {code}"),
         (None, None) => "ended".to_string(),
-    };
-    if let (Some(before), Some(after)) = (oom_kills, self::oom_kills())
-        && after > before
-    {
-        how += " (the kernel killed a process for want of memory meanwhile)";
     }
-    if let Some(last) = last_words(stderr) {
-        how += &format!(", saying: {last}");
+}
+
+/// Says of a SIGKILL, of the worker or of a task, where it probably came from.
+fn blame_memory(events: &mut [Event], death: &mut String) {
+    let reasons = events.iter_mut().filter_map(|event| match event {
+        Event::Failed { reason } => Some(reason),
+        _ => None,
+    });
+    for said in reasons.chain([death]).filter(|said| said.contains("SIGKILL")) {
+        said.push_str(" (the kernel killed a process for want of memory meanwhile)");
     }
-    how
 }
 
 /// The last line that the worker wrote to its standard error.

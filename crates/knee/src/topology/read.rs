@@ -1,16 +1,13 @@
-//! Reading the CPUs from /sys, and which of them this process may use. Virtual machines
-//! and containers hide much of it: what is missing is filled in with the coarsest true
+//! Reading the CPUs from /sys. Virtual machines and containers hide much of it: what is missing is filled in with the coarsest true
 //! answer (one node, one cache a package, one thread a core).
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io, mem};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use probes::parse_cpu_list;
 use records::{Cpu, Topology};
-
-/// The largest number of CPUs that Linux can be built for.
-const CPUS_MAX: usize = 8192;
 
 /// The online CPUs of the host whose /sys is at `sys`.
 pub fn read(sys: &Path) -> anyhow::Result<Topology> {
@@ -18,8 +15,8 @@ pub fn read(sys: &Path) -> anyhow::Result<Topology> {
     let path = folder.join("online");
     let online = fs::read_to_string(&path)
         .with_context(|| format!("reading which CPUs are online from {}", path.display()))?;
-    let online =
-        parse_cpu_list(&online).with_context(|| format!("understanding {}", path.display()))?;
+    let online = parse_cpu_list(&online)
+        .with_context(|| format!("{} says '{}'", path.display(), online.trim()))?;
     let nodes = nodes(&sys.join("devices/system/node"));
     let mut first_of_package = BTreeMap::new();
     let cpu = |cpu: u32| {
@@ -83,7 +80,7 @@ fn lowest(path: &Path) -> Option<u32> {
 }
 
 fn list(path: &Path) -> Option<Vec<u32>> {
-    parse_cpu_list(&text(path)?).ok()
+    parse_cpu_list(&text(path)?)
 }
 
 fn number(path: &Path) -> Option<u32> {
@@ -92,40 +89,4 @@ fn number(path: &Path) -> Option<u32> {
 
 fn text(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_string())
-}
-
-/// The CPUs that this process may run on.
-pub fn allowed() -> anyhow::Result<Vec<u32>> {
-    let mut mask = [0u64; CPUS_MAX / u64::BITS as usize];
-    // SAFETY: the kernel writes the live mask, whose length in bytes it is told.
-    let result =
-        unsafe { libc::sched_getaffinity(0, mem::size_of_val(&mask), mask.as_mut_ptr().cast()) };
-    if result != 0 {
-        return Err(io::Error::last_os_error()).context("asking which CPUs are allowed");
-    }
-    let is_set = |cpu: &u32| mask[*cpu as usize / 64] >> (cpu % 64) & 1 == 1;
-    Ok((0..CPUS_MAX as u32).filter(is_set).collect())
-}
-
-/// A list of CPUs as the kernel prints it: `0-3,8,10-11`. The empty list is one too.
-pub fn parse_cpu_list(text: &str) -> anyhow::Result<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (parse_cpu(first)?, parse_cpu(last)?);
-        if first > last {
-            bail!("the CPU range '{part}' runs backwards");
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(cpus)
-}
-
-fn parse_cpu(text: &str) -> anyhow::Result<u32> {
-    match text.trim().parse::<u32>() {
-        Ok(cpu) if (cpu as usize) < CPUS_MAX => Ok(cpu),
-        _ => bail!("'{text}' is not a CPU number (a list looks like 0-3,8,10-11)"),
-    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 
+use super::points::default_points;
 use super::*;
 
 /// Groups of groups, all alike. CPUs are numbered as Linux does on x86: the first threads
@@ -153,7 +154,7 @@ fn a_virtual_machine_without_nodes_and_caches_is_one_of_each() {
 
 #[test]
 fn this_host_can_be_read() {
-    let topology = read(Path::new("/sys")).unwrap().restricted_to(&allowed().unwrap());
+    let topology = read(Path::new("/sys")).unwrap().restricted_to(&probes::limits(Path::new("/")).cpus_allowed.unwrap());
     assert!(!topology.cpus.is_empty());
     assert_eq!(order(&topology, Placement::Compact).len(), topology.cpus.len());
 }
@@ -260,7 +261,7 @@ fn a_virtual_machine_in_order() {
 #[test]
 fn a_subset_with_holes_in_order() {
     let machine = Machine { offline: &[2, 17], ..TWO_PACKAGES_OF_TWO_CACHES };
-    let allowed = parse_cpu_list("1-3,9-12,17-19,24-26,99").unwrap();
+    let allowed = probes::parse_cpu_list("1-3,9-12,17-19,24-26,99").unwrap();
     check_order(
         &machine.topology().restricted_to(&allowed),
         expect![[r#"
@@ -368,25 +369,4 @@ fn points_that_cannot_be_are_explained() {
     let none = Topology::default();
     let error = points("all", &none, Placement::Cores).unwrap_err();
     assert_eq!(error.to_string(), "this host allows no CPU to run on");
-}
-
-fn check_list(text: &str, expected: Expect) {
-    let text = match parse_cpu_list(text) {
-        Ok(cpus) => format!("{cpus:?}"),
-        Err(error) => format!("{error:#}"),
-    };
-    expected.assert_eq(&text);
-}
-
-#[test]
-fn lists_of_cpus_are_those_of_the_kernel() {
-    check_list("0-3,8,10-11\n", expect!["[0, 1, 2, 3, 8, 10, 11]"]);
-    check_list("8,0-1,1", expect!["[0, 1, 8]"]);
-    check_list("\n", expect!["[]"]);
-    check_list("3-1", expect!["the CPU range '3-1' runs backwards"]);
-    check_list("0-x", expect!["'x' is not a CPU number (a list looks like 0-3,8,10-11)"]);
-    check_list(
-        "0-4294967295",
-        expect!["'4294967295' is not a CPU number (a list looks like 0-3,8,10-11)"],
-    );
 }

@@ -136,7 +136,8 @@ fn metrics_text() -> String {
         let (unit, obtained) = (m.unit, m.obtained.name());
         format!("{:38}{unit:8}{:8}{obtained:13}{}\n", m.name, m.better.name(), m.about)
     };
-    let head = format!("{:38}{:8}{:8}{:13}{}\n", "metric", "unit", "better", "obtained", "what it is");
+    let head =
+        format!("{:38}{:8}{:8}{:13}{}\n", "metric", "unit", "better", "obtained", "what it is");
     let per_operation = "\nA counter's name with /op behind it is the counter per operation.\n";
     head + &all_metrics().map(line).collect::<String>() + per_operation
 }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Experiment, FORMAT, Form, Growing, Id, Index, Load, Many, Opened, Placement, Record,
-    Run, Session, State, Store, Topology, Warning, Word,
+    Axes, Experiment, FORMAT, Form, Growing, Id, Index, Load, Many, Opened, Placement, Record, Run,
+    Session, State, Store, Topology, Warning, Word,
 };
 
 use crate::leftovers::Journal;
@@ -123,7 +123,9 @@ fn conclude(arguments: &Arguments, end: End, folder: Option<&Path>) -> Result<Ex
     }
     eprintln!("record {} in {}", record.record.id, folder.display());
     if end == End::Interrupted {
-        eprintln!("interrupted: the finished runs are kept; the same command with --resume does the rest");
+        eprintln!(
+            "interrupted: the finished runs are kept; the same command with --resume does the rest"
+        );
         return Ok(ExitCode::from(130));
     }
     let failed = record.record.runs_failed;
@@ -217,7 +219,8 @@ fn new_record(experiment: Experiment) -> Result<Record> {
 /// The CPUs that this process may use.
 fn host_topology() -> Result<Topology> {
     let all = topology::read(Path::new("/sys"))?;
-    let usable = all.restricted_to(&topology::allowed()?);
+    let allowed = probes::limits(Path::new("/")).cpus_allowed.map_err(anyhow::Error::msg)?;
+    let usable = all.restricted_to(&allowed);
     ensure!(!usable.cpus.is_empty(), "this process may not use any online CPU: see taskset -p $$");
     Ok(usable)
 }
@@ -290,4 +293,3 @@ fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
     }
     bail!("no partial record of this experiment on this host and kernel: run without --resume")
 }
-

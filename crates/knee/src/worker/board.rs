@@ -215,15 +215,12 @@ pub fn install_kick_handler() {
 
 /// Sleeps while the word is `expected`. Woken early by signals too: look again.
 fn futex_wait(word: &AtomicU32, expected: u32, time: Option<Duration>) {
-    let time = time.map(|t| libc::timespec {
-        tv_sec: t.as_secs() as i64,
-        tv_nsec: t.subsec_nanos() as i64,
-    });
+    let time = time
+        .map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos() as i64 });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: word and time are live; not FUTEX_PRIVATE, since processes share the word.
-    let result = unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, time)
-    };
+    let result =
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, time) };
     debug_assert!(
         result == 0
             || matches!(

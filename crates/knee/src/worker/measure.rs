@@ -13,7 +13,7 @@ use workloads::{Load, Prepared, Spin};
 use super::board::{Board, Phase, install_kick_handler};
 use super::task::Birth;
 use super::tasks::{Tasks, where_it_waits};
-use super::{durations, say, usage};
+use super::{durations, priority, say, usage};
 use crate::clock::now_ns;
 
 /// Does the run and says its events, from `ready` to `latency`.
@@ -24,6 +24,7 @@ pub fn measure(
     started_ns: u64,
 ) -> Result<(), String> {
     install_kick_handler();
+    priority::raise();
     let board = Board::new(job.tasks).map_err(|failure| failure.to_string())?;
     let reports = memory_file()?;
     let birth = Birth { job, load, prepared, board: &board, reports: &reports };
@@ -195,7 +196,8 @@ fn stuck(birth: &Birth, stage: u32, grace: Duration) -> String {
     let states = (0..birth.job.tasks as usize)
         .map(|index| (index, where_it_waits(birth.board.thread_of(index, birth.job.form))));
     // Those that have stopped wait for the next phase in a futex.
-    let example = states.filter(|(_, s)| !s.contains("futex")).map(|(i, s)| format!("task {i}: {s}"));
+    let example =
+        states.filter(|(_, s)| !s.contains("futex")).map(|(i, s)| format!("task {i}: {s}"));
     format!(
         "{late} of {} tasks did not stop within {:.1} s after the end ({})",
         birth.job.tasks,
@@ -245,11 +247,7 @@ struct Look {
 
 impl Look {
     fn now(counters: Snapshot) -> Look {
-        Look {
-            counters,
-            process: usage::of_process(),
-            main_thread: usage::of_thread(),
-        }
+        Look { counters, process: usage::of_process(), main_thread: usage::of_thread() }
     }
 }
 

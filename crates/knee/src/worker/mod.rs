@@ -7,6 +7,7 @@
 mod board;
 mod durations;
 mod measure;
+mod priority;
 mod scratch;
 mod task;
 mod tasks;

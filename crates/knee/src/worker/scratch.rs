@@ -33,7 +33,9 @@ impl Drop for Scratch {
 
 fn remove(path: &Path) -> Result<(), String> {
     match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(format!("removing {}: {e}", path.display())),
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            Err(format!("removing {}: {e}", path.display()))
+        }
         _ => Ok(()),
     }
 }

@@ -124,9 +124,8 @@ fn pin(cpu: u32) -> Result<(), Failure> {
     let mut mask = vec![0_u64; (cpu / bits) as usize + 1];
     mask[(cpu / bits) as usize] |= 1 << (cpu % bits);
     // SAFETY: the mask is live and its length given in bytes.
-    let result = unsafe {
-        libc::sched_setaffinity(0, mask.len() * size_of::<u64>(), mask.as_ptr().cast())
-    };
+    let result =
+        unsafe { libc::sched_setaffinity(0, mask.len() * size_of::<u64>(), mask.as_ptr().cast()) };
     match result {
         0 => Ok(()),
         _ => {

@@ -1,0 +1,33 @@
+# The few commands of this project. `make help` lists them.
+
+SHELL := /bin/bash
+TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+KNEE := target/$(TARGET)/release/knee
+
+.PHONY: help setup build run test bench fuzz clean
+.DEFAULT_GOAL := help
+
+help: ## list these commands
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+setup: ## install what is missing (Debian packages when root; else name them)
+	@sh .ci/setup
+
+build: setup ## build the binary
+	cargo build --release -p knee
+	@echo "built $(KNEE)"
+
+run: build ## a first look at this host: under two minutes of measuring, then curves
+	$(KNEE) run first-look
+
+test: setup ## all tests, and the habits: format, lints, licences
+	@bash .ci/test
+
+bench: build ## benchmarks against limits and peers; prints ratios
+	cargo run --release -p bench -- $(BENCH)
+
+fuzz: setup ## the long run of the fuzzer: 10 million inputs
+	KNEE_FUZZ_INPUTS=10000000 cargo test --release -p knee --test fuzz -- --nocapture
+
+clean: ## remove what was built
+	cargo clean

@@ -1,0 +1,178 @@
+//! The report: what was measured, on what, and whether it keeps within the limits.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use records::{Directory, Host};
+
+/// One measured quantity, several times.
+pub struct Figure {
+    /// What it is.
+    pub name: String,
+    /// Its unit; empty for a ratio.
+    pub unit: &'static str,
+    /// What its median must keep.
+    pub limit: Limit,
+    /// The values, in order of measurement.
+    pub values: Vec<f64>,
+}
+
+/// What a median must keep.
+#[derive(Clone, Copy)]
+pub enum Limit {
+    /// Not below this.
+    AtLeast(f64),
+    /// Not above this.
+    AtMost(f64),
+    /// Shown for orientation.
+    None,
+}
+
+/// All figures of one run of the benchmarks.
+pub struct Report {
+    host: Host,
+    directory: Directory,
+    seed: u64,
+    started: jiff::Zoned,
+    load_before: String,
+    figures: Vec<Figure>,
+}
+
+impl Report {
+    /// A report without figures, for benchmarks in this directory.
+    pub fn new(directory: &Path, seed: u64) -> Report {
+        Report {
+            host: probes::host(Path::new("/")),
+            directory: probes::directory(directory),
+            seed,
+            started: jiff::Zoned::now(),
+            load_before: load(),
+            figures: Vec::new(),
+        }
+    }
+
+    /// Adds figures.
+    pub fn add(&mut self, figures: Vec<Figure>) {
+        self.figures.extend(figures);
+    }
+
+    /// The text, of 100 columns at most.
+    pub fn finish(&self) -> String {
+        let (limited, other): (Vec<_>, Vec<_>) =
+            self.figures.iter().partition(|f| !matches!(f.limit, Limit::None));
+        let mut text = self.head() + "\n## Limits\n\n" + &table(&limited);
+        if !other.is_empty() {
+            text += &format!("\n## Beside them\n\n{}", table(&other));
+        }
+        let missed = limited.iter().filter(|f| !f.met()).count();
+        text + &format!("\n{missed} of {} limits missed.\n", limited.len())
+    }
+
+    /// Keeps the text in `bench/results`; returns where.
+    pub fn save(&self, text: &str) -> Result<PathBuf> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+        let host = self.host.hostname.as_deref().unwrap_or("host");
+        let path = folder.join(format!("{}-{host}.md", self.started.strftime("%Y-%m-%d")));
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&path, text))
+            .with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+
+    fn head(&self) -> String {
+        let unknown = || "?".to_string();
+        let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+        let Host { cpu_model, hypervisor, kernel_release, .. } = &self.host;
+        let Directory { path, file_system, source, .. } = &self.directory;
+        let lines = [
+            ("date", self.started.strftime("%Y-%m-%d %H:%M:%S UTC%:z").to_string()),
+            ("CPU", format!("{} × {cpus}", cpu_model.clone().unwrap_or_else(unknown))),
+            ("hypervisor", hypervisor.clone().unwrap_or_else(|| "none seen".to_string())),
+            ("kernel", kernel_release.clone().unwrap_or_else(unknown)),
+            (
+                "directory",
+                format!(
+                    "{}, {} on {}",
+                    path.display(),
+                    file_system.clone().unwrap_or_else(unknown),
+                    source.clone().unwrap_or_else(unknown)
+                ),
+            ),
+            ("load average", format!("{} before, {} after", self.load_before, load())),
+            ("seed", self.seed.to_string()),
+        ];
+        let lines = lines.map(|(what, value)| format!("- {what}: {value}\n"));
+        format!(
+            "# Benchmarks of knee {}\n\n{}\nEach value is a median [first, third quartile] of n \
+             measurements.\nA ratio is of two runs of one pair, in random order.\n",
+            env!("CARGO_PKG_VERSION"),
+            lines.concat()
+        )
+    }
+}
+
+/// Load averages over 1, 5 and 15 minutes.
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+fn table(figures: &[&Figure]) -> String {
+    let head = ["figure", "limit", "measured", "n", ""].map(str::to_string);
+    let mut rows = vec![head];
+    rows.extend(figures.iter().map(|figure| figure.row()));
+    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    let line = |row: &[String; 5]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!(" {cell:width$} |"));
+        format!("|{}\n", cells.collect::<String>())
+    };
+    let rule: String = widths.iter().map(|width| "-".repeat(width + 2) + "|").collect();
+    let body: String = rows[1..].iter().map(line).collect();
+    format!("{}|{rule}\n{body}", line(&rows[0]))
+}
+
+impl Figure {
+    fn met(&self) -> bool {
+        match self.limit {
+            Limit::AtLeast(limit) => self.quantile(0.5) >= limit,
+            Limit::AtMost(limit) => self.quantile(0.5) <= limit,
+            Limit::None => true,
+        }
+    }
+
+    fn row(&self) -> [String; 5] {
+        let number = |value: f64| match value {
+            0.0..10.0 => format!("{value:.3}"),
+            0.0..1000.0 => format!("{value:.1}"),
+            _ => format!("{value:.0}"),
+        };
+        let [q1, median, q3] = [0.25, 0.5, 0.75].map(|q| number(self.quantile(q)));
+        let (limit, verdict) = match self.limit {
+            Limit::AtLeast(limit) => (format!("≥ {limit} {}", self.unit), self.verdict()),
+            Limit::AtMost(limit) => (format!("≤ {limit} {}", self.unit), self.verdict()),
+            Limit::None => (String::new(), ""),
+        };
+        [
+            self.name.clone(),
+            limit.trim_end().to_string(),
+            format!("{median} [{q1}, {q3}] {}", self.unit).trim_end().to_string(),
+            self.values.len().to_string(),
+            verdict.to_string(),
+        ]
+    }
+
+    fn verdict(&self) -> &'static str {
+        if self.met() { "met" } else { "MISSED" }
+    }
+
+    /// By linear interpolation between the values beside it.
+    fn quantile(&self, q: f64) -> f64 {
+        let mut sorted = self.values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let place = q * (sorted.len() - 1) as f64;
+        let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+        below + (above - below) * place.fract()
+    }
+}

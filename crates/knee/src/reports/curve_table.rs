@@ -1,0 +1,132 @@
+//! Tables of curves, one row a cell: CPUs down, numbers across.
+
+use analysis::{Cell, Curve, Spread, rounded, with_uncertainty};
+
+use super::Style;
+use super::prose::wrapped;
+use super::quantity::{duration_ns, short};
+use super::table::{Align, Table};
+
+/// The metric that tables show unless asked for another.
+pub const RATE: &str = "operations_per_s";
+
+/// One column: its heading, and what it says about a cell.
+type Column<'a> = (String, Box<dyn Fn(&Curve, &Cell) -> String + 'a>);
+
+/// What was counted and what it cost, for the curves of one load and form.
+pub fn rates(curves: &[&Curve], style: Style) -> String {
+    let mut columns = place(curves);
+    columns.extend([
+        column("\noperations/s", |_, cell| value(cell, RATE)),
+        column("\nstddev", |_, cell| deviation(cell, RATE)),
+        column("per\nCPU", |curve, cell| efficiency(curve, cell, RATE)),
+        column("fair-\nness", |_, cell| mean(cell, "fairness", |x| format!("{x:.3}"))),
+        column("idle\n%", |_, cell| mean(cell, "idle_percent", |x| format!("{x:.0}"))),
+        column("user\ns", |_, cell| mean(cell, "time.user_time", short)),
+        column("sys\ns", |_, cell| mean(cell, "time.system_time", short)),
+        column("CPU\n%", |_, cell| {
+            mean(cell, "time.percent_of_cpu_this_job_got", |x| format!("{x:.0}"))
+        }),
+        column("vol.\nctxsw", |_, cell| mean(cell, "time.voluntary_context_switches", short)),
+        column("inv.\nctxsw", |_, cell| mean(cell, "time.involuntary_context_switches", short)),
+        column("minor\nfaults", |_, cell| mean(cell, "time.minor_page_faults", short)),
+    ]);
+    table(curves, &columns, style)
+}
+
+/// One metric and its spread over runs.
+pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
+    let of = |cell: &Cell, value: fn(&Spread) -> f64| {
+        cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(value(&s), &s).0)
+    };
+    let mut columns = place(curves);
+    columns.extend([
+        column(metric, |_, cell| of(cell, |s| s.mean)),
+        column("stddev", |_, cell| deviation(cell, metric)),
+        column("min", |_, cell| of(cell, |s| s.min)),
+        column("median", |_, cell| of(cell, |s| s.median)),
+        column("max", |_, cell| of(cell, |s| s.max)),
+    ]);
+    table(curves, &columns, style)
+}
+
+/// Durations of single operations, means over runs.
+pub fn latencies(curves: &[&Curve], style: Style) -> String {
+    let mut columns = place(curves);
+    let of = |heading: &str, metric: &'static str| {
+        column(heading, |_, cell| mean(cell, metric, duration_ns))
+    };
+    columns.extend([
+        of("mean", "latency.mean_ns"),
+        of("stddev", "latency.stddev_ns"),
+        of("p50", "latency.p50_ns"),
+        of("p99", "latency.p99_ns"),
+        of("p99.9", "latency.p999_ns"),
+        of("max", "latency.max_ns"),
+        column("operations/s", |_, cell| value(cell, RATE)),
+    ]);
+    table(curves, &columns, style)
+}
+
+fn column<'a>(heading: &str, cell: impl Fn(&Curve, &Cell) -> String + 'a) -> Column<'a> {
+    (heading.to_string(), Box::new(cell))
+}
+
+/// The columns that say which cell it is. Tasks only where they are not one a CPU.
+fn place(curves: &[&Curve]) -> Vec<Column<'static>> {
+    let mut columns = vec![column("CPUs", |_, cell| cell.point.cpus.to_string())];
+    if curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0)) {
+        columns.push(column("tasks", |_, cell| cell.point.tasks.to_string()));
+    }
+    columns.push(column("n", |_, cell| cell.runs.len().to_string()));
+    columns
+}
+
+fn table(curves: &[&Curve], columns: &[Column], style: Style) -> String {
+    let headings = columns.iter().map(|(heading, _)| (heading.trim_start(), Align::Right));
+    let mut table = Table::new(headings);
+    for curve in curves {
+        for cell in &curve.cells {
+            table.row(columns.iter().map(|(_, text)| text(curve, cell)).collect());
+        }
+    }
+    let (mut text, lost) = table.within(style.width);
+    if !lost.is_empty() {
+        let lost = format!("(too narrow for {}; --json has all)", lost.join(", "));
+        text += &wrapped(&lost, style.width, 0);
+    }
+    text
+}
+
+/// A mean to the digits that its spread allows.
+fn value(cell: &Cell, metric: &str) -> String {
+    cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(s.mean, &s).0)
+}
+
+/// The sample standard deviation over runs; of one run there is none.
+fn deviation(cell: &Cell, metric: &str) -> String {
+    let spread = cell.spread(metric).filter(|s| s.stddev.is_some());
+    spread.map_or("-".to_string(), |s| to_its_digits(s.mean, &s).1)
+}
+
+/// A value and the deviation, to the digits that the deviation allows.
+fn to_its_digits(value: f64, spread: &Spread) -> (String, String) {
+    match spread.stddev {
+        Some(stddev) => with_uncertainty(value, stddev),
+        None => (rounded(value, 4), "-".to_string()),
+    }
+}
+
+fn mean(cell: &Cell, metric: &str, format: fn(f64) -> String) -> String {
+    cell.spread(metric).map_or("-".to_string(), |s| format(s.mean))
+}
+
+/// Rate for each CPU relative to the first cell. Of one cell alone it would only be 100.
+fn efficiency(curve: &Curve, cell: &Cell, metric: &str) -> String {
+    let efficiency = curve.efficiency(cell, metric).filter(|_| curve.cells.len() > 1);
+    match efficiency.map(|share| 100.0 * share) {
+        Some(percent) if percent < 9.95 => format!("{percent:.1}%"),
+        Some(percent) => format!("{percent:.0}%"),
+        None => "-".to_string(),
+    }
+}

@@ -1,0 +1,101 @@
+//! The end of a report: what a reader should doubt, what failed, and what could not be
+//! read. The same doubt about many runs is said once.
+
+use std::collections::BTreeMap;
+
+use records::{Opened, Outcome, Run, Warning};
+
+use super::Style;
+use super::prose::{counted, wrapped};
+
+/// What to look at in sources that could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Only those that the usual tables need.
+    OfTables,
+    /// All of them.
+    All,
+}
+
+/// Doubts, failures and missing sources; empty if there are none.
+pub fn doubts(opened: &Opened, missing: Missing, style: Style) -> String {
+    let entries = [
+        ("Doubts", warnings(opened)),
+        ("Failed runs", failures(opened)),
+        ("Not measured", unavailable(&opened.runs, missing)),
+    ];
+    let mut text = String::new();
+    for (title, entries) in entries.iter().filter(|(_, entries)| !entries.is_empty()) {
+        text += &format!("\n{}\n", style.bold(title));
+        for entry in entries {
+            text += &wrapped(&format!("  - {entry}"), style.width, 4);
+        }
+    }
+    text
+}
+
+/// Warnings of runs by what to do about them, then those of the record.
+fn warnings(opened: &Opened) -> Vec<String> {
+    let mut groups: Vec<(&str, &Warning, Vec<u32>)> = Vec::new();
+    for run in &opened.runs {
+        for warning in &run.warnings {
+            let key = if warning.advice.is_empty() { &warning.text } else { &warning.advice };
+            match groups.iter_mut().find(|(known, ..)| known == key) {
+                Some((.., runs)) => runs.push(run.run),
+                None => groups.push((key, warning, vec![run.run])),
+            }
+        }
+    }
+    let of_runs = groups.into_iter().map(|(_, warning, mut runs)| {
+        runs.dedup();
+        let share = format!(" (in {} of {})", runs.len(), counted(opened.runs.len(), "run"));
+        said(warning, &share)
+    });
+    let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));
+    of_runs.chain(of_record).collect()
+}
+
+fn said(warning: &Warning, share: &str) -> String {
+    let advice = if warning.advice.is_empty() { "" } else { ": " };
+    format!("{}{share}{advice}{}", warning.text, warning.advice)
+}
+
+/// Reasons, the points they befell, and how often.
+fn failures(opened: &Opened) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<&Run>)> = Vec::new();
+    for run in &opened.runs {
+        let Outcome::Failed { reason } = &run.outcome else { continue };
+        match groups.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, runs)) => runs.push(run),
+            None => groups.push((reason, vec![run])),
+        }
+    }
+    let said = |(reason, runs): (&str, Vec<&Run>)| {
+        let mut places: Vec<String> = runs.iter().map(|run| place(opened, run)).collect();
+        places.sort();
+        places.dedup();
+        format!("{} of {}: {reason}", counted(runs.len(), "run"), places.join("; "))
+    };
+    groups.into_iter().map(said).collect()
+}
+
+fn place(opened: &Opened, run: &Run) -> String {
+    let point = opened.record.points.get(run.point as usize);
+    point.map_or("an unknown point".to_string(), |point| {
+        let cpus = counted(point.cpus as usize, "CPU");
+        format!("{} as {} on {cpus}", point.workload, point.form.name())
+    })
+}
+
+fn unavailable(runs: &[Run], missing: Missing) -> Vec<String> {
+    let mut sources = BTreeMap::new();
+    for run in runs {
+        if let Outcome::Finished { unavailable, .. } = &run.outcome {
+            sources.extend(unavailable);
+        }
+    }
+    // Where the share of idle time comes from.
+    let needed = |source: &str| missing == Missing::All || ["stat", "stat.cpus"].contains(&source);
+    let sources = sources.into_iter().filter(|(source, _)| needed(source));
+    sources.map(|(source, why)| format!("{source}: {why}")).collect()
+}

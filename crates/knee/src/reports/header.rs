@@ -1,0 +1,158 @@
+//! The head of a report: what was measured, when, on what, and how to do it again.
+
+use records::{Directory, Opened, Point, Record, State, Until};
+
+use super::Style;
+use super::prose::{counted, wrapped};
+
+/// The words on the left, and the room they have.
+const LABEL: usize = 12;
+
+/// What a reader must know before the numbers.
+pub fn header(opened: &Opened, style: Style) -> String {
+    let record = &opened.record;
+    let mut text = String::new();
+    let mut line = |label: &str, value: String| {
+        if !value.is_empty() {
+            text += &wrapped(&format!("{label:<LABEL$}{value}"), style.width, LABEL);
+        }
+    };
+    line("record", format!("{}, {}", record.id, state(opened)));
+    line("experiment", experiment(record));
+    line("started", started(record));
+    line("host", host(record));
+    line("kernel", record.host.kernel_release.clone().unwrap_or_default());
+    line("CPUs", cpus(record));
+    for directory in &record.directories {
+        line("directory", place(directory));
+    }
+    line("runs", plan(record));
+    line("again", again(record));
+    text
+}
+
+/// "whole: 40 runs", "partial: 37 of 40 runs".
+fn state(opened: &Opened) -> String {
+    let (done, planned) = (opened.runs.len(), opened.record.runs_planned());
+    let name = opened.record.state.name();
+    let failed = opened.runs.iter().filter(|run| !run.finished()).count();
+    let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    match opened.record.state {
+        State::Whole => format!("{name}: {}{failed}", counted(done, "run")),
+        State::Partial | State::Growing => format!("{name}: {done} of {planned} runs{failed}"),
+    }
+}
+
+fn experiment(record: &Record) -> String {
+    let experiment = &record.experiment;
+    let parts = [experiment.name.trim(), experiment.description.trim()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+}
+
+fn started(record: &Record) -> String {
+    let Some(first) = record.sessions.first() else {
+        return String::new();
+    };
+    let time = first.started.strftime("%Y-%m-%d %H:%M:%S UTC");
+    let resumed = match record.sessions.len() - 1 {
+        0 => String::new(),
+        n => format!(", resumed {}", counted(n, "time")),
+    };
+    format!("{time}, by knee {}{resumed}", first.knee)
+}
+
+fn host(record: &Record) -> String {
+    let host = &record.host;
+    let name = host.hostname.as_deref().unwrap_or("-");
+    let guest = host.hypervisor.as_ref().map(|of| format!(", a guest of {of}"));
+    format!("{name}{}", guest.unwrap_or_default())
+}
+
+/// "8 (4 cores, 1 node), Some CPU model".
+fn cpus(record: &Record) -> String {
+    let cpus = &record.topology.cpus;
+    let groups = |of: fn(&records::Cpu) -> u32| {
+        let mut groups: Vec<u32> = cpus.iter().map(of).collect();
+        groups.sort();
+        groups.dedup();
+        groups.len()
+    };
+    let cores = counted(groups(|cpu| cpu.core), "core");
+    let nodes = counted(groups(|cpu| cpu.node), "node");
+    let model = record.host.cpu_model.iter().map(|model| format!(", {model}"));
+    format!("{} ({cores}, {nodes}){}", cpus.len(), model.collect::<String>())
+}
+
+/// "/mnt/test: ext4 (rw,noatime) on /dev/vdb, disk QEMU HARDDISK".
+fn place(directory: &Directory) -> String {
+    let Directory { path, file_system, mount_options, source, device, .. } = directory;
+    let file_system = file_system.as_deref().unwrap_or("unknown file system");
+    let options = mount_options.iter().map(|options| format!(" ({options})"));
+    let source = source.iter().filter(|s| *s != file_system).map(|s| format!(" on {s}"));
+    let model = device.get("model").iter().map(|model| format!(", disk {model}")).collect();
+    let parts: [String; 3] = [options.collect(), source.collect(), model];
+    format!("{}: {file_system}{}", path.display(), parts.concat())
+}
+
+/// "5 blocks of 8 points, 1 s a run, placement cores, seed 42".
+fn plan(record: &Record) -> String {
+    let blocks = counted(record.experiment.blocks as usize, "block");
+    let points = counted(record.points.len(), "point");
+    let lengths = different(record, |point| length(point.until));
+    let placements = different(record, |point| point.placement.to_string());
+    format!(
+        "{blocks} of {points}, {} a run, placement {}, seed {}",
+        lengths.join(" or "),
+        placements.join(" or "),
+        record.seed
+    )
+}
+
+/// How long a run is, in words.
+pub fn length(until: Until) -> String {
+    match until {
+        Until::Seconds(s) => format!("{s} s"),
+        Until::OperationsPerTask(n) => format!("{n} operations per task"),
+    }
+}
+
+/// The values of all points, each once, in order of appearance.
+pub fn different(record: &Record, value: impl Fn(&Point) -> String) -> Vec<String> {
+    let mut values = Vec::new();
+    for value in record.points.iter().map(value) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+/// The command of the first session, ready to paste.
+fn again(record: &Record) -> String {
+    let Some(session) = record.sessions.first() else {
+        return String::new();
+    };
+    session.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(quoted("--cpus=1..8"), "--cpus=1..8");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

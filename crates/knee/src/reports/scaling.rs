@@ -1,0 +1,313 @@
+//! The scaling report: a head, a table, a sentence and a plot for each load, and doubts
+//! at the end. What `knee run` prints when it is done, and what `knee show` prints.
+
+use std::collections::BTreeMap;
+
+use analysis::{Curve, Spread, curves};
+use records::{Better, Form, Metric, Opened, Outcome, Pass, Point, Warmup};
+use workloads::Workload;
+
+use super::curve_table::{self, RATE};
+use super::doubts::{Missing, doubts};
+use super::header::{different, header, length};
+use super::plot::{Plot, Series, plot};
+use super::prose::{counted, wrapped};
+use super::quantity::duration_ns;
+use super::{Style, cells};
+
+/// What to show beside or instead of the usual.
+#[derive(Clone, Debug, Default)]
+pub struct Detail {
+    /// These metrics instead of operations per second.
+    pub metrics: Vec<String>,
+    /// All that time(1) tells.
+    pub time: bool,
+    /// What the kernel counted for each operation.
+    pub counters: bool,
+}
+
+/// The report of a record, as `knee run` ends with it.
+pub fn scaling(record: &Opened, style: Style) -> String {
+    detailed(record, &Detail::default(), style)
+}
+
+/// The report with more, or other, numbers.
+pub fn detailed(record: &Opened, detail: &Detail, style: Style) -> String {
+    let curves = curves(record);
+    let report = Report { record, detail, style };
+    let mut text = header(record, style);
+    for load in loads(&curves) {
+        text += &report.load(&load);
+    }
+    let missing = if detail.counters { Missing::All } else { Missing::OfTables };
+    text + &doubts(record, missing, style)
+}
+
+/// Curves that differ only in form and in tasks, in order of appearance.
+fn loads<'a>(curves: &'a [Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
+    grouped(curves.iter(), |a, b| same_load(a.point, b.point))
+}
+
+fn same_load(a: &Point, b: &Point) -> bool {
+    let by = |p: &Point| (p.workload.clone(), p.semantics, p.parameters.clone(), p.dir.clone());
+    by(a) == by(b) && (a.placement, a.until, a.pass) == (b.placement, b.until, b.pass)
+}
+
+fn same_tasks(a: &Curve, b: &Curve) -> bool {
+    let tasks = |curve: &Curve| match curve.tasks_per_cpu {
+        Some(ratio) => (Some(ratio), None),
+        None => (None, Some(curve.point.tasks)),
+    };
+    tasks(a) == tasks(b)
+}
+
+fn grouped<'a>(
+    curves: impl IntoIterator<Item = &'a Curve<'a>>,
+    together: fn(&Curve, &Curve) -> bool,
+) -> Vec<Vec<&'a Curve<'a>>> {
+    let mut groups: Vec<Vec<&Curve>> = Vec::new();
+    for curve in curves {
+        match groups.iter_mut().find(|group| together(group[0], curve)) {
+            Some(group) => group.push(curve),
+            None => groups.push(vec![curve]),
+        }
+    }
+    groups
+}
+
+struct Report<'a> {
+    record: &'a Opened,
+    detail: &'a Detail,
+    style: Style,
+}
+
+impl Report<'_> {
+    fn load(&self, curves: &[&Curve]) -> String {
+        if self.detail.metrics.is_empty() {
+            return match curves[0].point.pass {
+                Pass::Rate => self.rates(curves),
+                Pass::Latency => self.latencies(curves),
+            };
+        }
+        let measured = |metric: &&String| curves.iter().any(|curve| has(curve, metric));
+        let metrics = self.detail.metrics.iter().filter(measured);
+        metrics.map(|metric| self.metric(curves, metric)).collect()
+    }
+
+    fn rates(&self, curves: &[&Curve]) -> String {
+        let form = |curves: Vec<&Curve>| {
+            let table = curve_table::rates(&curves, self.style);
+            let peaks = curves.iter().filter_map(|curve| self.peak(curve, RATE));
+            let below = peaks.chain(single_runs(&curves)).chain(failed(&curves));
+            let below = self.lines(below.chain(warmup(&curves)));
+            self.title(curves[0].point) + &table + &below + &self.details(&curves)
+        };
+        by_form(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, RATE)
+    }
+
+    fn metric(&self, curves: &[&Curve], metric: &str) -> String {
+        let form = |curves: Vec<&Curve>| {
+            let table = curve_table::metric(&curves, metric, self.style);
+            let rises = Metric::find(metric).is_some_and(|m| m.better == Better::Higher);
+            let peaks = curves.iter().filter(|_| rises).filter_map(|c| self.peak(c, metric));
+            let below = self.lines(peaks.chain(single_runs(&curves)).chain(failed(&curves)));
+            self.title(curves[0].point) + &table + &below + &self.details(&curves)
+        };
+        by_form(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, metric)
+    }
+
+    fn latencies(&self, curves: &[&Curve]) -> String {
+        let form = |curves: Vec<&Curve>| {
+            let table = curve_table::latencies(&curves, self.style);
+            let cost = timing_cost(&curves).into_iter();
+            let closed = "closed loop: coordinated omission applies (a task that waits does not \
+                          issue the operations that would have waited too)";
+            let below = cost.chain([closed.to_string()]).chain(failed(&curves));
+            self.title(curves[0].point) + &table + &self.lines(below) + &self.details(&curves)
+        };
+        by_form(curves).into_iter().map(form).collect()
+    }
+
+    /// What was asked for beside the table.
+    fn details(&self, curves: &[&Curve]) -> String {
+        let mut text = String::new();
+        if self.detail.time {
+            text += &format!("\n{}", cells::time(curves, self.style));
+        }
+        if self.detail.counters {
+            text += &format!("\n{}", cells::counters(curves, self.style));
+        }
+        text
+    }
+
+    fn lines(&self, lines: impl IntoIterator<Item = String>) -> String {
+        lines.into_iter().map(|line| wrapped(&line, self.style.width, 2)).collect()
+    }
+
+    /// "posix_lock_shared hold_ns=100, processes: what one operation is".
+    fn title(&self, point: &Point) -> String {
+        let workload = Workload::find(&point.workload);
+        let mut title = point.workload.clone();
+        for (name, value) in &point.parameters {
+            let known = workload.and_then(|w| w.parameters().find(|p| p.name == name));
+            if known.is_none_or(|parameter| parameter.default != value) {
+                title += &format!(" {name}={value}");
+            }
+        }
+        title += &format!(", {}", point.form.name());
+        title += &self.apart(|point| point.placement.to_string(), point);
+        title += &self.apart(|point| point.dir.display().to_string(), point);
+        title += &self.apart(|point| length(point.until), point);
+        if point.pass == Pass::Latency {
+            title += ", each operation timed";
+        }
+        let operation = workload.map(|w| format!(": {}", w.spec.operation)).unwrap_or_default();
+        let lines = wrapped(&(title + &operation), self.style.width, 2);
+        format!("\n{}\n", self.style.bold(lines.trim_end()))
+    }
+
+    /// A point's value, where the record has points with another.
+    fn apart(&self, value: fn(&Point) -> String, point: &Point) -> String {
+        match different(&self.record.record, value).len() {
+            0 | 1 => String::new(),
+            _ => format!(", {}", value(point)),
+        }
+    }
+
+    /// Where a curve is highest, and how that compares with the linear ideal.
+    fn peak(&self, curve: &Curve, metric: &str) -> Option<String> {
+        let (first, last) = (curve.cells.first()?, curve.cells.last()?);
+        let (base, peak) = (first.spread(metric)?.mean, curve.peak(metric)?);
+        if first.point.cpus == last.point.cpus || base <= 0.0 {
+            return None;
+        }
+        let cpus = |n: u32| counted(n as usize, "CPU");
+        let compared = |cell: &analysis::Cell| {
+            let ratio = cell.spread(metric)?.mean / base;
+            let ideal = cell.point.cpus as f64 / first.point.cpus as f64;
+            Some((ratio_text(ratio), ratio_text(ideal)))
+        };
+        let (ratio, ideal) = compared(peak)?;
+        let lane = lane(curve);
+        let start = format!("best at {}{lane}", cpus(peak.point.cpus));
+        let of = format!("that of {}", cpus(first.point.cpus));
+        let (at_last, ideal_last) = compared(last).unwrap_or(("-".into(), "-".into()));
+        let most = cpus(last.point.cpus);
+        Some(if peak.point.cpus == last.point.cpus {
+            format!("{start}, the most tried: {ratio} times {of} (ideal {ideal})")
+        } else if peak.point.cpus == first.point.cpus {
+            format!("{start}: {most} reach {at_last} times that (ideal {ideal_last})")
+        } else {
+            format!(
+                "{start}: {ratio} times {of} (ideal {ideal}); {most} reach {at_last} times \
+                 (ideal {ideal_last})"
+            )
+        })
+    }
+
+    /// One plot for each number of tasks a CPU, with its forms together.
+    fn plots(&self, curves: &[&Curve], metric: &str) -> String {
+        let plots = grouped(curves.iter().copied(), same_tasks).into_iter().map(|lane| {
+            let drawing = drawing(&lane, metric);
+            let text = plot(&drawing, self.style);
+            if text.is_empty() { text } else { format!("\n{text}") }
+        });
+        plots.collect()
+    }
+}
+
+fn by_form<'a>(curves: &[&'a Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
+    grouped(curves.iter().copied(), |a, b| a.point.form == b.point.form)
+}
+
+fn has(curve: &Curve, metric: &str) -> bool {
+    curve.cells.iter().any(|cell| cell.spread(metric).is_some())
+}
+
+/// Says which tasks a curve has, where it is not one a CPU.
+fn lane(curve: &Curve) -> String {
+    match curve.tasks_per_cpu {
+        Some(1.0) => String::new(),
+        Some(ratio) => format!(" with {ratio} tasks a CPU"),
+        None => format!(" with {}", counted(curve.point.tasks as usize, "task")),
+    }
+}
+
+fn ratio_text(ratio: f64) -> String {
+    match ratio {
+        ..0.995 => format!("{ratio:.2}"),
+        r if r >= 9.95 || r == r.round() => format!("{ratio:.0}"),
+        _ => format!("{ratio:.1}"),
+    }
+}
+
+fn single_runs(curves: &[&Curve]) -> Option<String> {
+    let mut runs = curves.iter().flat_map(|curve| &curve.cells).map(|cell| cell.runs.len());
+    let single = runs.any(|n| n == 1);
+    single.then(|| "n = 1: no spread is known; --blocks 5 repeats each point".to_string())
+}
+
+fn failed(curves: &[&Curve]) -> Vec<String> {
+    let cells = curves.iter().flat_map(|curve| &curve.cells).filter(|cell| cell.failed > 0);
+    let note = |cell: &analysis::Cell| {
+        let cpus = counted(cell.point.cpus as usize, "CPU");
+        format!("{} on {cpus} failed and does not count", counted(cell.failed, "run"))
+    };
+    cells.map(note).collect()
+}
+
+/// How many runs warmed up, for how long, and what it did to the rate.
+fn warmup(curves: &[&Curve]) -> Option<String> {
+    let runs = || curves.iter().flat_map(|c| &c.cells).flat_map(|cell| &cell.runs);
+    let mut lengths_s = Vec::new();
+    let mut gains = Vec::new();
+    for run in runs() {
+        let Outcome::Finished { warmup: Some(found), .. } = &run.outcome else { continue };
+        if let (Warmup::Until { seconds, steady_operations_per_s }, Some(rate)) =
+            (found, run.value(RATE).filter(|rate| *rate > 0.0))
+        {
+            lengths_s.push(*seconds);
+            gains.push(100.0 * (steady_operations_per_s / rate - 1.0));
+        }
+    }
+    let (length, gain) = (Spread::of(&lengths_s)?.median, Spread::of(&gains)?.median);
+    let direction = if gain < 0.0 { "lower" } else { "higher" };
+    Some(format!(
+        "warm-up in {} of {}, typically {}; the rate after it is {:.1} % {direction} than over \
+         the whole run",
+        lengths_s.len(),
+        counted(runs().count(), "run"),
+        duration_ns(1e9 * length),
+        gain.abs()
+    ))
+}
+
+fn timing_cost(curves: &[&Curve]) -> Option<String> {
+    let cells = curves.iter().flat_map(|curve| &curve.cells);
+    let costs: Vec<f64> = cells.flat_map(|c| c.values("latency.timing_cost_ns")).collect();
+    let cost = Spread::of(&costs)?.median;
+    let cost = duration_ns(cost);
+    Some(format!("reading the clock costs {cost} for each operation, included above"))
+}
+
+/// The forms of one lane, with the ideal that the better one sets at the fewest CPUs.
+fn drawing(curves: &[&Curve], metric: &str) -> Plot {
+    let values = |curve: &Curve, metric: &str| -> Vec<(u32, f64)> {
+        let value = |cell: &analysis::Cell| Some((cell.point.cpus, cell.spread(metric)?.mean));
+        curve.cells.iter().filter_map(value).collect()
+    };
+    let series: Vec<Series> = curves
+        .iter()
+        .map(|curve| Series {
+            name: format!("{}{}", curve.point.form.name(), lane(curve)),
+            points: values(curve, metric),
+            idle: values(curve, "idle_percent"),
+        })
+        .collect();
+    let fewest = series.iter().flat_map(|s| &s.points).map(|(cpus, _)| *cpus).min();
+    let firsts = series.iter().flat_map(|s| &s.points).filter(|(c, _)| Some(*c) == fewest);
+    let per_cpu = firsts.map(|(cpus, value)| value / *cpus as f64).fold(0.0, f64::max);
+    let rises = Metric::find(metric).is_some_and(|m| m.unit == "1/s");
+    let title = if metric == RATE { "operations/s".to_string() } else { metric.to_string() };
+    Plot { title, series, ideal: rises.then_some(per_cpu).filter(|rate| *rate > 0.0) }
+}
