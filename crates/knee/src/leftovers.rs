@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -19,7 +20,8 @@ impl Journal {
     /// A journal for this process, after the dead ones' leftovers are removed.
     pub fn open() -> Result<Journal> {
         let folder = folder();
-        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("creating {} (set XDG_STATE_HOME)", folder.display()))?;
         sweep(&folder)?;
         let path = folder.join(format!("{}.journal", std::process::id()));
         let file = create(&path).with_context(|| format!("creating {}", path.display()))?;
@@ -41,6 +43,7 @@ impl Journal {
         fs::create_dir(&path).with_context(|| {
             format!("creating a directory in {}: choose another --dir", parent.display())
         })?;
+        spread_subdirectories(&path);
         self.directories.push(path.clone());
         Ok(path)
     }
@@ -75,6 +78,23 @@ fn create(path: &Path) -> io::Result<File> {
             // Somebody's sweep came between creating and locking.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             renamed => return renamed.map(|()| file),
+        }
+    }
+}
+
+/// Asks ext2, ext3 and ext4 to put each subdirectory into a block group of its own choice, as
+/// they do below the root (`chattr +T`). Else all runs share a group, and a run that creates
+/// files after one that deleted some measures ext4 stepping over inodes deleted in the last
+/// minutes (`recently_deleted` in fs/ext4/ialloc.c): 25 times slower was seen.
+fn spread_subdirectories(directory: &Path) {
+    const TOP_DIRECTORY: libc::c_int = 0x0002_0000; // FS_TOPDIR_FL
+    let Ok(directory) = File::open(directory) else { return };
+    let mut flags: libc::c_int = 0;
+    // SAFETY: both calls take a live int. Other file systems refuse, which is well.
+    unsafe {
+        if libc::ioctl(directory.as_raw_fd(), libc::FS_IOC_GETFLAGS, &mut flags) == 0 {
+            flags |= TOP_DIRECTORY;
+            libc::ioctl(directory.as_raw_fd(), libc::FS_IOC_SETFLAGS, &flags);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! knee finds where Linux code stops scaling with CPUs, says what stops it, and says
 //! whether a change moved it. This is the binary: one verb a file under `verbs/`.
 
+mod cautions;
 mod clock;
 mod experiments;
 mod leftovers;
@@ -9,7 +10,7 @@ mod paths;
 mod places;
 mod plan;
 mod progress;
-//TMP mod reports;
+mod reports;
 mod runner;
 mod signals;
 mod topology;

@@ -17,14 +17,22 @@ use crate::topology;
 /// with points.
 const RUNS_MAX: usize = 100_000;
 
-/// The points of an experiment on this topology, in the order in which its loads and axes
-/// are written.
-pub fn points(experiment: &Experiment, topology: &Topology) -> Result<Vec<Point>> {
+/// The CPUs of the host that a run may use.
+pub struct Usable {
+    /// Those of the allowed set.
+    pub topology: Topology,
+    /// How many of them at once, where a quota on CPU time says so.
+    pub at_once: Option<u32>,
+}
+
+/// The points of an experiment on these CPUs, in the order in which its loads and axes are
+/// written.
+pub fn points(experiment: &Experiment, usable: &Usable) -> Result<Vec<Point>> {
     let points_max = RUNS_MAX / experiment.blocks as usize;
     let mut points = Vec::new();
     for load in &experiment.loads {
         let axes = load.axes.over(&experiment.axes);
-        let planned = add_points(&mut points, points_max, load, &axes, experiment.latency, topology);
+        let planned = add_points(&mut points, points_max, load, &axes, experiment.latency, usable);
         planned.with_context(|| format!("planning {}", load.workload))?;
     }
     Ok(points)
@@ -53,7 +61,7 @@ fn add_points(
     load: &Load,
     axes: &Axes,
     latency: bool,
-    topology: &Topology,
+    usable: &Usable,
 ) -> Result<()> {
     let workload = names::workload(&load.workload)?;
     let lengths = load.parameters.values().map(|values| values.0.len());
@@ -69,7 +77,7 @@ fn add_points(
         for (&form, &placement) in product(&forms, &placements) {
             for (dir, &until) in product(&dirs, &untils) {
                 for &pass in passes {
-                    for (cpu_list, tasks) in sizes(axes, topology, placement)? {
+                    for (cpu_list, tasks) in sizes(axes, usable, placement)? {
                         points.push(Point {
                             workload: workload.name.to_string(),
                             semantics: workload.spec.semantics,
@@ -162,14 +170,16 @@ fn untils(axes: &Axes) -> Vec<Until> {
 }
 
 /// CPU lists with their numbers of tasks.
-fn sizes(axes: &Axes, topology: &Topology, placement: Placement) -> Result<Vec<(Vec<u32>, u32)>> {
-    let order = topology::order(topology, placement);
+fn sizes(axes: &Axes, usable: &Usable, placement: Placement) -> Result<Vec<(Vec<u32>, u32)>> {
+    let mut order = topology::order(&usable.topology, placement);
+    order.truncate(usable.at_once.unwrap_or(u32::MAX) as usize);
+    let topology = usable.topology.restricted_to(&order);
     let specs = axes.cpus.as_ref().map_or_else(
         || "1..all".to_string(),
         |many| many.0.iter().map(|w| w.0.as_str()).collect::<Vec<_>>().join(","),
     );
     let mut sizes = Vec::new();
-    for cpus in topology::points(&specs, topology, placement)? {
+    for cpus in topology::points(&specs, &topology, placement)? {
         let per_cpu = || values(&axes.tasks_per_cpu, 1).into_iter().map(|n| n.checked_mul(cpus));
         let tasks: Vec<Option<u32>> = match &axes.tasks {
             Some(counts) => counts.0.iter().map(|n| Some(*n)).collect(),
@@ -191,13 +201,13 @@ mod tests {
     use super::*;
     use records::Cpu;
 
-    fn host(cpus: u32) -> Topology {
+    fn host(cpus: u32, at_once: Option<u32>) -> Usable {
         let cpu = |cpu| Cpu { cpu, core: cpu, llc: 0, node: 0, package: 0 };
-        Topology { cpus: (0..cpus).map(cpu).collect() }
+        Usable { topology: Topology { cpus: (0..cpus).map(cpu).collect() }, at_once }
     }
 
     fn check(toml: &str, expected: expect_test::Expect) {
-        let planned = Experiment::read(toml).and_then(|e| points(&e, &host(4)));
+        let planned = Experiment::read(toml).and_then(|e| points(&e, &host(4, None)));
         let shown = match planned {
             Err(error) => format!("{error:#}\n"),
             Ok(points) => points
@@ -293,6 +303,16 @@ mod tests {
             planning brk: brk runs only as processes: all threads share one program break, and malloc's heap ends there: threads that move it cut into each other's memory
         "#]],
         );
+    }
+
+    #[test]
+    fn a_quota_bounds_the_cpus_used_at_once() {
+        let experiment = Experiment::read("[[load]]\nworkload = 'getppid'").unwrap();
+        let cpus = |at_once| -> Vec<u32> {
+            points(&experiment, &host(8, at_once)).unwrap().iter().map(|p| p.cpus).collect()
+        };
+        assert_eq!(cpus(None), [1, 2, 4, 8]);
+        assert_eq!(cpus(Some(3)), [1, 2, 3]);
     }
 
     #[test]

@@ -164,6 +164,19 @@ impl Axes {
     }
 
     fn check(&self) -> Result<()> {
+        let lengths = [
+            ("cpus", length(&self.cpus)),
+            ("tasks", length(&self.tasks)),
+            ("tasks_per_cpu", length(&self.tasks_per_cpu)),
+            ("as", length(&self.forms)),
+            ("placement", length(&self.placement)),
+            ("dir", length(&self.dir)),
+            ("seconds", length(&self.seconds)),
+            ("operations_per_task", length(&self.operations_per_task)),
+        ];
+        for (name, length) in lengths {
+            ensure!(length != Some(0), "{name} is an empty list: leave it out for the default");
+        }
         ensure!(
             self.tasks.is_none() || self.tasks_per_cpu.is_none(),
             "tasks and tasks_per_cpu exclude each other: give one"
@@ -202,6 +215,10 @@ impl Axes {
             operations_per_task: end.operations_per_task.clone(),
         }
     }
+}
+
+fn length<T>(axis: &Option<Many<T>>) -> Option<usize> {
+    axis.as_ref().map(|many| many.0.len())
 }
 
 /// One value or a list of them.

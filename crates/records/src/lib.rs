@@ -2,6 +2,7 @@
 //! the record, and the store that keeps records. Nothing here measures, judges or
 //! prints.
 
+mod compact;
 mod event;
 mod experiment;
 mod host;
@@ -15,6 +16,7 @@ mod seal;
 mod store;
 mod topology;
 
+pub use compact::{Compacted, compact};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Load, Many, Word};
 pub use host::{Directory, Host};

@@ -100,7 +100,9 @@ impl Store {
     pub fn begin(&self, mut record: Record, id: Id) -> Result<Growing> {
         let shard = self.root.join(id.shard());
         let folder = shard.join(format!("{HIDDEN}{}", id.as_str()));
-        fs::create_dir_all(&shard).with_context(|| format!("creating {}", shard.display()))?;
+        fs::create_dir_all(&shard).with_context(|| {
+            format!("creating {}: choose another folder with --records", shard.display())
+        })?;
         fs::create_dir(&folder).with_context(|| format!("creating {}", folder.display()))?;
         record.id = id.as_str().to_string();
         record.state = State::Growing;

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use analysis::{Cell, Curve};
-use records::{METRICS, Metric, Outcome};
+use records::{METRICS, Outcome};
 
-use super::Style;
 use super::prose::counted;
 use super::quantity::short;
 use super::table::{Align, Table};
+use super::{Style, known_metric};
 
 /// A standard deviation below this share of the mean is not printed.
 const DEVIATION_SHOWN: f64 = 0.02;
@@ -108,7 +108,7 @@ fn heading(cell: &Cell, with_tasks: bool) -> String {
 
 /// The name with its unit, where it is not a mere count.
 fn label(name: &str) -> String {
-    match Metric::find(name).map(|metric| metric.unit) {
+    match known_metric(name).map(|metric| metric.unit) {
         Some(unit) if unit != "1" => format!("{name} ({unit})"),
         _ => name.to_string(),
     }

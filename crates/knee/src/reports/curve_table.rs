@@ -50,7 +50,7 @@ pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
     table(curves, &columns, style)
 }
 
-/// Durations of single operations, means over runs.
+/// Durations of single operations: means over runs, and the slowest of all.
 pub fn latencies(curves: &[&Curve], style: Style) -> String {
     let mut columns = place(curves);
     let of = |heading: &str, metric: &'static str| {
@@ -62,7 +62,10 @@ pub fn latencies(curves: &[&Curve], style: Style) -> String {
         of("p50", "latency.p50_ns"),
         of("p99", "latency.p99_ns"),
         of("p99.9", "latency.p999_ns"),
-        of("max", "latency.max_ns"),
+        column("max", |_, cell| {
+            let slowest = cell.spread("latency.max_ns").map(|spread| duration_ns(spread.max));
+            slowest.unwrap_or("-".to_string())
+        }),
         column("operations/s", |_, cell| value(cell, RATE)),
     ]);
     table(curves, &columns, style)

@@ -7,6 +7,7 @@ mod curve_table;
 mod doubts;
 mod header;
 mod json;
+mod loads;
 mod plot;
 mod prose;
 mod quantity;
@@ -14,7 +15,11 @@ mod scaling;
 mod table;
 mod will_it_scale;
 
-pub use csv::csv;
+use std::io::{self, IsTerminal};
+
+use records::{METRICS, Metric};
+
+pub use csv::{csv, csv_header};
 pub use json::{summary, whole};
 pub use scaling::{Detail, detailed, scaling};
 pub use table::{Align, Table};
@@ -22,6 +27,11 @@ pub use will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]
 mod tests;
+
+/// Wider lines are hard to read and break in mails.
+const WIDTH_MAX: usize = 100;
+/// Narrower than this, tables would be useless.
+const WIDTH_MIN: usize = 40;
 
 /// How a report looks.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +44,14 @@ pub struct Style {
 }
 
 impl Style {
+    /// For whatever standard output is.
+    pub fn of_stdout() -> Style {
+        let terminal = io::stdout().is_terminal();
+        let columns = terminal.then(terminal_columns).flatten().unwrap_or(WIDTH_MAX);
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Style { width: columns.clamp(WIDTH_MIN, WIDTH_MAX), terminal: terminal && !plain }
+    }
+
     /// For a mail, a file or a pipe.
     #[cfg(test)]
     const PLAIN: Style = Style { width: 100, terminal: false };
@@ -47,4 +65,17 @@ impl Style {
     fn bold(self, text: &str) -> String {
         if self.terminal { format!("\x1b[1m{text}\x1b[0m") } else { text.to_string() }
     }
+}
+
+/// Columns of the terminal that standard output is.
+fn terminal_columns() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the call fills one live winsize.
+    let asked = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
+    (asked == 0 && size.ws_col > 0).then_some(size.ws_col as usize)
+}
+
+/// What is said about a run's metric of this name; counters have none.
+fn known_metric(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.matches(name))
 }

@@ -206,8 +206,11 @@ fn draw(plot: &Plot, scale: &Scale) -> Vec<Vec<Mark>> {
         for &(cpus, value) in &series.points {
             let Some(row) = scale.row(value) else { continue };
             let place = &mut marks[row][scale.column(cpus)];
-            let taken = matches!(place, Mark::Point(_) | Mark::Points);
-            *place = if taken { Mark::Points } else { Mark::Point(index) };
+            *place = match *place {
+                Mark::Point(other) if other != index => Mark::Points,
+                Mark::Points => Mark::Points,
+                _ => Mark::Point(index),
+            };
         }
     }
     marks
@@ -234,24 +237,24 @@ struct Pen {
 impl Pen {
     fn row(&self, label: &str, marks: &[Mark]) -> String {
         let end = marks.iter().rposition(|m| *m != Mark::Nothing).map_or(0, |last| last + 1);
-        let drawn: String = marks[..end].iter().map(|mark| self.mark(*mark)).collect();
+        let equal = marks[..end].chunk_by(|a, b| a == b);
+        let drawn: String = equal.map(|run| self.marks(run[0], run.len())).collect();
         format!("{label:>0$} {1}{drawn}\n", MARGIN - 1, self.symbols.axis[0])
     }
 
-    fn mark(&self, mark: Mark) -> String {
-        match mark {
-            Mark::Nothing => " ".to_string(),
-            Mark::Ideal => self.inked(DIM, self.symbols.ideal),
-            Mark::Between(series) => self.inked(COLOURS[series], self.symbols.between[series]),
-            Mark::Point(series) => self.inked(COLOURS[series], self.symbols.points[series]),
-            Mark::Points => self.symbols.coincide.to_string(),
-        }
-    }
-
-    fn inked(&self, ink: &str, symbol: char) -> String {
-        match self.style.terminal {
-            true => format!("{ink}{symbol}{PLAIN_AGAIN}"),
-            false => symbol.to_string(),
+    /// A mark so many times, in its colour.
+    fn marks(&self, mark: Mark, times: usize) -> String {
+        let (symbol, colour) = match mark {
+            Mark::Nothing => (' ', ""),
+            Mark::Ideal => (self.symbols.ideal, DIM),
+            Mark::Between(series) => (self.symbols.between[series], COLOURS[series]),
+            Mark::Point(series) => (self.symbols.points[series], COLOURS[series]),
+            Mark::Points => (self.symbols.coincide, ""),
+        };
+        let symbols = symbol.to_string().repeat(times);
+        match self.style.terminal && !colour.is_empty() {
+            true => format!("{colour}{symbols}{PLAIN_AGAIN}"),
+            false => symbols,
         }
     }
 
@@ -266,12 +269,12 @@ impl Pen {
     fn legend(&self, plot: &Plot) -> String {
         let series = plot.series.iter().enumerate();
         let mut entries: Vec<String> =
-            series.map(|(i, s)| format!("{} {}", self.mark(Mark::Point(i)), s.name)).collect();
+            series.map(|(i, s)| format!("{} {}", self.marks(Mark::Point(i), 1), s.name)).collect();
         if entries.len() > 1 {
             entries.push(format!("{} both", self.symbols.coincide));
         }
         if plot.ideal.is_some() {
-            entries.push(format!("{} linear ideal", self.mark(Mark::Ideal)));
+            entries.push(format!("{} linear ideal", self.marks(Mark::Ideal, 1)));
         }
         format!("{:>MARGIN$}  {}\n", "", entries.join("   "))
     }
@@ -311,12 +314,52 @@ mod tests {
 
     #[test]
     fn two_forms_in_plain_ascii() {
-        check(&two_forms(), Style::PLAIN, expect![[r#""#]]);
+        check(&two_forms(), Style::PLAIN, expect![[r#"
+                       operations/s
+                1.5M |                            ..
+                     |                           .
+                     |                         ..
+                     |                       ..  ----o------
+                  1M |                    ...----           ------
+                     |                  .----                     -o--
+                     |               -o--                             ---
+                     |           ----                                    ---
+                     |       ----                                           --
+                500k |  o----                                                 ---
+                     |  x~~~~~~~~~~~~~x~                                         o
+                     |                  ~~~~~~~~~~~~~x~~~~~~~~~~~~~x~~~~~~~~~
+                     |                                                       ~~~~x
+                   0 |
+                     +--+-------------+--------------+-------------+-------------+--
+            CPUs        1             2              4             8             16
+            idle % o    0             0              3             51            -
+                       o processes   x threads   # both   . linear ideal
+        "#]]);
     }
 
     #[test]
     fn two_forms_on_a_terminal() {
-        check(&two_forms(), TERMINAL, expect![[r#""#]]);
+        check(&two_forms(), TERMINAL, expect![[r#"
+                       operations/s
+                1.5M │                       [2m·[0m
+                     │                      [2m·[0m
+                     │                    [2m·[0m[2m·[0m
+                     │                  [2m·[0m[2m·[0m  [36m─[0m[36m─[0m[36m─[0m[36m●[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m
+                  1M │                 [2m·[0m [36m─[0m[36m─[0m[36m─[0m        [36m─[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m
+                     │               [2m·[0m[36m─[0m[36m─[0m[36m─[0m                [36m─[0m[36m●[0m[36m─[0m
+                     │            [36m─[0m[36m●[0m[36m─[0m[36m─[0m                      [36m─[0m[36m─[0m[36m─[0m
+                     │         [36m─[0m[36m─[0m[36m─[0m                             [36m─[0m[36m─[0m
+                     │      [36m─[0m[36m─[0m[36m─[0m[2m·[0m                                 [36m─[0m[36m─[0m
+                500k │  [36m●[0m[36m─[0m[36m─[0m[36m─[0m                                       [36m─[0m[36m─[0m
+                     │  [33m▲[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m▲[0m[33m╌[0m                                [36m●[0m
+                     │               [33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m▲[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m▲[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m
+                     │                                            [33m╌[0m[33m╌[0m[33m╌[0m[33m▲[0m
+                   0 │
+                     └──┴──────────┴───────────┴──────────┴──────────┴──
+            CPUs        1          2           4          8          16
+            idle % ●    0          0           3          51         -
+                       [36m●[0m processes   [33m▲[0m threads   ✱ both   [2m·[0m linear ideal
+        "#]]);
     }
 
     #[test]
@@ -324,7 +367,26 @@ mod tests {
         let points: Vec<(u32, f64)> = (1..=96).map(|cpus| (cpus, 1000.0)).collect();
         let series = vec![Series { name: "processes".to_string(), points, idle: Vec::new() }];
         let dense = Plot { title: "operations/s".to_string(), series, ideal: None };
-        check(&dense, Style::PLAIN, expect![[r#""#]]);
+        check(&dense, Style::PLAIN, expect![[r#"
+                       operations/s
+                  1k |  o--------o----o--o--o-o-o-oo-oooooo#o#o###################
+                     |
+                     |
+                 800 |
+                     |
+                 600 |
+                     |
+                     |
+                 400 |
+                     |
+                 200 |
+                     |
+                     |
+                   0 |
+                     +--+--------+----+--+--+-+-+-++-+++++++++++++++++++++++++++++--
+            CPUs        1        2    3     5   7    10  14  19  26  36  49  67  96
+                       o processes
+        "#]]);
     }
 
     #[test]

@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 
 use analysis::{Curve, Spread, curves};
-use records::{Better, Form, Metric, Opened, Outcome, Pass, Point, Warmup};
+use records::{Better, Opened, Outcome, Pass, Point, Warmup};
 use workloads::Workload;
 
 use super::curve_table::{self, RATE};
 use super::doubts::{Missing, doubts};
 use super::header::{different, header, length};
+use super::loads::{forms, lanes, loads, parameters};
 use super::plot::{Plot, Series, plot};
 use super::prose::{counted, wrapped};
 use super::quantity::duration_ns;
-use super::{Style, cells};
+use super::{Style, cells, known_metric};
 
 /// What to show beside or instead of the usual.
 #[derive(Clone, Debug, Default)]
@@ -27,12 +28,13 @@ pub struct Detail {
 }
 
 /// The report of a record, as `knee run` ends with it.
-pub fn scaling(record: &Opened, style: Style) -> String {
+pub fn scaling(record: &Opened, style: &Style) -> String {
     detailed(record, &Detail::default(), style)
 }
 
 /// The report with more, or other, numbers.
-pub fn detailed(record: &Opened, detail: &Detail, style: Style) -> String {
+pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
+    let style = *style;
     let curves = curves(record);
     let report = Report { record, detail, style };
     let mut text = header(record, style);
@@ -41,38 +43,6 @@ pub fn detailed(record: &Opened, detail: &Detail, style: Style) -> String {
     }
     let missing = if detail.counters { Missing::All } else { Missing::OfTables };
     text + &doubts(record, missing, style)
-}
-
-/// Curves that differ only in form and in tasks, in order of appearance.
-fn loads<'a>(curves: &'a [Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
-    grouped(curves.iter(), |a, b| same_load(a.point, b.point))
-}
-
-fn same_load(a: &Point, b: &Point) -> bool {
-    let by = |p: &Point| (p.workload.clone(), p.semantics, p.parameters.clone(), p.dir.clone());
-    by(a) == by(b) && (a.placement, a.until, a.pass) == (b.placement, b.until, b.pass)
-}
-
-fn same_tasks(a: &Curve, b: &Curve) -> bool {
-    let tasks = |curve: &Curve| match curve.tasks_per_cpu {
-        Some(ratio) => (Some(ratio), None),
-        None => (None, Some(curve.point.tasks)),
-    };
-    tasks(a) == tasks(b)
-}
-
-fn grouped<'a>(
-    curves: impl IntoIterator<Item = &'a Curve<'a>>,
-    together: fn(&Curve, &Curve) -> bool,
-) -> Vec<Vec<&'a Curve<'a>>> {
-    let mut groups: Vec<Vec<&Curve>> = Vec::new();
-    for curve in curves {
-        match groups.iter_mut().find(|group| together(group[0], curve)) {
-            Some(group) => group.push(curve),
-            None => groups.push(vec![curve]),
-        }
-    }
-    groups
 }
 
 struct Report<'a> {
@@ -91,7 +61,14 @@ impl Report<'_> {
         }
         let measured = |metric: &&String| curves.iter().any(|curve| has(curve, metric));
         let metrics = self.detail.metrics.iter().filter(measured);
-        metrics.map(|metric| self.metric(curves, metric)).collect()
+        let mut text: String = metrics.map(|metric| self.metric(curves, metric)).collect();
+        for form in forms(curves) {
+            let details = self.details(&form);
+            if !details.is_empty() {
+                text += &(self.title(form[0].point) + details.trim_start());
+            }
+        }
+        text
     }
 
     fn rates(&self, curves: &[&Curve]) -> String {
@@ -102,18 +79,18 @@ impl Report<'_> {
             let below = self.lines(below.chain(warmup(&curves)));
             self.title(curves[0].point) + &table + &below + &self.details(&curves)
         };
-        by_form(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, RATE)
+        forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, RATE)
     }
 
     fn metric(&self, curves: &[&Curve], metric: &str) -> String {
         let form = |curves: Vec<&Curve>| {
             let table = curve_table::metric(&curves, metric, self.style);
-            let rises = Metric::find(metric).is_some_and(|m| m.better == Better::Higher);
+            let rises = known_metric(metric).is_some_and(|m| m.better == Better::Higher);
             let peaks = curves.iter().filter(|_| rises).filter_map(|c| self.peak(c, metric));
             let below = self.lines(peaks.chain(single_runs(&curves)).chain(failed(&curves)));
-            self.title(curves[0].point) + &table + &below + &self.details(&curves)
+            self.title(curves[0].point) + &table + &below
         };
-        by_form(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, metric)
+        forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, metric)
     }
 
     fn latencies(&self, curves: &[&Curve]) -> String {
@@ -125,7 +102,7 @@ impl Report<'_> {
             let below = cost.chain([closed.to_string()]).chain(failed(&curves));
             self.title(curves[0].point) + &table + &self.lines(below) + &self.details(&curves)
         };
-        by_form(curves).into_iter().map(form).collect()
+        forms(curves).into_iter().map(form).collect()
     }
 
     /// What was asked for beside the table.
@@ -146,14 +123,7 @@ impl Report<'_> {
 
     /// "posix_lock_shared hold_ns=100, processes: what one operation is".
     fn title(&self, point: &Point) -> String {
-        let workload = Workload::find(&point.workload);
-        let mut title = point.workload.clone();
-        for (name, value) in &point.parameters {
-            let known = workload.and_then(|w| w.parameters().find(|p| p.name == name));
-            if known.is_none_or(|parameter| parameter.default != value) {
-                title += &format!(" {name}={value}");
-            }
-        }
+        let mut title = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
         title += &format!(", {}", point.form.name());
         title += &self.apart(|point| point.placement.to_string(), point);
         title += &self.apart(|point| point.dir.display().to_string(), point);
@@ -161,6 +131,7 @@ impl Report<'_> {
         if point.pass == Pass::Latency {
             title += ", each operation timed";
         }
+        let workload = Workload::find(&point.workload);
         let operation = workload.map(|w| format!(": {}", w.spec.operation)).unwrap_or_default();
         let lines = wrapped(&(title + &operation), self.style.width, 2);
         format!("\n{}\n", self.style.bold(lines.trim_end()))
@@ -207,17 +178,13 @@ impl Report<'_> {
 
     /// One plot for each number of tasks a CPU, with its forms together.
     fn plots(&self, curves: &[&Curve], metric: &str) -> String {
-        let plots = grouped(curves.iter().copied(), same_tasks).into_iter().map(|lane| {
+        let plots = lanes(curves).into_iter().map(|lane| {
             let drawing = drawing(&lane, metric);
             let text = plot(&drawing, self.style);
             if text.is_empty() { text } else { format!("\n{text}") }
         });
         plots.collect()
     }
-}
-
-fn by_form<'a>(curves: &[&'a Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
-    grouped(curves.iter().copied(), |a, b| a.point.form == b.point.form)
 }
 
 fn has(curve: &Curve, metric: &str) -> bool {
@@ -301,13 +268,13 @@ fn drawing(curves: &[&Curve], metric: &str) -> Plot {
         .map(|curve| Series {
             name: format!("{}{}", curve.point.form.name(), lane(curve)),
             points: values(curve, metric),
-            idle: values(curve, "idle_percent"),
+            idle: if metric == RATE { values(curve, "idle_percent") } else { Vec::new() },
         })
         .collect();
     let fewest = series.iter().flat_map(|s| &s.points).map(|(cpus, _)| *cpus).min();
     let firsts = series.iter().flat_map(|s| &s.points).filter(|(c, _)| Some(*c) == fewest);
     let per_cpu = firsts.map(|(cpus, value)| value / *cpus as f64).fold(0.0, f64::max);
-    let rises = Metric::find(metric).is_some_and(|m| m.unit == "1/s");
+    let rises = known_metric(metric).is_some_and(|m| m.unit == "1/s");
     let title = if metric == RATE { "operations/s".to_string() } else { metric.to_string() };
     Plot { title, series, ideal: rises.then_some(per_cpu).filter(|rate| *rate > 0.0) }
 }

@@ -36,8 +36,9 @@ impl Table {
     /// The table as lines of at most `width`: the last columns go if they do not fit.
     /// Returns their headings too.
     pub fn within(&self, width: usize) -> (String, Vec<String>) {
+        let widths = self.widths();
         let mut end = 0;
-        let fit = self.widths().iter().take_while(|column| {
+        let fit = widths.iter().take_while(|column| {
             end += *column + if end > 0 { GAP } else { 0 };
             end <= width
         });
@@ -110,14 +111,24 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_content_and_lines_end_without_blanks() {
-        expect![[r#""#]]
+        expect![[r#"
+                      operations
+            name           per s  ±  note
+            a              1 234  5
+            überlang           7  -  late
+        "#]]
         .assert_eq(&table().text());
     }
 
     #[test]
     fn columns_that_do_not_fit_go_and_are_named() {
         let (text, lost) = table().within(23);
-        expect![[r#""#]]
+        expect![[r#"
+                      operations
+            name           per s  ±
+            a              1 234  5
+            überlang           7  -
+        "#]]
         .assert_eq(&text);
         assert_eq!(lost, ["note"]);
     }

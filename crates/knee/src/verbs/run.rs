@@ -1,6 +1,6 @@
 //! `knee run`: measures workloads or experiments, keeps a record, shows it.
 
-use std::io::{IsTerminal, stdout};
+use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,10 +11,11 @@ use records::{
 };
 
 use crate::leftovers::Journal;
+use crate::plan::Usable;
 use crate::progress::Progress;
-//TMP use crate::reports::{Style, scaling};
+use crate::reports::{Style, scaling};
 use crate::runner::{self, End};
-use crate::{experiments, names, paths, plan, signals, topology};
+use crate::{cautions, experiments, names, paths, plan, signals, topology};
 
 /// What to measure, and how.
 #[derive(clap::Args)]
@@ -108,8 +109,10 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     conclude(arguments, end, folder.as_deref())
 }
 
+/// A reader that has gone away costs us nothing but the line.
 fn print_line(run: &Run) {
-    println!("{}", serde_json::to_string(run).expect("runs are plain data"));
+    let line = serde_json::to_string(run).expect("runs are plain data");
+    let _ = writeln!(stdout(), "{line}");
 }
 
 fn conclude(arguments: &Arguments, end: End, folder: Option<&Path>) -> Result<ExitCode> {
@@ -119,7 +122,7 @@ fn conclude(arguments: &Arguments, end: End, folder: Option<&Path>) -> Result<Ex
     };
     let record = Opened::open(folder)?;
     if !arguments.json {
-        //TMP print!("{}", scaling(&record, &Style::of_stdout()));
+        let _ = write!(stdout(), "{}", scaling(&record, &Style::of_stdout()));
     }
     eprintln!("record {} in {}", record.record.id, folder.display());
     if end == End::Interrupted {
@@ -184,10 +187,12 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
 
 /// Everything about the record that is known before the first run.
 fn new_record(experiment: Experiment) -> Result<Record> {
-    let topology = host_topology()?;
-    let points = plan::points(&experiment, &topology)?;
+    let (usable, warning) = usable_cpus()?;
+    let points = plan::points(&experiment, &usable)?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
-    let directories = runner::directories(&points).into_iter().map(probes::directory).collect();
+    let directories: Vec<_> =
+        runner::directories(&points).into_iter().map(probes::directory).collect();
+    let cautions = cautions::cautions(&points, &directories);
     let host = probes::host(Path::new("/"));
     let seed = experiment.seed.unwrap_or_else(random);
     let session = Session {
@@ -207,34 +212,30 @@ fn new_record(experiment: Experiment) -> Result<Record> {
         points,
         sessions: vec![session],
         host,
-        topology,
+        topology: usable.topology,
         directories,
-        warnings: quota_warning().into_iter().collect(),
+        warnings: warning.into_iter().chain(cautions).collect(),
         runs_finished: 0,
         runs_failed: 0,
         files: Default::default(),
     })
 }
 
-/// The CPUs that this process may use.
-fn host_topology() -> Result<Topology> {
-    let all = topology::read(Path::new("/sys"))?;
-    let allowed = probes::limits(Path::new("/")).cpus_allowed.map_err(anyhow::Error::msg)?;
-    let usable = all.restricted_to(&allowed);
-    ensure!(!usable.cpus.is_empty(), "this process may not use any online CPU: see taskset -p $$");
-    Ok(usable)
-}
-
-fn quota_warning() -> Option<Warning> {
+/// The CPUs that this process may use, and a warning if a quota leaves some of them out.
+fn usable_cpus() -> Result<(Usable, Option<Warning>)> {
     let limits = probes::limits(Path::new("/"));
-    let quota = limits.cpu_quota.ok()??;
-    let allowed = limits.cpus_allowed.ok()?.len();
-    (quota < allowed as f64).then(|| {
+    let allowed = limits.cpus_allowed.map_err(anyhow::Error::msg)?;
+    let topology = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
+    let cpus = topology.cpus.len();
+    ensure!(cpus > 0, "this process may not use any online CPU: see taskset -p $$");
+    let quota = limits.cpu_quota.ok().flatten().filter(|quota| *quota < cpus as f64);
+    let warning = quota.map(|quota| {
         Warning::new(
-            format!("the cgroup grants {quota:.2} CPUs of time on {allowed} CPUs"),
-            "points beyond that are throttled: use fewer CPUs, or raise cpu.max",
+            format!("the cgroup grants the time of {quota:.2} CPUs on {cpus}: no more are used"),
+            "raise cpu.max to measure on all",
         )
-    })
+    });
+    Ok((Usable { topology, at_once: quota.map(|quota| quota.max(1.0) as u32) }, warning))
 }
 
 /// Refuses points with more tasks than the cgroup or the user may have.

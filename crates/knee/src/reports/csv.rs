@@ -1,0 +1,94 @@
+//! A record as tidy CSV: one line a metric and run, so that any tool can group and pivot.
+//!
+//! | column     | what it holds                                                        |
+//! | ---------- | -------------------------------------------------------------------- |
+//! | record     | id of the record                                                     |
+//! | workload   | its name                                                             |
+//! | semantics  | version of what one operation does: never compare different ones     |
+//! | as         | `processes` or `threads`                                             |
+//! | cpus       | CPUs used                                                            |
+//! | tasks      | tasks, pinned to them in turn                                        |
+//! | placement  | how the CPUs were chosen                                             |
+//! | parameters | all parameters, a JSON object                                        |
+//! | pass       | `rate`; `latency` where each operation was timed                     |
+//! | dir        | directory whose file system was measured                             |
+//! | block      | pass over all points, from 0                                         |
+//! | run        | number of the run in order of execution, from 0                      |
+//! | started    | when, in UTC (RFC 3339)                                              |
+//! | metric     | name of a metric or counter; `failed` for a run that does not count  |
+//! | value      | its value in base units; 1 for `failed`                              |
+//!
+//! What a run could not measure has no line.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use records::{Opened, Outcome, Pass, Point, Run};
+
+const HEADER: &str = "record,workload,semantics,as,cpus,tasks,placement,parameters,pass,dir,\
+                      block,run,started,metric,value";
+
+/// Writes the header.
+pub fn csv_header(out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{HEADER}")
+}
+
+/// Writes all runs of a record.
+pub fn csv(opened: &Opened, out: &mut impl Write) -> io::Result<()> {
+    for run in &opened.runs {
+        let Some(point) = opened.record.points.get(run.point as usize) else { continue };
+        let place = place(&opened.record.id, point, run);
+        for (metric, value) in values(run) {
+            writeln!(out, "{place},{},{value}", quoted(metric))?;
+        }
+    }
+    Ok(())
+}
+
+/// All columns before the metric.
+fn place(id: &str, point: &Point, run: &Run) -> String {
+    let parameters = serde_json::to_string(&point.parameters).expect("a map of texts is JSON");
+    let fields = [
+        id.to_string(),
+        point.workload.clone(),
+        point.semantics.to_string(),
+        point.form.name().to_string(),
+        point.cpus.to_string(),
+        point.tasks.to_string(),
+        point.placement.to_string(),
+        parameters,
+        pass_name(point.pass).to_string(),
+        point.dir.display().to_string(),
+        run.block.to_string(),
+        run.run.to_string(),
+        run.started.to_string(),
+    ];
+    fields.map(|field| quoted(&field)).join(",")
+}
+
+/// The word for a pass in data.
+pub fn pass_name(pass: Pass) -> &'static str {
+    match pass {
+        Pass::Rate => "rate",
+        Pass::Latency => "latency",
+    }
+}
+
+fn values(run: &Run) -> BTreeMap<&str, f64> {
+    match &run.outcome {
+        Outcome::Failed { .. } => BTreeMap::from([("failed", 1.0)]),
+        Outcome::Finished { metrics, counters, .. } => {
+            let metrics = metrics.iter().map(|(name, value)| (name.as_str(), *value));
+            let counters = counters.iter().map(|(name, n)| (name.as_str(), *n as f64));
+            counters.chain(metrics).collect()
+        }
+    }
+}
+
+/// A field as RFC 4180 has it.
+fn quoted(field: &str) -> String {
+    if field.contains(['"', ',', '\n', '\r']) {
+        return format!("\"{}\"", field.replace('"', "\"\""));
+    }
+    field.to_string()
+}

@@ -1,0 +1,57 @@
+//! Curves that belong together on a page: a load is one workload with its parameters, in
+//! both forms; a lane of it has the same number of tasks for each CPU.
+
+use analysis::Curve;
+use records::Point;
+use workloads::Workload;
+
+/// Curves that differ only in form and in tasks, in order of appearance.
+pub fn loads<'a>(curves: &'a [Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
+    grouped(curves.iter(), |a, b| same_load(a.point, b.point))
+}
+
+/// The curves of one load with the same tasks.
+pub fn lanes<'a>(load: &[&'a Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
+    grouped(load.iter().copied(), |a, b| {
+        let tasks = |curve: &Curve| match curve.tasks_per_cpu {
+            Some(ratio) => (Some(ratio), None),
+            None => (None, Some(curve.point.tasks)),
+        };
+        tasks(a) == tasks(b)
+    })
+}
+
+/// The curves of one load in the same form.
+pub fn forms<'a>(load: &[&'a Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
+    grouped(load.iter().copied(), |a, b| a.point.form == b.point.form)
+}
+
+/// The parameters of a point that are not at their default, as `name=value`.
+pub fn parameters(point: &Point) -> Vec<String> {
+    let workload = Workload::find(&point.workload);
+    let is_default = |name: &str, value: &str| {
+        let parameter = workload.and_then(|w| w.parameters().find(|p| p.name == name));
+        parameter.is_some_and(|parameter| parameter.default == value)
+    };
+    let given = point.parameters.iter().filter(|(name, value)| !is_default(name, value));
+    given.map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+fn same_load(a: &Point, b: &Point) -> bool {
+    (&a.workload, a.semantics, &a.parameters, a.placement, a.until, a.pass, &a.dir)
+        == (&b.workload, b.semantics, &b.parameters, b.placement, b.until, b.pass, &b.dir)
+}
+
+fn grouped<'a>(
+    curves: impl Iterator<Item = &'a Curve<'a>>,
+    together: impl Fn(&Curve, &Curve) -> bool,
+) -> Vec<Vec<&'a Curve<'a>>> {
+    let mut groups: Vec<Vec<&Curve>> = Vec::new();
+    for curve in curves {
+        match groups.iter_mut().find(|group| together(group[0], curve)) {
+            Some(group) => group.push(curve),
+            None => groups.push(vec![curve]),
+        }
+    }
+    groups
+}

@@ -1,0 +1,133 @@
+//! `knee export`: a record, or many, for other tools.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use records::{Opened, Store, compact};
+
+use super::find::{all, find};
+use crate::reports::{WillItScale, csv, csv_header, whole, will_it_scale};
+
+/// What to write, and where to.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Records: `last`, ids or starts of ids, folders, or `all`
+    #[arg(default_value = "last")]
+    which: Vec<String>,
+    /// csv: a line for each metric of each run; json: a whole record; will-it-scale: its CSV
+    #[arg(long, value_enum, default_value = "csv")]
+    format: Format,
+    /// File to write, or folder where there are several files [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Only this workload (will-it-scale)
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// Write runs and raw samples of many records as few large Parquet files, into a new folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "output", "workload"])]
+    compact: Option<PathBuf>,
+}
+
+/// A format of other tools.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Csv,
+    Json,
+    WillItScale,
+}
+
+/// Writes what was asked for.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let folders = folders(&arguments.which, store)?;
+    if let Some(into) = &arguments.compact {
+        let written = compact(&folders, into)?;
+        eprintln!("{} rows in {} files in {}", written.rows, written.files, into.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    match arguments.format {
+        Format::Csv => to_output(arguments, |out| export_csv(&folders, out))?,
+        Format::Json => {
+            let record = Opened::open(only(&folders, "json")?)?;
+            to_output(arguments, |mut out| {
+                serde_json::to_writer_pretty(&mut out, &whole(&record))?;
+                Ok(writeln!(out)?)
+            })?;
+        }
+        Format::WillItScale => {
+            let record = Opened::open(only(&folders, "will-it-scale")?)?;
+            export_will_it_scale(arguments, will_it_scale(&record))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn folders(which: &[String], store: &Store) -> Result<Vec<PathBuf>> {
+    if which == ["all"] {
+        return all(store);
+    }
+    which.iter().map(|which| find(which, store)).collect()
+}
+
+fn only<'a>(folders: &'a [PathBuf], format: &str) -> Result<&'a Path> {
+    match folders {
+        [one] => Ok(one),
+        _ => bail!("{format} holds one record, {} were named: export one by one", folders.len()),
+    }
+}
+
+fn to_output(
+    arguments: &Arguments,
+    write: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    let Some(path) = &arguments.output else {
+        let mut out = BufWriter::new(io::stdout().lock());
+        return write(&mut out).and_then(|()| Ok(out.flush()?)).context("printing");
+    };
+    let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
+    let mut out = BufWriter::new(file);
+    let written = write(&mut out).and_then(|()| Ok(out.flush()?));
+    written.with_context(|| format!("writing {}", path.display()))
+}
+
+fn export_csv(folders: &[PathBuf], mut out: &mut dyn Write) -> Result<()> {
+    csv_header(&mut out)?;
+    for folder in folders {
+        csv(&Opened::open(folder)?, &mut out)?;
+    }
+    Ok(())
+}
+
+fn export_will_it_scale(arguments: &Arguments, mut files: Vec<WillItScale>) -> Result<()> {
+    if let Some(workload) = &arguments.workload {
+        files.retain(|file| file.workload == *workload || file.name == *workload);
+    }
+    ensure!(!files.is_empty(), "nothing that will-it-scale can express: no rates over tasks");
+    let into_folder = arguments.output.as_ref().filter(|path| files.len() > 1 || path.is_dir());
+    match (&files[..], into_folder) {
+        (_, Some(folder)) => write_files(&files, folder),
+        ([one], None) => to_output(arguments, |out| Ok(out.write_all(one.csv.as_bytes())?)),
+        (several, None) => {
+            let names: Vec<&str> = several.iter().map(|file| file.name.as_str()).collect();
+            bail!(
+                "the record makes several files ({}): name a folder with --output, or one of \
+                 them with --workload",
+                names.join(", ")
+            )
+        }
+    }
+}
+
+/// The CSV files, and the titles that will-it-scale's plotter reads beside them.
+fn write_files(files: &[WillItScale], folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    for file in files {
+        for (ending, text) in [("csv", &file.csv), ("title", &(file.title.clone() + "\n"))] {
+            let path = folder.join(format!("{}.{ending}", file.name));
+            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(())
+}

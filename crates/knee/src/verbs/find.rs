@@ -1,0 +1,95 @@
+//! Which record a user means: `last`, an id, the start of one, or a folder.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use records::{Index, Listed, Store};
+
+use crate::paths;
+
+/// The folder of the record that `which` means.
+pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
+    if which.contains('/') || which == "." {
+        return Ok(PathBuf::from(which));
+    }
+    let index = Index::open(store, &paths::cache())?;
+    let found = match which {
+        "last" => index.newest(1)?,
+        prefix => index.with_prefix(prefix)?,
+    };
+    match &found[..] {
+        [one] => Ok(one.folder.clone()),
+        [] if Path::new(which).is_dir() => Ok(PathBuf::from(which)),
+        [] if index.count()? == 0 => bail!(
+            "no records in {} yet: `knee run first-look` makes one",
+            store.root().display()
+        ),
+        [] => bail!(
+            "no record in {} has an id that starts with '{which}': `knee list` shows them",
+            store.root().display()
+        ),
+        several => bail!("'{which}' may be any of\n{}", candidates(several)),
+    }
+}
+
+/// The folders of all records, oldest first.
+pub fn all(store: &Store) -> Result<Vec<PathBuf>> {
+    let index = Index::open(store, &paths::cache())?;
+    let newest = index.newest(usize::MAX >> 1)?;
+    Ok(newest.into_iter().rev().map(|listed| listed.folder).collect())
+}
+
+fn candidates(several: &[Listed]) -> String {
+    const SHOWN: usize = 10;
+    // Copied by hand, a record may lie in two places: then only the folder tells them apart.
+    let same_id = several.iter().all(|listed| listed.id == several[0].id);
+    let line = |listed: &Listed| match same_id {
+        true => format!("  {}", listed.folder.display()),
+        false => format!("  {}  {}  {}", listed.id, listed.name, listed.host),
+    };
+    let mut lines: Vec<String> = several.iter().take(SHOWN).map(line).collect();
+    if several.len() > SHOWN {
+        lines.push(format!("  and {} more", several.len() - SHOWN));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(id: &str, folder: &str) -> Listed {
+        let text = |text: &str| text.to_string();
+        Listed {
+            id: text(id),
+            folder: PathBuf::from(folder),
+            name: text("first-look"),
+            workloads: text("brk"),
+            host: text("lab1"),
+            kernel: text("6.12.8"),
+            state: text("whole"),
+            points: 1,
+            runs: 1,
+            failed: 0,
+            planned: 1,
+        }
+    }
+
+    #[test]
+    fn candidates_are_told_apart_by_id_or_else_by_folder() {
+        let [a, b] = ["20261120-115530-7f3a9c", "20261120-115531-000001"];
+        let two = [listed(a, "/r/7f/a"), listed(b, "/r/00/b")];
+        assert_eq!(candidates(&two).lines().next(), Some(&*format!("  {a}  first-look  lab1")));
+        let copies = [listed(a, "/r/7f/a"), listed(a, "/r/a")];
+        assert_eq!(candidates(&copies), "  /r/7f/a\n  /r/a");
+        let many: Vec<Listed> = (0..12).map(|i| listed(if i > 0 { a } else { b }, "")).collect();
+        assert!(candidates(&many).ends_with("and 2 more"));
+    }
+
+    #[test]
+    fn a_path_is_a_folder_and_an_empty_store_says_how_to_fill_it() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::at(root.path().join("none"));
+        assert_eq!(find("./x", &store).unwrap(), PathBuf::from("./x"));
+    }
+}

@@ -1,0 +1,75 @@
+//! `knee show`: a record as tables and curves.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use records::{Opened, Outcome, Store};
+
+use super::find::find;
+use crate::names::nearest;
+use crate::reports::{Detail, Style, detailed, summary};
+
+/// What to show.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// A record: `last`, its id or the start of it, or its folder
+    #[arg(default_value = "last")]
+    which: String,
+    /// Show these metrics instead of operations per second; NAME/op is a counter per operation
+    #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
+    metrics: Vec<String>,
+    /// Also show all that time(1) tells
+    #[arg(long)]
+    time: bool,
+    /// Also show what the kernel counted for each operation
+    #[arg(long)]
+    counters: bool,
+    /// Print a summary of each cell as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the record's report.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let record = Opened::open(&find(&arguments.which, store)?)?;
+    check_metrics(&arguments.metrics, &record)?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&summary(&record, &arguments.metrics))? + "\n"
+    } else {
+        let detail = Detail {
+            metrics: arguments.metrics.clone(),
+            time: arguments.time,
+            counters: arguments.counters,
+        };
+        detailed(&record, &detail, &Style::of_stdout())
+    };
+    io::stdout().write_all(text.as_bytes()).context("printing the report")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a metric that no run has.
+fn check_metrics(asked: &[String], record: &Opened) -> Result<()> {
+    for name in asked {
+        if record.runs.iter().any(|run| run.value(name).is_some()) {
+            continue;
+        }
+        let known = names(record);
+        let hint = nearest(name, known.iter().map(String::as_str));
+        bail!("no run of {} has the metric '{name}'{hint}; `knee list metrics` shows all", record.record.id);
+    }
+    Ok(())
+}
+
+/// All that can be asked for in this record.
+fn names(record: &Opened) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for run in &record.runs {
+        if let Outcome::Finished { metrics, counters, .. } = &run.outcome {
+            names.extend(metrics.keys().cloned());
+            names.extend(counters.keys().map(|name| format!("{name}/op")));
+        }
+    }
+    names
+}

@@ -1,0 +1,252 @@
+//! Whatever strikes one run fails that run, with a reason that names who and what, and no
+//! other: the rest of the record is measured, and nothing stays behind. Whatever strikes
+//! knee itself costs no run that had been over.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+
+use records::{Opened, Outcome, Run, State};
+
+use crate::home::{Cast, Home};
+use crate::skip::skip;
+
+/// Tasks of the run that is struck.
+const TASKS: usize = 3;
+
+/// Strikes a run, once its tasks are at work, in a record of four. The run that is struck
+/// is long, so that the blow cannot come too late; it ends by the blow, so nobody waits.
+#[track_caller]
+fn check(arguments: &str, long: &str, strike: impl Fn(&Cast), parts: &[&str]) {
+    let home = Home::new();
+    let arguments = format!(
+        "run {arguments} --cpus all --tasks {TASKS} --blocks 1 --seconds {long},0.02,0.03,0.04 --json"
+    );
+    let running = home.start(&mut home.knee(&arguments));
+    // More time than the short runs give.
+    strike(&running.wait_for_tasks(TASKS, 6));
+    let ended = running.end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    check_one_failed(&home, 4, parts);
+}
+
+/// The record is whole; all its runs but one finished, and that one failed with all these
+/// parts in its reason.
+#[track_caller]
+fn check_one_failed(home: &Home, runs: usize, parts: &[&str]) {
+    let record = home.record();
+    assert_eq!(record.record.state, State::Whole);
+    assert_eq!(record.runs, home.printed());
+    let reasons: Vec<&str> = record.runs.iter().filter_map(reason).collect();
+    assert_eq!((record.runs.len(), reasons.len()), (runs, 1), "{reasons:?}");
+    for part in parts {
+        assert!(reasons[0].contains(part), "no '{part}' in:\n{}", reasons[0]);
+        assert!(home.said("stderr").contains(part), "not told on standard error: {part}");
+    }
+    home.check_nothing_is_left();
+}
+
+fn reason(run: &Run) -> Option<&str> {
+    match &run.outcome {
+        Outcome::Failed { reason } => Some(reason),
+        Outcome::Finished { .. } => None,
+    }
+}
+
+#[test]
+fn a_task_that_is_killed_fails_its_run() {
+    let kill = |cast: &Cast| cast.tasks[1].kill(libc::SIGKILL);
+    check("getppid", "60", kill, &["task ", "(process ", "was killed by SIGKILL"]);
+    check("create_files", "60", kill, &["task ", "was killed by SIGKILL"]);
+    // The others wait for the dead one.
+    check("pthread_mutex", "60", kill, &["task ", "was killed by SIGKILL"]);
+}
+
+#[test]
+fn a_task_that_crashes_fails_its_run() {
+    // Rust's handler lets a first SIGSEGV that is no fault of the stack pass, and is gone.
+    let crash = |cast: &Cast| {
+        for _ in 0..2 {
+            cast.tasks[0].kill(libc::SIGSEGV);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    check("getppid", "60", crash, &["task 0 (process ", "was killed by SIGSEGV"]);
+    let abort = |cast: &Cast| cast.tasks[2].kill(libc::SIGABRT);
+    check("flock_own", "60", abort, &["task 2 (process ", "was killed by SIGABRT"]);
+}
+
+#[test]
+fn a_worker_that_is_killed_fails_its_run() {
+    let kill = |cast: &Cast| cast.worker.kill(libc::SIGKILL);
+    check("create_files", "60", kill, &["the worker was killed by SIGKILL"]);
+    check("create_files --as threads", "60", kill, &["the worker was killed by SIGKILL"]);
+    let abort = |cast: &Cast| cast.worker.kill(libc::SIGABRT);
+    check("getppid --as threads", "60", abort, &["the worker was killed by SIGABRT"]);
+}
+
+#[test]
+fn a_task_that_does_not_stop_fails_its_run() {
+    let stop = |cast: &Cast| cast.tasks[1].kill(libc::SIGSTOP);
+    let parts = ["1 of 3 tasks did not stop within 1.0 s after the end", "task 1: ", "state T"];
+    check("create_files --stop-grace 1", "3", stop, &parts);
+}
+
+#[test]
+fn a_worker_that_says_nothing_more_fails_its_run() {
+    let stop = |cast: &Cast| cast.worker.kill(libc::SIGSTOP);
+    let parts = ["the worker was killed after 5 s without an end"];
+    check("create_files --stop-grace 1 --timeout 1", "3", stop, &parts);
+    check("create_files --as threads --stop-grace 1 --timeout 1", "3", stop, &parts);
+}
+
+/// A memory control group below our own.
+struct MemoryGroup {
+    folder: PathBuf,
+}
+
+impl MemoryGroup {
+    fn new(bytes: u64) -> Result<MemoryGroup, String> {
+        let own = fs::read_to_string("/proc/self/cgroup").map_err(|e| e.to_string())?;
+        let group = |version: &str, below: &str, limit: &str| {
+            let path = own.lines().find_map(|line| line.split_once(version))?.1;
+            let name = format!("knee-test-{}", std::process::id());
+            Some((
+                PathBuf::from(format!("/sys/fs/cgroup{below}{path}")).join(name),
+                limit.to_string(),
+            ))
+        };
+        let (folder, limit) = group(":memory:", "/memory", "memory.limit_in_bytes")
+            .or_else(|| group("0::", "", "memory.max"))
+            .ok_or("no memory control group")?;
+        fs::create_dir(&folder).map_err(|e| format!("creating {}: {e}", folder.display()))?;
+        let group = MemoryGroup { folder };
+        let path = group.folder.join(&limit);
+        fs::write(&path, bytes.to_string())
+            .map_err(|e| format!("writing {}: {e}", path.display()))?;
+        Ok(group)
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn want_of_memory_fails_its_run_and_is_named() {
+    let group = match MemoryGroup::new(96 << 20) {
+        Ok(group) => group,
+        Err(why) => return skip("want of memory", &why),
+    };
+    for form in ["processes", "threads"] {
+        let home = Home::new();
+        let mut command = home.knee(&format!(
+            "run page_fault_anonymous --set size_bytes=1M,512M --as {form} --cpus 1 --blocks 1 \
+             --seconds 0.2 --json"
+        ));
+        let processes = group.folder.join("cgroup.procs");
+        // SAFETY: a write to a file; allocates, which is safe as this test forks no thread
+        // that could hold the allocator's lock.
+        unsafe { command.pre_exec(move || fs::write(&processes, std::process::id().to_string())) };
+        let ended = home.start(&mut command).end();
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+        check_one_failed(&home, 2, &["was killed by SIGKILL", "for want of memory"]);
+    }
+}
+
+/// As many runs as take a while.
+const MANY: &str =
+    "run create_files getppid --cpus 1 --tasks 2 --blocks 6 --seconds 0.2 --seed 1 --json";
+const PLANNED: usize = 12;
+
+/// Every (block, point) at most once, numbered in order, all that were printed among them.
+#[track_caller]
+fn check_runs(record: &Opened, printed: &[Run]) {
+    let numbers: Vec<u32> = record.runs.iter().map(|run| run.run).collect();
+    assert_eq!(numbers, (0..record.runs.len() as u32).collect::<Vec<_>>());
+    let cells: BTreeSet<(u32, u32)> = record.runs.iter().map(|r| (r.block, r.point)).collect();
+    assert_eq!(cells.len(), record.runs.len(), "a run was done twice");
+    for run in printed {
+        assert_eq!(record.runs.get(run.run as usize), Some(run), "a printed run was lost");
+    }
+}
+
+/// The rest of [`MANY`] makes the record whole, and does no more than that.
+#[track_caller]
+fn check_resumes(home: &Home) {
+    let before = home.record();
+    assert_eq!(before.record.state, State::Partial);
+    let ended = home.run(&format!("{MANY} --resume"));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let printed = home.printed();
+    let after = home.record();
+    assert_eq!(before.runs.len() + printed.len(), PLANNED);
+    assert_eq!(after.runs[..before.runs.len()], before.runs);
+    check_runs(&after, &printed);
+    assert_eq!(after.record.state, State::Whole);
+    assert_eq!(after.record.sessions.len(), 2);
+    let parquet = after.samples().unwrap();
+    let sampled: BTreeSet<u32> = parquet.iter().map(|(run, _)| *run).collect();
+    assert_eq!(sampled.len(), PLANNED, "samples of each run");
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn a_wish_to_end_keeps_the_finished_runs_and_resuming_does_the_rest() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let home = Home::new();
+        let mut running = home.start(&mut home.knee(MANY));
+        running.wait_for_runs(2);
+        running.signal(signal);
+        let ended = running.end();
+        assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+        assert!(ended.stderr.contains("with --resume does the rest"), "{}", ended.stderr);
+        home.check_nothing_is_left();
+        let record = home.record();
+        assert_eq!(record.runs, home.printed());
+        check_runs(&record, &[]);
+        check_resumes(&home);
+    }
+}
+
+#[test]
+fn a_wish_to_end_before_the_first_run_is_over_leaves_nothing() {
+    let home = Home::new();
+    let running = home.start(&mut home.knee("run create_files --seconds 60 --tasks 2 --cpus 1"));
+    running.wait_for_tasks(2, 2);
+    running.signal(libc::SIGINT);
+    let ended = running.end();
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+    assert!(ended.stderr.contains("nothing to keep"), "{}", ended.stderr);
+    assert!(home.records().is_empty());
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn after_kill_9_the_next_start_tidies_and_recovers_and_resuming_does_the_rest() {
+    let home = Home::new();
+    let mut running = home.start(&mut home.knee(MANY));
+    running.wait_for_runs(2);
+    running.signal(libc::SIGKILL);
+    running.end();
+    home.wait_for_quiet();
+    let printed = home.printed();
+    assert!(home.records().is_empty(), "a record that grew is not seen");
+    assert!(!home.scratch().is_empty(), "a killed knee cannot remove its directory");
+
+    let ended = home.run("run getppid --cpus 1 --blocks 1 --seconds 0.01");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    for part in ["removed", "left by a knee that was killed", "recovered", "whose knee died"] {
+        assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
+    }
+    home.check_nothing_is_left();
+    let (partial, other): (Vec<_>, Vec<_>) =
+        home.records().into_iter().partition(|r| r.record.state == State::Partial);
+    check_runs(&partial[0], &printed);
+    assert!(partial[0].record.warnings.iter().any(|w| w.text.contains("the writer died")));
+    fs::remove_dir_all(&other[0].folder).unwrap();
+    check_resumes(&home);
+}

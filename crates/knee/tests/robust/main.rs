@@ -1,0 +1,11 @@
+//! knee under faults, kills and bad input, driven as its users drive it: the real binary,
+//! with records, state and the measured directory in a temporary home.
+//!
+//! No test asserts a time; the time-outs are there to end a hang.
+
+mod bad_input;
+mod faults;
+mod home;
+mod kills;
+mod process;
+mod skip;
