@@ -50,9 +50,9 @@ enum Verb {
     /// Measure how workloads scale with CPUs
     Run(Box<verbs::run::Arguments>),
     /// Show a record: tables and curves
-    //TMP Show(verbs::show::Arguments),
+    Show(verbs::show::Arguments),
     /// Write a record, or many, for other tools
-    //TMP Export(verbs::export::Arguments),
+    Export(verbs::export::Arguments),
     /// Do one job from standard input (internal)
     #[command(hide = true)]
     Worker,
@@ -82,8 +82,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Describe(arguments) => verbs::describe::run(&arguments),
         Verb::Doctor(arguments) => verbs::doctor::run(arguments),
         Verb::Run(arguments) => verbs::run::run(&arguments, &store),
-        //TMP Verb::Show(arguments) => verbs::show::run(&arguments, &store),
-        //TMP Verb::Export(arguments) => verbs::export::run(&arguments, &store),
+        Verb::Show(arguments) => verbs::show::run(&arguments, &store),
+        Verb::Export(arguments) => verbs::export::run(&arguments, &store),
         Verb::Worker => verbs::worker::run(),
     }
 }

@@ -197,6 +197,9 @@ fn sizes(axes: &Axes, usable: &Usable, placement: Placement) -> Result<Vec<(Vec<
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use records::Cpu;

@@ -80,8 +80,7 @@ pub fn compact(folders: &[PathBuf], into: &Path) -> Result<Compacted> {
 /// Old files among new ones would count twice.
 fn refuse_to_mix(into: &Path) -> Result<()> {
     fs::create_dir_all(into).with_context(|| format!("creating {}", into.display()))?;
-    let mut entries =
-        fs::read_dir(into).with_context(|| format!("listing {}", into.display()))?;
+    let mut entries = fs::read_dir(into).with_context(|| format!("listing {}", into.display()))?;
     ensure!(entries.next().is_none(), "{} is not empty: name a new folder", into.display());
     Ok(())
 }
@@ -178,8 +177,7 @@ struct Origin {
 
 impl Origin {
     fn new(record: &Record, point: &Point, run: &Run) -> Origin {
-        let parameters =
-            serde_json::to_string(&point.parameters).expect("a map of texts is JSON");
+        let parameters = serde_json::to_string(&point.parameters).expect("a map of texts is JSON");
         let text = |text: &Option<String>| text.as_deref().map(ByteArray::from);
         Origin {
             record: record.id.as_str().into(),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::record::Record;
 use crate::store::{self, Id, Store};
@@ -71,17 +71,21 @@ impl Index {
     /// writable cache the index lives in memory, built each time.
     pub fn open(store: &Store, cache: &Path) -> Result<Index> {
         let path = cache.join(index_name(store.root()));
-        let database = on_disk(&path)
+        let refreshed = |database: Connection| {
+            let mut index = Index { database, store: store.clone() };
+            index.refresh()?;
+            Ok(index)
+        };
+        on_disk(&path)
+            .and_then(refreshed)
             .or_else(|_| {
                 // Damaged, or of another version: it is only a cache.
                 let _ = fs::remove_file(&path);
-                on_disk(&path)
+                let _ = fs::remove_file(path.with_extension("sqlite-journal"));
+                on_disk(&path).and_then(refreshed)
             })
-            .or_else(|_| in_memory())
-            .context("opening the index")?;
-        let mut index = Index { database, store: store.clone() };
-        index.refresh()?;
-        Ok(index)
+            .or_else(|_| in_memory().and_then(refreshed))
+            .context("opening the index")
     }
 
     /// The newest records first.
@@ -113,7 +117,9 @@ impl Index {
 
     fn refresh(&mut self) -> Result<()> {
         let shards = self.store.shards()?;
-        let transaction = self.database.transaction()?;
+        // Two lookers take turns: one that has read and then wants to write could not wait.
+        let transaction =
+            self.database.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut known = BTreeSet::new();
         {
             let mut query = transaction.prepare("select path from shard")?;
@@ -195,15 +201,17 @@ fn refresh_shard(database: &Connection, shard: &Path) -> Result<()> {
     if seen == Some(modified_ns) {
         return Ok(());
     }
-    read_shard(database, shard)?;
+    let all_read = read_shard(database, shard)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as i64);
-    let trusted = if now - modified_ns > RACY_NS { modified_ns } else { 0 };
+    let trusted = if all_read && now - modified_ns > RACY_NS { modified_ns } else { 0 };
     database.execute("insert or replace into shard values (?1, ?2)", params![path, trusted])?;
     Ok(())
 }
 
-/// Brings the rows of one shard up to date: opens what is new, forgets what is gone.
-fn read_shard(database: &Connection, shard: &Path) -> Result<()> {
+/// Brings the rows of one shard up to date: opens what is new, forgets what is gone. Says
+/// whether all that should be records could be read: the files of a copied one may still
+/// be on their way, and arrive without a trace in the shard's time.
+fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
     let shard_text = shard.to_string_lossy();
     let mut known = BTreeMap::new();
     let mut query =
@@ -214,24 +222,30 @@ fn read_shard(database: &Connection, shard: &Path) -> Result<()> {
         let (folder, modified_ns) = row?;
         known.insert(folder, modified_ns);
     }
+    let mut all_read = true;
     for (name, folder) in store::entries(shard)? {
+        if Id::read(&name).is_none() {
+            continue;
+        }
         let text = folder.to_string_lossy().into_owned();
         let Some(modified_ns) = store::record_modified_ns(&folder) else {
+            all_read = false;
             continue;
         };
         // Known, and not resumed since.
-        if Id::read(&name).is_none() || known.remove(&text) == Some(modified_ns) {
+        if known.remove(&text) == Some(modified_ns) {
             continue;
         }
         // A folder that is not a readable record is not listed; `show` says why.
-        if let Ok(record) = store::read_record(&folder) {
-            insert(database, &shard_text, &text, &record, modified_ns)?;
+        match store::read_record(&folder) {
+            Ok(record) => insert(database, &shard_text, &text, &record, modified_ns)?,
+            Err(_) => all_read = false,
         }
     }
     for folder in known.keys() {
         database.execute("delete from record where folder = ?1", [folder])?;
     }
-    Ok(())
+    Ok(all_read)
 }
 
 fn insert(
@@ -241,8 +255,12 @@ fn insert(
     record: &Record,
     modified_ns: i64,
 ) -> Result<()> {
-    let mut workloads: Vec<&str> = record.points.iter().map(|p| p.workload.as_str()).collect();
-    workloads.dedup();
+    let mut workloads: Vec<&str> = Vec::new();
+    for point in &record.points {
+        if !workloads.contains(&point.workload.as_str()) {
+            workloads.push(&point.workload);
+        }
+    }
     let mut insert = database.prepare_cached(
         "insert or replace into record
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",

@@ -3,10 +3,11 @@
 //! lines, one a run, because a Parquet file is readable only once it is whole.
 
 use std::fs::File;
+use std::panic::catch_unwind;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -122,7 +123,11 @@ pub(crate) fn read_parquet(path: &Path) -> Result<Vec<RunSamples>> {
         }
         Ok(runs)
     };
-    read().with_context(|| format!("reading {}", path.display()))
+    // The Parquet library panics on some damaged files.
+    match catch_unwind(read) {
+        Ok(read) => read.with_context(|| format!("reading {}", path.display())),
+        Err(_) => bail!("reading {}: it is damaged", path.display()),
+    }
 }
 
 #[cfg(test)]

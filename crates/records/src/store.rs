@@ -115,35 +115,42 @@ impl Store {
     pub fn resume(&self, folder: &Path) -> Result<Growing> {
         let opened = Opened::open(folder)?;
         let hidden = hidden_path(folder)?;
+        let samples = opened.sealed_samples()?;
         let mut record = opened.record;
         record.state = State::Growing;
         record.files.clear();
+        record.warnings.retain(|warning| warning.text != WRITER_DIED);
         // At every step a crash leaves something that `recover` understands: as long as the
         // old record.json is there, the folder is as it was.
         let lock = write_plan(folder, &record)?;
         fs::rename(folder, &hidden)
             .with_context(|| format!("taking {} up again", folder.display()))?;
-        let runs = samples::read_parquet(&hidden.join(SAMPLES))?;
-        write_durably(&hidden.join(SAMPLES_GROWING), &lines(&runs)?)?;
+        drop_torn_line(&hidden.join(RUNS))?;
+        write_durably(&hidden.join(SAMPLES_GROWING), &lines(&samples)?)?;
         remove_if_there(&hidden.join(RECORD))?;
         sync_folder(&hidden)?;
         Growing::new(hidden, record, lock, opened.runs.len() as u32)
     }
 
     /// Finishes what dead writers left: each hidden folder that nobody holds becomes a
-    /// partial record, or vanishes if no run was in it. Returns what became of them.
+    /// partial record, or vanishes if no run was in it. Returns what became of them. One
+    /// that cannot be finished stays as it is, and no new run must wait for it: opening it
+    /// says why.
     pub fn recover(&self, hostname: &str) -> Result<Vec<PathBuf>> {
         let mut recovered = Vec::new();
         for shard in self.shards()? {
             for (name, folder) in entries(&shard)? {
                 if name.starts_with(HIDDEN) {
-                    recovered.extend(recover_folder(&folder, hostname)?);
+                    recovered.extend(recover_folder(&folder, hostname).ok().flatten());
                 }
             }
         }
         Ok(recovered)
     }
 }
+
+/// What a recovered record says until its missing runs are done.
+const WRITER_DIED: &str = "the writer died; the finished runs were recovered";
 
 /// Another host's writer whose lock this file system does not show is given this long
 /// after its last sign of life.
@@ -172,6 +179,10 @@ fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
     if folder.join(RECORD).exists() {
         return finish_nearly_done(folder);
     }
+    // Its writer finished between our look and our lock.
+    if !plan.exists() {
+        return Ok(None);
+    }
     let text = fs::read_to_string(&plan).with_context(|| format!("reading {}", plan.display()))?;
     let mut record = Record::read(&text).with_context(|| format!("in {}", plan.display()))?;
     if record.host.hostname.as_deref() != Some(hostname)
@@ -179,16 +190,8 @@ fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
     {
         return Ok(None);
     }
-    record.warnings.push(Warning::new(
-        "the writer died; the finished runs were recovered",
-        "knee run … --resume does the missing ones",
-    ));
-    let (runs, torn) = read_runs(&folder.join(RUNS))?;
-    if torn {
-        // The torn tail was never a finished run.
-        write_durably(&folder.join(RUNS), &lines(&runs)?)?;
-    }
-    let next_run = runs.len() as u32;
+    record.warnings.push(Warning::new(WRITER_DIED, "knee run … --resume does the missing ones"));
+    let next_run = drop_torn_line(&folder.join(RUNS))?;
     let growing = Growing::new(folder.to_path_buf(), record, lock, next_run)?;
     growing.finish_as(State::Partial)
 }
@@ -346,11 +349,26 @@ impl Opened {
         Ok(())
     }
 
+    /// The samples of a finished record. Unlike a line of JSON, a damaged Parquet file may read
+    /// as anything, so it is not even tried.
+    fn sealed_samples(&self) -> Result<Vec<RunSamples>> {
+        let path = self.folder.join(SAMPLES);
+        if let Some(sealed) = self.record.files.get(SAMPLES)
+            && *sealed != seal(&path)?
+        {
+            bail!(
+                "{} is not as it was when the record was finished: restore it from a copy",
+                path.display()
+            );
+        }
+        samples::read_parquet(&path)
+    }
+
     /// All samples: (run, sample), in order of runs.
     pub fn samples(&self) -> Result<Vec<(u32, Sample)>> {
-        let finished = self.folder.join(SAMPLES);
-        let runs = if finished.exists() {
-            samples::read_parquet(&finished)?
+        // While a record grows, a Parquet file beside it is from before, or half written.
+        let runs = if self.record.state != State::Growing {
+            self.sealed_samples()?
         } else {
             let growing = self.folder.join(SAMPLES_GROWING);
             let text =
@@ -400,6 +418,16 @@ fn read_runs(path: &Path) -> Result<(Vec<Run>, bool)> {
     Ok((runs, whole < text.len()))
 }
 
+/// Leaves only whole lines, so that more can follow: the torn tail never was a run. Returns
+/// how many runs there are.
+fn drop_torn_line(path: &Path) -> Result<u32> {
+    let (runs, torn) = read_runs(path)?;
+    if torn {
+        write_durably(path, &lines(&runs)?)?;
+    }
+    Ok(runs.len() as u32)
+}
+
 fn lines<T: serde::Serialize>(values: &[T]) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     for value in values {
@@ -414,8 +442,10 @@ fn write_plan(folder: &Path, record: &Record) -> Result<File> {
     let path = folder.join(PLAN);
     let beside = folder.join("plan.tmp");
     let write = || -> std::io::Result<File> {
-        let mut file = File::create(&beside)?;
+        // Not emptied before it is ours: another writer may be at the same record.
+        let mut file = File::options().write(true).create(true).truncate(false).open(&beside)?;
         file.try_lock()?;
+        file.set_len(0)?;
         file.write_all(serde_json::to_string_pretty(record)?.as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, &path)?;
@@ -434,16 +464,19 @@ fn hidden_path(folder: &Path) -> Result<PathBuf> {
     Ok(folder.with_file_name(format!("{HIDDEN}{name}")))
 }
 
-/// The last steps of finishing, once `record.json` is durable.
+/// The last steps of finishing, once `record.json` is durable. The plan goes last: its lock
+/// keeps everybody else away until the folder has its name.
 fn tidy_and_unhide(folder: &Path) -> Result<PathBuf> {
-    remove_if_there(&folder.join(SAMPLES_GROWING))?;
-    remove_if_there(&folder.join(PLAN))?;
+    for leftover in [SAMPLES_GROWING, "plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"] {
+        remove_if_there(&folder.join(leftover))?;
+    }
     sync_folder(folder)?;
     let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let visible = folder.with_file_name(name.trim_start_matches(HIDDEN));
     fs::rename(folder, &visible)
         .with_context(|| format!("renaming {} to {}", folder.display(), visible.display()))?;
     sync_folder(visible.parent().unwrap_or(Path::new("/")))?;
+    remove_if_there(&visible.join(PLAN))?;
     Ok(visible)
 }
 

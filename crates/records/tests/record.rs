@@ -4,6 +4,7 @@
 mod golden;
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use records::{Growing, Id, Index, Opened, Run, Sample, State, Store};
@@ -12,11 +13,26 @@ use records::{Growing, Id, Index, Opened, Run, Sample, State, Store};
 #[test]
 fn the_golden_record_can_be_made_again() {
     let asked = std::env::var_os("KNEE_WRITE_GOLDEN").map(PathBuf::from);
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(asked.unwrap_or(folder.path().to_path_buf()));
+    let place = tempfile::tempdir().unwrap();
+    let store = Store::at(asked.unwrap_or(place.path().to_path_buf()));
     let mut growing = store.begin(golden::plan(), golden::id()).unwrap();
     add(&mut growing, golden::RUNS);
-    growing.finish(golden::at(640)).unwrap().unwrap();
+    let made = growing.finish(golden::at(640)).unwrap().unwrap();
+    let [made, kept] = [&made, &golden::folder()].map(|folder| Opened::open(folder).unwrap());
+    assert_eq!(made.runs, kept.runs);
+    assert_eq!(made.samples().unwrap(), kept.samples().unwrap());
+}
+
+#[test]
+fn the_golden_record_of_format_1_loads_for_ever() {
+    let opened = Opened::open(&golden::folder()).unwrap();
+    let mut expected = golden::plan();
+    expected.state = State::Partial;
+    (expected.runs_finished, expected.runs_failed) = (golden::RUNS - 1, 1);
+    expected.files = opened.record.files.clone();
+    assert_eq!(opened.record.files.len(), 2);
+    assert_eq!(opened.record, expected);
+    assert_runs(&opened, golden::RUNS);
 }
 
 /// Adds runs up to this number.
@@ -25,4 +41,436 @@ fn add(growing: &mut Growing, up_to: u32) {
         let (run, samples) = golden::run(growing.next_run());
         growing.append(&run, samples).unwrap();
     }
+}
+
+/// The record has exactly the runs below `n`, with their samples.
+fn assert_runs(opened: &Opened, n: u32) {
+    let expected: Vec<(Run, Vec<Sample>)> = (0..n).map(golden::run).collect();
+    let runs: Vec<&Run> = expected.iter().map(|(run, _)| run).collect();
+    assert_eq!(opened.runs.iter().collect::<Vec<_>>(), runs);
+    let samples = expected
+        .iter()
+        .flat_map(|(run, samples)| samples.iter().map(|sample| (run.run, sample.clone())));
+    assert_eq!(opened.samples().unwrap(), samples.collect::<Vec<_>>());
+}
+
+/// A store in a folder that vanishes with it.
+struct Place {
+    folder: tempfile::TempDir,
+    store: Store,
+}
+
+const HOST: &str = "lab1";
+const PLANNED: u32 = 32;
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().join("records"));
+        Place { folder, store }
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    fn begin(&self, runs: u32) -> Growing {
+        let mut growing = self.store.begin(golden::plan(), golden::id()).unwrap();
+        add(&mut growing, runs);
+        growing
+    }
+
+    /// A finished record with these runs.
+    fn finished(&self, runs: u32) -> PathBuf {
+        self.begin(runs).finish(golden::at(700)).unwrap().unwrap()
+    }
+
+    fn visible(&self) -> PathBuf {
+        self.store.root().join("7f").join(golden::ID)
+    }
+
+    fn hidden(&self) -> PathBuf {
+        self.store.root().join(format!("7f/.part-{}", golden::ID))
+    }
+
+    /// After a crash: recovery makes one partial record of exactly these runs, and a second
+    /// recovery finds nothing to do.
+    fn assert_recovers(&self, runs: u32) {
+        assert_eq!(self.store.recover(HOST).unwrap(), [self.visible()]);
+        assert!(!self.hidden().exists());
+        let opened = Opened::open(&self.visible()).unwrap();
+        assert_eq!(opened.record.state, State::Partial);
+        assert_runs(&opened, runs);
+        assert_eq!(file_names(&self.visible()), WHOLE_FILES);
+        assert!(self.store.recover(HOST).unwrap().is_empty());
+    }
+
+    fn listed(&self) -> Vec<PathBuf> {
+        let index = Index::open(&self.store, &self.cache()).unwrap();
+        let newest = index.newest(100).unwrap();
+        assert_eq!(index.count().unwrap(), newest.len());
+        newest.into_iter().map(|listed| listed.folder).collect()
+    }
+}
+
+const WHOLE_FILES: [&str; 3] = ["record.json", "runs.ndjson", "samples.parquet"];
+
+fn file_names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn append(path: &Path, text: &str) {
+    let mut file = File::options().create(true).append(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for name in file_names(from) {
+        fs::copy(from.join(&name), to.join(&name)).unwrap();
+    }
+}
+
+#[test]
+fn a_record_appears_whole_when_it_is_finished_and_not_before() {
+    let place = Place::new();
+    let mut growing = place.begin(3);
+    assert!(place.listed().is_empty());
+    assert_runs(&Opened::open(&place.hidden()).unwrap(), 3);
+    add(&mut growing, PLANNED);
+    assert_eq!(growing.read_runs().unwrap().len() as u32, PLANNED);
+    let folder = growing.finish(golden::at(700)).unwrap().unwrap();
+    assert_eq!(folder, place.visible());
+    assert_eq!(file_names(&folder), WHOLE_FILES);
+    let opened = Opened::open(&folder).unwrap();
+    assert_eq!(opened.record.state, State::Whole);
+    assert_eq!(opened.record.sessions[1].finished, Some(golden::at(700)));
+    assert_runs(&opened, PLANNED);
+    assert_eq!(place.listed(), [folder]);
+}
+
+#[test]
+fn a_record_without_runs_vanishes() {
+    let place = Place::new();
+    assert_eq!(place.begin(0).finish(golden::at(1)).unwrap(), None);
+    drop(place.begin(0));
+    assert!(place.store.recover(HOST).unwrap().is_empty());
+    assert!(!place.hidden().exists());
+}
+
+#[test]
+fn a_living_writer_is_left_alone_and_a_dead_one_is_finished() {
+    let place = Place::new();
+    let growing = place.begin(5);
+    assert!(place.store.recover(HOST).unwrap().is_empty());
+    drop(growing);
+    assert!(place.store.recover("another host").unwrap().is_empty());
+    place.assert_recovers(5);
+    let opened = Opened::open(&place.visible()).unwrap();
+    assert!(opened.record.warnings.iter().any(|w| w.text.contains("writer died")));
+}
+
+#[test]
+fn a_torn_line_is_no_run_and_samples_without_a_run_are_none() {
+    let place = Place::new();
+    drop(place.begin(5));
+    append(&place.hidden().join("runs.ndjson"), "{\"run\":5,\"point\":0,\"blo");
+    append(&place.hidden().join("samples.ndjson"), "{\"run\":5,\"samples\":[]}\n{\"run\":6,\"sa");
+    assert_eq!(Opened::open(&place.hidden()).unwrap().runs.len(), 5);
+    place.assert_recovers(5);
+}
+
+#[test]
+fn one_folder_that_cannot_be_recovered_does_not_hide_another() {
+    let place = Place::new();
+    drop(place.begin(5));
+    let broken = place.store.root().join("00/.part-20261120-115530-000000");
+    fs::create_dir_all(&broken).unwrap();
+    fs::write(broken.join("plan.json"), "{").unwrap();
+    place.assert_recovers(5);
+    assert!(broken.exists());
+}
+
+#[test]
+fn a_changed_runs_file_is_a_doubt_about_the_record() {
+    let place = Place::new();
+    let folder = place.finished(5);
+    append(&folder.join("runs.ndjson"), "{\"torn");
+    let opened = Opened::open(&folder).unwrap();
+    assert!(opened.record.warnings.iter().any(|w| w.text.contains("not as it was")));
+    assert_eq!(opened.runs.len(), 5);
+}
+
+#[test]
+fn a_changed_samples_file_is_refused() {
+    let place = Place::new();
+    let folder = place.finished(5);
+    append(&folder.join("samples.parquet"), "x");
+    let error = Opened::open(&folder).unwrap().samples().unwrap_err();
+    assert!(error.to_string().contains("not as it was"), "{error}");
+    assert!(place.store.resume(&folder).is_err());
+    assert_eq!(file_names(&folder), WHOLE_FILES);
+}
+
+#[test]
+fn resuming_adds_the_missing_runs() {
+    let place = Place::new();
+    drop(place.begin(10));
+    place.assert_recovers(10);
+    let mut growing = place.store.resume(&place.visible()).unwrap();
+    assert_eq!(growing.next_run(), 10);
+    assert!(!place.visible().exists());
+    assert_runs(&Opened::open(&place.hidden()).unwrap(), 10);
+    add(&mut growing, 20);
+    assert_runs(&Opened::open(&place.hidden()).unwrap(), 20);
+    add(&mut growing, PLANNED);
+    growing.finish(golden::at(900)).unwrap();
+    let opened = Opened::open(&place.visible()).unwrap();
+    assert_eq!(opened.record.state, State::Whole);
+    assert_eq!(opened.record.warnings, golden::plan().warnings);
+    assert_runs(&opened, PLANNED);
+}
+
+#[test]
+fn a_torn_record_is_resumed_after_its_last_whole_line() {
+    let place = Place::new();
+    let folder = place.finished(5);
+    append(&folder.join("runs.ndjson"), "{\"torn");
+    let mut growing = place.store.resume(&folder).unwrap();
+    add(&mut growing, 7);
+    assert_runs(&Opened::open(&place.hidden()).unwrap(), 7);
+}
+
+#[test]
+fn a_record_has_one_writer() {
+    let place = Place::new();
+    let growing = place.begin(5);
+    assert!(place.store.begin(golden::plan(), golden::id()).is_err());
+    assert!(place.store.resume(&place.hidden()).is_err());
+    let folder = growing.finish(golden::at(1)).unwrap().unwrap();
+    let _resumed = place.store.resume(&folder).unwrap();
+    assert!(place.store.resume(&folder).is_err());
+    assert!(place.store.recover(HOST).unwrap().is_empty());
+    let other = Id::read("20261120-115531-7f0000").unwrap();
+    let mut beside = place.store.begin(golden::plan(), other).unwrap();
+    add(&mut beside, 2);
+    assert!(beside.finish(golden::at(2)).unwrap().is_some());
+}
+
+/// What a crash within [`Growing::finish`] can leave, step by step.
+#[test]
+fn a_crash_at_any_step_of_finishing_loses_nothing() {
+    let crash = |step: &dyn Fn(&Path, &Path)| {
+        let (place, other) = (Place::new(), Place::new());
+        drop(place.begin(6));
+        step(&place.hidden(), &other.finished(6));
+        place.assert_recovers(6);
+    };
+    let copied = |names: &'static [&'static str]| {
+        move |hidden: &Path, finished: &Path| {
+            for name in names {
+                fs::copy(finished.join(name), hidden.join(name)).unwrap();
+            }
+        }
+    };
+    crash(&|hidden, _| fs::write(hidden.join("samples.parquet"), "PAR1 half").unwrap());
+    crash(&copied(&["samples.parquet"]));
+    crash(&|hidden, finished| {
+        copied(&["samples.parquet"])(hidden, finished);
+        fs::write(hidden.join("record.tmp"), "{").unwrap();
+    });
+    crash(&copied(&["samples.parquet", "record.json"]));
+    crash(&|hidden, finished| {
+        copied(&["samples.parquet", "record.json"])(hidden, finished);
+        fs::remove_file(hidden.join("samples.ndjson")).unwrap();
+    });
+    // Records of an earlier version lost their plan before they had their name.
+    crash(&|hidden, finished| {
+        copied(&["samples.parquet", "record.json"])(hidden, finished);
+        fs::remove_file(hidden.join("samples.ndjson")).unwrap();
+        fs::remove_file(hidden.join("plan.json")).unwrap();
+    });
+}
+
+/// What a crash within [`Store::resume`] can leave, step by step.
+#[test]
+fn a_crash_at_any_step_of_resuming_loses_nothing() {
+    let crash = |step: &dyn Fn(&Path)| {
+        let place = Place::new();
+        let folder = place.finished(6);
+        drop(place.store.resume(&folder).unwrap());
+        // As it was just after the rename.
+        let other = Place::new();
+        fs::remove_file(place.hidden().join("samples.ndjson")).unwrap();
+        fs::copy(other.finished(6).join("record.json"), place.hidden().join("record.json"))
+            .unwrap();
+        step(&place.hidden());
+        place.assert_recovers(6);
+    };
+    let samples: Vec<String> = {
+        let place = Place::new();
+        drop(place.begin(6));
+        let text = fs::read_to_string(place.hidden().join("samples.ndjson")).unwrap();
+        text.lines().map(|line| format!("{line}\n")).collect()
+    };
+    crash(&|_| ());
+    crash(&|hidden| fs::write(hidden.join("samples.tmp"), &samples[0]).unwrap());
+    crash(&|hidden| fs::write(hidden.join("samples.ndjson"), samples.concat()).unwrap());
+    crash(&|hidden| {
+        fs::write(hidden.join("samples.ndjson"), samples.concat()).unwrap();
+        fs::remove_file(hidden.join("record.json")).unwrap();
+    });
+}
+
+#[test]
+fn a_crash_before_the_folder_is_hidden_leaves_the_record_as_it_was() {
+    let place = Place::new();
+    let folder = place.finished(6);
+    for leftover in ["plan.tmp", "plan.json"] {
+        fs::write(folder.join(leftover), "{").unwrap();
+        assert!(place.store.recover(HOST).unwrap().is_empty());
+        assert_runs(&Opened::open(&folder).unwrap(), 6);
+    }
+    let mut growing = place.store.resume(&folder).unwrap();
+    add(&mut growing, 7);
+    growing.finish(golden::at(1)).unwrap();
+    assert_eq!(file_names(&folder), WHOLE_FILES);
+}
+
+#[test]
+fn a_resumed_record_without_samples_keeps_its_runs() {
+    let place = Place::new();
+    let mut growing = place.store.begin(golden::plan(), golden::id()).unwrap();
+    let (run, _) = golden::run(0);
+    growing.append(&run, Vec::new()).unwrap();
+    let folder = growing.finish(golden::at(1)).unwrap().unwrap();
+    drop(place.store.resume(&folder).unwrap());
+    assert_eq!(place.store.recover(HOST).unwrap(), [&*folder]);
+    let opened = Opened::open(&folder).unwrap();
+    assert_eq!((opened.runs.len(), opened.samples().unwrap().len()), (1, 0));
+}
+
+#[test]
+fn a_plan_alone_is_a_record_that_never_began() {
+    let place = Place::new();
+    drop(place.begin(0));
+    fs::remove_file(place.hidden().join("runs.ndjson")).unwrap();
+    fs::remove_file(place.hidden().join("samples.ndjson")).unwrap();
+    assert!(Opened::open(&place.hidden()).unwrap().runs.is_empty());
+    assert!(place.store.recover(HOST).unwrap().is_empty());
+    assert!(!place.hidden().exists());
+}
+
+#[test]
+fn a_folder_whose_writer_is_just_starting_is_left_alone() {
+    let place = Place::new();
+    fs::create_dir_all(place.hidden()).unwrap();
+    assert!(place.store.recover(HOST).unwrap().is_empty());
+    assert!(place.hidden().exists());
+}
+
+#[test]
+fn the_index_sees_what_is_added_removed_and_resumed() {
+    let place = Place::new();
+    assert!(place.listed().is_empty());
+    let folder = place.finished(5);
+    assert_eq!(place.listed(), [&*folder]);
+    let mut growing = place.store.resume(&folder).unwrap();
+    assert!(place.listed().is_empty());
+    add(&mut growing, PLANNED);
+    growing.finish(golden::at(1)).unwrap();
+    let index = Index::open(&place.store, &place.cache()).unwrap();
+    let listed = &index.with_prefix("20261120-1155").unwrap()[0];
+    assert_eq!((listed.state.as_str(), listed.runs, listed.failed), ("whole", PLANNED - 1, 1));
+    assert_eq!(listed.workloads, "posix_lock_shared");
+    assert!(index.with_prefix("x").unwrap().is_empty());
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(place.listed().is_empty());
+    fs::remove_dir_all(place.store.root()).unwrap();
+    assert!(place.listed().is_empty());
+}
+
+#[test]
+fn records_copied_by_hand_are_listed_even_twice() {
+    let place = Place::new();
+    let folder = place.finished(5);
+    let beside = place.store.root().join(golden::ID);
+    copy(&folder, &beside);
+    let mut listed = place.listed();
+    listed.sort();
+    assert_eq!(listed, [beside.clone(), folder.clone()]);
+    let index = Index::open(&place.store, &place.cache()).unwrap();
+    assert_eq!(index.with_prefix(golden::ID).unwrap().len(), 2);
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(place.listed(), [beside]);
+}
+
+/// Copying takes time: a folder may be seen before its files are.
+#[test]
+fn a_record_whose_files_arrive_late_is_listed_when_they_are_there() {
+    let (place, other) = (Place::new(), Place::new());
+    let folder = other.finished(5);
+    fs::create_dir_all(place.visible()).unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    File::open(place.store.root().join("7f")).unwrap().set_modified(long_ago).unwrap();
+    assert!(place.listed().is_empty());
+    copy(&folder, &place.visible());
+    assert_eq!(place.listed(), [place.visible()]);
+}
+
+#[test]
+fn the_index_is_built_again_when_its_file_is_deleted_or_damaged() {
+    let place = Place::new();
+    let folder = place.finished(5);
+    assert_eq!(place.listed(), [&*folder]);
+    let file = place.cache().join(&file_names(&place.cache())[0]);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(place.listed(), [&*folder]);
+
+    fs::write(&file, "no database").unwrap();
+    assert_eq!(place.listed(), [&*folder]);
+
+    // A sound header, or sound first page, and rubbish behind it.
+    for sound in [100, 4096] {
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[sound..].fill(0xa5);
+        fs::write(&file, bytes).unwrap();
+        assert_eq!(place.listed(), [&*folder]);
+    }
+
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert_eq!(place.listed(), [&*folder]);
+}
+
+#[test]
+fn many_lookers_at_once_agree() {
+    let place = Place::new();
+    let folder = place.finished(5);
+    std::thread::scope(|scope| {
+        let lookers: Vec<_> = (0..8).map(|_| scope.spawn(|| place.listed())).collect();
+        for looker in lookers {
+            assert_eq!(looker.join().unwrap(), [&*folder]);
+        }
+    });
+}
+
+#[test]
+fn what_is_no_record_is_not_listed() {
+    let place = Place::new();
+    let folder = place.finished(5);
+    let root = place.store.root();
+    fs::write(root.join("note.txt"), "mine").unwrap();
+    fs::create_dir_all(root.join("7f/20261120-115530-000000")).unwrap();
+    fs::create_dir_all(root.join("7f/copy of a record")).unwrap();
+    let newer = root.join("00/20271120-115530-000000");
+    fs::create_dir_all(&newer).unwrap();
+    fs::write(newer.join("record.json"), "{\"format\": 999}").unwrap();
+    assert_eq!(place.listed(), [folder]);
+    let error = Opened::open(&newer).unwrap_err();
+    assert!(format!("{error:#}").contains("use a newer knee"));
 }

@@ -65,10 +65,8 @@ fn by_metric(curves: &[&Curve], names: Vec<String>, style: Style) -> String {
     }
     let labels: Vec<String> = names.iter().map(|name| label(name)).collect();
     let with_tasks = curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0));
-    let columns: Vec<(String, Vec<String>)> = cells
-        .iter()
-        .map(|cell| (heading(cell, with_tasks), values(cell, &names, style)))
-        .collect();
+    let columns: Vec<(String, Vec<String>)> =
+        cells.iter().map(|cell| (heading(cell, with_tasks), values(cell, &names, style))).collect();
     tables(&columns, &labels, style)
 }
 

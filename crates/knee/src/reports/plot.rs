@@ -314,7 +314,10 @@ mod tests {
 
     #[test]
     fn two_forms_in_plain_ascii() {
-        check(&two_forms(), Style::PLAIN, expect![[r#"
+        check(
+            &two_forms(),
+            Style::PLAIN,
+            expect![[r#"
                        operations/s
                 1.5M |                            ..
                      |                           .
@@ -334,32 +337,37 @@ mod tests {
             CPUs        1             2              4             8             16
             idle % o    0             0              3             51            -
                        o processes   x threads   # both   . linear ideal
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn two_forms_on_a_terminal() {
-        check(&two_forms(), TERMINAL, expect![[r#"
+        check(
+            &two_forms(),
+            TERMINAL,
+            expect![[r#"
                        operations/s
                 1.5M │                       [2m·[0m
                      │                      [2m·[0m
-                     │                    [2m·[0m[2m·[0m
-                     │                  [2m·[0m[2m·[0m  [36m─[0m[36m─[0m[36m─[0m[36m●[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m
-                  1M │                 [2m·[0m [36m─[0m[36m─[0m[36m─[0m        [36m─[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m
-                     │               [2m·[0m[36m─[0m[36m─[0m[36m─[0m                [36m─[0m[36m●[0m[36m─[0m
-                     │            [36m─[0m[36m●[0m[36m─[0m[36m─[0m                      [36m─[0m[36m─[0m[36m─[0m
-                     │         [36m─[0m[36m─[0m[36m─[0m                             [36m─[0m[36m─[0m
-                     │      [36m─[0m[36m─[0m[36m─[0m[2m·[0m                                 [36m─[0m[36m─[0m
-                500k │  [36m●[0m[36m─[0m[36m─[0m[36m─[0m                                       [36m─[0m[36m─[0m
-                     │  [33m▲[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m▲[0m[33m╌[0m                                [36m●[0m
-                     │               [33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m▲[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m▲[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m[33m╌[0m
-                     │                                            [33m╌[0m[33m╌[0m[33m╌[0m[33m▲[0m
+                     │                    [2m··[0m
+                     │                  [2m··[0m  [36m───[0m[36m●[0m[36m────[0m
+                  1M │                 [2m·[0m [36m───[0m        [36m─────[0m
+                     │               [2m·[0m[36m───[0m                [36m─[0m[36m●[0m[36m─[0m
+                     │            [36m─[0m[36m●[0m[36m──[0m                      [36m───[0m
+                     │         [36m───[0m                             [36m──[0m
+                     │      [36m───[0m[2m·[0m                                 [36m──[0m
+                500k │  [36m●[0m[36m───[0m                                       [36m──[0m
+                     │  [33m▲[0m[33m╌╌╌╌╌╌╌╌╌╌[0m[33m▲[0m[33m╌[0m                                [36m●[0m
+                     │               [33m╌╌╌╌╌╌╌╌╌╌[0m[33m▲[0m[33m╌╌╌╌╌╌╌╌╌╌[0m[33m▲[0m[33m╌╌╌╌╌╌╌[0m
+                     │                                            [33m╌╌╌[0m[33m▲[0m
                    0 │
                      └──┴──────────┴───────────┴──────────┴──────────┴──
             CPUs        1          2           4          8          16
             idle % ●    0          0           3          51         -
                        [36m●[0m processes   [33m▲[0m threads   ✱ both   [2m·[0m linear ideal
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -367,9 +375,12 @@ mod tests {
         let points: Vec<(u32, f64)> = (1..=96).map(|cpus| (cpus, 1000.0)).collect();
         let series = vec![Series { name: "processes".to_string(), points, idle: Vec::new() }];
         let dense = Plot { title: "operations/s".to_string(), series, ideal: None };
-        check(&dense, Style::PLAIN, expect![[r#"
+        check(
+            &dense,
+            Style::PLAIN,
+            expect![[r#"
                        operations/s
-                  1k |  o--------o----o--o--o-o-o-oo-oooooo#o#o###################
+                  1k |  o--------o----o--o--o-o-o-oo-ooooooooooooooooooooooooooooo
                      |
                      |
                  800 |
@@ -386,7 +397,8 @@ mod tests {
                      +--+--------+----+--+--+-+-+-++-+++++++++++++++++++++++++++++--
             CPUs        1        2    3     5   7    10  14  19  26  36  49  67  96
                        o processes
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

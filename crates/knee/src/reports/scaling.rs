@@ -1,10 +1,8 @@
 //! The scaling report: a head, a table, a sentence and a plot for each load, and doubts
 //! at the end. What `knee run` prints when it is done, and what `knee show` prints.
 
-use std::collections::BTreeMap;
-
 use analysis::{Curve, Spread, curves};
-use records::{Better, Opened, Outcome, Pass, Point, Warmup};
+use records::{Opened, Outcome, Pass, Point, Warmup};
 use workloads::Workload;
 
 use super::curve_table::{self, RATE};
@@ -85,8 +83,8 @@ impl Report<'_> {
     fn metric(&self, curves: &[&Curve], metric: &str) -> String {
         let form = |curves: Vec<&Curve>| {
             let table = curve_table::metric(&curves, metric, self.style);
-            let rises = known_metric(metric).is_some_and(|m| m.better == Better::Higher);
-            let peaks = curves.iter().filter(|_| rises).filter_map(|c| self.peak(c, metric));
+            let peaks =
+                curves.iter().filter(|_| is_rate(metric)).filter_map(|c| self.peak(c, metric));
             let below = self.lines(peaks.chain(single_runs(&curves)).chain(failed(&curves)));
             self.title(curves[0].point) + &table + &below
         };
@@ -187,6 +185,11 @@ impl Report<'_> {
     }
 }
 
+/// Whether a metric could follow the CPUs.
+fn is_rate(metric: &str) -> bool {
+    known_metric(metric).is_some_and(|m| m.unit == "1/s")
+}
+
 fn has(curve: &Curve, metric: &str) -> bool {
     curve.cells.iter().any(|cell| cell.spread(metric).is_some())
 }
@@ -274,7 +277,6 @@ fn drawing(curves: &[&Curve], metric: &str) -> Plot {
     let fewest = series.iter().flat_map(|s| &s.points).map(|(cpus, _)| *cpus).min();
     let firsts = series.iter().flat_map(|s| &s.points).filter(|(c, _)| Some(*c) == fewest);
     let per_cpu = firsts.map(|(cpus, value)| value / *cpus as f64).fold(0.0, f64::max);
-    let rises = known_metric(metric).is_some_and(|m| m.unit == "1/s");
     let title = if metric == RATE { "operations/s".to_string() } else { metric.to_string() };
-    Plot { title, series, ideal: rises.then_some(per_cpu).filter(|rate| *rate > 0.0) }
+    Plot { title, series, ideal: is_rate(metric).then_some(per_cpu).filter(|rate| *rate > 0.0) }
 }

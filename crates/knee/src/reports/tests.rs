@@ -24,7 +24,10 @@ fn check(detail: &Detail, style: Style, expected: Expect) {
 
 #[test]
 fn the_scaling_report_of_the_golden_record() {
-    check(&Detail::default(), Style::PLAIN, expect![[r#"
+    check(
+        &Detail::default(),
+        Style::PLAIN,
+        expect![[r#"
         record      20261120-115530-7f3a9c, partial: 31 of 32 runs, 1 failed
         experiment  golden: one POSIX lock, all tasks
         started     2026-11-20 11:55:30 UTC, by knee 0.1.0, resumed 1 time
@@ -109,7 +112,8 @@ fn the_scaling_report_of_the_golden_record() {
 
         Not measured
           - stat.cpus: /proc/stat has 4 of 8 lines
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -150,14 +154,14 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
           is 3.0 % higher than over the whole run
 
                    operations/s
-            1.5M │       [2m·[0m       [36m─[0m[36m─[0m[36m●[0m[36m─[0m
-                 │     [2m·[0m[2m·[0m  [36m─[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m    [36m─[0m[36m─[0m[36m─[0m
-                 │   [2m·[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m             [36m─[0m[36m─[0m[36m─[0m[36m─[0m
-                 │  [36m●[0m[36m─[0m                      [36m─[0m[36m─[0m[36m─[0m
-              1M │                             [36m─[0m[36m─[0m[36m─[0m
-                 │                                [36m●[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m
-                 │                                     [36m─[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m
-                 │                                          [36m─[0m[36m─[0m[36m─[0m[36m─[0m[36m─[0m
+            1.5M │       [2m·[0m       [36m──[0m[36m●[0m[36m─[0m
+                 │     [2m··[0m  [36m──────[0m    [36m───[0m
+                 │   [2m·[0m[36m─────[0m             [36m────[0m
+                 │  [36m●[0m[36m─[0m                      [36m───[0m
+              1M │                             [36m───[0m
+                 │                                [36m●[0m[36m────[0m
+                 │                                     [36m─────[0m
+                 │                                          [36m─────[0m
                  │                                               [36m●[0m
             500k │
                  │
@@ -181,12 +185,11 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
 
 #[test]
 fn one_metric_instead_with_time_and_counters() {
-    let detail = Detail {
-        metrics: vec!["stat.ctxt/op".to_string()],
-        time: true,
-        counters: true,
-    };
-    check(&detail, Style::PLAIN, expect![[r#"
+    let detail = Detail { metrics: vec!["stat.ctxt/op".to_string()], time: true, counters: true };
+    check(
+        &detail,
+        Style::PLAIN,
+        expect![[r#"
         record      20261120-115530-7f3a9c, partial: 31 of 32 runs, 1 failed
         experiment  golden: one POSIX lock, all tasks
         started     2026-11-20 11:55:30 UTC, by knee 0.1.0, resumed 1 time
@@ -204,22 +207,6 @@ fn one_metric_instead_with_time_and_counters() {
            4  2      0.108165  0.000017  0.108153  0.108165  0.108177
            8  2      0.251633  0.000027  0.251614  0.251633  0.251652
 
-              1 CPU       2 CPUs       4 CPUs        8 CPUs
-        0.25         0.464        0.786            1         time.user_time (s)
-        0.75          1.39         2.36            3         time.system_time (s)
-           1             1            1            1         time.elapsed_time (s)
-         100           186          314          400         time.percent_of_cpu_this_job_got (%)
-           0         26.8k        52.4k        76.6k         time.voluntary_context_switches
-         0.5 +-141%    1.5 +-47%    2.5 +-28%    1.5 +-141%  time.involuntary_context_switches
-         121           122          124          128         time.minor_page_faults
-
-         1 CPU  2 CPUs   4 CPUs   8 CPUs
-             0       0        0        0  steal_percent (%)
-        8.4e-4  0.0364    0.108    0.252  stat.ctxt/op
-        2.1e-4  3.3e-4  0.00102  0.00327  interrupts.LOC/op
-             0  0.0143   0.0429      0.1  interrupts.RES/op
-        6.5e-5  1.0e-4   3.1e-4  0.00101  softirqs.RCU/op
-
         posix_lock_shared idle_ns=100, threads: one fcntl write lock and one unlock of the whole file
         CPUs  n  stat.ctxt/op    stddev        min     median        max
            1  2      0.000863  0.000011   0.000855   0.000863   0.000871
@@ -228,22 +215,6 @@ fn one_metric_instead_with_time_and_counters() {
            8  1     0.0003350         -  0.0003350  0.0003350  0.0003350
         n = 1: no spread is known; --blocks 5 repeats each point
         1 run on 8 CPUs failed and does not count
-
-              1 CPU     2 CPUs     4 CPUs  8 CPUs
-        0.25         0.5          1             2  time.user_time (s)
-        0.75         1.5          3             6  time.system_time (s)
-           1           1          1             1  time.elapsed_time (s)
-         100         200        400           800  time.percent_of_cpu_this_job_got (%)
-           0           0          0             0  time.voluntary_context_switches
-         0.5 +-141%  1.5 +-47%  2.5 +-28%       3  time.involuntary_context_switches
-         121         122        124           128  time.minor_page_faults
-
-         1 CPU  2 CPUs  4 CPUs  8 CPUs
-             0       0       0       0  steal_percent (%)
-        8.6e-4  5.3e-4  3.7e-4  3.3e-4  stat.ctxt/op
-        2.2e-4  2.6e-4  3.7e-4  6.7e-4  interrupts.LOC/op
-             0       0       0       0  interrupts.RES/op
-        6.6e-5  8.2e-5  1.1e-4  2.1e-4  softirqs.RCU/op
 
                    stat.ctxt/op
              0.3 |
@@ -262,9 +233,41 @@ fn one_metric_instead_with_time_and_counters() {
                0 |  #-----~~~~~~~~~~~~~x~~~~~~~~~~~~~~~~~~x~~~~~~~~~~~~~~~~~~x
                  +--+------------------+------------------+------------------+--
         CPUs        1                  2                  4                  8
-        idle % o    0                  7                  21                 -
-        idle % x    0                  0                  0                  -
                    o processes   x threads   # both
+
+        posix_lock_shared idle_ns=100, processes: one fcntl write lock and one unlock of the whole file
+        1 CPU       2 CPUs       4 CPUs        8 CPUs
+        0.25         0.464        0.786            1         time.user_time (s)
+        0.75          1.39         2.36            3         time.system_time (s)
+           1             1            1            1         time.elapsed_time (s)
+         100           186          314          400         time.percent_of_cpu_this_job_got (%)
+           0         26.8k        52.4k        76.6k         time.voluntary_context_switches
+         0.5 +-141%    1.5 +-47%    2.5 +-28%    1.5 +-141%  time.involuntary_context_switches
+         121           122          124          128         time.minor_page_faults
+
+         1 CPU  2 CPUs   4 CPUs   8 CPUs
+             0       0        0        0  steal_percent (%)
+        8.4e-4  0.0364    0.108    0.252  stat.ctxt/op
+        2.1e-4  3.3e-4  0.00102  0.00327  interrupts.LOC/op
+             0  0.0143   0.0429      0.1  interrupts.RES/op
+        6.5e-5  1.0e-4   3.1e-4  0.00101  softirqs.RCU/op
+
+        posix_lock_shared idle_ns=100, threads: one fcntl write lock and one unlock of the whole file
+        1 CPU     2 CPUs     4 CPUs  8 CPUs
+        0.25         0.5          1             2  time.user_time (s)
+        0.75         1.5          3             6  time.system_time (s)
+           1           1          1             1  time.elapsed_time (s)
+         100         200        400           800  time.percent_of_cpu_this_job_got (%)
+           0           0          0             0  time.voluntary_context_switches
+         0.5 +-141%  1.5 +-47%  2.5 +-28%       3  time.involuntary_context_switches
+         121         122        124           128  time.minor_page_faults
+
+         1 CPU  2 CPUs  4 CPUs  8 CPUs
+             0       0       0       0  steal_percent (%)
+        8.6e-4  5.3e-4  3.7e-4  3.3e-4  stat.ctxt/op
+        2.2e-4  2.6e-4  3.7e-4  6.7e-4  interrupts.LOC/op
+             0       0       0       0  interrupts.RES/op
+        6.6e-5  8.2e-5  1.1e-4  2.1e-4  softirqs.RCU/op
 
         posix_lock_shared idle_ns=100, processes, each operation timed: one fcntl write lock and one unlock
           of the whole file
@@ -274,7 +277,37 @@ fn one_metric_instead_with_time_and_counters() {
            4  2      0.108278  0.000014  0.108268  0.108278  0.108288
            8  2      0.251819  0.000029  0.251798  0.251819  0.251839
 
-              1 CPU       2 CPUs       4 CPUs        8 CPUs
+        posix_lock_shared idle_ns=100, threads, each operation timed: one fcntl write lock and one unlock of
+          the whole file
+        CPUs  n  stat.ctxt/op    stddev        min     median        max
+           1  2      0.000959  0.000015   0.000948   0.000959   0.000969
+           2  2      0.000589  0.000007   0.000583   0.000589   0.000594
+           4  1     0.0004081         -  0.0004081  0.0004081  0.0004081
+           8  2      0.000375  0.000006   0.000371   0.000375   0.000380
+        n = 1: no spread is known; --blocks 5 repeats each point
+
+                   stat.ctxt/op
+             0.3 |
+                 |
+                 |                                                          -o
+                 |                                                       ---
+             0.2 |                                                    ---
+                 |                                                 ---
+                 |                                              ---
+                 |                                           ---
+                 |                                       -o--
+             0.1 |                                 ------
+                 |                           ------
+                 |                     o-----
+                 |        -------------
+               0 |  #-----~~~~~~~~~~~~~x~~~~~~~~~~~~~~~~~~x~~~~~~~~~~~~~~~~~~x
+                 +--+------------------+------------------+------------------+--
+        CPUs        1                  2                  4                  8
+                   o processes   x threads   # both
+
+        posix_lock_shared idle_ns=100, processes, each operation timed: one fcntl write lock and one unlock
+          of the whole file
+        1 CPU       2 CPUs       4 CPUs        8 CPUs
         0.25         0.464        0.786            1         time.user_time (s)
         0.75          1.39         2.36            3         time.system_time (s)
            1             1            1            1         time.elapsed_time (s)
@@ -292,14 +325,7 @@ fn one_metric_instead_with_time_and_counters() {
 
         posix_lock_shared idle_ns=100, threads, each operation timed: one fcntl write lock and one unlock of
           the whole file
-        CPUs  n  stat.ctxt/op    stddev        min     median        max
-           1  2      0.000959  0.000015   0.000948   0.000959   0.000969
-           2  2      0.000589  0.000007   0.000583   0.000589   0.000594
-           4  1     0.0004081         -  0.0004081  0.0004081  0.0004081
-           8  2      0.000375  0.000006   0.000371   0.000375   0.000380
-        n = 1: no spread is known; --blocks 5 repeats each point
-
-              1 CPU     2 CPUs  4 CPUs      8 CPUs
+        1 CPU     2 CPUs  4 CPUs      8 CPUs
         0.25         0.5             1    2         time.user_time (s)
         0.75         1.5             3    6         time.system_time (s)
            1           1             1    1         time.elapsed_time (s)
@@ -315,27 +341,6 @@ fn one_metric_instead_with_time_and_counters() {
              0       0       0       0  interrupts.RES/op
         7.4e-5  9.1e-5  1.3e-4  2.3e-4  softirqs.RCU/op
 
-                   stat.ctxt/op
-             0.3 |
-                 |
-                 |                                                          -o
-                 |                                                       ---
-             0.2 |                                                    ---
-                 |                                                 ---
-                 |                                              ---
-                 |                                           ---
-                 |                                       -o--
-             0.1 |                                 ------
-                 |                           ------
-                 |                     o-----
-                 |        -------------
-               0 |  #-----~~~~~~~~~~~~~x~~~~~~~~~~~~~~~~~~x~~~~~~~~~~~~~~~~~~x
-                 +--+------------------+------------------+------------------+--
-        CPUs        1                  2                  4                  8
-        idle % o    0                  7                  21                 -
-        idle % x    0                  0                  0                  -
-                   o processes   x threads   # both
-
         Doubts
           - tasks started over 31.0 ms, 3 % of the run (in 2 of 31 runs): run longer (--seconds)
           - the weather was strange (in 1 of 31 runs)
@@ -346,7 +351,8 @@ fn one_metric_instead_with_time_and_counters() {
 
         Not measured
           - stat.cpus: /proc/stat has 4 of 8 lines
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -367,7 +373,10 @@ fn csv_has_a_line_for_each_metric_of_each_run() {
     let text = String::from_utf8(text).unwrap();
     let of_run = |number: &str| {
         let start = format!("\",rate,/mnt/a b,{number},");
-        text.lines().filter(|line| line.contains(&start)).map(|l| format!("{l}\n")).collect::<String>()
+        text.lines()
+            .filter(|line| line.contains(&start))
+            .map(|l| format!("{l}\n"))
+            .collect::<String>()
     };
     let head: String = text.lines().take(1).map(|line| format!("{line}\n")).collect();
     expect![[r#"

@@ -9,6 +9,7 @@ use workloads::{Forms, Kind, Parameter, WORKLOADS, Workload};
 
 use crate::experiments::{self, EXPERIMENTS};
 use crate::names::nearest;
+use crate::reports::wrapped;
 use crate::verbs::list::all_metrics;
 
 /// What to describe.
@@ -57,7 +58,7 @@ fn workload_page(workload: &Workload) -> String {
     let mut page = format!("{}  ({})\n\n", workload.name, spec.family.title());
     page += &format!("{}\n\n", workload.manual().trim_end());
     page += &format!("one operation   {}\n", spec.operation);
-    page += &format!("runs as         {}\n", forms(&spec.forms));
+    page += &wrapped(&format!("runs as         {}", forms(&spec.forms)), 100, 16);
     if !spec.aliases.is_empty() {
         page += &format!("also called     {}\n", spec.aliases.join(", "));
     }
@@ -91,8 +92,7 @@ fn parameter_lines(parameter: &Parameter) -> String {
         Kind::Choice(words) => words.join("|"),
     };
     let head = format!("  {}={}", parameter.name, parameter.default);
-    let about = format!("{} ({values})", parameter.about);
-    format!("{head:26}  {about}\n")
+    wrapped(&format!("{head:26} {} ({values})", parameter.about), 100, 27)
 }
 
 fn workload_json(workload: &Workload) -> serde_json::Value {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use records::{Opened, Store, compact};
 
 use super::find::{all, find};
-use crate::reports::{WillItScale, csv, csv_header, whole, will_it_scale};
+use crate::reports::{WillItScale, counted, csv, csv_header, whole, will_it_scale};
 
 /// What to write, and where to.
 #[derive(clap::Args, Debug)]
@@ -44,7 +45,8 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let folders = folders(&arguments.which, store)?;
     if let Some(into) = &arguments.compact {
         let written = compact(&folders, into)?;
-        eprintln!("{} rows in {} files in {}", written.rows, written.files, into.display());
+        let files = counted(written.files, "file");
+        eprintln!("{} in {files} in {}", counted(written.rows, "row"), into.display());
         return Ok(ExitCode::SUCCESS);
     }
     match arguments.format {
@@ -105,7 +107,8 @@ fn export_will_it_scale(arguments: &Arguments, mut files: Vec<WillItScale>) -> R
         files.retain(|file| file.workload == *workload || file.name == *workload);
     }
     ensure!(!files.is_empty(), "nothing that will-it-scale can express: no rates over tasks");
-    let into_folder = arguments.output.as_ref().filter(|path| files.len() > 1 || path.is_dir());
+    let is_folder = |path: &&PathBuf| path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/");
+    let into_folder = arguments.output.as_ref().filter(|path| files.len() > 1 || is_folder(path));
     match (&files[..], into_folder) {
         (_, Some(folder)) => write_files(&files, folder),
         ([one], None) => to_output(arguments, |out| Ok(out.write_all(one.csv.as_bytes())?)),

@@ -20,10 +20,9 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
     match &found[..] {
         [one] => Ok(one.folder.clone()),
         [] if Path::new(which).is_dir() => Ok(PathBuf::from(which)),
-        [] if index.count()? == 0 => bail!(
-            "no records in {} yet: `knee run first-look` makes one",
-            store.root().display()
-        ),
+        [] if index.count()? == 0 => {
+            bail!("no records in {} yet: `knee run first-look` makes one", store.root().display())
+        }
         [] => bail!(
             "no record in {} has an id that starts with '{which}': `knee list` shows them",
             store.root().display()

@@ -2,9 +2,9 @@
 
 pub mod describe;
 pub mod doctor;
-//TMP pub mod export;
-//TMP pub mod find;
+pub mod export;
+pub mod find;
 pub mod list;
 pub mod run;
-//TMP pub mod show;
+pub mod show;
 pub mod worker;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use records::{
     Axes, Experiment, FORMAT, Form, Growing, Id, Index, Load, Many, Opened, Placement, Record, Run,
-    Session, State, Store, Topology, Warning, Word,
+    Session, State, Store, Warning, Word,
 };
 
 use crate::leftovers::Journal;

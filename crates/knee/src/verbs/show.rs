@@ -57,7 +57,10 @@ fn check_metrics(asked: &[String], record: &Opened) -> Result<()> {
         }
         let known = names(record);
         let hint = nearest(name, known.iter().map(String::as_str));
-        bail!("no run of {} has the metric '{name}'{hint}; `knee list metrics` shows all", record.record.id);
+        bail!(
+            "no run of {} has the metric '{name}'{hint}; `knee list metrics` shows all",
+            record.record.id
+        );
     }
     Ok(())
 }

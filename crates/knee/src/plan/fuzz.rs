@@ -1,0 +1,82 @@
+//! Hostile experiments for the planner: it refuses, or gives points that can be run.
+
+// Beside the other inputs' tests, since those are of the crate that reads them.
+#[path = "../../../records/tests/fuzz/fuzzer.rs"]
+mod fuzzer;
+
+use std::collections::BTreeSet;
+
+use fuzzer::{Noting, fuzz};
+use records::{Cpu, Experiment, Point, Topology};
+
+use super::{RUNS_MAX, TASKS_MAX, Usable, order, points};
+use crate::experiments::EXPERIMENTS;
+
+#[global_allocator]
+static NOTING: Noting = Noting;
+
+/// Every axis, with every kind of value.
+const ALL_AXES: &str = "
+blocks = 3
+seed = 7
+latency = true
+[axes]
+cpus = [1, '1-3', '2..all', 'cores']
+as = ['processes', 'threads']
+placement = ['compact', 'cores', 'scatter', 'one-per-llc', 'one-per-node']
+dir = ['/tmp', '/']
+seconds = [0.5, 1]
+[[load]]
+workload = 'create_files'
+parameters = { size_bytes = [0, '4k', '1M'], sync = ['none', 'fsync'], idle_ns = [0, 100] }
+axes = { tasks = [1, 2, 64] }
+[[load]]
+workload = 'posix01'
+axes = { tasks_per_cpu = [1, 4], operations_per_task = 100 }
+";
+
+#[test]
+fn fuzzed_experiments_are_refused_or_planned() {
+    let mut examples: Vec<Vec<u8>> =
+        EXPERIMENTS.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
+    examples.push(ALL_AXES.as_bytes().to_vec());
+    let hosts = [host(1), host(4), host(4096)];
+    fuzz(20_000, "cargo test -p knee --bins fuzzed", |fuzzer| {
+        let input = fuzzer.damage(&examples);
+        let host = fuzzer.pick(&hosts);
+        let Ok(experiment) = Experiment::read(&String::from_utf8_lossy(&input)) else {
+            return Ok(());
+        };
+        match points(&experiment, host) {
+            Ok(points) => check(&experiment, &points, host),
+            Err(error) if format!("{error:#}").is_empty() => Err("refused without a word".into()),
+            Err(_) => Ok(()),
+        }
+    });
+}
+
+fn host(cpus: u32) -> Usable {
+    let cpu = |cpu| Cpu { cpu, core: cpu & !1, llc: cpu / 8, node: cpu / 64, package: cpu / 64 };
+    Usable { topology: Topology { cpus: (0..cpus).map(cpu).collect() }, at_once: None }
+}
+
+fn check(experiment: &Experiment, points: &[Point], host: &Usable) -> Result<(), String> {
+    let runs = points.len() * experiment.blocks as usize;
+    if runs > RUNS_MAX {
+        return Err(format!("{runs} runs were planned"));
+    }
+    for point in points {
+        let cpus: BTreeSet<u32> = point.cpu_list.iter().copied().collect();
+        let can_be_run = cpus.len() == point.cpus as usize
+            && cpus.len() == point.cpu_list.len()
+            && cpus.last().is_some_and(|last| (*last as usize) < host.topology.cpus.len())
+            && (1..=TASKS_MAX).contains(&point.tasks)
+            && point.until.check().is_ok();
+        if !can_be_run {
+            return Err(format!("cannot be run: {point:?}"));
+        }
+    }
+    let mut order = order(experiment.seed.unwrap_or(0), experiment.blocks - 1, points.len());
+    order.sort_unstable();
+    if order.into_iter().eq(0..points.len()) { Ok(()) } else { Err("no permutation".to_string()) }
+}
