@@ -27,7 +27,7 @@ bench: build ## benchmarks against limits and peers; prints ratios
 	cargo run --release -p bench -- $(BENCH)
 
 fuzz: setup ## the long run of the fuzzer: 10 million inputs
-	KNEE_FUZZ_INPUTS=10000000 cargo test --release -p knee --test fuzz -- --nocapture
+	KNEE_FUZZ_INPUTS=10000000 cargo test --release -p records -p knee fuzzed -- --nocapture
 
 clean: ## remove what was built
 	cargo clean

@@ -1,6 +1,7 @@
 //! Listing a large store: 10 000 copies of a real record under ids of their own, listed with
 //! the index and with the index deleted. The files themselves stay in the page cache.
 
+use std::env::temp_dir;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,14 +12,14 @@ use rand::RngExt;
 use records::Id;
 
 use crate::report::{Figure, Limit};
-use crate::{Bench, output};
+use crate::{Bench, fresh_directory, output};
 
 const RECORDS: usize = 10_000;
 const REPEATS: usize = 10;
 
 /// Wall times of `knee list`, warm and cold.
 pub fn measure(bench: &mut Bench) -> Result<Vec<Figure>> {
-    let home = bench.fresh_directory()?;
+    let home = fresh_directory(&temp_dir())?;
     let template = make_template(bench, home.path())?;
     eprintln!("copying {} to {RECORDS} records", template.display());
     fill(bench, &home.path().join("records"), &template)?;

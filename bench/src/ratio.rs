@@ -14,7 +14,7 @@ use records::{Event, Form, Job, PROTOCOL, Pass, Until};
 use workloads::Workload;
 
 use crate::report::{Figure, Limit};
-use crate::{Bench, output, workspace};
+use crate::{Bench, Options, fresh_directory, output, workspace};
 
 /// Workloads that have a bare loop in `bench/bare`.
 pub const WORKLOADS: &[&str] =
@@ -22,19 +22,17 @@ pub const WORKLOADS: &[&str] =
 
 const TASKS: &[u32] = &[1, 2];
 
-/// Ratios and rates of these workloads, from so many pairs of runs of this length.
+/// Ratios and rates of these workloads.
 pub fn measure(
     bench: &mut Bench,
+    options: &Options,
     workloads: impl Iterator<Item = &'static str>,
-    pairs: usize,
-    seconds: f64,
 ) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for workload in workloads {
         let bare = compile(workload)?;
         for &tasks in TASKS {
-            let case = Case { workload, bare: &bare, tasks, seconds };
-            figures.extend(case.measure(bench, pairs)?);
+            figures.extend(Case { workload, bare: &bare, tasks, options }.measure(bench)?);
         }
     }
     Ok(figures)
@@ -56,7 +54,7 @@ struct Case<'a> {
     workload: &'static str,
     bare: &'a Path,
     tasks: u32,
-    seconds: f64,
+    options: &'a Options,
 }
 
 #[derive(Clone, Copy)]
@@ -67,7 +65,8 @@ enum Side {
 }
 
 impl Case<'_> {
-    fn measure(&self, bench: &mut Bench, pairs: usize) -> Result<Vec<Figure>> {
+    fn measure(&self, bench: &mut Bench) -> Result<Vec<Figure>> {
+        let pairs = self.options.pairs;
         let mut rates = [vec![], vec![], vec![]];
         let mut order = [Side::Knee, Side::Bare, Side::BareAgain];
         for pair in 1..=pairs {
@@ -97,21 +96,21 @@ impl Case<'_> {
     /// Operations per second of one run, in a state of the file system that no other run has
     /// left to it.
     fn rate(&self, bench: &Bench, side: Side) -> Result<f64> {
-        let directory = bench.fresh_directory()?;
+        let directory = fresh_directory(&self.options.dir)?;
         // SAFETY: no preconditions.
         unsafe { libc::sync() };
         let (operations, wall_ns) = match side {
             Side::Knee => self.run_knee(&bench.knee, directory.path()),
             Side::Bare | Side::BareAgain => self.run_bare(directory.path()),
         }?;
-        ensure!(operations > 0, "{} did nothing within {} s", self.workload, self.seconds);
+        ensure!(operations > 0, "{} did nothing within {} s", self.workload, self.options.seconds);
         Ok(operations as f64 / wall_ns as f64 * 1e9)
     }
 
     /// Operations of all tasks, and ns from their release to the last one's stop.
     fn run_bare(&self, directory: &Path) -> Result<(u64, u64)> {
         let mut command = Command::new(self.bare);
-        command.arg(directory).args([self.tasks.to_string(), self.seconds.to_string()]);
+        command.arg(directory).args([self.tasks.to_string(), self.options.seconds.to_string()]);
         let text = String::from_utf8(output(&mut command)?.stdout)?;
         let (operations, wall_ns) = text.trim().split_once(' ').context("two numbers expected")?;
         Ok((operations.parse()?, wall_ns.parse()?))
@@ -152,7 +151,7 @@ impl Case<'_> {
             form: Form::Processes,
             tasks: self.tasks,
             cpus: (0..self.tasks).collect(),
-            until: Until::Seconds(self.seconds),
+            until: Until::Seconds(self.options.seconds),
             pass: Pass::Rate,
             scratch: directory.join("knee"),
             stop_grace_s: 10.0,

@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail, ensure};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until};
+use records::{
+    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until,
+};
 use workloads::{Forms, Values, Workload};
 
 use crate::names;
@@ -69,24 +71,27 @@ fn add_points(
     ensure!(combinations <= points_max, too_many(points_max));
     let combinations = parameters(workload, load)?;
     let forms = forms(workload, axes)?;
-    let placements = values(&axes.placement, Placement::default());
+    let placements = values(&axes.placement, Placement::default())
+        .into_iter()
+        .map(|placement| Ok((placement, sizes(axes, usable, placement, points_max)?)))
+        .collect::<Result<Vec<_>>>()?;
     let dirs = dirs(axes)?;
     let untils = untils(axes);
     let passes: &[Pass] = if latency { &[Pass::Rate, Pass::Latency] } else { &[Pass::Rate] };
     for parameters in &combinations {
-        for (&form, &placement) in product(&forms, &placements) {
+        for (&form, (placement, sizes)) in product(&forms, &placements) {
             for (dir, &until) in product(&dirs, &untils) {
                 for &pass in passes {
-                    for (cpu_list, tasks) in sizes(axes, usable, placement)? {
+                    for (cpu_list, tasks) in sizes {
                         points.push(Point {
                             workload: workload.name.to_string(),
                             semantics: workload.spec.semantics,
                             parameters: parameters.clone(),
                             form,
                             cpus: cpu_list.len() as u32,
-                            placement,
-                            cpu_list,
-                            tasks,
+                            placement: *placement,
+                            cpu_list: cpu_list.clone(),
+                            tasks: *tasks,
                             until,
                             pass,
                             dir: dir.clone(),
@@ -170,7 +175,12 @@ fn untils(axes: &Axes) -> Vec<Until> {
 }
 
 /// CPU lists with their numbers of tasks.
-fn sizes(axes: &Axes, usable: &Usable, placement: Placement) -> Result<Vec<(Vec<u32>, u32)>> {
+fn sizes(
+    axes: &Axes,
+    usable: &Usable,
+    placement: Placement,
+    points_max: usize,
+) -> Result<Vec<(Vec<u32>, u32)>> {
     let mut order = topology::order(&usable.topology, placement);
     order.truncate(usable.at_once.unwrap_or(u32::MAX) as usize);
     let topology = usable.topology.restricted_to(&order);
@@ -191,6 +201,7 @@ fn sizes(axes: &Axes, usable: &Usable, placement: Placement) -> Result<Vec<(Vec<
                 format!("{asked} tasks asked for on {cpus} CPUs: a run has 1 to {TASKS_MAX}")
             })?;
             sizes.push((order[..cpus as usize].to_vec(), tasks));
+            ensure!(sizes.len() <= points_max, too_many(points_max));
         }
     }
     Ok(sizes)

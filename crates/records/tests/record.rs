@@ -7,7 +7,10 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use records::{Growing, Id, Index, Opened, Run, Sample, State, Store};
+use expect_test::expect;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Row, RowAccessor};
+use records::{Compacted, Growing, Id, Index, Opened, Run, Sample, State, Store, compact};
 
 /// Writes the golden record anew, into a folder of its own, when asked to.
 #[test]
@@ -445,6 +448,36 @@ fn the_index_is_built_again_when_its_file_is_deleted_or_damaged() {
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     assert_eq!(place.listed(), [&*folder]);
+}
+
+/// What each column holds is checked by reading one row of each kind.
+#[test]
+fn compacted_records_are_partitioned_rows() {
+    let place = Place::new();
+    let folders = [place.finished(golden::RUNS)];
+    let into = place.folder.path().join("compact");
+    let written = compact(&folders, &into).unwrap();
+    let file = into.join("workload=posix_lock_shared/month=2026-11/records.parquet");
+    let rows = rows(&file);
+    assert_eq!(written, Compacted { files: 1, rows: rows.len() });
+    let first_of = |metric: &str| {
+        let of_metric = |row: &&Row| row.get_string(14).unwrap() == metric;
+        rows.iter().find(of_metric).unwrap().to_string()
+    };
+    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "operations_per_s", task: null, at_ns: null, value: 1176000.0}"#]].assert_eq(&first_of("operations_per_s"));
+    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "task.operations", task: 0, at_ns: null, value: 1176000.0}"#]].assert_eq(&first_of("task.operations"));
+    expect![[r#"{record: "20261120-115530-7f3a9c", run: 20, block: 1, started: 2026-11-20 11:55:51.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "threads", cpus: 8, tasks: 8, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "failed", task: null, at_ns: null, value: 1.0}"#]].assert_eq(&first_of("failed"));
+    let samples = Opened::open(&folders[0]).unwrap().samples().unwrap();
+    let of_runs = rows.iter().filter(|row| row.get_int(15).is_err() && row.get_long(16).is_err());
+    assert_eq!(rows.len() - of_runs.count(), samples.len());
+
+    let error = compact(&folders, &into).unwrap_err();
+    assert!(error.to_string().contains("is not empty"), "{error}");
+}
+
+fn rows(file: &Path) -> Vec<Row> {
+    let reader = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
+    reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
 }
 
 #[test]

@@ -80,6 +80,11 @@ impl Values {
 }
 
 impl Parameter {
+    /// Whether a checked value is what the parameter has when not given.
+    pub fn is_default(&self, value: &str) -> bool {
+        self.normalise(self.default).is_ok_and(|default| default == value)
+    }
+
     fn normalise(&self, text: &str) -> Result<String, String> {
         match self.kind {
             Kind::Choice(words) if words.contains(&text) => Ok(text.to_string()),

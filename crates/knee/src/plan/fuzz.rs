@@ -40,8 +40,8 @@ fn fuzzed_experiments_are_refused_or_planned() {
     let mut examples: Vec<Vec<u8>> =
         EXPERIMENTS.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
     examples.push(ALL_AXES.as_bytes().to_vec());
-    let hosts = [host(1), host(4), host(4096)];
-    fuzz(20_000, "cargo test -p knee --bins fuzzed", |fuzzer| {
+    let hosts = [host(1), host(4), host(64)];
+    fuzz(48_000, "cargo test -p knee --bins fuzzed", |fuzzer| {
         let input = fuzzer.damage(&examples);
         let host = fuzzer.pick(&hosts);
         let Ok(experiment) = Experiment::read(&String::from_utf8_lossy(&input)) else {

@@ -39,20 +39,20 @@ const TELLING: [&str; 10] = [
     "vmstat.numa_hint_faults",
 ];
 
-/// Names that belong to one of these are shown if they moved at all.
+/// Names that begin like this are shown where they moved at all.
 const TELLING_FAMILIES: [&str; 2] = ["softirqs.", "pressure."];
 
 fn counter_names(curves: &[&Curve]) -> Vec<String> {
     let runs = curves.iter().flat_map(|curve| &curve.cells).flat_map(|cell| &cell.runs);
     let counters = runs.filter_map(|run| match &run.outcome {
-        Outcome::Finished { counters, .. } => Some(counters.keys()),
+        Outcome::Finished { counters, .. } => Some(counters),
         Outcome::Failed { .. } => None,
     });
-    let moved: BTreeSet<&String> = counters.flatten().collect();
-    let of_family = |name: &&&String| TELLING_FAMILIES.iter().any(|f| name.starts_with(f));
-    let telling = TELLING.iter().copied().filter(|name| moved.iter().any(|m| m == name));
-    let per_operation = telling.chain(moved.iter().filter(of_family).map(|name| name.as_str()));
+    let moved = counters.flatten().filter(|(_, n)| **n != 0).map(|(name, _)| name.as_str());
+    let of_family = |name: &&str| TELLING_FAMILIES.iter().any(|f| name.starts_with(f));
+    let of_families: BTreeSet<&str> = moved.filter(of_family).collect();
     let levels = ["steal_percent", "frequency_mhz"].map(String::from);
+    let per_operation = TELLING.into_iter().chain(of_families);
     levels.into_iter().chain(per_operation.map(|name| format!("{name}/op"))).collect()
 }
 

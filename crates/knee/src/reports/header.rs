@@ -127,12 +127,16 @@ pub fn different(record: &Record, value: impl Fn(&Point) -> String) -> Vec<Strin
     values
 }
 
-/// The command of the first session, ready to paste.
+/// The command of the first session, ready to paste, in the same random order.
 fn again(record: &Record) -> String {
     let Some(session) = record.sessions.first() else {
         return String::new();
     };
-    session.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    let mut words: Vec<String> = session.command.iter().map(|word| quoted(word)).collect();
+    if !words.iter().any(|word| word.starts_with("--seed")) {
+        words.push(format!("--seed {}", record.seed));
+    }
+    words.join(" ")
 }
 
 /// A word as a shell reads it back.

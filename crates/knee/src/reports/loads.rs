@@ -31,7 +31,7 @@ pub fn parameters(point: &Point) -> Vec<String> {
     let workload = Workload::find(&point.workload);
     let is_default = |name: &str, value: &str| {
         let parameter = workload.and_then(|w| w.parameters().find(|p| p.name == name));
-        parameter.is_some_and(|parameter| parameter.default == value)
+        parameter.is_some_and(|parameter| parameter.is_default(value))
     };
     let given = point.parameters.iter().filter(|(name, value)| !is_default(name, value));
     given.map(|(name, value)| format!("{name}={value}")).collect()

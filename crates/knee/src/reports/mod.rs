@@ -23,7 +23,6 @@ pub use csv::{csv, csv_header};
 pub use json::{summary, whole};
 pub use prose::{counted, wrapped};
 pub use scaling::{Detail, detailed, scaling};
-pub use table::{Align, Table};
 pub use will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub struct Series {
 pub struct Plot {
     /// What the values are.
     pub title: String,
-    /// The lines, at most as many as there are symbols for.
+    /// The lines; beyond four, symbols are used again.
     pub series: Vec<Series>,
     /// Value for each CPU that follows the linear ideal; absent where it has no meaning.
     pub ideal: Option<f64>,
@@ -93,7 +93,7 @@ pub fn plot(plot: &Plot, style: Style) -> String {
             let (_, idle) = series.idle.iter().find(|(c, _)| *c == cpus)?;
             Some(format!("{idle:.0}"))
         };
-        text += &scale.below(&format!("idle % {}", pen.symbols.points[index]), idle);
+        text += &scale.below(&format!("idle % {}", pen.symbols.points[index % 4]), idle);
     }
     text + &pen.legend(plot)
 }
@@ -193,8 +193,8 @@ fn draw(plot: &Plot, scale: &Scale) -> Vec<Vec<Mark>> {
     let mut marks = vec![vec![Mark::Nothing; scale.columns]; ROWS];
     let per_cpu = plot.ideal.unwrap_or(f64::INFINITY);
     for column in INSET..scale.columns - INSET {
-        if let Some(row) = scale.row(per_cpu * scale.cpus_at(column)) {
-            marks[row][column] = Mark::Ideal;
+        if let Some(place) = at(&mut marks, scale, column, per_cpu * scale.cpus_at(column)) {
+            *place = Mark::Ideal;
         }
     }
     for (index, series) in plot.series.iter().enumerate() {
@@ -204,8 +204,7 @@ fn draw(plot: &Plot, scale: &Scale) -> Vec<Vec<Mark>> {
     }
     for (index, series) in plot.series.iter().enumerate() {
         for &(cpus, value) in &series.points {
-            let Some(row) = scale.row(value) else { continue };
-            let place = &mut marks[row][scale.column(cpus)];
+            let Some(place) = at(&mut marks, scale, scale.column(cpus), value) else { continue };
             *place = match *place {
                 Mark::Point(other) if other != index => Mark::Points,
                 Mark::Points => Mark::Points,
@@ -216,13 +215,23 @@ fn draw(plot: &Plot, scale: &Scale) -> Vec<Vec<Mark>> {
     marks
 }
 
+/// The place of a value in a column; none above the top.
+fn at<'a>(
+    marks: &'a mut [Vec<Mark>],
+    scale: &Scale,
+    column: usize,
+    value: f64,
+) -> Option<&'a mut Mark> {
+    scale.row(value).map(|row| &mut marks[row][column])
+}
+
 /// Marks on the straight line between two points.
 fn join(marks: &mut [Vec<Mark>], scale: &Scale, from: (u32, f64), to: (u32, f64), mark: Mark) {
     let (start, end) = (scale.column(from.0), scale.column(to.0));
     for column in start + 1..end {
         let share = (column - start) as f64 / (end - start) as f64;
-        let place = scale.row(from.1 + share * (to.1 - from.1)).map(|row| &mut marks[row][column]);
-        if let Some(place @ (Mark::Nothing | Mark::Ideal)) = place {
+        let value = from.1 + share * (to.1 - from.1);
+        if let Some(place @ (Mark::Nothing | Mark::Ideal)) = at(marks, scale, column, value) {
             *place = mark;
         }
     }
@@ -247,8 +256,8 @@ impl Pen {
         let (symbol, colour) = match mark {
             Mark::Nothing => (' ', ""),
             Mark::Ideal => (self.symbols.ideal, DIM),
-            Mark::Between(series) => (self.symbols.between[series], COLOURS[series]),
-            Mark::Point(series) => (self.symbols.points[series], COLOURS[series]),
+            Mark::Between(series) => (self.symbols.between[series % 4], COLOURS[series % 4]),
+            Mark::Point(series) => (self.symbols.points[series % 4], COLOURS[series % 4]),
             Mark::Points => (self.symbols.coincide, ""),
         };
         let symbols = symbol.to_string().repeat(times);

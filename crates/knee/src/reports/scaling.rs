@@ -63,7 +63,7 @@ impl Report<'_> {
         for form in forms(curves) {
             let details = self.details(&form);
             if !details.is_empty() {
-                text += &(self.title(form[0].point) + details.trim_start());
+                text += &(self.title(form[0].point) + details.trim_start_matches('\n'));
             }
         }
         text

@@ -61,8 +61,6 @@ fn unlike(files: &[WillItScale], name: String) -> String {
 }
 
 fn text(lane: &[&Curve]) -> String {
-    let of_form = |form: Form| lane.iter().find(|curve| curve.point.form == form);
-    let (processes, threads) = (of_form(Form::Processes), of_form(Form::Threads));
     let cells = || lane.iter().flat_map(|curve| &curve.cells);
     let mut counts: Vec<u32> = cells().map(|cell| cell.point.tasks).collect();
     counts.sort();
@@ -70,20 +68,21 @@ fn text(lane: &[&Curve]) -> String {
     let first = cells().filter(|cell| cell.point.tasks == counts[0]);
     let best = first.filter_map(|cell| mean(cell, RATE)).fold(0.0, f64::max);
     let per_task = best / f64::from(counts[0]);
-    let value = |curve: Option<&&Curve>, tasks: u32, metric: &str| {
-        let cell = curve?.cells.iter().find(|cell| cell.point.tasks == tasks)?;
-        mean(cell, metric)
+    let value = |form: Form, tasks: u32, metric: &str| {
+        let of_form = lane.iter().filter(|curve| curve.point.form == form);
+        let mut cells = of_form.flat_map(|curve| &curve.cells);
+        cells.find(|cell| cell.point.tasks == tasks).and_then(|cell| mean(cell, metric))
     };
     let mut text = HEADER.to_string();
     for tasks in counts {
-        let rate = |curve| value(curve, tasks, RATE).unwrap_or(-1.0);
-        let idle = |curve| value(curve, tasks, "idle_percent").unwrap_or(-1.0);
+        let rate = |form| value(form, tasks, RATE).unwrap_or(-1.0);
+        let idle = |form| value(form, tasks, "idle_percent").unwrap_or(-1.0);
         text += &format!(
             "{tasks},{:.0},{:.2},{:.0},{:.2},{:.0}\n",
-            rate(processes),
-            idle(processes),
-            rate(threads),
-            idle(threads),
+            rate(Form::Processes),
+            idle(Form::Processes),
+            rate(Form::Threads),
+            idle(Form::Threads),
             per_task * f64::from(tasks)
         );
     }

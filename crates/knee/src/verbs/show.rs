@@ -17,7 +17,7 @@ pub struct Arguments {
     /// A record: `last`, its id or the start of it, or its folder
     #[arg(default_value = "last")]
     which: String,
-    /// Show these metrics instead of operations per second; NAME/op is a counter per operation
+    /// Show these metrics instead of operations per second; NAME/op counts it per operation
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
     metrics: Vec<String>,
     /// Also show all that time(1) tells
@@ -71,7 +71,7 @@ fn names(record: &Opened) -> BTreeSet<String> {
     for run in &record.runs {
         if let Outcome::Finished { metrics, counters, .. } = &run.outcome {
             names.extend(metrics.keys().cloned());
-            names.extend(counters.keys().map(|name| format!("{name}/op")));
+            names.extend(counters.keys().flat_map(|name| [name.clone(), format!("{name}/op")]));
         }
     }
     names

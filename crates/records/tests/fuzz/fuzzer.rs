@@ -1,8 +1,8 @@
 //! A small fuzzer: makes inputs by damaging valid examples, and finds those on which a
 //! reader panics, asks for absurd memory, or does not read back what it has read.
 //!
-//!     KNEE_FUZZ_INPUTS   how many inputs
-//!     KNEE_SEED          another series of inputs
+//!     KNEE_FUZZ_INPUTS   how many inputs all fuzzing tests share (200 000)
+//!     KNEE_SEED          another series of inputs (1)
 //!     KNEE_FUZZ_INPUT    only this one of the series, shown
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,9 +15,13 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
 
+/// Inputs of all fuzzing tests together.
+const INPUTS: u64 = 200_000;
+
 /// Feeds damaged examples to `feed`, on all CPUs. It gets the fuzzer of one input, and says
-/// what is wrong. `replay` is the command that runs this test.
-pub fn fuzz(inputs: u64, replay: &str, feed: impl Fn(&mut Fuzzer) -> Result<(), String> + Sync) {
+/// what is wrong. `share` is this test's part of [`INPUTS`], `replay` the command that runs
+/// it.
+pub fn fuzz(share: u64, replay: &str, feed: impl Fn(&mut Fuzzer) -> Result<(), String> + Sync) {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let seed = number("KNEE_SEED").unwrap_or(1);
     if let Some(input) = number("KNEE_FUZZ_INPUT") {
@@ -25,7 +29,7 @@ pub fn fuzz(inputs: u64, replay: &str, feed: impl Fn(&mut Fuzzer) -> Result<(), 
         fuzzer.show = true;
         return feed(&mut fuzzer).unwrap();
     }
-    let inputs = number("KNEE_FUZZ_INPUTS").unwrap_or(inputs);
+    let inputs = number("KNEE_FUZZ_INPUTS").unwrap_or(INPUTS) * share / INPUTS;
     let since = Instant::now();
     let next = AtomicU64::new(0);
     let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
@@ -51,7 +55,7 @@ pub fn fuzz(inputs: u64, replay: &str, feed: impl Fn(&mut Fuzzer) -> Result<(), 
              again: KNEE_SEED={seed} KNEE_FUZZ_INPUT={input} {replay}"
         );
     }
-    println!("{inputs} inputs of seed {seed} in {:.0} s", since.elapsed().as_secs_f64());
+    println!("{inputs} inputs of seed {seed} in {:.1} s", since.elapsed().as_secs_f64());
 }
 
 fn one(mut fuzzer: Fuzzer, feed: impl Fn(&mut Fuzzer) -> Result<(), String>) -> Result<(), String> {

@@ -19,7 +19,7 @@ static NOTING: Noting = Noting;
 const REPLAY: &str = "cargo test -p records --test fuzz";
 
 #[test]
-fn readers_of_text_refuse_or_read_what_they_would_write() {
+fn fuzzed_text_is_refused_or_read_as_it_would_be_written() {
     let bytes =
         |examples: &[&str]| examples.iter().map(|e| e.as_bytes().to_vec()).collect::<Vec<_>>();
     let kinds: [(Vec<Vec<u8>>, Feed); 5] = [
@@ -29,7 +29,7 @@ fn readers_of_text_refuse_or_read_what_they_would_write() {
         (bytes(examples::RECORDS), feed_record),
         (bytes(examples::EXPERIMENTS), feed_experiment),
     ];
-    fuzz(200_000, &format!("{REPLAY} text"), |fuzzer| {
+    fuzz(150_000, &format!("{REPLAY} text"), |fuzzer| {
         let (examples, feed) = fuzzer.pick(&kinds);
         let input = fuzzer.damage(examples);
         feed(&String::from_utf8_lossy(&input))
@@ -82,9 +82,9 @@ fn feed_experiment(text: &str) -> Result<(), String> {
 }
 
 #[test]
-fn damaged_folders_are_refused_or_opened() {
+fn fuzzed_folders_are_refused_or_opened() {
     let folders = examples::folders();
-    fuzz(5_000, &format!("{REPLAY} folders"), |fuzzer| {
+    fuzz(2_000, &format!("{REPLAY} folders"), |fuzzer| {
         let home = scratch();
         let files = fuzzer.pick(&folders);
         let hidden = if files == &folders[2] { ".part-" } else { "" };
