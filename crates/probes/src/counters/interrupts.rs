@@ -73,6 +73,7 @@ ERR:          3
             expect![[r#"
                 interrupts.ERR 3
                 interrupts.LOC 300
+                interrupts.NMI 0
                 interrupts.TLB 105
                 interrupts.device 11
                 unavailable interrupts.RES: went from 10358 to 7: reset or wrapped

@@ -36,6 +36,7 @@ mod tests {
             &[],
             &[("proc/softirqs", before, after)],
             expect![[r#"
+                softirqs.HI 0
                 softirqs.RCU 4
                 softirqs.TIMER 110
             "#]],

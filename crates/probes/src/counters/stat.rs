@@ -117,16 +117,29 @@ softirq 690 1 2
             &[1, 2],
             &[("proc/stat", BEFORE, AFTER)],
             expect![[r#"
+                stat.all.guest_nice_ticks 0
+                stat.all.guest_ticks 0
                 stat.all.idle_ticks -5
                 stat.all.iowait_ticks -1
+                stat.all.irq_ticks 0
+                stat.all.nice_ticks 0
+                stat.all.softirq_ticks 0
                 stat.all.steal_ticks 10
                 stat.all.system_ticks 60
                 stat.all.user_ticks 60
+                stat.cpus.guest_nice_ticks 0
+                stat.cpus.guest_ticks 0
+                stat.cpus.idle_ticks 0
+                stat.cpus.iowait_ticks 0
+                stat.cpus.irq_ticks 0
+                stat.cpus.nice_ticks 0
+                stat.cpus.softirq_ticks 0
                 stat.cpus.steal_ticks 10
                 stat.cpus.system_ticks 50
                 stat.cpus.user_ticks 50
                 stat.ctxt 500
                 stat.intr 100
+                stat.processes 0
                 unavailable stat.softirq: went from 700 to 690: reset or wrapped
             "#]],
         );
@@ -139,6 +152,7 @@ softirq 690 1 2
             &[1, 7],
             &[("proc/stat", "cpu 1 1\ncpu1 1 1\nctxt 1\n", "cpu 2 1\ncpu1 2 1\nctxt 3\n")],
             expect![[r#"
+                stat.all.nice_ticks 0
                 stat.all.user_ticks 1
                 stat.ctxt 2
                 unavailable stat.cpus: /proc/stat has 1 of 2 lines
@@ -153,6 +167,7 @@ softirq 690 1 2
             &[0],
             &[("proc/stat", "cpu 1 2 x\ncpu0\nctxt 100\n", "cpu 5 2 9\ncpu0\nctxt 20")],
             expect![[r#"
+                stat.all.nice_ticks 0
                 stat.all.user_ticks 4
                 unavailable stat.all.system_ticks: appeared between the snapshots
                 unavailable stat.ctxt: gone between the snapshots

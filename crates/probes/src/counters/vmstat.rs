@@ -43,6 +43,7 @@ mod tests {
             expect![[r#"
                 vmstat.nr_free_pages -460
                 vmstat.pgfault 1500
+                vmstat.thp_split_page 0
                 unavailable vmstat.new_counter: appeared between the snapshots
             "#]],
         );
