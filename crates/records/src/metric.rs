@@ -85,8 +85,8 @@ metrics! {
     "steady_operations_per_s", "1/s", Higher, Sampled, "operations per second after the detected warm-up";
     "idle_percent", "%", Neither, Sampled, "idle share of the CPUs used, by tick";
     "steal_percent", "%", Lower, Sampled, "share of the CPUs used that the hypervisor took, by tick";
-    "time.user_time", "s", Lower, Exact, "CPU time of the tasks in user mode (the split from system time is by tick)";
-    "time.system_time", "s", Lower, Exact, "CPU time of the tasks in the kernel";
+    "time.user_time", "s", Lower, Sampled, "CPU time of the tasks in user mode; the sum with system time is exact, the split by tick";
+    "time.system_time", "s", Lower, Sampled, "CPU time of the tasks in the kernel";
     "time.elapsed_time", "s", Lower, Exact, "wall_s under the name of time(1)";
     "time.percent_of_cpu_this_job_got", "%", Neither, Exact, "user and system time over elapsed time";
     "time.voluntary_context_switches", "1", Neither, Exact, "switches because a task waited";

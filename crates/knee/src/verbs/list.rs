@@ -9,6 +9,7 @@ use workloads::{Family, WORKLOADS};
 
 use crate::experiments::{self, EXPERIMENTS};
 use crate::paths;
+use crate::reports::{counted, wrapped};
 
 /// What to list.
 #[derive(clap::Args)]
@@ -80,7 +81,7 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
 
 fn record_line(record: &Listed) -> String {
     let runs = match (record.failed, record.runs + record.failed < record.planned) {
-        (0, false) => format!("{} runs", record.runs),
+        (0, false) => counted(record.runs as usize, "run"),
         (0, true) => format!("{} of {} runs", record.runs, record.planned),
         (failed, _) => format!("{} of {} runs, {failed} failed", record.runs, record.planned),
     };
@@ -132,14 +133,13 @@ fn experiments(as_json: bool) -> Result<()> {
 }
 
 fn metrics_text() -> String {
-    let line = |m: &Metric| {
-        let (unit, obtained) = (m.unit, m.obtained.name());
-        format!("{:38}{unit:8}{:8}{obtained:13}{}\n", m.name, m.better.name(), m.about)
+    let line = |name: &str, unit: &str, better: &str, obtained: &str, about: &str| {
+        wrapped(&format!("{name:34} {unit:6} {better:7} {obtained:12} {about}"), 100, 63)
     };
-    let head =
-        format!("{:38}{:8}{:8}{:13}{}\n", "metric", "unit", "better", "obtained", "what it is");
+    let metric = |m: &Metric| line(m.name, m.unit, m.better.name(), m.obtained.name(), m.about);
+    let head = line("metric", "unit", "better", "obtained", "what it is");
     let per_operation = "\nA counter's name with /op behind it is the counter per operation.\n";
-    head + &all_metrics().map(line).collect::<String>() + per_operation
+    head + &all_metrics().map(metric).collect::<String>() + per_operation
 }
 
 fn metrics_json() -> serde_json::Value {
