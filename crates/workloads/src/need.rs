@@ -18,6 +18,8 @@ pub enum Need {
     Feature(&'static str, fn(&File) -> io::Result<()>),
     /// Free bytes in the directory, as a function of the load.
     FreeBytes(fn(&Load) -> u64),
+    /// Bytes of memory that all tasks touch together, as a function of the load.
+    Memory(fn(&Load) -> u64),
 }
 
 impl fmt::Display for Need {
@@ -26,6 +28,7 @@ impl fmt::Display for Need {
             Need::OpenFiles(n) => write!(f, "{n} open files a task (RLIMIT_NOFILE)"),
             Need::Feature(what, _) => write!(f, "a file system with {what}"),
             Need::FreeBytes(_) => write!(f, "free space in the directory"),
+            Need::Memory(_) => write!(f, "free memory"),
         }
     }
 }
@@ -37,6 +40,7 @@ impl Need {
             Need::OpenFiles(each) => open_files(load, each),
             Need::Feature(what, trial) => feature(&load.directory, what, trial),
             Need::FreeBytes(bytes) => free_bytes(&load.directory, bytes(load)),
+            Need::Memory(bytes) => memory(bytes(load)),
         }
     }
 }
@@ -108,5 +112,23 @@ fn free_bytes_of(directory: &File) -> io::Result<u64> {
     match unsafe { libc::fstatvfs(directory.as_raw_fd(), &mut stat) } {
         0 => Ok(stat.f_bavail * stat.f_frsize),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether the host has this much memory to give without swapping or killing.
+fn memory(needed: u64) -> Result<(), String> {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = text.lines().find_map(|line| {
+        let kib = line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?;
+        Some(kib.trim().parse::<u64>().ok()? << 10)
+    });
+    match available {
+        Some(available) if available < needed => Err(format!(
+            "needs {} MiB of memory, {} MiB are available: use fewer tasks or a smaller size",
+            needed.div_ceil(1 << 20),
+            available >> 20
+        )),
+        // A kernel that does not say (before 3.14) is believed to have enough.
+        _ => Ok(()),
     }
 }

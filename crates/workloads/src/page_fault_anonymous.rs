@@ -8,12 +8,11 @@
 //! one address space (a lock per mapping for faults since Linux 6.4).
 //!
 //! With huge pages one fault serves many of the counted pages: the effect `faults` says
-//! how many faults there were, whatever was advised. Have `size_bytes` of memory for
-//! each task.
+//! how many faults there were, whatever was advised.
 
 use crate::fault::{self, Pages, SIZE};
 use crate::mapping::Mapping;
-use crate::{Failure, Family, Forms, Kind, Parameter, Spec};
+use crate::{Failure, Family, Forms, Kind, Need, Parameter, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -31,7 +30,7 @@ pub(crate) static SPEC: Spec = Spec {
             kind: Kind::Choice(&["system", "never", "always"]),
         },
     ],
-    needs: &[],
+    needs: &[Need::Memory(|load| load.tasks as u64 * load.values.number("size_bytes"))],
     prepare: |load| {
         let pages = match load.values.choice("huge_pages") {
             "never" => Anonymous::Small,

@@ -7,8 +7,7 @@
 //! first pass also fills the page cache from the empty file. The file is never written,
 //! so its file system hardly matters: compare with page_fault_anonymous, which clears a
 //! page where this one copies, and with page_fault_shared_file, which asks the file
-//! system. Threads share one address space and bend earlier than processes. Have
-//! two times `size_bytes` of memory for each task.
+//! system. Threads share one address space and bend earlier than processes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,7 +23,11 @@ pub(crate) static SPEC: Spec = Spec {
     operation: "one copy-on-write fault; one mmap and munmap per pass over the file",
     forms: Forms::Both,
     parameters: &[SIZE],
-    needs: &[Need::OpenFiles(1)],
+    needs: &[
+        Need::OpenFiles(1),
+        // The file's pages in the page cache, and a copy of each.
+        Need::Memory(|load| 2 * load.tasks as u64 * load.values.number("size_bytes")),
+    ],
     prepare: |load| {
         fault::prepare(load, |path, size| Ok(PrivateFile(fault::unlinked_file(path, size)?)))
     },

@@ -113,9 +113,9 @@ impl Home {
         let hosts = entries(&self.path("state/knee"));
         left.extend(hosts.iter().flat_map(|host| entries(host)));
         left.extend(self.folders().into_iter().filter(|f| is_left_growing(f)));
-        left.extend(
-            entries(Path::new("/dev/shm")).into_iter().filter(|f| name(f).contains("knee")),
-        );
+        // Named memory is a file there; folders are other people's.
+        let memory = entries(Path::new("/dev/shm")).into_iter();
+        left.extend(memory.filter(|path| path.is_file() && name(path).contains("knee")));
         assert!(left.is_empty(), "left behind: {left:?}");
     }
 }
