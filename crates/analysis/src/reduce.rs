@@ -224,13 +224,21 @@ fn doubts(
     let skew_s = value("start_skew_s");
     doubt(
         skew_s > 0.02 * wall_s,
-        format!("tasks started over {:.1} ms, {:.0} % of the run", skew_s * 1e3, 100.0 * skew_s / wall_s),
+        format!(
+            "tasks started over {:.1} ms, {:.0} % of the run",
+            skew_s * 1e3,
+            100.0 * skew_s / wall_s
+        ),
         "run longer (--seconds)",
     );
     let drain_s = value("drain_s");
     doubt(
         drain_s > 0.05 * wall_s,
-        format!("the last task stopped {:.1} ms after the end, {:.0} % of the run", drain_s * 1e3, 100.0 * drain_s / wall_s),
+        format!(
+            "the last task stopped {:.1} ms after the end, {:.0} % of the run",
+            drain_s * 1e3,
+            100.0 * drain_s / wall_s
+        ),
         "run longer (--seconds): the tail counts with fewer tasks running",
     );
     doubt(
@@ -245,7 +253,8 @@ fn doubts(
         "use fewer CPUs or raise cpu.max",
     );
     doubt(
-        measured.deltas.contains_key("throttle.core") || measured.deltas.contains_key("throttle.package"),
+        measured.deltas.contains_key("throttle.core")
+            || measured.deltas.contains_key("throttle.package"),
         "CPUs were throttled for heat or power".to_string(),
         "cool down, or lower the frequency for all runs alike",
     );

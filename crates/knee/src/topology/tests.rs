@@ -154,7 +154,9 @@ fn a_virtual_machine_without_nodes_and_caches_is_one_of_each() {
 
 #[test]
 fn this_host_can_be_read() {
-    let topology = read(Path::new("/sys")).unwrap().restricted_to(&probes::limits(Path::new("/")).cpus_allowed.unwrap());
+    let topology = read(Path::new("/sys"))
+        .unwrap()
+        .restricted_to(&probes::limits(Path::new("/")).cpus_allowed.unwrap());
     assert!(!topology.cpus.is_empty());
     assert_eq!(order(&topology, Placement::Compact).len(), topology.cpus.len());
 }

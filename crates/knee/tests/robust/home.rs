@@ -92,6 +92,16 @@ impl Home {
         entries(&self.path("records")).iter().flat_map(|shard| entries(shard)).collect()
     }
 
+    /// The hidden folders of records that are not over. One without a plan is of a knee that
+    /// was just starting.
+    pub fn growing(&self) -> Vec<PathBuf> {
+        let begun = |folder: &PathBuf| {
+            folder.join("plan.json").exists() || folder.join("record.json").exists()
+        };
+        let hidden = self.folders().into_iter().filter(|folder| name(folder).starts_with('.'));
+        hidden.filter(begun).collect()
+    }
+
     pub fn processes(&self) -> Vec<Process> {
         process::of(&self.path("records"))
     }
@@ -112,18 +122,12 @@ impl Home {
         let mut left = self.scratch();
         let hosts = entries(&self.path("state/knee"));
         left.extend(hosts.iter().flat_map(|host| entries(host)));
-        left.extend(self.folders().into_iter().filter(|f| is_left_growing(f)));
+        left.extend(self.growing());
         // Named memory is a file there; folders are other people's.
         let memory = entries(Path::new("/dev/shm")).into_iter();
         left.extend(memory.filter(|path| path.is_file() && name(path).contains("knee")));
         assert!(left.is_empty(), "left behind: {left:?}");
     }
-}
-
-/// A hidden record that somebody could still finish: one without a plan was just starting.
-fn is_left_growing(folder: &Path) -> bool {
-    name(folder).starts_with('.')
-        && (folder.join("plan.json").exists() || folder.join("record.json").exists())
 }
 
 /// What lies in a folder; nothing if there is none.

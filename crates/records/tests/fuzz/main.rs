@@ -108,7 +108,8 @@ fn write(files: &examples::Files, folder: &Path, fuzzer: &mut Fuzzer) {
     let damaged = fuzzer.below(files.len());
     let missing = fuzzer.below(files.len() * 8);
     for (at, (name, bytes)) in files.iter().enumerate() {
-        let bytes = if at == damaged { fuzzer.damage(std::slice::from_ref(bytes)) } else { bytes.clone() };
+        let bytes =
+            if at == damaged { fuzzer.damage(std::slice::from_ref(bytes)) } else { bytes.clone() };
         if at != missing {
             fs::write(folder.join(name), bytes).expect("writing a file of a record");
         }
