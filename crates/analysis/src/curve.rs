@@ -60,8 +60,9 @@ impl Curve<'_> {
 
 /// What the points of one curve share, as text.
 fn key(point: &Point) -> (String, Pass, Form, String) {
-    let Point { workload, semantics, parameters, placement, until, dir, .. } = point;
-    let rest = format!("{semantics} {parameters:?} {placement} {until:?} {}", dir.display());
+    let Point { workload, semantics, parameters, placement, until, dir, other, .. } = point;
+    let rest =
+        format!("{semantics} {parameters:?} {placement} {until:?} {} {other:?}", dir.display());
     (workload.clone(), point.pass, point.form, rest)
 }
 

@@ -11,11 +11,7 @@ pub fn with_uncertainty(value: f64, uncertainty: f64) -> (String, String) {
     }
     let magnitude = uncertainty.log10().floor() as i32;
     let leading = (uncertainty / 10_f64.powi(magnitude - 2)).round();
-    let place = match leading as u32 {
-        ..355 => magnitude - 1,
-        355..950 => magnitude,
-        _ => magnitude,
-    };
+    let place = if leading < 355.0 { magnitude - 1 } else { magnitude };
     (at_place(value, place), at_place(uncertainty, place))
 }
 

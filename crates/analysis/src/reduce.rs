@@ -1,6 +1,6 @@
 //! From the events of one run to its metrics, samples and doubts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use records::{
     Event, Latency, Measured, Outcome, Point, Sample, TaskReport, Until, Warmup, Warning,
@@ -47,6 +47,10 @@ pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
     let (true, Some(measured)) = (sorted.finished, sorted.measured) else {
         return failed(format!("the worker {death} before the run was over"));
     };
+    let reported: BTreeSet<u32> = sorted.tasks.iter().map(|t| t.task).collect();
+    if !reported.iter().copied().eq(0..point.tasks) {
+        return failed(format!("{} of {} tasks reported", reported.len(), point.tasks));
+    }
     let warmup = warmup(&sorted.intervals);
     let metrics = metrics(point, &sorted, measured, warmup);
     let mut warnings = doubts(&metrics, measured, warmup);
@@ -135,10 +139,10 @@ fn put_tasks(m: &mut Metrics, point: &Point, tasks: &[&TaskReport]) {
         m.put("start_skew_s", seconds(last - first));
     }
     let time_s = |t: &TaskReport| seconds(t.stop_ns.saturating_sub(t.start_ns));
-    let idle_ns = point.parameters.get("idle_ns").and_then(|v| v.parse().ok()).unwrap_or(0.0);
-    let idle_s = counts.clone().map(|n| n as f64 * idle_ns / 1e9).sum::<f64>();
-    let task_time_s = tasks.iter().map(|t| time_s(t)).sum::<f64>() - idle_s;
-    m.put("task_time_s", task_time_s.max(0.0));
+    // How long the work between operations took is not known: it may have been preempted.
+    let has_idle = point.parameters.get("idle_ns").is_some_and(|ns| ns != "0");
+    let task_time_s = tasks.iter().map(|t| time_s(t)).sum::<f64>();
+    m.put("task_time_s", (!has_idle).then_some(task_time_s));
     let shares: Vec<f64> = match point.until {
         Until::Seconds(_) => counts.map(|n| n as f64).collect(),
         // All do the same count: what differs is how long it took.
@@ -147,8 +151,7 @@ fn put_tasks(m: &mut Metrics, point: &Point, tasks: &[&TaskReport]) {
         }
     };
     m.put("fairness", jain(&shares));
-    let names: std::collections::BTreeSet<&String> =
-        tasks.iter().flat_map(|t| t.effects.keys()).collect();
+    let names: BTreeSet<&String> = tasks.iter().flat_map(|t| t.effects.keys()).collect();
     for name in names {
         let sum: f64 = tasks.iter().filter_map(|t| t.effects.get(name)).sum();
         m.put(&format!("effect.{name}"), sum);
@@ -209,74 +212,75 @@ fn doubts(
     warmup: Option<Warmup>,
 ) -> Vec<Warning> {
     let value = |name: &str| metrics.get(name).copied().unwrap_or(0.0);
-    let wall_s = value("wall_s");
-    let mut doubts = Vec::new();
-    let mut doubt = |is: bool, text: String, advice: &str| {
-        if is {
-            doubts.push(Warning::new(text, advice));
-        }
-    };
-    doubt(
-        value("operations") == 0.0,
-        "no operation was completed".to_string(),
-        "run longer (--seconds), or look at what the operation waits for",
-    );
-    let skew_s = value("start_skew_s");
-    doubt(
-        skew_s > 0.02 * wall_s,
-        format!(
-            "tasks started over {:.1} ms, {:.0} % of the run",
-            skew_s * 1e3,
-            100.0 * skew_s / wall_s
+    let moved = |name: &str| measured.deltas.get(name).copied().unwrap_or(0) as f64;
+    let of_run = |name: &str| 100.0 * value(name) / value("wall_s");
+    let yes = |is: bool| if is { 1.0 } else { 0.0 };
+    // What is looked at, from which amount on it is a doubt, what it says, what to do.
+    let list: &[(f64, f64, &str, &str)] = &[
+        (
+            yes(value("operations") == 0.0),
+            0.0,
+            "no operation was completed",
+            "run longer (--seconds), or look at what the operation waits for",
         ),
-        "run longer (--seconds)",
-    );
-    let drain_s = value("drain_s");
-    doubt(
-        drain_s > 0.05 * wall_s,
-        format!(
-            "the last task stopped {:.1} ms after the end, {:.0} % of the run",
-            drain_s * 1e3,
-            100.0 * drain_s / wall_s
+        (
+            of_run("start_skew_s"),
+            2.0,
+            "tasks started one after the other over # % of the run",
+            "run longer (--seconds)",
         ),
-        "run longer (--seconds): the tail counts with fewer tasks running",
-    );
-    doubt(
-        value("steal_percent") > 1.0,
-        format!("the hypervisor took {:.1} % of the CPUs used", value("steal_percent")),
-        "a shared host: repeat more (--blocks), compare only interleaved",
-    );
-    let throttled = measured.deltas.get("cgroup.throttled_periods").copied().unwrap_or(0);
-    doubt(
-        throttled > 0,
-        format!("the cgroup's CPU quota throttled {throttled} periods"),
-        "use fewer CPUs or raise cpu.max",
-    );
-    doubt(
-        measured.deltas.contains_key("throttle.core")
-            || measured.deltas.contains_key("throttle.package"),
-        "CPUs were throttled for heat or power".to_string(),
-        "cool down, or lower the frequency for all runs alike",
-    );
-    let others = other_busy_percent(measured);
-    doubt(
-        others > 5.0,
-        format!("others used {others:.0} % of the CPUs used"),
-        "knee doctor names them",
-    );
-    doubt(
-        warmup == Some(Warmup::Never),
-        "the rate did not become steady within the run".to_string(),
-        "run longer (--seconds), or read it as a run that ages its files",
-    );
-    doubts
+        (
+            of_run("drain_s"),
+            5.0,
+            "the last task stopped # % of the run after its end",
+            "run longer (--seconds): the tail counts with fewer tasks running",
+        ),
+        (
+            value("steal_percent"),
+            1.0,
+            "the hypervisor took # % of the CPUs used",
+            "a shared host: repeat more (--blocks), compare only interleaved",
+        ),
+        (
+            moved("cgroup.throttled_periods"),
+            0.0,
+            "the cgroup's CPU quota throttled # periods",
+            "use fewer CPUs or raise cpu.max",
+        ),
+        (
+            moved("throttle.core") + moved("throttle.package"),
+            0.0,
+            "CPUs were throttled for heat or power # times",
+            "cool down, or lower the frequency for all runs alike",
+        ),
+        (
+            other_busy_percent(measured),
+            5.0,
+            "others used # % of the CPUs used",
+            "knee doctor names them",
+        ),
+        (
+            yes(warmup == Some(Warmup::Never)),
+            0.0,
+            "the rate did not become steady within the run",
+            "run longer (--seconds), or read it as a run that ages its files",
+        ),
+    ];
+    let doubtful = list.iter().filter(|(amount, above, ..)| amount > above);
+    doubtful
+        .map(|&(amount, _, text, advice)| Warning {
+            text: text.replace('#', &format!("{amount:.0}")),
+            advice: advice.to_string(),
+            amount: text.contains('#').then_some(amount),
+        })
+        .collect()
 }
 
-/// Busy time of the CPUs used that the tasks' own CPU time does not explain, in percent of
-/// the CPUs. A tick is 1 % of a CPU in a second, so a little is rounding.
+/// Busy time of the CPUs used that the CPU time of tasks and worker does not explain, in
+/// percent of the CPUs. A tick is 1 % of a CPU in a second, so a little is rounding.
 fn other_busy_percent(measured: &Measured) -> f64 {
     let all = all_ticks(measured);
-    let own = (measured.usage.user_us + measured.usage.system_us) as f64 / 1e4;
+    let own = (measured.usage.user_us + measured.usage.system_us + measured.worker_us) as f64 / 1e4;
     let rest = ticks(measured, BUSY) - own;
     if all > 0.0 && rest > 4.0 { 100.0 * rest / all } else { 0.0 }
 }
@@ -313,3 +317,6 @@ fn samples(run: &Sorted) -> Vec<Sample> {
     let latency = buckets.map(|&(ns, n)| whole("latency.count", ns, n as f64));
     tasks.chain(intervals).chain(latency).collect()
 }
+
+#[cfg(test)]
+mod tests;

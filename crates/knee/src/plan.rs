@@ -95,6 +95,7 @@ fn add_points(
                             until,
                             pass,
                             dir: dir.clone(),
+                            other: BTreeMap::new(),
                         });
                         ensure!(points.len() <= points_max, too_many(points_max));
                     }
@@ -174,7 +175,7 @@ fn untils(axes: &Axes) -> Vec<Until> {
     }
 }
 
-/// CPU lists with their numbers of tasks.
+/// CPU lists with their numbers of tasks, which are not fewer than the CPUs.
 fn sizes(
     axes: &Axes,
     usable: &Usable,
@@ -200,10 +201,14 @@ fn sizes(
                 let asked = tasks.map_or("too many".to_string(), |n| n.to_string());
                 format!("{asked} tasks asked for on {cpus} CPUs: a run has 1 to {TASKS_MAX}")
             })?;
-            sizes.push((order[..cpus as usize].to_vec(), tasks));
+            // CPUs without a task would be counted as used.
+            if tasks >= cpus {
+                sizes.push((order[..cpus as usize].to_vec(), tasks));
+            }
             ensure!(sizes.len() <= points_max, too_many(points_max));
         }
     }
+    ensure!(!sizes.is_empty(), "fewer tasks than CPUs were asked for: each CPU needs a task");
     Ok(sizes)
 }
 

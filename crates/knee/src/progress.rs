@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use records::{Outcome, Point, Run};
+use records::{Outcome, Point, Run, Until};
 
 /// Talks about the runs of one `knee run`.
 pub struct Progress {
@@ -40,17 +40,23 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_message(describe(point));
             bar.tick();
+            if is_long(point) {
+                bar.enable_steady_tick(Duration::from_secs(1));
+            }
         }
     }
 
     /// A run is durable.
-    pub fn finished(&mut self, point: &Point, run: &Run, _took: Duration) {
+    pub fn finished(&mut self, point: &Point, run: &Run) {
         self.done += 1;
         if let Outcome::Failed { reason } = &run.outcome {
             self.say(&format!("failed: {}: {reason}", describe(point)));
         }
         match &self.bar {
-            Some(bar) => bar.inc(1),
+            Some(bar) => {
+                bar.disable_steady_tick();
+                bar.inc(1);
+            }
             None if self.spoken.elapsed() > LINE_EVERY => {
                 self.spoken = Instant::now();
                 self.say(&format!("{} of {} runs, {} left", self.done, self.total, self.left()));
@@ -86,6 +92,14 @@ fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(1));
     bar.set_style(style.expect("the template is a constant that parses"));
     bar
+}
+
+/// Whether a run is so long that a standing bar would worry.
+fn is_long(point: &Point) -> bool {
+    match point.until {
+        Until::Seconds(seconds) => seconds > 5.0,
+        Until::OperationsPerTask(_) => true,
+    }
 }
 
 fn describe(point: &Point) -> String {

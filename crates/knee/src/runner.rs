@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use records::{Growing, Job, PROTOCOL, Point, Run, Until};
@@ -12,6 +12,7 @@ use crate::leftovers::Journal;
 use crate::places::local;
 use crate::plan;
 use crate::progress::Progress;
+use crate::signals;
 
 /// How the runner came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,9 @@ pub fn run(
     let planned = remaining(record, &done);
     progress.begin(planned.len());
     for (block, index) in planned {
+        if signals::received().is_some() {
+            return Ok(End::Interrupted);
+        }
         let point = record.record.points[index].clone();
         let started = jiff::Timestamp::now();
         progress.running(&point);
@@ -41,7 +45,6 @@ pub fn run(
         let number = record.next_run();
         let scratch = directory.join(number.to_string());
         let job = job(&point, scratch, record.record.experiment.stop_grace_s);
-        let since = Instant::now();
         let deadline = deadline(&point, record.record.experiment.timeout_s, job.stop_grace_s);
         let came = local::run(&job, deadline).with_context(|| format!("run {number}"))?;
         if came.interrupted {
@@ -58,7 +61,7 @@ pub fn run(
         };
         record.append(&run, reduced.samples)?;
         finished(&run);
-        progress.finished(&point, &run, since.elapsed());
+        progress.finished(&point, &run);
     }
     Ok(End::Complete)
 }

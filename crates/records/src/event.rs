@@ -73,6 +73,9 @@ pub struct Measured {
     pub drain_ns: Option<u64>,
     /// CPU time, switches, faults and block input and output of the tasks.
     pub usage: Usage,
+    /// CPU time of the worker itself meanwhile, in µs.
+    #[serde(default)]
+    pub worker_us: u64,
     /// How much each counter of this host moved meanwhile (see the metric list).
     pub deltas: BTreeMap<String, i64>,
     /// Levels at the end.

@@ -110,6 +110,8 @@ impl Job {
             self.tasks
         );
         ensure!(!self.cpus.is_empty(), "cpus is empty, at least one CPU is needed");
+        let highest = self.cpus.iter().max().copied().unwrap_or(0);
+        ensure!(highest < 65_536, "CPU {highest} is asked for, no Linux has so many");
         ensure!(
             self.scratch.is_absolute(),
             "scratch is {}, must be an absolute path",

@@ -75,7 +75,7 @@ metrics! {
     "operations_per_s", "1/s", Higher, Exact, "operations of all tasks over wall time from the release to the last stop";
     "operations", "1", Neither, Exact, "operations of all tasks";
     "wall_s", "s", Lower, Exact, "from the release to the last task's stop";
-    "task_time_s", "s", Lower, Exact, "sum over tasks of the time in the operation: from first operation to stop, less idle_ns (lockperf's figure)";
+    "task_time_s", "s", Lower, Exact, "sum over tasks of the time from first operation to stop (lockperf's figure); not with idle_ns";
     "task_operations_min", "1", Higher, Exact, "operations of the slowest task";
     "task_operations_max", "1", Neither, Exact, "operations of the fastest task";
     "fairness", "1", Higher, Exact, "Jain's index of the tasks' operations (of their rates in fixed-count runs): 1 all equal, 1/n one has all";

@@ -102,6 +102,10 @@ pub struct Point {
     pub pass: Pass,
     /// The directory whose file system is measured.
     pub dir: PathBuf,
+    /// What a newer knee says about the point: points that differ in it are different
+    /// points, even for a reader that does not know what it means.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, serde_json::Value>,
 }
 
 /// One execution of `knee run` that contributed to a record.
@@ -123,19 +127,22 @@ pub struct Session {
 }
 
 /// A doubt, with what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
     /// What is doubtful.
     pub text: String,
     /// What to do.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub advice: String,
+    /// The number in the text, to tell the worst of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<f64>,
 }
 
 impl Warning {
     /// A warning with advice.
     pub fn new(text: impl Into<String>, advice: impl Into<String>) -> Warning {
-        Warning { text: text.into(), advice: advice.into() }
+        Warning { text: text.into(), advice: advice.into(), amount: None }
     }
 }
 

@@ -81,7 +81,10 @@ fn repeat(
             Err(failure) => return Err(failure),
         }
         control.count.store(done, Relaxed);
-        control.idle.run();
+        // Between operations: not after the last one.
+        if control.idle != Spin::default() && done < control.limit && !control.stopped() {
+            control.idle.run();
+        }
     }
     Ok(())
 }

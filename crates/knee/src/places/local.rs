@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use records::{Event, Job};
+use records::{Event, Job, Warning};
 
 use crate::signals;
 
@@ -25,15 +25,24 @@ pub struct Done {
 
 /// Does a job here. The worker has until `deadline` from now.
 pub fn run(job: &Job, deadline: Duration) -> Result<Done> {
+    // SAFETY: plain numbers only.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     let oom_kills = oom_kills();
     let stderr = memory_file()?;
-    let mut worker = start(job, &stderr)?;
+    let mut worker = match start(job, &stderr) {
+        Ok(worker) => worker,
+        // A host too full for one run may have room for the next.
+        Err(e) => return Ok(Done::stillborn(format!("could not be started ({e:#})"))),
+    };
     let (mut events, end) = listen(&mut worker, deadline);
     let group = worker.id() as i32;
     kill_group(group);
     let status = worker.wait().context("waiting for the worker")?;
     wait_for_group(group);
-    remove_scratch(job)?;
+    if let Err(e) = remove_scratch(job) {
+        let advice = "remove it by hand";
+        events.push(Event::Warning(Warning::new(format!("{e:#}"), advice)));
+    }
     let mut death = match end {
         End::Deadline => format!("was killed after {:.0} s without an end", deadline.as_secs_f64()),
         _ => describe(status),
@@ -45,6 +54,12 @@ pub fn run(job: &Job, deadline: Duration) -> Result<Done> {
         death += &format!(", saying: {last}");
     }
     Ok(Done { events, death, interrupted: end == End::Interrupted })
+}
+
+impl Done {
+    fn stillborn(death: String) -> Done {
+        Done { events: Vec::new(), death, interrupted: false }
+    }
 }
 
 /// Why we stopped listening to a worker.
@@ -88,14 +103,14 @@ fn listen(worker: &mut Child, deadline: Duration) -> (Vec<Event>, End) {
     let mut text = Vec::new();
     let mut chunk = vec![0; 1 << 16];
     let end = loop {
-        if signals::received().is_some() {
-            break End::Interrupted;
-        }
-        let Some(left) = deadline.checked_sub(since.elapsed()) else {
-            break End::Deadline;
-        };
+        // What has been said counts, even if we look late (stopped by Ctrl-Z, say).
+        let left = deadline.saturating_sub(since.elapsed());
         if !readable(output.as_raw_fd(), left) {
-            continue;
+            match (signals::received(), left) {
+                (Some(_), _) => break End::Interrupted,
+                (None, Duration::ZERO) => break End::Deadline,
+                _ => continue,
+            }
         }
         match output.read(&mut chunk) {
             Ok(0) => break End::Closed,
@@ -109,10 +124,10 @@ fn listen(worker: &mut Child, deadline: Duration) -> (Vec<Event>, End) {
     (text.lines().filter_map(|line| Event::read(line).ok()).collect(), end)
 }
 
-/// Whether there is something to read; `false` after the time or a signal.
+/// Whether there is something to read; `false` after the time, a second, or a signal.
 fn readable(fd: i32, time: Duration) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let ms = time.as_millis().clamp(1, 1000) as i32;
+    let ms = time.as_millis().min(1000) as i32;
     // SAFETY: one live pollfd.
     unsafe { libc::poll(&mut poll, 1, ms) > 0 }
 }
@@ -122,11 +137,17 @@ fn kill_group(group: i32) {
     unsafe { libc::kill(-group, libc::SIGKILL) };
 }
 
-/// Tasks die a moment after the worker: waits until none is left, for some seconds.
+/// Tasks die a moment after the worker: waits until none is left, for some seconds. As
+/// their subreaper we collect those that the worker could not.
 fn wait_for_group(group: i32) {
     for _ in 0..1000 {
-        // SAFETY: signal 0 only asks; the group's id is not reused while a member lives.
-        if unsafe { libc::kill(-group, 0) } != 0 {
+        // SAFETY: null asks for no status; signal 0 only asks. The group's id is not
+        // reused while a member lives.
+        let gone = unsafe {
+            while libc::waitpid(-group, std::ptr::null_mut(), libc::WNOHANG) > 0 {}
+            libc::kill(-group, 0) != 0
+        };
+        if gone {
             return;
         }
         std::thread::sleep(Duration::from_millis(5));

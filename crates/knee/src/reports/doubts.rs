@@ -41,14 +41,21 @@ fn warnings(opened: &Opened) -> Vec<String> {
         for warning in &run.warnings {
             let key = if warning.advice.is_empty() { &warning.text } else { &warning.advice };
             match groups.iter_mut().find(|(known, ..)| known == key) {
-                Some((.., runs)) => runs.push(run.run),
+                Some((_, worst, runs)) => {
+                    if warning.amount > worst.amount {
+                        *worst = warning;
+                    }
+                    runs.push(run.run);
+                }
                 None => groups.push((key, warning, vec![run.run])),
             }
         }
     }
     let of_runs = groups.into_iter().map(|(_, warning, mut runs)| {
         runs.dedup();
-        let share = format!(" (in {} of {})", runs.len(), counted(opened.runs.len(), "run"));
+        let at_most = if warning.amount.is_some() && runs.len() > 1 { "at most, " } else { "" };
+        let all = counted(opened.runs.len(), "run");
+        let share = format!(" ({at_most}in {} of {all})", runs.len());
         said(warning, &share)
     });
     let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));

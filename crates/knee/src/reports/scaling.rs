@@ -129,7 +129,9 @@ impl Report<'_> {
         if point.pass == Pass::Latency {
             title += ", each operation timed";
         }
-        let workload = Workload::find(&point.workload);
+        // What an operation was in another semantic version is not known here.
+        let workload =
+            Workload::find(&point.workload).filter(|w| w.spec.semantics == point.semantics);
         let operation = workload.map(|w| format!(": {}", w.spec.operation)).unwrap_or_default();
         let lines = wrapped(&(title + &operation), self.style.width, 2);
         format!("\n{}\n", self.style.bold(lines.trim_end()))

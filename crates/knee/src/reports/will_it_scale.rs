@@ -68,15 +68,14 @@ fn text(lane: &[&Curve]) -> String {
     let first = cells().filter(|cell| cell.point.tasks == counts[0]);
     let best = first.filter_map(|cell| mean(cell, RATE)).fold(0.0, f64::max);
     let per_task = best / f64::from(counts[0]);
-    let value = |form: Form, tasks: u32, metric: &str| {
+    let cell = |form: Form, tasks: u32| {
         let of_form = lane.iter().filter(|curve| curve.point.form == form);
-        let mut cells = of_form.flat_map(|curve| &curve.cells);
-        cells.find(|cell| cell.point.tasks == tasks).and_then(|cell| mean(cell, metric))
+        of_form.flat_map(|curve| &curve.cells).find(|cell| cell.point.tasks == tasks)
     };
     let mut text = HEADER.to_string();
     for tasks in counts {
-        let rate = |form| value(form, tasks, RATE).unwrap_or(-1.0);
-        let idle = |form| value(form, tasks, "idle_percent").unwrap_or(-1.0);
+        let rate = |form| cell(form, tasks).and_then(|cell| mean(cell, RATE)).unwrap_or(-1.0);
+        let idle = |form| cell(form, tasks).and_then(host_idle_percent).unwrap_or(-1.0);
         text += &format!(
             "{tasks},{:.0},{:.2},{:.0},{:.2},{:.0}\n",
             rate(Form::Processes),
@@ -87,6 +86,16 @@ fn text(lane: &[&Curve]) -> String {
         );
     }
     text
+}
+
+/// Idle share of the whole host, as will-it-scale prints it, not of the CPUs used.
+fn host_idle_percent(cell: &Cell) -> Option<f64> {
+    let ticks = |kinds: &[&str]| {
+        kinds.iter().map(|kind| mean(cell, &format!("stat.all.{kind}_ticks"))).sum::<Option<f64>>()
+    };
+    let idle = ticks(&["idle", "iowait"])?;
+    let busy = ticks(&["user", "nice", "system", "irq", "softirq", "steal"])?;
+    (idle + busy > 0.0).then(|| 100.0 * idle / (idle + busy))
 }
 
 fn mean(cell: &Cell, metric: &str) -> Option<f64> {

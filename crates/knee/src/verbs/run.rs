@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Experiment, FORMAT, Form, Growing, Id, Index, Load, Many, Opened, Placement, Record, Run,
+    Axes, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Load, Many, Opened, Placement, Record, Run,
     Session, State, Store, Warning, Word,
 };
 
@@ -26,7 +26,7 @@ pub struct Arguments {
     /// CPU counts: 1..all (doubling, plus edges of the topology), 1-8 (each), 4, cores, all
     #[arg(long)]
     cpus: Option<String>,
-    /// Numbers of tasks, whatever the CPUs
+    /// Numbers of tasks, whatever the CPUs; points with fewer tasks than CPUs are left out
     #[arg(long, value_delimiter = ',', conflicts_with = "tasks_per_cpu")]
     tasks: Vec<u32>,
     /// Tasks for each CPU [default: 1]
@@ -238,15 +238,25 @@ fn usable_cpus() -> Result<(Usable, Option<Warning>)> {
     Ok((Usable { topology, at_once: quota.map(|quota| quota.max(1.0) as u32) }, warning))
 }
 
-/// Refuses points with more tasks than the cgroup or the user may have.
+/// Refuses points with more tasks than the cgroup, the host or the user may have.
 fn check_capacity(record: &Record) -> Result<()> {
-    let tasks = record.points.iter().map(|p| p.tasks as u64).max().unwrap_or(0);
+    // The worker is one too, and knee.
+    let needed = record.points.iter().map(|p| p.tasks as u64 + 2).max().unwrap_or(0);
     let limits = probes::limits(Path::new("/"));
-    if let Ok(Some(room)) = limits.tasks_of_group {
-        ensure!(
-            tasks <= room,
-            "{tasks} tasks were asked for, the cgroup has room for {room}: use fewer, or raise pids.max"
-        );
+    // SAFETY: no preconditions.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let bounds = [
+        ("the cgroup has room for", limits.tasks_of_group.ok().flatten(), "raise its pids.max"),
+        ("this host has room for", limits.tasks_of_host, "raise kernel.threads-max and pid_max"),
+        (
+            "this user may have",
+            limits.tasks_of_user.soft.filter(|_| !is_root),
+            "raise the limit (ulimit -u)",
+        ),
+    ];
+    for (who, room, remedy) in bounds {
+        let Some(room) = room else { continue };
+        ensure!(needed <= room, "{needed} tasks are needed, {who} {room}: use fewer, or {remedy}");
     }
     Ok(())
 }
@@ -277,6 +287,24 @@ fn open_record(arguments: &Arguments, store: &Store, record: Record) -> Result<G
     Ok(growing)
 }
 
+/// What of the host or its directories is not as it was, so that runs of now and then do
+/// not belong into one record.
+fn changed(then: &Record, now: &Record) -> Option<String> {
+    let (a, b) = (&then.host, &now.host);
+    let parts = [
+        ("the host", a.hostname == b.hostname && a.cpu_model == b.cpu_model),
+        ("the kernel", a.kernel_release == b.kernel_release && a.kernel_version == b.kernel_version),
+        ("the kernel's command line", a.kernel_command_line == b.kernel_command_line),
+        ("the set of CPUs", then.topology == now.topology),
+    ];
+    let part = parts.iter().find(|(_, same)| !same).map(|(what, _)| what.to_string());
+    let knob = a.knobs.iter().find(|(name, value)| b.knobs.get(*name) != Some(value));
+    let mount = |d: &Directory| (d.path.clone(), d.file_system.clone(), d.source.clone(), d.mount_options.clone());
+    let mounts = |record: &Record| record.directories.iter().map(mount).collect::<Vec<_>>();
+    part.or_else(|| knob.map(|(name, _)| format!("the setting {name}")))
+        .or_else(|| (mounts(then) != mounts(now)).then(|| "the file system of a directory".to_string()))
+}
+
 /// The newest partial record that the same command would have made, on the same host and
 /// kernel.
 fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
@@ -284,13 +312,14 @@ fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
     for listed in index.newest(1000)?.iter().filter(|l| l.state == "partial") {
         let Ok(found) = Opened::open(&listed.folder) else { continue };
         let found = found.record;
-        let same = found.experiment == wanted.experiment
-            && found.points == wanted.points
-            && found.host.hostname == wanted.host.hostname
-            && found.host.kernel_release == wanted.host.kernel_release;
-        if same {
-            return Ok(listed.folder.clone());
+        if found.experiment != wanted.experiment || found.points != wanted.points {
+            continue;
         }
+        if let Some(what) = changed(&found, wanted) {
+            eprintln!("{} is not resumed: {what} changed since", found.id);
+            continue;
+        }
+        return Ok(listed.folder.clone());
     }
     bail!("no partial record of this experiment on this host and kernel: run without --resume")
 }

@@ -30,7 +30,7 @@ pub fn merge(reports: &mut [TaskReport]) -> Latency {
     Latency {
         count: all.len(),
         mean_ns: all.mean(),
-        stddev_ns: all.stdev(),
+        stddev_ns: sample_stddev(&all),
         p50_ns: all.value_at_quantile(0.5),
         p99_ns: all.value_at_quantile(0.99),
         p999_ns: all.value_at_quantile(0.999),
@@ -38,6 +38,12 @@ pub fn merge(reports: &mut [TaskReport]) -> Latency {
         timing_cost_ns: timing_cost_ns(),
         buckets: buckets(&all),
     }
+}
+
+/// The crate divides by n; a sample's standard deviation is divided by n - 1.
+fn sample_stddev(all: &Histogram<u64>) -> f64 {
+    let n = all.len() as f64;
+    if n > 1.0 { all.stdev() * (n / (n - 1.0)).sqrt() } else { 0.0 }
 }
 
 /// What the two clock reads around an operation add to its duration: the median of empty

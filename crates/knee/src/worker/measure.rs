@@ -7,13 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use probes::counters::Snapshot;
-use records::{Event, Form, Job, Measured, Pass, TaskReport, Until, Usage};
+use records::{Event, Form, Job, Measured, Pass, TaskReport, Until, Usage, Warning};
 use workloads::{Load, Prepared, Spin};
 
 use super::board::{Board, Phase, install_kick_handler};
 use super::task::Birth;
 use super::tasks::{Tasks, where_it_waits};
-use super::{durations, priority, say, usage};
+use super::priority::{self, Policy};
+use super::{durations, say, usage};
 use crate::clock::now_ns;
 
 /// Does the run and says its events, from `ready` to `latency`.
@@ -24,10 +25,16 @@ pub fn measure(
     started_ns: u64,
 ) -> Result<(), String> {
     install_kick_handler();
-    priority::raise();
+    let policy = Policy::current();
+    if !priority::raise() && job.tasks as usize > 4 * job.cpus.len() {
+        say(&Event::Warning(Warning::new(
+            "the worker could not go before its tasks: they may start and stop late",
+            "run as root, or allow real-time priority 1 (ulimit -r 1)",
+        )));
+    }
     let board = Board::new(job.tasks).map_err(|failure| failure.to_string())?;
     let reports = memory_file()?;
-    let birth = Birth { job, load, prepared, board: &board, reports: &reports };
+    let birth = Birth { job, load, prepared, board: &board, reports: &reports, policy };
     let mut tasks = Tasks::new(job.form);
     // Threads that hang would keep the scope from ending: `leave` ends the process instead.
     let seen = std::thread::scope(|scope| {
@@ -255,6 +262,8 @@ fn measured(form: Form, reports: &[TaskReport], seen: &Seen) -> Measured {
     let Seen { before, after, stop_ns, .. } = seen;
     let wall_ns = reports.iter().map(|r| r.stop_ns).max().unwrap_or_default();
     let counters = after.counters.since(&before.counters);
+    let process = usage::between(&before.process, &after.process);
+    let main = usage::between(&before.main_thread, &after.main_thread);
     let usage = match form {
         Form::Processes => {
             reports.iter().fold(Usage::default(), |sum, r| usage::together(&sum, &r.usage))
@@ -262,8 +271,6 @@ fn measured(form: Form, reports: &[TaskReport], seen: &Seen) -> Measured {
         // Of the whole process, so that helper threads of tasks are in it; less the main
         // thread, which only looked.
         Form::Threads => {
-            let process = usage::between(&before.process, &after.process);
-            let main = usage::between(&before.main_thread, &after.main_thread);
             Usage { max_rss_kib: process.max_rss_kib, ..usage::between(&main, &process) }
         }
     };
@@ -271,6 +278,7 @@ fn measured(form: Form, reports: &[TaskReport], seen: &Seen) -> Measured {
         wall_ns,
         drain_ns: stop_ns.map(|stop_ns| wall_ns.saturating_sub(stop_ns)),
         usage,
+        worker_us: main.user_us + main.system_us,
         deltas: counters.deltas,
         gauges: counters.gauges,
         unavailable: counters.unavailable,

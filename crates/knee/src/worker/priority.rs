@@ -1,10 +1,15 @@
 //! The worker goes before its tasks. It decides when they start and stop; behind thousands
 //! of runnable tasks on its CPU it would come to that seconds late. It sleeps nearly all
-//! the time, so the tasks lose nothing.
+//! the time, so the tasks lose nothing. They get back the policy that the user gave knee.
 
-/// As sched_setattr(2) takes it.
+use std::io;
+
+use workloads::Failure;
+
+/// A scheduling policy, as sched_setattr(2) takes it.
 #[repr(C)]
-struct Attributes {
+#[derive(Clone, Copy, Default)]
+pub struct Policy {
     size: u32,
     policy: u32,
     flags: u64,
@@ -16,33 +21,49 @@ struct Attributes {
     period_ns: u64,
 }
 
-/// Children start as if this had not been.
+/// Children start as if nothing had been set.
 const RESET_ON_FORK: u64 = 1;
 
-/// Puts the calling thread before its children: the real-time policy where we may, else the
-/// fair one with what it allows.
-pub fn raise() {
-    let real_time = attributes(libc::SCHED_FIFO as u32, 0, 1, 0);
-    let favoured = attributes(libc::SCHED_OTHER as u32, -20, 0, 100_000);
-    let short_slice = attributes(libc::SCHED_OTHER as u32, 0, 0, 100_000);
-    // The first that is granted; none is a worker that is late when there are very many
-    // tasks, which the start skew and the drain time show.
-    let _ = [real_time, favoured, short_slice].iter().any(|attributes| {
+impl Policy {
+    /// The calling thread's policy.
+    pub fn current() -> Policy {
+        let mut policy = Policy::default();
+        let size = size_of::<Policy>();
+        // SAFETY: the struct is live and its size given.
+        unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &mut policy, size, 0) };
+        Policy { size: size as u32, flags: policy.flags & !RESET_ON_FORK, ..policy }
+    }
+
+    /// Gives the calling thread this policy.
+    pub fn apply(&self) -> Result<(), Failure> {
         // SAFETY: the struct is live and says its own size.
-        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, attributes, 0) };
-        result == 0
-    });
+        match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, self, 0) } {
+            0 => Ok(()),
+            _ => Err(Failure::of("sched_setattr", io::Error::last_os_error())),
+        }
+    }
+
+    /// Whether it is what every process has unless told otherwise.
+    pub fn is_default(&self) -> bool {
+        self.policy == libc::SCHED_OTHER as u32 && self.nice == 0
+    }
 }
 
-fn attributes(policy: u32, nice: i32, priority: u32, runtime_ns: u64) -> Attributes {
-    Attributes {
-        size: size_of::<Attributes>() as u32,
-        policy,
+/// Puts the calling thread before its children: by the real-time policy where we may, else
+/// by what the fair one allows. Whether it is the real-time one.
+pub fn raise() -> bool {
+    let fair = Policy {
+        size: size_of::<Policy>() as u32,
+        policy: libc::SCHED_OTHER as u32,
         flags: RESET_ON_FORK,
-        nice,
-        priority,
-        runtime_ns,
-        deadline_ns: 0,
-        period_ns: 0,
+        ..Policy::default()
+    };
+    let real_time = Policy { policy: libc::SCHED_FIFO as u32, priority: 1, ..fair };
+    let favoured = Policy { nice: -20, runtime_ns: 100_000, ..fair };
+    let short_slice = Policy { runtime_ns: 100_000, ..fair };
+    if real_time.apply().is_ok() {
+        return true;
     }
+    let _ = favoured.apply().or_else(|_| short_slice.apply());
+    false
 }

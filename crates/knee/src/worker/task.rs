@@ -9,6 +9,7 @@ use workloads::{Control, Failure, Load, Prepared, Task};
 
 use super::board::{Board, Phase};
 use super::durations;
+use super::priority::Policy;
 use super::usage;
 use crate::clock::now_ns;
 
@@ -24,6 +25,8 @@ pub struct Birth<'a> {
     pub board: &'a Board,
     /// Where reports go: an append-only file in memory.
     pub reports: &'a fs::File,
+    /// The scheduling policy that the worker was started with.
+    pub policy: Policy,
 }
 
 /// Lives the whole life of task `index`. Whatever happens, it arrives at each stage that the
@@ -53,6 +56,9 @@ fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<
     let board = birth.board;
     board.introduce(index);
     pin(report.cpu)?;
+    if !birth.policy.is_default() {
+        birth.policy.apply()?;
+    }
     let mut task = birth.prepared.task(index)?;
     board.arrive(1);
     if board.next_phase(Phase::Wait) == Phase::Abort {

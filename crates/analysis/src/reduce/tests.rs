@@ -1,0 +1,206 @@
+//! Events in, metrics and doubts out.
+
+use expect_test::{Expect, expect};
+use records::{Form, Pass, Placement, Usage};
+
+use super::*;
+
+fn point(tasks: u32, until: Until) -> Point {
+    Point {
+        workload: "getppid".into(),
+        semantics: 1,
+        parameters: [("idle_ns".to_string(), "0".to_string())].into(),
+        form: Form::Processes,
+        cpus: 2,
+        placement: Placement::Cores,
+        cpu_list: vec![0, 1],
+        tasks,
+        until,
+        pass: Pass::Rate,
+        dir: "/tmp".into(),
+        other: BTreeMap::new(),
+    }
+}
+
+/// A task that starts and stops so many ms after the release.
+fn task(task: u32, operations: u64, start_ms: u64, stop_ms: u64) -> Event {
+    Event::Task(TaskReport {
+        task,
+        operations,
+        start_ns: start_ms * 1_000_000,
+        stop_ns: stop_ms * 1_000_000,
+        effects: [("granted".to_string(), operations as f64 / 2.0)].into(),
+        ..TaskReport::default()
+    })
+}
+
+/// A run of this length on two CPUs, with ticks of the CPUs used.
+fn measured(wall_ms: u64, ticks: &[(&str, i64)]) -> Event {
+    let name = |kind: &str| format!("stat.cpus.{kind}_ticks");
+    Event::Measured(Measured {
+        wall_ns: wall_ms * 1_000_000,
+        drain_ns: Some(1_000_000),
+        usage: Usage { user_us: 300_000, system_us: 1_500_000, ..Usage::default() },
+        worker_us: 10_000,
+        deltas: ticks.iter().map(|(kind, n)| (name(kind), *n)).collect(),
+        ..Measured::default()
+    })
+}
+
+fn check(point: &Point, events: &[Event], shown: &[&str], expected: Expect) {
+    let reduced = reduce(point, events, "was killed by SIGKILL");
+    let text = match &reduced.outcome {
+        Outcome::Failed { reason } => format!("failed: {reason}\n"),
+        Outcome::Finished { metrics, .. } => shown
+            .iter()
+            .map(|name| match metrics.get(*name) {
+                Some(value) => format!("{name} {value}\n"),
+                None => format!("{name} missing\n"),
+            })
+            .collect(),
+    };
+    let doubts: String = reduced.warnings.iter().map(|w| format!("doubt: {}\n", w.text)).collect();
+    expected.assert_eq(&(text + &doubts));
+}
+
+const ONE_SECOND: Until = Until::Seconds(1.0);
+const QUIET: &[(&str, i64)] = &[("user", 30), ("system", 150), ("idle", 20)];
+
+#[test]
+fn the_rate_is_all_operations_over_the_wall_time_and_not_a_sum_of_rates() {
+    // The second task alone did 100 operations in a tenth of the time.
+    check(
+        &point(2, ONE_SECOND),
+        &[measured(1000, QUIET), task(0, 900, 0, 1000), task(1, 100, 0, 100), Event::Finished],
+        &["operations_per_s", "operations", "task_time_s", "task_operations_min", "fairness"],
+        expect![[r#"
+            operations_per_s 1000
+            operations 1000
+            task_time_s 1.1
+            task_operations_min 100
+            fairness 0.6097560975609756
+        "#]],
+    );
+}
+
+#[test]
+fn fairness_of_a_fixed_count_is_that_of_the_rates() {
+    check(
+        &point(2, Until::OperationsPerTask(100)),
+        &[measured(900, QUIET), task(0, 100, 0, 300), task(1, 100, 0, 900), Event::Finished],
+        &["fairness", "operations_per_s"],
+        expect![[r#"
+            fairness 0.7999999999999999
+            operations_per_s 222.22222222222223
+        "#]],
+    );
+}
+
+#[test]
+fn idle_and_steal_are_shares_of_the_cpus_used_and_absent_without_ticks() {
+    let ticks = [("user", 20), ("system", 120), ("idle", 38), ("iowait", 2), ("steal", 20)];
+    let tasks = [task(0, 1, 0, 1000), task(1, 1, 0, 1000)];
+    let run = |ticks| [&[measured(1000, ticks)], &tasks[..], &[Event::Finished]].concat();
+    let shown = ["idle_percent", "steal_percent", "time.percent_of_cpu_this_job_got"];
+    check(
+        &point(2, ONE_SECOND),
+        &run(&ticks),
+        &shown,
+        expect![[r#"
+        idle_percent 20
+        steal_percent 10
+        time.percent_of_cpu_this_job_got 180
+        doubt: the hypervisor took 10 % of the CPUs used
+    "#]],
+    );
+    check(
+        &point(2, ONE_SECOND),
+        &run(&[]),
+        &shown,
+        expect![[r#"
+        idle_percent missing
+        steal_percent missing
+        time.percent_of_cpu_this_job_got 180
+    "#]],
+    );
+}
+
+#[test]
+fn busy_time_that_tasks_and_worker_do_not_explain_is_a_doubt() {
+    let ticks = [("user", 30), ("system", 170), ("idle", 0)];
+    let events =
+        [measured(1000, &ticks), task(0, 5, 60, 1000), task(1, 5, 0, 1000), Event::Finished];
+    check(
+        &point(2, ONE_SECOND),
+        &events,
+        &["start_skew_s"],
+        expect![[r#"
+        start_skew_s 0.06
+        doubt: tasks started one after the other over 6 % of the run
+        doubt: others used 10 % of the CPUs used
+    "#]],
+    );
+}
+
+#[test]
+fn work_between_operations_leaves_no_task_time_and_effects_are_summed() {
+    let mut point = point(1, ONE_SECOND);
+    point.parameters.insert("idle_ns".to_string(), "500".to_string());
+    let events = [measured(1000, QUIET), task(0, 900, 0, 1000), Event::Finished];
+    check(
+        &point,
+        &events,
+        &["task_time_s", "effect.granted"],
+        expect![[r#"
+        task_time_s missing
+        effect.granted 450
+    "#]],
+    );
+}
+
+#[test]
+fn a_run_counts_only_if_every_task_reported_and_the_worker_finished() {
+    let two = point(2, ONE_SECOND);
+    let tasks = [task(0, 1, 0, 1), task(1, 1, 0, 1)];
+    check(
+        &two,
+        &[measured(1000, QUIET), tasks[0].clone(), Event::Finished],
+        &[],
+        expect![[r#"
+        failed: 1 of 2 tasks reported
+    "#]],
+    );
+    check(
+        &two,
+        &[&[measured(1000, QUIET)], &tasks[..]].concat(),
+        &[],
+        expect![[r#"
+        failed: the worker was killed by SIGKILL before the run was over
+    "#]],
+    );
+    check(
+        &two,
+        &[&tasks[..], &[Event::Finished]].concat(),
+        &[],
+        expect![[r#"
+        failed: the worker was killed by SIGKILL before the run was over
+    "#]],
+    );
+    let failed = Event::Failed { reason: "task 1: writing: No space left".into() };
+    check(
+        &two,
+        &[failed],
+        &[],
+        expect![[r#"
+        failed: task 1: writing: No space left
+    "#]],
+    );
+    check(
+        &two,
+        &[],
+        &[],
+        expect![[r#"
+        failed: the worker was killed by SIGKILL before the run was over
+    "#]],
+    );
+}
