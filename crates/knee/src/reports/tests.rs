@@ -388,6 +388,14 @@ fn csv_has_a_line_for_each_metric_of_each_run() {
         20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,operations,1176000
         20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,operations_per_s,1176000
         20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,softirqs.RCU,77
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.idle_ticks,700
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.iowait_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.irq_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.nice_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.softirq_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.steal_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.system_ticks,1
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.user_ticks,99
         20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.ctxt,1000
         20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,steal_percent,0
         20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,time.elapsed_time,1
@@ -486,9 +494,9 @@ fn will_it_scale_s_csv_with_missing_values() {
     expect![[r#"
         tasks,processes,processes_idle,threads,threads_idle,linear
         0,0,100,0,100,0
-        1,1186824,-1.00,1159110,-1.00,1186824
-        2,1498749,-1.00,1888078,-1.00,2373647
-        4,978540,-1.00,2692800,-1.00,4747294
+        1,1186824,87.50,1159110,87.50,1186824
+        2,1498749,76.75,1888078,75.00,2373647
+        4,978540,60.75,2692800,50.00,4747294
         8,612632,-1.00,2985400,-1.00,9494588
     "#]]
     .assert_eq(&first.csv);
@@ -497,9 +505,9 @@ fn will_it_scale_s_csv_with_missing_values() {
     expect![[r#"
         tasks,processes,processes_idle,threads,threads_idle,linear
         0,0,100,0,100,0
-        1,1186824,-1.00,-1,-1.00,1186824
-        2,1498749,-1.00,-1,-1.00,2373647
-        4,978540,-1.00,-1,-1.00,4747294
+        1,1186824,87.50,-1,-1.00,1186824
+        2,1498749,76.75,-1,-1.00,2373647
+        4,978540,60.75,-1,-1.00,4747294
         8,612632,-1.00,-1,-1.00,9494588
     "#]]
     .assert_eq(&will_it_scale(&golden)[0].csv);
