@@ -1,31 +1,51 @@
 //! Leftovers: directories that a killed knee could not remove. Before a run makes one, its
 //! path is written to a journal that the run holds a lock on; a journal whose lock is free
 //! belongs to a dead knee, and the next start removes what it names.
+//!
+//! A journal is entries that end in NUL: a path, and once the directory is made, its device
+//! and inode. knee may be root, and others may write where it measures; so a journal counts
+//! only in a folder that is ours alone, and a directory only if it is still the one made.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+
+use crate::paths::{self, check_private, user};
+use crate::talk::talk;
+
+/// How the names of directories begin that runs make.
+pub const PREFIX: &str = ".knee-";
+
+/// A journal longer than this is not ours.
+const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 
 /// The journal of this process.
 pub struct Journal {
-    path: PathBuf,
+    folder: Folder,
+    name: String,
     file: File,
-    directories: Vec<PathBuf>,
+    directories: Vec<Directory>,
 }
 
 impl Journal {
     /// A journal for this process, after the dead ones' leftovers are removed.
     pub fn open() -> Result<Journal> {
-        let folder = folder();
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("creating {} (set XDG_STATE_HOME)", folder.display()))?;
+        Journal::open_in(&folder()?)
+    }
+
+    fn open_in(path: &Path) -> Result<Journal> {
+        let folder = Folder::open(path).context("keeping a journal (set XDG_STATE_HOME)")?;
         sweep(&folder)?;
-        let path = folder.join(format!("{}.journal", std::process::id()));
-        let file = create(&path).with_context(|| format!("creating {}", path.display()))?;
-        Ok(Journal { path, file, directories: Vec::new() })
+        let (name, file) = create(&folder)
+            .with_context(|| format!("creating a journal in {}", folder.path.display()))?;
+        Ok(Journal { folder, name, file, directories: Vec::new() })
     }
 
     /// A directory of our own in `parent`, for scratch; removed by [`Journal::close`].
@@ -33,19 +53,28 @@ impl Journal {
         let parent = parent
             .canonicalize()
             .with_context(|| format!("looking for the directory {}", parent.display()))?;
-        let path = parent.join(format!(".knee-{name}"));
-        if self.directories.contains(&path) {
+        let path = parent.join(format!("{PREFIX}{name}"));
+        if self.directories.iter().any(|directory| directory.path == path) {
             return Ok(path);
         }
-        writeln!(self.file, "{}", path.display())
-            .and_then(|()| self.file.sync_data())
-            .with_context(|| format!("writing {}", self.path.display()))?;
-        fs::create_dir(&path).with_context(|| {
+        self.write(path.as_os_str().as_bytes())?;
+        DirBuilder::new().mode(0o700).create(&path).with_context(|| {
             format!("creating a directory in {}: choose another --dir", parent.display())
         })?;
+        let found = fs::symlink_metadata(&path)
+            .with_context(|| format!("looking at {}", path.display()))?;
+        let made = Identity::of(&found);
+        self.directories.push(Directory { path: path.clone(), made });
+        self.write(made.text().as_bytes())?;
         spread_subdirectories(&path);
-        self.directories.push(path.clone());
         Ok(path)
+    }
+
+    fn write(&mut self, entry: &[u8]) -> Result<()> {
+        self.file
+            .write_all(&[entry, b"\0"].concat())
+            .and_then(|()| self.file.sync_data())
+            .with_context(|| format!("writing a journal in {}", self.folder.path.display()))
     }
 
     /// Removes all directories, then the journal.
@@ -55,9 +84,9 @@ impl Journal {
 
     fn remove(&mut self) -> Result<()> {
         for directory in &self.directories {
-            remove(directory)?;
+            remove(&directory.path, directory.made)?;
         }
-        remove_file(&self.path)
+        self.folder.remove_file(OsStr::new(&self.name))
     }
 }
 
@@ -68,18 +97,115 @@ impl Drop for Journal {
     }
 }
 
-/// Creates a journal. It is locked before it has the name by which others find it.
-fn create(path: &Path) -> io::Result<File> {
-    let beside = path.with_extension("new");
-    loop {
-        let file = File::create(&beside)?;
-        file.lock()?;
-        match fs::rename(&beside, path) {
-            // Somebody's sweep came between creating and locking.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            renamed => return renamed.map(|()| file),
+/// A directory that we made.
+struct Directory {
+    path: PathBuf,
+    made: Identity,
+}
+
+/// What tells a directory from another one that takes its place later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    fn of(found: &Metadata) -> Identity {
+        Identity { device: found.dev(), inode: found.ino() }
+    }
+
+    fn text(self) -> String {
+        format!("{} {}", self.device, self.inode)
+    }
+
+    fn read(text: &[u8]) -> Option<Identity> {
+        let (device, inode) = str::from_utf8(text).ok()?.split_once(' ')?;
+        Some(Identity { device: device.parse().ok()?, inode: inode.parse().ok()? })
+    }
+}
+
+/// The folder of the journals. It is held open, so that nobody who may rename what lies above
+/// can slip in another one after we looked.
+struct Folder {
+    path: PathBuf,
+    opened: File,
+}
+
+impl Folder {
+    fn open(path: &Path) -> Result<Folder> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .with_context(|| format!("creating {}", path.display()))?;
+        let opened = open_directory(path).with_context(|| format!("opening {}", path.display()))?;
+        check_private(path, &opened.metadata()?)?;
+        Ok(Folder { path: path.to_path_buf(), opened })
+    }
+
+    fn entry(&self, name: &OsStr) -> PathBuf {
+        inside(&self.opened).join(name)
+    }
+
+    fn names(&self) -> Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(inside(&self.opened))
+            .with_context(|| format!("listing {}", self.path.display()))?;
+        Ok(entries.flatten().map(|entry| PathBuf::from(entry.file_name())).collect())
+    }
+
+    fn remove_file(&self, name: &OsStr) -> Result<()> {
+        match fs::remove_file(self.entry(name)) {
+            // Two sweeps at once: the other was first.
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                Err(e).with_context(|| format!("removing {}", self.path.join(name).display()))
+            }
+            _ => Ok(()),
         }
     }
+}
+
+/// A path that leads to what is open, whatever has become of its name.
+fn inside(opened: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+}
+
+/// Opens a directory, not what a symbolic link names.
+fn open_directory(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path)
+}
+
+/// Journals lie in the user's state folder, apart by host, since homes may be shared.
+fn folder() -> Result<PathBuf> {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Ok(paths::state()?.join(host.trim()))
+}
+
+/// Creates a journal and locks it. Its name is random, as two containers that share a home
+/// may have the same process ids.
+fn create(folder: &Folder) -> io::Result<(String, File)> {
+    loop {
+        let name = format!("{:016x}.journal", RandomState::new().build_hasher().finish());
+        let path = folder.entry(OsStr::new(&name));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&path)?;
+        match file.try_lock() {
+            Ok(()) if is_at(&file, &path) => return Ok((name, file)),
+            // Somebody's sweep took it for a dead one's before we had locked it.
+            Ok(()) | Err(TryLockError::WouldBlock) => continue,
+            Err(TryLockError::Error(e)) => return Err(e),
+        }
+    }
+}
+
+/// Whether the path still leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |found: io::Result<Metadata>| found.ok().map(|found| Identity::of(&found));
+    identity(fs::symlink_metadata(path)) == identity(file.metadata())
 }
 
 /// Asks ext2, ext3 and ext4 to put each subdirectory into a block group of its own choice, as
@@ -88,7 +214,7 @@ fn create(path: &Path) -> io::Result<File> {
 /// minutes (`recently_deleted` in fs/ext4/ialloc.c): 25 times slower was seen.
 fn spread_subdirectories(directory: &Path) {
     const TOP_DIRECTORY: libc::c_int = 0x0002_0000; // FS_TOPDIR_FL
-    let Ok(directory) = File::open(directory) else { return };
+    let Ok(directory) = open_directory(directory) else { return };
     let mut flags: libc::c_int = 0;
     // SAFETY: both calls take a live int. Other file systems refuse, which is well.
     unsafe {
@@ -99,62 +225,123 @@ fn spread_subdirectories(directory: &Path) {
     }
 }
 
-/// Journals lie in the user's state folder, apart by host, since homes may be shared.
-fn folder() -> PathBuf {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    crate::paths::state().join(host.trim())
-}
-
-/// Removes what dead processes left.
-fn sweep(folder: &Path) -> Result<()> {
-    let entries = fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))?;
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let Ok(file) = File::open(&path) else { continue };
-        let ours = path.extension().is_some_and(|e| e == "journal" || e == "new");
-        if !ours || file.try_lock().is_err() {
+/// Removes what dead processes left. What cannot be removed now, on a file system mounted
+/// read-only perhaps, must not keep anybody from measuring.
+fn sweep(folder: &Folder) -> Result<()> {
+    for name in folder.names()? {
+        if name.extension() != Some(OsStr::new("journal")) {
             continue;
         }
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let directories = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let left = directories.filter(|directory| !sweep_directory(Path::new(directory))).count();
-        if left == 0 {
-            remove_file(&path)?;
+        let Some(file) = open_dead(folder, &name) else { continue };
+        let mut text = Vec::new();
+        if file.take(JOURNAL_BYTES_MAX).read_to_end(&mut text).is_err() {
+            continue;
+        }
+        let left = entries(&text).into_iter().filter(|(path, made)| !is_gone(path, *made));
+        if left.count() == 0 {
+            folder.remove_file(name.as_os_str())?;
         }
     }
     Ok(())
 }
 
-/// Removes one directory that a dead process left; whether it is gone. What cannot be removed
-/// now, on a file system mounted read-only perhaps, must not keep anybody from measuring.
-fn sweep_directory(directory: &Path) -> bool {
-    // Only what has a name that we give.
-    let name = directory.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    if !name.starts_with(".knee-") || !directory.is_dir() {
+/// Opens and locks a journal of ours that nobody holds. Whatever else has such a name must
+/// neither be believed nor make us wait, as a pipe would.
+fn open_dead(folder: &Folder, name: &Path) -> Option<File> {
+    // Writable, since NFS grants an exclusive lock only on such a descriptor.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
+        .open(folder.entry(name.as_os_str()))
+        .ok()?;
+    let found = file.metadata().ok()?;
+    if !found.is_file() || found.uid() != user() {
+        return None;
+    }
+    match file.try_lock() {
+        Ok(()) => Some(file),
+        // Its knee lives.
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Error(why)) => {
+            let path = folder.path.join(name);
+            talk(format_args!("whether a knee holds {} is not known: {why}", path.display()));
+            None
+        }
+    }
+}
+
+/// The directories of a journal, and what they were once they had been made. What has no end
+/// was cut off before its directory was made.
+fn entries(text: &[u8]) -> Vec<(&Path, Option<Identity>)> {
+    let mut entries = Vec::new();
+    for entry in text.split_inclusive(|b| *b == 0).filter_map(|e| e.strip_suffix(b"\0")) {
+        match (entry, entries.last_mut()) {
+            ([b'/', ..], _) => entries.push((Path::new(OsStr::from_bytes(entry)), None)),
+            (_, Some((_, made))) => *made = Identity::read(entry),
+            (_, None) => (),
+        }
+    }
+    entries
+}
+
+/// Removes a directory that a dead process left; whether there is nothing left to remove.
+fn is_gone(path: &Path, made: Option<Identity>) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    if !name.as_bytes().starts_with(PREFIX.as_bytes()) {
         return true;
     }
-    match remove(directory) {
-        Ok(()) => eprintln!("removed {}, left by a knee that was killed", directory.display()),
-        Err(why) => eprintln!("left by a knee that was killed, and still there: {why:#}"),
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        // Without its parent it may be hidden, by a container or for want of a mount.
+        Err(e) => {
+            return e.kind() == ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir);
+        }
+    };
+    let ours = found.is_dir() && found.uid() == user();
+    let removed = match made {
+        Some(made) if ours && Identity::of(&found) == made => remove(path, made),
+        // Killed before it could use what it made.
+        None if ours && is_empty(path) => fs::remove_dir(path).context("removing it"),
+        _ => {
+            talk(format_args!("{} is not what a killed knee made, and stays", path.display()));
+            return true;
+        }
+    };
+    match &removed {
+        Ok(()) => talk(format_args!("removed {}, left by a knee that was killed", path.display())),
+        Err(why) => talk(format_args!(
+            "{}, left by a knee that was killed, is still there: {why:#}",
+            path.display()
+        )),
     }
-    !directory.is_dir()
+    removed.is_ok()
 }
 
-fn remove_file(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        // Two sweeps at once: the other was first.
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(e).with_context(|| format!("removing {}", path.display()))
-        }
-        _ => Ok(()),
-    }
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-fn remove(directory: &Path) -> Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(e).with_context(|| format!("removing {}", directory.display()))
+/// Removes a directory, if it is still the one that was made.
+fn remove(path: &Path, made: Identity) -> Result<()> {
+    let directory = match open_directory(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        opened => opened.with_context(|| format!("opening {}", path.display()))?,
+    };
+    ensure!(Identity::of(&directory.metadata()?) == made, "{} was replaced", path.display());
+    empty(&directory)
+        .and_then(|()| fs::remove_dir(path))
+        .with_context(|| format!("removing {}", path.display()))
+}
+
+/// Empties the directory that is open, and not what somebody may have put in its place.
+fn empty(directory: &File) -> io::Result<()> {
+    for entry in fs::read_dir(inside(directory))? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
         }
-        _ => Ok(()),
     }
+    Ok(())
 }

@@ -1,6 +1,9 @@
 //! knee finds where Linux code stops scaling with CPUs, says what stops it, and says
 //! whether a change moved it. This is the binary: one verb a file under `verbs/`.
 
+// Macros that panic when nobody listens: `talk` has what to use instead.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod cautions;
 mod clock;
 mod experiments;
@@ -13,6 +16,7 @@ mod progress;
 mod reports;
 mod runner;
 mod signals;
+mod talk;
 mod topology;
 mod verbs;
 mod worker;
@@ -55,35 +59,35 @@ enum Verb {
     Export(verbs::export::Arguments),
     /// Do one job from standard input (internal)
     #[command(hide = true)]
-    Worker,
+    Worker(verbs::worker::Arguments),
 }
 
 fn main() -> ExitCode {
     // A closed pipe (`knee list | head`) ends us quietly, as it ends every filter. Not the
     // worker, whose reader may die first.
     let cli = Cli::parse();
-    if !matches!(cli.verb, Verb::Worker | Verb::Run(_)) {
+    if !matches!(cli.verb, Verb::Worker(_) | Verb::Run(_)) {
         // SAFETY: restores a signal's default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
     match dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("knee: {error:#}");
+            talk::talk(format_args!("knee: {error:#}"));
             ExitCode::from(2)
         }
     }
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
-    let store = Store::at(cli.records.unwrap_or_else(paths::records));
+    let store = || Ok::<_, anyhow::Error>(Store::at(cli.records.map_or_else(paths::records, Ok)?));
     match cli.verb {
-        Verb::List(arguments) => verbs::list::run(&arguments, &store),
+        Verb::List(arguments) => verbs::list::run(&arguments, &store()?),
         Verb::Describe(arguments) => verbs::describe::run(&arguments),
         Verb::Doctor(arguments) => verbs::doctor::run(arguments),
-        Verb::Run(arguments) => verbs::run::run(&arguments, &store),
-        Verb::Show(arguments) => verbs::show::run(&arguments, &store),
-        Verb::Export(arguments) => verbs::export::run(&arguments, &store),
-        Verb::Worker => verbs::worker::run(),
+        Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
+        Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
+        Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
+        Verb::Worker(arguments) => verbs::worker::run(&arguments),
     }
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use records::{Outcome, Point, Run, Until};
 
+use crate::talk::talk;
+
 /// Talks about the runs of one `knee run`.
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -74,8 +76,8 @@ impl Progress {
 
     fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| talk(line)),
+            None => talk(line),
         }
     }
 

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
-/// From now on, a wish to end only sets a flag; waiting calls return.
+/// From now on, a wish to end only sets a flag; waiting calls return. What we were started to
+/// ignore stays ignored: SIGHUP by `nohup`, SIGINT by a shell's `&` in a script.
 pub fn catch() {
     extern "C" fn remember(signal: i32) {
         RECEIVED.store(signal, Relaxed);
@@ -14,6 +15,11 @@ pub fn catch() {
         // in a handler. Without SA_RESTART, so that waits end.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut action);
+            if action.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            action = std::mem::zeroed();
             action.sa_sigaction = remember as extern "C" fn(i32) as usize;
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::ffi::{Error, SQLITE_NOTADB};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 
 use crate::record::Record;
 use crate::store::{self, Id, Store};
@@ -68,7 +69,8 @@ pub struct Listed {
 
 impl Index {
     /// Opens the store's index in this cache folder and brings it up to date. Without a
-    /// writable cache the index lives in memory, built each time.
+    /// writable cache, or while others write it for long, the index lives in memory, built
+    /// for this call.
     pub fn open(store: &Store, cache: &Path) -> Result<Index> {
         let path = cache.join(index_name(store.root()));
         let refreshed = |database: Connection| {
@@ -78,8 +80,10 @@ impl Index {
         };
         on_disk(&path)
             .and_then(refreshed)
-            .or_else(|_| {
-                // Damaged, or of another version: it is only a cache.
+            .or_else(|error| {
+                if !is_useless(&error) {
+                    return Err(error);
+                }
                 let _ = fs::remove_file(&path);
                 let _ = fs::remove_file(path.with_extension("sqlite-journal"));
                 on_disk(&path).and_then(refreshed)
@@ -170,21 +174,32 @@ fn on_disk(path: &Path) -> Result<Connection> {
     database.busy_timeout(std::time::Duration::from_secs(5))?;
     // A cache needs no durability: after a crash it is built again.
     database.pragma_update(None, "synchronous", "off")?;
-    let version: i64 = database.query_row("pragma user_version", [], |row| row.get(0))?;
-    match version {
-        VERSION => Ok(database),
-        0 => with_tables(database),
-        other => anyhow::bail!("the index has version {other}"),
-    }
+    with_tables(database)
 }
 
 fn in_memory() -> Result<Connection> {
     with_tables(Connection::open_in_memory()?)
 }
 
-fn with_tables(database: Connection) -> Result<Connection> {
-    database.execute_batch(&format!("begin; {TABLES} pragma user_version = {VERSION}; commit;"))?;
+fn with_tables(mut database: Connection) -> Result<Connection> {
+    // Two that find it new take turns, or one would make the tables of the other again.
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0))?;
+    match version {
+        VERSION => (),
+        0 => transaction.execute_batch(&format!("{TABLES} pragma user_version = {VERSION};"))?,
+        // No database of ours.
+        _ => return Err(rusqlite::Error::SqliteFailure(Error::new(SQLITE_NOTADB), None).into()),
+    }
+    transaction.commit()?;
     Ok(database)
+}
+
+/// Whether the index is damaged or of another version: it is only a cache, and can go. Not
+/// if it is merely busy: another lister may be filling it.
+fn is_useless(error: &anyhow::Error) -> bool {
+    let code = error.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
+    matches!(code, Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
 }
 
 /// A folder changed this recently may change again within the same tick of its clock.
@@ -212,6 +227,10 @@ fn refresh_shard(database: &Connection, shard: &Path) -> Result<()> {
 /// whether all that should be records could be read: the files of a copied one may still
 /// be on their way, and arrive without a trace in the shard's time.
 fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
+    // One that cannot be read keeps its rows, and takes nothing from the others.
+    let Ok(entries) = store::entries(shard) else {
+        return Ok(false);
+    };
     let shard_text = shard.to_string_lossy();
     let mut known = BTreeMap::new();
     let mut query =
@@ -223,7 +242,7 @@ fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
         known.insert(folder, modified_ns);
     }
     let mut all_read = true;
-    for (name, folder) in store::entries(shard)? {
+    for (name, folder) in entries {
         if Id::read(&name).is_none() {
             continue;
         }

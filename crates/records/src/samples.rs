@@ -18,6 +18,8 @@ use parquet::record::RowAccessor;
 use parquet::schema::parser::parse_message_type;
 use serde::{Deserialize, Serialize};
 
+use crate::seal::write_durably;
+
 /// One raw value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -51,27 +53,24 @@ const GROUP_ROWS: usize = 1 << 20;
 
 /// Writes all samples of a record.
 pub(crate) fn write_parquet(path: &Path, runs: &[RunSamples]) -> Result<()> {
-    let write = || -> parquet::errors::Result<()> {
+    write_durably(path, |file| {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
             .build();
-        let file = File::create(path)?;
         let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
         let rows: Vec<(u32, &Sample)> =
             runs.iter().flat_map(|r| r.samples.iter().map(move |s| (r.run, s))).collect();
         for group in rows.chunks(GROUP_ROWS) {
             write_group(&mut writer, group)?;
         }
-        let file = writer.into_inner()?;
-        file.sync_all()?;
+        writer.close()?;
         Ok(())
-    };
-    write().with_context(|| format!("writing {}", path.display()))
+    })
 }
 
 fn write_group(
-    writer: &mut SerializedFileWriter<File>,
+    writer: &mut SerializedFileWriter<&File>,
     rows: &[(u32, &Sample)],
 ) -> parquet::errors::Result<()> {
     let run: Vec<i32> = rows.iter().map(|(run, _)| *run as i32).collect();

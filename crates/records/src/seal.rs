@@ -1,7 +1,7 @@
 //! Durable files: written beside their place, flushed, renamed; sealed by length and hash.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -10,16 +10,31 @@ use sha2::{Digest, Sha256};
 use crate::record::Seal;
 
 /// Writes a file so that a crash leaves the old one, the new one, or none, never a part.
-pub(crate) fn write_durably(path: &Path, contents: &[u8]) -> Result<()> {
+pub(crate) fn write_durably(path: &Path, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
     let beside = path.with_extension("tmp");
-    let write = || -> io::Result<()> {
-        let mut file = File::create(&beside)?;
-        file.write_all(contents)?;
+    let written = || -> Result<()> {
+        let file = create_anew(&beside)?;
+        write(&file)?;
         file.sync_all()?;
-        fs::rename(&beside, path)
+        Ok(fs::rename(&beside, path)?)
     };
-    write().with_context(|| format!("writing {}", path.display()))?;
+    written().with_context(|| format!("writing {}", path.display()))?;
     sync_folder(path.parent().unwrap_or(Path::new("/")))
+}
+
+/// Makes a file that was not there. What lies in its place goes and is never written to: it
+/// may be a link.
+pub(crate) fn create_anew(path: &Path) -> io::Result<File> {
+    remove_if_there(path)?;
+    File::options().write(true).create_new(true).open(path)
+}
+
+/// Removes a file, if there is one.
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Makes names created, renamed or removed in a folder durable.

@@ -8,11 +8,12 @@
 //! long as it lives, on every host that shares the file system. A hidden folder whose lock
 //! is free was left behind: [`Store::recover`] makes it a partial record. A run counts once
 //! its line in `runs.ndjson` is durable, and its samples were made durable before that.
-//! Records may be copied, merged and deleted by hand.
+//! Who renames the folder, to finish it or to take it up again, holds a lock on its
+//! `record.json` too. Records may be copied, merged and deleted by hand.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +22,7 @@ use anyhow::{Context, Result, bail};
 use crate::record::{Record, State, Warning};
 use crate::run::Run;
 use crate::samples::{self, RunSamples, Sample};
-use crate::seal::{seal, sync_folder, write_durably};
+use crate::seal::{create_anew, remove_if_there, seal, sync_folder, write_durably};
 
 const PLAN: &str = "plan.json";
 const RECORD: &str = "record.json";
@@ -29,6 +30,9 @@ const RUNS: &str = "runs.ndjson";
 const SAMPLES_GROWING: &str = "samples.ndjson";
 const SAMPLES: &str = "samples.parquet";
 const HIDDEN: &str = ".part-";
+
+/// Where files are written before they are renamed into place.
+const TEMPORARY: [&str; 4] = ["plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"];
 
 /// A record's id: time of its start and random digits, so that ids sort by time and hosts
 /// need not agree on anything: `20261120-115530-7f3a9c`.
@@ -100,7 +104,7 @@ impl Store {
     pub fn begin(&self, mut record: Record, id: Id) -> Result<Growing> {
         let shard = self.root.join(id.shard());
         let folder = shard.join(format!("{HIDDEN}{}", id.as_str()));
-        fs::create_dir_all(&shard).with_context(|| {
+        create_durably(&shard).with_context(|| {
             format!("creating {}: choose another folder with --records", shard.display())
         })?;
         fs::create_dir(&folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -108,13 +112,18 @@ impl Store {
         record.state = State::Growing;
         let lock = write_plan(&folder, &record)?;
         sync_folder(&shard)?;
-        Growing::new(folder, record, lock, 0)
+        Growing::new(folder, record, lock)
     }
 
     /// Takes a partial record up again, to add the runs that are missing.
     pub fn resume(&self, folder: &Path) -> Result<Growing> {
-        let opened = Opened::open(folder)?;
         let hidden = hidden_path(folder)?;
+        if !is_our_folder(folder) {
+            bail!("{} belongs to another user: copy it to resume the copy", folder.display());
+        }
+        // Held until nothing is left here that another could take up or finish.
+        let _moving = lock_record(folder)?;
+        let opened = Opened::open(folder)?;
         let samples = opened.sealed_samples()?;
         let mut record = opened.record;
         record.state = State::Growing;
@@ -125,22 +134,25 @@ impl Store {
         let lock = write_plan(folder, &record)?;
         fs::rename(folder, &hidden)
             .with_context(|| format!("taking {} up again", folder.display()))?;
-        drop_torn_line(&hidden.join(RUNS))?;
-        write_durably(&hidden.join(SAMPLES_GROWING), &lines(&samples)?)?;
-        remove_if_there(&hidden.join(RECORD))?;
+        sync_folder(hidden.parent().unwrap_or(Path::new("/")))?;
+        write_durably(&hidden.join(SAMPLES_GROWING), |mut file| {
+            Ok(file.write_all(&lines(&samples)?)?)
+        })?;
+        remove(&hidden, &[RECORD])?;
         sync_folder(&hidden)?;
-        Growing::new(hidden, record, lock, opened.runs.len() as u32)
+        Growing::new(hidden, record, lock)
     }
 
     /// Finishes what dead writers left: each hidden folder that nobody holds becomes a
     /// partial record, or vanishes if no run was in it. Returns what became of them. One
     /// that cannot be finished stays as it is, and no new run must wait for it: opening it
-    /// says why.
+    /// says why. Another user's are not ours to touch, least of all for root, who could.
     pub fn recover(&self, hostname: &str) -> Result<Vec<PathBuf>> {
         let mut recovered = Vec::new();
         for shard in self.shards()? {
-            for (name, folder) in entries(&shard)? {
-                if name.starts_with(HIDDEN) {
+            for (name, folder) in entries(&shard).unwrap_or_default() {
+                if name.strip_prefix(HIDDEN).and_then(Id::read).is_some() && is_our_folder(&folder)
+                {
                     recovered.extend(recover_folder(&folder, hostname).ok().flatten());
                 }
             }
@@ -161,29 +173,20 @@ const START_PATIENCE: Duration = Duration::from_secs(600);
 
 fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
     let plan = folder.join(PLAN);
-    let lock = match File::options().read(true).write(true).open(&plan) {
-        Ok(lock) => lock,
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            return finish_nearly_done(folder);
-        }
-        // Another user's record, for example: not ours to touch.
-        Err(_) => return Ok(None),
+    let lock = match lock(&plan) {
+        Ok(Some(lock)) => lock,
+        // Its writer lives, or has finished meanwhile.
+        Ok(None) => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotFound => return finish_nearly_done(folder),
+        Err(e) => return Err(e).with_context(|| format!("locking {}", plan.display())),
     };
-    match lock.try_lock() {
-        Ok(()) => (),
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(e)) => {
-            return Err(e).with_context(|| format!("locking {}", plan.display()));
-        }
+    if !is_ours(&lock.metadata()?) {
+        return Ok(None);
     }
     if folder.join(RECORD).exists() {
         return finish_nearly_done(folder);
     }
-    // Its writer finished between our look and our lock.
-    if !plan.exists() {
-        return Ok(None);
-    }
-    let text = fs::read_to_string(&plan).with_context(|| format!("reading {}", plan.display()))?;
+    let text = io::read_to_string(&lock).with_context(|| format!("reading {}", plan.display()))?;
     let mut record = Record::read(&text).with_context(|| format!("in {}", plan.display()))?;
     if record.host.hostname.as_deref() != Some(hostname)
         && age(&folder.join(RUNS)) < OTHER_HOST_PATIENCE
@@ -191,9 +194,7 @@ fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     record.warnings.push(Warning::new(WRITER_DIED, "knee run … --resume does the missing ones"));
-    let next_run = drop_torn_line(&folder.join(RUNS))?;
-    let growing = Growing::new(folder.to_path_buf(), record, lock, next_run)?;
-    growing.finish_as(State::Partial)
+    Growing::new(folder.to_path_buf(), record, lock)?.finish_as(State::Partial)
 }
 
 /// A hidden folder with a record: its writer died between the last steps of finishing, or
@@ -203,7 +204,7 @@ fn finish_nearly_done(folder: &Path) -> Result<Option<PathBuf>> {
         return tidy_and_unhide(folder).map(Some);
     }
     if age(folder) > START_PATIENCE {
-        fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
+        remove_folder(folder, &TEMPORARY)?;
     }
     Ok(None)
 }
@@ -228,10 +229,10 @@ pub struct Growing {
 }
 
 impl Growing {
-    fn new(folder: PathBuf, record: Record, lock: File, next_run: u32) -> Result<Growing> {
+    fn new(folder: PathBuf, record: Record, lock: File) -> Result<Growing> {
         let append = |name: &str| {
             let path = folder.join(name);
-            File::options()
+            no_link()
                 .create(true)
                 .append(true)
                 .open(&path)
@@ -240,6 +241,7 @@ impl Growing {
         let runs = append(RUNS)?;
         let samples = append(SAMPLES_GROWING)?;
         sync_folder(&folder)?;
+        let next_run = drop_torn_line(&folder.join(RUNS))?.len() as u32;
         Ok(Growing { folder, record, runs, samples, next_run, _lock: lock })
     }
 
@@ -261,9 +263,17 @@ impl Growing {
         };
         let samples = serde_json::to_string(&RunSamples { run: run.run, samples })?;
         let line = serde_json::to_string(run)?;
-        write(&self.samples, samples)
-            .and_then(|()| write(&self.runs, line))
-            .with_context(|| format!("adding run {} to {}", run.run, self.folder.display()))?;
+        let adding = || format!("adding run {} to {}", run.run, self.folder.display());
+        let length = |file: &File| file.metadata().map(|m| m.len()).with_context(adding);
+        let before = [(&self.samples, length(&self.samples)?), (&self.runs, length(&self.runs)?)];
+        let written = write(&self.samples, samples).and_then(|()| write(&self.runs, line));
+        if written.is_err() {
+            // The next line must not be glued to half of this one.
+            for (file, length) in before {
+                let _ = file.set_len(length);
+            }
+        }
+        written.with_context(adding)?;
         self.next_run += 1;
         Ok(())
     }
@@ -279,12 +289,13 @@ impl Growing {
     }
 
     fn finish_as(mut self, state: State) -> Result<Option<PathBuf>> {
-        if self.next_run == 0 {
-            fs::remove_dir_all(&self.folder)
-                .with_context(|| format!("removing {}", self.folder.display()))?;
+        // Adding the last run may have failed half way.
+        let runs = drop_torn_line(&self.folder.join(RUNS))?;
+        if runs.is_empty() {
+            let files = [&[RUNS, SAMPLES_GROWING, SAMPLES], &TEMPORARY[..], &[PLAN]].concat();
+            remove_folder(&self.folder, &files)?;
             return Ok(None);
         }
-        let (runs, _) = read_runs(&self.folder.join(RUNS))?;
         self.write_samples(runs.len() as u32)?;
         self.record.state = state;
         self.record.runs_finished = runs.iter().filter(|r| r.finished()).count() as u32;
@@ -293,7 +304,7 @@ impl Growing {
             self.record.files.insert(name.to_string(), seal(&self.folder.join(name))?);
         }
         let text = serde_json::to_string_pretty(&self.record)?;
-        write_durably(&self.folder.join(RECORD), text.as_bytes())?;
+        write_durably(&self.folder.join(RECORD), |mut file| Ok(file.write_all(text.as_bytes())?))?;
         tidy_and_unhide(&self.folder).map(Some)
     }
 
@@ -332,7 +343,7 @@ impl Opened {
         let record = read_record(folder)?;
         let (runs, torn) = read_runs(&folder.join(RUNS))?;
         let mut opened = Opened { folder: folder.to_path_buf(), record, runs };
-        opened.compare_with_seal(torn)?;
+        opened.compare_with_seal(torn.is_some())?;
         Ok(opened)
     }
 
@@ -366,7 +377,7 @@ impl Opened {
 
     /// All samples: (run, sample), in order of runs.
     pub fn samples(&self) -> Result<Vec<(u32, Sample)>> {
-        // While a record grows, a Parquet file beside it is from before, or half written.
+        // While a record grows, a Parquet file beside it is from before.
         let runs = if self.record.state != State::Growing {
             self.sealed_samples()?
         } else {
@@ -400,11 +411,11 @@ pub(crate) fn read_record(folder: &Path) -> Result<Record> {
     bail!("{} holds no record: neither {RECORD} nor {PLAN} is in it", folder.display())
 }
 
-/// The runs of a file, and whether it ends in a torn line, which is no run.
-fn read_runs(path: &Path) -> Result<(Vec<Run>, bool)> {
+/// The runs of a file; and if it ends in a torn line, which is no run, where that starts.
+fn read_runs(path: &Path) -> Result<(Vec<Run>, Option<u64>)> {
     let text = match fs::read(path) {
         Ok(text) => text,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Vec::new(), false)),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
         Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
     };
     let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
@@ -415,17 +426,19 @@ fn read_runs(path: &Path) -> Result<(Vec<Run>, bool)> {
             .with_context(|| format!("{}, line {}", path.display(), number + 1))?;
         runs.push(run);
     }
-    Ok((runs, whole < text.len()))
+    Ok((runs, (whole < text.len()).then_some(whole as u64)))
 }
 
 /// Leaves only whole lines, so that more can follow: the torn tail never was a run. Returns
-/// how many runs there are.
-fn drop_torn_line(path: &Path) -> Result<u32> {
+/// the runs.
+fn drop_torn_line(path: &Path) -> Result<Vec<Run>> {
     let (runs, torn) = read_runs(path)?;
-    if torn {
-        write_durably(path, &lines(&runs)?)?;
+    if let Some(start) = torn {
+        let shorten = |file: File| file.set_len(start).and_then(|()| file.sync_data());
+        let shortened = no_link().write(true).open(path).and_then(shorten);
+        shortened.with_context(|| format!("shortening {}", path.display()))?;
     }
-    Ok(runs.len() as u32)
+    Ok(runs)
 }
 
 fn lines<T: serde::Serialize>(values: &[T]) -> Result<Vec<u8>> {
@@ -441,11 +454,9 @@ fn lines<T: serde::Serialize>(values: &[T]) -> Result<Vec<u8>> {
 fn write_plan(folder: &Path, record: &Record) -> Result<File> {
     let path = folder.join(PLAN);
     let beside = folder.join("plan.tmp");
-    let write = || -> std::io::Result<File> {
-        // Not emptied before it is ours: another writer may be at the same record.
-        let mut file = File::options().write(true).create(true).truncate(false).open(&beside)?;
+    let write = || -> io::Result<File> {
+        let mut file = create_anew(&beside)?;
         file.try_lock()?;
-        file.set_len(0)?;
         file.write_all(serde_json::to_string_pretty(record)?.as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, &path)?;
@@ -464,26 +475,91 @@ fn hidden_path(folder: &Path) -> Result<PathBuf> {
     Ok(folder.with_file_name(format!("{HIDDEN}{name}")))
 }
 
+/// Locks the `record.json` in a folder that is to be renamed. A plan's lock is not enough:
+/// who resumes writes a plan of its own.
+fn lock_record(folder: &Path) -> Result<File> {
+    let path = folder.join(RECORD);
+    let locked = lock(&path).with_context(|| format!("locking {}", path.display()))?;
+    locked
+        .with_context(|| format!("{}: another knee is finishing or resuming it", folder.display()))
+}
+
+/// The file, locked; none if somebody holds it, or put it elsewhere before it was locked.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    // Over NFS only a file open for writing can be locked.
+    let file = no_link().read(true).write(true).open(path)?;
+    match file.try_lock() {
+        Ok(()) => (),
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(e)) => return Err(e),
+    }
+    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    let locked = identity(file.metadata()?);
+    let there = fs::symlink_metadata(path).map(identity);
+    Ok(there.is_ok_and(|there| there == locked).then_some(file))
+}
+
+/// Options that open no symbolic link: in a shared store it may be another user's, and lead
+/// anywhere.
+fn no_link() -> OpenOptions {
+    let mut options = File::options();
+    options.custom_flags(libc::O_NOFOLLOW);
+    options
+}
+
+fn is_ours(metadata: &Metadata) -> bool {
+    // SAFETY: it only asks, and always succeeds.
+    metadata.uid() == unsafe { libc::geteuid() }
+}
+
+fn is_our_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && is_ours(&m))
+}
+
+/// Makes a shard's folder, and those above it that are missing, so that no crash of the host
+/// takes them away.
+fn create_durably(shard: &Path) -> io::Result<()> {
+    let missing = shard.ancestors().filter(|folder| !folder.exists()).count();
+    fs::create_dir_all(shard)?;
+    // ROOT and its parent always: who made the shard may have died before this.
+    for above in shard.canonicalize()?.ancestors().skip(1).take(missing.max(2)) {
+        // One that was there before may be unreadable: it was not ours to flush.
+        let _ = sync_folder(above);
+    }
+    Ok(())
+}
+
 /// The last steps of finishing, once `record.json` is durable. The plan goes last: its lock
 /// keeps everybody else away until the folder has its name.
 fn tidy_and_unhide(folder: &Path) -> Result<PathBuf> {
-    for leftover in [SAMPLES_GROWING, "plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"] {
-        remove_if_there(&folder.join(leftover))?;
-    }
+    let _moving = lock_record(folder)?;
+    remove(folder, &[SAMPLES_GROWING])?;
+    remove(folder, &TEMPORARY)?;
     sync_folder(folder)?;
     let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let visible = folder.with_file_name(name.trim_start_matches(HIDDEN));
     fs::rename(folder, &visible)
         .with_context(|| format!("renaming {} to {}", folder.display(), visible.display()))?;
     sync_folder(visible.parent().unwrap_or(Path::new("/")))?;
-    remove_if_there(&visible.join(PLAN))?;
+    remove(&visible, &[PLAN])?;
     Ok(visible)
 }
 
-fn remove_if_there(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => {
-            Err(e).with_context(|| format!("removing {}", path.display()))
+/// Removes these files from a folder.
+fn remove(folder: &Path, names: &[&str]) -> Result<()> {
+    for path in names.iter().map(|name| folder.join(name)) {
+        remove_if_there(&path).with_context(|| format!("removing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Removes a folder in which no run is: these files, and itself unless somebody put
+/// something else there.
+fn remove_folder(folder: &Path, names: &[&str]) -> Result<()> {
+    remove(folder, names)?;
+    match fs::remove_dir(folder) {
+        Err(e) if e.kind() != ErrorKind::DirectoryNotEmpty => {
+            Err(e).with_context(|| format!("removing {}", folder.display()))
         }
         _ => Ok(()),
     }

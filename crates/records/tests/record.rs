@@ -2,6 +2,8 @@
 //! whatever step, leaves a record that can be read, with exactly the runs that counted.
 
 mod golden;
+#[path = "record/recover.rs"]
+mod recover;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -437,12 +439,16 @@ fn the_index_is_built_again_when_its_file_is_deleted_or_damaged() {
     fs::write(&file, "no database").unwrap();
     assert_eq!(place.listed(), [&*folder]);
 
-    // A sound header, or sound first page, and rubbish behind it.
-    for sound in [100, 4096] {
+    // A sound header, or sound first page, and rubbish or nothing behind it.
+    for (sound, rubbish) in [(100, true), (4096, true), (100, false), (5000, false)] {
         let mut bytes = fs::read(&file).unwrap();
         bytes[sound..].fill(0xa5);
+        bytes.truncate(if rubbish { bytes.len() } else { sound });
         fs::write(&file, bytes).unwrap();
         assert_eq!(place.listed(), [&*folder]);
+        let database = rusqlite::Connection::open(&file).unwrap();
+        let rows = database.query_row("select count(*) from record", [], |row| row.get(0));
+        assert_eq!(rows, Ok(1), "it is on disk again");
     }
 
     fs::remove_file(&file).unwrap();

@@ -73,20 +73,10 @@ enum End {
 
 fn start(job: &Job, stderr: &File) -> Result<Child> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg("worker").process_group(0);
+    // The worker itself asks to die with us: exec of a binary with file capabilities, or
+    // setuid, would clear what we asked for it.
+    command.args(["worker", "--parent", &std::process::id().to_string()]).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
-    let parent = std::process::id();
-    // SAFETY: only system calls that are safe after fork. The second look closes the gap
-    // in which the parent may have died before the request.
-    unsafe {
-        command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid() != parent as i32 {
-                libc::_exit(1);
-            }
-            Ok(())
-        });
-    }
     let mut worker = command.spawn().context("starting the worker")?;
     let text = serde_json::to_string(job)?;
     let mut stdin = worker.stdin.take().context("the worker's input is a pipe")?;

@@ -10,6 +10,7 @@ use workloads::{Forms, Kind, Parameter, WORKLOADS, Workload};
 use crate::experiments::{self, EXPERIMENTS};
 use crate::names::nearest;
 use crate::reports::wrapped;
+use crate::talk::{print, print_line};
 use crate::verbs::list::all_metrics;
 
 /// What to describe.
@@ -27,21 +28,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
     if let Some(workload) = Workload::find(name) {
         if arguments.json {
-            println!("{:#}", workload_json(workload));
+            print_line(format_args!("{:#}", workload_json(workload)))?;
         } else {
-            print!("{}", workload_page(workload));
+            print(workload_page(workload))?;
         }
     } else if let Some(text) = experiments::built_in(name) {
         if arguments.json {
-            println!("{}", serde_json::to_string_pretty(&experiments::read(name)?)?);
+            print_line(serde_json::to_string_pretty(&experiments::read(name)?)?)?;
         } else {
-            print!("{text}");
+            print(text)?;
         }
     } else if let Some(metric) = all_metrics().find(|m| m.matches(name)) {
         if arguments.json {
-            println!("{:#}", metric_json(metric));
+            print_line(format_args!("{:#}", metric_json(metric)))?;
         } else {
-            print!("{}", metric_page(name, metric));
+            print(metric_page(name, metric))?;
         }
     } else {
         let workloads = WORKLOADS.iter().map(|w| w.name);

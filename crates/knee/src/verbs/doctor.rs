@@ -9,13 +9,13 @@ mod disturbs;
 mod facts;
 mod page;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use facts::Facts;
 use serde::Serialize;
+
+use crate::talk::print;
 
 /// What to look at.
 #[derive(clap::Args, Debug)]
@@ -36,7 +36,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         true => serde_json::to_string_pretty(&findings)? + "\n",
         false => page::page(&findings),
     };
-    io::stdout().write_all(text.as_bytes()).context("printing the findings")?;
+    print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 

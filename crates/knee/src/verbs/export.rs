@@ -11,6 +11,7 @@ use records::{Opened, Store, compact};
 
 use super::find::{all, find};
 use crate::reports::{WillItScale, counted, csv, csv_header, whole, will_it_scale};
+use crate::talk::{WRITING, talk};
 
 /// What to write, and where to.
 #[derive(clap::Args, Debug)]
@@ -46,7 +47,8 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     if let Some(into) = &arguments.compact {
         let written = compact(&folders, into)?;
         let files = counted(written.files, "file");
-        eprintln!("{} in {files} in {}", counted(written.rows, "row"), into.display());
+        let rows = counted(written.rows, "row");
+        talk(format_args!("{rows} in {files} in {}", into.display()));
         return Ok(ExitCode::SUCCESS);
     }
     match arguments.format {
@@ -86,7 +88,7 @@ fn to_output(
 ) -> Result<()> {
     let Some(path) = &arguments.output else {
         let mut out = BufWriter::new(io::stdout().lock());
-        return write(&mut out).and_then(|()| Ok(out.flush()?)).context("printing");
+        return write(&mut out).and_then(|()| Ok(out.flush()?)).context(WRITING);
     };
     let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
     let mut out = BufWriter::new(file);

@@ -12,7 +12,7 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
     if which.contains('/') || which == "." {
         return Ok(PathBuf::from(which));
     }
-    let index = Index::open(store, &paths::cache())?;
+    let index = Index::open(store, &paths::cache()?)?;
     let found = match which {
         "last" => index.newest(1)?,
         prefix => index.with_prefix(prefix)?,
@@ -33,7 +33,7 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
 
 /// The folders of all records, oldest first.
 pub fn all(store: &Store) -> Result<Vec<PathBuf>> {
-    let index = Index::open(store, &paths::cache())?;
+    let index = Index::open(store, &paths::cache()?)?;
     let newest = index.newest(usize::MAX >> 1)?;
     Ok(newest.into_iter().rev().map(|listed| listed.folder).collect())
 }

@@ -10,6 +10,7 @@ use workloads::{Family, WORKLOADS};
 use crate::experiments::{self, EXPERIMENTS};
 use crate::paths;
 use crate::reports::{counted, wrapped};
+use crate::talk::{print, print_line, talk};
 
 /// What to list.
 #[derive(clap::Args)]
@@ -41,11 +42,11 @@ enum What {
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.what {
         What::Records => records(arguments, store)?,
-        What::Workloads if arguments.json => println!("{:#}", workloads_json()),
-        What::Workloads => print!("{}", workloads_text()),
+        What::Workloads if arguments.json => print_line(format_args!("{:#}", workloads_json()))?,
+        What::Workloads => print(workloads_text())?,
         What::Experiments => experiments(arguments.json)?,
-        What::Metrics if arguments.json => println!("{:#}", metrics_json()),
-        What::Metrics => print!("{}", metrics_text()),
+        What::Metrics if arguments.json => print_line(format_args!("{:#}", metrics_json()))?,
+        What::Metrics => print(metrics_text())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -56,26 +57,25 @@ pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
 }
 
 fn records(arguments: &Arguments, store: &Store) -> Result<()> {
-    let index = Index::open(store, &paths::cache())?;
+    let index = Index::open(store, &paths::cache()?)?;
     let newest = index.newest(arguments.limit)?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&newest)?);
-        return Ok(());
+        return print_line(serde_json::to_string_pretty(&newest)?);
     }
     let count = index.count()?;
     if count == 0 {
-        println!("No records in {} yet. Make one: knee run first-look", store.root().display());
-        return Ok(());
+        let root = store.root().display();
+        return print_line(format_args!("No records in {root} yet. Make one: knee run first-look"));
     }
     let mut text = String::new();
     for record in &newest {
         text += &record_line(record);
     }
-    print!("{text}");
     if count > newest.len() {
-        println!("… and {} older; -n {count} lists all", count - newest.len());
+        text += &format!("… and {} older; -n {count} lists all\n", count - newest.len());
     }
-    eprintln!("also: knee list workloads | experiments | metrics");
+    print(text)?;
+    talk("also: knee list workloads | experiments | metrics");
     Ok(())
 }
 
@@ -118,18 +118,19 @@ fn workloads_json() -> serde_json::Value {
 
 fn experiments(as_json: bool) -> Result<()> {
     let mut list = Vec::new();
+    let mut text = String::new();
     for (name, _) in EXPERIMENTS {
         let description = experiments::read(name)?.description;
         if as_json {
             list.push(json!({"name": name, "description": description}));
         } else {
-            println!("{name:16}{description}");
+            text += &format!("{name:16}{description}\n");
         }
     }
-    if as_json {
-        println!("{:#}", serde_json::Value::from(list));
+    match as_json {
+        true => print_line(format_args!("{:#}", serde_json::Value::from(list))),
+        false => print(text),
     }
-    Ok(())
 }
 
 fn metrics_text() -> String {

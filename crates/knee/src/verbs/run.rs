@@ -1,13 +1,12 @@
 //! `knee run`: measures workloads or experiments, keeps a record, shows it.
 
-use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Load, Many, Opened, Placement, Record, Run,
-    Session, State, Store, Warning, Word,
+    Axes, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Load, Many, Opened, Placement,
+    Record, Session, State, Store, Warning, Word,
 };
 
 use crate::leftovers::Journal;
@@ -15,6 +14,7 @@ use crate::plan::Usable;
 use crate::progress::Progress;
 use crate::reports::{Style, scaling};
 use crate::runner::{self, End};
+use crate::talk::{print, print_line, talk};
 use crate::{cautions, experiments, names, paths, plan, signals, topology};
 
 /// What to measure, and how.
@@ -91,13 +91,16 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let experiment = experiment(arguments)?;
     let record = new_record(experiment)?;
     check_capacity(&record)?;
-    signals::catch();
     let mut journal = Journal::open()?;
     let mut growing = open_record(arguments, store, record)?;
     let mut progress = Progress::new();
+    let mut printed = Ok(());
+    // Not before: until here a wish to end ends us, whatever we wait for, and the next start
+    // tidies up.
+    signals::catch();
     let end = runner::run(&mut growing, &mut journal, &mut progress, |run| {
-        if arguments.json {
-            print_line(run);
+        if arguments.json && printed.is_ok() {
+            printed = print_line(serde_json::to_string(run).expect("runs are plain data"));
         }
     });
     progress.end();
@@ -106,31 +109,32 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let folder = growing.finish(jiff::Timestamp::now())?;
     let end = end?;
     put_back?;
-    conclude(arguments, end, folder.as_deref())
+    conclude(arguments, end, folder.as_deref(), printed)
 }
 
-/// A reader that has gone away costs us nothing but the line.
-fn print_line(run: &Run) {
-    let line = serde_json::to_string(run).expect("runs are plain data");
-    let _ = writeln!(stdout(), "{line}");
-}
-
-fn conclude(arguments: &Arguments, end: End, folder: Option<&Path>) -> Result<ExitCode> {
+/// Shows the record and says where it is; `printed` is what came of printing its runs.
+fn conclude(
+    arguments: &Arguments,
+    end: End,
+    folder: Option<&Path>,
+    mut printed: Result<()>,
+) -> Result<ExitCode> {
     let Some(folder) = folder else {
-        eprintln!("interrupted before the first run was over: nothing to keep");
+        talk("interrupted before the first run was over: nothing to keep");
         return Ok(ExitCode::from(130));
     };
     let record = Opened::open(folder)?;
     if !arguments.json {
-        let _ = write!(stdout(), "{}", scaling(&record, &Style::of_stdout()));
+        printed = print(scaling(&record, &Style::of_stdout()));
     }
-    eprintln!("record {} in {}", record.record.id, folder.display());
+    talk(format_args!("record {} in {}", record.record.id, folder.display()));
     if end == End::Interrupted {
-        eprintln!(
-            "interrupted: the finished runs are kept; the same command with --resume does the rest"
+        talk(
+            "interrupted: the finished runs are kept; the same command with --resume does the rest",
         );
         return Ok(ExitCode::from(130));
     }
+    printed?;
     let failed = record.record.runs_failed;
     Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -272,7 +276,7 @@ fn random() -> u64 {
 fn open_record(arguments: &Arguments, store: &Store, record: Record) -> Result<Growing> {
     let hostname = record.host.hostname.clone().unwrap_or_default();
     for recovered in store.recover(&hostname)? {
-        eprintln!("recovered {}, whose knee died", recovered.display());
+        talk(format_args!("recovered {}, whose knee died", recovered.display()));
     }
     if !arguments.resume {
         let now = jiff::Timestamp::now();
@@ -282,7 +286,8 @@ fn open_record(arguments: &Arguments, store: &Store, record: Record) -> Result<G
     let mut growing = store.resume(&folder)?;
     let mut session = record.sessions.into_iter().next().expect("new records have one session");
     session.first_run = growing.next_run();
-    eprintln!("resuming {}, which has {} runs", growing.record.id, session.first_run);
+    let id = &growing.record.id;
+    talk(format_args!("resuming {id}, which has {} runs", session.first_run));
     growing.record.sessions.push(session);
     Ok(growing)
 }
@@ -293,22 +298,28 @@ fn changed(then: &Record, now: &Record) -> Option<String> {
     let (a, b) = (&then.host, &now.host);
     let parts = [
         ("the host", a.hostname == b.hostname && a.cpu_model == b.cpu_model),
-        ("the kernel", a.kernel_release == b.kernel_release && a.kernel_version == b.kernel_version),
+        (
+            "the kernel",
+            a.kernel_release == b.kernel_release && a.kernel_version == b.kernel_version,
+        ),
         ("the kernel's command line", a.kernel_command_line == b.kernel_command_line),
         ("the set of CPUs", then.topology == now.topology),
     ];
     let part = parts.iter().find(|(_, same)| !same).map(|(what, _)| what.to_string());
     let knob = a.knobs.iter().find(|(name, value)| b.knobs.get(*name) != Some(value));
-    let mount = |d: &Directory| (d.path.clone(), d.file_system.clone(), d.source.clone(), d.mount_options.clone());
+    let mount = |d: &Directory| {
+        (d.path.clone(), d.file_system.clone(), d.source.clone(), d.mount_options.clone())
+    };
     let mounts = |record: &Record| record.directories.iter().map(mount).collect::<Vec<_>>();
-    part.or_else(|| knob.map(|(name, _)| format!("the setting {name}")))
-        .or_else(|| (mounts(then) != mounts(now)).then(|| "the file system of a directory".to_string()))
+    part.or_else(|| knob.map(|(name, _)| format!("the setting {name}"))).or_else(|| {
+        (mounts(then) != mounts(now)).then(|| "the file system of a directory".to_string())
+    })
 }
 
 /// The newest partial record that the same command would have made, on the same host and
 /// kernel.
 fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
-    let index = Index::open(store, &paths::cache())?;
+    let index = Index::open(store, &paths::cache()?)?;
     for listed in index.newest(1000)?.iter().filter(|l| l.state == "partial") {
         let Ok(found) = Opened::open(&listed.folder) else { continue };
         let found = found.record;
@@ -316,7 +327,7 @@ fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
             continue;
         }
         if let Some(what) = changed(&found, wanted) {
-            eprintln!("{} is not resumed: {what} changed since", found.id);
+            talk(format_args!("{} is not resumed: {what} changed since", found.id));
             continue;
         }
         return Ok(listed.folder.clone());

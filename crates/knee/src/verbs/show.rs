@@ -1,15 +1,15 @@
 //! `knee show`: a record as tables and curves.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use records::{Opened, Outcome, Store};
 
 use super::find::find;
 use crate::names::nearest;
 use crate::reports::{Detail, Style, detailed, summary};
+use crate::talk::print;
 
 /// What to show.
 #[derive(clap::Args, Debug)]
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         };
         detailed(&record, &detail, &Style::of_stdout())
     };
-    io::stdout().write_all(text.as_bytes()).context("printing the report")?;
+    print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,9 +11,9 @@ use records::{Event, Form, Job, Measured, Pass, TaskReport, Until, Usage, Warnin
 use workloads::{Load, Prepared, Spin};
 
 use super::board::{Board, Phase, install_kick_handler};
+use super::priority::{self, Policy};
 use super::task::Birth;
 use super::tasks::{Tasks, where_it_waits};
-use super::priority::{self, Policy};
 use super::{durations, say, usage};
 use crate::clock::now_ns;
 

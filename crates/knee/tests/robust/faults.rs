@@ -213,6 +213,27 @@ fn a_wish_to_end_keeps_the_finished_runs_and_resuming_does_the_rest() {
 }
 
 #[test]
+fn what_knee_was_started_to_ignore_it_ignores() {
+    for signal in [libc::SIGHUP, libc::SIGINT] {
+        let home = Home::new();
+        let mut command = home.knee(MANY);
+        // SAFETY: a system call only. As `nohup` does, and a shell for `&` in a script.
+        unsafe {
+            command.pre_exec(move || {
+                libc::signal(signal, libc::SIG_IGN);
+                Ok(())
+            })
+        };
+        let mut running = home.start(&mut command);
+        running.wait_for_runs(2);
+        running.signal(signal);
+        let ended = running.end();
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        assert_eq!(home.record().runs.len(), PLANNED);
+    }
+}
+
+#[test]
 fn a_wish_to_end_before_the_first_run_is_over_leaves_nothing() {
     let home = Home::new();
     let running = home.start(&mut home.knee("run create_files --seconds 60 --tasks 2 --cpus 1"));

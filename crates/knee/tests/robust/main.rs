@@ -7,5 +7,7 @@ mod bad_input;
 mod faults;
 mod home;
 mod kills;
+mod outputs;
 mod process;
 mod skip;
+mod strangers;

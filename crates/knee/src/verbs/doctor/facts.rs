@@ -7,6 +7,8 @@ use std::time::Duration;
 use probes::{Activity, Limits, Permissions};
 use records::{Directory, Host};
 
+use crate::leftovers::PREFIX;
+
 /// Everything the checks may ask.
 pub struct Facts {
     pub host: Host,
@@ -28,9 +30,6 @@ pub struct Place {
 
 /// Long enough for a hundred ticks of the kernel's clock.
 const WINDOW: Duration = Duration::from_secs(1);
-
-/// How the names of directories begin that runs make (`crate::leftovers`).
-const LEFTOVER: &str = ".knee-";
 
 impl Facts {
     /// Reads them of this host; takes a little more than [`WINDOW`].
@@ -59,7 +58,7 @@ impl Facts {
 fn place(path: &Path) -> Place {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let is_leftover = |path: &PathBuf| {
-        path.is_dir() && path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(LEFTOVER))
+        path.is_dir() && path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(PREFIX))
     };
     Place {
         facts: probes::directory(path),
