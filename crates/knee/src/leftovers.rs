@@ -37,11 +37,7 @@ pub struct Journal {
 impl Journal {
     /// A journal for this process, after the dead ones' leftovers are removed.
     pub fn open() -> Result<Journal> {
-        Journal::open_in(&folder()?)
-    }
-
-    fn open_in(path: &Path) -> Result<Journal> {
-        let folder = Folder::open(path).context("keeping a journal (set XDG_STATE_HOME)")?;
+        let folder = Folder::open(&folder()?).context("keeping a journal (set XDG_STATE_HOME)")?;
         sweep(&folder)?;
         let (name, file) = create(&folder)
             .with_context(|| format!("creating a journal in {}", folder.path.display()))?;

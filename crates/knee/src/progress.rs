@@ -14,6 +14,8 @@ pub struct Progress {
     bar: Option<ProgressBar>,
     total: usize,
     done: usize,
+    /// What the runs alone will take, where their length is known.
+    planned: Duration,
     since: Instant,
     spoken: Instant,
 }
@@ -26,21 +28,26 @@ impl Progress {
     pub fn new() -> Progress {
         let now = Instant::now();
         let bar = stderr().is_terminal().then(bar);
-        Progress { bar, total: 0, done: 0, since: now, spoken: now }
+        Progress { bar, total: 0, done: 0, planned: Duration::ZERO, since: now, spoken: now }
     }
 
-    /// So many runs are to come.
-    pub fn begin(&mut self, runs: usize) {
-        self.total = runs;
+    /// Runs of these points are to come.
+    pub fn begin<'a>(&mut self, runs: impl Iterator<Item = &'a Point>) {
+        for point in runs {
+            self.total += 1;
+            if let Until::Seconds(seconds) = point.until {
+                self.planned += Duration::from_secs_f64(seconds);
+            }
+        }
         if let Some(bar) = &self.bar {
-            bar.set_length(runs as u64);
+            bar.set_length(self.total as u64);
         }
     }
 
     /// A run of this point starts.
     pub fn running(&self, point: &Point) {
         if let Some(bar) = &self.bar {
-            bar.set_message(describe(point));
+            bar.set_message(format!("{} left  {}", self.left(), describe(point)));
             bar.tick();
             if is_long(point) {
                 bar.enable_steady_tick(Duration::from_secs(1));
@@ -81,16 +88,21 @@ impl Progress {
         }
     }
 
-    /// Time left if the other runs take as long as those so far.
+    /// Time left if the other runs take as long as those so far; before there is one, the
+    /// time that they measure.
     fn left(&self) -> String {
         let each = self.since.elapsed().as_secs_f64() / self.done.max(1) as f64;
-        let seconds = (each * (self.total - self.done) as f64).round() as u64;
+        let seconds = match self.done {
+            0 => self.planned.as_secs_f64(),
+            done => each * (self.total - done) as f64,
+        };
+        let seconds = seconds.round() as u64;
         format!("{}:{:02}", seconds / 60, seconds % 60)
     }
 }
 
 fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {pos} of {len} runs, {eta} left  {msg}");
+    let style = ProgressStyle::with_template("{bar:24} {pos} of {len} runs, {msg}");
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(1));
     bar.set_style(style.expect("the template is a constant that parses"));
     bar

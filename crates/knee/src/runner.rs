@@ -33,7 +33,7 @@ pub fn run(
     let done: BTreeSet<(u32, u32)> =
         record.read_runs()?.iter().map(|run| (run.block, run.point)).collect();
     let planned = remaining(record, &done);
-    progress.begin(planned.len());
+    progress.begin(planned.iter().map(|(_, index)| &record.record.points[*index]));
     for (block, index) in planned {
         if signals::received().is_some() {
             return Ok(End::Interrupted);

@@ -12,7 +12,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::de::value::{BoolDeserializer, F64Deserializer, I64Deserializer, StrDeserializer};
 use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -129,10 +129,12 @@ impl Experiment {
     pub fn read(text: &str) -> Result<Experiment> {
         let mut unknown = Vec::new();
         let document = toml::Deserializer::parse(text).context("reading the experiment")?;
-        let experiment: Experiment =
-            serde_ignored::deserialize(document, |key| unknown.push(key.to_string()))
-                .context("reading the experiment")?;
-        ensure!(unknown.is_empty(), "reading the experiment: unknown key {}", unknown.join(", "));
+        let read = serde_ignored::deserialize(document, |key| unknown.push(key.to_string()));
+        // First what is not known: a misspelt key also lacks where it should be.
+        if let Some(key) = unknown.first() {
+            bail!("reading the experiment: {}unknown key `{key}`", line_of(text, key));
+        }
+        let experiment: Experiment = read.context("reading the experiment")?;
         experiment.check()?;
         Ok(experiment)
     }
@@ -161,6 +163,16 @@ impl Experiment {
         }
         Ok(())
     }
+}
+
+/// "line 3: " for a key of a dotted path, where a line starts with it.
+fn line_of(text: &str, path: &str) -> String {
+    let key = path.rsplit('.').next().unwrap_or(path);
+    let starts = |line: &str| {
+        line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
+    };
+    let line = text.lines().position(starts).map(|index| format!("line {}: ", index + 1));
+    line.unwrap_or_default()
 }
 
 impl Axes {
@@ -369,7 +381,7 @@ mod tests {
         );
         check(
             "[[load]]\nworkload = 'brk'\naxes = { cpu = 1 }",
-            expect_test::expect!["reading the experiment: unknown key load.0.axes.cpu"],
+            expect_test::expect!["reading the experiment: unknown key `load.0.axes.cpu`"],
         );
         check(
             "[axes]\nas = 'fibres'\n[[load]]\nworkload = 'brk'",

@@ -1,7 +1,7 @@
 //! `knee worker`: reads one job on standard input, prints events. Started by `knee run`;
 //! docs/job-protocol.md specifies both.
 
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -23,14 +23,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.parent.is_some_and(|parent| !die_with(parent)) {
         return Ok(ExitCode::FAILURE);
     }
-    let mut text = String::new();
-    std::io::stdin()
-        .take(JOB_BYTES_MAX)
-        .read_to_string(&mut text)
-        .context("reading the job from standard input")?;
-    let job = Job::read(&text)?;
+    let job = Job::read(&first_value(std::io::stdin().take(JOB_BYTES_MAX))?)?;
     crate::worker::work(&job);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The text of the first JSON value. Not all there is: a serial line or a socket has no end.
+fn first_value(input: impl Read) -> Result<String> {
+    let mut values = serde_json::Deserializer::from_reader(BufReader::new(input)).into_iter();
+    let value: Option<serde_json::Value> = values.next().transpose().context("reading the job")?;
+    Ok(value.map(|value| value.to_string()).unwrap_or_default())
 }
 
 /// Asks the kernel to kill us when the parent dies; whether it still lived then.

@@ -29,7 +29,8 @@ fn check_whole(home: &Home) {
 fn nobody_who_listens_to_the_talk_costs_nothing() {
     let home = Home::new();
     // One run fails, which is said at once.
-    let arguments = format!("{RUN} --set idle_ns=0 --operations 1000000000 --timeout 0.1");
+    let arguments =
+        format!("{RUN} --set idle_ns=0 --operations 1000000000 --timeout 0.1 --stop-grace 0.1");
     for arguments in [RUN.to_string(), arguments.replace(" --seconds 0.02", "")] {
         let ended = home.start(home.knee(&arguments).stderr(closed())).end();
         assert!(matches!(ended.status.code(), Some(0 | 1)), "{:?}", ended.status);

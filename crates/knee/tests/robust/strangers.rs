@@ -225,7 +225,9 @@ fn the_worker_of_a_privileged_binary_dies_with_knee() {
         return skip("a privileged binary", "only root may grant privileges");
     }
     let home = Home::new();
-    let mut command = of_stranger(&home, "run getppid --cpus 1 --tasks 2 --seconds 600");
+    // Named, as a privileged process is not told of TMPDIR.
+    let arguments = "run getppid --cpus 1 --tasks 2 --seconds 600 --dir measured";
+    let mut command = of_stranger(&home, arguments);
     if let Err(why) = grant(&home.path("knee")) {
         return skip("a privileged binary", &why.to_string());
     }
