@@ -35,9 +35,9 @@ pub(crate) static SPEC: Spec = Spec {
         },
         Parameter {
             name: "sync",
-            about: "none, or fsync of each file before it is closed",
+            about: "the call before each file is closed; syncfs flushes the whole file system",
             default: "none",
-            kind: Kind::Choice(&["none", "fsync"]),
+            kind: Kind::Choice(&["none", "fdatasync", "fsync", "syncfs"]),
         },
         Parameter {
             name: "subdirectories",
@@ -63,7 +63,12 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         directories,
         piece: vec![0x6b; number("write_bytes").min(number("size_bytes")) as usize],
         size: number("size_bytes"),
-        fsync: load.values.choice("sync") == "fsync",
+        sync: match load.values.choice("sync") {
+            "fdatasync" => Some(libc::fdatasync),
+            "fsync" => Some(libc::fsync),
+            "syncfs" => Some(libc::syncfs),
+            _ => None,
+        },
         subdirectories: number("subdirectories"),
         files_per_subdirectory: number("files_per_subdirectory"),
     }))
@@ -74,7 +79,7 @@ struct Prepare {
     /// What one write call writes.
     piece: Vec<u8>,
     size: u64,
-    fsync: bool,
+    sync: Option<unsafe extern "C" fn(libc::c_int) -> libc::c_int>,
     subdirectories: u64,
     files_per_subdirectory: u64,
 }
@@ -127,9 +132,9 @@ impl Task for Creator<'_> {
         if self.plan.size > 0 {
             self.fill(&file)?;
         }
-        if self.plan.fsync {
+        if let Some(sync) = self.plan.sync {
             // SAFETY: the descriptor is open.
-            sys("fsync of a file", unsafe { libc::fsync(file.as_raw_fd()) })?;
+            sys("syncing a file", unsafe { sync(file.as_raw_fd()) })?;
         }
         self.number += 1;
         self.name.advance();

@@ -136,7 +136,7 @@ mod tests {
     fn values_are_checked_normalised_and_completed_with_defaults() {
         check(&[], Ok(&[("size_bytes", "0"), ("sync", "none"), ("idle_ns", "0")]));
         check(&[("size_bytes", "16k")], Ok(&[("size_bytes", "16384")]));
-        check(&[("sync", "sometimes")], Err("must be one of none, fsync"));
+        check(&[("sync", "sometimes")], Err("must be one of none, fdatasync"));
         check(&[("size_bytes", "-1")], Err("whole number"));
         check(&[("size_bytes", "99999999999G")], Err("whole number"));
         check(&[("size_bytes", "1kk")], Err("whole number"));
