@@ -137,6 +137,7 @@ impl Drop for MemoryGroup {
 
 #[test]
 fn want_of_memory_fails_its_run_and_is_named() {
+    // Operations enough to touch every page of the larger size, however busy the host is.
     let group = match MemoryGroup::new(96 << 20) {
         Ok(group) => group,
         Err(why) => return skip("want of memory", &why),
@@ -145,7 +146,7 @@ fn want_of_memory_fails_its_run_and_is_named() {
         let home = Home::new();
         let mut command = home.knee(&format!(
             "run page_fault_anonymous --set size_bytes=1M,512M --as {form} --cpus 1 --blocks 1 \
-             --seconds 0.2 --json"
+             --operations 131072 --json"
         ));
         let processes = group.folder.join("cgroup.procs");
         // SAFETY: a write to a file; allocates, which is safe as this test forks no thread
