@@ -1,6 +1,7 @@
 //! Statistics of runs: pure functions from values to values, without input or output.
 //! Nothing computed here is kept in a record; it can always be computed again.
 
+mod comparison;
 mod curve;
 mod digits;
 mod fairness;
@@ -8,6 +9,11 @@ mod reduce;
 mod spread;
 mod warmup;
 
+pub use comparison::{
+    Band, CellComparison, Compared, Comparison, Contrast, CurveComparison, Design, Discard,
+    Discards, Method, MetricComparison, NoiseFloor, Place, RunValues, Scale, VarianceShare,
+    Verdict,
+};
 pub use curve::{Cell, Curve, curves};
 pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;

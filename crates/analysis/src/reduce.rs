@@ -146,7 +146,7 @@ fn put_tasks(m: &mut Metrics, point: &Point, tasks: &[&TaskReport]) {
     let shares: Vec<f64> = match point.until {
         Until::Seconds(_) => counts.map(|n| n as f64).collect(),
         // All do the same count: what differs is how long it took.
-        Until::OperationsPerTask(_) => {
+        Until::OperationsPerTask(_) | Until::End => {
             tasks.iter().map(|t| t.operations as f64 / time_s(t).max(1e-9)).collect()
         }
     };

@@ -1,7 +1,9 @@
 //! Mean and spread of a few values.
 
+use serde::Serialize;
+
 /// What some values, one a run, have in common.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// How many values.
     pub n: usize,

@@ -95,6 +95,8 @@ fn add_points(
                             until,
                             pass,
                             dir: dir.clone(),
+                            variant: String::new(),
+                            cell: None,
                             other: BTreeMap::new(),
                         });
                         ensure!(points.len() <= points_max, too_many(points_max));

@@ -112,7 +112,7 @@ fn bar() -> ProgressBar {
 fn is_long(point: &Point) -> bool {
     match point.until {
         Until::Seconds(seconds) => seconds > 5.0,
-        Until::OperationsPerTask(_) => true,
+        Until::OperationsPerTask(_) | Until::End => true,
     }
 }
 

@@ -55,6 +55,7 @@ pub fn run(
             run: number,
             point: index as u32,
             block,
+            placebo: false,
             started,
             outcome: reduced.outcome,
             warnings: reduced.warnings,
@@ -98,7 +99,7 @@ fn job(point: &Point, scratch: PathBuf, stop_grace_s: f64) -> Job {
 fn deadline(point: &Point, timeout_s: f64, stop_grace_s: f64) -> Duration {
     let run_s = match point.until {
         Until::Seconds(seconds) => seconds,
-        Until::OperationsPerTask(_) => 0.0,
+        Until::OperationsPerTask(_) | Until::End => 0.0,
     };
     let around_s = timeout_s + 0.01 * point.tasks as f64;
     Duration::from_secs_f64(run_s + stop_grace_s + around_s)

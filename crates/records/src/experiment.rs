@@ -2,7 +2,8 @@
 //! `knee run` make the same value, so that a record always holds the whole experiment.
 //!
 //! Every axis takes one value or a list; the points are all combinations. What a `[[load]]`
-//! says about an axis replaces what the experiment says.
+//! says about an axis replaces what the experiment says. Each combination is a cell; where
+//! there are `[[variant]]`s, a cell has a point for each, and they are compared.
 //!
 //! A file with a key that is not known is refused: it means more than would be done. In a
 //! record unknown keys are ignored, so that a newer knee may add some.
@@ -51,6 +52,15 @@ pub struct Experiment {
     /// The workloads, each with its own parameters and axes.
     #[serde(rename = "load")]
     pub loads: Vec<Load>,
+    /// What is compared; the first is the baseline.
+    #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
+    /// Combinations of variants that are left out: of each factor the variants meant.
+    #[serde(default, rename = "exclude", skip_serializing_if = "Vec::is_empty")]
+    pub exclusions: Vec<BTreeMap<String, Many<String>>>,
+    /// How variants are compared.
+    #[serde(default, skip_serializing_if = "Judging::is_default")]
+    pub compare: Judging,
 }
 
 fn default_blocks() -> u32 {
@@ -63,6 +73,106 @@ fn default_stop_grace_s() -> f64 {
 
 fn default_timeout_s() -> f64 {
     600.0
+}
+
+/// One thing compared: what it does differently from the load as written. Variants of
+/// several factors are combined; each combination is then a variant of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Variant {
+    /// What tables call it.
+    pub name: String,
+    /// Variants of one factor exclude each other.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub factor: String,
+    /// Another workload in place of the load's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Parameters that differ from the load's.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Word>,
+    /// Processes or threads.
+    #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
+    pub form: Option<Form>,
+    /// Which CPUs first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Directory whose file system is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Environment variables of the worker and its tasks.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, Word>,
+    /// Kernel settings as sysctl(8) names them, put back after each run.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctl: BTreeMap<String, Word>,
+    /// A command and its arguments that start the worker: `["setarch", "-R"]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub under: Vec<String>,
+    /// Another build of knee as the worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binary: Option<PathBuf>,
+}
+
+/// How variants are compared, and when enough is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Judging {
+    /// The metric that decides.
+    pub metric: String,
+    /// The smallest change that matters, as a share of the baseline's value: 0.02 is 2 %.
+    pub smallest_effect: f64,
+    /// Whether blocks go on until each comparison is decided, `blocks` at most.
+    pub until_decided: bool,
+    /// Share of the blocks of a cell in which one variant is run twice, to see how far
+    /// equal things differ.
+    pub placebo: f64,
+    /// In which order the points of a block are run.
+    pub order: Order,
+}
+
+/// In which order the points of a block are run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Variants of one cell one after the other: drift between them is least.
+    #[default]
+    Adjacent,
+    /// All points of one variant one after the other, and every other block in the reverse
+    /// order: for variants that are expensive to switch to.
+    Grouped,
+}
+
+impl Default for Judging {
+    fn default() -> Judging {
+        Judging {
+            metric: "operations_per_s".to_string(),
+            smallest_effect: 0.02,
+            until_decided: false,
+            placebo: 0.05,
+            order: Order::Adjacent,
+        }
+    }
+}
+
+impl Judging {
+    fn is_default(&self) -> bool {
+        *self == Judging::default()
+    }
+
+    fn check(&self) -> Result<()> {
+        ensure!(
+            self.smallest_effect > 0.0 && self.smallest_effect < 10.0,
+            "smallest_effect is {}, must be a share such as 0.02",
+            self.smallest_effect
+        );
+        ensure!(
+            (0.0..=1.0).contains(&self.placebo),
+            "placebo is {}, must be a share from 0 to 1",
+            self.placebo
+        );
+        Ok(())
+    }
 }
 
 /// One workload of an experiment.
@@ -120,6 +230,9 @@ impl Default for Experiment {
             timeout_s: default_timeout_s(),
             axes: Axes::default(),
             loads: Vec::new(),
+            variants: Vec::new(),
+            exclusions: Vec::new(),
+            compare: Judging::default(),
         }
     }
 }
@@ -151,6 +264,7 @@ impl Experiment {
             ensure!(value > 0.0 && value < 1e6, "{name} is {value}, must be above 0 s");
         }
         self.axes.check().context("in [axes]")?;
+        self.compare.check().context("in [compare]")?;
         for load in &self.loads {
             load.axes.check().with_context(|| format!("in the axes of {}", load.workload))?;
             for (name, values) in &load.parameters {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Version of the job and of the events. A worker refuses a job of another version: both
@@ -72,6 +72,8 @@ pub enum Until {
     Seconds(f64),
     /// When each task has done so many operations.
     OperationsPerTask(u64),
+    /// When what is measured ends by itself; never in a job.
+    End,
 }
 
 /// What is recorded during a run. Looking costs, so the two are never mixed.
@@ -137,6 +139,7 @@ impl Until {
             Until::OperationsPerTask(n) => {
                 ensure!(n > 0, "operations_per_task is 0, must be at least 1")
             }
+            Until::End => bail!("a workload does not end by itself"),
         }
         Ok(())
     }

@@ -18,12 +18,12 @@ mod topology;
 
 pub use compact::{Compacted, compact};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
-pub use experiment::{Axes, Experiment, Load, Many, Word};
+pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};
 pub use job::{Form, Job, PROTOCOL, Pass, TASKS_MAX, Until};
-pub use metric::{Better, METRICS, Metric, Obtained};
-pub use record::{FORMAT, Point, Record, Seal, Session, State, Warning};
+pub use metric::{Better, Described, METRICS, Metric, Obtained};
+pub use record::{FORMAT, Point, Record, Seal, Session, Source, State, Unit, Warning};
 pub use run::{Outcome, Run, Warmup};
 pub use samples::Sample;
 pub use store::{Growing, Id, Opened, Store};

@@ -1,5 +1,7 @@
 //! Metrics: name, unit, which direction is better, and how the number is obtained.
 
+use serde::{Deserialize, Serialize};
+
 /// One metric of a run.
 #[derive(Debug)]
 pub struct Metric {
@@ -15,8 +17,20 @@ pub struct Metric {
     pub about: &'static str,
 }
 
+/// A metric that is not knee's own, as a record describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// Its unit; `1` for a mere count.
+    pub unit: String,
+    /// Which direction is better.
+    pub better: Better,
+    /// How it is obtained.
+    pub obtained: Obtained,
+}
+
 /// Which direction is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Better {
     /// More is better.
     Higher,
@@ -27,7 +41,8 @@ pub enum Better {
 }
 
 /// How a number is obtained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Obtained {
     /// Counted or timed, every event.
     Exact,
@@ -35,6 +50,8 @@ pub enum Obtained {
     Sampled,
     /// Computed from others by a rule that is an estimate.
     Apportioned,
+    /// Taken over from another tool, which does not say.
+    Imported,
 }
 
 impl Obtained {
@@ -44,6 +61,7 @@ impl Obtained {
             Obtained::Exact => "exact",
             Obtained::Sampled => "sampled",
             Obtained::Apportioned => "apportioned",
+            Obtained::Imported => "imported",
         }
     }
 }

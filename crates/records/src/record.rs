@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Variant};
 use crate::host::{Directory, Host};
 use crate::job::{Form, Pass, Until};
+use crate::metric::Described;
 use crate::topology::{Placement, Topology};
 
 /// Version of the record format. Raised when a reader of the old one would misread; every
 /// version back to 1 loads for ever.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// What `record.json` holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,16 @@ pub struct Record {
     pub seed: u64,
     /// The points, all that were planned. Runs refer to them by index.
     pub points: Vec<Point>,
+    /// What is compared, combinations of several factors made: the baseline first. Points
+    /// refer to them by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
+    /// Where the runs come from, if knee did not measure them itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// What is known of metrics that are not knee's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, Described>,
     /// Executions that contributed: the first, and one for each resumption.
     pub sessions: Vec<Session>,
     /// The host.
@@ -76,7 +87,36 @@ impl State {
     }
 }
 
-/// One cell of the experiment.
+/// Where imported runs come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// The format, as `knee import --format` names it.
+    pub format: String,
+    /// The files by path as given, with length and hash.
+    pub files: BTreeMap<String, Seal>,
+    /// What one run of it is: what was set up anew before it.
+    pub unit: Unit,
+    /// Whether runs of one block belong together, as runs in random order within blocks do.
+    pub blocks: bool,
+    /// What the format does not tell and what that keeps from being said, a sentence each.
+    pub lacks: Vec<String>,
+}
+
+/// What is set up anew for each replicate: the level at which chance enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Values inside one run: no replication at all.
+    Sample,
+    /// A run with fresh tasks.
+    Run,
+    /// A file system made or mounted anew.
+    Mount,
+    /// A boot.
+    Boot,
+}
+
+/// One point of the experiment: a cell, and one variant of it where variants are compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Name of the workload.
@@ -88,13 +128,14 @@ pub struct Point {
     /// Processes or threads.
     #[serde(rename = "as")]
     pub form: Form,
-    /// Number of CPUs used.
+    /// Number of CPUs used; 0 where an imported result does not tell.
     pub cpus: u32,
     /// How they were chosen.
     pub placement: Placement,
     /// Which they are, in order.
     pub cpu_list: Vec<u32>,
-    /// Number of tasks; task i is pinned to `cpu_list[i % cpus]`.
+    /// Number of tasks; task i is pinned to `cpu_list[i % cpus]`. 0 where an imported result
+    /// does not tell.
     pub tasks: u32,
     /// When the tasks stop.
     pub until: Until,
@@ -102,6 +143,13 @@ pub struct Point {
     pub pass: Pass,
     /// The directory whose file system is measured.
     pub dir: PathBuf,
+    /// Which variant it is of its cell; empty where nothing is compared.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub variant: String,
+    /// Number of its cell: points of one cell differ only in what their variants do. Absent
+    /// where nothing is compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u32>,
     /// What a newer knee says about the point: points that differ in it are different
     /// points, even for a reader that does not know what it means.
     #[serde(flatten)]

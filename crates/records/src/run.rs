@@ -17,7 +17,11 @@ pub struct Run {
     pub point: u32,
     /// The block it belongs to, from 0.
     pub block: u32,
-    /// When it started.
+    /// Whether it repeats, unseen, a run of the same point in the same block: it tells how
+    /// far equal things differ, and belongs to no comparison.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub placebo: bool,
+    /// When it started; of an imported run, when it was imported.
     pub started: jiff::Timestamp,
     /// How it ended.
     #[serde(flatten)]

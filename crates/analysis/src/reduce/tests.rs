@@ -18,6 +18,8 @@ fn point(tasks: u32, until: Until) -> Point {
         until,
         pass: Pass::Rate,
         dir: "/tmp".into(),
+        variant: String::new(),
+        cell: None,
         other: BTreeMap::new(),
     }
 }

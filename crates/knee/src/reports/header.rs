@@ -113,6 +113,7 @@ pub fn length(until: Until) -> String {
     match until {
         Until::Seconds(s) => format!("{s} s"),
         Until::OperationsPerTask(n) => format!("{n} operations per task"),
+        Until::End => "to its end".to_string(),
     }
 }
 

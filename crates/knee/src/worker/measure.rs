@@ -89,7 +89,9 @@ fn conduct(
     let mut intervals = Vec::with_capacity(4096);
     let stop_ns = match job.until {
         Until::Seconds(seconds) => run_for(birth, tasks, released_ns, seconds, &mut intervals)?,
-        Until::OperationsPerTask(_) => run_out(birth, tasks, released_ns, &mut intervals)?,
+        Until::OperationsPerTask(_) | Until::End => {
+            run_out(birth, tasks, released_ns, &mut intervals)?
+        }
     };
     let grace = Duration::from_secs_f64(job.stop_grace_s);
     until_arrived(birth, tasks, 2, stop_ns.map(|_| grace))?;

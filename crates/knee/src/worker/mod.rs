@@ -97,7 +97,7 @@ fn load(workload: &Workload, job: &Job) -> Result<Load, String> {
         directory: job.scratch.clone(),
         operations: match job.until {
             records::Until::OperationsPerTask(n) => Some(n),
-            records::Until::Seconds(_) => None,
+            records::Until::Seconds(_) | records::Until::End => None,
         },
         turns_per_ns: measure::turns_per_ns(),
     })

@@ -93,7 +93,7 @@ fn drive(
         stop: board.stop_flag(),
         count: board.count(index),
         limit: match birth.job.until {
-            Until::Seconds(_) => u64::MAX,
+            Until::Seconds(_) | Until::End => u64::MAX,
             Until::OperationsPerTask(n) => n,
         },
         idle: birth.load.spin("idle_ns"),

@@ -221,7 +221,7 @@ fn too_few_processes_are_refused_with_advice() {
             fs::set_permissions(home.path(name), everybody.clone()).unwrap();
         }
         // A copy that this user can reach.
-        fs::copy(env!("CARGO_BIN_EXE_knee"), home.path("knee")).unwrap();
+        home.copy_knee();
         let mut command = Command::new(home.path("knee"));
         let arguments = format!(
             "run getppid --as {form} --cpus 1 --tasks 1,40 --blocks 1 --seconds 0.05 --json"

@@ -40,6 +40,15 @@ impl Home {
         command
     }
 
+    /// Puts a copy of `knee` here, to be changed. By another process: a file that is open for
+    /// writing in this one is so in whatever another test forks just now, and cannot be
+    /// executed for as long (ETXTBSY).
+    pub fn copy_knee(&self) {
+        let copied =
+            Command::new("cp").arg(env!("CARGO_BIN_EXE_knee")).arg(self.path("knee")).status();
+        assert!(copied.expect("starting cp").success());
+    }
+
     /// Makes a command live here.
     pub fn move_in(&self, command: &mut Command) {
         command

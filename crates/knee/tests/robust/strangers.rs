@@ -164,7 +164,7 @@ fn of_stranger(home: &Home, arguments: &str) -> Command {
         fs::set_permissions(home.path(name), Permissions::from_mode(0o777)).unwrap();
     }
     if !home.path("knee").exists() {
-        fs::copy(env!("CARGO_BIN_EXE_knee"), home.path("knee")).unwrap();
+        home.copy_knee();
     }
     let mut command = Command::new(home.path("knee"));
     command.args(arguments.split(' '));

@@ -42,6 +42,9 @@ pub fn plan() -> Record {
         experiment: Experiment::read(EXPERIMENT).expect("an experiment"),
         seed: 42,
         points: points(),
+        variants: Vec::new(),
+        source: None,
+        metrics: BTreeMap::new(),
         sessions: vec![
             session(&["knee", "run", "golden.toml", "--dir", "/mnt/a b"], 0, 0, Some(29)),
             session(&["knee", "run", "golden.toml", "--resume", "last"], 600, 27, Some(640)),
@@ -93,6 +96,8 @@ fn point(pass: Pass, form: Form, cpus: u32) -> Point {
         until: Until::Seconds(1.0),
         pass,
         dir: PathBuf::from("/mnt/a b"),
+        variant: String::new(),
+        cell: None,
         other: BTreeMap::new(),
     }
 }
@@ -158,6 +163,7 @@ pub fn run(number: u32) -> (Run, Vec<Sample>) {
     };
     let samples = if number == 20 { Vec::new() } else { samples(point, &outcome) };
     let run = Run {
+        placebo: false,
         run: number,
         point: index,
         block,
