@@ -293,6 +293,12 @@ pub struct VarianceShare {
 }
 
 impl Verdict {
+    /// Whether it says that something changed.
+    pub fn is_change(&self) -> bool {
+        use Verdict::{Better, Less, More, Worse};
+        matches!(self, Better { .. } | Worse { .. } | More { .. } | Less { .. })
+    }
+
     /// The word for it. `timed`: whether the metric is a time or a rate, where better is
     /// faster.
     pub fn word(&self, timed: bool) -> &'static str {

@@ -60,9 +60,12 @@ impl Curve<'_> {
 
 /// What the points of one curve share, as text.
 fn key(point: &Point) -> (String, Pass, Form, String) {
-    let Point { workload, semantics, parameters, placement, until, dir, other, .. } = point;
-    let rest =
-        format!("{semantics} {parameters:?} {placement} {until:?} {} {other:?}", dir.display());
+    let Point { workload, semantics, parameters, placement, until, dir, variant, other, .. } =
+        point;
+    let rest = format!(
+        "{variant} {semantics} {parameters:?} {placement} {until:?} {} {other:?}",
+        dir.display()
+    );
     (workload.clone(), point.pass, point.form, rest)
 }
 
@@ -106,7 +109,8 @@ fn curve<'a>(record: &'a Opened, points: &[usize]) -> Curve<'a> {
     let mut cells: Vec<Cell> = points
         .iter()
         .map(|&index| {
-            let runs = || record.runs.iter().filter(move |r| r.point as usize == index);
+            // Placebo runs would count a point twice.
+            let runs = || record.runs_of(index).filter(|run| !run.placebo);
             Cell {
                 point: &record.record.points[index],
                 runs: runs().filter(|r| r.finished()).collect(),

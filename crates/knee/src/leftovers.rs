@@ -1,10 +1,13 @@
-//! Leftovers: directories that a killed knee could not remove. Before a run makes one, its
-//! path is written to a journal that the run holds a lock on; a journal whose lock is free
-//! belongs to a dead knee, and the next start removes what it names.
+//! Leftovers: directories that a killed knee could not remove, kernel settings that it could
+//! not put back. Before a run makes or changes one, that is written to a journal that the run
+//! holds a lock on; a journal whose lock is free belongs to a dead knee, and the next start
+//! undoes what it names.
 //!
 //! A journal is entries that end in NUL: a path, and once the directory is made, its device
-//! and inode. knee may be root, and others may write where it measures; so a journal counts
-//! only in a folder that is ours alone, and a directory only if it is still the one made.
+//! and inode; or a setting, as `=PATH`, its value before and the value set, on three lines.
+//! knee may be root, and others may write where it measures; so a journal counts only in a
+//! folder that is ours alone, a directory only if it is still the one made, and a setting only
+//! if it still has the value that we gave it.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
@@ -18,6 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::paths::{self, check_private, user};
+use crate::settings;
 use crate::talk::talk;
 
 /// How the names of directories begin that runs make.
@@ -32,6 +36,7 @@ pub struct Journal {
     name: String,
     file: File,
     directories: Vec<Directory>,
+    settings: Vec<Setting>,
 }
 
 impl Journal {
@@ -41,7 +46,7 @@ impl Journal {
         sweep(&folder)?;
         let (name, file) = create(&folder)
             .with_context(|| format!("creating a journal in {}", folder.path.display()))?;
-        Ok(Journal { folder, name, file, directories: Vec::new() })
+        Ok(Journal { folder, name, file, directories: Vec::new(), settings: Vec::new() })
     }
 
     /// A directory of our own in `parent`, for scratch; removed by [`Journal::close`].
@@ -66,6 +71,36 @@ impl Journal {
         Ok(path)
     }
 
+    /// Gives a kernel setting a value, until [`Journal::put_back`].
+    pub fn set(&mut self, path: &Path, value: &str) -> Result<()> {
+        let known = self.settings.iter().find(|setting| setting.path == path);
+        let before = match known {
+            Some(setting) => setting.before.clone(),
+            None => settings::read(path)?,
+        };
+        let setting = Setting { path: path.to_path_buf(), before, set: value.to_string() };
+        if !self.settings.contains(&setting) {
+            self.write(&setting.entry())?;
+            self.settings.push(setting);
+        }
+        settings::write(path, value)
+    }
+
+    /// Puts all kernel settings back.
+    pub fn put_back(&mut self) -> Result<()> {
+        let mut first_error = Ok(());
+        for setting in &self.settings {
+            let now = settings::read(&setting.path);
+            if now.is_ok_and(|now| now == setting.before) {
+                continue;
+            }
+            // One that cannot be put back must not keep the others.
+            let put_back = settings::write(&setting.path, &setting.before);
+            first_error = first_error.and(put_back.context("putting a kernel setting back"));
+        }
+        first_error
+    }
+
     fn write(&mut self, entry: &[u8]) -> Result<()> {
         self.file
             .write_all(&[entry, b"\0"].concat())
@@ -73,12 +108,13 @@ impl Journal {
             .with_context(|| format!("writing a journal in {}", self.folder.path.display()))
     }
 
-    /// Removes all directories, then the journal.
+    /// Puts settings back, removes all directories, then the journal.
     pub fn close(mut self) -> Result<()> {
         self.remove()
     }
 
     fn remove(&mut self) -> Result<()> {
+        self.put_back()?;
         for directory in &self.directories {
             remove(&directory.path, directory.made)?;
         }
@@ -90,6 +126,49 @@ impl Drop for Journal {
     fn drop(&mut self) {
         // After an error elsewhere, which is the one to tell; after `close` nothing is left.
         let _ = self.remove();
+    }
+}
+
+/// A kernel setting that we change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    path: PathBuf,
+    /// Its value before we first changed it.
+    before: String,
+    /// A value that we gave it.
+    set: String,
+}
+
+impl Setting {
+    fn entry(&self) -> Vec<u8> {
+        let path = self.path.as_os_str().as_bytes();
+        let values = format!("\n{}\n{}", self.before, self.set);
+        [b"=", path, values.as_bytes()].concat()
+    }
+
+    fn read(entry: &[u8]) -> Option<Setting> {
+        let text = str::from_utf8(entry.strip_prefix(b"=")?).ok()?;
+        let mut lines = text.splitn(3, '\n');
+        let path = settings::path(lines.next()?).ok()?;
+        Some(Setting { path, before: lines.next()?.into(), set: lines.next()?.into() })
+    }
+
+    /// Puts back what a dead knee changed; whether nothing is left to do.
+    fn is_put_back(&self) -> bool {
+        // Another value is somebody's decision since, or was put back.
+        if settings::read(&self.path).map_or(true, |now| now != self.set || now == self.before) {
+            return true;
+        }
+        let Setting { path, before, .. } = self;
+        let put_back = settings::write(path, before);
+        match &put_back {
+            Ok(()) => talk(format_args!(
+                "put {} back to '{before}', changed by a knee that was killed",
+                path.display()
+            )),
+            Err(why) => talk(format_args!("a killed knee's setting stays: {why:#}")),
+        }
+        put_back.is_ok()
     }
 }
 
@@ -233,8 +312,9 @@ fn sweep(folder: &Folder) -> Result<()> {
         if file.take(JOURNAL_BYTES_MAX).read_to_end(&mut text).is_err() {
             continue;
         }
-        let left = entries(&text).into_iter().filter(|(path, made)| !is_gone(path, *made));
-        if left.count() == 0 {
+        let left = entries(&text).into_iter().filter(|(path, made)| !is_gone(path, *made)).count();
+        let changed = texts(&text).filter_map(Setting::read);
+        if left + changed.filter(|setting| !setting.is_put_back()).count() == 0 {
             folder.remove_file(name.as_os_str())?;
         }
     }
@@ -267,12 +347,18 @@ fn open_dead(folder: &Folder, name: &Path) -> Option<File> {
     }
 }
 
+/// The entries of a journal. What has no end was cut off before anything was done.
+fn texts(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split_inclusive(|b| *b == 0).filter_map(|entry| entry.strip_suffix(b"\0"))
+}
+
 /// The directories of a journal, and what they were once they had been made. What has no end
 /// was cut off before its directory was made.
 fn entries(text: &[u8]) -> Vec<(&Path, Option<Identity>)> {
     let mut entries = Vec::new();
-    for entry in text.split_inclusive(|b| *b == 0).filter_map(|e| e.strip_suffix(b"\0")) {
+    for entry in texts(text) {
         match (entry, entries.last_mut()) {
+            ([b'=', ..], _) => (),
             ([b'/', ..], _) => entries.push((Path::new(OsStr::from_bytes(entry)), None)),
             (_, Some((_, made))) => *made = Identity::read(entry),
             (_, None) => (),

@@ -9,15 +9,19 @@ mod clock;
 mod experiments;
 mod leftovers;
 mod names;
+mod past;
 mod paths;
 mod places;
 mod plan;
 mod progress;
 mod reports;
 mod runner;
+mod schedule;
+mod settings;
 mod signals;
 mod talk;
 mod topology;
+mod variants;
 mod verbs;
 mod worker;
 
@@ -53,6 +57,8 @@ enum Verb {
     Doctor(verbs::doctor::Arguments),
     /// Measure how workloads scale with CPUs
     Run(Box<verbs::run::Arguments>),
+    /// Say what differs between variants or records, and how sure that is
+    Compare(verbs::compare::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Write a record, or many, for other tools
@@ -86,6 +92,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Describe(arguments) => verbs::describe::run(&arguments),
         Verb::Doctor(arguments) => verbs::doctor::run(arguments),
         Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
+        Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
         Verb::Worker(arguments) => verbs::worker::run(&arguments),

@@ -1,19 +1,16 @@
-//! The plan: from an experiment and a host to the points, and the order of their runs.
+//! The plan: from an experiment and a host to the points.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_xoshiro::Xoshiro256PlusPlus;
 use records::{
-    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until,
+    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until, Variant,
 };
 use workloads::{Forms, Values, Workload};
 
-use crate::names;
 use crate::topology;
+use crate::{names, variants};
 
 /// The most runs a record may have: more are a slip in a list, which would fill the memory
 /// with points.
@@ -28,16 +25,67 @@ pub struct Usable {
 }
 
 /// The points of an experiment on these CPUs, in the order in which its loads and axes are
-/// written.
-pub fn points(experiment: &Experiment, usable: &Usable) -> Result<Vec<Point>> {
-    let points_max = RUNS_MAX / experiment.blocks as usize;
-    let mut points = Vec::new();
+/// written; of each cell, a point for each of its `variants`.
+pub fn points(
+    experiment: &Experiment,
+    variants: &[Variant],
+    usable: &Usable,
+) -> Result<Vec<Point>> {
+    let points_max = RUNS_MAX / experiment.blocks() as usize;
+    let mut points: Vec<Point> = Vec::new();
     for load in &experiment.loads {
         let axes = load.axes.over(&experiment.axes);
-        let planned = add_points(&mut points, points_max, load, &axes, experiment.latency, usable);
-        planned.with_context(|| format!("planning {}", load.workload))?;
+        let planned = match variants {
+            [] => points_of(load, &axes, experiment.latency, usable, points_max),
+            _ => {
+                let cells = points.last().and_then(|point| point.cell).map_or(0, |last| last + 1);
+                compared(variants, load, &axes, cells, |load, axes| {
+                    points_of(load, axes, experiment.latency, usable, points_max)
+                })
+            }
+        };
+        points.extend(planned.with_context(|| format!("planning {}", load.workload))?);
+        ensure!(points.len() <= points_max, too_many(points_max));
     }
     Ok(points)
+}
+
+/// The points of one load in all variants, cell by cell; `first` is the number of its first
+/// cell.
+fn compared(
+    variants: &[Variant],
+    load: &Load,
+    axes: &Axes,
+    first: u32,
+    points_of: impl Fn(&Load, &Axes) -> Result<Vec<Point>>,
+) -> Result<Vec<Point>> {
+    let mut by_variant = Vec::new();
+    for variant in variants {
+        let (load, axes) = variants::changed(variant, load, axes);
+        let points =
+            points_of(&load, &axes).with_context(|| format!("as variant '{}'", variant.name))?;
+        by_variant.push(points);
+    }
+    let size = |point: &Point| (point.cpus, point.tasks, point.until, point.pass);
+    let baseline = &by_variant[0];
+    for (variant, points) in variants.iter().zip(&by_variant) {
+        ensure!(
+            points.iter().map(size).eq(baseline.iter().map(size)),
+            "the variant '{}' has other CPU or task counts than '{}', or sets what is also an \
+             axis: they cannot be compared point by point; give --cpus as numbers, or make one \
+             of them an axis only",
+            variant.name,
+            variants[0].name
+        );
+    }
+    let cell = |index: usize| {
+        by_variant.iter().zip(variants).map(move |(points, variant)| Point {
+            variant: variant.name.clone(),
+            cell: Some(first + index as u32),
+            ..points[index].clone()
+        })
+    };
+    Ok((0..baseline.len()).flat_map(cell).collect())
 }
 
 fn too_many(points_max: usize) -> String {
@@ -47,24 +95,14 @@ fn too_many(points_max: usize) -> String {
     )
 }
 
-/// The order of `n` points in a block: random, and the same for the same seed.
-pub fn order(seed: u64, block: u32, n: usize) -> Vec<usize> {
-    // Streams of one seed must not overlap: the golden ratio spreads the blocks.
-    let block_seed = seed ^ (block as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(block_seed);
-    let mut order: Vec<usize> = (0..n).collect();
-    order.shuffle(&mut random);
-    order
-}
-
-fn add_points(
-    points: &mut Vec<Point>,
-    points_max: usize,
+fn points_of(
     load: &Load,
     axes: &Axes,
     latency: bool,
     usable: &Usable,
-) -> Result<()> {
+    points_max: usize,
+) -> Result<Vec<Point>> {
+    let mut points = Vec::new();
     let workload = names::workload(&load.workload)?;
     let lengths = load.parameters.values().map(|values| values.0.len());
     let combinations = lengths.fold(1, usize::saturating_mul);
@@ -105,7 +143,7 @@ fn add_points(
             }
         }
     }
-    Ok(())
+    Ok(points)
 }
 
 fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
@@ -220,6 +258,7 @@ mod fuzz;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::variants::combined;
     use records::Cpu;
 
     fn host(cpus: u32, at_once: Option<u32>) -> Usable {
@@ -228,7 +267,8 @@ mod tests {
     }
 
     fn check(toml: &str, expected: expect_test::Expect) {
-        let planned = Experiment::read(toml).and_then(|e| points(&e, &host(4, None)));
+        let planned =
+            Experiment::read(toml).and_then(|e| points(&e, &combined(&e)?, &host(4, None)));
         let shown = match planned {
             Err(error) => format!("{error:#}\n"),
             Ok(points) => points
@@ -237,9 +277,12 @@ mod tests {
                     let (form, cpus, tasks) = (p.form.name(), p.cpus, p.tasks);
                     let until = format!("{:?}", p.until);
                     let idle = &p.parameters["idle_ns"];
+                    let cell = p.cell.map(|cell| format!(" cell {cell} {}", p.variant));
                     format!(
-                        "{} {form} {cpus} CPUs {tasks} tasks {until} idle {idle} {:?}\n",
-                        p.workload, p.pass
+                        "{} {form} {cpus} CPUs {tasks} tasks {until} idle {idle} {:?}{}\n",
+                        p.workload,
+                        p.pass,
+                        cell.unwrap_or_default()
                     )
                 })
                 .collect(),
@@ -330,22 +373,39 @@ mod tests {
     fn a_quota_bounds_the_cpus_used_at_once() {
         let experiment = Experiment::read("[[load]]\nworkload = 'getppid'").unwrap();
         let cpus = |at_once| -> Vec<u32> {
-            points(&experiment, &host(8, at_once)).unwrap().iter().map(|p| p.cpus).collect()
+            points(&experiment, &[], &host(8, at_once)).unwrap().iter().map(|p| p.cpus).collect()
         };
         assert_eq!(cpus(None), [1, 2, 4, 8]);
         assert_eq!(cpus(Some(3)), [1, 2, 3]);
     }
 
     #[test]
-    fn every_block_has_each_point_once_in_an_order_of_its_own() {
-        let blocks: Vec<Vec<usize>> = (0..4).map(|block| order(7, block, 20)).collect();
-        for block in &blocks {
-            let mut sorted = block.clone();
-            sorted.sort();
-            assert_eq!(sorted, (0..20).collect::<Vec<_>>());
-        }
-        assert_ne!(blocks[0], blocks[1]);
-        assert_eq!(order(7, 0, 20), blocks[0]);
-        assert_ne!(order(8, 0, 20), blocks[0]);
+    fn a_cell_has_a_point_for_each_variant() {
+        check(
+            "[axes]\ncpus = [1, 2]\n[[load]]\nworkload = 'getppid'\n[[variant]]\nname = 'base'\n\
+             [[variant]]\nname = 'idle'\nparameters = { idle_ns = 10 }\n\
+             [[variant]]\nname = 'threads'\nas = 'threads'",
+            expect_test::expect![[r#"
+                getppid processes 1 CPUs 1 tasks Seconds(1.0) idle 0 Rate cell 0 base
+                getppid processes 1 CPUs 1 tasks Seconds(1.0) idle 10 Rate cell 0 idle
+                getppid threads 1 CPUs 1 tasks Seconds(1.0) idle 0 Rate cell 0 threads
+                getppid processes 2 CPUs 2 tasks Seconds(1.0) idle 0 Rate cell 1 base
+                getppid processes 2 CPUs 2 tasks Seconds(1.0) idle 10 Rate cell 1 idle
+                getppid threads 2 CPUs 2 tasks Seconds(1.0) idle 0 Rate cell 1 threads
+            "#]],
+        );
+        check(
+            "[axes]\nas = ['processes', 'threads']\n[[load]]\nworkload = 'getppid'\n\
+             [[variant]]\nname = 'base'\n[[variant]]\nname = 'threads'\nas = 'threads'",
+            expect_test::expect![[r#"
+                planning getppid: the variant 'threads' has other CPU or task counts than 'base', or sets what is also an axis: they cannot be compared point by point; give --cpus as numbers, or make one of them an axis only
+            "#]],
+        );
+        check(
+            "[[load]]\nworkload = 'getppid'\n[[variant]]\nname = 'x'\nparameters = { hold = 10 }",
+            expect_test::expect![[r#"
+                planning getppid: as variant 'x': getppid has no parameter 'hold'; it has idle_ns
+            "#]],
+        );
     }
 }

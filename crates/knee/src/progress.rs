@@ -5,8 +5,9 @@ use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use records::{Outcome, Point, Run, Until};
+use records::{Outcome, Point, Record, Run, Until};
 
+use crate::schedule::Assignment;
 use crate::talk::talk;
 
 /// Talks about the runs of one `knee run`.
@@ -16,6 +17,8 @@ pub struct Progress {
     done: usize,
     /// What the runs alone will take, where their length is known.
     planned: Duration,
+    /// "block 3 of at most 60, " where blocks go on until decided.
+    stage: String,
     since: Instant,
     spoken: Instant,
 }
@@ -28,17 +31,35 @@ impl Progress {
     pub fn new() -> Progress {
         let now = Instant::now();
         let bar = stderr().is_terminal().then(bar);
-        Progress { bar, total: 0, done: 0, planned: Duration::ZERO, since: now, spoken: now }
+        Progress {
+            bar,
+            total: 0,
+            done: 0,
+            planned: Duration::ZERO,
+            stage: String::new(),
+            since: now,
+            spoken: now,
+        }
     }
 
-    /// Runs of these points are to come.
-    pub fn begin<'a>(&mut self, runs: impl Iterator<Item = &'a Point>) {
-        for point in runs {
-            self.total += 1;
-            if let Until::Seconds(seconds) = point.until {
-                self.planned += Duration::from_secs_f64(seconds);
-            }
-        }
+    /// A block begins, with these runs left in it. As many more are expected in each block
+    /// to come, and none where what is seen decides about that.
+    pub fn block(&mut self, record: &Record, block: u32, left: &[Assignment]) {
+        let experiment = &record.experiment;
+        let until_decided = experiment.compare.until_decided && record.variants.len() > 1;
+        let others = match until_decided {
+            true => 0,
+            false => (experiment.blocks().saturating_sub(block + 1)) as usize * record.points.len(),
+        };
+        self.total = self.done + left.len() + others;
+        self.planned = left.iter().map(|run| measured(&record.points[run.point])).sum();
+        self.planned += Duration::from_secs_f64(
+            others as f64 * self.planned.as_secs_f64() / left.len().max(1) as f64,
+        );
+        self.stage = match until_decided {
+            true => format!("block {} of at most {}, ", block + 1, experiment.blocks()),
+            false => String::new(),
+        };
         if let Some(bar) = &self.bar {
             bar.set_length(self.total as u64);
         }
@@ -47,7 +68,8 @@ impl Progress {
     /// A run of this point starts.
     pub fn running(&self, point: &Point) {
         if let Some(bar) = &self.bar {
-            bar.set_message(format!("{} left  {}", self.left(), describe(point)));
+            let (stage, left) = (&self.stage, self.left());
+            bar.set_message(format!("{stage}{left} left  {}", describe(point)));
             bar.tick();
             if is_long(point) {
                 bar.enable_steady_tick(Duration::from_secs(1));
@@ -68,7 +90,8 @@ impl Progress {
             }
             None if self.spoken.elapsed() > LINE_EVERY => {
                 self.spoken = Instant::now();
-                self.say(&format!("{} of {} runs, {} left", self.done, self.total, self.left()));
+                let (stage, done, total) = (&self.stage, self.done, self.total);
+                self.say(&format!("{stage}{done} of {total} runs, {} left", self.left()));
             }
             None => (),
         }
@@ -94,7 +117,7 @@ impl Progress {
         let each = self.since.elapsed().as_secs_f64() / self.done.max(1) as f64;
         let seconds = match self.done {
             0 => self.planned.as_secs_f64(),
-            done => each * (self.total - done) as f64,
+            done => each * self.total.saturating_sub(done) as f64,
         };
         let seconds = seconds.round() as u64;
         format!("{}:{:02}", seconds / 60, seconds % 60)
@@ -108,6 +131,14 @@ fn bar() -> ProgressBar {
     bar
 }
 
+/// What a run measures, where its length is known.
+fn measured(point: &Point) -> Duration {
+    match point.until {
+        Until::Seconds(seconds) => Duration::from_secs_f64(seconds),
+        Until::OperationsPerTask(_) | Until::End => Duration::ZERO,
+    }
+}
+
 /// Whether a run is so long that a standing bar would worry.
 fn is_long(point: &Point) -> bool {
     match point.until {
@@ -117,6 +148,7 @@ fn is_long(point: &Point) -> bool {
 }
 
 fn describe(point: &Point) -> String {
-    let Point { workload, form, cpus, tasks, .. } = point;
-    format!("{workload}, {tasks} {} on {cpus} CPUs", form.name())
+    let Point { workload, form, cpus, tasks, variant, .. } = point;
+    let variant = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
+    format!("{workload}{variant}, {tasks} {} on {cpus} CPUs", form.name())
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use records::{Growing, Job, PROTOCOL, Point, Run, Until};
+use records::{Growing, Job, PROTOCOL, Point, Run, Sample, Until};
 
 use crate::leftovers::Journal;
 use crate::places::local;
-use crate::plan;
 use crate::progress::Progress;
-use crate::signals;
+use crate::schedule::{self, Assignment};
+use crate::{settings, signals};
 
 /// How the runner came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,52 +30,73 @@ pub fn run(
     progress: &mut Progress,
     mut finished: impl FnMut(&Run),
 ) -> Result<End> {
-    let done: BTreeSet<(u32, u32)> =
-        record.read_runs()?.iter().map(|run| (run.block, run.point)).collect();
-    let planned = remaining(record, &done);
-    progress.begin(planned.iter().map(|(_, index)| &record.record.points[*index]));
-    for (block, index) in planned {
-        if signals::received().is_some() {
-            return Ok(End::Interrupted);
+    let mut runs = record.read_runs()?;
+    for block in 0.. {
+        let before: Vec<Run> = runs.iter().filter(|run| run.block < block).cloned().collect();
+        let planned = schedule::block(&record.record, &before, block);
+        if planned.is_empty() {
+            break;
         }
-        let point = record.record.points[index].clone();
-        let started = jiff::Timestamp::now();
-        progress.running(&point);
-        let directory = journal.directory(&point.dir, &record.record.id)?;
-        let number = record.next_run();
-        let scratch = directory.join(number.to_string());
-        let job = job(&point, scratch, record.record.experiment.stop_grace_s);
-        let deadline = deadline(&point, record.record.experiment.timeout_s, job.stop_grace_s);
-        let came = local::run(&job, deadline).with_context(|| format!("run {number}"))?;
-        if came.interrupted {
-            return Ok(End::Interrupted);
+        let done: BTreeSet<Assignment> = runs.iter().map(assignment).collect();
+        let left: Vec<Assignment> = planned.into_iter().filter(|a| !done.contains(a)).collect();
+        progress.block(&record.record, block, &left);
+        for assignment in left {
+            if signals::received().is_some() {
+                return Ok(End::Interrupted);
+            }
+            let Some((run, samples)) = execute(record, journal, progress, assignment)? else {
+                return Ok(End::Interrupted);
+            };
+            record.append(&run, samples)?;
+            finished(&run);
+            progress.finished(&record.record.points[assignment.point], &run);
+            runs.push(run);
         }
-        let reduced = analysis::reduce(&point, &came.events, &came.death);
-        let run = Run {
-            run: number,
-            point: index as u32,
-            block,
-            placebo: false,
-            started,
-            outcome: reduced.outcome,
-            warnings: reduced.warnings,
-        };
-        record.append(&run, reduced.samples)?;
-        finished(&run);
-        progress.finished(&point, &run);
     }
+    record.complete = true;
     Ok(End::Complete)
 }
 
-/// Blocks and points not executed yet, in the order of execution.
-fn remaining(record: &Growing, done: &BTreeSet<(u32, u32)>) -> Vec<(u32, usize)> {
-    let record = &record.record;
-    let block = |block| {
-        let order = plan::order(record.seed, block, record.points.len());
-        order.into_iter().map(move |point| (block, point))
+fn assignment(run: &Run) -> Assignment {
+    Assignment { block: run.block, point: run.point as usize, placebo: run.placebo }
+}
+
+/// One run; nothing if a signal cut it off.
+fn execute(
+    record: &Growing,
+    journal: &mut Journal,
+    progress: &Progress,
+    assignment: Assignment,
+) -> Result<Option<(Run, Vec<Sample>)>> {
+    let Assignment { block, point: index, placebo } = assignment;
+    let point = &record.record.points[index];
+    let variant = record.record.variants.iter().find(|variant| variant.name == point.variant);
+    let started = jiff::Timestamp::now();
+    progress.running(point);
+    let directory = journal.directory(&point.dir, &record.record.id)?;
+    let number = record.next_run();
+    let job = job(point, directory.join(number.to_string()), record.record.experiment.stop_grace_s);
+    let deadline = deadline(point, record.record.experiment.timeout_s, job.stop_grace_s);
+    for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
+        journal.set(&settings::path(name)?, &value.0)?;
+    }
+    let came = local::run(&job, variant, deadline).with_context(|| format!("run {number}"));
+    journal.put_back()?;
+    let came = came?;
+    if came.interrupted {
+        return Ok(None);
+    }
+    let reduced = analysis::reduce(point, &came.events, &came.death);
+    let run = Run {
+        run: number,
+        point: index as u32,
+        block,
+        placebo,
+        started,
+        outcome: reduced.outcome,
+        warnings: reduced.warnings,
     };
-    let all = (0..record.experiment.blocks).flat_map(block);
-    all.filter(|(block, point)| !done.contains(&(*block, *point as u32))).collect()
+    Ok(Some((run, reduced.samples)))
 }
 
 fn job(point: &Point, scratch: PathBuf, stop_grace_s: f64) -> Job {

@@ -30,9 +30,10 @@ pub struct Experiment {
     /// What it is for.
     #[serde(default)]
     pub description: String,
-    /// Passes over all points, each in a random order of its own.
-    #[serde(default = "default_blocks")]
-    pub blocks: u32,
+    /// Passes over all points, each in a random order of its own; at most so many where they
+    /// go on until decided. See [`Experiment::blocks`] for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u32>,
     /// Seed of the random order; drawn and recorded when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -61,10 +62,6 @@ pub struct Experiment {
     /// How variants are compared.
     #[serde(default, skip_serializing_if = "Judging::is_default")]
     pub compare: Judging,
-}
-
-fn default_blocks() -> u32 {
-    5
 }
 
 fn default_stop_grace_s() -> f64 {
@@ -223,7 +220,7 @@ impl Default for Experiment {
         Experiment {
             name: String::new(),
             description: String::new(),
-            blocks: default_blocks(),
+            blocks: None,
             seed: None,
             latency: false,
             stop_grace_s: default_stop_grace_s(),
@@ -252,9 +249,21 @@ impl Experiment {
         Ok(experiment)
     }
 
+    /// Passes over all points, at most so many where they go on until decided. By default 5;
+    /// 10 where variants are compared, so that an exact interval can be had; 60 where blocks
+    /// go on until decided.
+    pub fn blocks(&self) -> u32 {
+        let default = match self.variants.len() {
+            0 | 1 => 5,
+            _ if self.compare.until_decided => 60,
+            _ => 10,
+        };
+        self.blocks.unwrap_or(default)
+    }
+
     /// Refuses what cannot be planned, whatever the host.
     pub fn check(&self) -> Result<()> {
-        ensure!(self.blocks >= 1, "blocks is 0, must be at least 1");
+        ensure!(self.blocks() >= 1, "blocks is 0, must be at least 1");
         ensure!(
             !self.loads.is_empty(),
             "the experiment has no [[load]]: name at least one workload"
@@ -265,6 +274,13 @@ impl Experiment {
         }
         self.axes.check().context("in [axes]")?;
         self.compare.check().context("in [compare]")?;
+        for variant in &self.variants {
+            ensure!(!variant.name.trim().is_empty(), "a [[variant]] has no name");
+        }
+        ensure!(
+            !self.compare.until_decided || self.variants.len() > 1,
+            "blocks go on until decided only where at least two variants are compared"
+        );
         for load in &self.loads {
             load.axes.check().with_context(|| format!("in the axes of {}", load.workload))?;
             for (name, values) in &load.parameters {

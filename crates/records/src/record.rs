@@ -228,6 +228,6 @@ impl Record {
     /// Runs the experiment asks for.
     pub fn runs_planned(&self) -> u32 {
         let points = u32::try_from(self.points.len()).unwrap_or(u32::MAX);
-        points.saturating_mul(self.experiment.blocks)
+        points.saturating_mul(self.experiment.blocks())
     }
 }

@@ -94,6 +94,14 @@ impl Run {
         }
     }
 
+    /// Its metrics, if it finished.
+    pub fn metrics(&self) -> Option<&BTreeMap<String, f64>> {
+        match &self.outcome {
+            Outcome::Finished { metrics, .. } => Some(metrics),
+            Outcome::Failed { .. } => None,
+        }
+    }
+
     /// Whether it counts.
     pub fn finished(&self) -> bool {
         matches!(self.outcome, Outcome::Finished { .. })

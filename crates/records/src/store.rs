@@ -224,6 +224,8 @@ pub struct Growing {
     runs: File,
     samples: File,
     next_run: u32,
+    /// Whether nothing is left to do, however many runs that took: the caller's to say.
+    pub complete: bool,
     /// Held for as long as this lives: says that the writer is alive.
     _lock: File,
 }
@@ -242,7 +244,7 @@ impl Growing {
         let samples = append(SAMPLES_GROWING)?;
         sync_folder(&folder)?;
         let next_run = drop_torn_line(&folder.join(RUNS))?.len() as u32;
-        Ok(Growing { folder, record, runs, samples, next_run, _lock: lock })
+        Ok(Growing { folder, record, runs, samples, next_run, complete: false, _lock: lock })
     }
 
     /// The number that the next run gets.
@@ -284,7 +286,9 @@ impl Growing {
         if let Some(session) = self.record.sessions.last_mut() {
             session.finished = Some(now);
         }
-        let whole = self.next_run >= self.record.runs_planned();
+        // Where variants are compared, the number of runs depends on what they show.
+        let all_done = self.next_run >= self.record.runs_planned();
+        let whole = self.complete || (self.record.variants.len() < 2 && all_done);
         self.finish_as(if whole { State::Whole } else { State::Partial })
     }
 
@@ -345,6 +349,11 @@ impl Opened {
         let mut opened = Opened { folder: folder.to_path_buf(), record, runs };
         opened.compare_with_seal(torn.is_some())?;
         Ok(opened)
+    }
+
+    /// The runs of one point, in order of execution.
+    pub fn runs_of(&self, point: usize) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(move |run| run.point as usize == point)
     }
 
     fn compare_with_seal(&mut self, torn: bool) -> Result<()> {

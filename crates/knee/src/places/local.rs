@@ -5,11 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use records::{Event, Job, Warning};
+use records::{Event, Job, Variant, Warning};
 
 use crate::signals;
 
@@ -23,13 +24,13 @@ pub struct Done {
     pub interrupted: bool,
 }
 
-/// Does a job here. The worker has until `deadline` from now.
-pub fn run(job: &Job, deadline: Duration) -> Result<Done> {
+/// Does a job here, the worker started as the variant says. It has until `deadline` from now.
+pub fn run(job: &Job, variant: Option<&Variant>, deadline: Duration) -> Result<Done> {
     // SAFETY: plain numbers only.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     let oom_kills = oom_kills();
     let stderr = memory_file()?;
-    let mut worker = match start(job, &stderr) {
+    let mut worker = match start(job, variant, &stderr) {
         Ok(worker) => worker,
         // A host too full for one run may have room for the next.
         Err(e) => return Ok(Done::stillborn(format!("could not be started ({e:#})"))),
@@ -71,11 +72,9 @@ enum End {
     Interrupted,
 }
 
-fn start(job: &Job, stderr: &File) -> Result<Child> {
-    let mut command = Command::new("/proc/self/exe");
-    // The worker itself asks to die with us: exec of a binary with file capabilities, or
-    // setuid, would clear what we asked for it.
-    command.args(["worker", "--parent", &std::process::id().to_string()]).process_group(0);
+fn start(job: &Job, variant: Option<&Variant>, stderr: &File) -> Result<Child> {
+    let mut command = worker_command(variant);
+    command.process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
     let mut worker = command.spawn().context("starting the worker")?;
     let text = serde_json::to_string(job)?;
@@ -83,6 +82,42 @@ fn start(job: &Job, stderr: &File) -> Result<Child> {
     // A worker that died before it read all will say so by its status.
     let _ = stdin.write_all(text.as_bytes());
     Ok(worker)
+}
+
+/// The command that becomes the worker: this binary, or the variant's, under the variant's
+/// command and with its environment.
+fn worker_command(variant: Option<&Variant>) -> Command {
+    let knee = std::process::id();
+    // Not by its name, which may have become another build's meanwhile; nor as "self", which
+    // would be the command that it is started under.
+    let own = PathBuf::from(format!("/proc/{knee}/exe"));
+    let binary = variant.and_then(|variant| variant.binary.clone()).unwrap_or(own);
+    let under = variant.map(|variant| variant.under.as_slice()).unwrap_or_default();
+    let mut command = match under {
+        [] => Command::new(&binary),
+        [program, arguments @ ..] => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(&binary);
+            command
+        }
+    };
+    // The worker itself asks to die with us: exec of a binary with file capabilities, or
+    // setuid, would clear what we asked for it. A command in between dies with us by what we
+    // ask here, and the worker with the command.
+    command.args(["worker", "--parent", &knee.to_string()]);
+    if !under.is_empty() {
+        command.arg("--under");
+        // SAFETY: one plain call between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+    }
+    let environment = variant.iter().flat_map(|variant| &variant.environment);
+    command.envs(environment.map(|(name, word)| (name, &word.0)));
+    command
 }
 
 /// Reads events until the worker closes its output, the deadline passes, or we are asked to

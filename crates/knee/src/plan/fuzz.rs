@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use fuzzer::{Noting, fuzz};
 use records::{Cpu, Experiment, Point, Topology};
 
-use super::{RUNS_MAX, TASKS_MAX, Usable, order, points};
+use super::{RUNS_MAX, TASKS_MAX, Usable, points};
 use crate::experiments::EXPERIMENTS;
+use crate::variants::combined;
 
 #[global_allocator]
 static NOTING: Noting = Noting;
@@ -35,11 +36,47 @@ workload = 'posix01'
 axes = { tasks_per_cpu = [1, 4], operations_per_task = 100 }
 ";
 
+/// Two factors of variants with every kind of setting, and an exclusion.
+const ALL_VARIANTS: &str = "
+[axes]
+cpus = [1, 2]
+[[load]]
+workload = 'posix01'
+[compare]
+metric = 'task_time_s'
+smallest_effect = 0.05
+until_decided = true
+placebo = 0.1
+order = 'grouped'
+[[variant]]
+name = 'wait'
+factor = 'mode'
+[[variant]]
+name = 'try'
+factor = 'mode'
+parameters = { mode = 'try' }
+as = 'threads'
+[[variant]]
+name = 'plain'
+[[variant]]
+name = 'all'
+workload = 'flock01'
+placement = 'scatter'
+dir = '/tmp'
+environment = { A = 1 }
+sysctl = { 'vm.swappiness' = 10 }
+under = ['setarch', '-R']
+binary = '/bin/true'
+[[exclude]]
+mode = 'try'
+'' = ['all']
+";
+
 #[test]
 fn fuzzed_experiments_are_refused_or_planned() {
     let mut examples: Vec<Vec<u8>> =
         EXPERIMENTS.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
-    examples.push(ALL_AXES.as_bytes().to_vec());
+    examples.extend([ALL_AXES, ALL_VARIANTS].map(|text| text.as_bytes().to_vec()));
     let hosts = [host(1), host(4), host(64)];
     fuzz(48_000, "cargo test -p knee --bins fuzzed", |fuzzer| {
         let input = fuzzer.damage(&examples);
@@ -47,7 +84,7 @@ fn fuzzed_experiments_are_refused_or_planned() {
         let Ok(experiment) = Experiment::read(&String::from_utf8_lossy(&input)) else {
             return Ok(());
         };
-        match points(&experiment, host) {
+        match combined(&experiment).and_then(|variants| points(&experiment, &variants, host)) {
             Ok(points) => check(&experiment, &points, host),
             Err(error) if format!("{error:#}").is_empty() => Err("refused without a word".into()),
             Err(_) => Ok(()),
@@ -61,7 +98,7 @@ fn host(cpus: u32) -> Usable {
 }
 
 fn check(experiment: &Experiment, points: &[Point], host: &Usable) -> Result<(), String> {
-    let runs = points.len() * experiment.blocks as usize;
+    let runs = points.len() * experiment.blocks() as usize;
     if runs > RUNS_MAX {
         return Err(format!("{runs} runs were planned"));
     }
@@ -76,7 +113,5 @@ fn check(experiment: &Experiment, points: &[Point], host: &Usable) -> Result<(),
             return Err(format!("cannot be run: {point:?}"));
         }
     }
-    let mut order = order(experiment.seed.unwrap_or(0), experiment.blocks - 1, points.len());
-    order.sort_unstable();
-    if order.into_iter().eq(0..points.len()) { Ok(()) } else { Err("no permutation".to_string()) }
+    Ok(())
 }

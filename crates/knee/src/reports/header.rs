@@ -1,6 +1,6 @@
 //! The head of a report: what was measured, when, on what, and how to do it again.
 
-use records::{Directory, Opened, Point, Record, State, Until};
+use records::{Directory, Opened, Point, Record, Source, State, Until};
 
 use super::Style;
 use super::prose::{counted, wrapped};
@@ -11,24 +11,46 @@ const LABEL: usize = 12;
 /// What a reader must know before the numbers.
 pub fn header(opened: &Opened, style: Style) -> String {
     let record = &opened.record;
-    let mut text = String::new();
-    let mut line = |label: &str, value: String| {
-        if !value.is_empty() {
-            text += &wrapped(&format!("{label:<LABEL$}{value}"), style.width, LABEL);
-        }
+    let state = format!("{}, {}", record.id, state(opened));
+    let again = ("again", again(record));
+    lines(&[&[("record", state)], &circumstances(record)[..], &[again]].concat(), style)
+}
+
+/// The head of a plan: what a reader must know before anything is run.
+pub fn planned(record: &Record, style: Style) -> String {
+    let circumstances = circumstances(record);
+    lines(
+        &circumstances.into_iter().filter(|(label, _)| *label != "started").collect::<Vec<_>>(),
+        style,
+    )
+}
+
+fn circumstances(record: &Record) -> Vec<(&'static str, String)> {
+    let mut lines = vec![
+        ("experiment", experiment(record)),
+        ("started", started(record)),
+        ("host", host(record)),
+        ("kernel", record.host.kernel_release.clone().unwrap_or_default()),
+        ("CPUs", cpus(record)),
+    ];
+    lines.extend(record.directories.iter().map(|directory| ("directory", place(directory))));
+    lines.extend(record.source.iter().map(|source| ("imported", imported(source))));
+    lines.push(("runs", plan(record)));
+    lines
+}
+
+fn lines(lines: &[(&str, String)], style: Style) -> String {
+    let said = lines.iter().filter(|(_, value)| !value.is_empty());
+    let line = |(label, value): &(&str, String)| {
+        wrapped(&format!("{label:<LABEL$}{value}"), style.width, LABEL)
     };
-    line("record", format!("{}, {}", record.id, state(opened)));
-    line("experiment", experiment(record));
-    line("started", started(record));
-    line("host", host(record));
-    line("kernel", record.host.kernel_release.clone().unwrap_or_default());
-    line("CPUs", cpus(record));
-    for directory in &record.directories {
-        line("directory", place(directory));
-    }
-    line("runs", plan(record));
-    line("again", again(record));
-    text
+    said.map(line).collect()
+}
+
+/// "from a.json, b.json (hyperfine)".
+fn imported(source: &Source) -> String {
+    let files: Vec<&str> = source.files.keys().map(String::as_str).collect();
+    format!("from {} ({})", files.join(", "), source.format)
 }
 
 /// "whole: 40 runs", "partial: 37 of 40 runs".
@@ -71,6 +93,9 @@ fn host(record: &Record) -> String {
 /// "8 (4 cores, 1 node), Some CPU model".
 fn cpus(record: &Record) -> String {
     let cpus = &record.topology.cpus;
+    if cpus.is_empty() {
+        return String::new();
+    }
     let groups = |of: fn(&records::Cpu) -> u32| {
         let mut groups: Vec<u32> = cpus.iter().map(of).collect();
         groups.sort();
@@ -96,7 +121,7 @@ fn place(directory: &Directory) -> String {
 
 /// "5 blocks of 8 points, 1 s a run, placement cores, seed 42".
 fn plan(record: &Record) -> String {
-    let blocks = counted(record.experiment.blocks as usize, "block");
+    let blocks = counted(record.experiment.blocks() as usize, "block");
     let points = counted(record.points.len(), "point");
     let lengths = different(record, |point| length(point.until));
     let placements = different(record, |point| point.placement.to_string());
@@ -141,7 +166,7 @@ fn again(record: &Record) -> String {
 }
 
 /// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_string();

@@ -105,7 +105,7 @@ fn head(opened: &Opened) -> Head<'_> {
         kernel_release: record.host.kernel_release.as_deref(),
         cpu_model: record.host.cpu_model.as_deref(),
         seed: record.seed,
-        blocks: record.experiment.blocks,
+        blocks: record.experiment.blocks(),
         runs_planned: record.runs_planned(),
         runs_finished: finished,
         runs_failed: opened.runs.len() - finished,

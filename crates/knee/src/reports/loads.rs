@@ -40,6 +40,7 @@ pub fn parameters(point: &Point) -> Vec<String> {
 fn same_load(a: &Point, b: &Point) -> bool {
     (&a.workload, a.semantics, &a.parameters, a.placement, a.until, a.pass, &a.dir, &a.other)
         == (&b.workload, b.semantics, &b.parameters, b.placement, b.until, b.pass, &b.dir, &b.other)
+        && a.variant == b.variant
 }
 
 fn grouped<'a>(

@@ -8,6 +8,7 @@ mod doubts;
 mod header;
 mod json;
 mod loads;
+mod plan;
 mod plot;
 mod prose;
 mod quantity;
@@ -20,7 +21,9 @@ use std::io::{self, IsTerminal};
 use records::{METRICS, Metric};
 
 pub use csv::{csv, csv_header};
+pub use header::{header, quoted};
 pub use json::{summary, whole};
+pub use plan::plan;
 pub use prose::{counted, wrapped};
 pub use scaling::{Detail, detailed, scaling};
 pub use will_it_scale::{WillItScale, will_it_scale};

@@ -6,16 +6,19 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use records::{
     Axes, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Load, Many, Opened, Placement,
-    Record, Session, State, Store, Warning, Word,
+    Record, Session, State, Store, Variant, Warning, Word,
 };
 
+use super::compare;
 use crate::leftovers::Journal;
 use crate::plan::Usable;
 use crate::progress::Progress;
-use crate::reports::{Style, scaling};
+use crate::reports::{self, Style};
 use crate::runner::{self, End};
 use crate::talk::{print, print_line, talk};
-use crate::{cautions, experiments, names, paths, plan, signals, topology};
+use crate::{
+    cautions, experiments, names, past, paths, plan, settings, signals, topology, variants,
+};
 
 /// What to measure, and how.
 #[derive(clap::Args)]
@@ -33,12 +36,26 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',')]
     tasks_per_cpu: Vec<u32>,
     /// processes, threads, or both [default: processes]
-    #[arg(long = "as", value_delimiter = ',', value_parser = form)]
+    #[arg(long = "as", value_delimiter = ',', value_parser = variants::form)]
     forms: Vec<Form>,
     /// Which CPUs first: compact, cores, scatter, one-per-llc, one-per-node [default: cores]
     #[arg(long, value_delimiter = ',')]
     placement: Vec<Placement>,
-    /// Passes over all points, each in random order [default: 5]
+    /// What is compared: a name and what differs, NAME='KEY=VALUE;…', the first one the
+    /// baseline. A KEY is a parameter, workload, as, placement, dir, env.NAME, sysctl.NAME, under
+    /// (a command that starts the worker) or binary (another build of knee)
+    #[arg(long = "variant", value_name = "NAME=SETTINGS", value_parser = variants::parse)]
+    variants: Vec<Variant>,
+    /// Go on until each comparison is decided, at most for --blocks blocks [default: 60]
+    #[arg(long)]
+    until_decided: bool,
+    /// The metric that decides about variants [default: operations_per_s]
+    #[arg(long, value_name = "NAME")]
+    metric: Option<String>,
+    /// The smallest change that matters: within it, variants are the same [default: 2%]
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    smallest_effect: Option<f64>,
+    /// Passes over all points, each in random order [default: 5; with variants 10]
     #[arg(long)]
     blocks: Option<u32>,
     /// Length of a run [default: 1]
@@ -68,16 +85,20 @@ pub struct Arguments {
     /// Do only what the newest partial record of this experiment lacks
     #[arg(long)]
     resume: bool,
+    /// Say what would be run, how long it takes and what it can show, and run nothing
+    #[arg(long, conflicts_with = "resume")]
+    plan: bool,
     /// Print each run as a JSON line once it is kept
     #[arg(long)]
     json: bool,
 }
 
-fn form(text: &str) -> Result<Form> {
-    match text {
-        "processes" => Ok(Form::Processes),
-        "threads" => Ok(Form::Threads),
-        _ => bail!("must be processes or threads"),
+/// "2%" or "0.02" as a share.
+pub fn share(text: &str) -> Result<f64> {
+    let number = |text: &str| text.trim().parse::<f64>().context("must be such as 2% or 0.02");
+    match text.strip_suffix('%') {
+        Some(percent) => Ok(number(percent)? / 100.0),
+        None => number(text),
     }
 }
 
@@ -90,7 +111,13 @@ fn setting(text: &str) -> Result<(String, Vec<String>)> {
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let experiment = experiment(arguments)?;
     let record = new_record(experiment)?;
+    if arguments.plan {
+        let past = past::of_points(&record, store)?;
+        print(reports::plan(&record, &past, &Style::of_stdout()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     check_capacity(&record)?;
+    settings::check(&record.variants)?;
     let mut journal = Journal::open()?;
     let mut growing = open_record(arguments, store, record)?;
     let mut progress = Progress::new();
@@ -125,7 +152,11 @@ fn conclude(
     };
     let record = Opened::open(folder)?;
     if !arguments.json {
-        printed = print(scaling(&record, &Style::of_stdout()));
+        let style = Style::of_stdout();
+        printed = print(match record.record.variants.len() {
+            0 | 1 => reports::scaling(&record, &style),
+            _ => compare::of_record(&record, style)?,
+        });
     }
     talk(format_args!("record {} in {}", record.record.id, folder.display()));
     if end == End::Interrupted {
@@ -166,7 +197,14 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
             load.parameters.insert(name.clone(), Many(words));
         }
     }
-    experiment.blocks = arguments.blocks.unwrap_or(experiment.blocks);
+    experiment.variants.extend(arguments.variants.iter().cloned());
+    let compare = &mut experiment.compare;
+    compare.until_decided |= arguments.until_decided;
+    compare.metric = arguments.metric.clone().unwrap_or_else(|| compare.metric.clone());
+    compare.smallest_effect = arguments.smallest_effect.unwrap_or(compare.smallest_effect);
+    experiment.blocks = arguments.blocks.or(experiment.blocks);
+    // A record says how many, whatever another version takes for granted.
+    experiment.blocks = Some(experiment.blocks());
     experiment.latency |= arguments.latency;
     experiment.seed = arguments.seed.or(experiment.seed);
     experiment.timeout_s = arguments.timeout.unwrap_or(experiment.timeout_s);
@@ -190,9 +228,10 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
 }
 
 /// Everything about the record that is known before the first run.
-fn new_record(experiment: Experiment) -> Result<Record> {
+pub fn new_record(experiment: Experiment) -> Result<Record> {
     let (usable, warning) = usable_cpus()?;
-    let points = plan::points(&experiment, &usable)?;
+    let variants = variants::combined(&experiment)?;
+    let points = plan::points(&experiment, &variants, &usable)?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
     let directories: Vec<_> =
         runner::directories(&points).into_iter().map(probes::directory).collect();
@@ -214,7 +253,7 @@ fn new_record(experiment: Experiment) -> Result<Record> {
         experiment,
         seed,
         points,
-        variants: Vec::new(),
+        variants,
         source: None,
         metrics: Default::default(),
         sessions: vec![session],
@@ -268,7 +307,7 @@ fn check_capacity(record: &Record) -> Result<()> {
     Ok(())
 }
 
-fn random() -> u64 {
+pub fn random() -> u64 {
     let mut bytes = [0; 8];
     // SAFETY: the buffer is live and its length right; 8 bytes are always given whole.
     unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };

@@ -11,3 +11,4 @@ mod outputs;
 mod process;
 mod skip;
 mod strangers;
+mod variants;

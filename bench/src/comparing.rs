@@ -1,0 +1,97 @@
+//! Comparing: how long it takes to say what a large record says, and how long knee takes to say
+//! anything at all.
+
+use std::env::temp_dir;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use rand::RngExt;
+use records::{Id, Opened, Outcome, Run, Sample, Store};
+
+use crate::report::{Figure, Limit};
+use crate::{Bench, fresh_directory, output};
+
+const BLOCKS: u32 = 500;
+const SAMPLES_A_RUN: u32 = 1000;
+const REPEATS: usize = 10;
+
+/// Wall times of `knee compare` and of `knee run --plan`.
+pub fn measure(bench: &mut Bench) -> Result<Vec<Figure>> {
+    let home = fresh_directory(&temp_dir())?;
+    let mut run = bench.knee(home.path());
+    run.args(["run", "getppid", "--cpus", "1", "--seconds", "0.02", "--json", "--dir"]);
+    run.arg(home.path()).args(["--variant", "a=", "--variant", "b=idle_ns=10"]);
+    output(&mut run)?;
+    let small = only_record(&home.path().join("records"))?;
+    let large = enlarge(bench, home.path(), &small)?;
+    let mut times = [vec![], vec![], vec![]];
+    for repeat in 1..=REPEATS {
+        eprintln!("comparing: {repeat} of {REPEATS}");
+        times[0].push(timed(bench.knee(home.path()).arg("compare").arg(&large))?);
+        times[1].push(timed(bench.knee(home.path()).arg("compare").arg(&small))?);
+        times[2].push(timed(bench.knee(home.path()).args(["run", "first-look", "--plan"]))?);
+    }
+    let [large, small, plan] = times;
+    let figure = |what: &str, limit, values| Figure {
+        name: what.to_string(),
+        unit: "ms",
+        limit: Limit::AtMost(limit),
+        values,
+    };
+    Ok(vec![
+        figure("1000 runs with 1 000 000 samples compared", 1000.0, large),
+        figure("20 runs compared", 50.0, small),
+        figure("first-look planned", 50.0, plan),
+    ])
+}
+
+/// The folder of the one record of a store.
+fn only_record(store: &Path) -> Result<PathBuf> {
+    let only = |folder: &Path| -> Result<PathBuf> {
+        Ok(fs::read_dir(folder)?.next().context("the store is empty")??.path())
+    };
+    only(&only(store)?)
+}
+
+/// A record of the same two variants with many runs, which differ by chance, and many samples.
+fn enlarge(bench: &mut Bench, home: &Path, small: &Path) -> Result<PathBuf> {
+    let template = Opened::open(small)?;
+    let mut record = template.record.clone();
+    record.experiment.blocks = Some(BLOCKS);
+    let store = Store::at(home.join("large"));
+    let mut growing = store.begin(record, Id::new(Timestamp::now(), bench.random.random()))?;
+    for block in 0..BLOCKS {
+        for point in 0..2 {
+            let like = template.runs_of(point).find(|run| run.finished() && !run.placebo);
+            let mut run =
+                Run { run: growing.next_run(), block, ..like.context("a finished run")?.clone() };
+            if let Outcome::Finished { metrics, .. } = &mut run.outcome {
+                for value in metrics.values_mut() {
+                    *value *= 1.0 + 0.03 * (bench.random.random::<f64>() - 0.5);
+                }
+            }
+            let sample = |at: u32| Sample {
+                metric: "interval.operations".to_string(),
+                task: None,
+                at_ns: Some(at as i64 * 1_000_000),
+                value: at as f64,
+            };
+            growing.append(&run, (0..SAMPLES_A_RUN).map(sample).collect())?;
+        }
+    }
+    growing.complete = true;
+    growing.finish(Timestamp::now())?.context("the record has runs")
+}
+
+/// Wall time of a command in ms.
+fn timed(command: &mut Command) -> Result<f64> {
+    let since = Instant::now();
+    let said = output(command)?.stdout;
+    let ms = since.elapsed().as_secs_f64() * 1e3;
+    ensure!(!said.is_empty(), "{command:?} said nothing");
+    Ok(ms)
+}

@@ -1,0 +1,101 @@
+//! Blocks of one cell: which runs belong together, and which blocks are left out. A block is
+//! left out only for what the host did, never for how long a run took, and always whole:
+//! whatever disturbed one variant, none of them gains by it.
+
+use std::collections::BTreeMap;
+
+use records::{Point, Record, Run};
+
+/// The runs of one cell in one block.
+#[derive(Debug)]
+pub struct Block<'a> {
+    /// Its number.
+    pub number: u32,
+    /// The finished run of each point of the cell.
+    pub runs: Vec<Option<&'a Run>>,
+    /// A second run of one of the points: which, and the run.
+    pub placebo: Option<(usize, &'a Run)>,
+    /// Why it is left out: which point's run, and what the host did to it.
+    pub reason: Option<(usize, &'a Run, String)>,
+}
+
+impl Block<'_> {
+    /// Whether it counts, with a run of every point.
+    pub fn kept(&self) -> bool {
+        self.reason.is_none() && self.runs.iter().all(Option::is_some)
+    }
+}
+
+/// The blocks of a cell with these points, in order. Runs of other points are passed over.
+pub fn blocks<'a>(
+    record: &Record,
+    points: &[usize],
+    runs: impl IntoIterator<Item = &'a Run>,
+) -> Vec<Block<'a>> {
+    let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();
+    for run in runs {
+        let Some(place) = points.iter().position(|point| *point == run.point as usize) else {
+            continue;
+        };
+        let block = blocks.entry(run.block).or_insert_with(|| Block {
+            number: run.block,
+            runs: vec![None; points.len()],
+            placebo: None,
+            reason: None,
+        });
+        if !run.finished() {
+            continue;
+        }
+        match run.placebo {
+            true => block.placebo = Some((place, run)),
+            false => block.runs[place] = Some(run),
+        }
+        if block.reason.is_none() {
+            let why = disturbance(&record.points[points[place]], record, run);
+            block.reason = why.map(|why| (place, run, why));
+        }
+    }
+    blocks.into_values().collect()
+}
+
+/// What the host did to a run that has nothing to do with what was measured. The limits are
+/// fixed here, before anybody sees a result.
+fn disturbance(point: &Point, record: &Record, run: &Run) -> Option<String> {
+    let value = |name: &str| run.value(name);
+    if let Some(steal) = value("steal_percent").filter(|percent| *percent > 1.0) {
+        return Some(format!("the hypervisor took {steal:.1} % of the CPUs used"));
+    }
+    for (name, what) in THROTTLES {
+        if value(name).is_some_and(|n| n > 0.0) {
+            return Some(what.to_string());
+        }
+    }
+    let others = others_percent(point, record, run).filter(|percent| *percent > 2.0)?;
+    Some(format!("other programs used {others:.1} % of the other CPUs"))
+}
+
+const THROTTLES: [(&str, &str); 4] = [
+    ("throttle.core", "heat slowed a core"),
+    ("throttle.package", "heat slowed the package"),
+    ("cgroup.throttled_periods", "the CPU quota stopped tasks"),
+    ("vmstat.oom_kill", "the kernel killed a process for want of memory"),
+];
+
+/// Share of the CPUs that the run did not use which was spent in user mode: programs of
+/// others, since ours are pinned. Kernel work there may be the run's own, and is not counted.
+fn others_percent(point: &Point, record: &Record, run: &Run) -> Option<f64> {
+    let outside = (record.topology.cpus.len() as u32).checked_sub(point.cpus).filter(|n| *n > 0)?;
+    let ticks = |set: &str| {
+        let of = |kind: &str| run.value(&format!("stat.{set}.{kind}_ticks"));
+        Some(of("user")? + of("nice")?)
+    };
+    let all = |kind: &str| run.value(&format!("stat.all.{kind}_ticks"));
+    // A tick more or less would be percents of a short run.
+    let busy = (ticks("all")? - ticks("cpus")? - 1.0).max(0.0);
+    let time: f64 = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"]
+        .into_iter()
+        .filter_map(all)
+        .sum();
+    let cpus = record.topology.cpus.len() as f64;
+    (time > 0.0).then(|| 100.0 * busy / (time / cpus * outside as f64))
+}

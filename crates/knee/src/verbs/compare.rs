@@ -1,0 +1,187 @@
+//! `knee compare`: what differs between the variants of a record, or between records, and how
+//! sure that is.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::{Arm, Options, compare};
+use anyhow::{Context, Result, bail, ensure};
+use records::{Opened, Store};
+
+use super::find::find;
+use super::run::share;
+use crate::names::nearest;
+use crate::reports::{self, Layout, Style};
+use crate::talk::print;
+
+/// What to compare, and how to show it.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Variants of the last record; or records (`last`, an id or its start, a folder), each with
+    /// `:VARIANT` where it has several. The first is the baseline. One record alone: all its
+    /// variants [default: last]
+    what: Vec<String>,
+    /// The metric that decides, and others to show [default: the experiment's]
+    #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
+    metrics: Vec<String>,
+    /// The smallest change that matters [default: the experiment's, or 2%]
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    smallest_effect: Option<f64>,
+    /// How to show it
+    #[arg(long, value_enum, default_value = "verdicts")]
+    layout: Layout,
+    /// Compare although workload versions or parameters differ
+    #[arg(long)]
+    force: bool,
+    /// The same as --layout json
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the comparison.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let named = Named::resolve(&arguments.what, store)?;
+    let arms = named.arms();
+    ensure!(
+        arms.len() > 1,
+        "{} has no variants: `knee run --variant` measures some, or name two records to compare",
+        named.records[0].record.id
+    );
+    check_metrics(&arguments.metrics, &arms)?;
+    let mut metrics = arguments.metrics.iter().cloned();
+    let options = Options {
+        primary: metrics.next(),
+        metrics: metrics.collect(),
+        smallest_effect: arguments.smallest_effect,
+        force: arguments.force,
+    };
+    let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
+    let layout = if arguments.json { Layout::Json } else { arguments.layout };
+    let again = std::env::args().map(|word| reports::quoted(&word)).collect::<Vec<_>>().join(" ");
+    print(reports::comparison(&comparison, layout, &again, Style::of_stdout()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The comparison of all variants of one record, below its head.
+pub fn of_record(record: &Opened, style: Style) -> Result<String> {
+    let variants = record.record.variants.iter().map(|variant| variant.name.as_str());
+    let arms: Vec<Arm> = variants.map(|name| Arm { name, record, variant: name }).collect();
+    let comparison = compare(&arms, &Options::default()).map_err(anyhow::Error::msg)?;
+    let text = reports::comparison(&comparison, Layout::Verdicts, "", style);
+    Ok(format!("{}\n{text}", reports::header(record, style)))
+}
+
+/// The records named, and what of them is compared: a record's number, a variant, a name.
+struct Named {
+    records: Vec<Opened>,
+    arms: Vec<(usize, String, String)>,
+}
+
+impl Named {
+    fn resolve(what: &[String], store: &Store) -> Result<Named> {
+        let open = |which: &str| Opened::open(&find(which, store)?);
+        match what {
+            [] => Ok(Named::all_of(open("last")?)),
+            [one] => match open(one) {
+                Ok(record) => Ok(Named::all_of(record)),
+                Err(why) => bail!("{why:#}; a variant is compared with another: name two"),
+            },
+            several => match open("last") {
+                Ok(last) if several.iter().all(|name| has(&last, name)) => {
+                    let arms = several.iter().map(|name| (0, name.clone(), name.clone()));
+                    Ok(Named { arms: arms.collect(), records: vec![last] })
+                }
+                last => Named::of_records(several, last.ok().as_ref(), store),
+            },
+        }
+    }
+
+    fn all_of(record: Opened) -> Named {
+        let names = record.record.variants.iter().map(|v| (0, v.name.clone(), v.name.clone()));
+        Named { arms: names.collect(), records: vec![record] }
+    }
+
+    fn of_records(what: &[String], last: Option<&Opened>, store: &Store) -> Result<Named> {
+        let mut named = Named { records: Vec::new(), arms: Vec::new() };
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for name in what {
+            let (folder, variant) = place(name, store).with_context(|| hint(name, last))?;
+            let index = match folders.iter().position(|known| *known == folder) {
+                Some(index) => index,
+                None => {
+                    named.records.push(Opened::open(&folder)?);
+                    folders.push(folder);
+                    folders.len() - 1
+                }
+            };
+            let variant = the_variant(&named.records[index], variant, name)?;
+            named.arms.push((index, variant, name.clone()));
+        }
+        Ok(named)
+    }
+
+    fn arms(&self) -> Vec<Arm<'_>> {
+        let arms = self.arms.iter();
+        arms.map(|(index, variant, name)| Arm { name, record: &self.records[*index], variant })
+            .collect()
+    }
+}
+
+fn has(record: &Opened, variant: &str) -> bool {
+    record.record.variants.iter().any(|v| v.name == variant)
+}
+
+/// The folder of a record, and the variant named after the last colon. Ids have none.
+fn place<'a>(name: &'a str, store: &Store) -> Result<(PathBuf, Option<&'a str>)> {
+    match (find(name, store), name.rsplit_once(':')) {
+        (Ok(folder), _) if folder.is_dir() || !name.contains(':') => Ok((folder, None)),
+        (_, Some((record, variant))) => Ok((find(record, store)?, Some(variant))),
+        (found, None) => Ok((found?, None)),
+    }
+}
+
+/// The variant that a name means, where its record has several.
+fn the_variant(record: &Opened, variant: Option<&str>, name: &str) -> Result<String> {
+    let names: Vec<&str> = record.record.variants.iter().map(|v| v.name.as_str()).collect();
+    match (variant, &names[..]) {
+        (Some(variant), _) if names.contains(&variant) => Ok(variant.to_string()),
+        (Some(variant), _) => bail!(
+            "{} has no variant '{variant}'{}; it has {}",
+            record.record.id,
+            nearest(variant, names.iter().copied()),
+            if names.is_empty() { "none".to_string() } else { names.join(", ") }
+        ),
+        (None, []) => Ok(String::new()),
+        (None, [one]) => Ok(one.to_string()),
+        (None, several) => {
+            bail!(
+                "{name} has the variants {}: name one as {name}:{}",
+                several.join(", "),
+                several[0]
+            )
+        }
+    }
+}
+
+/// What else a name that is no record may have meant.
+fn hint(name: &str, last: Option<&Opened>) -> String {
+    let variants = last.map(|last| &last.record.variants).into_iter().flatten();
+    let variants: Vec<&str> = variants.map(|variant| variant.name.as_str()).collect();
+    let near = nearest(name, variants.iter().copied());
+    format!("'{name}' is neither a variant of the last record{near} nor a record")
+}
+
+/// Refuses a metric that no run has.
+fn check_metrics(asked: &[String], arms: &[Arm]) -> Result<()> {
+    for name in asked {
+        let runs = || arms.iter().flat_map(|arm| &arm.record.runs);
+        if runs().any(|run| run.value(name).is_some()) {
+            continue;
+        }
+        let known: std::collections::BTreeSet<&String> =
+            runs().filter_map(|run| run.metrics()).flat_map(|metrics| metrics.keys()).collect();
+        let hint = nearest(name, known.into_iter().map(String::as_str));
+        bail!("no run has the metric '{name}'{hint}; `knee list metrics` shows all");
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! `knee selfcheck --host`: on this host, as it is just now, equal things are compared many
+//! times, and things that differ by a cost of known size. How often is a change called that is
+//! none; how often is one found that is there? All by the way that `knee run --until-decided`
+//! goes.
+
+use std::path::{Path, PathBuf};
+
+use analysis::{Arm, Options, Spread, Verdict, compare};
+use anyhow::{Context, Result};
+use records::{
+    Axes, Experiment, Id, Judging, Load, Many, Opened, Run, Store, Variant, Word,
+};
+use serde::Serialize;
+
+use crate::leftovers::Journal;
+use crate::progress::Progress;
+use crate::runner::{self, End};
+use crate::talk::talk;
+use crate::verbs::run::{new_record, random};
+
+/// What is compared: operations of some microseconds at most, with nothing on a device, so that
+/// a planted cost of nanoseconds is a known share of them.
+const WORKLOADS: [&str; 5] =
+    ["flock_own", "mmap_munmap", "open_close_own", "posix_lock_own", "unix_socket"];
+
+/// What is planted, and in how many comparisons for each workload.
+const PLANTED: [(f64, usize); 3] = [(0.0, 40), (0.02, 20), (0.05, 20)];
+
+/// How to check.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Length of each run.
+    pub seconds: f64,
+    /// Share of the comparisons to make, 1 for all of [`PLANTED`].
+    pub share: f64,
+    /// Directory whose file system is used.
+    pub dir: PathBuf,
+}
+
+/// The comparisons of one workload with one planted cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The workload.
+    pub workload: String,
+    /// The planted cost, as a share of an operation; 0 for equal things.
+    pub planted: f64,
+    /// Comparisons made.
+    pub comparisons: usize,
+    /// Those called changed, in either direction where nothing was planted, else slower.
+    pub changed: usize,
+    /// Those called the same.
+    pub same: usize,
+    /// Those called changed in the direction that is not there.
+    pub wrong: usize,
+    /// Those left open at the end.
+    pub open: usize,
+    /// Median of the estimated changes.
+    pub estimate: Option<f64>,
+    /// Mean number of blocks.
+    pub blocks: f64,
+    /// Blocks left out for what the host did.
+    pub discarded: usize,
+}
+
+/// Makes all comparisons; fewer if a signal asks us to end. `done` is told of each row.
+pub fn check(check: &Check, mut done: impl FnMut(&Row)) -> Result<(Vec<Row>, End)> {
+    let mut journal = Journal::open()?;
+    let id = Id::new(jiff::Timestamp::now(), random() as u32);
+    let home = journal.directory(&check.dir, &format!("{}-selfcheck", id.as_str()))?;
+    let store = Store::at(home.join("records"));
+    crate::signals::catch();
+    let made = all(check, &store, &mut journal, &mut done);
+    let put_back = journal.close();
+    let made = made?;
+    put_back?;
+    Ok(made)
+}
+
+fn all(
+    check: &Check,
+    store: &Store,
+    journal: &mut Journal,
+    done: &mut impl FnMut(&Row),
+) -> Result<(Vec<Row>, End)> {
+    let mut rows = Vec::new();
+    for workload in WORKLOADS {
+        let ns = operation_ns(workload, check, store, journal)?;
+        for (planted, comparisons) in PLANTED {
+            let comparisons = ((comparisons as f64 * check.share).ceil() as usize).max(1);
+            let spin_ns = (ns * planted).round() as u64;
+            talk(format_args!(
+                "{workload}: {comparisons} comparisons with {:.0} % planted ({spin_ns} ns of {ns:.0})",
+                100.0 * planted
+            ));
+            let experiment = experiment(workload, check, comparisons, spin_ns);
+            let (record, end) = measure(experiment, store, journal)?;
+            if let Some(record) = &record {
+                let row = row(workload, planted, record)?;
+                done(&row);
+                rows.push(row);
+            }
+            if end == End::Interrupted {
+                return Ok((rows, end));
+            }
+        }
+    }
+    Ok((rows, End::Complete))
+}
+
+/// How long one operation takes here, in ns.
+fn operation_ns(
+    workload: &str,
+    check: &Check,
+    store: &Store,
+    journal: &mut Journal,
+) -> Result<f64> {
+    let mut experiment = experiment(workload, check, 1, 0);
+    experiment.variants.clear();
+    experiment.compare = Judging::default();
+    experiment.blocks = Some(9);
+    let (record, _) = measure(experiment, store, journal)?;
+    let record = record.context("interrupted")?;
+    let ns = |run: &Run| Some(1e9 * run.value("wall_s")? / run.value("operations")?);
+    let times: Vec<f64> = record.runs.iter().filter_map(ns).collect();
+    Ok(Spread::of(&times).with_context(|| format!("no run of {workload} finished"))?.median)
+}
+
+/// So many cells of one workload on one CPU, each compared with itself, or with itself and
+/// work of so many ns between its operations.
+fn experiment(workload: &str, check: &Check, comparisons: usize, spin_ns: u64) -> Experiment {
+    let variant = |name: &str, ns: u64| Variant {
+        name: name.to_string(),
+        parameters: [("idle_ns".to_string(), Word(ns.to_string()))].into(),
+        ..Variant::default()
+    };
+    let load = Load { workload: workload.to_string(), ..Load::default() };
+    Experiment {
+        name: "selfcheck".to_string(),
+        loads: vec![load; comparisons],
+        variants: vec![variant("base", 0), variant("other", spin_ns)],
+        compare: Judging { until_decided: true, placebo: 0.0, ..Judging::default() },
+        axes: Axes {
+            cpus: Some(Many(vec![Word("1".to_string())])),
+            seconds: Some(Many(vec![check.seconds])),
+            dir: Some(Many(vec![check.dir.clone()])),
+            ..Axes::default()
+        },
+        ..Experiment::default()
+    }
+}
+
+fn measure(
+    experiment: Experiment,
+    store: &Store,
+    journal: &mut Journal,
+) -> Result<(Option<Opened>, End)> {
+    let id = Id::new(jiff::Timestamp::now(), random() as u32);
+    let mut growing = store.begin(new_record(experiment)?, id)?;
+    let mut progress = Progress::new();
+    let end = runner::run(&mut growing, journal, &mut progress, |_| ());
+    progress.end();
+    let folder = growing.finish(jiff::Timestamp::now())?;
+    let open = |folder: &Path| Opened::open(folder);
+    Ok((folder.as_deref().map(open).transpose()?, end?))
+}
+
+/// What the comparisons of a record came to.
+fn row(workload: &str, planted: f64, record: &Opened) -> Result<Row> {
+    let arms = ["base", "other"].map(|name| Arm { name, record, variant: name });
+    let comparison = compare(&arms, &Options::default()).map_err(anyhow::Error::msg)?;
+    let mut row = Row {
+        workload: workload.to_string(),
+        planted,
+        comparisons: comparison.cells.len(),
+        changed: 0,
+        same: 0,
+        wrong: 0,
+        open: 0,
+        estimate: None,
+        blocks: 0.0,
+        discarded: comparison.discards.discarded.len(),
+    };
+    let contrasts = || comparison.cells.iter().map(|cell| &cell.metrics[0].contrasts[0]);
+    for contrast in contrasts() {
+        match contrast.verdict {
+            Verdict::Better { .. } if planted > 0.0 => row.wrong += 1,
+            Verdict::Better { .. } | Verdict::Worse { .. } => row.changed += 1,
+            Verdict::Same => row.same += 1,
+            _ => row.open += 1,
+        }
+        row.blocks += contrast.n as f64 / comparison.cells.len() as f64;
+    }
+    let changes: Vec<f64> = contrasts().filter_map(|contrast| contrast.change).collect();
+    row.estimate = Spread::of(&changes).map(|spread| spread.median);
+    Ok(row)
+}

@@ -1,0 +1,176 @@
+//! Variants change the host only as far as they say, for as long as they run: whatever
+//! becomes of knee, kernel settings are what they were before.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use records::{Run, State};
+
+use crate::home::Home;
+use crate::skip::{is_root, skip};
+
+/// A setting that changes nothing that tests could notice, and is changed by no other test.
+const SETTING: &str = "/proc/sys/vm/swappiness";
+
+fn setting() -> String {
+    fs::read_to_string(SETTING).unwrap().trim().to_string()
+}
+
+/// A value that it does not have.
+fn other() -> String {
+    if setting() == "61" { "62".to_string() } else { "61".to_string() }
+}
+
+/// One after the other: there is only one such setting.
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+#[test]
+fn settings_are_changed_for_their_variant_alone_and_put_back() {
+    if !is_root() {
+        return skip("a kernel setting as a variant", "only root may change one");
+    }
+    let _turn = TURN.lock();
+    let home = Home::new();
+    let before = setting();
+    let variant = format!("--variant other=sysctl.vm.swappiness={}", other());
+    let plain = "run getppid --cpus 1 --blocks 2 --json --variant base= --seconds";
+    let mut running = home.start(&mut home.knee(&format!("{plain} 0.3 {variant}")));
+    let mut seen = BTreeMap::new();
+    while !running.has_ended() {
+        *seen.entry(setting()).or_insert(0) += 1;
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    assert!(running.end().status.success());
+    assert_eq!(setting(), before);
+    assert!(seen.contains_key(&other()) && seen.contains_key(&before), "{seen:?}");
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn settings_that_a_killed_knee_changed_are_put_back_by_the_next() {
+    if !is_root() {
+        return skip("a killed kernel setting", "only root may change one");
+    }
+    let _turn = TURN.lock();
+    let home = Home::new();
+    let (before, changed) = (setting(), other());
+    let long = format!(
+        "run getppid --cpus 1 --seconds 600 --variant a=sysctl.vm.swappiness={changed} --variant \
+         b=sysctl.vm.swappiness={changed}"
+    );
+    let running = home.start(&mut home.knee(&long));
+    running.wait_for_tasks(1, 2);
+    running.signal(libc::SIGKILL);
+    running.end();
+    assert_eq!(setting(), changed);
+    let ended = home.run("run getppid --cpus 1 --blocks 1 --seconds 0.02");
+    assert_eq!(setting(), before, "{}", ended.stderr);
+    assert!(ended.stderr.contains("changed by a knee that was killed"), "{}", ended.stderr);
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn a_setting_that_somebody_changed_since_is_left_alone() {
+    if !is_root() {
+        return skip("a kernel setting changed since", "only root may change one");
+    }
+    let _turn = TURN.lock();
+    let home = Home::new();
+    let before = setting();
+    let long = format!(
+        "run getppid --cpus 1 --seconds 600 --variant a=sysctl.vm.swappiness={0} --variant \
+         b=sysctl.vm.swappiness={0}",
+        other()
+    );
+    let running = home.start(&mut home.knee(&long));
+    running.wait_for_tasks(1, 2);
+    running.signal(libc::SIGKILL);
+    running.end();
+    fs::write(SETTING, "63").unwrap();
+    home.run("run getppid --cpus 1 --blocks 1 --seconds 0.02");
+    let found = setting();
+    fs::write(SETTING, before).unwrap();
+    assert_eq!(found, "63");
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn a_setting_that_is_not_there_is_refused_before_anything_is_measured() {
+    let home = Home::new();
+    let ended = home.run("run getppid --variant a= --variant b=sysctl.vm.swapiness=1");
+    assert_eq!(ended.status.code(), Some(2));
+    for part in ["variant 'b'", "/proc/sys/vm/swapiness"] {
+        assert!(ended.stderr.contains(part), "{}", ended.stderr);
+    }
+    assert!(home.records().is_empty());
+    home.check_nothing_is_left();
+}
+
+/// Runs by the name of their variant.
+fn by_variant(home: &Home) -> BTreeMap<String, Vec<Run>> {
+    let opened = home.record();
+    assert_eq!(opened.record.state, State::Whole);
+    let mut runs: BTreeMap<String, Vec<Run>> = BTreeMap::new();
+    for run in opened.runs {
+        let variant = opened.record.points[run.point as usize].variant.clone();
+        runs.entry(variant).or_default().push(run);
+    }
+    runs
+}
+
+#[test]
+fn each_block_has_every_variant_and_the_worker_is_started_as_it_says() {
+    let home = Home::new();
+    // What starts the worker writes down that it did, and with which environment.
+    let script = home.path("under.sh");
+    fs::write(&script, "echo \"$WHO\" >>\"$1\"\nshift\nexec \"$@\"\n").unwrap();
+    let mut command = home.knee("run getppid --cpus 1 --blocks 4 --seconds 0.02 --json");
+    let under = format!("under=sh {} {};env.WHO=me", script.display(), home.path("log").display());
+    command.args(["--variant", "base=", "--variant", &format!("wrapped={under}")]);
+    command.args(["--variant", "idle=idle_ns=100"]);
+    let ended = home.start(&mut command).end();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let runs = by_variant(&home);
+    let blocks = |name: &str| -> Vec<u32> {
+        let plain = runs[name].iter().filter(|run| !run.placebo);
+        plain.map(|run| run.block).collect()
+    };
+    // Blocks that the host disturbs are run again, so there may be more than asked for.
+    assert!(blocks("base").starts_with(&[0, 1, 2, 3]), "{:?}", blocks("base"));
+    for name in ["wrapped", "idle"] {
+        assert_eq!(blocks(name), blocks("base"), "{name}");
+    }
+    let log = fs::read_to_string(home.path("log")).unwrap();
+    assert_eq!(log, "me\n".repeat(runs["wrapped"].len()));
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn a_worker_under_a_command_dies_with_knee() {
+    let home = Home::new();
+    // Stays between knee and the worker.
+    let script = home.path("between.sh");
+    fs::write(&script, "\"$@\"\nexit $?\n").unwrap();
+    let mut command = home.knee("run getppid --cpus 1 --tasks 2 --blocks 1 --seconds 600");
+    let under = format!("x=under=sh {}", script.display());
+    command.args(["--variant", &under, "--variant", "base="]);
+    // In random order; either way somebody is at work, and must go.
+    let running = home.start(&mut command);
+    crate::process::wait_for("tasks at work", || (home.processes().len() >= 3).then_some(()));
+    running.signal(libc::SIGKILL);
+    running.end();
+    home.wait_for_quiet();
+}
+
+#[test]
+fn a_variant_that_cannot_be_started_fails_its_runs_and_no_others() {
+    let home = Home::new();
+    let ended = home.run(
+        "run getppid --cpus 1 --blocks 3 --seconds 0.02 --variant base= --variant b=binary=/bin/false",
+    );
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    let runs = by_variant(&home);
+    assert!(runs["base"].iter().all(Run::finished));
+    assert!(runs["b"].iter().all(|run| !run.finished()));
+    home.check_nothing_is_left();
+}
