@@ -5,8 +5,14 @@ mod comparison;
 mod curve;
 mod digits;
 mod fairness;
+mod judge;
+mod parallel;
+mod rank_sum;
 mod reduce;
+pub mod sequential;
+mod signed_rank;
 mod spread;
+mod student;
 mod warmup;
 
 pub use comparison::{
@@ -17,6 +23,11 @@ pub use comparison::{
 pub use curve::{Cell, Curve, curves};
 pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
+pub use judge::{Decision, Judgement, Rule, judge, judge_separate};
+pub use rank_sum::{RankSum, Shifts};
 pub use reduce::{Reduced, reduce};
+pub use sequential::{looks, next_look};
+pub use signed_rank::{Walsh, critical, hodges_lehmann};
 pub use spread::Spread;
+pub use student::Student;
 pub use warmup::warmup;
