@@ -14,9 +14,15 @@ mod curve;
 mod digits;
 mod fairness;
 mod matching;
+mod judge;
+mod parallel;
+mod rank_sum;
 mod reduce;
+pub mod sequential;
+mod signed_rank;
 mod spread;
 mod survey;
+mod student;
 mod warmup;
 
 pub use compare::{ALPHA, Arm, Options, compare, goes_on};
@@ -28,6 +34,11 @@ pub use comparison::{
 pub use curve::{Cell, Curve, curves};
 pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
+pub use judge::{Decision, Judgement, Rule, judge, judge_separate};
+pub use rank_sum::{RankSum, Shifts};
 pub use reduce::{Reduced, reduce};
+pub use sequential::{looks, next_look};
+pub use signed_rank::{Walsh, critical, hodges_lehmann};
 pub use spread::Spread;
+pub use student::Student;
 pub use warmup::warmup;

@@ -1,0 +1,280 @@
+//! What differences between two variants say: changed, the same, or not enough to tell. The
+//! one place where a verdict is made; everything above it only words it.
+//!
+//! "The same" is two one-sided tests, which is the interval of twice the error probability
+//! lying within the margin: D. J. Schuirmann, "A Comparison of the Two One-Sided Tests
+//! Procedure and the Power Approach for Assessing the Equivalence of Average
+//! Bioavailability", Journal of Pharmacokinetics and Biopharmaceutics 15, 1987.
+
+use crate::comparison::Method;
+use crate::rank_sum::Shifts;
+use crate::sequential::{looks, nominal, overall};
+use crate::signed_rank::{Walsh, hodges_lehmann};
+use crate::student::Student;
+
+/// Fewer differences than this get no interval: even Student's would be of no use.
+const STUDENT_MIN: usize = 4;
+
+/// From so many on, ranks decide and nothing is assumed about the noise.
+const RANKS_MIN: usize = 8;
+
+/// More than this is not advice.
+const MORE_MAX: f64 = 1e6;
+
+/// What is asked, and how sure the answer must be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    /// Probability of "changed" where nothing is different, all looks together; 0.05.
+    pub alpha: f64,
+    /// Half-width of "same", in the unit of the differences (logarithms, as a rule).
+    pub margin: f64,
+    /// Whether one looks after stages and stops when it is decided.
+    pub sequential: bool,
+    /// The most blocks there will be.
+    pub cap: u32,
+}
+
+/// What is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The interval excludes 0.
+    Changed {
+        /// It lies beyond the margin even.
+        at_least: bool,
+    },
+    /// The interval of the equivalence test lies within the margin.
+    Same,
+    /// Neither.
+    CannotTell {
+        /// About so many more blocks would tell, if things go on like this; absent where no
+        /// number can be given.
+        more: Option<u32>,
+    },
+    /// No verdict is possible yet.
+    TooFew {
+        /// The number from which on one is.
+        needs: u32,
+    },
+}
+
+/// A decision and what it rests on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judgement {
+    /// Differences it rests on; with looks, those up to the last look. Of two samples, the
+    /// size of the smaller.
+    pub n: usize,
+    /// The difference: Hodges–Lehmann, or the mean where `method` assumes normality.
+    pub estimate: Option<f64>,
+    /// Its interval, which excludes 0 if and only if `p` is at most `alpha`.
+    pub interval: Option<(f64, f64)>,
+    /// What they rest on.
+    pub method: Method,
+    /// Probability of such differences were nothing different; with looks, of such at any of
+    /// them.
+    pub p: Option<f64>,
+    /// What is said.
+    pub decision: Decision,
+    /// Whether more blocks are not wanted: it is decided, or there is no further look.
+    pub stop: bool,
+}
+
+/// Judges paired differences, one a block, in order of execution. Values that are not finite
+/// are left out.
+///
+/// With a fixed number of blocks: fewer than 4 get no interval; up to 7, Student's t; from 8
+/// on, exact signed ranks, unless `alpha` is so small that ranks of so few cannot reach it,
+/// where it is Student's t again. Differences that are all equal are no sample of normal
+/// noise: they wait until ranks can tell.
+///
+/// With looks, only the differences up to the last look count: those after it wait for the
+/// next, because a verdict between looks would be one look more. All looks together find
+/// something in nothing with probability `alpha`, so a later look may also be shown instead
+/// of the one that stopped. Where ranks cannot reach what a look may spend, Student's interval
+/// is shown but says nothing, except at the last look.
+pub fn judge(differences: &[f64], rule: &Rule) -> Judgement {
+    let finite: Vec<f64> = differences.iter().copied().filter(|d| d.is_finite()).collect();
+    let looks = looks(rule.cap);
+    if !rule.sequential || looks.len() < 2 {
+        let stop = finite.len() >= rule.cap as usize;
+        let levels = Levels { changed: rule.alpha, same: 2.0 * rule.alpha };
+        return Judgement { stop, ..paired(&finite, &levels, rule) };
+    }
+    let Some(&look) = looks.iter().rev().find(|look| **look <= finite.len()) else {
+        return before_looks(&finite, looks[0], rule);
+    };
+    at_look(&finite[..look], Some(&look) == looks.last(), rule)
+}
+
+/// Judges two samples that were measured apart, `b` against `a`: exact rank sums from 8 on
+/// each side, Welch's t from 4. There are no looks; `n` is the size of the smaller.
+pub fn judge_separate(a: &[f64], b: &[f64], rule: &Rule) -> Judgement {
+    let finite = |side: &[f64]| side.iter().copied().filter(|x| x.is_finite()).collect::<Vec<_>>();
+    let (a, b) = (finite(a), finite(b));
+    let shifts = Shifts::of(&a, &b);
+    let n = a.len().min(b.len());
+    let stop = n >= rule.cap as usize;
+    let (alpha, twice) = (rule.alpha, 2.0 * rule.alpha);
+    let ranks = || {
+        let interval = shifts.interval(alpha).filter(|_| n >= RANKS_MIN)?;
+        let (estimate, same) = (shifts.estimate(), shifts.interval(twice));
+        Some(Evidence { estimate, interval, same, method: Method::RankSum, p: shifts.p() })
+    };
+    let welch = || {
+        let student = Student::welch(&a, &b).filter(|_| n >= STUDENT_MIN)?;
+        Evidence::assuming_normality(&student, alpha, twice, Method::Welch)
+    };
+    let judged = match ranks().or_else(welch) {
+        Some(evidence) => evidence.judged(n, rule),
+        None => {
+            // One over the number of ways to split 2 n values in halves, twice.
+            let rarest =
+                |n| 2.0 * (1..=n).map(|i| f64::from(i) / f64::from(n + i)).product::<f64>();
+            too_few(n, shifts.estimate(), alpha, rarest)
+        }
+    };
+    Judgement { stop, ..judged }
+}
+
+/// The probabilities that two intervals may miss with.
+struct Levels {
+    changed: f64,
+    same: f64,
+}
+
+/// An interval for "changed", one for "same", and what they rest on.
+struct Evidence {
+    estimate: Option<f64>,
+    interval: (f64, f64),
+    same: Option<(f64, f64)>,
+    method: Method,
+    p: f64,
+}
+
+impl Evidence {
+    fn ranks(walsh: &Walsh, levels: &Levels) -> Option<Evidence> {
+        let interval = walsh.interval(levels.changed)?;
+        let (estimate, same) = (walsh.estimate(), walsh.interval(levels.same));
+        Some(Evidence { estimate, interval, same, method: Method::SignedRank, p: walsh.p() })
+    }
+
+    fn assuming_normality(
+        student: &Student,
+        changed: f64,
+        same: f64,
+        method: Method,
+    ) -> Option<Evidence> {
+        let interval = student.interval(changed)?;
+        let (estimate, same) = (Some(student.estimate), student.interval(same));
+        Some(Evidence { estimate, interval, same, method, p: student.p() })
+    }
+
+    fn judged(&self, n: usize, rule: &Rule) -> Judgement {
+        let Evidence { estimate, interval, same, method, p } = *self;
+        let decision = decide(n, estimate, Some(interval), same, rule);
+        let (interval, p) = (Some(interval), Some(p));
+        Judgement { n, estimate, interval, method, p, decision, stop: false }
+    }
+}
+
+/// Paired differences with these levels, whatever the looks.
+fn paired(differences: &[f64], levels: &Levels, rule: &Rule) -> Judgement {
+    let n = differences.len();
+    let ranks = || Evidence::ranks(&Walsh::of(differences), levels).filter(|_| n >= RANKS_MIN);
+    let student = || {
+        let student = Student::paired(differences).filter(|_| n >= STUDENT_MIN)?;
+        Evidence::assuming_normality(&student, levels.changed, levels.same, Method::Student)
+    };
+    match ranks().or_else(student) {
+        Some(evidence) => evidence.judged(n, rule),
+        None => {
+            let rarest = |n| 2.0 * 0.5_f64.powi(n);
+            too_few(n, hodges_lehmann(differences), levels.changed, rarest)
+        }
+    }
+}
+
+/// The differences up to a look.
+fn at_look(differences: &[f64], last: bool, rule: &Rule) -> Judgement {
+    let n = differences.len();
+    let levels = Levels { changed: nominal(n, rule.alpha), same: nominal(n, 2.0 * rule.alpha) };
+    let mut judged = paired(differences, &levels, rule);
+    match judged.method {
+        Method::SignedRank => judged.method = Method::SignedRankSequential,
+        // Here ranks have no interval for "changed", but may have one for "same".
+        _ if !last => {
+            let walsh = Walsh::of(differences);
+            judged.estimate = walsh.estimate();
+            let same = walsh.interval(levels.same);
+            let undecided =
+                Decision::CannotTell { more: more(n, judged.estimate, judged.interval, rule) };
+            let is_same = same.is_some_and(|interval| within(interval, rule.margin));
+            judged.decision = if is_same { Decision::Same } else { undecided };
+        }
+        _ => {}
+    }
+    judged.p = judged.p.map(|p| overall(n, p));
+    let decided = matches!(judged.decision, Decision::Same | Decision::Changed { .. });
+    judged.stop = decided || last;
+    judged
+}
+
+/// Too few for the first look: what can be shown, at that look's level.
+fn before_looks(differences: &[f64], first: usize, rule: &Rule) -> Judgement {
+    let level = |alpha: f64| nominal(first, alpha);
+    let levels = Levels { changed: level(rule.alpha), same: level(2.0 * rule.alpha) };
+    let judged = paired(differences, &levels, rule);
+    let p = judged.p.map(|p| overall(first, p));
+    Judgement { p, decision: Decision::TooFew { needs: first as u32 }, stop: false, ..judged }
+}
+
+/// "Same" comes first: a change that is shown, but is smaller than matters, is the same.
+fn decide(
+    n: usize,
+    estimate: Option<f64>,
+    interval: Option<(f64, f64)>,
+    same: Option<(f64, f64)>,
+    rule: &Rule,
+) -> Decision {
+    if same.is_some_and(|interval| within(interval, rule.margin)) {
+        return Decision::Same;
+    }
+    match interval {
+        Some((low, high)) if low > 0.0 || high < 0.0 => {
+            Decision::Changed { at_least: low > rule.margin || high < -rule.margin }
+        }
+        _ => Decision::CannotTell { more: more(n, estimate, interval, rule) },
+    }
+}
+
+fn within((low, high): (f64, f64), margin: f64) -> bool {
+    -margin < low && high < margin
+}
+
+/// How many more blocks make the interval half as wide as what is to be told from 0: widths
+/// shrink with the root of the number.
+fn more(n: usize, estimate: Option<f64>, interval: Option<(f64, f64)>, rule: &Rule) -> Option<u32> {
+    let (low, high) = interval?;
+    let half = high / 2.0 - low / 2.0;
+    let wanted = estimate?.abs().max(rule.margin) / 2.0;
+    let more = n as f64 * ((half / wanted).powi(2) - 1.0);
+    (more.is_finite() && more <= MORE_MAX).then(|| more.ceil().max(1.0) as u32)
+}
+
+/// No interval: what it takes to have one. `rarest`: probability of the most one-sided
+/// outcome of so many.
+fn too_few(n: usize, estimate: Option<f64>, level: f64, rarest: impl Fn(i32) -> f64) -> Judgement {
+    let ranks = || (RANKS_MIN as i32..64).find(|n| rarest(*n) <= level).unwrap_or(64);
+    let needs = if n < STUDENT_MIN { STUDENT_MIN as u32 } else { ranks() as u32 };
+    Judgement {
+        n,
+        estimate,
+        interval: None,
+        method: Method::None,
+        p: None,
+        decision: Decision::TooFew { needs },
+        stop: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Looking at a comparison after stages and stopping early, without more false findings than
+//! one look at the end: the looks, and how much each of them may spend.
+//!
+//! The nominal level grows with the number of blocks, p(n) = c (n / 60)^0.7, a power family
+//! between the boundaries of Pocock (constant) and of O'Brien and Fleming (almost nothing
+//! early); S. K. Wang and A. A. Tsiatis, "Approximately Optimal One-Parameter Boundaries for
+//! Group Sequential Trials", Biometrics 43, 1987. Under "no difference" the signs of the
+//! differences are coin tosses whatever the noise looks like, so one `c` for each overall
+//! level serves all; [`calibrate`] finds it by simulating that law.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::parallel::in_parallel;
+use crate::signed_rank::two_sided;
+
+/// Numbers of blocks after which one looks.
+pub const LOOKS: [usize; 7] = [8, 10, 14, 20, 28, 40, 60];
+
+/// Looks of the rule that assumes normality, for units too dear for eight of them.
+pub const STUDENT_LOOKS: [usize; 8] = [5, 7, 10, 14, 20, 28, 40, 60];
+
+/// Exponent of the growth of nominal levels.
+const GROWTH: f64 = 0.7;
+
+/// Overall level and its `c`, from
+/// `cargo test --release -p analysis regenerate -- --ignored --nocapture`.
+const SCALES: [(f64, f64); 39] = [
+    // Below what simulation reaches: the sum of all looks' levels is the overall level.
+    (0.0000900, 0.0000244),
+    (0.0001000, 0.000041),
+    (0.0003000, 0.000131),
+    (0.0010000, 0.000396),
+    (0.0020000, 0.000820),
+    (0.0031250, 0.001313),
+    (0.0033333, 0.001406),
+    (0.0035714, 0.001513),
+    (0.0038462, 0.001641),
+    (0.0041667, 0.001743),
+    (0.0045455, 0.001912),
+    (0.0050000, 0.002187),
+    (0.0055556, 0.002363),
+    (0.0062500, 0.002634),
+    (0.0066667, 0.002904),
+    (0.0071429, 0.003111),
+    (0.0076923, 0.003379),
+    (0.0083333, 0.003644),
+    (0.0090909, 0.003973),
+    (0.0100000, 0.004448),
+    (0.0111111, 0.004896),
+    (0.0125000, 0.005576),
+    (0.0142857, 0.006399),
+    (0.0166667, 0.006832),
+    (0.0200000, 0.008458),
+    (0.0250000, 0.011066),
+    (0.0333333, 0.014531),
+    (0.0500000, 0.023200),
+    (0.1000000, 0.047500),
+    (0.1500000, 0.074624),
+    (0.2000000, 0.102775),
+    (0.3000000, 0.167536),
+    (0.4000000, 0.235405),
+    (0.5000000, 0.315796),
+    (0.6000000, 0.398875),
+    (0.7000000, 0.489212),
+    (0.8000000, 0.599878),
+    (0.9000000, 0.737452),
+    (1.0, 1.0),
+];
+
+/// The looks up to a cap. What one look may spend does not depend on the cap: a lower cap
+/// leaves unspent what the later looks would have had, and beyond 60 blocks nothing is left
+/// to spend, so there is no look. A cap below 10 has one look, at the cap, with the whole
+/// level.
+pub fn looks(cap: u32) -> Vec<usize> {
+    let cap = cap as usize;
+    match cap {
+        0 => Vec::new(),
+        1..10 => vec![cap],
+        _ => LOOKS.into_iter().filter(|look| *look <= cap).collect(),
+    }
+}
+
+/// The first look after `n` blocks. `None`: there is no further one.
+pub fn next_look(n: usize, cap: u32) -> Option<usize> {
+    looks(cap).into_iter().find(|look| *look > n)
+}
+
+/// What the look at `n` blocks may spend for an overall level of `alpha`.
+pub fn nominal(n: usize, alpha: f64) -> f64 {
+    scale(alpha) * weight(n)
+}
+
+/// The smallest overall level at which the look at `n` blocks would find something with this
+/// nominal `p`: a p that allows for the looking.
+pub fn overall(n: usize, p: f64) -> f64 {
+    let c = p / weight(n);
+    interpolate(c, SCALES.map(|(alpha, c)| (c, alpha))).min(1.0)
+}
+
+fn weight(n: usize) -> f64 {
+    (n as f64 / 60.0).powf(GROWTH)
+}
+
+/// The `c` of an overall level.
+fn scale(alpha: f64) -> f64 {
+    interpolate(alpha, SCALES)
+}
+
+/// Linear in logarithms between the points; below the first in proportion, above the last
+/// the last value.
+fn interpolate<const N: usize>(x: f64, points: [(f64, f64); N]) -> f64 {
+    let after = points.partition_point(|(known, _)| *known < x);
+    match after {
+        0 => points[0].1 * x / points[0].0,
+        after if after == N => points[N - 1].1,
+        after => {
+            let ((x0, y0), (x1, y1)) = (points[after - 1], points[after]);
+            let share = (x / x0).ln() / (x1 / x0).ln();
+            if x == x1 { y1 } else { y0 * (y1 / y0).powf(share) }
+        }
+    }
+}
+
+/// The `c` for each overall level, by simulating `trials` comparisons without a difference.
+pub fn calibrate(levels: &[f64], trials: usize, seed: u64) -> Vec<f64> {
+    let smallest = simulate(trials, seed);
+    levels.iter().map(|level| quantile(&smallest, *level)).collect()
+}
+
+/// For each scale, how often it finds something where nothing is.
+pub fn spent(scales: &[f64], trials: usize, seed: u64) -> Vec<f64> {
+    let smallest = simulate(trials, seed);
+    let found = |c: &f64| smallest.partition_point(|least| least <= c) as f64;
+    scales.iter().map(|c| found(c) / smallest.len() as f64).collect()
+}
+
+/// Of so many comparisons without a difference, the smallest `c` that would find something,
+/// ascending. All CPUs work, in parts that do not depend on how many there are.
+fn simulate(trials: usize, seed: u64) -> Vec<f64> {
+    const PARTS: usize = 64;
+    let part = |part: usize| -> Vec<f64> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ ((part as u64) << 32));
+        (0..(trials + part) / PARTS).map(|_| least(&mut random)).collect()
+    };
+    let mut all = in_parallel(PARTS, part).concat();
+    all.sort_unstable_by(f64::total_cmp);
+    all
+}
+
+/// Between the two possible values around the quantile, so that rounding decides nothing.
+fn quantile(sorted: &[f64], level: f64) -> f64 {
+    let at = ((level * sorted.len() as f64) as usize).min(sorted.len() - 1);
+    let beyond = sorted[at];
+    let below = sorted.partition_point(|c| *c < beyond * (1.0 - 1e-9));
+    let within = if below > 0 { sorted[below - 1] } else { 0.0 };
+    (within + beyond) / 2.0
+}
+
+/// The smallest `c` at which one comparison without a difference would be a finding at some
+/// look. Sizes are uniform: the law is the same for all.
+fn least(random: &mut Xoshiro256PlusPlus) -> f64 {
+    let mut differences = [0.0_f32; 60];
+    let mut positive = 0;
+    let mut least = f64::INFINITY;
+    for n in 1..=60 {
+        let new = random.random::<f32>() - 0.5;
+        differences[n - 1] = new;
+        positive += differences[..n].iter().map(|old| u32::from(old + new > 0.0)).sum::<u32>();
+        if LOOKS.contains(&n) {
+            let positive = positive as usize;
+            let tail = positive.min(n * (n + 1) / 2 - positive);
+            least = least.min(two_sided(n, tail) / weight(n));
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signed_rank::critical;
+
+    /// The levels that are kept: those of Holm's rule for up to 16 variants, twice those for
+    /// "same", and some to turn any p into one that allows for looking.
+    fn levels() -> Vec<f64> {
+        let holm = (1..=16).flat_map(|k| [0.05 / f64::from(k), 0.10 / f64::from(k)]);
+        let rest = [0.0001, 0.0003, 0.001, 0.002, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
+        let mut levels: Vec<f64> = holm.chain(rest).collect();
+        levels.sort_unstable_by(f64::total_cmp);
+        levels.dedup_by(|a, b| (*a - *b).abs() < 1e-12);
+        levels
+    }
+
+    #[test]
+    fn the_tables_of_critical_values_come_out() {
+        let cuts = |alpha| LOOKS.map(|n| critical(n, nominal(n, alpha)));
+        let some = |cuts: [usize; 6]| cuts.map(Some);
+        assert_eq!(cuts(0.05)[0], None);
+        assert_eq!(cuts(0.05)[1..], some([2, 11, 38, 95, 234, 607]));
+        assert_eq!(cuts(0.10)[0], Some(0));
+        assert_eq!(cuts(0.10)[1..], some([3, 15, 44, 106, 254, 645]));
+    }
+
+    #[test]
+    fn the_kept_scales_are_what_simulation_gives() {
+        let (trials, seed) = (200_000, 3);
+        println!("seed {seed}");
+        let kept: Vec<f64> = SCALES.iter().map(|(level, _)| *level).collect();
+        // How often the kept scale finds something where nothing is.
+        let found = spent(&SCALES.map(|(_, c)| c), trials, seed);
+        for (level, found) in kept.into_iter().zip(found) {
+            let deviation = (level * (1.0 - level) / trials as f64).sqrt();
+            // The law has steps, and the scale lies on the cautious side of one.
+            let low = 0.97 * level - 4.0 * deviation - 4.0 / trials as f64;
+            let high = 1.01 * level + 4.0 * deviation;
+            assert!((low..=high).contains(&found), "{level}: {found}");
+        }
+    }
+
+    #[test]
+    fn scales_grow_and_small_levels_spend_less_than_they_may() {
+        assert!(SCALES.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
+        // The sum over looks bounds what is spent, whatever they have in common.
+        let tiny = 1e-6;
+        let sum: f64 = LOOKS.iter().map(|n| two_sided_at_most(*n, nominal(*n, tiny))).sum();
+        assert!(sum <= tiny, "{sum}");
+        assert!(scale(0.07) > scale(0.05) && scale(0.07) < scale(0.10));
+    }
+
+    /// The probability that is really spent at a look that may spend `level`.
+    fn two_sided_at_most(n: usize, level: f64) -> f64 {
+        critical(n, level).map_or(0.0, |cut| two_sided(n, cut))
+    }
+
+    #[test]
+    fn a_p_that_allows_for_looking_is_at_most_alpha_exactly_when_the_look_finds() {
+        for n in LOOKS {
+            for alpha in [0.003125, 0.01, 0.05, 0.07, 0.1] {
+                let level = nominal(n, alpha);
+                assert!((overall(n, level) / alpha - 1.0).abs() < 1e-9);
+            }
+            assert!(overall(n, 0.3) > 0.3);
+            assert_eq!(overall(n, 1.0), 1.0);
+            assert!(overall(n, 0.0) == 0.0);
+        }
+    }
+
+    #[test]
+    fn looks_end_at_the_cap_and_at_sixty() {
+        assert_eq!(next_look(0, 60), Some(8));
+        assert_eq!(next_look(8, 60), Some(10));
+        assert_eq!(next_look(11, 30), Some(14));
+        assert_eq!(next_look(28, 30), None);
+        assert_eq!(next_look(60, 1000), None);
+        assert_eq!(next_look(0, 5), Some(5));
+        assert_eq!(next_look(5, 5), None);
+        assert_eq!(next_look(0, 0), None);
+    }
+
+    #[test]
+    #[ignore = "prints the table SCALES; takes half a minute"]
+    fn regenerate() {
+        let levels = levels();
+        for (level, c) in levels.iter().zip(calibrate(&levels, 40_000_000, 1)) {
+            println!("    ({level:.7}, {c:.6}),");
+        }
+    }
+}
