@@ -163,7 +163,7 @@ fn share(contrast: &Contrast, number: f64) -> String {
 /// not zero would look like zero, because the verdict hangs on its sign.
 fn to_its_place(contrast: &Contrast, number: f64, factor: f64) -> String {
     let Some((low, high)) = contrast.interval else {
-        return rounded(number, 3);
+        return rounded(number, if number.abs() < 1.0 || factor > 1.0 { 2 } else { 3 });
     };
     let half = factor * (high - low).abs() / 2.0;
     let hidden = |uncertainty: f64| {

@@ -6,10 +6,10 @@ use analysis::{Comparison, Contrast, MetricComparison};
 use super::super::table::{Align, Table};
 use super::change::{change, interval, percent, probability};
 use super::head::names;
-use super::places::{distinguishing, size};
+use super::places::size;
 
 /// More than these are counted and not listed.
-const LISTED: usize = 12;
+const LISTED: usize = 10;
 
 /// False discoveries among what is listed, and the threshold of the adjusted p.
 const RATE: f64 = 0.05;
@@ -25,9 +25,10 @@ pub struct AlsoChanged {
 /// Cell, variant, metric and contrast.
 type Found<'a> = (usize, usize, &'a MetricComparison, &'a Contrast);
 
-/// The other metrics that changed; nothing if none did.
-pub fn also_changed(comparison: &Comparison) -> Option<AlsoChanged> {
-    let tested: Vec<Found> = others(comparison).filter(|found| found.3.p.is_some()).collect();
+/// The other metrics that changed in these cells of one load; nothing if none did.
+pub fn also_changed(comparison: &Comparison, cells: &[usize]) -> Option<AlsoChanged> {
+    let here = others(comparison).filter(|(cell, ..)| cells.contains(cell));
+    let tested: Vec<Found> = here.filter(|found| found.3.p.is_some()).collect();
     let p = |found: &Found| found.3.p.unwrap_or(1.0);
     let mut found: Vec<Found> = tested.iter().filter(|found| p(found) < RATE).copied().collect();
     found.sort_by(|a, b| p(a).total_cmp(&p(b)));
@@ -41,7 +42,8 @@ pub fn also_changed(comparison: &Comparison) -> Option<AlsoChanged> {
         found.len(),
         tested.len()
     );
-    (!found.is_empty()).then(|| AlsoChanged { title, table: table(comparison, shown) })
+    (!found.is_empty())
+        .then(|| AlsoChanged { title, table: table(comparison, shown, cells.len() > 1) })
 }
 
 /// All contrasts of metrics that do not decide.
@@ -55,14 +57,15 @@ fn others(comparison: &Comparison) -> impl Iterator<Item = Found<'_>> {
     })
 }
 
-fn table(comparison: &Comparison, found: &[Found]) -> Table {
+fn table(comparison: &Comparison, found: &[Found], several_cells: bool) -> Table {
+    let several = several_cells || comparison.variants.len() > 2;
     let columns = [
         ("change".to_string(), Align::Right),
         (format!("{} interval", percent(comparison.confidence)), Align::Left),
         ("n".to_string(), Align::Right),
         ("adj. p".to_string(), Align::Right),
         ("metric".to_string(), Align::Left),
-        ("where".to_string(), Align::Left),
+        (if several { "where" } else { "" }.to_string(), Align::Left),
     ];
     let mut table = Table::new(columns);
     for found in found {
@@ -73,18 +76,15 @@ fn table(comparison: &Comparison, found: &[Found]) -> Table {
             contrast.n.to_string(),
             contrast.p.map(probability).unwrap_or_default(),
             metric.metric.clone(),
-            place(comparison, found),
+            place(comparison, found, several_cells),
         ]);
     }
     table
 }
 
-/// What tells the row from others: variant, load and CPUs, where there are several.
-fn place(comparison: &Comparison, (cell, variant, ..): &Found) -> String {
-    let place = &comparison.cells[*cell].place;
+/// What tells the row from others: the variant and the CPUs, where there are several.
+fn place(comparison: &Comparison, (cell, variant, ..): &Found, several_cells: bool) -> String {
     let name = (comparison.variants.len() > 2).then(|| names(comparison)[*variant].clone());
-    let size = (comparison.cells.len() > 1).then(|| size(place).join(", "));
-    let load = Some(distinguishing(comparison, place));
-    let parts = [name, load, size].into_iter().flatten();
-    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    let size = several_cells.then(|| size(&comparison.cells[*cell].place).join(", "));
+    [name, size].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -22,12 +22,14 @@ pub fn markdown(comparison: &Comparison, again: &str) -> String {
         if let Some(metric) = load.iter().find_map(|(_, cell)| primary(comparison, cell)) {
             text += &format!("{}, mean ± standard deviation of runs\n\n", described(metric));
         }
-        let rows = rows(comparison, &load);
-        text += &table(comparison, &rows, Deviations::Both, STYLE).markdown();
+        text += &match load.iter().any(|(_, cell)| primary(comparison, cell).is_some()) {
+            true => table(comparison, &rows(comparison, &load), Deviations::Both, STYLE).markdown(),
+            false => format!("no run has {}, which decides\n", comparison.primary),
+        };
         text += &list(&of_cells(comparison, &indexes(&load)));
-    }
-    if let Some(also) = also_changed(comparison) {
-        text += &format!("\n{}\n\n{}", also.title, also.table.markdown());
+        if let Some(also) = also_changed(comparison, &indexes(&load)) {
+            text += &format!("\n{}\n\n{}", also.title, also.table.markdown());
+        }
     }
     text += &list(&closing(comparison));
     if !comparison.doubts.is_empty() {

@@ -25,22 +25,20 @@ const LABEL_MAX: usize = 30;
 pub fn matrix(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head(comparison, again, style);
     text += &format!("\n{}\n", style.bold(title(comparison, style).trim_end()));
+    let pair = (comparison.variants.len() == 2).then(|| pair(comparison));
+    let in_line = pair.filter(|text| text.lines().all(|l| l.chars().count() <= style.width));
+    let number = match in_line {
+        Some(_) => "mean; ratio = after/before",
+        None => "mean, below it the ratio to the baseline with its interval, n, verdict",
+    };
+    let rows = in_line.unwrap_or_else(|| stacks(comparison, style));
     let metric = comparison.cells.iter().find_map(|cell| primary(comparison, cell));
     let about = match metric {
-        Some(metric) => {
-            let number = match comparison.variants.len() {
-                2 => "mean; after/before",
-                _ => "mean, and below it: ratio to the baseline, its interval, n, verdict",
-            };
-            format!("{}, {number}", described(metric))
-        }
+        Some(metric) => format!("{}, {number}", described(metric)),
         None => format!("no run has {}", comparison.primary),
     };
     text += &wrapped(&about, style.width, 2);
-    text += &match comparison.variants.len() {
-        2 => pair(comparison),
-        _ => many(comparison, style),
-    };
+    text += &rows;
     let all: Vec<usize> = (0..comparison.cells.len()).collect();
     for line in of_cells(comparison, &all) {
         text += &wrapped(&line, style.width, 2);
@@ -123,8 +121,8 @@ fn pair(comparison: &Comparison) -> String {
     table.text()
 }
 
-/// More variants: what is said about each stands below its value.
-fn many(comparison: &Comparison, style: Style) -> String {
+/// More variants, or too wide a row: what is said about each stands below its value.
+fn stacks(comparison: &Comparison, style: Style) -> String {
     let variants: Vec<usize> = (1..comparison.variants.len()).collect();
     let fits = |n: &usize| {
         variants.chunks(*n).all(|chunk| {
@@ -161,8 +159,12 @@ fn stacked(comparison: &Comparison, variants: &[usize]) -> Table {
 
 /// Ratio, interval with n, verdict: a line each.
 fn said(comparison: &Comparison, metric: &MetricComparison, contrast: &Contrast) -> Vec<String> {
+    let ratio = match contrast.interval {
+        Some(_) => format!("{} {}", ratio(contrast, &metric.unit), ratio_interval(contrast)),
+        None => ratio(contrast, &metric.unit),
+    };
     vec![
-        format!("{} {}", ratio(contrast, &metric.unit), ratio_interval(contrast)),
+        ratio,
         format!("n {}, {}", contrast.n, verdict(metric, contrast, comparison.smallest_effect)),
     ]
 }

@@ -1,14 +1,14 @@
 //! Mean and standard deviation of the time that a load takes, as authors of patches quote
 //! them: the sum over tasks, the wall time beside it, and single calls where they were timed.
 
-use analysis::{CellComparison, Comparison, MetricComparison, Spread};
+use analysis::{CellComparison, Comparison, Contrast, MetricComparison, Spread};
 
 use super::super::prose::wrapped;
 use super::super::quantity::duration_ns;
 use super::super::table::{Align, Table};
 use super::super::{Style, known_metric};
 use super::change::{percent, probability, ratio, ratio_interval, value, verdict};
-use super::head::head;
+use super::head::{head, names};
 use super::places::whole;
 use super::sentences::{below, of_cells};
 
@@ -44,20 +44,57 @@ fn shown<'a>(comparison: &Comparison, cell: &'a CellComparison) -> Vec<&'a Metri
     [comparison.primary.as_str()].into_iter().chain(others).filter_map(find).collect()
 }
 
+/// How a table is made to fit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// All in one line.
+    Whole,
+    /// What is said about a change stands below the table.
+    Split,
+    /// The same, and long names are letters.
+    Lettered,
+}
+
 fn block(
     comparison: &Comparison,
     cell: &CellComparison,
     metric: &MetricComparison,
     style: Style,
 ) -> String {
-    let table = table(comparison, cell, metric).text();
-    let ruled: Vec<&str> = table.lines().collect();
-    let rule: &str = &"-".repeat(ruled.iter().map(|line| line.chars().count()).max().unwrap_or_default());
-    // The headings are the first lines, one row a variant the others.
-    let headings = ruled.len() - comparison.variants.len();
-    let lines = ruled[..headings].iter().chain([&rule]).chain(&ruled[headings..]);
-    let lines: String = lines.map(|line| format!("{line}\n")).collect();
-    wrapped(&about(comparison, metric), style.width, 2) + &lines
+    let text = |form: Form| table(comparison, cell, metric, form).text();
+    let fits = |form: &Form| text(*form).lines().all(|line| line.chars().count() <= style.width);
+    let form = [Form::Whole, Form::Split].into_iter().find(fits).unwrap_or(Form::Lettered);
+    let below = if form == Form::Whole { String::new() } else { said(comparison, metric, style) };
+    let about = wrapped(&about(comparison, metric), style.width, 2);
+    about + &ruled(&text(form), comparison.variants.len()) + &below
+}
+
+/// A line between the headings and the last rows.
+fn ruled(table: &str, rows: usize) -> String {
+    let lines: Vec<&str> = table.lines().collect();
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+    let (headings, rows) = lines.split_at(lines.len() - rows);
+    let rule = "-".repeat(width);
+    [headings, &[rule.as_str()], rows].concat().join("\n") + "\n"
+}
+
+/// What is said about each change, a line a variant.
+fn said(comparison: &Comparison, metric: &MetricComparison, style: Style) -> String {
+    let names = names(comparison);
+    let one = |(name, contrast): (&String, &Contrast)| {
+        wrapped(&format!("{name}: {}", judged(comparison, metric, contrast)), style.width, 2)
+    };
+    names[1..].iter().zip(&metric.contrasts).map(one).collect()
+}
+
+/// The verdict where the metric decides, else the adjusted probability.
+fn judged(comparison: &Comparison, metric: &MetricComparison, contrast: &Contrast) -> String {
+    match metric.metric == comparison.primary {
+        true => verdict(metric, contrast, comparison.smallest_effect),
+        false => {
+            format!("p = {}", contrast.p.map_or("-".to_string(), probability)).replace("= <", "<")
+        }
+    }
 }
 
 /// "task_time_s (s): sum over tasks of the time from first operation to stop".
@@ -75,38 +112,52 @@ fn about(comparison: &Comparison, metric: &MetricComparison) -> String {
     }
 }
 
-fn table(comparison: &Comparison, cell: &CellComparison, metric: &MetricComparison) -> Table {
-    let decides = metric.metric == comparison.primary;
-    let confidence = percent(comparison.confidence);
-    let mut table = Table::new([
-        ("variant", Align::Left),
-        ("mean", Align::Right),
-        ("std. deviation", Align::Right),
-        ("n", Align::Right),
-        ("after/\nbefore", Align::Right),
-        (&format!("{confidence} interval"), Align::Left),
-        (if decides { "verdict" } else { "adj. p" }, Align::Left),
-    ]);
+fn table(
+    comparison: &Comparison,
+    cell: &CellComparison,
+    metric: &MetricComparison,
+    form: Form,
+) -> Table {
+    let letters = names(comparison);
+    let mut table = Table::new(columns(comparison, metric, form));
     for (i, variant) in comparison.variants.iter().enumerate() {
         let spread = metric.sides.get(i).and_then(Option::as_ref);
         let (mean, deviation) = mean_and_deviation(cell, metric, i);
-        let n = spread.map_or("-".to_string(), |spread| spread.n.to_string());
         let contrast = i.checked_sub(1).and_then(|i| metric.contrasts.get(i));
-        let judged = contrast.map(|contrast| match decides {
-            true => verdict(metric, contrast, comparison.smallest_effect),
-            false => contrast.p.map_or("-".to_string(), probability),
-        });
-        table.row(vec![
-            variant.name.clone(),
+        let name = if form == Form::Lettered { &letters[i] } else { &variant.name };
+        let mut row = vec![
+            name.clone(),
             mean,
             deviation,
-            n,
+            spread.map_or("-".to_string(), |spread| spread.n.to_string()),
             contrast.map(|contrast| ratio(contrast, &metric.unit)).unwrap_or_default(),
             contrast.map(ratio_interval).unwrap_or_default(),
-            judged.unwrap_or_default(),
-        ]);
+        ];
+        if form == Form::Whole {
+            row.push(contrast.map(|c| judged(comparison, metric, c)).unwrap_or_default());
+        }
+        table.row(row);
     }
     table
+}
+
+fn columns(comparison: &Comparison, metric: &MetricComparison, form: Form) -> Vec<(String, Align)> {
+    let of = if metric.metric == CALLS { "\nof calls" } else { "" };
+    let deviation = if form == Form::Whole { "std. deviation" } else { "std.\ndeviation" };
+    let decides = metric.metric == comparison.primary;
+    let mut columns = vec![
+        ("variant".to_string(), Align::Left),
+        (format!("mean{of}"), Align::Right),
+        (format!("{deviation}{of}"), Align::Right),
+        ("n".to_string(), Align::Right),
+        ("after/\nbefore".to_string(), Align::Right),
+        (format!("{} interval", percent(comparison.confidence)), Align::Left),
+    ];
+    if form == Form::Whole {
+        let judged = if decides { "verdict" } else { "adjusted" };
+        columns.push((judged.to_string(), Align::Left));
+    }
+    columns
 }
 
 /// Of runs; of single calls, the mean over runs of the calls' own deviation.

@@ -6,7 +6,6 @@ use analysis::{CellComparison, Compared, Comparison, Contrast, RunValues, rounde
 
 use super::super::Style;
 use super::super::prose::wrapped;
-use super::super::quantity::short;
 use super::super::table::{Align, Table};
 use super::change::{aligned, percent, primary, value, verdict, whole as whole_change};
 use super::head::head;
@@ -62,6 +61,10 @@ fn listing(
     runs: &[RunValues],
     style: Style,
 ) -> String {
+    let name = &comparison.variants[variant].name;
+    if runs.is_empty() {
+        return format!("\n{name}: no finished run\n");
+    }
     let columns = match files(cell) {
         true => fs_mark(cell),
         false => general(comparison, cell),
@@ -76,7 +79,6 @@ fn listing(
         let place = [run.run.to_string(), run.block.to_string()];
         table.row(place.into_iter().chain(values).chain([mark.to_string()]).collect());
     }
-    let name = &comparison.variants[variant].name;
     let summary = summary(comparison, cell, variant, style);
     format!("\n{name} does:\n{}{summary}", table.text())
 }
@@ -115,7 +117,7 @@ fn general<'a>(comparison: &'a Comparison, cell: &'a CellComparison) -> Vec<Colu
     let other = |name: &'static str| -> Column<'a> {
         let heading =
             name.strip_prefix("time.").unwrap_or(name).replace("voluntary_context_", "vol.\n");
-        (heading, Box::new(move |run| run.metrics.get(name).map(|value| short(*value))))
+        (heading, Box::new(move |run| run.metrics.get(name).map(|value| rounded(*value, 5))))
     };
     [primary].into_iter().chain(others.take(OTHERS_SHOWN).map(other)).collect()
 }

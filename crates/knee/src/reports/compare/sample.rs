@@ -69,7 +69,7 @@ pub fn changed(n: usize, [change, low, high]: [f64; 3], verdict: Verdict) -> Con
         change: Some(change / 100.0),
         interval: Some((low / 100.0, high / 100.0)),
         method: Method::SignedRankSequential,
-        p: Some(0.0002),
+        p: Some(if verdict == Verdict::Same { 0.9 } else { 0.0002 }),
         verdict,
     }
 }

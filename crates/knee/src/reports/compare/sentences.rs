@@ -69,12 +69,12 @@ fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> V
                 format!("`{b}` parts from `{a}` from {cpus} on (simultaneous {confidence} band)")
             }
             None => format!(
-                "`{b}` does not part for good from `{a}` (the simultaneous {confidence} band \
-                 has no end on one side of no change)"
+                "`{b}` and `{a}` do not part for good: at the most CPUs the simultaneous \
+                 {confidence} band includes no change"
             ),
         };
         let ahead = ahead(comparison, curve, band, a, b);
-        [format!("{of}{parts}"), format!("{of}ahead: {ahead}")]
+        [format!("{of}{parts}"), format!("{of}ahead, by that band: {ahead}")]
     };
     variants[1..].iter().zip(&curve.bands).flat_map(one).collect()
 }
@@ -186,7 +186,11 @@ fn failed(comparison: &Comparison, cell: usize) -> Option<String> {
 
 fn noise_floor(comparison: &Comparison) -> String {
     let Some(NoiseFloor { pairs, median, largest, beyond }) = &comparison.noise_floor else {
-        return "noise floor: not measured (no block ran one variant twice)".to_string();
+        return match comparison.design {
+            Design::Blocks { .. } => "noise floor: not measured (no block ran one variant twice)",
+            Design::Separate => "noise floor: not measured (that needs blocks)",
+        }
+        .to_string();
     };
     format!(
         "noise floor: equal runs in one block differed by {} (median of {}), at most {}; {beyond} \
@@ -203,7 +207,10 @@ fn discards(comparison: &Comparison) -> String {
     let discards = &comparison.discards;
     let blocks = counted(discards.blocks, "block");
     if discards.discarded.is_empty() {
-        return format!("left out: none of {blocks}");
+        return match discards.blocks {
+            0 => "left out: nothing".to_string(),
+            _ => format!("left out: none of {blocks}"),
+        };
     }
     let one = |discard: &Discard| {
         let at = Some(apart(comparison, discard.cell)).filter(|at| !at.is_empty());
@@ -239,23 +246,21 @@ fn variance(comparison: &Comparison) -> Option<String> {
 
 /// How a verdict came about, in one sentence.
 fn how(comparison: &Comparison) -> String {
-    let contrasts: Vec<&Contrast> = of_primary(comparison).collect();
-    let has = |method: Method| contrasts.iter().any(|contrast| contrast.method == method);
-    let confidence = percent(comparison.confidence);
-    let (estimate, intervals) = match comparison.design {
-        Design::Blocks { sequential } => {
-            let looks = has(Method::SignedRankSequential) || sequential;
-            let looks = if looks { ", allowing for a look after each stage" } else { "" };
-            ("within-block log ratios", format!("exact signed-rank {confidence} intervals{looks}"))
-        }
-        Design::Separate => (
-            "log ratios between runs of the two sides",
-            format!("exact rank-sum {confidence} intervals"),
-        ),
+    let ratios = match comparison.design {
+        Design::Blocks { .. } => "within-block log ratios",
+        Design::Separate => "log ratios between runs of the two sides",
     };
-    let assumed = match assumed(contrasts.iter().copied()) {
-        Some(name) => format!("; t: {name}, which assumes normality"),
-        None => String::new(),
+    let contrasts: Vec<&Contrast> = of_primary(comparison).collect();
+    let ranks = ranks(comparison, &contrasts);
+    let estimate = if ranks.is_empty() { "" } else { "Hodges-Lehmann estimate of " };
+    let assumed = assumed(contrasts.iter().copied())
+        .map(|name| format!("{name} where marked t (few runs), which assumes normality"));
+    let methods: Vec<String> = ranks.into_iter().map(String::from).chain(assumed).collect();
+    let methods = match methods.is_empty() {
+        true => String::new(),
+        false => {
+            format!("; {} interval: {}", percent(comparison.confidence), methods.join("; "))
+        }
     };
     let several = match comparison.variants.len() {
         0..=2 => "",
@@ -267,9 +272,27 @@ fn how(comparison: &Comparison) -> String {
         Design::Separate => "runs of the smaller side",
     };
     format!(
-        "how: change = Hodges-Lehmann estimate of {estimate}; {intervals}{assumed}{several}; \
-         same = shown to lie within +-{effect}; n = {n}"
+        "how: change = {estimate}{ratios}{methods}{several}; same = shown to lie within \
+         +-{effect}; >= {effect} = shown to be that much or more; n = {n}"
     )
+}
+
+/// The rank methods in use.
+fn ranks(comparison: &Comparison, contrasts: &[&Contrast]) -> Vec<&'static str> {
+    let looks = comparison.design == Design::Blocks { sequential: true };
+    let signed = match looks {
+        true => "exact signed-rank, allowing for a look after each stage",
+        false => "exact signed-rank",
+    };
+    let of = |contrast: &&Contrast| match contrast.method {
+        Method::SignedRank | Method::SignedRankSequential => Some(signed),
+        Method::RankSum => Some("exact rank-sum"),
+        Method::Student | Method::Welch | Method::None => None,
+    };
+    let mut ranks: Vec<&str> = contrasts.iter().filter_map(of).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
 }
 
 /// The cells' indexes.

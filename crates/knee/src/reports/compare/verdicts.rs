@@ -23,10 +23,10 @@ pub fn verdicts(comparison: &Comparison, again: &str, style: Style) -> String {
         for line in of_cells(comparison, &indexes(&load)) {
             text += &wrapped(&line, style.width, 2);
         }
-    }
-    if let Some(also) = also_changed(comparison) {
-        let (table, _) = also.table.within(style.width);
-        text += &format!("\n{}{table}", wrapped(&also.title, style.width, 2));
+        if let Some(also) = also_changed(comparison, &indexes(&load)) {
+            let (table, _) = also.table.within(style.width);
+            text += &format!("{}{table}", wrapped(&also.title, style.width, 2));
+        }
     }
     text + &below(comparison, style)
 }
@@ -63,7 +63,7 @@ pub enum Deviations {
     Baseline,
     /// None.
     No,
-    /// None, and values in three digits.
+    /// None, and values in three digits: as narrow as it gets.
     Short,
 }
 
@@ -76,7 +76,6 @@ fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Sty
     if rows.iter().all(|row| row.metric.is_none()) {
         return format!("no run has {}, which decides\n", comparison.primary);
     }
-    let about = about(&rows, style);
     let fits = |text: &String| text.lines().all(|line| line.chars().count() <= style.width);
     let one = |deviations| table(comparison, &rows, deviations, style).text();
     let each = |deviations| each_variant(comparison, load, deviations, style);
@@ -84,15 +83,19 @@ fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Sty
     let forms = forms.chain(DEVIATIONS.iter().map(|d| (each(*d), *d)));
     let found = forms.into_iter().find(|(text, _)| fits(text));
     let (text, deviations) = found.unwrap_or_else(|| (each(Deviations::Short), Deviations::Short));
-    about + &text + &left_out(deviations, style)
+    about(&rows, deviations, style) + &text + &left_out(deviations, style)
 }
 
 /// "operations_per_s (1/s, higher is better), mean +- standard deviation of single runs".
-fn about(rows: &[Row], style: Style) -> String {
+fn about(rows: &[Row], deviations: Deviations, style: Style) -> String {
     let metric = rows.iter().find_map(|row| row.metric).expect("some row has the metric");
-    let text =
-        format!("{}, mean {} standard deviation of runs", described(metric), style.plus_minus());
-    wrapped(&text, style.width, 2)
+    let deviation = match deviations {
+        Deviations::Both | Deviations::Baseline => {
+            format!(" {} standard deviation of runs", style.plus_minus())
+        }
+        Deviations::No | Deviations::Short => String::new(),
+    };
+    wrapped(&format!("{}, mean{deviation}", described(metric)), style.width, 2)
 }
 
 /// "operations_per_s (1/s, higher is better)".
@@ -149,15 +152,34 @@ pub fn table(comparison: &Comparison, rows: &[Row], deviations: Deviations, styl
         columns.push(("variant".to_string(), Align::Left, name));
     }
     let own = one_variant.map_or("its value".to_string(), |row| names[row.variant].clone());
-    columns.push((names[0].clone(), Align::Right, baseline));
-    columns.push((own, Align::Right, variant));
-    columns.extend(judged(comparison, rows));
+    let heading = |name: String| match deviations {
+        Deviations::No | Deviations::Short => broken(&name),
+        _ => name,
+    };
+    columns.push((heading(names[0].clone()), Align::Right, baseline));
+    columns.push((heading(own), Align::Right, variant));
+    columns.extend(judged(comparison, rows, deviations));
     let headings = columns.iter().map(|(heading, align, _)| (heading.as_str(), *align));
     let mut table = Table::new(headings);
     for row in 0..rows.len() {
         table.row(columns.iter().map(|(_, _, cells)| cells[row].clone()).collect());
     }
     table
+}
+
+/// A name in lines, so that it is no wider than the numbers below it.
+fn broken(name: &str) -> String {
+    const LINE: usize = 9;
+    let mut lines = vec![String::new()];
+    for part in name.split_inclusive(['-', '_', '.', ' ', '/']) {
+        let last = lines.last_mut().expect("there is a line from the start");
+        if last.is_empty() || last.chars().count() + part.chars().count() <= LINE {
+            last.push_str(part);
+        } else {
+            lines.push(part.to_string());
+        }
+    }
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
 }
 
 fn place_columns(rows: &[Row]) -> Vec<Column> {
@@ -197,7 +219,7 @@ fn sides(rows: &[Row], deviations: Deviations, style: Style) -> (Vec<String>, Ve
 }
 
 /// Change, interval, n and verdict.
-fn judged(comparison: &Comparison, rows: &[Row]) -> Vec<Column> {
+fn judged(comparison: &Comparison, rows: &[Row], deviations: Deviations) -> Vec<Column> {
     let cells = |text: &dyn Fn(&MetricComparison, &Contrast) -> String| {
         let one = |row: &Row| match (row.metric, row.contrast()) {
             (Some(metric), Some(contrast)) => text(metric, contrast),
@@ -206,11 +228,17 @@ fn judged(comparison: &Comparison, rows: &[Row]) -> Vec<Column> {
         rows.iter().map(one).collect::<Vec<String>>()
     };
     let interval_heading = format!("{} interval", percent(comparison.confidence));
-    let effect = comparison.smallest_effect;
+    let said = |metric: &MetricComparison, contrast: &Contrast| {
+        let said = verdict(metric, contrast, comparison.smallest_effect);
+        match deviations {
+            Deviations::Short => said.replace(", >= ", " >=").replace(" %", "%"),
+            _ => said,
+        }
+    };
     vec![
         ("change".to_string(), Align::Right, cells(&|m, c| change(c, &m.unit))),
         (interval_heading, Align::Left, cells(&|_, c| interval(c))),
         ("n".to_string(), Align::Right, cells(&|_, c| c.n.to_string())),
-        ("verdict".to_string(), Align::Left, cells(&|m, c| verdict(m, c, effect))),
+        ("verdict".to_string(), Align::Left, cells(&said)),
     ]
 }
