@@ -40,6 +40,9 @@ pub fn lines(comparison: &Comparison, again: &str) -> Vec<(&'static str, String)
     }
     lines.push(("design", design(comparison)));
     lines.push(("again", again.to_string()));
+    if comparison.cells.is_empty() {
+        lines.push(("cells", "the variants have none in common: nothing to compare".to_string()));
+    }
     lines.retain(|(label, value)| label.is_empty() || !value.is_empty());
     lines
 }

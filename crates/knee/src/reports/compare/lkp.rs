@@ -83,7 +83,8 @@ fn shown<'a>(comparison: &Comparison, cell: &'a CellComparison) -> Vec<&'a Metri
 
 /// As many variants in a table as the width allows; the baseline begins each.
 fn tables(comparison: &Comparison, metrics: &[&MetricComparison], style: Style) -> String {
-    let longest = metrics.iter().map(|metric| metric.metric.len()).max().unwrap_or_default();
+    let longest =
+        metrics.iter().map(|metric| metric.metric.chars().count()).max().unwrap_or_default();
     let full = Widths { value: 10, change: 10, name: longest };
     let narrow = Widths { value: 8, change: 6, name: longest };
     let fits = |widths: &Widths| width(*widths, 1) <= style.width;
@@ -240,9 +241,9 @@ fn bounds(contrast: &Contrast) -> String {
 
 /// The end of a name tells more than its beginning.
 fn cut(name: &str, room: usize) -> String {
-    match name.len().saturating_sub(room) {
+    match name.chars().count().saturating_sub(room) {
         0 => name.to_string(),
-        excess => format!("..{}", &name[excess + 2..]),
+        excess => format!("..{}", name.chars().skip(excess + 2).collect::<String>()),
     }
 }
 
@@ -254,7 +255,7 @@ fn judged(comparison: &Comparison, cell: &CellComparison, style: Style) -> Strin
     let one = |(contrast, name): (&Contrast, &String)| {
         let said = verdict(metric, contrast, comparison.smallest_effect);
         let line = format!(
-            "{name}: {said}: {} {}, n = {}",
+            "{name}: {said}: {} {}, n={}",
             metric.metric,
             whole(contrast, &metric.unit),
             contrast.n

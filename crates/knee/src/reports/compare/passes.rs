@@ -146,7 +146,7 @@ fn judged(comparison: &Comparison, cell: &CellComparison, style: Style) -> Strin
         let said = verdict(metric, contrast, comparison.smallest_effect);
         let change = whole_change(contrast, &metric.unit);
         let (a, b) = (&variants[0].name, &variant.name);
-        let text = format!("{b} against {a}: {said}: {change}, n = {}", contrast.n);
+        let text = format!("{b} against {a}: {said}: {change}, n={}", contrast.n);
         wrapped(&text, style.width, 2)
     };
     let lines: String = variants[1..].iter().zip(&metric.contrasts).map(line).collect();

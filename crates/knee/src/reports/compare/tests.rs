@@ -1,6 +1,7 @@
 //! Every layout of the sample comparisons, as a mail or a terminal gets it.
 
-use analysis::Comparison;
+use analysis::{Comparison, Spread};
+use clap::ValueEnum;
 use expect_test::Expect;
 
 use super::super::Style;
@@ -43,6 +44,30 @@ fn what_all_layouts_promise() {
                 let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
                 assert!(words.contains("95 % interval"), "{which}");
                 assert!(words.contains("how: change = "), "{which}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_in_common_is_said_and_no_panic() {
+    let mut none = curve();
+    none.cells.clear();
+    none.curves.clear();
+    none.discards.discarded.clear();
+    let mut odd = oddities();
+    let cell = &mut odd.cells[0];
+    cell.metrics[0].metric = "µ-operations".repeat(9);
+    cell.metrics[0].sides[1] = Spread::of(&[-3e15]);
+    cell.metrics[1].contrasts[0].interval = Some((0.0, 0.0));
+    cell.metrics[2].contrasts[0].change = Some(f64::INFINITY);
+    let mut metricless = locks();
+    metricless.cells.iter_mut().for_each(|cell| cell.metrics.clear());
+    for sample in [none, odd, metricless] {
+        for layout in Layout::value_variants() {
+            for style in [NARROW_MAIL, TERMINAL] {
+                let text = comparison(&sample, *layout, "", style);
+                assert!(!text.contains("again  ") && !text.contains("- again"));
             }
         }
     }
