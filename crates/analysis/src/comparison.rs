@@ -89,6 +89,8 @@ pub struct Place {
     pub cpus: u32,
     /// Tasks; 0 if not known.
     pub tasks: u32,
+    /// How the CPUs were chosen, `cores`; empty if not known.
+    pub placement: String,
     /// What was recorded.
     pub pass: Pass,
     /// Directory and length of a run, where they are the same for all variants.

@@ -1,6 +1,8 @@
 //! Curves that belong together on a page: a load is one workload with its parameters, in
 //! both forms; a lane of it has the same number of tasks for each CPU.
 
+use std::collections::BTreeMap;
+
 use analysis::Curve;
 use records::Point;
 use workloads::Workload;
@@ -28,12 +30,17 @@ pub fn forms<'a>(load: &[&'a Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
 
 /// The parameters of a point that are not at their default, as `name=value`.
 pub fn parameters(point: &Point) -> Vec<String> {
-    let workload = Workload::find(&point.workload);
+    not_default(&point.workload, &point.parameters)
+}
+
+/// Those of a workload's `parameters` that are not at their default, as `name=value`.
+pub fn not_default(workload: &str, parameters: &BTreeMap<String, String>) -> Vec<String> {
+    let workload = Workload::find(workload);
     let is_default = |name: &str, value: &str| {
         let parameter = workload.and_then(|w| w.parameters().find(|p| p.name == name));
         parameter.is_some_and(|parameter| parameter.is_default(value))
     };
-    let given = point.parameters.iter().filter(|(name, value)| !is_default(name, value));
+    let given = parameters.iter().filter(|(name, value)| !is_default(name, value));
     given.map(|(name, value)| format!("{name}={value}")).collect()
 }
 

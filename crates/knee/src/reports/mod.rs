@@ -2,6 +2,8 @@
 //! functions from a record to text; nothing here reads files, prints, or keeps results.
 
 mod cells;
+#[cfg_attr(not(test), expect(dead_code, reason = "the verb that compares calls it"))]
+mod compare;
 mod csv;
 mod curve_table;
 mod doubts;
@@ -20,6 +22,8 @@ use std::io::{self, IsTerminal};
 
 use records::{METRICS, Metric};
 
+#[expect(unused_imports, reason = "the verb that compares uses them")]
+pub use compare::{Layout, comparison};
 pub use csv::{csv, csv_header};
 pub use header::{header, quoted};
 pub use json::{summary, whole};

@@ -7,7 +7,7 @@ pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut lines = vec![text[..text.len() - words.len()].to_string()];
     let mut used = lines[0].len();
     let mut fresh = true;
-    for word in words.split(' ') {
+    for word in unbreakable(words) {
         let length = word.chars().count();
         let line = lines.last_mut().expect("there is a line from the start");
         if fresh {
@@ -25,6 +25,22 @@ pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     lines.join("\n") + "\n"
 }
 
+/// Words between spaces at which a line may break; a percent sign stays with its number.
+fn unbreakable(text: &str) -> Vec<&str> {
+    let stays = |i: usize| {
+        let mut rest = text[i + 1..].chars();
+        rest.next() == Some('%') && !rest.next().is_some_and(char::is_alphanumeric)
+    };
+    let mut words = Vec::new();
+    let mut start = 0;
+    for (i, _) in text.match_indices(' ').filter(|(i, _)| !stays(*i)) {
+        words.push(&text[start..i]);
+        start = i + 1;
+    }
+    words.push(&text[start..]);
+    words
+}
+
 /// `1 run`, `2 runs`.
 pub fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
@@ -38,6 +54,7 @@ mod tests {
     fn lines_break_at_spaces() {
         assert_eq!(wrapped("a bb ccc", 4, 2), "a bb\n  ccc\n");
         assert_eq!(wrapped("  - first second", 9, 4), "  - first\n    second\n");
+        assert_eq!(wrapped("at 95 %, so", 7, 1), "at\n 95 %,\n so\n");
         assert_eq!(wrapped("unbreakable x", 5, 1), "unbreakable\n x\n");
         assert_eq!(wrapped("", 5, 1), "\n");
     }

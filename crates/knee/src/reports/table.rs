@@ -52,6 +52,20 @@ impl Table {
         self.first_columns(self.columns.len())
     }
 
+    /// The table as GitHub shows it.
+    pub fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let safe = |cell: &String| cell.trim_end().replace('|', r"\|").replace('\n', " ");
+        let headings = self.columns.iter().map(|(heading, _)| safe(heading)).collect();
+        let rule = |(_, align): &(String, Align)| match align {
+            Align::Left => ":---".to_string(),
+            Align::Right => "---:".to_string(),
+        };
+        let head = line(headings) + &line(self.columns.iter().map(rule).collect());
+        let rows = self.rows.iter().map(|row| line(row.iter().map(safe).collect()));
+        head + &rows.collect::<String>()
+    }
+
     fn first_columns(&self, columns: usize) -> String {
         let widths = self.widths();
         let line = |cells: &[&str]| {
@@ -131,5 +145,17 @@ mod tests {
         "#]]
         .assert_eq(&text);
         assert_eq!(lost, ["note"]);
+    }
+
+    #[test]
+    fn github_gets_rules_and_no_stray_bars() {
+        let mut table = Table::new([("a\nb", Align::Left), ("n", Align::Right)]);
+        table.row(["x|y", "1"].map(String::from).into());
+        expect![[r#"
+            | a b | n |
+            | :--- | ---: |
+            | x\|y | 1 |
+        "#]]
+        .assert_eq(&table.markdown());
     }
 }
