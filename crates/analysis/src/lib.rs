@@ -2,27 +2,26 @@
 //! Nothing computed here is kept in a record; it can always be computed again.
 
 mod blocks;
-mod components;
-mod fisher;
-mod multiplicity;
-mod power;
-pub use power::detectable;
 mod columns;
 mod compare;
 mod comparison;
+mod components;
 mod curve;
 mod digits;
 mod fairness;
-mod matching;
+mod fisher;
 mod judge;
+mod matching;
+mod multiplicity;
 mod parallel;
+mod power;
 mod rank_sum;
 mod reduce;
 pub mod sequential;
 mod signed_rank;
 mod spread;
-mod survey;
 mod student;
+mod survey;
 mod warmup;
 
 pub use compare::{ALPHA, Arm, Options, compare, goes_on};
@@ -35,6 +34,7 @@ pub use curve::{Cell, Curve, curves};
 pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
 pub use judge::{Decision, Judgement, Rule, judge, judge_separate};
+pub use power::{blocks_for, detectable};
 pub use rank_sum::{RankSum, Shifts};
 pub use reduce::{Reduced, reduce};
 pub use sequential::{looks, next_look};

@@ -12,7 +12,8 @@ use crate::comparison::{
     Band, CellComparison, Compared, Comparison, CurveComparison, Design, Discard, Discards,
     NoiseFloor, Place, RunValues, VarianceShare, Verdict,
 };
-use crate::{Spread, components, fisher};
+use crate::components::{Component, components};
+use crate::{Spread, fisher};
 
 /// Puts a comparison together.
 pub(crate) fn whole(arms: &[Arm], design: Design, rules: &Rules, cells: &[Cell]) -> Comparison {
@@ -105,6 +106,7 @@ fn place(cell: &Cell) -> Place {
         workload: workloads.join(" / "),
         parameters: parameters.map(|(name, value)| (name.clone(), value.clone())).collect(),
         form: common(&|point| point.form.name().to_string()),
+        placement: common(&|point| point.placement.to_string()),
         cpus: first.cpus,
         tasks: first.tasks,
         pass: first.pass,
@@ -160,12 +162,8 @@ fn discards(cells: &[Cell], arms: usize) -> Discards {
             }
         }
     }
-    if !discards.discarded.is_empty() {
-        let rest = |n: &usize| discards.blocks - n;
-        let table: Vec<(u64, u64)> =
-            discards.by_variant.iter().map(|n| (*n as u64, rest(n) as u64)).collect();
-        discards.imbalance_p = Some(fisher::exact(&table));
-    }
+    let of = vec![discards.blocks; arms];
+    discards.imbalance_p = fisher::imbalance(&discards.by_variant, &of);
     discards
 }
 
@@ -225,8 +223,8 @@ fn curves(cells: &[Cell], said: &[CellComparison], rules: &Rules) -> Vec<CurveCo
 fn same_lane(a: &Place, b: &Place) -> bool {
     let ratio = |place: &Place| place.tasks as f64 / place.cpus as f64;
     let rest = |place: &Place| {
-        let Place { workload, parameters, form, pass, dir, length, .. } = place.clone();
-        (workload, parameters, form, pass, dir, length)
+        let Place { workload, parameters, form, placement, pass, dir, length, .. } = place.clone();
+        (workload, parameters, form, placement, pass, dir, length)
     };
     a.cpus > 0
         && a.cpus != b.cpus
@@ -279,37 +277,32 @@ fn band(intervals: Intervals, cpus: &[u32], better: records::Better) -> Band {
 /// How the variance of the deciding metric is split over boots and runs, where there were
 /// several boots.
 fn variance(cells: &[Cell], rules: &Rules) -> Vec<VarianceShare> {
-    let mut by_boot: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut boots: BTreeMap<String, u32> = BTreeMap::new();
+    let mut values: Vec<(Vec<u32>, f64)> = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
         let metric = rules.primary_of(cell.point(0));
         for (arm, side) in cell.sides.iter().enumerate() {
             let record = cell.points[arm].0;
-            let logs = |run: &&Run| finite(run, &metric).filter(|v| *v > 0.0).map(f64::ln);
-            let values: Vec<(&&Run, f64)> =
-                side.iter().filter_map(|run| Some((run, logs(run)?))).collect();
-            // Around the point's own mean, so that points can be pooled.
-            let mean = values.iter().map(|(_, v)| v).sum::<f64>() / values.len().max(1) as f64;
-            for (run, value) in values {
+            let log = |run: &Run| finite(run, &metric).filter(|v| *v > 0.0).map(f64::ln);
+            for (run, log) in side.iter().filter_map(|run| Some((*run, log(run)?))) {
                 let boot = format!("{number} {arm} {}", boot_of(record, run));
-                by_boot.entry(boot).or_default().push(value - mean);
+                let next = boots.len() as u32;
+                let boot = *boots.entry(boot).or_insert(next);
+                values.push((vec![(number * cell.points.len() + arm) as u32, boot], log));
             }
         }
     }
-    let points = cells.iter().map(|cell| cell.points.len()).sum();
-    if by_boot.len() <= points {
-        return Vec::new();
-    }
-    let groups: Vec<Vec<f64>> = by_boot.into_values().collect();
-    let Some(split) = components::split(&groups) else { return Vec::new() };
-    let total = split.within + split.between;
-    let share = |level: &str, units: usize, variance: f64| VarianceShare {
+    // Points differ by what is measured there; what varies is within them.
+    let Some(components) = components(&values) else { return Vec::new() };
+    let within = &components[1..];
+    let total: f64 = within.iter().map(|component| component.variance).sum();
+    let share = |(level, component): (&str, &Component)| VarianceShare {
         level: level.to_string(),
-        units,
-        deviation: variance.sqrt(),
-        share: if total > 0.0 { variance / total } else { 0.0 },
+        units: component.units,
+        deviation: component.variance.sqrt(),
+        share: if total > 0.0 { component.variance / total } else { 0.0 },
     };
-    let runs = groups.iter().map(Vec::len).sum();
-    vec![share("boot", groups.len(), split.between), share("run", runs, split.within)]
+    ["boot", "run"].into_iter().zip(within).map(share).collect()
 }
 
 /// What bounds the verdicts as a whole.

@@ -2,7 +2,6 @@
 //! functions from a record to text; nothing here reads files, prints, or keeps results.
 
 mod cells;
-#[cfg_attr(not(test), expect(dead_code, reason = "the verb that compares calls it"))]
 mod compare;
 mod csv;
 mod curve_table;
@@ -22,7 +21,6 @@ use std::io::{self, IsTerminal};
 
 use records::{METRICS, Metric};
 
-#[expect(unused_imports, reason = "the verb that compares uses them")]
 pub use compare::{Layout, comparison};
 pub use csv::{csv, csv_header};
 pub use header::{header, quoted};

@@ -149,10 +149,14 @@ fn power(record: &Record, past: &[Option<Seen>]) -> Vec<String> {
         }
     }
     let effect = record.experiment.compare.smallest_effect;
+    let enough = analysis::Spread::of(&known)
+        .and_then(|spread| analysis::blocks_for(effect, spread.median, alpha))
+        .map(|blocks| format!("; to find it takes about {}", counted(blocks, "block")));
     lines.push(format!(
-        "smallest change that matters: {:.1} % of {}; within it variants are called the same",
+        "smallest change that matters: {:.1} % of {}; within it variants are called the same{}",
         100.0 * effect,
-        record.experiment.compare.metric
+        record.experiment.compare.metric,
+        enough.unwrap_or_default()
     ));
     lines
 }
