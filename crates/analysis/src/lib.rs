@@ -2,11 +2,16 @@
 //! Nothing computed here is kept in a record; it can always be computed again.
 
 mod comparison;
+mod components;
 mod curve;
 mod digits;
 mod fairness;
+mod fisher;
 mod judge;
+mod multiplicity;
+mod noise;
 mod parallel;
+mod power;
 mod rank_sum;
 mod reduce;
 pub mod sequential;
@@ -20,10 +25,15 @@ pub use comparison::{
     Discards, Method, MetricComparison, NoiseFloor, Place, RunValues, Scale, VarianceShare,
     Verdict,
 };
+pub use components::{Component, components, repeats};
 pub use curve::{Cell, Curve, curves};
 pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
+pub use fisher::imbalance;
 pub use judge::{Decision, Judgement, Rule, judge, judge_separate};
+pub use multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
+pub use noise::Noise;
+pub use power::{blocks_for, detectable};
 pub use rank_sum::{RankSum, Shifts};
 pub use reduce::{Reduced, reduce};
 pub use sequential::{looks, next_look};
