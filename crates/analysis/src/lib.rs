@@ -1,6 +1,7 @@
 //! Statistics of runs: pure functions from values to values, without input or output.
 //! Nothing computed here is kept in a record; it can always be computed again.
 
+pub mod baselines;
 mod comparison;
 mod components;
 mod curve;
@@ -14,6 +15,7 @@ mod parallel;
 mod power;
 mod rank_sum;
 mod reduce;
+pub mod selfcheck;
 pub mod sequential;
 mod signed_rank;
 mod spread;

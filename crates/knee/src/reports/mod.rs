@@ -12,6 +12,7 @@ mod plot;
 mod prose;
 mod quantity;
 mod scaling;
+mod selfcheck;
 mod table;
 mod will_it_scale;
 
@@ -23,6 +24,7 @@ pub use csv::{csv, csv_header};
 pub use json::{summary, whole};
 pub use prose::{counted, wrapped};
 pub use scaling::{Detail, detailed, scaling};
+pub use selfcheck::selfcheck;
 pub use will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]
