@@ -1,6 +1,7 @@
 //! Statistics of runs: pure functions from values to values, without input or output.
 //! Nothing computed here is kept in a record; it can always be computed again.
 
+pub mod baselines;
 mod blocks;
 mod columns;
 mod compare;
@@ -13,10 +14,12 @@ mod fisher;
 mod judge;
 mod matching;
 mod multiplicity;
+mod noise;
 mod parallel;
 mod power;
 mod rank_sum;
 mod reduce;
+pub mod selfcheck;
 pub mod sequential;
 mod signed_rank;
 mod spread;
@@ -30,10 +33,14 @@ pub use comparison::{
     Discards, Method, MetricComparison, NoiseFloor, Place, RunValues, Scale, VarianceShare,
     Verdict,
 };
+pub use components::{Component, components, repeats};
 pub use curve::{Cell, Curve, curves};
 pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
+pub use fisher::imbalance;
 pub use judge::{Decision, Judgement, Rule, judge, judge_separate};
+pub use multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
+pub use noise::Noise;
 pub use power::{blocks_for, detectable};
 pub use rank_sum::{RankSum, Shifts};
 pub use reduce::{Reduced, reduce};

@@ -13,6 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::parallel::in_parallel;
 use crate::signed_rank::two_sided;
+use crate::student::quantile as quantile_of_t;
 
 /// Numbers of blocks after which one looks.
 pub const LOOKS: [usize; 7] = [8, 10, 14, 20, 28, 40, 60];
@@ -22,6 +23,10 @@ pub const STUDENT_LOOKS: [usize; 8] = [5, 7, 10, 14, 20, 28, 40, 60];
 
 /// Exponent of the growth of nominal levels.
 const GROWTH: f64 = 0.7;
+
+/// The same for Student's t on normal noise at the overall levels 0.05 and 0.10, where levels
+/// grow in proportion; a test simulates them.
+const STUDENT_SCALES: (f64, f64) = (0.0236, 0.0490);
 
 /// Overall level and its `c`, from
 /// `cargo test --release -p analysis regenerate -- --ignored --nocapture`.
@@ -67,6 +72,18 @@ const SCALES: [(f64, f64); 39] = [
     (0.9000000, 0.737452),
     (1.0, 1.0),
 ];
+
+/// At each of [`STUDENT_LOOKS`], how many standard errors from 0 are a finding at the overall
+/// level 0.05, and how many must fit within the margin for "the same" (overall 0.10). Levels
+/// grow in proportion to the blocks: few blocks are where noise that is not normal does harm.
+pub fn student_bounds() -> Vec<(f64, f64)> {
+    let bounds = |n: usize| {
+        let of = |c: f64| quantile_of_t(n as f64 - 1.0, c * n as f64 / 60.0);
+        let bound = |c: f64| of(c).expect("all these levels are probabilities");
+        (bound(STUDENT_SCALES.0), bound(STUDENT_SCALES.1))
+    };
+    STUDENT_LOOKS.into_iter().map(bounds).collect()
+}
 
 /// The looks up to a cap. What one look may spend does not depend on the cap: a lower cap
 /// leaves unspent what the later looks would have had, and beyond 60 blocks nothing is left
@@ -179,7 +196,9 @@ fn least(random: &mut Xoshiro256PlusPlus) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::noise::gaussian;
     use crate::signed_rank::critical;
+    use crate::student::Student;
 
     /// The levels that are kept: those of Holm's rule for up to 16 variants, twice those for
     /// "same", and some to turn any p into one that allows for looking.
@@ -243,6 +262,35 @@ mod tests {
             assert!(overall(n, 0.3) > 0.3);
             assert_eq!(overall(n, 1.0), 1.0);
             assert!(overall(n, 0.0) == 0.0);
+        }
+    }
+
+    #[test]
+    fn the_bounds_for_student_find_as_often_as_promised() {
+        let (trials, seed) = (100_000, 9);
+        println!("seed {seed}");
+        let bounds = student_bounds();
+        assert!((bounds[0].0 - 7.21).abs() < 0.01 && (bounds[7].0 - 2.32).abs() < 0.01);
+        let parts = in_parallel(10, |part| {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(seed + part as u64);
+            let mut found = [0, 0];
+            for _ in 0..trials / 10 {
+                let noise: Vec<f64> = (0..60).map(|_| gaussian(&mut random)).collect();
+                let beyond = |bound: fn(&(f64, f64)) -> f64| {
+                    STUDENT_LOOKS.iter().zip(&bounds).any(|(n, at)| {
+                        let student = Student::paired(&noise[..*n]).unwrap();
+                        student.estimate.abs() > bound(at) * student.error
+                    })
+                };
+                found[0] += u32::from(beyond(|at| at.0));
+                found[1] += u32::from(beyond(|at| at.1));
+            }
+            found
+        });
+        for (i, level) in [0.05, 0.10].into_iter().enumerate() {
+            let found =
+                f64::from(parts.iter().map(|part| part[i]).sum::<u32>()) / f64::from(trials);
+            assert!((found / level - 1.0).abs() < 0.06, "{level}: {found}");
         }
     }
 

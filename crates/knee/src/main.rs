@@ -63,6 +63,8 @@ enum Verb {
     Show(verbs::show::Arguments),
     /// Write a record, or many, for other tools
     Export(verbs::export::Arguments),
+    /// Say how often verdicts are right, by simulation, beside other tools' rules
+    Selfcheck(verbs::selfcheck::Arguments),
     /// Do one job from standard input (internal)
     #[command(hide = true)]
     Worker(verbs::worker::Arguments),
@@ -95,6 +97,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
+        Verb::Selfcheck(arguments) => verbs::selfcheck::run(&arguments),
         Verb::Worker(arguments) => verbs::worker::run(&arguments),
     }
 }

@@ -11,7 +11,9 @@ const LOOKING: Rule = Rule { sequential: true, ..FIXED };
 /// `n` differences around `center`, evenly spread over ± `half`.
 fn spread_out(n: usize, center: f64, half: f64) -> Vec<f64> {
     // Steps through all positions in an order that looks random.
-    let step = (n * 5 / 8..).find(|step| (2..=n).all(|d| n % d != 0 || step % d != 0)).unwrap();
+    let step = (n * 5 / 8..)
+        .find(|step| (2..=n).all(|d| !n.is_multiple_of(d) || !step.is_multiple_of(d)))
+        .unwrap();
     let place = |i: usize| ((i * step) % n) as f64 / (n - 1) as f64;
     (0..n).map(|i| center + half * (2.0 * place(i) - 1.0)).collect()
 }

@@ -14,6 +14,7 @@ mod plot;
 mod prose;
 mod quantity;
 mod scaling;
+mod selfcheck;
 mod table;
 mod will_it_scale;
 
@@ -28,6 +29,7 @@ pub use json::{summary, whole};
 pub use plan::plan;
 pub use prose::{counted, wrapped};
 pub use scaling::{Detail, detailed, scaling};
+pub use selfcheck::selfcheck;
 pub use will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]

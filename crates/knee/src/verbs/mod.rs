@@ -7,5 +7,6 @@ pub mod export;
 pub mod find;
 pub mod list;
 pub mod run;
+pub mod selfcheck;
 pub mod show;
 pub mod worker;
