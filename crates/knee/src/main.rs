@@ -55,6 +55,8 @@ enum Verb {
     Run(Box<verbs::run::Arguments>),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
+    /// Make a record of other tools' results
+    Import(verbs::import::Arguments),
     /// Write a record, or many, for other tools
     Export(verbs::export::Arguments),
     /// Do one job from standard input (internal)
@@ -87,6 +89,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Doctor(arguments) => verbs::doctor::run(arguments),
         Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
+        Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
         Verb::Worker(arguments) => verbs::worker::run(&arguments),
     }

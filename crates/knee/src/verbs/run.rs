@@ -268,7 +268,7 @@ fn check_capacity(record: &Record) -> Result<()> {
     Ok(())
 }
 
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     let mut bytes = [0; 8];
     // SAFETY: the buffer is live and its length right; 8 bytes are always given whole.
     unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
