@@ -1,6 +1,6 @@
 //! The head of a report: what was measured, when, on what, and how to do it again.
 
-use records::{Directory, Opened, Point, Record, State, Until};
+use records::{Directory, Opened, Point, Record, Source, State, Unit, Until};
 
 use super::Style;
 use super::prose::{counted, wrapped};
@@ -19,14 +19,20 @@ pub fn header(opened: &Opened, style: Style) -> String {
     };
     line("record", format!("{}, {}", record.id, state(opened)));
     line("experiment", experiment(record));
-    line("started", started(record));
+    let when = if record.source.is_some() { "imported" } else { "started" };
+    line(when, started(record));
     line("host", host(record));
     line("kernel", record.host.kernel_release.clone().unwrap_or_default());
-    line("CPUs", cpus(record));
+    if record.source.is_none() {
+        line("CPUs", cpus(record));
+    }
     for directory in &record.directories {
         line("directory", place(directory));
     }
-    line("runs", plan(record));
+    match &record.source {
+        None => line("runs", plan(record)),
+        Some(source) => imported(source, &mut line),
+    }
     line("again", again(record));
     text
 }
@@ -34,11 +40,13 @@ pub fn header(opened: &Opened, style: Style) -> String {
 /// "whole: 40 runs", "partial: 37 of 40 runs".
 fn state(opened: &Opened) -> String {
     let (done, planned) = (opened.runs.len(), opened.record.runs_planned());
+    let unit = opened.record.source.as_ref().map(|source| source.unit);
+    let what = if unit == Some(Unit::Sample) { "sample" } else { "run" };
     let name = opened.record.state.name();
     let failed = opened.runs.iter().filter(|run| !run.finished()).count();
     let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
     match opened.record.state {
-        State::Whole => format!("{name}: {}{failed}", counted(done, "run")),
+        State::Whole => format!("{name}: {}{failed}", counted(done, what)),
         State::Partial | State::Growing => format!("{name}: {done} of {planned} runs{failed}"),
     }
 }
@@ -94,6 +102,24 @@ fn place(directory: &Directory) -> String {
     format!("{}: {file_system}{}", path.display(), parts.concat())
 }
 
+/// Where runs come from, and what that keeps from being said.
+fn imported(source: &Source, line: &mut impl FnMut(&str, String)) {
+    let unit = match source.unit {
+        Unit::Sample => "values inside one run, so no replication",
+        Unit::Run => "each a run",
+        Unit::Mount => "each on a file system mounted anew",
+        Unit::Boot => "each of a boot of its own",
+    };
+    let blocks = if source.blocks { ", paired in blocks" } else { "" };
+    line("source", format!("{}, {unit}{blocks}", source.format));
+    for file in source.files.keys() {
+        line("file", file.clone());
+    }
+    for lack in &source.lacks {
+        line("not told", lack.clone());
+    }
+}
+
 /// "5 blocks of 8 points, 1 s a run, placement cores, seed 42".
 fn plan(record: &Record) -> String {
     let blocks = counted(record.experiment.blocks as usize, "block");
@@ -134,7 +160,8 @@ fn again(record: &Record) -> String {
         return String::new();
     };
     let mut words: Vec<String> = session.command.iter().map(|word| quoted(word)).collect();
-    if !words.iter().any(|word| word.starts_with("--seed")) {
+    let random = record.source.is_none();
+    if random && !words.iter().any(|word| word.starts_with("--seed")) {
         words.push(format!("--seed {}", record.seed));
     }
     words.join(" ")

@@ -38,8 +38,10 @@ pub fn parameters(point: &Point) -> Vec<String> {
 }
 
 fn same_load(a: &Point, b: &Point) -> bool {
-    (&a.workload, a.semantics, &a.parameters, a.placement, a.until, a.pass, &a.dir, &a.other)
-        == (&b.workload, b.semantics, &b.parameters, b.placement, b.until, b.pass, &b.dir, &b.other)
+    let same_place = (a.placement, &a.dir, &a.variant) == (b.placement, &b.dir, &b.variant);
+    same_place
+        && (&a.workload, a.semantics, &a.parameters, a.until, a.pass, &a.other)
+            == (&b.workload, b.semantics, &b.parameters, b.until, b.pass, &b.other)
 }
 
 fn grouped<'a>(

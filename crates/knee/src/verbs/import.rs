@@ -138,6 +138,7 @@ fn keep(imported: Imported, store: &Store) -> Result<(Id, PathBuf)> {
     // Without its runs nothing of it stays.
     let folder = growing.finish(jiff::Timestamp::now());
     added?;
-    let folder = folder?.ok_or_else(|| anyhow::anyhow!("the record of {} is empty", id.as_str()))?;
+    let folder =
+        folder?.ok_or_else(|| anyhow::anyhow!("the record of {} is empty", id.as_str()))?;
     Ok((id, folder))
 }

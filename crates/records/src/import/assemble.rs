@@ -44,6 +44,7 @@ pub struct Imported {
 /// Makes one record of all files.
 pub fn assemble(inputs: &[Input], telling: &Telling, session: Session) -> Result<Imported> {
     ensure!(!inputs.is_empty(), "no file to import");
+    refuse_copies(inputs)?;
     let format = format(inputs, telling.format)?;
     let mut read = Vec::new();
     for input in inputs {
@@ -62,6 +63,23 @@ pub fn assemble(inputs: &[Input], telling: &Telling, session: Session) -> Result
     name_workloads(&mut read, telling.workload, format);
     let unit = replicate(&mut read);
     make(read, inputs, format, unit, session)
+}
+
+/// A copy of a result would count as another run that came out the same.
+fn refuse_copies(inputs: &[Input]) -> Result<()> {
+    let mut seen: HashMap<&str, &Path> = HashMap::new();
+    for input in inputs {
+        if let Some(before) = seen.insert(&input.seal.sha256, &input.path)
+            && input.seal.bytes > 0
+        {
+            bail!(
+                "{} is {} once more, byte for byte: a copy is no further run; leave it out",
+                input.path.display(),
+                before.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 fn format(inputs: &[Input], forced: Option<&str>) -> Result<&'static Format> {
@@ -373,7 +391,8 @@ impl Made {
         if let Some((at, before)) = self.points.get(&(cell, variant_at)).copied() {
             let known = &self.planned[at].parameters;
             if *known != parameters {
-                let differs = parameters.iter().find(|(name, value)| known.get(*name) != Some(value));
+                let differs =
+                    parameters.iter().find(|(name, value)| known.get(*name) != Some(value));
                 let name = differs.map_or("an option", |(name, _)| name);
                 bail!(
                     "{} differs from {} in {name}, although both are {variant}: name them apart \

@@ -24,8 +24,15 @@ const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
 
 /// Options that only say where, or how results are printed.
 const NOT_OPTIONS: [&str; 9] = [
-    "name", "directory", "filename", "numjobs", "thread", "group_reporting", "output",
-    "description", "write_lat_log",
+    "name",
+    "directory",
+    "filename",
+    "numjobs",
+    "thread",
+    "group_reporting",
+    "output",
+    "description",
+    "write_lat_log",
 ];
 
 /// Whether it says which fio wrote it.
@@ -60,7 +67,16 @@ pub(super) fn read(file: &File) -> Result<Foreign> {
         *number += 1;
         foreign.runs.push(run);
     }
+    foreign.primary = primary(&foreign).to_string();
     Ok(foreign)
+}
+
+/// What all jobs have: the rate of their one direction, or that of one of several.
+fn primary(foreign: &Foreign) -> &'static str {
+    let rates = ["operations_per_s", "fio.write.iops", "fio.read.iops", "fio.trim.iops"];
+    let all = |rate: &&&str| foreign.runs.iter().all(|run| run.values.contains_key(**rate));
+    let some = |rate: &&&str| foreign.runs.iter().any(|run| run.values.contains_key(**rate));
+    rates.iter().find(all).or_else(|| rates.iter().find(some)).unwrap_or(&rates[0])
 }
 
 fn read_job(foreign: &mut Foreign, all: &Value, job: &Value, name: &str) -> Result<ForeignRun> {
@@ -116,7 +132,8 @@ fn values(foreign: &mut Foreign, job: &Value) -> Result<BTreeMap<String, f64>> {
         let kinds = [("clat_ns", "completion"), ("lat_ns", "latency")];
         for (key, kind) in kinds {
             let percentiles = of.get(key).and_then(|of| of.get("percentile"));
-            for (key, short) in [("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p999")] {
+            for (key, short) in [("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p999")]
+            {
                 let value = percentiles.and_then(|percentiles| number(percentiles, key));
                 put(name(&format!("{kind}_{short}_ns")), "ns", Lower, value)?;
             }

@@ -37,11 +37,16 @@ const OPTIONS: [(&str, &str); 7] = [
 
 /// Whether it has the line of column names.
 pub(super) fn recognise(text: &str) -> bool {
-    text.lines().any(is_heading)
+    text.lines().any(|line| is_heading(unquoted(line)))
+}
+
+/// A line as it was before somebody answered the mail it is in.
+fn unquoted(line: &str) -> &str {
+    line.trim_start_matches(['>', ' ', '\t']).trim_end()
 }
 
 fn is_heading(line: &str) -> bool {
-    line.contains("FSUse%") && line.contains("Files/sec")
+    line.starts_with("FSUse%") && line.contains("Files/sec")
 }
 
 /// A run for each table of the file and size of files, its loops as samples.
@@ -53,8 +58,7 @@ pub(super) fn read(file: &File) -> Result<Foreign> {
     foreign.describe(USED, "%", Better::Neither);
     let mut reader = Reader { foreign, ..Reader::new() };
     for (index, line) in file.text.lines().enumerate() {
-        // Mails quote.
-        reader.line(line.trim_start_matches(['>', ' ', '\t']).trim_end(), index + 1)?;
+        reader.line(unquoted(line), index + 1)?;
     }
     Ok(reader.finish())
 }
@@ -195,9 +199,12 @@ fn calls(heading: &str) -> Vec<String> {
 
 fn options(words: &[&str]) -> BTreeMap<String, String> {
     let mut options = BTreeMap::new();
-    for pair in words.windows(2) {
-        if let Some((_, name)) = OPTIONS.iter().find(|(option, _)| *option == pair[0]) {
-            options.insert(name.to_string(), pair[1].to_string());
+    for (at, word) in words.iter().enumerate() {
+        let known = OPTIONS.iter().find_map(|(o, name)| Some((name, word.strip_prefix(o)?)));
+        // "-S 0" and "-S0".
+        let value = known.map(|(_, rest)| rest).filter(|rest| !rest.is_empty());
+        if let (Some((name, _)), Some(value)) = (known, value.or(words.get(at + 1).copied())) {
+            options.insert(name.to_string(), value.to_string());
         }
     }
     options

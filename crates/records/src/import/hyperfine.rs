@@ -30,7 +30,8 @@ pub(super) fn recognise(text: &str) -> bool {
 pub(super) fn read(file: &File) -> Result<Foreign> {
     let document = document(file.text)?;
     let results = document.get("results").and_then(Value::as_array);
-    let results = results.context("no \"results\": expected the JSON of hyperfine --export-json")?;
+    let results =
+        results.context("no \"results\": expected the JSON of hyperfine --export-json")?;
     let mut foreign = Foreign::new(TIME, Unit::Run, LACKS);
     for (index, result) in results.iter().enumerate() {
         let command = text(result, "command");
@@ -68,9 +69,9 @@ fn read_result(foreign: &mut Foreign, result: &Value, command: &str, alone: bool
         values.extend(bytes.map(|bytes| (MEMORY.to_string(), bytes / 1024.0)));
         if times.len() == 1 {
             let cpu = [("user", "time.user_time"), ("system", "time.system_time")];
-            values.extend(cpu.iter().filter_map(|(key, name)| {
-                Some((name.to_string(), number(result, key)?))
-            }));
+            values.extend(
+                cpu.iter().filter_map(|(key, name)| Some((name.to_string(), number(result, key)?))),
+            );
         }
         foreign.runs.push(ForeignRun {
             variant: alone.then(|| command.to_string()),

@@ -22,13 +22,17 @@ const LACKS: &[&str] = &[
 ];
 
 /// First parts of names that mean something else in records of knee.
-const TAKEN: [&str; 8] = [
-    "stat", "interrupts", "softirqs", "vmstat", "pressure", "cgroup", "throttle", "latency",
-];
+const TAKEN: [&str; 8] =
+    ["stat", "interrupts", "softirqs", "vmstat", "pressure", "cgroup", "throttle", "latency"];
 
 /// What a benchmark is about, the best first: how names of such stats end.
 const HEADLINES: [&str; 6] = [
-    ".per_process_ops", ".per_thread_ops", ".ops_per_sec", ".files_per_sec", ".throughput", ".ops",
+    ".per_process_ops",
+    ".per_thread_ops",
+    ".ops_per_sec",
+    ".files_per_sec",
+    ".throughput",
+    ".ops",
 ];
 
 /// Whether it is an object of nothing but lists of numbers, or of nothing but numbers.
@@ -74,8 +78,8 @@ pub(super) fn read(file: &File) -> Result<Foreign> {
     if !ragged.is_empty() {
         foreign.warnings.push(Warning::new(
             format!(
-                "{} stats, such as {}, have another number of values than there are runs ({runs}) \
-                 and are left out",
+                "stats left out, as they have another number of values than there are runs ({runs}): \
+                 {}, such as {}",
                 ragged.len(),
                 ragged[0]
             ),
@@ -169,12 +173,8 @@ impl Circumstances<'_> {
         let Some(start) = start else { return Circumstances { commit, ..Default::default() } };
         let [test, parameters, machine, rootfs, kconfig, compiler] =
             [1, 2, 3, 4, 5, 6].map(|n| folders[start + n]);
-        let named = [
-            ("job", parameters),
-            ("rootfs", rootfs),
-            ("kconfig", kconfig),
-            ("compiler", compiler),
-        ];
+        let named =
+            [("job", parameters), ("rootfs", rootfs), ("kconfig", kconfig), ("compiler", compiler)];
         Circumstances {
             workload: Some(test),
             parameters: named.map(|(name, value)| (name.to_string(), value.to_string())).into(),

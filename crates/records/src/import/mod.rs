@@ -233,7 +233,7 @@ impl Foreign {
     /// Says that values are missing because they were no finite numbers.
     fn note_not_finite(&mut self, count: usize) {
         if count > 0 {
-            let text = format!("{count} values that are no finite numbers are missing");
+            let text = format!("values that are missing or no finite numbers: {count}");
             self.warnings.push(Warning::new(text, "look at what the tool wrote there"));
         }
     }
@@ -277,9 +277,8 @@ fn metric_word(text: &str) -> String {
 
 /// Which direction is better, told from how tools name their metrics.
 fn better_by_name(name: &str) -> Better {
-    const HIGHER: [&str; 8] = [
-        "ops", "ops_per_sec", "per_sec", "throughput", "iops", "per_s", "bandwidth", "_bps",
-    ];
+    const HIGHER: [&str; 8] =
+        ["ops", "ops_per_sec", "per_sec", "throughput", "iops", "per_s", "bandwidth", "_bps"];
     const LOWER: [&str; 5] = ["latency", "latency_us", "latency_ns", "elapsed_time", "runtime"];
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
     match () {

@@ -13,8 +13,25 @@ use crate::record::{Unit, Warning};
 
 /// Columns with a meaning. Any other is a parameter.
 const COLUMNS: [&str; 19] = [
-    "variant", "metric", "value", "block", "cpus", "tasks", "workload", "unit", "better", "record",
-    "semantics", "as", "placement", "parameters", "pass", "dir", "run", "placebo", "started",
+    "variant",
+    "metric",
+    "value",
+    "block",
+    "cpus",
+    "tasks",
+    "workload",
+    "unit",
+    "better",
+    "record",
+    "semantics",
+    "as",
+    "placement",
+    "parameters",
+    "pass",
+    "dir",
+    "run",
+    "placebo",
+    "started",
 ];
 
 const LACKS: &[&str] = &["host, kernel and how the numbers came about are not told"];
@@ -105,8 +122,7 @@ impl Reader {
         let metric = metric.with_context(|| format!("line {line}: no metric is named"))?;
         let value = value(field("value"), line)?;
         self.describe(metric, field("unit"), field("better"), line)?;
-        let number =
-            |name: &str| field(name).map(|text| count(text, line, name)).transpose();
+        let number = |name: &str| field(name).map(|text| count(text, line, name)).transpose();
         let key = RunKey {
             record: field("record").unwrap_or_default().to_string(),
             variant: field("variant").or(field("record")).map(str::to_string),
