@@ -4,6 +4,7 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use records::Opened;
+use records::import::{Input, Telling, assemble};
 
 use super::*;
 
@@ -474,6 +475,30 @@ fn json_summarises_each_cell() {
           ]
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&shown).unwrap());
+}
+
+#[test]
+fn the_golden_record_comes_back_from_csv_with_every_value() {
+    let golden = golden();
+    let mut text = Vec::new();
+    csv_header(&mut text).unwrap();
+    csv(&golden, &mut text).unwrap();
+    let input = Input::of_bytes(Path::new("golden.csv"), &text).unwrap();
+    let session = golden.record.sessions[0].clone();
+    let imported = assemble(&[input], &Telling::default(), session).unwrap();
+    assert_eq!(imported.runs.len(), golden.runs.len());
+    for (run, (back, _)) in golden.runs.iter().zip(&imported.runs) {
+        assert_eq!((run.block, run.started), (back.block, back.started));
+        assert_eq!(run.finished(), back.finished());
+        let [old, new] = [(&golden.record, run), (&imported.record, back)]
+            .map(|(record, run)| &record.points[run.point as usize]);
+        assert_eq!((&old.workload, &old.parameters), (&new.workload, &new.parameters));
+        assert_eq!((old.form, old.cpus, old.tasks), (new.form, new.cpus, new.tasks));
+        let records::Outcome::Finished { metrics, counters, .. } = &run.outcome else { continue };
+        for name in metrics.keys().chain(counters.keys()) {
+            assert_eq!(run.value(name), back.value(name), "{name}");
+        }
+    }
 }
 
 #[test]

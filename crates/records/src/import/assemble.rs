@@ -187,7 +187,8 @@ fn file_names(paths: &[&Path]) -> Vec<String> {
         ok.then_some(names)
     };
     let names = different(&stem).or_else(|| different(&folder));
-    names.unwrap_or_else(|| paths.iter().map(|path| whole(path)).collect())
+    let names = names.unwrap_or_else(|| paths.iter().map(|path| whole(path)).collect());
+    names.iter().map(|name| super::printable(name)).collect()
 }
 
 fn name_workloads(read: &mut [Foreign], told: Option<&str>, format: &Format) {

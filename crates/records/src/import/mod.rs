@@ -106,7 +106,8 @@ impl Format {
     pub fn read(&self, name: &str, file: &File) -> Result<Foreign> {
         ensure!(!file.text.trim().is_empty(), "{name} is empty: was the tool interrupted?");
         let what = || format!("reading {name} as {}", self.name);
-        let foreign = (self.read)(file).with_context(what)?;
+        let mut foreign = (self.read)(file).with_context(what)?;
+        foreign.make_printable();
         if foreign.runs.is_empty() {
             bail!("{name} has no results: {} expects {}", self.name, self.about);
         }
@@ -230,6 +231,26 @@ impl Foreign {
         }
     }
 
+    /// Takes line ends and what else moves a cursor out of all names: they are printed.
+    fn make_printable(&mut self) {
+        let map = |map: &BTreeMap<String, String>| {
+            map.iter().map(|(name, value)| (printable(name), printable(value))).collect()
+        };
+        for run in &mut self.runs {
+            run.variant = run.variant.as_deref().map(printable).filter(|name| !name.is_empty());
+            run.place.workload = printable(&run.place.workload);
+            run.place.parameters = map(&run.place.parameters);
+            run.options = map(&run.options);
+            if run.values.keys().any(|name| printable(name) != *name) {
+                let values = std::mem::take(&mut run.values).into_iter();
+                run.values = values.map(|(name, value)| (printable(&name), value)).collect();
+            }
+        }
+        let metrics = std::mem::take(&mut self.metrics).into_iter();
+        self.metrics = metrics.map(|(name, about)| (printable(&name), about)).collect();
+        self.primary = printable(&self.primary);
+    }
+
     /// Says that values are missing because they were no finite numbers.
     fn note_not_finite(&mut self, count: usize) {
         if count > 0 {
@@ -246,6 +267,10 @@ impl Foreign {
             self.metrics.insert(name.to_string(), described);
         }
     }
+}
+
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, " ").trim().to_string()
 }
 
 /// A number that tools write: missing where it is not finite, an error where it is none.

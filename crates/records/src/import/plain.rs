@@ -134,7 +134,8 @@ impl Reader {
         let started = field("started").and_then(|text| text.parse().ok());
         let at = self.run(key, metric, line, started)?;
         match (metric, value) {
-            ("failed", Some(1.0)) => {
+            ("failed", Some(0.0)) => (),
+            ("failed", Some(_)) => {
                 self.foreign.runs[at].failed = Some("it failed where it was run".to_string());
             }
             (_, Some(value)) => {

@@ -216,3 +216,11 @@ fn blocks_of_different_records_are_never_pairs() {
     let blocks: Vec<u32> = imported.runs.iter().map(|(run, _)| run.block).collect();
     assert_eq!(blocks, [0, 1, 2, 3]);
 }
+
+#[test]
+fn names_that_would_move_a_terminal_s_cursor_are_made_plain() {
+    let text = "variant,metric,value\n\"a\nb\",m,1\n\"\u{1b}[2Jc\",m,2\n";
+    let record = read(text, &Telling::default()).unwrap().record;
+    let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();
+    assert_eq!(names, ["a b", "[2Jc"]);
+}
