@@ -70,8 +70,11 @@ fn disturbance(point: &Point, record: &Record, run: &Run) -> Option<String> {
             return Some(what.to_string());
         }
     }
-    let others = others_percent(point, record, run).filter(|percent| *percent > 2.0)?;
-    Some(format!("other programs used {others:.1} % of the other CPUs"))
+    if let Some(others) = others_percent(point, record, run).filter(|percent| *percent > 2.0) {
+        return Some(format!("other programs used {others:.1} % of the other CPUs"));
+    }
+    let intruders = intruders_percent(point, run).filter(|percent| *percent > 5.0)?;
+    Some(format!("other programs used {intruders:.1} % of the CPUs under measurement"))
 }
 
 const THROTTLES: [(&str, &str); 4] = [
@@ -90,12 +93,25 @@ fn others_percent(point: &Point, record: &Record, run: &Run) -> Option<f64> {
         Some(of("user")? + of("nice")?)
     };
     let all = |kind: &str| run.value(&format!("stat.all.{kind}_ticks"));
-    // A tick more or less would be percents of a short run.
-    let busy = (ticks("all")? - ticks("cpus")? - 1.0).max(0.0);
+    let busy = (ticks("all")? - ticks("cpus")? - TICKS_UNSURE).max(0.0);
     let time: f64 = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"]
         .into_iter()
         .filter_map(all)
         .sum();
     let cpus = record.topology.cpus.len() as f64;
     (time > 0.0).then(|| 100.0 * busy / (time / cpus * outside as f64))
+}
+
+/// Ticks that are no evidence: one is a percent of a run of a second, and more of a short one.
+const TICKS_UNSURE: f64 = 1.0;
+
+/// Share of the CPUs used that was spent in user mode by others than the tasks.
+fn intruders_percent(point: &Point, run: &Run) -> Option<f64> {
+    const TICKS_PER_S: f64 = 100.0;
+    let ticks = run.value("stat.cpus.user_ticks")? + run.value("stat.cpus.nice_ticks")?;
+    let own = run.value("time.user_time")? * TICKS_PER_S;
+    let all = run.value("wall_s")? * TICKS_PER_S * point.cpus as f64;
+    // User time is apportioned by tick too, on each CPU by itself.
+    let intruders = (ticks - own - 2.0 * TICKS_UNSURE * point.cpus as f64).max(0.0);
+    (all > 0.0).then(|| 100.0 * intruders / all)
 }

@@ -161,10 +161,12 @@ impl<'a> Cell<'a> {
             let record = points[0].0;
             let indexes: Vec<usize> = points.iter().map(|(_, index)| *index).collect();
             let blocks = blocks(&record.record, &indexes, &record.runs);
+            // A block in which only another variant failed still counts for these two. Where
+            // all blocks were disturbed, their values are shown; nothing is judged by them.
+            let none_counts = blocks.iter().all(|block| block.reason.is_some());
             let side = |arm: usize| {
-                // A block in which only another variant failed still counts for these two.
-                let counted = blocks.iter().filter(|block| block.reason.is_none());
-                counted.filter_map(|block| block.runs[arm]).collect()
+                let shown = blocks.iter().filter(|block| block.reason.is_none() || none_counts);
+                shown.filter_map(|block| block.runs[arm]).collect()
             };
             let sides = (0..points.len()).map(side).collect();
             return Cell { points, blocks: Some(blocks), sides };
@@ -223,7 +225,7 @@ impl<'a> Cell<'a> {
         let adjusted = holm_adjusted(&p);
         let contrast = |(judgement, adjusted): (&Judgement, f64)| {
             let p = judgement.p.map(|own| if role == Role::Primary { adjusted } else { own });
-            contrast(judgement, p, lined_up.scale, better, self.unit_of_replication(rules))
+            contrast(judgement, p, lined_up.scale, better, self.too_few(rules))
         };
         let values = |side: &Vec<&Run>| -> Vec<f64> {
             side.iter().filter_map(|run| finite(run, metric)).collect()
@@ -270,6 +272,25 @@ impl<'a> Cell<'a> {
             (Some(unit), _) => unit,
             (None, true) => Unit::Boot,
             (None, false) => Unit::Run,
+        }
+    }
+}
+
+impl Cell<'_> {
+    /// Why there may be too few units for a verdict.
+    fn too_few(&self, rules: &Rules) -> &'static str {
+        match (&self.blocks, self.unit_of_replication(rules)) {
+            (Some(blocks), _) if blocks.iter().any(|block| block.reason.is_some()) => {
+                "too few blocks that the host did not disturb"
+            }
+            (_, Unit::Sample) => "values of one run are no replicates: repeat the run",
+            (_, Unit::Run) => "too few runs",
+            (_, Unit::Mount) => {
+                "too few mounts: the file system is what differs, so each needs a new one"
+            }
+            (_, Unit::Boot) => {
+                "too few boots: the kernel is what differs, so each needs a new boot"
+            }
         }
     }
 }
@@ -349,7 +370,7 @@ fn contrast(
     p: Option<f64>,
     scale: Scale,
     better: Better,
-    unit: Unit,
+    too_few: &str,
 ) -> Contrast {
     let changed = |(low, high): (f64, f64)| (change(low, scale), change(high, scale));
     Contrast {
@@ -359,11 +380,11 @@ fn contrast(
         interval: judgement.interval.map(changed),
         method: judgement.method,
         p,
-        verdict: verdict(judgement, better, unit),
+        verdict: verdict(judgement, better, too_few),
     }
 }
 
-fn verdict(judgement: &Judgement, better: Better, unit: Unit) -> Verdict {
+fn verdict(judgement: &Judgement, better: Better, too_few: &str) -> Verdict {
     match judgement.decision {
         Decision::Changed { at_least } => {
             let up = judgement.estimate.unwrap_or(0.0) > 0.0;
@@ -376,16 +397,7 @@ fn verdict(judgement: &Judgement, better: Better, unit: Unit) -> Verdict {
         }
         Decision::Same => Verdict::Same,
         Decision::CannotTell { more } => Verdict::CannotTell { more, why: String::new() },
-        Decision::TooFew { needs } => Verdict::Unjudged { needs, why: too_few(unit).to_string() },
-    }
-}
-
-fn too_few(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Sample => "values of one run are no replicates: repeat the run",
-        Unit::Run => "too few runs",
-        Unit::Mount => "too few mounts: the file system is what differs, so each needs a new one",
-        Unit::Boot => "too few boots: the kernel is what differs, so each needs a new boot",
+        Decision::TooFew { needs } => Verdict::Unjudged { needs, why: too_few.to_string() },
     }
 }
 

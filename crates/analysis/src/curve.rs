@@ -46,7 +46,9 @@ impl Curve<'_> {
     /// linear ideal.
     pub fn efficiency(&self, cell: &Cell, metric: &str) -> Option<f64> {
         let first = self.cells.first()?;
-        let per_cpu = |cell: &Cell| Some(cell.spread(metric)?.mean / cell.point.cpus as f64);
+        // What was imported may not tell its CPUs.
+        let cpus = |cell: &Cell| Some(cell.point.cpus as f64).filter(|cpus| *cpus > 0.0);
+        let per_cpu = |cell: &Cell| Some(cell.spread(metric)?.mean / cpus(cell)?);
         let base = per_cpu(first).filter(|rate| *rate > 0.0)?;
         Some(per_cpu(cell)? / base)
     }
@@ -62,10 +64,9 @@ impl Curve<'_> {
 fn key(point: &Point) -> (String, Pass, Form, String) {
     let Point { workload, semantics, parameters, placement, until, dir, variant, other, .. } =
         point;
-    let rest = format!(
-        "{variant} {semantics} {parameters:?} {placement} {until:?} {} {other:?}",
-        dir.display()
-    );
+    let dir = dir.display();
+    let rest =
+        format!("{semantics} {parameters:?} {placement} {until:?} {dir} {variant:?} {other:?}");
     (workload.clone(), point.pass, point.form, rest)
 }
 
@@ -121,6 +122,7 @@ fn curve<'a>(record: &'a Opened, points: &[usize]) -> Curve<'a> {
     cells.sort_by_key(|cell| cell.point.cpus);
     let ratio = |cell: &Cell| cell.point.tasks as f64 / cell.point.cpus as f64;
     let first = ratio(&cells[0]);
-    let tasks_per_cpu = cells.iter().all(|c| ratio(c) == first).then_some(first);
+    let same = first.is_finite() && cells.iter().all(|c| ratio(c) == first);
+    let tasks_per_cpu = same.then_some(first);
     Curve { point: &record.record.points[points[0]], tasks_per_cpu, cells }
 }

@@ -61,6 +61,8 @@ enum Verb {
     Compare(verbs::compare::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
+    /// Make a record of other tools' results
+    Import(verbs::import::Arguments),
     /// Write a record, or many, for other tools
     Export(verbs::export::Arguments),
     /// Say how often verdicts are right, by simulation, beside other tools' rules
@@ -96,6 +98,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
         Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
+        Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
         Verb::Selfcheck(arguments) => verbs::selfcheck::run(&arguments),
         Verb::Worker(arguments) => verbs::worker::run(&arguments),

@@ -261,7 +261,7 @@ mod tests {
         check(
             "[[variant]]\nname = 'a'\nfactor = 'x'\nas = 'threads'\n[[variant]]\nname = 'b'\nas = 'processes'",
             expect_test::expect![[r#"
-                two factors set as at once: the variant 'a b' is not defined
+                two factors set 'as' at once: the variant 'a b' is not defined
             "#]],
         );
         check(

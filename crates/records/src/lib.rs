@@ -6,6 +6,7 @@ mod compact;
 mod event;
 mod experiment;
 mod host;
+pub mod import;
 mod index;
 mod job;
 mod metric;

@@ -44,6 +44,15 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
         .with_context(|| format!("flushing folder {}", folder.display()))
 }
 
+/// Length and hash of what was read already.
+pub(crate) fn seal_bytes(bytes: &[u8]) -> Seal {
+    Seal { bytes: bytes.len() as u64, sha256: hexadecimal(&Sha256::digest(bytes)) }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
 /// Length and hash of a file as it is now.
 pub(crate) fn seal(path: &Path) -> Result<Seal> {
     let hash = || -> io::Result<Seal> {
@@ -59,8 +68,7 @@ pub(crate) fn seal(path: &Path) -> Result<Seal> {
             bytes += n as u64;
             hasher.update(&buffer[..n]);
         }
-        let sha256 = hasher.finalize().iter().map(|b| format!("{b:02x}")).collect();
-        Ok(Seal { bytes, sha256 })
+        Ok(Seal { bytes, sha256: hexadecimal(&hasher.finalize()) })
     };
     hash().with_context(|| format!("hashing {}", path.display()))
 }

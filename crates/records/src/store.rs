@@ -259,13 +259,31 @@ impl Growing {
 
     /// Adds a finished or failed run. When this returns, the run survives a crash.
     pub fn append(&mut self, run: &Run, samples: Vec<Sample>) -> Result<()> {
-        assert_eq!(run.run, self.next_run, "runs are numbered in order");
-        let write = |mut file: &File, line: String| {
-            file.write_all(format!("{line}\n").as_bytes()).and_then(|()| file.sync_data())
+        self.append_all(vec![(run.clone(), samples)])
+    }
+
+    /// Adds runs that are all there already: all of them or, if it fails, none. When this
+    /// returns, they survive a crash.
+    pub fn append_all(&mut self, added: Vec<(Run, Vec<Sample>)>) -> Result<()> {
+        let write = |mut file: &File, lines: Vec<u8>| {
+            file.write_all(&lines).and_then(|()| file.sync_data())
         };
-        let samples = serde_json::to_string(&RunSamples { run: run.run, samples })?;
-        let line = serde_json::to_string(run)?;
-        let adding = || format!("adding run {} to {}", run.run, self.folder.display());
+        let first = self.next_run;
+        let count = added.len() as u32;
+        let numbers = added.iter().map(|(run, _)| run.run);
+        assert!(numbers.eq(first..first + count), "runs are numbered in order");
+        let (runs, samples): (Vec<Run>, Vec<RunSamples>) = added
+            .into_iter()
+            .map(|(run, samples)| {
+                let number = run.run;
+                (run, RunSamples { run: number, samples })
+            })
+            .unzip();
+        let (samples, line) = (lines(&samples)?, lines(&runs)?);
+        let adding = || match count {
+            1 => format!("adding run {first} to {}", self.folder.display()),
+            _ => format!("adding {count} runs to {}", self.folder.display()),
+        };
         let length = |file: &File| file.metadata().map(|m| m.len()).with_context(adding);
         let before = [(&self.samples, length(&self.samples)?), (&self.runs, length(&self.runs)?)];
         let written = write(&self.samples, samples).and_then(|()| write(&self.runs, line));
@@ -276,7 +294,7 @@ impl Growing {
             }
         }
         written.with_context(adding)?;
-        self.next_run += 1;
+        self.next_run += count;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use analysis::{Cell, Curve};
 use records::{METRICS, Outcome};
 
-use super::prose::counted;
+use super::prose::counted_if_told;
 use super::quantity::short;
 use super::table::{Align, Table};
 use super::{Style, known_metric};
@@ -97,9 +97,9 @@ fn table(columns: &[(String, Vec<String>)], labels: &[String]) -> String {
 }
 
 fn heading(cell: &Cell, with_tasks: bool) -> String {
-    let cpus = counted(cell.point.cpus as usize, "CPU");
+    let cpus = counted_if_told(cell.point.cpus, "CPU");
     match with_tasks {
-        true => format!("{cpus}\n{}", counted(cell.point.tasks as usize, "task")),
+        true => format!("{cpus}\n{}", counted_if_told(cell.point.tasks, "task")),
         false => cpus,
     }
 }

@@ -6,14 +6,17 @@
 //! | workload   | its name                                                             |
 //! | semantics  | version of what one operation does: never compare different ones     |
 //! | as         | `processes` or `threads`                                             |
-//! | cpus       | CPUs used                                                            |
-//! | tasks      | tasks, pinned to them in turn                                        |
+//! | cpus       | CPUs used; empty if an imported result does not tell                 |
+//! | tasks      | tasks, pinned to them in turn; empty if not told                     |
 //! | placement  | how the CPUs were chosen                                             |
 //! | parameters | all parameters, a JSON object                                        |
 //! | pass       | `rate`; `latency` where each operation was timed                     |
 //! | dir        | directory whose file system was measured                             |
+//! | variant    | which variant of its cell it is; empty where nothing is compared     |
 //! | block      | pass over all points, from 0                                         |
 //! | run        | number of the run in order of execution, from 0                      |
+//! | placebo    | 1 for a run that repeats another only to see how far equal things    |
+//! |            | differ: leave it out of every comparison; else 0                     |
 //! | started    | when, in UTC (RFC 3339)                                              |
 //! | metric     | name of a metric or counter; `failed` for a run that does not count  |
 //! | value      | its value in base units; 1 for `failed`                              |
@@ -26,7 +29,7 @@ use std::io::{self, Write};
 use records::{Opened, Outcome, Pass, Point, Run};
 
 const HEADER: &str = "record,workload,semantics,as,cpus,tasks,placement,parameters,pass,dir,\
-                      block,run,started,metric,value";
+                      variant,block,run,placebo,started,metric,value";
 
 /// Writes the header.
 pub fn csv_header(out: &mut impl Write) -> io::Result<()> {
@@ -53,17 +56,24 @@ fn place(id: &str, point: &Point, run: &Run) -> String {
         point.workload.clone(),
         point.semantics.to_string(),
         point.form.name().to_string(),
-        point.cpus.to_string(),
-        point.tasks.to_string(),
+        told(point.cpus),
+        told(point.tasks),
         point.placement.to_string(),
         parameters,
         pass_name(point.pass).to_string(),
         point.dir.display().to_string(),
+        point.variant.clone(),
         run.block.to_string(),
         run.run.to_string(),
+        u8::from(run.placebo).to_string(),
         run.started.to_string(),
     ];
     fields.map(|field| quoted(&field)).join(",")
+}
+
+/// A number that is 0 where it is not known.
+fn told(n: u32) -> String {
+    if n > 0 { n.to_string() } else { String::new() }
 }
 
 /// The word for a pass in data.

@@ -3,7 +3,7 @@
 use analysis::{Cell, Curve, Spread, rounded, with_uncertainty};
 
 use super::Style;
-use super::prose::wrapped;
+use super::prose::{told, wrapped};
 use super::quantity::{duration_ns, short};
 use super::table::{Align, Table};
 
@@ -77,9 +77,9 @@ fn column<'a>(heading: &str, cell: impl Fn(&Curve, &Cell) -> String + 'a) -> Col
 
 /// The columns that say which cell it is. Tasks only where they are not one a CPU.
 fn place(curves: &[&Curve]) -> Vec<Column<'static>> {
-    let mut columns = vec![column("CPUs", |_, cell| cell.point.cpus.to_string())];
+    let mut columns = vec![column("CPUs", |_, cell| told(cell.point.cpus))];
     if curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0)) {
-        columns.push(column("tasks", |_, cell| cell.point.tasks.to_string()));
+        columns.push(column("tasks", |_, cell| told(cell.point.tasks)));
     }
     columns.push(column("n", |_, cell| cell.runs.len().to_string()));
     columns

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use records::{Opened, Outcome, Run, Warning};
 
 use super::Style;
-use super::prose::{counted, wrapped};
+use super::prose::{counted, counted_if_told, wrapped};
 
 /// What to look at in sources that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ fn failures(opened: &Opened) -> Vec<String> {
 fn place(opened: &Opened, run: &Run) -> String {
     let point = opened.record.points.get(run.point as usize);
     point.map_or("an unknown point".to_string(), |point| {
-        let cpus = counted(point.cpus as usize, "CPU");
+        let cpus = counted_if_told(point.cpus, "CPU");
         format!("{} as {} on {cpus}", point.workload, point.form.name())
     })
 }

@@ -1,6 +1,6 @@
 //! The head of a report: what was measured, when, on what, and how to do it again.
 
-use records::{Directory, Opened, Point, Record, Source, State, Until};
+use records::{Directory, Opened, Point, Record, Source, State, Unit, Until};
 
 use super::Style;
 use super::prose::{counted, wrapped};
@@ -26,16 +26,19 @@ pub fn planned(record: &Record, style: Style) -> String {
 }
 
 fn circumstances(record: &Record) -> Vec<(&'static str, String)> {
+    let when = if record.source.is_some() { "imported" } else { "started" };
     let mut lines = vec![
         ("experiment", experiment(record)),
-        ("started", started(record)),
+        (when, started(record)),
         ("host", host(record)),
         ("kernel", record.host.kernel_release.clone().unwrap_or_default()),
-        ("CPUs", cpus(record)),
     ];
+    lines.extend(record.source.is_none().then(|| ("CPUs", cpus(record))));
     lines.extend(record.directories.iter().map(|directory| ("directory", place(directory))));
-    lines.extend(record.source.iter().map(|source| ("imported", imported(source))));
-    lines.push(("runs", plan(record)));
+    match &record.source {
+        None => lines.push(("runs", plan(record))),
+        Some(source) => lines.extend(imported(source)),
+    }
     lines
 }
 
@@ -47,20 +50,16 @@ fn lines(lines: &[(&str, String)], style: Style) -> String {
     said.map(line).collect()
 }
 
-/// "from a.json, b.json (hyperfine)".
-fn imported(source: &Source) -> String {
-    let files: Vec<&str> = source.files.keys().map(String::as_str).collect();
-    format!("from {} ({})", files.join(", "), source.format)
-}
-
 /// "whole: 40 runs", "partial: 37 of 40 runs".
 fn state(opened: &Opened) -> String {
     let (done, planned) = (opened.runs.len(), opened.record.runs_planned());
+    let unit = opened.record.source.as_ref().map(|source| source.unit);
+    let what = if unit == Some(Unit::Sample) { "sample" } else { "run" };
     let name = opened.record.state.name();
     let failed = opened.runs.iter().filter(|run| !run.finished()).count();
     let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
     match opened.record.state {
-        State::Whole => format!("{name}: {}{failed}", counted(done, "run")),
+        State::Whole => format!("{name}: {}{failed}", counted(done, what)),
         State::Partial | State::Growing => format!("{name}: {done} of {planned} runs{failed}"),
     }
 }
@@ -93,9 +92,6 @@ fn host(record: &Record) -> String {
 /// "8 (4 cores, 1 node), Some CPU model".
 fn cpus(record: &Record) -> String {
     let cpus = &record.topology.cpus;
-    if cpus.is_empty() {
-        return String::new();
-    }
     let groups = |of: fn(&records::Cpu) -> u32| {
         let mut groups: Vec<u32> = cpus.iter().map(of).collect();
         groups.sort();
@@ -117,6 +113,21 @@ fn place(directory: &Directory) -> String {
     let model = device.get("model").iter().map(|model| format!(", disk {model}")).collect();
     let parts: [String; 3] = [options.collect(), source.collect(), model];
     format!("{}: {file_system}{}", path.display(), parts.concat())
+}
+
+/// Where runs come from, and what that keeps from being said.
+fn imported(source: &Source) -> Vec<(&'static str, String)> {
+    let unit = match source.unit {
+        Unit::Sample => "values inside one run, so no replication",
+        Unit::Run => "each a run",
+        Unit::Mount => "each on a file system mounted anew",
+        Unit::Boot => "each of a boot of its own",
+    };
+    let blocks = if source.blocks { ", paired in blocks" } else { "" };
+    let mut lines = vec![("source", format!("{}, {unit}{blocks}", source.format))];
+    lines.extend(source.files.keys().map(|file| ("file", file.clone())));
+    lines.extend(source.lacks.iter().map(|lack| ("not told", lack.clone())));
+    lines
 }
 
 /// "5 blocks of 8 points, 1 s a run, placement cores, seed 42".
@@ -159,7 +170,8 @@ fn again(record: &Record) -> String {
         return String::new();
     };
     let mut words: Vec<String> = session.command.iter().map(|word| quoted(word)).collect();
-    if !words.iter().any(|word| word.starts_with("--seed")) {
+    let random = record.source.is_none();
+    if random && !words.iter().any(|word| word.starts_with("--seed")) {
         words.push(format!("--seed {}", record.seed));
     }
     words.join(" ")

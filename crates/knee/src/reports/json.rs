@@ -41,6 +41,8 @@ struct CurveSummary<'a> {
     #[serde(rename = "as")]
     form: Form,
     parameters: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    variant: &'a str,
     placement: Placement,
     pass: Pass,
     dir: &'a Path,
@@ -128,6 +130,7 @@ fn curve_summary<'a>(curve: &Curve<'a>, also: &[String]) -> CurveSummary<'a> {
         semantics: point.semantics,
         form: point.form,
         parameters: &point.parameters,
+        variant: &point.variant,
         placement: point.placement,
         pass: point.pass,
         dir: &point.dir,

@@ -45,9 +45,10 @@ pub fn not_default(workload: &str, parameters: &BTreeMap<String, String>) -> Vec
 }
 
 fn same_load(a: &Point, b: &Point) -> bool {
-    (&a.workload, a.semantics, &a.parameters, a.placement, a.until, a.pass, &a.dir, &a.other)
-        == (&b.workload, b.semantics, &b.parameters, b.placement, b.until, b.pass, &b.dir, &b.other)
-        && a.variant == b.variant
+    let same_place = (a.placement, &a.dir, &a.variant) == (b.placement, &b.dir, &b.variant);
+    same_place
+        && (&a.workload, a.semantics, &a.parameters, a.until, a.pass, &a.other)
+            == (&b.workload, b.semantics, &b.parameters, b.until, b.pass, &b.other)
 }
 
 fn grouped<'a>(

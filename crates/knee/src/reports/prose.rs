@@ -46,6 +46,16 @@ pub fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
+/// The same of CPUs or tasks, which are 0 where an imported result does not tell.
+pub fn counted_if_told(n: u32, what: &str) -> String {
+    if n > 0 { counted(n as usize, what) } else { format!("{what}s not told") }
+}
+
+/// A number of CPUs or tasks in a table.
+pub fn told(n: u32) -> String {
+    if n > 0 { n.to_string() } else { "-".to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use super::doubts::{Missing, doubts};
 use super::header::{different, header, length};
 use super::loads::{forms, lanes, loads, parameters};
 use super::plot::{Plot, Series, plot};
-use super::prose::{counted, wrapped};
+use super::prose::{counted, counted_if_told, wrapped};
 use super::quantity::duration_ns;
 use super::{Style, cells, known_metric};
 
@@ -73,7 +73,7 @@ impl Report<'_> {
         let form = |curves: Vec<&Curve>| {
             let table = curve_table::rates(&curves, self.style);
             let peaks = curves.iter().filter_map(|curve| self.peak(curve, RATE));
-            let below = peaks.chain(single_runs(&curves)).chain(failed(&curves));
+            let below = peaks.chain(self.single_runs(&curves)).chain(failed(&curves));
             let below = self.lines(below.chain(warmup(&curves)));
             self.title(curves[0].point) + &table + &below + &self.details(&curves)
         };
@@ -85,7 +85,8 @@ impl Report<'_> {
             let table = curve_table::metric(&curves, metric, self.style);
             let peaks =
                 curves.iter().filter(|_| is_rate(metric)).filter_map(|c| self.peak(c, metric));
-            let below = self.lines(peaks.chain(single_runs(&curves)).chain(failed(&curves)));
+            let single = self.single_runs(&curves);
+            let below = self.lines(peaks.chain(single).chain(failed(&curves)));
             self.title(curves[0].point) + &table + &below
         };
         forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, metric)
@@ -123,6 +124,9 @@ impl Report<'_> {
     fn title(&self, point: &Point) -> String {
         let mut title = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
         title += &format!(", {}", point.form.name());
+        if !point.variant.is_empty() {
+            title += &format!(", {}", point.variant);
+        }
         title += &self.apart(|point| point.placement.to_string(), point);
         title += &self.apart(|point| point.dir.display().to_string(), point);
         title += &self.apart(|point| length(point.until), point);
@@ -176,6 +180,16 @@ impl Report<'_> {
         })
     }
 
+    fn single_runs(&self, curves: &[&Curve]) -> Option<String> {
+        let mut runs = curves.iter().flat_map(|curve| &curve.cells).map(|cell| cell.runs.len());
+        let single = runs.any(|n| n == 1);
+        let remedy = match self.record.record.source {
+            None => "--blocks 5 repeats each point",
+            Some(_) => "import several runs of each variant",
+        };
+        single.then(|| format!("n = 1: no spread is known; {remedy}"))
+    }
+
     /// One plot for each number of tasks a CPU, with its forms together.
     fn plots(&self, curves: &[&Curve], metric: &str) -> String {
         let plots = lanes(curves).into_iter().map(|lane| {
@@ -201,7 +215,7 @@ fn lane(curve: &Curve) -> String {
     match curve.tasks_per_cpu {
         Some(1.0) => String::new(),
         Some(ratio) => format!(" with {ratio} tasks a CPU"),
-        None => format!(" with {}", counted(curve.point.tasks as usize, "task")),
+        None => format!(" with {}", counted_if_told(curve.point.tasks, "task")),
     }
 }
 
@@ -213,16 +227,10 @@ fn ratio_text(ratio: f64) -> String {
     }
 }
 
-fn single_runs(curves: &[&Curve]) -> Option<String> {
-    let mut runs = curves.iter().flat_map(|curve| &curve.cells).map(|cell| cell.runs.len());
-    let single = runs.any(|n| n == 1);
-    single.then(|| "n = 1: no spread is known; --blocks 5 repeats each point".to_string())
-}
-
 fn failed(curves: &[&Curve]) -> Vec<String> {
     let cells = curves.iter().flat_map(|curve| &curve.cells).filter(|cell| cell.failed > 0);
     let note = |cell: &analysis::Cell| {
-        let cpus = counted(cell.point.cpus as usize, "CPU");
+        let cpus = counted_if_told(cell.point.cpus, "CPU");
         format!("{} on {cpus} failed and does not count", counted(cell.failed, "run"))
     };
     cells.map(note).collect()
@@ -266,7 +274,8 @@ fn timing_cost(curves: &[&Curve]) -> Option<String> {
 fn drawing(curves: &[&Curve], metric: &str) -> Plot {
     let values = |curve: &Curve, metric: &str| -> Vec<(u32, f64)> {
         let value = |cell: &analysis::Cell| Some((cell.point.cpus, cell.spread(metric)?.mean));
-        curve.cells.iter().filter_map(value).collect()
+        // Imported cells may have no CPU count to stand over.
+        curve.cells.iter().filter_map(value).filter(|(cpus, _)| *cpus > 0).collect()
     };
     let series: Vec<Series> = curves
         .iter()

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use records::Opened;
+use records::import::{Input, Telling, assemble};
 
 use super::*;
 
@@ -372,7 +373,7 @@ fn csv_has_a_line_for_each_metric_of_each_run() {
     csv(&golden(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let of_run = |number: &str| {
-        let start = format!("\",rate,/mnt/a b,{number},");
+        let start = format!("\",rate,/mnt/a b,,{number},0,");
         text.lines()
             .filter(|line| line.contains(&start))
             .map(|l| format!("{l}\n"))
@@ -380,33 +381,33 @@ fn csv_has_a_line_for_each_metric_of_each_run() {
     };
     let head: String = text.lines().take(1).map(|line| format!("{line}\n")).collect();
     expect![[r#"
-        record,workload,semantics,as,cpus,tasks,placement,parameters,pass,dir,block,run,started,metric,value
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,fairness,1
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,idle_percent,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,interrupts.LOC,250
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,interrupts.RES,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,operations,1176000
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,operations_per_s,1176000
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,softirqs.RCU,77
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.idle_ticks,700
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.iowait_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.irq_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.nice_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.softirq_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.steal_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.system_ticks,1
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.all.user_ticks,99
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,stat.ctxt,1000
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,steal_percent,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,time.elapsed_time,1
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,time.involuntary_context_switches,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,time.minor_page_faults,121
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,time.percent_of_cpu_this_job_got,100
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,time.system_time,0.75
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,time.user_time,0.25
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,time.voluntary_context_switches,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,0,0,2026-11-20T11:55:31Z,wall_s,1
-        20261120-115530-7f3a9c,posix_lock_shared,1,threads,8,8,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,1,20,2026-11-20T11:55:51Z,failed,1
+        record,workload,semantics,as,cpus,tasks,placement,parameters,pass,dir,variant,block,run,placebo,started,metric,value
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,fairness,1
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,idle_percent,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,interrupts.LOC,250
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,interrupts.RES,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,operations,1176000
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,operations_per_s,1176000
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,softirqs.RCU,77
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,stat.all.idle_ticks,700
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,stat.all.iowait_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,stat.all.irq_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,stat.all.nice_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,stat.all.softirq_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,stat.all.steal_ticks,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,stat.all.system_ticks,1
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,stat.all.user_ticks,99
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,stat.ctxt,1000
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,steal_percent,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,time.elapsed_time,1
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,time.involuntary_context_switches,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,time.minor_page_faults,121
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,time.percent_of_cpu_this_job_got,100
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,time.system_time,0.75
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,time.user_time,0.25
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,time.voluntary_context_switches,0
+        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,2026-11-20T11:55:31Z,wall_s,1
+        20261120-115530-7f3a9c,posix_lock_shared,1,threads,8,8,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,1,20,0,2026-11-20T11:55:51Z,failed,1
     "#]]
     .assert_eq(&format!("{head}{}{}", of_run("0,0"), of_run("1,20")));
 }
@@ -474,6 +475,30 @@ fn json_summarises_each_cell() {
           ]
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&shown).unwrap());
+}
+
+#[test]
+fn the_golden_record_comes_back_from_csv_with_every_value() {
+    let golden = golden();
+    let mut text = Vec::new();
+    csv_header(&mut text).unwrap();
+    csv(&golden, &mut text).unwrap();
+    let input = Input::of_bytes(Path::new("golden.csv"), &text).unwrap();
+    let session = golden.record.sessions[0].clone();
+    let imported = assemble(&[input], &Telling::default(), session).unwrap();
+    assert_eq!(imported.runs.len(), golden.runs.len());
+    for (run, (back, _)) in golden.runs.iter().zip(&imported.runs) {
+        assert_eq!((run.block, run.started), (back.block, back.started));
+        assert_eq!(run.finished(), back.finished());
+        let [old, new] = [(&golden.record, run), (&imported.record, back)]
+            .map(|(record, run)| &record.points[run.point as usize]);
+        assert_eq!((&old.workload, &old.parameters), (&new.workload, &new.parameters));
+        assert_eq!((old.form, old.cpus, old.tasks), (new.form, new.cpus, new.tasks));
+        let records::Outcome::Finished { metrics, counters, .. } = &run.outcome else { continue };
+        for name in metrics.keys().chain(counters.keys()) {
+            assert_eq!(run.value(name), back.value(name), "{name}");
+        }
+    }
 }
 
 #[test]

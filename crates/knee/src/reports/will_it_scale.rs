@@ -37,11 +37,14 @@ pub fn will_it_scale(opened: &Opened) -> Vec<WillItScale> {
     let rates = loads(&curves).into_iter().filter(|load| load[0].point.pass == Pass::Rate);
     let lanes = rates.flat_map(|load| lanes(&load));
     // Where tasks stay the same, there is no axis to write.
-    let lanes = lanes.filter(|lane| lane[0].tasks_per_cpu.is_some());
+    let lanes = lanes.filter(|lane| lane[0].tasks_per_cpu.is_some() || lane[0].point.cpus == 0);
     let mut files: Vec<WillItScale> = Vec::new();
     for lane in lanes {
         let point = lane[0].point;
-        let name = [vec![point.workload.clone()], parameters(point)].concat().join("-");
+        let variant = Some(point.variant.clone()).filter(|name| !name.is_empty());
+        let words = [vec![point.workload.clone()], parameters(point), Vec::from_iter(variant)];
+        // It becomes the name of a file.
+        let name = words.concat().join("-").replace('/', "_");
         let title = Workload::find(&point.workload).map_or(&*point.workload, |w| w.spec.operation);
         files.push(WillItScale {
             name: unlike(&files, name),

@@ -5,6 +5,7 @@ pub mod describe;
 pub mod doctor;
 pub mod export;
 pub mod find;
+pub mod import;
 pub mod list;
 pub mod run;
 pub mod selfcheck;

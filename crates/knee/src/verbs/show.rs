@@ -9,7 +9,7 @@ use records::{Opened, Outcome, Store};
 use super::find::find;
 use crate::names::nearest;
 use crate::reports::{Detail, Style, detailed, summary};
-use crate::talk::print;
+use crate::talk::{print, talk};
 
 /// What to show.
 #[derive(clap::Args, Debug)]
@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         serde_json::to_string_pretty(&summary(&record, &arguments.metrics))? + "\n"
     } else {
         let detail = Detail {
-            metrics: arguments.metrics.clone(),
+            metrics: metrics(arguments, &record),
             time: arguments.time,
             counters: arguments.counters,
         };
@@ -47,6 +47,23 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     };
     print(text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was asked for; of another tool's results all, if they are few, or else what the tool is
+/// about.
+fn metrics(arguments: &Arguments, record: &Opened) -> Vec<String> {
+    const FEW: usize = 4;
+    if record.record.source.is_none() || !arguments.metrics.is_empty() {
+        return arguments.metrics.clone();
+    }
+    let primary = record.record.experiment.compare.metric.clone();
+    let mut all: Vec<String> = names(record).into_iter().filter(|n| !n.ends_with("/op")).collect();
+    if all.len() > FEW {
+        talk(format_args!("{} metrics; --metric NAME shows others: {}", all.len(), all.join(", ")));
+        all.retain(|name| *name == primary);
+    }
+    all.sort_by_key(|name| *name != primary);
+    all
 }
 
 /// Refuses a metric that no run has.

@@ -6,6 +6,7 @@
 mod bad_input;
 mod faults;
 mod home;
+mod import;
 mod kills;
 mod outputs;
 mod process;

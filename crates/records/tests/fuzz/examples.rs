@@ -42,6 +42,16 @@ pub const EXPERIMENTS: &[&str] = &[
     "blocks = 3\nseed = 7\nlatency = true\nstop_grace_s = 1.5\ntimeout_s = 60\n[axes]\ncpus = [1, '1-2', 'all']\nas = ['processes', 'threads']\nplacement = ['compact', 'scatter']\ndir = '/tmp'\nseconds = [0.5, 1]\n[[load]]\nworkload = 'create_files'\nparameters = { size_bytes = [0, '4k', '1M'], sync = 'fsync', idle_ns = [0, 100] }\naxes = { tasks = [1, 2, 64] }\n[[load]]\nworkload = 'posix01'\naxes = { tasks_per_cpu = [1, 4], operations_per_task = 100 }\n",
 ];
 
+/// Results of other tools, one of each format and more.
+pub fn results() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import");
+    let entries = fs::read_dir(folder).expect("listing the results").flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending != "rs"));
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).expect("reading a result")).collect()
+}
+
 /// The files of a record's folder, by name.
 pub type Files = Vec<(String, Vec<u8>)>;
 

@@ -1,5 +1,5 @@
-//! Hostile input to all that reads: jobs, events, runs, records, experiments, and whole
-//! folders of records. A reader may refuse, in words; it may not panic, ask for absurd
+//! Hostile input to all that reads: jobs, events, runs, records, experiments, results of other
+//! tools, and whole folders of records. A reader may refuse, in words; it may not panic, ask for absurd
 //! memory, or read back something else than it wrote.
 
 mod examples;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use fuzzer::{Fuzzer, Noting, fuzz};
-use records::{Event, Experiment, Index, Job, Opened, Record, Run, Store};
+use records::import::{FORMATS, Input, Telling, assemble};
+use records::{Event, Experiment, Index, Job, Opened, Record, Run, Session, Store};
 use serde::Serialize;
 
 #[global_allocator]
@@ -29,7 +30,7 @@ fn fuzzed_text_is_refused_or_read_as_it_would_be_written() {
         (bytes(examples::RECORDS), feed_record),
         (bytes(examples::EXPERIMENTS), feed_experiment),
     ];
-    fuzz(150_000, &format!("{REPLAY} text"), |fuzzer| {
+    fuzz(130_000, &format!("{REPLAY} text"), |fuzzer| {
         let (examples, feed) = fuzzer.pick(&kinds);
         let input = fuzzer.damage(examples);
         feed(&String::from_utf8_lossy(&input))
@@ -79,6 +80,44 @@ fn feed_record(text: &str) -> Result<(), String> {
 fn feed_experiment(text: &str) -> Result<(), String> {
     // Records keep it as JSON.
     same(text, Experiment::read, |json| Ok(serde_json::from_str(json)?))
+}
+
+#[test]
+fn fuzzed_results_of_other_tools_are_refused_or_become_records_that_can_be_kept() {
+    let examples = examples::results();
+    fuzz(20_000, &format!("{REPLAY} results"), |fuzzer| {
+        let input = fuzzer.damage(&examples);
+        let Ok(input) = Input::of_bytes(Path::new("a/x.txt"), &input) else { return Ok(()) };
+        feed_result(&input, None)?;
+        feed_result(&input, Some(fuzzer.pick(FORMATS).name))
+    });
+}
+
+fn feed_result(input: &Input, format: Option<&str>) -> Result<(), String> {
+    let started = "2026-11-20T12:00:00Z".parse().expect("a time");
+    let (command, knee, boot_id) = (Vec::new(), String::new(), String::new());
+    let session = Session { command, knee, started, finished: None, boot_id, first_run: 0 };
+    let telling = Telling { format, ..Telling::default() };
+    let imported = match assemble(std::slice::from_ref(input), &telling, session) {
+        Ok(imported) => imported,
+        Err(error) if format!("{error:#}").contains("x.txt") => return Ok(()),
+        Err(error) => return Err(format!("refused without the file's name: {error:#}")),
+    };
+    for (at, (run, _)) in imported.runs.iter().enumerate() {
+        let known = (run.point as usize) < imported.record.points.len();
+        if run.run as usize != at || !known {
+            return Err(format!("run {at} has number {} and point {}", run.run, run.point));
+        }
+        let point = &imported.record.points[run.point as usize];
+        if [&point.variant, &point.workload].iter().any(|name| name.contains(char::is_control)) {
+            return Err(format!("a name that moves the cursor: {point:?}"));
+        }
+        same(&serde_json::to_string(run).expect("plain data"), Run::read, Run::read)?;
+    }
+    if imported.runs.len() < imported.record.runs_planned() as usize {
+        return Err("more runs are planned than there are".to_string());
+    }
+    same(&serde_json::to_string(&imported.record).expect("plain data"), Record::read, Record::read)
 }
 
 #[test]

@@ -119,16 +119,13 @@ pub fn assumed<'a>(contrasts: impl IntoIterator<Item = &'a Contrast>) -> Option<
 
 /// All contrasts of the primary metric.
 pub fn of_primary(comparison: &Comparison) -> impl Iterator<Item = &Contrast> {
-    let metrics = comparison.cells.iter().filter_map(|cell| primary(comparison, cell));
+    let metrics = comparison.cells.iter().filter_map(|cell| primary(cell));
     metrics.flat_map(|metric| &metric.contrasts)
 }
 
 /// The metric that decides, in a cell.
-pub fn primary<'a>(
-    comparison: &Comparison,
-    cell: &'a analysis::CellComparison,
-) -> Option<&'a MetricComparison> {
-    cell.metrics.iter().find(|metric| metric.metric == comparison.primary)
+pub fn primary(cell: &analysis::CellComparison) -> Option<&MetricComparison> {
+    cell.metrics.first().filter(|metric| metric.sides.iter().any(Option::is_some))
 }
 
 fn mark(contrast: &Contrast) -> &'static str {

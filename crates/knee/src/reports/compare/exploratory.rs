@@ -22,6 +22,14 @@ pub struct AlsoChanged {
     pub table: Table,
 }
 
+/// What says once more, where rates decide, that the rate changed.
+const RATE_RESTATED: [&str; 4] =
+    ["operations", "steady_operations_per_s", "task_operations_max", "task_operations_min"];
+
+fn restates(comparison: &Comparison, metric: &MetricComparison) -> bool {
+    comparison.primary == "operations_per_s" && RATE_RESTATED.contains(&metric.metric.as_str())
+}
+
 /// Cell, variant, metric and contrast.
 type Found<'a> = (usize, usize, &'a MetricComparison, &'a Contrast);
 
@@ -30,7 +38,9 @@ pub fn also_changed(comparison: &Comparison, cells: &[usize]) -> Option<AlsoChan
     let here = others(comparison).filter(|(cell, ..)| cells.contains(cell));
     let tested: Vec<Found> = here.filter(|found| found.3.p.is_some()).collect();
     let p = |found: &Found| found.3.p.unwrap_or(1.0);
-    let mut found: Vec<Found> = tested.iter().filter(|found| p(found) < RATE).copied().collect();
+    let changed = tested.iter().filter(|found| p(found) < RATE);
+    let mut found: Vec<Found> =
+        changed.filter(|found| !restates(comparison, found.2)).copied().collect();
     found.sort_by(|a, b| p(a).total_cmp(&p(b)));
     let shown = &found[..found.len().min(LISTED)];
     let more = match found.len() - shown.len() {
@@ -49,8 +59,8 @@ pub fn also_changed(comparison: &Comparison, cells: &[usize]) -> Option<AlsoChan
 /// All contrasts of metrics that do not decide.
 fn others(comparison: &Comparison) -> impl Iterator<Item = Found<'_>> {
     let cells = comparison.cells.iter().enumerate();
-    let metrics = cells.flat_map(|(i, cell)| cell.metrics.iter().map(move |metric| (i, metric)));
-    let others = metrics.filter(|(_, metric)| metric.metric != comparison.primary);
+    // The first one decides.
+    let others = cells.flat_map(|(i, cell)| cell.metrics.iter().skip(1).map(move |m| (i, m)));
     others.flat_map(|(i, metric)| {
         let contrasts = metric.contrasts.iter().enumerate();
         contrasts.map(move |(variant, contrast)| (i, variant + 1, metric, contrast))

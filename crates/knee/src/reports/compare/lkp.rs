@@ -67,7 +67,7 @@ fn axes(place: &Place, style: Style) -> String {
 
 /// The primary metric, all that time(1) tells, and what else changed.
 fn shown<'a>(comparison: &Comparison, cell: &'a CellComparison) -> Vec<&'a MetricComparison> {
-    let primary = primary(comparison, cell);
+    let primary = primary(cell);
     let is_primary = |metric: &MetricComparison| metric.metric == comparison.primary;
     let changed = |metric: &MetricComparison| {
         metric.contrasts.iter().any(|contrast| contrast.p.is_some_and(|p| p < 0.05))
@@ -249,7 +249,7 @@ fn cut(name: &str, room: usize) -> String {
 
 /// The verdicts on the primary metric, a line a variant.
 fn judged(comparison: &Comparison, cell: &CellComparison, style: Style) -> String {
-    let Some(metric) = primary(comparison, cell) else {
+    let Some(metric) = primary(cell) else {
         return format!("\nno run has {}\n", comparison.primary);
     };
     let one = |(contrast, name): (&Contrast, &String)| {

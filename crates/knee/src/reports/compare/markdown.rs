@@ -19,10 +19,10 @@ pub fn markdown(comparison: &Comparison, again: &str) -> String {
     let mut text = head(comparison, again);
     for load in loads(comparison) {
         text += &format!("\n### {}\n\n", heading(&load[0].1.place));
-        if let Some(metric) = load.iter().find_map(|(_, cell)| primary(comparison, cell)) {
+        if let Some(metric) = load.iter().find_map(|(_, cell)| primary(cell)) {
             text += &format!("{}, mean ± standard deviation of runs\n\n", described(metric));
         }
-        text += &match load.iter().any(|(_, cell)| primary(comparison, cell).is_some()) {
+        text += &match load.iter().any(|(_, cell)| primary(cell).is_some()) {
             true => table(comparison, &rows(comparison, &load), Deviations::Both, STYLE).markdown(),
             false => format!("no run has {}, which decides\n", comparison.primary),
         };

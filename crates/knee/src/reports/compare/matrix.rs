@@ -32,7 +32,7 @@ pub fn matrix(comparison: &Comparison, again: &str, style: Style) -> String {
         None => "mean, below it the ratio to the baseline with its interval, n, verdict",
     };
     let rows = in_line.unwrap_or_else(|| stacks(comparison, style));
-    let metric = comparison.cells.iter().find_map(|cell| primary(comparison, cell));
+    let metric = comparison.cells.iter().find_map(|cell| primary(cell));
     let about = match metric {
         Some(metric) => format!("{}, {number}", described(metric)),
         None => format!("no run has {}", comparison.primary),
@@ -100,7 +100,7 @@ fn pair(comparison: &Comparison) -> String {
         ("verdict", Align::Left),
     ]);
     for (i, cell) in comparison.cells.iter().enumerate() {
-        let metric = primary(comparison, cell);
+        let metric = primary(cell);
         let contrast = metric.and_then(|metric| metric.contrasts.first());
         let mut row = vec![side(metric, 0), side(metric, 1)];
         row.extend(match metric.zip(contrast) {
@@ -141,7 +141,7 @@ fn stacked(comparison: &Comparison, variants: &[usize]) -> Table {
     let others = variants.iter().map(|variant| (names[*variant].as_str(), Align::Right));
     let mut table = Table::new(columns.into_iter().chain(others));
     for (i, cell) in comparison.cells.iter().enumerate() {
-        let metric = primary(comparison, cell);
+        let metric = primary(cell);
         let mut columns = vec![label(comparison, i), vec![side(metric, 0)]];
         columns.extend(variants.iter().map(|variant| {
             let contrast = metric.and_then(|metric| metric.contrasts.get(variant - 1));

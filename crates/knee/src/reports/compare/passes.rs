@@ -14,8 +14,8 @@ use super::sentences::{below, of_cells};
 
 /// fs_mark's columns: as it prints them, its own metric, and what knee's own runs have for it.
 const FS_MARK: [(&str, &str, &str); 5] = [
-    ("FSUse%", "fs_mark.fsuse_percent", ""),
-    ("Count", "fs_mark.count", "operations"),
+    ("FSUse%", "fs_mark.file_system_used_percent", ""),
+    ("Count", "fs_mark.files", "operations"),
     ("Size", "fs_mark.size", "size_bytes"),
     ("Files/sec", "fs_mark.files_per_s", "operations_per_s"),
     ("App Overhead", "fs_mark.app_overhead_us", ""),
@@ -124,7 +124,7 @@ fn general<'a>(comparison: &'a Comparison, cell: &'a CellComparison) -> Vec<Colu
 
 /// "mean 287 900 +- 12 600 (4.4 %), n = 4".
 fn summary(comparison: &Comparison, cell: &CellComparison, variant: usize, style: Style) -> String {
-    let metric = primary(comparison, cell);
+    let metric = primary(cell);
     let Some(spread) = metric.and_then(|metric| metric.sides.get(variant)?.as_ref()) else {
         return format!("no {}\n", comparison.primary);
     };
@@ -138,7 +138,7 @@ fn summary(comparison: &Comparison, cell: &CellComparison, variant: usize, style
 
 /// The verdicts, a line a variant.
 fn judged(comparison: &Comparison, cell: &CellComparison, style: Style) -> String {
-    let Some(metric) = primary(comparison, cell) else {
+    let Some(metric) = primary(cell) else {
         return String::new();
     };
     let variants = &comparison.variants;

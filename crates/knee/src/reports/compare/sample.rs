@@ -274,8 +274,8 @@ pub fn creation() -> Comparison {
         block: i as u32,
         discarded: false,
         metrics: BTreeMap::from([
-            ("fs_mark.fsuse_percent".to_string(), 0.0),
-            ("fs_mark.count".to_string(), 6_400_000.0 + 800_000.0 * i as f64),
+            ("fs_mark.file_system_used_percent".to_string(), 0.0),
+            ("fs_mark.files".to_string(), 6_400_000.0 + 800_000.0 * i as f64),
             ("fs_mark.size".to_string(), 0.0),
             ("fs_mark.files_per_s".to_string(), rates[side][i]),
             ("fs_mark.app_overhead_us".to_string(), overheads[side][i]),

@@ -110,7 +110,7 @@ fn ahead(
 fn untold(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
     let mut said: Vec<(String, Vec<String>)> = Vec::new();
     for &i in cells {
-        let Some(metric) = primary(comparison, &comparison.cells[i]) else {
+        let Some(metric) = primary(&comparison.cells[i]) else {
             continue;
         };
         for (variant, contrast) in metric.contrasts.iter().enumerate() {
@@ -187,7 +187,9 @@ fn failed(comparison: &Comparison, cell: usize) -> Option<String> {
 fn noise_floor(comparison: &Comparison) -> String {
     let Some(NoiseFloor { pairs, median, largest, beyond }) = &comparison.noise_floor else {
         return match comparison.design {
-            Design::Blocks { .. } => "noise floor: not measured (no block ran one variant twice)",
+            Design::Blocks { .. } => {
+                "noise floor: not measured (no block that counts ran one variant twice)"
+            }
             Design::Separate => "noise floor: not measured (that needs blocks)",
         }
         .to_string();

@@ -48,7 +48,7 @@ impl Row<'_> {
 /// All rows of a load, cell by cell.
 pub fn rows<'a>(comparison: &Comparison, load: &[(usize, &'a CellComparison)]) -> Vec<Row<'a>> {
     let variants = 1..comparison.variants.len();
-    let row = |cell, variant| Row { cell, metric: primary(comparison, cell), variant };
+    let row = |cell, variant| Row { cell, metric: primary(cell), variant };
     load.iter()
         .flat_map(|(_, cell)| variants.clone().map(move |variant| row(cell, variant)))
         .collect()

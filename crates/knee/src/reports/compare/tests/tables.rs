@@ -204,7 +204,7 @@ fn the_bot_s_table_in_a_narrow_terminal() {
               more. %change: estimate as told below, else of the means; without a %
               sign it is the difference, as for percentages and against zero. *:
               adjusted p < 0.05.
-            noise floor: not measured (no block ran one variant twice)
+            noise floor: not measured (no block that counts ran one variant twice)
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
               interval: exact signed-rank, allowing for a look after each stage;
@@ -432,7 +432,7 @@ fn the_matrix_of_repairs() {
             bhash=101073               6m04.0s   17m43s  2.920  [2.907, 2.933] t  5  slower, >= 2 %
             ag_stride=-1,bhash=101073  4m54.0s    9m58s  2.034  [2.021, 2.047] t  5  slower, >= 2 %
 
-            noise floor: not measured (no block ran one variant twice)
+            noise floor: not measured (no block that counts ran one variant twice)
             left out: nothing
             how: change = within-block log ratios; 95 % interval: Student's t where marked t (few runs), which
               assumes normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n =
@@ -535,7 +535,7 @@ fn the_matrix_of_five_variants_in_a_narrow_terminal() {
             no verdict, `d`: no run finished; a verdict needs 4 blocks
             failed, and not counted: 8 runs of `c`, 10 runs of `d`
 
-            noise floor: not measured (no block ran one variant twice)
+            noise floor: not measured (no block that counts ran one variant twice)
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
               interval: exact signed-rank, allowing for a look after each stage;

@@ -1,0 +1,144 @@
+//! `knee import`: results of other tools as a record.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use records::import::{FORMATS, Imported, Input, Telling, assemble};
+use records::{Id, Outcome, Session, Store, Unit};
+use serde_json::json;
+
+use crate::names::nearest;
+use crate::reports::counted;
+use crate::talk::{print_line, talk};
+
+/// What to import, and what files do not tell.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Files, or result folders of lkp
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// plain, will-it-scale, fs_mark, lkp, stress-ng, fio or hyperfine [default: recognised]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+    /// What each file's variant is called; the same name for several files: its runs
+    #[arg(long = "as", value_name = "NAME", value_delimiter = ',')]
+    names: Vec<String>,
+    /// What the workload is called
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// What is set up anew for each run of plain CSV: run, mount or boot [default: run]
+    #[arg(long, value_parser = unit)]
+    unit: Option<Unit>,
+    /// Print what was made as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn unit(text: &str) -> Result<Unit> {
+    let units = [("run", Unit::Run), ("mount", Unit::Mount), ("boot", Unit::Boot)];
+    let found = units.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, unit)| unit).ok_or_else(|| anyhow::anyhow!("must be run, mount or boot"))
+}
+
+/// Makes one record of all files.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    check_names(arguments)?;
+    let mut inputs = Vec::new();
+    for file in &arguments.files {
+        inputs.extend(Input::open(file)?);
+    }
+    let telling = Telling {
+        format: arguments.format.as_deref(),
+        names: &arguments.names,
+        workload: arguments.workload.as_deref(),
+        unit: arguments.unit,
+    };
+    let imported = assemble(&inputs, &telling, session())?;
+    let said = said(&imported);
+    for line in &said {
+        talk(line);
+    }
+    let (id, folder) = keep(imported, store)?;
+    if arguments.json {
+        let made = json!({"record": id.as_str(), "folder": folder, "said": said});
+        print_line(format_args!("{made:#}"))?;
+    } else {
+        print_line(id.as_str())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses names that no record may have, before anything is read.
+fn check_names(arguments: &Arguments) -> Result<()> {
+    if let Some(format) = &arguments.format
+        && !FORMATS.iter().any(|known| known.name == format)
+    {
+        let hint = nearest(format, FORMATS.iter().map(|known| known.name));
+        let all: Vec<&str> = FORMATS.iter().map(|known| known.name).collect();
+        anyhow::bail!("'{format}' is no format{hint}; there are {}", all.join(", "));
+    }
+    for name in arguments.names.iter().chain(&arguments.workload) {
+        ensure!(!name.trim().is_empty(), "an empty name: give each variant and workload one");
+        ensure!(!name.contains(char::is_control), "'{}' is no name", name.escape_debug());
+    }
+    Ok(())
+}
+
+fn session() -> Session {
+    Session {
+        command: std::env::args().collect(),
+        knee: env!("CARGO_PKG_VERSION").to_string(),
+        started: jiff::Timestamp::now(),
+        finished: None,
+        boot_id: String::new(),
+        first_run: 0,
+    }
+}
+
+/// What was recognised, how much it is, and what it lacks.
+fn said(imported: &Imported) -> Vec<String> {
+    let record = &imported.record;
+    let failed = imported.runs.iter().filter(|(run, _)| !run.finished()).count();
+    let finished = imported.runs.iter().filter_map(|(run, _)| match &run.outcome {
+        Outcome::Finished { metrics, .. } => Some(metrics.keys()),
+        Outcome::Failed { .. } => None,
+    });
+    let metrics: std::collections::BTreeSet<&String> = finished.flatten().collect();
+    let what = match record.source.as_ref().map(|source| source.unit) {
+        Some(Unit::Sample) => "sample",
+        _ => "run",
+    };
+    let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();
+    let mut lines = vec![format!(
+        "{}: {} of {} in {} of {}: {}",
+        imported.format.name,
+        counted(imported.values, "value"),
+        counted(metrics.len(), "metric"),
+        counted(imported.runs.len(), what),
+        counted(names.len(), "variant"),
+        names.join(", ")
+    )];
+    if failed > 0 {
+        lines.push(format!("{} failed where they were run", counted(failed, what)));
+    }
+    let lacks = record.source.iter().flat_map(|source| &source.lacks);
+    lines.extend(lacks.map(|lack| format!("not told: {lack}")));
+    let doubts = record.warnings.iter();
+    lines.extend(doubts.map(|doubt| format!("doubt: {}: {}", doubt.text, doubt.advice)));
+    lines
+}
+
+/// Puts a record into the store, as a run would, in one go.
+fn keep(imported: Imported, store: &Store) -> Result<(Id, PathBuf)> {
+    let now = jiff::Timestamp::now();
+    let id = Id::new(now, super::run::random() as u32);
+    let mut growing = store.begin(imported.record, id.clone())?;
+    let added = growing.append_all(imported.runs);
+    // Without its runs nothing of it stays.
+    let folder = growing.finish(jiff::Timestamp::now());
+    added?;
+    let folder =
+        folder?.ok_or_else(|| anyhow::anyhow!("the record of {} is empty", id.as_str()))?;
+    Ok((id, folder))
+}
