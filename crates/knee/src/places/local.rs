@@ -88,11 +88,14 @@ fn start(job: &Job, variant: Option<&Variant>, stderr: &File) -> Result<Child> {
 /// command and with its environment.
 fn worker_command(variant: Option<&Variant>) -> Command {
     let knee = std::process::id();
-    // Not by its name, which may have become another build's meanwhile; nor as "self", which
-    // would be the command that it is started under.
-    let own = PathBuf::from(format!("/proc/{knee}/exe"));
-    let binary = variant.and_then(|variant| variant.binary.clone()).unwrap_or(own);
     let under = variant.map(|variant| variant.under.as_slice()).unwrap_or_default();
+    // Not by its name, which may have become another build's meanwhile. For a command "self"
+    // would be the command; and by number, a knee with file capabilities may not ask.
+    let own = match under {
+        [] => PathBuf::from("/proc/self/exe"),
+        _ => PathBuf::from(format!("/proc/{knee}/exe")),
+    };
+    let binary = variant.and_then(|variant| variant.binary.clone()).unwrap_or(own);
     let mut command = match under {
         [] => Command::new(&binary),
         [program, arguments @ ..] => {

@@ -136,6 +136,7 @@ fn keep(imported: Imported, store: &Store) -> Result<(Id, PathBuf)> {
     let mut growing = store.begin(imported.record, id.clone())?;
     let added = growing.append_all(imported.runs);
     // Without its runs nothing of it stays.
+    growing.complete = added.is_ok();
     let folder = growing.finish(jiff::Timestamp::now());
     added?;
     let folder =
