@@ -387,6 +387,7 @@ fn an_imported_record_is_kept_whole_and_read_back() {
         let id = Id::new(session().started, files[0].len() as u32);
         let mut growing = store.begin(imported.record.clone(), id).unwrap();
         growing.append_all(imported.runs.clone()).unwrap();
+        growing.complete = true;
         let folder = growing.finish(session().started).unwrap().unwrap();
         let opened = Opened::open(&folder).unwrap();
         assert_eq!(opened.record.state, State::Whole);

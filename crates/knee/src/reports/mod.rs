@@ -15,6 +15,7 @@ mod prose;
 mod quantity;
 mod scaling;
 mod selfcheck;
+mod selfcheck_host;
 mod table;
 mod will_it_scale;
 
@@ -30,6 +31,7 @@ pub use plan::plan;
 pub use prose::{counted, wrapped};
 pub use scaling::{Detail, detailed, scaling};
 pub use selfcheck::selfcheck;
+pub use selfcheck_host::selfcheck_host;
 pub use will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]

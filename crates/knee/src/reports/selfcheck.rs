@@ -26,7 +26,7 @@ pub fn selfcheck(check: &Selfcheck, style: &Style) -> String {
     text += &format!("\n{}\n\n", style.bold("What knee says in full"));
     text += &in_full(check, style);
     text += &format!("\n{}\n\n", style.bold("Promises"));
-    text + &promises(check, style)
+    text + &promises(&check.figures, style)
 }
 
 /// How often "changed" is said on one kind of noise.
@@ -57,21 +57,22 @@ fn in_full(check: &Selfcheck, style: &Style) -> String {
     for Row { rule, noise, cells, .. } in check.rows.iter().filter(|row| row.equivalence) {
         let answer = |cell: &Cell| {
             let shares = [&cell.changed, &cell.same, &cell.cannot_tell];
-            shares.map(|share| format!("{:.1}", 100.0 * share.share)).join(" / ")
+            shares.map(|share| format!("{:.1}", 100.0 * share.share)).join("/")
         };
         let about = noise.about().split([',', ':']).next().unwrap_or_default();
         let names = [rule.clone(), about.to_string()];
         table.row(names.into_iter().chain(cells.iter().map(answer)).collect());
     }
     let note = format!(
-        "changed / same / cannot tell, in % of the comparisons, at each true change; \"same\" is \
+        "changed/same/cannot tell, in % of the comparisons, at each true change; \"same\" is \
          within {:.0} %.",
         100.0 * SMALLEST_EFFECT
     );
     table.within(style.width).0 + &wrapped(&note, style.width, 0)
 }
 
-fn promises(check: &Selfcheck, style: &Style) -> String {
+/// Figures beside their limits.
+pub fn promises(figures: &[Figure], style: &Style) -> String {
     let columns = [
         ("figure", Align::Left),
         ("limit", Align::Right),
@@ -79,13 +80,12 @@ fn promises(check: &Selfcheck, style: &Style) -> String {
         ("", Align::Left),
     ];
     let mut table = Table::new(columns);
-    for figure in &check.figures {
-        let met = if figure.met { "met" } else { "MISSED" };
-        let cells = [limit(figure), measured(figure, style)];
-        let [limit, measured] = cells;
-        table.row(vec![figure.what.clone(), limit, measured, met.to_string()]);
+    for figure in figures {
+        let words = figure.standing.words().to_string();
+        table.row(vec![figure.what.clone(), limit(figure), measured(figure, style), words]);
     }
-    table.within(style.width).0
+    let note = "MISSED: the interval excludes the limit.";
+    table.within(style.width).0 + &wrapped(note, style.width, 0)
 }
 
 fn limit(figure: &Figure) -> String {
@@ -203,16 +203,16 @@ mod tests {
 
             What knee says in full
 
-            rule           noise                          0 %                2 %                5 %
-            knee           bell-shaped      0.0 / 100.0 / 0.0  87.5 / 12.5 / 0.0  100.0 / 0.0 / 0.0
-            knee, Student  bell-shaped      0.0 / 100.0 / 0.0  87.5 / 12.5 / 0.0  100.0 / 0.0 / 0.0
-            knee           two modes        0.0 / 12.5 / 87.5  50.0 / 0.0 / 50.0  100.0 / 0.0 / 0.0
-            knee, Student  two modes        0.0 / 12.5 / 87.5  25.0 / 0.0 / 75.0  100.0 / 0.0 / 0.0
-            knee           rare far values  12.5 / 87.5 / 0.0  100.0 / 0.0 / 0.0  100.0 / 0.0 / 0.0
-            knee, Student  rare far values  12.5 / 87.5 / 0.0  87.5 / 0.0 / 12.5  100.0 / 0.0 / 0.0
-            knee           drift of 3 %     0.0 / 100.0 / 0.0  100.0 / 0.0 / 0.0  100.0 / 0.0 / 0.0
-            knee, Student  drift of 3 %     0.0 / 100.0 / 0.0  100.0 / 0.0 / 0.0  100.0 / 0.0 / 0.0
-            changed / same / cannot tell, in % of the comparisons, at each true change; "same" is within 2 %.
+            rule           noise                      0 %            2 %            5 %           10 %
+            knee           bell-shaped      0.0/100.0/0.0  87.5/12.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee, Student  bell-shaped      0.0/100.0/0.0  87.5/12.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee           two modes        0.0/12.5/87.5  50.0/0.0/50.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee, Student  two modes        0.0/12.5/87.5  25.0/0.0/75.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee           rare far values  12.5/87.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee, Student  rare far values  12.5/87.5/0.0  87.5/0.0/12.5  100.0/0.0/0.0  100.0/0.0/0.0
+            knee           drift of 3 %     0.0/100.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee, Student  drift of 3 %     0.0/100.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            changed/same/cannot tell, in % of the comparisons, at each true change; "same" is within 2 %.
 
             Promises
 
@@ -223,8 +223,9 @@ mod tests {
             bell-shaped, 5 % different: mean runs        <= 28           22.5  met
             two modes, nothing different: changed       <= 5 %    0.0+-32.4 %  met
             two modes, 5 % different: changed          >= 99 %  100.0+-32.4 %  met
-            far values, nothing different: changed      <= 5 %   12.5+-34.6 %  MISSED
+            far values, nothing different: changed      <= 5 %   12.5+-34.6 %  above by chance or not
             drift, nothing different: changed           <= 5 %    0.0+-32.4 %  met
+            MISSED: the interval excludes the limit.
         "#]].assert_eq(&text);
     }
 }

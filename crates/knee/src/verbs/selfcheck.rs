@@ -1,13 +1,19 @@
 //! `knee selfcheck`: how often the rule that decides verdicts is right, and the rules of other
-//! tools beside it, by simulation.
+//! tools beside it, by simulation; with `--host`, how often it is right on this host.
 
+mod host;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::selfcheck::selfcheck;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::reports::{self, Style};
+use crate::runner::End;
 use crate::talk::print;
+
+pub use host::{HostCheck, Row};
 
 /// What to simulate.
 #[derive(clap::Args, Debug)]
@@ -18,19 +24,59 @@ pub struct Arguments {
     /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Compare real operations on this host instead: equal ones, and ones that differ by a
+    /// planted cost. Takes about half an hour
+    #[arg(long, conflicts_with_all = ["trials", "seed"])]
+    host: bool,
+    /// Share of the comparisons of --host to make
+    #[arg(long, default_value_t = 1.0, value_name = "SHARE", requires = "host")]
+    share: f64,
+    /// Length of a run of --host
+    #[arg(long, default_value_t = 0.05, requires = "host")]
+    seconds: f64,
+    /// Directory whose file system --host uses [default: the temporary directory]
+    #[arg(long, requires = "host")]
+    dir: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    // What a check of this host, rather than of the rules, needs goes here.
 }
 
-/// Simulates and prints. The status is 1 if a figure is missed.
+/// Checks and prints. The status is 1 if a figure is missed.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let style = Style::of_stdout();
+    if arguments.host {
+        return check_host(arguments, &style);
+    }
     let check = selfcheck(arguments.trials, arguments.seed);
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&check)? + "\n",
-        false => reports::selfcheck(&check, &Style::of_stdout()),
+        false => reports::selfcheck(&check, &style),
     };
     print(text)?;
-    Ok(if check.met() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if check.missed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn check_host(arguments: &Arguments, style: &Style) -> Result<ExitCode> {
+    ensure!(
+        arguments.share > 0.0 && arguments.share <= 10.0,
+        "--share is {}, must be above 0 and at most 10",
+        arguments.share
+    );
+    let check = host::Check {
+        seconds: arguments.seconds,
+        share: arguments.share,
+        dir: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
+    };
+    let (check, end) = host::check(&check)?;
+    let text = match arguments.json {
+        true => serde_json::to_string_pretty(&check)? + "\n",
+        false => reports::selfcheck_host(&check, style),
+    };
+    print(text)?;
+    Ok(match end {
+        End::Interrupted => ExitCode::from(130),
+        End::Complete if check.missed() => ExitCode::FAILURE,
+        End::Complete => ExitCode::SUCCESS,
+    })
 }

@@ -10,7 +10,7 @@ use crate::home::Home;
 use crate::skip::{is_root, skip};
 
 /// A setting that changes nothing that tests could notice, and is changed by no other test.
-const SETTING: &str = "/proc/sys/vm/swappiness";
+const SETTING: &str = "/proc/sys/vm/stat_interval";
 
 fn setting() -> String {
     fs::read_to_string(SETTING).unwrap().trim().to_string()
@@ -18,7 +18,7 @@ fn setting() -> String {
 
 /// A value that it does not have.
 fn other() -> String {
-    if setting() == "61" { "62".to_string() } else { "61".to_string() }
+    if setting() == "2" { "3".to_string() } else { "2".to_string() }
 }
 
 /// One after the other: there is only one such setting.
@@ -32,7 +32,7 @@ fn settings_are_changed_for_their_variant_alone_and_put_back() {
     let _turn = TURN.lock();
     let home = Home::new();
     let before = setting();
-    let variant = format!("--variant other=sysctl.vm.swappiness={}", other());
+    let variant = format!("--variant other=sysctl.vm.stat_interval={}", other());
     let plain = "run getppid --cpus 1 --blocks 2 --json --variant base= --seconds";
     let mut running = home.start(&mut home.knee(&format!("{plain} 0.3 {variant}")));
     let mut seen = BTreeMap::new();
@@ -55,8 +55,8 @@ fn settings_that_a_killed_knee_changed_are_put_back_by_the_next() {
     let home = Home::new();
     let (before, changed) = (setting(), other());
     let long = format!(
-        "run getppid --cpus 1 --seconds 600 --variant a=sysctl.vm.swappiness={changed} --variant \
-         b=sysctl.vm.swappiness={changed}"
+        "run getppid --cpus 1 --seconds 600 --variant a=sysctl.vm.stat_interval={changed} --variant \
+         b=sysctl.vm.stat_interval={changed}"
     );
     let running = home.start(&mut home.knee(&long));
     running.wait_for_tasks(1, 2);
@@ -78,28 +78,28 @@ fn a_setting_that_somebody_changed_since_is_left_alone() {
     let home = Home::new();
     let before = setting();
     let long = format!(
-        "run getppid --cpus 1 --seconds 600 --variant a=sysctl.vm.swappiness={0} --variant \
-         b=sysctl.vm.swappiness={0}",
+        "run getppid --cpus 1 --seconds 600 --variant a=sysctl.vm.stat_interval={0} --variant \
+         b=sysctl.vm.stat_interval={0}",
         other()
     );
     let running = home.start(&mut home.knee(&long));
     running.wait_for_tasks(1, 2);
     running.signal(libc::SIGKILL);
     running.end();
-    fs::write(SETTING, "63").unwrap();
+    fs::write(SETTING, "4").unwrap();
     home.run("run getppid --cpus 1 --blocks 1 --seconds 0.02");
     let found = setting();
     fs::write(SETTING, before).unwrap();
-    assert_eq!(found, "63");
+    assert_eq!(found, "4");
     home.check_nothing_is_left();
 }
 
 #[test]
 fn a_setting_that_is_not_there_is_refused_before_anything_is_measured() {
     let home = Home::new();
-    let ended = home.run("run getppid --variant a= --variant b=sysctl.vm.swapiness=1");
+    let ended = home.run("run getppid --variant a= --variant b=sysctl.vm.stat_intervall=1");
     assert_eq!(ended.status.code(), Some(2));
-    for part in ["variant 'b'", "/proc/sys/vm/swapiness"] {
+    for part in ["variant 'b'", "/proc/sys/vm/stat_intervall"] {
         assert!(ended.stderr.contains(part), "{}", ended.stderr);
     }
     assert!(home.records().is_empty());

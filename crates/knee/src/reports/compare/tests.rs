@@ -8,6 +8,7 @@ use super::super::Style;
 use super::sample::{attributes, creation, curve, locks, oddities, repairs};
 use super::{Layout, comparison};
 
+mod lkp;
 mod tables;
 mod verdicts;
 

@@ -5,11 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
+use analysis::selfcheck::{Figure, Limit, Share, Standing};
 use analysis::{Arm, Options, Spread, Verdict, compare};
 use anyhow::{Context, Result};
-use records::{
-    Axes, Experiment, Id, Judging, Load, Many, Opened, Run, Store, Variant, Word,
-};
+use records::{Axes, Experiment, Host, Id, Judging, Load, Many, Opened, Run, Store, Variant, Word};
 use serde::Serialize;
 
 use crate::leftovers::Journal;
@@ -62,26 +61,60 @@ pub struct Row {
     pub discarded: usize,
 }
 
-/// Makes all comparisons; fewer if a signal asks us to end. `done` is told of each row.
-pub fn check(check: &Check, mut done: impl FnMut(&Row)) -> Result<(Vec<Row>, End)> {
+/// What came of all comparisons.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostCheck {
+    /// The host, its kernel and CPUs.
+    pub host: Host,
+    /// Length of each run.
+    pub seconds: f64,
+    /// One for each workload and planted cost.
+    pub rows: Vec<Row>,
+    /// What is promised, and what was found.
+    pub figures: Vec<Figure>,
+}
+
+impl HostCheck {
+    /// Whether a promise is broken, with confidence.
+    pub fn missed(&self) -> bool {
+        self.figures.iter().any(|figure| figure.standing == Standing::Missed)
+    }
+}
+
+/// Makes all comparisons; fewer if a signal asks us to end.
+pub fn check(check: &Check) -> Result<(HostCheck, End)> {
     let mut journal = Journal::open()?;
     let id = Id::new(jiff::Timestamp::now(), random() as u32);
     let home = journal.directory(&check.dir, &format!("{}-selfcheck", id.as_str()))?;
     let store = Store::at(home.join("records"));
     crate::signals::catch();
-    let made = all(check, &store, &mut journal, &mut done);
+    let made = all(check, &store, &mut journal);
     let put_back = journal.close();
-    let made = made?;
+    let (rows, end) = made?;
     put_back?;
-    Ok(made)
+    let host = probes::host(Path::new("/"));
+    let figures = PROMISES.iter().filter_map(|promise| figure(promise, &rows)).collect();
+    Ok((HostCheck { host, seconds: check.seconds, rows, figures }, end))
 }
 
-fn all(
-    check: &Check,
-    store: &Store,
-    journal: &mut Journal,
-    done: &mut impl FnMut(&Row),
-) -> Result<(Vec<Row>, End)> {
+/// Of which planted cost how many are called changed.
+const PROMISES: [(&str, f64, Limit); 3] = [
+    ("equal things: changed", 0.0, Limit::AtMost(0.05)),
+    ("2 % dearer: found", 0.02, Limit::AtLeast(0.80)),
+    ("5 % dearer: found", 0.05, Limit::AtLeast(0.99)),
+];
+
+/// A promise beside what was found; nothing if there was no such comparison.
+fn figure((what, planted, limit): &(&str, f64, Limit), rows: &[Row]) -> Option<Figure> {
+    let rows = || rows.iter().filter(|row| row.planted == *planted);
+    let made: usize = rows().map(|row| row.comparisons).sum();
+    let changed: usize = rows().map(|row| row.changed).sum();
+    let share = (made > 0).then(|| Share::of(changed as u32, made as u32))?;
+    let what = format!("{what}, {changed} of {made}");
+    Some(Figure::new(what, share.share, Some(share.interval), *limit))
+}
+
+fn all(check: &Check, store: &Store, journal: &mut Journal) -> Result<(Vec<Row>, End)> {
     let mut rows = Vec::new();
     for workload in WORKLOADS {
         let ns = operation_ns(workload, check, store, journal)?;
@@ -95,9 +128,7 @@ fn all(
             let experiment = experiment(workload, check, comparisons, spin_ns);
             let (record, end) = measure(experiment, store, journal)?;
             if let Some(record) = &record {
-                let row = row(workload, planted, record)?;
-                done(&row);
-                rows.push(row);
+                rows.push(row(workload, planted, record)?);
             }
             if end == End::Interrupted {
                 return Ok((rows, end));
