@@ -483,7 +483,9 @@ mod tests {
         check(
             "[axes]\ncpus = [1, 'cores', \"all\"]\nas = 'threads'\nseconds = 1\n[[load]]\nworkload = 'brk'\n\
              parameters = { hold_ns = [0, 100], mode = 'try' }",
-            expect_test::expect![[r#"{"name":"","description":"","latency":false,"stop_grace_s":10.0,"timeout_s":600.0,"axes":{"cpus":["1","cores","all"],"as":["threads"],"seconds":[1.0]},"load":[{"workload":"brk","parameters":{"hold_ns":["0","100"],"mode":["try"]}}]}"#]],
+            expect_test::expect![[
+                r#"{"name":"","description":"","latency":false,"stop_grace_s":10.0,"timeout_s":600.0,"axes":{"cpus":["1","cores","all"],"as":["threads"],"seconds":[1.0]},"load":[{"workload":"brk","parameters":{"hold_ns":["0","100"],"mode":["try"]}}]}"#
+            ]],
         );
     }
 
