@@ -417,3 +417,6 @@ fn explore(metrics: &mut [MetricComparison]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ macro_rules! experiments {
 experiments! {
     "file-locks",
     "first-look",
+    "lock-kinds",
     "page-faults",
     "shootdowns",
 }

@@ -123,9 +123,9 @@ fn all(check: &Check, store: &Store, journal: &mut Journal) -> Result<(Vec<Row>,
             let spin_ns = (ns * planted).round() as u64;
             talk(format_args!(
                 "{workload}: {comparisons} comparisons with {:.0} % planted ({spin_ns} ns of {ns:.0})",
-                100.0 * planted
+                100.0 * planted,
             ));
-            let experiment = experiment(workload, check, comparisons, spin_ns);
+            let experiment = experiment(workload, check, comparisons, SPIN_NS + spin_ns);
             let (record, end) = measure(experiment, store, journal)?;
             if let Some(record) = &record {
                 rows.push(row(workload, planted, record)?);
@@ -145,9 +145,9 @@ fn operation_ns(
     store: &Store,
     journal: &mut Journal,
 ) -> Result<f64> {
-    let mut experiment = experiment(workload, check, 1, 0);
-    experiment.variants.clear();
-    experiment.compare = Judging::default();
+    let mut experiment = experiment(workload, check, 1, SPIN_NS);
+    experiment.variants.truncate(1);
+    experiment.compare.until_decided = false;
     experiment.blocks = Some(9);
     let (record, _) = measure(experiment, store, journal)?;
     let record = record.context("interrupted")?;
@@ -156,8 +156,12 @@ fn operation_ns(
     Ok(Spread::of(&times).with_context(|| format!("no run of {workload} finished"))?.median)
 }
 
+/// Work after each operation of either side, so that both go the same way through the loop and
+/// differ in the length of that work alone.
+const SPIN_NS: u64 = 50;
+
 /// So many cells of one workload on one CPU, each compared with itself, or with itself and
-/// work of so many ns between its operations.
+/// `spin_ns` of work between its operations instead of [`SPIN_NS`].
 fn experiment(workload: &str, check: &Check, comparisons: usize, spin_ns: u64) -> Experiment {
     let variant = |name: &str, ns: u64| Variant {
         name: name.to_string(),
@@ -168,7 +172,7 @@ fn experiment(workload: &str, check: &Check, comparisons: usize, spin_ns: u64) -
     Experiment {
         name: "selfcheck".to_string(),
         loads: vec![load; comparisons],
-        variants: vec![variant("base", 0), variant("other", spin_ns)],
+        variants: vec![variant("base", SPIN_NS), variant("other", spin_ns)],
         compare: Judging { until_decided: true, placebo: 0.0, ..Judging::default() },
         axes: Axes {
             cpus: Some(Many(vec![Word("1".to_string())])),
