@@ -1,6 +1,6 @@
 //! Benchmarks of knee itself against limits: is its measured loop as fast as a bare C loop,
-//! does it hold 4096 tasks, does it list 10 000 records, compare a million samples and rebuild in a
-//! moment.
+//! does it hold 4096 tasks, does it list 10 000 records, compare a million samples, make a fresh file
+//! system and rebuild in a moment.
 //!
 //! Not tests: timings depend on the host and on what else it does, so a missed limit is said
 //! in the report and is no failure. `make bench` builds knee first and runs all of this.
@@ -11,6 +11,7 @@ mod ratio;
 mod rebuild;
 mod report;
 mod tasks;
+mod turnover;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -32,7 +33,7 @@ struct Options {
     /// Length of each run of a pair
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Only these: a workload of the ratios, tasks, listing, comparing, or rebuild
+    /// Only these: a workload of the ratios, tasks, listing, comparing, turnover, or rebuild
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory whose file system the runs of a pair use. In memory, operations are cheapest,
@@ -91,6 +92,9 @@ fn main() -> Result<()> {
     }
     if wanted("comparing") {
         report.add(comparing::measure(&mut bench)?);
+    }
+    if wanted("turnover") {
+        report.add(turnover::measure(&bench)?);
     }
     if wanted("rebuild") {
         report.add(vec![rebuild::incremental()?]);

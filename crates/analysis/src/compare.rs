@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use records::{Better, METRICS, Opened, Outcome, Pass, Point, Record, Run, Unit};
+use records::{Better, METRICS, Opened, Outcome, Pass, Point, Policy, Record, Run, Unit};
 
 use crate::blocks::{Block, blocks};
 use crate::columns::{Column, by_boot, change, finite, margin, paired, scale, scaled};
@@ -266,11 +266,19 @@ impl<'a> Cell<'a> {
 
     /// What is set up anew for each value that counts.
     fn unit_of_replication(&self, rules: &Rules) -> Unit {
+        let made_anew = |(record, point): &(&Opened, usize)| {
+            let record = &record.record;
+            record.experiment.storage.policy == Policy::Fresh
+                && record.variants.iter().any(|variant| {
+                    variant.name == record.points[*point].variant && variant.file_system.is_some()
+                })
+        };
         let sources = self.points.iter().filter_map(|(record, _)| record.record.source.as_ref());
         let imported = sources.map(|source| source.unit).min();
         match (imported, rules.by_boot) {
             (Some(unit), _) => unit,
             (None, true) => Unit::Boot,
+            (None, false) if self.points.iter().all(made_anew) => Unit::Mount,
             (None, false) => Unit::Run,
         }
     }

@@ -19,6 +19,22 @@ pub struct Reduced {
     pub samples: Vec<Sample>,
 }
 
+impl Reduced {
+    /// Of a run that could not be begun.
+    pub fn failed(reason: String) -> Reduced {
+        Reduced { outcome: Outcome::Failed { reason }, warnings: Vec::new(), samples: Vec::new() }
+    }
+
+    /// The same run, failed for what was found when it was over.
+    pub fn spoilt(self, reason: String) -> Reduced {
+        let reason = match self.outcome {
+            Outcome::Failed { reason: first } => format!("{first}; {reason}"),
+            Outcome::Finished { .. } => reason,
+        };
+        Reduced { warnings: self.warnings, ..Reduced::failed(reason) }
+    }
+}
+
 /// The events of a run sorted by what they are.
 #[derive(Default)]
 struct Sorted<'a> {

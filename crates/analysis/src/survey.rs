@@ -62,6 +62,7 @@ fn about(variant: &Variant) -> String {
     parts.extend(variant.form.map(|form| form.name().to_string()));
     parts.extend(variant.placement.map(|placement| placement.to_string()));
     parts.extend(variant.dir.iter().map(path));
+    parts.extend(variant.file_system.iter().map(|made| made.to_string()));
     parts.extend(words("", &variant.environment));
     parts.extend(words("sysctl ", &variant.sysctl));
     parts.extend((!variant.under.is_empty()).then(|| format!("under {}", variant.under.join(" "))));

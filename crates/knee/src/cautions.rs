@@ -1,7 +1,9 @@
 //! Cautions: combinations of workload and file system whose numbers are known to mislead. A
 //! record that has one says so.
 
-use records::{Directory, Point, Warning};
+use records::{Directory, Point, Policy, Storage, Variant, Warning};
+
+use crate::file_systems;
 
 struct Caution {
     file_systems: &'static [&'static str],
@@ -18,15 +20,25 @@ const CAUTIONS: &[Caution] = &[Caution {
     text: "ext4 steps over inodes that were deleted in the last minutes: creating files where \
            files were deleted shortly before can be 100 times slower",
     advice: "compare only runs in a random order, wait 5 minutes after deleting many files, or use \
-             a fresh file system (--dir)",
+             a fresh file system (--fs)",
 }];
 
-/// The cautions that apply to these points.
-pub fn cautions(points: &[Point], directories: &[Directory]) -> Vec<Warning> {
+/// The cautions that apply to these points. What they warn of comes from earlier runs, which a
+/// file system made for one run has not seen.
+pub fn cautions(
+    points: &[Point],
+    directories: &[Directory],
+    variants: &[Variant],
+    storage: &Storage,
+) -> Vec<Warning> {
     let applies = |caution: &&Caution| {
         points.iter().filter(|p| caution.workloads.contains(&p.workload.as_str())).any(|point| {
             let directory = directories.iter().find(|d| d.path == point.dir);
-            let file_system = directory.and_then(|d| d.file_system.as_deref());
+            let file_system = match file_systems::of_point(point, variants) {
+                Some(_) if storage.policy == Policy::Fresh => None,
+                Some(made) => Some(made.kind.as_str()),
+                None => directory.and_then(|d| d.file_system.as_deref()),
+            };
             file_system.is_some_and(|name| caution.file_systems.contains(&name))
         })
     };

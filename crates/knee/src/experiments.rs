@@ -16,6 +16,7 @@ macro_rules! experiments {
 }
 
 experiments! {
+    "create-files-on",
     "file-locks",
     "first-look",
     "lock-kinds",

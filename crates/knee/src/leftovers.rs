@@ -1,34 +1,38 @@
-//! Leftovers: directories that a killed knee could not remove, kernel settings that it could
-//! not put back. Before a run makes or changes one, that is written to a journal that the run
-//! holds a lock on; a journal whose lock is free belongs to a dead knee, and the next start
-//! undoes what it names.
+//! Leftovers: directories that a killed knee could not remove, mounts and loop devices that it
+//! could not undo, kernel settings that it could not put back. Before a run makes or changes one,
+//! that is written to a journal that the run holds a lock on; a journal whose lock is free
+//! belongs to a dead knee, and the next start undoes what it names (`sweep.rs`).
 //!
 //! A journal is entries that end in NUL: a path, and once the directory is made, its device
-//! and inode; or a setting, as `=PATH`, its value before and the value set, on three lines.
-//! knee may be root, and others may write where it measures; so a journal counts only in a
-//! folder that is ours alone, a directory only if it is still the one made, and a setting only
-//! if it still has the value that we gave it.
+//! and inode; a setting, as `=PATH`, its value before and the value set, on three lines; or a
+//! step, which begins with `~` (`step.rs`). knee may be root, and others may write where it
+//! measures; so a journal counts only in a folder that is ours alone, a directory only if it is
+//! still the one made, a setting only if it still has the value that we gave it, and a mount or
+//! a loop device only if it still shows what we made.
+
+mod step;
+mod sweep;
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::paths::{self, check_private, user};
+use crate::paths::{self, check_private};
 use crate::settings;
 use crate::talk::talk;
 
+pub use step::Step;
+pub use sweep::clean;
+
 /// How the names of directories begin that runs make.
 pub const PREFIX: &str = ".knee-";
-
-/// A journal longer than this is not ours.
-const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 
 /// The journal of this process.
 pub struct Journal {
@@ -37,16 +41,33 @@ pub struct Journal {
     file: File,
     directories: Vec<Directory>,
     settings: Vec<Setting>,
+    steps: Vec<Written>,
+    /// Up to here the journal holds what stays until the end.
+    stays: u64,
+}
+
+/// A step, and where its entry begins in the journal.
+struct Written {
+    step: Step,
+    at: u64,
 }
 
 impl Journal {
     /// A journal for this process, after the dead ones' leftovers are removed.
     pub fn open() -> Result<Journal> {
         let folder = Folder::open(&folder()?).context("keeping a journal (set XDG_STATE_HOME)")?;
-        sweep(&folder)?;
+        sweep::sweep(&folder)?.into_iter().for_each(talk);
         let (name, file) = create(&folder)
             .with_context(|| format!("creating a journal in {}", folder.path.display()))?;
-        Ok(Journal { folder, name, file, directories: Vec::new(), settings: Vec::new() })
+        Ok(Journal {
+            folder,
+            name,
+            file,
+            directories: Vec::new(),
+            settings: Vec::new(),
+            steps: Vec::new(),
+            stays: 0,
+        })
     }
 
     /// A directory of our own in `parent`, for scratch; removed by [`Journal::close`].
@@ -58,7 +79,7 @@ impl Journal {
         if self.directories.iter().any(|directory| directory.path == path) {
             return Ok(path);
         }
-        self.write(path.as_os_str().as_bytes())?;
+        self.write(path.as_os_str().as_bytes(), Entry::Stays)?;
         DirBuilder::new().mode(0o700).create(&path).with_context(|| {
             format!("creating a directory in {}: choose another --dir", parent.display())
         })?;
@@ -66,7 +87,7 @@ impl Journal {
             .with_context(|| format!("looking at {}", path.display()))?;
         let made = Identity::of(&found);
         self.directories.push(Directory { path: path.clone(), made });
-        self.write(made.text().as_bytes())?;
+        self.write(made.text().as_bytes(), Entry::Stays)?;
         spread_subdirectories(&path);
         Ok(path)
     }
@@ -80,7 +101,7 @@ impl Journal {
         };
         let setting = Setting { path: path.to_path_buf(), before, set: value.to_string() };
         if !self.settings.contains(&setting) {
-            self.write(&setting.entry())?;
+            self.write(&setting.entry(), Entry::Stays)?;
             self.settings.push(setting);
         }
         settings::write(path, value)
@@ -101,20 +122,60 @@ impl Journal {
         first_error
     }
 
-    fn write(&mut self, entry: &[u8]) -> Result<()> {
-        self.file
-            .write_all(&[entry, b"\0"].concat())
-            .and_then(|()| self.file.sync_data())
-            .with_context(|| format!("writing a journal in {}", self.folder.path.display()))
+    /// Writes down a step, to be taken after that. Returns how many there were before, for
+    /// [`Journal::undo_to`].
+    pub fn step(&mut self, step: Step) -> Result<usize> {
+        let at = self.write(&step.entry(), Entry::Passes)?;
+        self.steps.push(Written { step, at });
+        Ok(self.steps.len() - 1)
     }
 
-    /// Puts settings back, removes all directories, then the journal.
+    /// How many steps have been taken and not undone.
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Undoes the newest steps, so that `left` of them are left. A step that cannot be undone
+    /// stays, with all before it.
+    pub fn undo_to(&mut self, left: usize) -> Result<()> {
+        while self.steps.len() > left {
+            let Some(newest) = self.steps.last() else { break };
+            newest.step.undo()?;
+            // Else the steps of many runs would make the journal long.
+            let length = newest.at.max(self.stays);
+            self.steps.pop();
+            self.file
+                .set_len(length)
+                .with_context(|| format!("cutting a journal in {}", self.folder.path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Adds an entry and returns where it begins.
+    fn write(&mut self, entry: &[u8], kind: Entry) -> Result<u64> {
+        let mut written = || -> io::Result<(u64, u64)> {
+            let at = self.file.metadata()?.len();
+            self.file.write_all(&[entry, b"\0"].concat())?;
+            self.file.sync_data()?;
+            Ok((at, self.file.metadata()?.len()))
+        };
+        let (at, end) = written()
+            .with_context(|| format!("writing a journal in {}", self.folder.path.display()))?;
+        if kind == Entry::Stays {
+            self.stays = end;
+        }
+        Ok(at)
+    }
+
+    /// Undoes all steps, puts settings back, removes all directories, then the journal.
     pub fn close(mut self) -> Result<()> {
         self.remove()
     }
 
     fn remove(&mut self) -> Result<()> {
-        self.put_back()?;
+        // All are tried: one that cannot be put back must not keep the others.
+        let undone = self.undo_to(0);
+        self.put_back().and(undone)?;
         for directory in &self.directories {
             remove(&directory.path, directory.made)?;
         }
@@ -127,6 +188,13 @@ impl Drop for Journal {
         // After an error elsewhere, which is the one to tell; after `close` nothing is left.
         let _ = self.remove();
     }
+}
+
+/// Whether an entry counts until the end or only until its step is undone.
+#[derive(Clone, Copy, PartialEq)]
+enum Entry {
+    Stays,
+    Passes,
 }
 
 /// A kernel setting that we change.
@@ -153,21 +221,22 @@ impl Setting {
         Some(Setting { path, before: lines.next()?.into(), set: lines.next()?.into() })
     }
 
-    /// Puts back what a dead knee changed; whether nothing is left to do.
-    fn is_put_back(&self) -> bool {
+    /// Puts back what a dead knee changed; whether nothing is left to do. What was done, or
+    /// why not, is added to what is `said`.
+    fn is_put_back(&self, said: &mut Vec<String>) -> bool {
         // Another value is somebody's decision since, or was put back.
         if settings::read(&self.path).map_or(true, |now| now != self.set || now == self.before) {
             return true;
         }
         let Setting { path, before, .. } = self;
         let put_back = settings::write(path, before);
-        match &put_back {
-            Ok(()) => talk(format_args!(
+        said.push(match &put_back {
+            Ok(()) => format!(
                 "put {} back to '{before}', changed by a knee that was killed",
                 path.display()
-            )),
-            Err(why) => talk(format_args!("a killed knee's setting stays: {why:#}")),
-        }
+            ),
+            Err(why) => format!("a killed knee's setting stays: {why:#}"),
+        });
         put_back.is_ok()
     }
 }
@@ -178,15 +247,18 @@ struct Directory {
     made: Identity,
 }
 
-/// What tells a directory from another one that takes its place later.
+/// What tells a directory or a file from another one that takes its place later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
+pub struct Identity {
+    /// Number of the device it lies on.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
 }
 
 impl Identity {
-    fn of(found: &Metadata) -> Identity {
+    /// What tells this one.
+    pub fn of(found: &Metadata) -> Identity {
         Identity { device: found.dev(), inode: found.ino() }
     }
 
@@ -263,7 +335,7 @@ fn create(folder: &Folder) -> io::Result<(String, File)> {
         let name = format!("{:016x}.journal", RandomState::new().build_hasher().finish());
         let path = folder.entry(OsStr::new(&name));
         let file = OpenOptions::new()
-            .write(true)
+            .append(true)
             .create_new(true)
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)
@@ -300,110 +372,6 @@ fn spread_subdirectories(directory: &Path) {
     }
 }
 
-/// Removes what dead processes left. What cannot be removed now, on a file system mounted
-/// read-only perhaps, must not keep anybody from measuring.
-fn sweep(folder: &Folder) -> Result<()> {
-    for name in folder.names()? {
-        if name.extension() != Some(OsStr::new("journal")) {
-            continue;
-        }
-        let Some(file) = open_dead(folder, &name) else { continue };
-        let mut text = Vec::new();
-        if file.take(JOURNAL_BYTES_MAX).read_to_end(&mut text).is_err() {
-            continue;
-        }
-        let left = entries(&text).into_iter().filter(|(path, made)| !is_gone(path, *made)).count();
-        let changed = texts(&text).filter_map(Setting::read);
-        if left + changed.filter(|setting| !setting.is_put_back()).count() == 0 {
-            folder.remove_file(name.as_os_str())?;
-        }
-    }
-    Ok(())
-}
-
-/// Opens and locks a journal of ours that nobody holds. Whatever else has such a name must
-/// neither be believed nor make us wait, as a pipe would.
-fn open_dead(folder: &Folder, name: &Path) -> Option<File> {
-    // Writable, since NFS grants an exclusive lock only on such a descriptor.
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
-        .open(folder.entry(name.as_os_str()))
-        .ok()?;
-    let found = file.metadata().ok()?;
-    if !found.is_file() || found.uid() != user() {
-        return None;
-    }
-    match file.try_lock() {
-        Ok(()) => Some(file),
-        // Its knee lives.
-        Err(TryLockError::WouldBlock) => None,
-        Err(TryLockError::Error(why)) => {
-            let path = folder.path.join(name);
-            talk(format_args!("whether a knee holds {} is not known: {why}", path.display()));
-            None
-        }
-    }
-}
-
-/// The entries of a journal. What has no end was cut off before anything was done.
-fn texts(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split_inclusive(|b| *b == 0).filter_map(|entry| entry.strip_suffix(b"\0"))
-}
-
-/// The directories of a journal, and what they were once they had been made. What has no end
-/// was cut off before its directory was made.
-fn entries(text: &[u8]) -> Vec<(&Path, Option<Identity>)> {
-    let mut entries = Vec::new();
-    for entry in texts(text) {
-        match (entry, entries.last_mut()) {
-            ([b'=', ..], _) => (),
-            ([b'/', ..], _) => entries.push((Path::new(OsStr::from_bytes(entry)), None)),
-            (_, Some((_, made))) => *made = Identity::read(entry),
-            (_, None) => (),
-        }
-    }
-    entries
-}
-
-/// Removes a directory that a dead process left; whether there is nothing left to remove.
-fn is_gone(path: &Path, made: Option<Identity>) -> bool {
-    let name = path.file_name().unwrap_or_default();
-    if !name.as_bytes().starts_with(PREFIX.as_bytes()) {
-        return true;
-    }
-    let found = match fs::symlink_metadata(path) {
-        Ok(found) => found,
-        // Without its parent it may be hidden, by a container or for want of a mount.
-        Err(e) => {
-            return e.kind() == ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir);
-        }
-    };
-    let ours = found.is_dir() && found.uid() == user();
-    let removed = match made {
-        Some(made) if ours && Identity::of(&found) == made => remove(path, made),
-        // Killed before it could use what it made.
-        None if ours && is_empty(path) => fs::remove_dir(path).context("removing it"),
-        _ => {
-            talk(format_args!("{} is not what a killed knee made, and stays", path.display()));
-            return true;
-        }
-    };
-    match &removed {
-        Ok(()) => talk(format_args!("removed {}, left by a knee that was killed", path.display())),
-        Err(why) => talk(format_args!(
-            "{}, left by a knee that was killed, is still there: {why:#}",
-            path.display()
-        )),
-    }
-    removed.is_ok()
-}
-
-fn is_empty(directory: &Path) -> bool {
-    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
-}
-
 /// Removes a directory, if it is still the one that was made.
 fn remove(path: &Path, made: Identity) -> Result<()> {
     let directory = match open_directory(path) {
@@ -411,6 +379,12 @@ fn remove(path: &Path, made: Identity) -> Result<()> {
         opened => opened.with_context(|| format!("opening {}", path.display()))?,
     };
     ensure!(Identity::of(&directory.metadata()?) == made, "{} was replaced", path.display());
+    // What is mounted there is not ours to empty.
+    let mounts = probes::mounts();
+    let within = mounts.iter().find(|mount| mount.mount_point.starts_with(path));
+    if let Some(mount) = within {
+        bail!("{} is still mounted: umount it", mount.mount_point.display());
+    }
     empty(&directory)
         .and_then(|()| fs::remove_dir(path))
         .with_context(|| format!("removing {}", path.display()))

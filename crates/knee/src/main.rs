@@ -7,6 +7,7 @@
 mod cautions;
 mod clock;
 mod experiments;
+mod file_systems;
 mod leftovers;
 mod names;
 mod past;

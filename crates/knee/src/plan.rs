@@ -5,16 +5,19 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until, Variant,
+    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, Storage, TASKS_MAX, Topology,
+    Until, Variant,
 };
 use workloads::{Forms, Values, Workload};
 
-use crate::topology;
-use crate::{names, variants};
+use crate::{file_systems, names, topology, variants};
 
 /// The most runs a record may have: more are a slip in a list, which would fill the memory
 /// with points.
 const RUNS_MAX: usize = 100_000;
+
+/// What points on a file system that is made for them are marked with.
+const MADE: &str = "file_system";
 
 /// The CPUs of the host that a run may use.
 pub struct Usable {
@@ -44,10 +47,23 @@ pub fn points(
                 })
             }
         };
-        points.extend(planned.with_context(|| format!("planning {}", load.workload))?);
+        let mut planned = planned.with_context(|| format!("planning {}", load.workload))?;
+        mark(&mut planned, variants, &experiment.storage);
+        points.extend(planned);
         ensure!(points.len() <= points_max, too_many(points_max));
     }
     Ok(points)
+}
+
+/// Marks points on a file system that is made for them: whoever puts points of several records
+/// together must not take them for equal to others in the same directory.
+fn mark(points: &mut [Point], variants: &[Variant], storage: &Storage) {
+    for point in points {
+        let Some(made) = file_systems::of_point(point, variants) else { continue };
+        let Storage { on, size, policy } = storage;
+        let made = format!("{made} on {on}, {}, {}", size.0, policy.name());
+        point.other.insert(MADE.to_string(), made.into());
+    }
 }
 
 /// The points of one load in all variants, cell by cell; `first` is the number of its first

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use analysis::Reduced;
 use anyhow::{Context, Result};
-use records::{Growing, Job, PROTOCOL, Point, Run, Sample, Until};
+use records::{FileSystem, Growing, Job, Mounted, PROTOCOL, Point, Run, Sample, Until};
 
+use crate::file_systems::FileSystems;
 use crate::leftovers::Journal;
 use crate::places::local;
 use crate::progress::Progress;
@@ -30,6 +32,23 @@ pub fn run(
     progress: &mut Progress,
     mut finished: impl FnMut(&Run),
 ) -> Result<End> {
+    let mut file_systems = FileSystems::new(&record.record)?;
+    file_systems.rehearse(journal, &mut record.record)?;
+    let end = blocks(record, journal, &mut file_systems, progress, &mut finished)?;
+    let warnings = file_systems.end(journal)?;
+    record.record.warnings.extend(warnings);
+    record.complete = end == End::Complete;
+    Ok(end)
+}
+
+/// Block by block, until nothing is left to do.
+fn blocks(
+    record: &mut Growing,
+    journal: &mut Journal,
+    file_systems: &mut FileSystems,
+    progress: &mut Progress,
+    finished: &mut impl FnMut(&Run),
+) -> Result<End> {
     let mut runs = record.read_runs()?;
     for block in 0.. {
         let before: Vec<Run> = runs.iter().filter(|run| run.block < block).cloned().collect();
@@ -44,7 +63,9 @@ pub fn run(
             if signals::received().is_some() {
                 return Ok(End::Interrupted);
             }
-            let Some((run, samples)) = execute(record, journal, progress, assignment)? else {
+            let Some((run, samples)) =
+                execute(record, journal, file_systems, progress, assignment)?
+            else {
                 return Ok(End::Interrupted);
             };
             record.append(&run, samples)?;
@@ -53,7 +74,6 @@ pub fn run(
             runs.push(run);
         }
     }
-    record.complete = true;
     Ok(End::Complete)
 }
 
@@ -65,6 +85,7 @@ fn assignment(run: &Run) -> Assignment {
 fn execute(
     record: &Growing,
     journal: &mut Journal,
+    file_systems: &mut FileSystems,
     progress: &Progress,
     assignment: Assignment,
 ) -> Result<Option<(Run, Vec<Sample>)>> {
@@ -75,28 +96,56 @@ fn execute(
     progress.running(point);
     let directory = journal.directory(&point.dir, &record.record.id)?;
     let number = record.next_run();
-    let job = job(point, directory.join(number.to_string()), record.record.experiment.stop_grace_s);
-    let deadline = deadline(point, record.record.experiment.timeout_s, job.stop_grace_s);
+    let experiment = &record.record.experiment;
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
         journal.set(&settings::path(name)?, &value.0)?;
     }
-    let came = local::run(&job, variant, deadline).with_context(|| format!("run {number}"));
+    let wanted = variant.and_then(|variant| variant.file_system.as_ref());
+    let came = provided(journal, file_systems, &directory, wanted, |directory| {
+        let job = job(point, directory.join(number.to_string()), experiment.stop_grace_s);
+        let deadline = deadline(point, experiment.timeout_s, job.stop_grace_s);
+        let done = local::run(&job, variant, deadline).with_context(|| format!("run {number}"))?;
+        let reduced = || analysis::reduce(point, &done.events, &done.death);
+        Ok((!done.interrupted).then(reduced))
+    });
     journal.put_back()?;
-    let came = came?;
-    if came.interrupted {
-        return Ok(None);
-    }
-    let reduced = analysis::reduce(point, &came.events, &came.death);
+    let Some((file_system, reduced)) = came? else { return Ok(None) };
     let run = Run {
         run: number,
         point: index as u32,
         block,
         placebo,
         started,
+        file_system,
         outcome: reduced.outcome,
         warnings: reduced.warnings,
     };
     Ok(Some((run, reduced.samples)))
+}
+
+/// What comes of a run in this directory, or in the file system that is made for it below.
+fn provided(
+    journal: &mut Journal,
+    file_systems: &mut FileSystems,
+    directory: &Path,
+    wanted: Option<&FileSystem>,
+    run: impl FnOnce(&Path) -> Result<Option<Reduced>>,
+) -> Result<Option<(Option<Mounted>, Reduced)>> {
+    let Some(wanted) = wanted else {
+        return Ok(run(directory)?.map(|reduced| (None, reduced)));
+    };
+    let made = match file_systems.provide(journal, directory, wanted)? {
+        Ok(made) => made,
+        Err(why) => return Ok(Some((None, Reduced::failed(format!("{why:#}"))))),
+    };
+    let reduced = run(&made.root);
+    let measured = matches!(reduced, Ok(Some(_)));
+    let complaint = file_systems.take_back(journal, &made, measured)?;
+    let reduced = reduced?.map(|reduced| match complaint {
+        Some(complaint) => reduced.spoilt(complaint),
+        None => reduced,
+    });
+    Ok(reduced.map(|reduced| (Some(made.mounted), reduced)))
 }
 
 fn job(point: &Point, scratch: PathBuf, stop_grace_s: f64) -> Job {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, bail, ensure};
 use records::{Axes, Experiment, Form, Load, Many, Placement, Variant, Word};
 
+use crate::file_systems;
 use crate::names::nearest;
 
 /// All combinations of the experiment's variants over its factors, less the excluded ones, in
@@ -107,6 +108,7 @@ fn together(a: &Variant, b: &Variant) -> Result<Variant> {
     one("as", a.form.is_some() && b.form.is_some())?;
     one("placement", a.placement.is_some() && b.placement.is_some())?;
     one("dir", a.dir.is_some() && b.dir.is_some())?;
+    one("file_system", a.file_system.is_some() && b.file_system.is_some())?;
     one("binary", a.binary.is_some() && b.binary.is_some())?;
     let maps = |what: &str, a: &BTreeMap<String, Word>, b: &BTreeMap<String, Word>| {
         if let Some(key) = a.keys().find(|key| b.contains_key(*key)) {
@@ -121,6 +123,7 @@ fn together(a: &Variant, b: &Variant) -> Result<Variant> {
         form: a.form.or(b.form),
         placement: a.placement.or(b.placement),
         dir: a.dir.clone().or_else(|| b.dir.clone()),
+        file_system: a.file_system.clone().or_else(|| b.file_system.clone()),
         environment: maps("the environment variable", &a.environment, &b.environment)?,
         sysctl: maps("sysctl", &a.sysctl, &b.sysctl)?,
         under: [a.under.clone(), b.under.clone()].concat(),
@@ -159,7 +162,7 @@ pub fn parse(text: &str) -> Result<Variant> {
 }
 
 const USAGE: &str = "must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, \
-                     placement, dir, env.NAME, sysctl.NAME, under or binary";
+                     placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary";
 
 fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
     let word = || Word(value.to_string());
@@ -168,11 +171,21 @@ fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
         "as" => variant.form = Some(form(value)?),
         "placement" => variant.placement = Some(value.parse::<Placement>()?),
         "dir" => variant.dir = Some(value.into()),
+        "fs" => variant.file_system = Some(file_systems::parse(value)?),
         "binary" => variant.binary = Some(value.into()),
         "under" => variant.under = value.split_whitespace().map(str::to_string).collect(),
         _ => match key.split_once('.') {
             Some(("env", name)) => {
                 variant.environment.insert(name.to_string(), word());
+            }
+            Some(("fs", what)) => {
+                let made = variant.file_system.as_mut();
+                let made = made.context("fs.mkfs and fs.mount come after fs=KIND")?;
+                match what {
+                    "mkfs" => made.mkfs = value.to_string(),
+                    "mount" => made.mount = value.to_string(),
+                    _ => bail!("'fs.{what}' is no setting: {USAGE}"),
+                }
             }
             Some(("sysctl", name)) => {
                 variant.sysctl.insert(name.to_string(), word());
@@ -296,21 +309,31 @@ mod tests {
             ]],
         );
         check_flag(
+            "wide=fs=xfs;fs.mkfs=-m crc=1,finobt=1 -d agcount=32;fs.mount=logbsize=262144",
+            expect_test::expect![[
+                r#"{"name":"wide","file_system":{"kind":"xfs","mkfs":"-m crc=1,finobt=1 -d agcount=32","mount":"logbsize=262144"}}"#
+            ]],
+        );
+        check_flag(
+            "wide=fs.mkfs=-q",
+            expect_test::expect!["fs.mkfs and fs.mount come after fs=KIND"],
+        );
+        check_flag(
             "d",
             expect_test::expect![
-                "must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, env.NAME, sysctl.NAME, under or binary"
+                "must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
             ],
         );
         check_flag(
             "d=x",
             expect_test::expect![
-                "'x' has no '=': must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, env.NAME, sysctl.NAME, under or binary"
+                "'x' has no '=': must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
             ],
         );
         check_flag(
             "d=sysclt.vm.x=1",
             expect_test::expect![
-                "'sysclt' is no kind of setting: must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, env.NAME, sysctl.NAME, under or binary"
+                "'sysclt' is no kind of setting: must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
             ],
         );
     }

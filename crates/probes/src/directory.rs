@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use records::Directory;
 
 use crate::mounts::{self, Mount};
-use crate::tree::{self, chosen, value};
+use crate::tree::{chosen, value};
 
 /// What is known about a directory. Of one that does not exist, nothing but its name.
 pub fn directory(path: &Path) -> Directory {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let root = Path::new("/");
-    let mounts = mounts::parse(&tree::text(root, "proc/self/mountinfo").unwrap_or_default());
+    let mounts = mounts::mounts();
     let device = fs::metadata(&path).ok().map(|metadata| numbers(metadata.dev()));
     let mount = device.and_then(|device| mounts::of(&mounts, &path, device));
     let space = space(&path);
@@ -108,6 +108,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+    use crate::tree;
 
     #[test]
     fn a_partition_is_described_by_its_disk() {

@@ -4,18 +4,30 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::tree;
+
 /// One line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// Major and minor number of the file system's device.
     pub device: (u32, u32),
     /// Which directory of the file system is mounted; `/` for all of it.
     pub root: PathBuf,
+    /// Where.
     pub mount_point: PathBuf,
+    /// Options of this mount.
     pub options: String,
+    /// Type of the file system.
     pub file_system: String,
+    /// What is mounted: a device, a server, a word.
     pub source: String,
+    /// Options of the file system.
     pub super_options: String,
+}
+
+/// The mounts that this process sees, the newest last.
+pub fn mounts() -> Vec<Mount> {
+    parse(&tree::text(Path::new("/"), "proc/self/mountinfo").unwrap_or_default())
 }
 
 /// All lines that are whole.

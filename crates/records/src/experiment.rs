@@ -18,6 +18,7 @@ use serde::de::value::{BoolDeserializer, F64Deserializer, I64Deserializer, StrDe
 use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::file_system::{FileSystem, Storage};
 use crate::job::{Form, Until};
 use crate::topology::Placement;
 
@@ -62,6 +63,9 @@ pub struct Experiment {
     /// How variants are compared.
     #[serde(default, skip_serializing_if = "Judging::is_default")]
     pub compare: Judging,
+    /// Where file systems that variants ask for are made.
+    #[serde(default, skip_serializing_if = "Storage::is_default")]
+    pub storage: Storage,
 }
 
 fn default_stop_grace_s() -> f64 {
@@ -97,6 +101,9 @@ pub struct Variant {
     /// Directory whose file system is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
+    /// A file system made and mounted for its runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<FileSystem>,
     /// Environment variables of the worker and its tasks.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, Word>,
@@ -230,6 +237,7 @@ impl Default for Experiment {
             variants: Vec::new(),
             exclusions: Vec::new(),
             compare: Judging::default(),
+            storage: Storage::default(),
         }
     }
 }

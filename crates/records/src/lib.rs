@@ -5,6 +5,7 @@
 mod compact;
 mod event;
 mod experiment;
+mod file_system;
 mod host;
 pub mod import;
 mod index;
@@ -20,6 +21,7 @@ mod topology;
 pub use compact::{Compacted, compact};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word};
+pub use file_system::{FileSystem, Mounted, Policy, Storage};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};
 pub use job::{Form, Job, PROTOCOL, Pass, TASKS_MAX, Until};

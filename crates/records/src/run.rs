@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::file_system::Mounted;
 use crate::record::Warning;
 
 /// One finished or failed run.
@@ -23,6 +24,9 @@ pub struct Run {
     pub placebo: bool,
     /// When it started; of an imported run, when it was imported.
     pub started: jiff::Timestamp,
+    /// The file system that was made for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<Mounted>,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,

@@ -63,6 +63,7 @@ name = 'all'
 workload = 'flock01'
 placement = 'scatter'
 dir = '/tmp'
+file_system = { kind = 'xfs', mkfs = '-m crc=1', mount = 'noatime' }
 environment = { A = 1 }
 sysctl = { 'vm.swappiness' = 10 }
 under = ['setarch', '-R']

@@ -1,9 +1,10 @@
 //! The head of a report: what was measured, when, on what, and how to do it again.
 
-use records::{Directory, Opened, Point, Record, Source, State, Unit, Until};
+use records::{Directory, Opened, Point, Policy, Record, Source, State, Storage, Unit, Until};
 
 use super::Style;
 use super::prose::{counted, wrapped};
+use crate::file_systems;
 
 /// The words on the left, and the room they have.
 const LABEL: usize = 12;
@@ -35,6 +36,7 @@ fn circumstances(record: &Record) -> Vec<(&'static str, String)> {
     ];
     lines.extend(record.source.is_none().then(|| ("CPUs", cpus(record))));
     lines.extend(record.directories.iter().map(|directory| ("directory", place(directory))));
+    lines.extend(storage(record).map(|storage| ("storage", storage)));
     match &record.source {
         None => lines.push(("runs", plan(record))),
         Some(source) => lines.extend(imported(source)),
@@ -113,6 +115,19 @@ fn place(directory: &Directory) -> String {
     let model = device.get("model").iter().map(|model| format!(", disk {model}")).collect();
     let parts: [String; 3] = [options.collect(), source.collect(), model];
     format!("{}: {file_system}{}", path.display(), parts.concat())
+}
+
+/// "file systems of 8G on loop, made anew for every run, where a variant says so".
+fn storage(record: &Record) -> Option<String> {
+    let of_point = |point: &Point| file_systems::of_point(point, &record.variants).is_some();
+    let made = record.points.iter().filter(|point| of_point(point)).count();
+    let Storage { on, size, policy } = &record.experiment.storage;
+    let lives = match policy {
+        Policy::Fresh => "made anew for every run",
+        Policy::Kept => "each shared by the runs of its variant",
+    };
+    let all = if made < record.points.len() { ", where a variant says so" } else { "" };
+    (made > 0).then(|| format!("file systems of {} on {on}, {lives}{all}", size.0))
 }
 
 /// Where runs come from, and what that keeps from being said.

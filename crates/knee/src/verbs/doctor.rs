@@ -1,6 +1,6 @@
 //! `knee doctor`: what this host allows, and what would disturb a measurement on it,
 //! each with the reason to care and a command that helps. It looks and tries; it
-//! changes nothing, and a bad finding is no failure.
+//! changes nothing, unless asked to clean, and a bad finding is no failure.
 //!
 //! A check is one function of [`Facts`] and one line in the list of its group.
 
@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use facts::Facts;
 use serde::Serialize;
 
+use crate::leftovers;
 use crate::talk::print;
 
 /// What to look at.
@@ -26,10 +27,17 @@ pub struct Arguments {
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,
+    /// Only undo what killed knees left (directories, mounts, loop devices, kernel settings),
+    /// and say what was undone
+    #[arg(long, conflicts_with_all = ["dir", "json"])]
+    pub clean: bool,
 }
 
 /// Looks at the host for a little more than a second and prints what it found.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.clean {
+        return clean();
+    }
     let facts = Facts::gather(arguments.dir.as_deref());
     let findings = findings(&facts);
     let text = match arguments.json {
@@ -37,6 +45,16 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         false => page::page(&findings),
     };
     print(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Does at once what the next start would do.
+fn clean() -> anyhow::Result<ExitCode> {
+    let mut said = leftovers::clean()?;
+    if said.is_empty() {
+        said.push("no killed knee has left anything".to_string());
+    }
+    print(said.iter().map(|line| format!("{line}\n")).collect::<String>())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,7 +17,8 @@ use crate::reports::{self, Style};
 use crate::runner::{self, End};
 use crate::talk::{print, print_line, talk};
 use crate::{
-    cautions, experiments, names, past, paths, plan, settings, signals, topology, variants,
+    cautions, experiments, file_systems, names, past, paths, plan, settings, signals, topology,
+    variants,
 };
 
 /// What to measure, and how.
@@ -42,8 +43,9 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',')]
     placement: Vec<Placement>,
     /// What is compared: a name and what differs, NAME='KEY=VALUE;…', the first one the
-    /// baseline. A KEY is a parameter, workload, as, placement, dir, env.NAME, sysctl.NAME, under
-    /// (a command that starts the worker) or binary (another build of knee)
+    /// baseline. A KEY is a parameter, workload, as, placement, dir, fs (as --fs takes it), fs.mkfs,
+    /// fs.mount, env.NAME, sysctl.NAME, under (a command that starts the worker) or binary
+    /// (another build of knee)
     #[arg(long = "variant", value_name = "NAME=SETTINGS", value_parser = variants::parse)]
     variants: Vec<Variant>,
     /// Go on until each comparison is decided, at most for --blocks blocks [default: 60]
@@ -67,6 +69,8 @@ pub struct Arguments {
     /// Directories whose file system is measured [default: the temporary directory]
     #[arg(long, value_delimiter = ',')]
     dir: Vec<PathBuf>,
+    #[command(flatten)]
+    file_systems: file_systems::Flags,
     /// Parameters of all workloads, see `knee describe`; several values make an axis
     #[arg(long = "set", value_name = "NAME=VALUE[,VALUE…]", value_parser = setting)]
     settings: Vec<(String, Vec<String>)>,
@@ -110,7 +114,7 @@ fn setting(text: &str) -> Result<(String, Vec<String>)> {
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let experiment = experiment(arguments)?;
-    let record = new_record(experiment)?;
+    let mut record = new_record(experiment)?;
     if arguments.plan {
         let past = past::of_points(&record, store)?;
         print(reports::plan(&record, &past, &Style::of_stdout()))?;
@@ -118,6 +122,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     }
     check_capacity(&record)?;
     settings::check(&record.variants)?;
+    file_systems::check(&mut record, arguments.file_systems.i_own_this_device)?;
     let mut journal = Journal::open()?;
     let mut growing = open_record(arguments, store, record)?;
     let mut progress = Progress::new();
@@ -198,6 +203,7 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
         }
     }
     experiment.variants.extend(arguments.variants.iter().cloned());
+    arguments.file_systems.apply(&mut experiment);
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;
     compare.metric = arguments.metric.clone().unwrap_or_else(|| compare.metric.clone());
@@ -230,12 +236,13 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
 /// Everything about the record that is known before the first run.
 pub fn new_record(experiment: Experiment) -> Result<Record> {
     let (usable, warning) = usable_cpus()?;
+    file_systems::check_words(&experiment)?;
     let variants = variants::combined(&experiment)?;
     let points = plan::points(&experiment, &variants, &usable)?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
     let directories: Vec<_> =
         runner::directories(&points).into_iter().map(probes::directory).collect();
-    let cautions = cautions::cautions(&points, &directories);
+    let cautions = cautions::cautions(&points, &directories, &variants, &experiment.storage);
     let host = probes::host(Path::new("/"));
     let seed = experiment.seed.unwrap_or_else(random);
     let session = Session {

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod faults;
+mod file_systems;
 mod home;
 mod import;
 mod kills;

@@ -360,6 +360,7 @@ impl Made {
             block,
             placebo: run.placebo,
             started: run.started.unwrap_or(now),
+            file_system: None,
             outcome,
             warnings: Vec::new(),
         };

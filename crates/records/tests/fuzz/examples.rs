@@ -35,6 +35,7 @@ pub const RECORDS: &[&str] = &[
 ];
 
 pub const EXPERIMENTS: &[&str] = &[
+    include_str!("../../../../experiments/create-files-on.toml"),
     include_str!("../../../../experiments/file-locks.toml"),
     include_str!("../../../../experiments/first-look.toml"),
     include_str!("../../../../experiments/page-faults.toml"),

@@ -168,6 +168,7 @@ pub fn run(number: u32) -> (Run, Vec<Sample>) {
         point: index,
         block,
         started: at(i64::from(number) + if number < 27 { 1 } else { 601 }),
+        file_system: None,
         outcome,
         warnings: warnings(number),
     };

@@ -1,0 +1,346 @@
+//! File systems made for runs: each is made, mounted, measured in, unmounted, checked without
+//! changing it, and removed. Every step is in the journal before it is taken, so that nothing
+//! stays behind whatever becomes of knee (`leftovers.rs`).
+//!
+//!     image ─ loop device ─ mkfs ─ mount ─ [the run] ─ umount ─ check ─ free the device ─ remove
+
+pub mod block_device;
+mod flags;
+mod geometry;
+mod kinds;
+pub mod loop_device;
+pub mod mount;
+mod program;
+mod refuse;
+mod words;
+
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use records::{FileSystem, Mounted, Point, Policy, Record, Storage, Variant, Warning};
+
+use crate::leftovers::{Identity, Journal, Step};
+use crate::signals;
+use kinds::Tools;
+
+pub use flags::Flags;
+pub use refuse::{check, check_words};
+pub use words::one as parse;
+
+/// How often another process may be faster at taking a loop device.
+const TRIES: usize = 100;
+
+/// A tmpfs that holds an image needs a little more than the image.
+const MEMORY_SLACK: u64 = 1 << 20;
+
+/// The file systems of one session.
+pub struct FileSystems {
+    storage: Storage,
+    bytes: u64,
+    /// How long each program may take.
+    time: Duration,
+    kept: Vec<Kept>,
+}
+
+/// One that the runs of a variant share.
+struct Kept {
+    dir: PathBuf,
+    wanted: FileSystem,
+    made: Made,
+}
+
+/// One that is mounted.
+#[derive(Clone)]
+pub struct Made {
+    /// Its root directory.
+    pub root: PathBuf,
+    /// What is known about it.
+    pub mounted: Mounted,
+    tools: Option<&'static Tools>,
+    device: Option<PathBuf>,
+    /// How many steps had been taken before those for it, and before its mount.
+    before: usize,
+    before_mount: usize,
+}
+
+impl FileSystems {
+    /// As a record's experiment wants them.
+    pub fn new(record: &Record) -> Result<FileSystems> {
+        let storage = record.experiment.storage.clone();
+        let bytes = words::bytes(&storage.size.0)?;
+        let time = Duration::from_secs_f64(record.experiment.timeout_s);
+        Ok(FileSystems { storage, bytes, time, kept: Vec::new() })
+    }
+
+    /// Makes each file system once before anything is measured, so that what cannot be made
+    /// or mounted is refused then. Adds to the record's warnings what is to be known of them.
+    pub fn rehearse(&mut self, journal: &mut Journal, record: &mut Record) -> Result<()> {
+        let wanted: Vec<(PathBuf, FileSystem)> = wanted(record)
+            .into_iter()
+            .map(|(dir, made)| (dir.to_path_buf(), made.clone()))
+            .collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        mount::see_alone()?;
+        for (dir, wanted) in wanted {
+            if signals::received().is_some() {
+                break;
+            }
+            let directory = journal.directory(&dir, &record.id)?;
+            let made = self
+                .provide(journal, &directory, &wanted)?
+                .with_context(|| format!("making a file system to try: {wanted}"))?;
+            let warning = driver_warning(&made.mounted);
+            record.warnings.extend(warning.filter(|warning| !record.warnings.contains(warning)));
+            if let Some(complaint) = self.take_back(journal, &made, true)? {
+                bail!("{wanted}, just made, unmounted at once: {complaint}");
+            }
+        }
+        Ok(())
+    }
+
+    /// A file system for a run, mounted: one of its own or the kept one. The inner error is the
+    /// run's, the outer one is about the host, which is not as it was.
+    pub fn provide(
+        &mut self,
+        journal: &mut Journal,
+        directory: &Path,
+        wanted: &FileSystem,
+    ) -> Result<Result<Made>> {
+        let is_it = |kept: &&Kept| kept.dir == directory && kept.wanted == *wanted;
+        if let Some(kept) = self.kept.iter().find(is_it) {
+            return Ok(Ok(kept.made.clone()));
+        }
+        let before = journal.steps();
+        let made = self.make(journal, directory, wanted);
+        match &made {
+            Err(_) => journal.undo_to(before)?,
+            Ok(made) if self.storage.policy == Policy::Kept => {
+                let (dir, wanted) = (directory.to_path_buf(), wanted.clone());
+                self.kept.push(Kept { dir, wanted, made: made.clone() });
+            }
+            Ok(_) => (),
+        }
+        Ok(made)
+    }
+
+    /// After a run: unmounts what was its own, checks it if asked to, and removes it. Returns what
+    /// is wrong with it.
+    pub fn take_back(
+        &mut self,
+        journal: &mut Journal,
+        made: &Made,
+        check: bool,
+    ) -> Result<Option<String>> {
+        match self.storage.policy {
+            Policy::Fresh => self.retire(journal, made, check),
+            Policy::Kept => Ok(None),
+        }
+    }
+
+    /// After all runs: the same for those that were kept. What is wrong is a warning.
+    pub fn end(&mut self, journal: &mut Journal) -> Result<Vec<Warning>> {
+        let mut warnings = Vec::new();
+        while let Some(kept) = self.kept.pop() {
+            let complaint = self.retire(journal, &kept.made, true)?;
+            let advice = "its numbers are not to be trusted; see dmesg";
+            warnings.extend(complaint.map(|complaint| {
+                Warning::new(format!("{} at the end: {complaint}", kept.wanted), advice)
+            }));
+        }
+        Ok(warnings)
+    }
+
+    fn retire(&self, journal: &mut Journal, made: &Made, check: bool) -> Result<Option<String>> {
+        journal.undo_to(made.before_mount)?;
+        let complaint = if check { self.complaint(made) } else { None };
+        journal.undo_to(made.before)?;
+        Ok(complaint)
+    }
+
+    /// What its check says is wrong with a file system that is not mounted.
+    fn complaint(&self, made: &Made) -> Option<String> {
+        let (tools, device) = (made.tools?, made.device.as_ref()?);
+        match tools.check.run(&[], device, self.time) {
+            Ok(said) if said.status.success() => None,
+            Ok(said) => Some(format!(
+                "{} found the file system corrupted ({}): {}",
+                tools.check.name,
+                said.status,
+                said.last_lines()
+            )),
+            Err(why) => Some(format!("whether the file system is sound is not known: {why:#}")),
+        }
+    }
+
+    fn make(&self, journal: &mut Journal, directory: &Path, wanted: &FileSystem) -> Result<Made> {
+        let kind = kinds::kind(&wanted.kind)?;
+        let number = self.kept.len();
+        let before = journal.steps();
+        let root = directory.join(format!("mounted-{number}"));
+        make_directory(&root)?;
+        let (source, on, device) = match &kind.tools {
+            Some(_) => {
+                let (device, on) = self.device(journal, directory, number)?;
+                (device.display().to_string(), on, Some(device))
+            }
+            None => (source_name(directory, number), "memory".to_string(), None),
+        };
+        let (geometry, options) = match (&kind.tools, &device) {
+            (Some(tools), Some(device)) => {
+                (self.format(tools, device, &wanted.mkfs)?, wanted.mount.clone())
+            }
+            _ => (Default::default(), format!("size={},{}", self.bytes, wanted.mount)),
+        };
+        let before_mount =
+            journal.step(Step::Mount { source: source.clone(), point: root.clone() })?;
+        mount::mount(&source, &root, kind.name, &options)?;
+        let found = probes::directory(&root);
+        let mounted = Mounted {
+            kind: kind.name.to_string(),
+            driver: device.as_deref().and_then(|device| driver(kind.name, device)),
+            on,
+            options: found.mount_options.unwrap_or_default(),
+            bytes_total: found.bytes_total,
+            geometry,
+        };
+        Ok(Made { root, mounted, tools: kind.tools.as_ref(), device, before, before_mount })
+    }
+
+    /// Makes the file system on a device; what was made.
+    fn format(
+        &self,
+        tools: &Tools,
+        device: &Path,
+        arguments: &str,
+    ) -> Result<std::collections::BTreeMap<String, String>> {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let said = tools.make.run(&arguments, device, self.time)?;
+        let name = tools.make.name;
+        ensure!(said.status.success(), "{name} failed ({}): {}", said.status, said.last_lines());
+        let described = match &tools.describe {
+            Some(describe) => describe.run(&[], device, self.time)?,
+            None => said,
+        };
+        Ok((tools.geometry)(&described.text))
+    }
+
+    /// A device to make it on, and what that is.
+    fn device(
+        &self,
+        journal: &mut Journal,
+        directory: &Path,
+        number: usize,
+    ) -> Result<(PathBuf, String)> {
+        let image = format!("image-{number}");
+        match self.storage.on.as_str() {
+            "loop" => {
+                let device = self.loop_device(journal, &directory.join(image))?;
+                let dir = directory.parent().unwrap_or(directory);
+                let on = format!("{}, an image in {}", device.display(), dir.display());
+                Ok((device, on))
+            }
+            "ram" => {
+                let memory = directory.join(format!("memory-{number}"));
+                make_directory(&memory)?;
+                let source = source_name(&memory, number);
+                journal.step(Step::Mount { source: source.clone(), point: memory.clone() })?;
+                let options = format!("size={}", self.bytes + MEMORY_SLACK);
+                mount::mount(&source, &memory, "tmpfs", &options)?;
+                let device = self.loop_device(journal, &memory.join(image))?;
+                let on = format!("{}, an image in memory (tmpfs)", device.display());
+                Ok((device, on))
+            }
+            path => {
+                let device = PathBuf::from(path);
+                block_device::check(&device)?;
+                journal.step(Step::Device { device: device.clone() })?;
+                Ok((device, path.to_string()))
+            }
+        }
+    }
+
+    /// A loop device that shows a new image.
+    fn loop_device(&self, journal: &mut Journal, path: &Path) -> Result<PathBuf> {
+        let image = loop_device::make_image(path, self.bytes)?;
+        let made = Identity::of(&image.metadata()?);
+        for _ in 0..TRIES {
+            let device = loop_device::free()?;
+            // Where somebody else is faster, the step stays: undoing it leaves theirs alone.
+            let image_path = path.to_path_buf();
+            journal.step(Step::Loop { device: device.clone(), image: image_path, made })?;
+            if loop_device::bind(&device, &image, path)? {
+                return Ok(device);
+            }
+        }
+        bail!("every free loop device was taken by somebody else: try again later")
+    }
+}
+
+/// What file systems a record's points want, each with the directory they want it in.
+pub fn wanted(record: &Record) -> Vec<(&Path, &FileSystem)> {
+    let mut wanted: Vec<(&Path, &FileSystem)> = Vec::new();
+    for point in &record.points {
+        let made = of_point(point, &record.variants).map(|made| (point.dir.as_path(), made));
+        wanted.extend(made.filter(|made| !wanted.contains(made)));
+    }
+    wanted
+}
+
+/// The file system that is made for a point.
+pub fn of_point<'a>(point: &Point, variants: &'a [Variant]) -> Option<&'a FileSystem> {
+    variants.iter().find(|variant| variant.name == point.variant)?.file_system.as_ref()
+}
+
+/// A name for what has no device, which nobody else gives: it has the id of the record.
+fn source_name(directory: &Path, number: usize) -> String {
+    let names = directory.components().rev().take(2).collect::<Vec<_>>();
+    let name: Vec<String> =
+        names.iter().rev().map(|name| name.as_os_str().to_string_lossy().into_owned()).collect();
+    format!(
+        "{}-{number}",
+        name.join("-").trim_start_matches(['/', '-', '.']).replace(['\n', ','], "_")
+    )
+}
+
+fn make_directory(path: &Path) -> Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => {
+            Err(e).with_context(|| format!("creating {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The driver that serves a mounted file system, where it is another one than its name says.
+fn driver(kind: &str, device: &Path) -> Option<String> {
+    let served = Path::new("/sys/fs/ext4").join(device.file_name()?).is_dir();
+    (served && kind != "ext4").then(|| "ext4".to_string())
+}
+
+fn driver_warning(mounted: &Mounted) -> Option<Warning> {
+    let driver = mounted.driver.as_ref()?;
+    let text = format!(
+        "{} is served by the {driver} driver of this kernel: what differs from {driver} is the \
+         format, not the code",
+        mounted.kind
+    );
+    Some(Warning::new(text, "to measure another driver, boot a kernel that has it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_device_is_known_by_the_record() {
+        let name = |path: &str| source_name(Path::new(path), 0);
+        assert_eq!(name("/tmp/.knee-2026-1"), "tmp-.knee-2026-1-0");
+        assert_eq!(name("/tmp/.knee-2026-1/memory-0"), "knee-2026-1-memory-0-0");
+    }
+}

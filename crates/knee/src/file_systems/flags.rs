@@ -1,0 +1,76 @@
+//! The flags of `knee run` about file systems, and what they change in an experiment.
+
+use anyhow::{Result, bail};
+use records::{Experiment, FileSystem, Policy, Variant, Word};
+
+use super::words;
+
+/// File systems that are made for the runs.
+#[derive(clap::Args)]
+pub struct Flags {
+    /// File systems made for the runs: kinds, which are compared (ext4,xfs), or one with
+    /// options, KIND:'mkfs=ARGUMENTS;mount=OPTIONS', or with a name, NAME=KIND. One alone
+    /// holds for all variants
+    #[arg(long = "fs", value_name = "KIND[,KIND…][:OPTIONS]", value_parser = list)]
+    file_systems: Vec<List>,
+    /// What they lie on: loop (images in --dir), ram, or a block device [default: loop]
+    #[arg(long, value_name = "loop|ram|/dev/NAME")]
+    on: Option<String>,
+    /// The size of each [default: 8G]
+    #[arg(long)]
+    size: Option<String>,
+    /// How long each lives: fresh (made for every run) or kept (shared by the runs of a
+    /// variant) [default: fresh]
+    #[arg(long, value_parser = policy)]
+    policy: Option<Policy>,
+    /// Allow --on /dev/NAME to lose all that is on that device
+    #[arg(long)]
+    pub i_own_this_device: bool,
+}
+
+/// The file systems of one flag, with the names of their variants.
+#[derive(Clone)]
+struct List(Vec<(String, FileSystem)>);
+
+fn list(text: &str) -> Result<List> {
+    words::list(text).map(List)
+}
+
+fn policy(text: &str) -> Result<Policy> {
+    match text {
+        "fresh" => Ok(Policy::Fresh),
+        "kept" => Ok(Policy::Kept),
+        _ => bail!("there is no policy '{text}': must be fresh or kept"),
+    }
+}
+
+impl Flags {
+    /// Puts what was asked for into an experiment.
+    pub fn apply(&self, experiment: &mut Experiment) {
+        let lists = self.file_systems.iter();
+        let asked: Vec<(String, FileSystem)> = lists.flat_map(|list| list.0.clone()).collect();
+        let storage = &mut experiment.storage;
+        storage.on = self.on.clone().unwrap_or_else(|| storage.on.clone());
+        storage.size = self.size.clone().map_or_else(|| storage.size.clone(), Word);
+        storage.policy = self.policy.unwrap_or(storage.policy);
+        match asked.as_slice() {
+            [] => (),
+            [(_, one)] if !experiment.variants.is_empty() => {
+                for variant in &mut experiment.variants {
+                    variant.file_system.get_or_insert_with(|| one.clone());
+                }
+            }
+            several => {
+                // Beside other variants, they are a factor of their own.
+                let alone = experiment.variants.is_empty();
+                let factor = if alone { "" } else { "file_system" };
+                experiment.variants.extend(several.iter().map(|(name, made)| Variant {
+                    name: name.clone(),
+                    factor: factor.to_string(),
+                    file_system: Some(made.clone()),
+                    ..Variant::default()
+                }));
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The programs of a file system: those that make it, check it and describe it. Each runs in a
+//! process group of its own, so that Ctrl-C does not cut it off, and dies with knee.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::FromRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// A program with the Debian package that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// Arguments that it always gets.
+    pub arguments: &'static [&'static str],
+    /// The package.
+    pub package: &'static str,
+}
+
+/// Where programs lie that only root needs; a user's PATH may lack these.
+const SYSTEM: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// How many of its last lines tell why it failed.
+const LAST_LINES: usize = 4;
+
+/// How a program ended, and all that it said.
+pub struct Said {
+    pub status: ExitStatus,
+    pub text: String,
+}
+
+impl Said {
+    /// Its last lines, as one.
+    pub fn last_lines(&self) -> String {
+        let lines: Vec<&str> =
+            self.text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join("; ")
+    }
+}
+
+impl Program {
+    /// Where it is.
+    pub fn find(&self) -> Result<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+        let folders = folders.chain(SYSTEM.iter().map(PathBuf::from));
+        let found = folders.map(|folder| folder.join(self.name)).find(|file| file.is_file());
+        found.with_context(|| {
+            format!("there is no {} here: install it (apt install {})", self.name, self.package)
+        })
+    }
+
+    /// Runs it on a device, with more arguments before that.
+    pub fn run(&self, arguments: &[&str], device: &Path, time: Duration) -> Result<Said> {
+        let mut command = Command::new(self.find()?);
+        command.args(self.arguments).args(arguments).arg(device);
+        run(&mut command, time)
+            .with_context(|| format!("running {} on {}", self.name, device.display()))
+    }
+}
+
+fn run(command: &mut Command, time: Duration) -> Result<Said> {
+    let mut said = memory_file()?;
+    let parent = std::process::id() as i32;
+    command.process_group(0).env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said.try_clone()?);
+    // SAFETY: plain calls between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // knee may have died before we asked.
+            if libc::getppid() != parent {
+                libc::_exit(1);
+            }
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().context("starting it")?;
+    let since = Instant::now();
+    let mut pause = Duration::from_micros(500);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if since.elapsed() > time {
+            let _ = child.kill();
+            child.wait()?;
+            bail!("it did not end within {:.0} s", time.as_secs_f64());
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    let mut text = Vec::new();
+    said.rewind()?;
+    said.read_to_end(&mut text)?;
+    Ok(Said { status, text: String::from_utf8_lossy(&text).into_owned() })
+}
+
+/// What a program says has room here, however much it is, and needs no reader meanwhile.
+fn memory_file() -> Result<File> {
+    // SAFETY: a live C string; the descriptor is new and owned by nobody else.
+    match unsafe { libc::memfd_create(c"said".as_ptr(), libc::MFD_CLOEXEC) } {
+        -1 => Err(std::io::Error::last_os_error()).context("memfd_create"),
+        // SAFETY: as above.
+        fd => Ok(unsafe { File::from_raw_fd(fd) }),
+    }
+}

@@ -1,0 +1,222 @@
+//! What is refused before anything is touched: what no file system can be made of, and hosts that
+//! cannot make it, each with what to do about it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use records::{Experiment, FileSystem, Policy, Record, Warning};
+
+use super::kinds::{Tools, kind};
+use super::{block_device, loop_device, mount, wanted, words};
+
+/// With less, other programs of the host would run out of room.
+const LEAST_FREE_BYTES: u64 = 512 << 20;
+
+/// Refuses what cannot be meant, whatever the host.
+pub fn check_words(experiment: &Experiment) -> Result<()> {
+    let storage = &experiment.storage;
+    words::bytes(&storage.size.0).context("size of the file systems")?;
+    let on = storage.on.as_str();
+    ensure!(
+        ["loop", "ram"].contains(&on) || on.starts_with("/dev/"),
+        "file systems lie on loop, on ram, or on a device such as /dev/vdb; '{on}' is none"
+    );
+    for variant in &experiment.variants {
+        let Some(made) = &variant.file_system else { continue };
+        check_made(made).with_context(|| format!("file system of variant '{}'", variant.name))?;
+    }
+    Ok(())
+}
+
+fn check_made(made: &FileSystem) -> Result<()> {
+    let kind = kind(&made.kind)?;
+    ensure!(
+        kind.tools.is_some() || made.mkfs.is_empty(),
+        "{} is not made by a program: leave mkfs out, give mount options",
+        kind.name
+    );
+    mount::check(&made.mount)
+}
+
+/// Refuses what this host cannot do or the user has not allowed; doubts become warnings.
+pub fn check(record: &mut Record, owns_device: bool) -> Result<()> {
+    let wanted = wanted(record);
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: no preconditions.
+    ensure!(unsafe { libc::geteuid() } == 0, "only root may make and mount file systems: use sudo");
+    let tools: Vec<&Tools> = wanted
+        .iter()
+        .map(|(_, made)| Ok(kind(&made.kind)?.tools.as_ref()))
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .collect();
+    for tools in &tools {
+        for program in [Some(tools.make), Some(tools.check), tools.describe].iter().flatten() {
+            program.find()?;
+        }
+    }
+    let in_memory = tools.len() < wanted.len();
+    let on_device = !tools.is_empty();
+    let storage = &record.experiment.storage;
+    let bytes = words::bytes(&storage.size.0)?;
+    let mut doubts = Vec::new();
+    match storage.on.as_str() {
+        "loop" | "ram" if on_device => {
+            check_loop_driver()?;
+            if storage.on == "loop" {
+                for (dir, _) in &wanted {
+                    doubts.extend(check_room(&room_in(dir), bytes)?);
+                }
+            }
+        }
+        path if on_device => {
+            check_device(Path::new(path), storage.policy, tools.len(), owns_device)?
+        }
+        _ => (),
+    }
+    if in_memory || storage.on == "ram" {
+        doubts.extend(check_room(&room_in_memory()?, bytes)?);
+    }
+    doubts.dedup();
+    record.warnings.extend(doubts);
+    Ok(())
+}
+
+fn check_loop_driver() -> Result<()> {
+    let found = fs::metadata(loop_device::CONTROL);
+    ensure!(
+        found.is_ok(),
+        "this host has no loop driver ({} is missing): modprobe loop, or use --on /dev/NAME",
+        loop_device::CONTROL
+    );
+    Ok(())
+}
+
+fn check_device(path: &Path, policy: Policy, wanted: usize, owned: bool) -> Result<()> {
+    let name = path.display();
+    ensure!(
+        owned,
+        "all that is on {name} would be lost: if it is yours to lose, add --i-own-this-device"
+    );
+    ensure!(
+        policy == Policy::Fresh || wanted == 1,
+        "{name} has room for one kept file system at a time, {wanted} are wanted: use the policy \
+         fresh, or loop"
+    );
+    block_device::check(path)
+}
+
+/// Room for images, and where it is.
+struct Room {
+    place: String,
+    free: u64,
+}
+
+fn room_in(dir: &Path) -> Room {
+    let free = probes::directory(dir).bytes_free.unwrap_or(0);
+    Room { place: dir.display().to_string(), free }
+}
+
+fn room_in_memory() -> Result<Room> {
+    let text = fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
+    let available = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = available.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let Some(kib) = kib else { bail!("/proc/meminfo does not tell the memory that is available") };
+    Ok(Room { place: "memory".to_string(), free: kib << 10 })
+}
+
+/// Refuses a place that is nearly full; one that a full file system would fill is a doubt.
+fn check_room(room: &Room, bytes: u64) -> Result<Option<Warning>> {
+    let Room { place, free } = room;
+    let mib = |bytes: u64| bytes >> 20;
+    ensure!(
+        *free >= LEAST_FREE_BYTES,
+        "{place} has only {} MiB free, at least {} are left to others: make room, or choose \
+         another --dir",
+        mib(*free),
+        mib(LEAST_FREE_BYTES)
+    );
+    let text = format!(
+        "a file system of {} MiB that is filled needs more than the {} MiB free in {place}: such a \
+         run fails, and others of this host with it",
+        mib(bytes),
+        mib(*free)
+    );
+    Ok((bytes > *free).then(|| Warning::new(text, "make them smaller (--size)")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_toml(toml: &str, expected: expect_test::Expect) {
+        let toml = format!("{toml}\n[[load]]\nworkload = 'getppid'");
+        let checked = Experiment::read(&toml).and_then(|experiment| check_words(&experiment));
+        expected.assert_eq(&checked.map_or_else(|error| format!("{error:#}"), |()| "fine".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named() {
+        check_toml("[storage]\non = 'ram'\nsize = '1G'", expect_test::expect!["fine"]);
+        check_toml(
+            "[storage]\non = 'brd'",
+            expect_test::expect![
+                "file systems lie on loop, on ram, or on a device such as /dev/vdb; 'brd' is none"
+            ],
+        );
+        check_toml(
+            "[storage]\nsize = 8",
+            expect_test::expect![
+                "size of the file systems: '8' is no size of a file system: must be such as 8G"
+            ],
+        );
+        check_toml(
+            "[storage]\npolicy = 'aged'",
+            expect_test::expect![[r#"
+            reading the experiment: TOML parse error at line 2, column 10
+              |
+            2 | policy = 'aged'
+              |          ^^^^^^
+            unknown variant `aged`, expected `fresh` or `kept`
+        "#]],
+        );
+        check_toml(
+            "[[variant]]\nname = 'a'\nfile_system = { kind = 'xsf' }",
+            expect_test::expect![
+                "file system of variant 'a': knee makes no file system of kind 'xsf'; it makes btrfs, ext2, ext3, ext4, tmpfs, xfs"
+            ],
+        );
+        check_toml(
+            "[[variant]]\nname = 'a'\nfile_system = { kind = 'tmpfs', mkfs = '-q' }",
+            expect_test::expect![
+                "file system of variant 'a': tmpfs is not made by a program: leave mkfs out, give mount options"
+            ],
+        );
+        check_toml(
+            "[[variant]]\nname = 'a'\nfile_system = { kind = 'xfs', mount = 'ro' }",
+            expect_test::expect![
+                "file system of variant 'a': the mount option 'ro' cannot be measured with"
+            ],
+        );
+        check_toml(
+            "[[variant]]\nname = 'a'\nfile_system = { kind = 'xfs', mnt = 'noatime' }",
+            expect_test::expect![
+                "reading the experiment: unknown key `variant.0.file_system.?.mnt`"
+            ],
+        );
+    }
+
+    #[test]
+    fn little_room_is_refused_and_enough_for_some_is_a_doubt() {
+        let room = |mib: u64| Room { place: "/x".to_string(), free: mib << 20 };
+        let error = check_room(&room(511), 1 << 30).unwrap_err().to_string();
+        assert!(error.starts_with("/x has only 511 MiB free"), "{error}");
+        assert_eq!(check_room(&room(1024), 1 << 30).unwrap(), None);
+        let doubt = check_room(&room(1023), 1 << 30).unwrap().unwrap();
+        assert!(doubt.text.contains("1024 MiB") && doubt.text.contains("1023 MiB"));
+    }
+}

@@ -1,0 +1,101 @@
+//! File systems that knee makes for its runs: what a variant asks for, where such file systems
+//! lie, and what a run found when its own was mounted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::Word;
+
+/// A file system to be made and mounted, as a variant asks for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FileSystem {
+    /// Its kind, as mount(8) takes it: `xfs`.
+    pub kind: String,
+    /// Arguments of the program that makes it, separated by blanks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mkfs: String,
+    /// Mount options, separated by commas.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mount: String,
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        for (what, options) in [("mkfs", &self.mkfs), ("mount", &self.mount)] {
+            if !options.is_empty() {
+                write!(f, " {what} '{options}'")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where file systems that are made lie, and how long each lives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Storage {
+    /// `loop`: an image in the measured directory; `ram`: an image in memory; or a block device
+    /// by its path.
+    pub on: String,
+    /// Size of each: `8G`. Of a block device, all of it is used.
+    pub size: Word,
+    /// How long each lives.
+    pub policy: Policy,
+}
+
+impl Default for Storage {
+    fn default() -> Storage {
+        Storage { on: "loop".to_string(), size: Word("8G".to_string()), policy: Policy::default() }
+    }
+}
+
+impl Storage {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Storage::default()
+    }
+}
+
+/// How long a file system lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Each run has one of its own, made for it.
+    #[default]
+    Fresh,
+    /// The runs of a variant share one, made once in a session.
+    Kept,
+}
+
+impl Policy {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Fresh => "fresh",
+            Policy::Kept => "kept",
+        }
+    }
+}
+
+/// What was mounted for a run, as the kernel and the program that made it tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mounted {
+    /// The kind asked for.
+    pub kind: String,
+    /// The driver that served it, where its name is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// What it lay on.
+    pub on: String,
+    /// Options of the mount and of the file system, in effect.
+    pub options: String,
+    /// Its size in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_total: Option<u64>,
+    /// Its geometry and features, by the names that its own programs use.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub geometry: BTreeMap<String, String>,
+}
