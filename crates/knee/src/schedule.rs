@@ -64,7 +64,7 @@ fn runs_of_cells<'a>(cells: &[Vec<usize>], runs: &[&'a Run]) -> Vec<Vec<&'a Run>
     let mut of_cells = vec![Vec::new(); cells.len()];
     for run in runs {
         if let Some(cell) = cell_of.get(&(run.point as usize)) {
-            of_cells[*cell].push(run);
+            of_cells[*cell].push(*run);
         }
     }
     of_cells
