@@ -270,16 +270,16 @@ fn a_disturbed_block_is_left_out_whole_and_told() {
     let mut values = blocks(12, &[1.0, 1.05]);
     for (block, variant) in [(2, 0), (7, 1)] {
         let rate = values[block][variant].clone();
-        values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 3.14});
+        values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 3.2});
     }
     check(
         &record("r", "", &["a", "b"], json!([values])),
         expect![[r#"
-        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=10 Relative SignedRank Better { at_least: true }
-        left out: block 2: the hypervisor took 3.1 % of the CPUs used
-        left out: block 7: the hypervisor took 3.1 % of the CPUs used
-        imbalance p = 1.000
-    "#]],
+            1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=10 Relative SignedRank Better { at_least: true }
+            left out: block 2: the hypervisor took 3.2 % of the CPUs used
+            left out: block 7: the hypervisor took 3.2 % of the CPUs used
+            imbalance p = 1.000
+        "#]],
     );
 }
 
@@ -489,7 +489,7 @@ fn blocks_until_decided(experiment: &str, factors: &[f64]) -> u32 {
 #[test]
 fn the_gist_of_runs_decides_as_the_runs_do() {
     let mut values = blocks(12, &[1.0, 1.05]);
-    values[4][1] = json!({"operations_per_s": 3.0, "steal_percent": 3.14, "fairness": 1.0});
+    values[4][1] = json!({"operations_per_s": 3.0, "steal_percent": 3.2, "fairness": 1.0});
     let opened = record("r", "", &["a", "b"], json!([values]));
     let gists: Vec<Run> =
         opened.runs.iter().map(|run| crate::gist(run, "operations_per_s")).collect();
