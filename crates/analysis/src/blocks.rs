@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Point, Record, Run};
+use records::{Outcome, Point, Record, Run};
 
 /// The runs of one cell in one block.
 #[derive(Debug)]
@@ -101,6 +101,36 @@ fn others_percent(point: &Point, record: &Record, run: &Run) -> Option<f64> {
     let cpus = record.topology.cpus.len() as f64;
     (time > 0.0).then(|| 100.0 * busy / (time / cpus * outside as f64))
 }
+
+/// As much of a run as decides about blocks to come: a long experiment has many runs, and each
+/// has hundreds of counters.
+pub fn gist(run: &Run, primary: &str) -> Run {
+    let mut gist = run.clone();
+    if let Outcome::Finished { metrics, counters, unavailable, .. } = &mut gist.outcome {
+        let needed = |name: &str| {
+            [primary, "latency.mean_ns", "operations"].contains(&name)
+                || primary.strip_suffix("/op") == Some(name)
+                || DISTURBING.iter().any(|start| name.starts_with(start))
+        };
+        metrics.retain(|name, _| needed(name));
+        counters.retain(|name, _| needed(name));
+        unavailable.clear();
+    }
+    gist.warnings.clear();
+    gist
+}
+
+/// How the names begin of all that [`disturbance`] looks at.
+const DISTURBING: [&str; 8] = [
+    "steal_percent",
+    "throttle.",
+    "cgroup.throttled_periods",
+    "vmstat.oom_kill",
+    "stat.all.",
+    "stat.cpus.",
+    "time.user_time",
+    "wall_s",
+];
 
 /// Ticks that are no evidence: one is a percent of a run of a second, and more of a short one.
 const TICKS_UNSURE: f64 = 1.0;

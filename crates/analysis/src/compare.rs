@@ -394,6 +394,8 @@ fn contrast(
 
 fn verdict(judgement: &Judgement, better: Better, too_few: &str) -> Verdict {
     match judgement.decision {
+        // Of values that are all 0, no share could be the smallest that matters.
+        _ if judgement.interval == Some((0.0, 0.0)) => Verdict::Same,
         Decision::Changed { at_least } => {
             let up = judgement.estimate.unwrap_or(0.0) > 0.0;
             match (better, up) {

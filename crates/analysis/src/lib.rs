@@ -27,6 +27,7 @@ mod student;
 mod survey;
 mod warmup;
 
+pub use blocks::gist;
 pub use compare::{ALPHA, Arm, Options, compare, goes_on};
 pub use comparison::{
     Band, CellComparison, Compared, Comparison, Contrast, CurveComparison, Design, Discard,

@@ -25,7 +25,7 @@ pub struct Assignment {
 
 /// The runs of one block in their order, given those of the blocks before it. Empty: nothing is
 /// left to do.
-pub fn block(record: &Record, before: &[Run], block: u32) -> Vec<Assignment> {
+pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
     let cells = cells(record);
     let mut active: Vec<usize> = (0..cells.len()).collect();
     match record.variants.len() {
@@ -55,7 +55,7 @@ pub fn cells(record: &Record) -> Vec<Vec<usize>> {
 }
 
 /// The runs of each cell.
-fn runs_of_cells<'a>(cells: &[Vec<usize>], runs: &'a [Run]) -> Vec<Vec<&'a Run>> {
+fn runs_of_cells<'a>(cells: &[Vec<usize>], runs: &[&'a Run]) -> Vec<Vec<&'a Run>> {
     let cell_of: BTreeMap<usize, usize> = cells
         .iter()
         .enumerate()
@@ -64,7 +64,7 @@ fn runs_of_cells<'a>(cells: &[Vec<usize>], runs: &'a [Run]) -> Vec<Vec<&'a Run>>
     let mut of_cells = vec![Vec::new(); cells.len()];
     for run in runs {
         if let Some(cell) = cell_of.get(&(run.point as usize)) {
-            of_cells[*cell].push(run);
+            of_cells[*cell].push(*run);
         }
     }
     of_cells

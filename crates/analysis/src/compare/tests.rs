@@ -141,44 +141,112 @@ fn shown(comparison: &Result<Comparison, String>) -> String {
 
 #[test]
 fn differences_within_blocks_are_found_whatever_blocks_share() {
-    check(&record("r", "", &["a", "b"], json!([blocks(10, &[1.0, 1.05])])), expect![""]);
-    check(&record("r", "", &["a", "b"], json!([blocks(10, &[1.0, 1.0])])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([blocks(10, &[1.0, 1.05])])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=10 Relative SignedRank Better { at_least: true }
+    "#]],
+    );
+    check(
+        &record("r", "", &["a", "b"], json!([blocks(10, &[1.0, 1.0])])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0030 [-0.0025, +0.0030] n=10 Relative SignedRank Same
+    "#]],
+    );
 }
 
 #[test]
 fn few_blocks_say_little_and_say_so() {
-    check(&record("r", "", &["a", "b"], json!([blocks(3, &[1.0, 1.05])])), expect![""]);
-    check(&record("r", "", &["a", "b"], json!([blocks(6, &[1.0, 1.05])])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([blocks(3, &[1.0, 1.05])])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0503 [-, -] n=3 Relative None Unjudged { needs: 4, why: "too few runs" }
+    "#]],
+    );
+    check(
+        &record("r", "", &["a", "b"], json!([blocks(6, &[1.0, 1.05])])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0493 [+0.0431, +0.0555] n=6 Relative Student Better { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
 fn several_variants_share_the_probability_of_a_false_finding() {
     let values = json!([blocks(12, &[1.0, 1.004, 1.05, 0.9])]);
-    check(&record("r", "", &["a", "b", "c", "d"], values), expect![""]);
+    check(
+        &record("r", "", &["a", "b", "c", "d"], values),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0070 [+0.0015, +0.0070] n=12 Relative SignedRank Same
+        1 CPU operations_per_s c: +0.0505 [+0.0448, +0.0563] n=12 Relative SignedRank Better { at_least: true }
+        1 CPU operations_per_s d: -0.1018 [-0.1018, -0.0969] n=12 Relative SignedRank Worse { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
 fn constant_zero_negative_and_missing_values_have_an_outcome() {
     let of = |pairs: &[[Value; 2]]| record("r", "", &["a", "b"], json!([pairs]));
     let pair = |a: f64, b: f64| [json!(a), json!(b)];
-    check(&of(&vec![pair(5.0, 5.0); 10]), expect![""]);
-    check(&of(&vec![pair(0.0, 0.0); 10]), expect![""]);
-    check(&of(&vec![pair(5.0, 6.0); 10]), expect![""]);
+    check(
+        &of(&vec![pair(5.0, 5.0); 10]),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0000 [+0.0000, +0.0000] n=10 Relative SignedRank Same
+    "#]],
+    );
+    check(
+        &of(&vec![pair(0.0, 0.0); 10]),
+        expect![[r#"
+            1 CPU operations_per_s b: +0.0000 [+0.0000, +0.0000] n=10 Absolute SignedRank Same
+        "#]],
+    );
+    check(
+        &of(&vec![pair(5.0, 6.0); 10]),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.2000 [+0.2000, +0.2000] n=10 Relative SignedRank Better { at_least: true }
+    "#]],
+    );
     let zeros: Vec<_> = (0..10).map(|i| pair(if i == 3 { 0.0 } else { 5.0 }, 6.0)).collect();
-    check(&of(&zeros), expect![""]);
+    check(
+        &of(&zeros),
+        expect![[r#"
+        1 CPU operations_per_s b: +1.0000 [+1.0000, +3.5000] n=10 Absolute SignedRank Better { at_least: true }
+    "#]],
+    );
     let negative: Vec<_> = (0..10).map(|i| pair(-5.0 - i as f64, -6.0 - i as f64)).collect();
-    check(&of(&negative), expect![""]);
-    check(&of(&vec![[json!({}), json!({})]; 10]), expect![""]);
+    check(
+        &of(&negative),
+        expect![[r#"
+        1 CPU operations_per_s b: -1.0000 [-1.0000, -1.0000] n=10 Absolute SignedRank Worse { at_least: true }
+    "#]],
+    );
+    check(
+        &of(&vec![[json!({}), json!({})]; 10]),
+        expect![[r#"
+        1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "too few runs" }
+    "#]],
+    );
     let mut some = vec![pair(5.0, 6.0); 9];
     some.extend(vec![[json!(5.0), json!({})]; 3]);
-    check(&of(&some), expect![""]);
+    check(
+        &of(&some),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.2000 [+0.2000, +0.2000] n=9 Relative SignedRank Better { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
 fn a_run_that_failed_takes_its_pair_with_it() {
     let mut values = blocks(10, &[1.0, 1.05, 1.1]);
     values[4][1] = Value::Null;
-    check(&record("r", "", &["a", "b", "c"], json!([values])), expect![""]);
+    check(
+        &record("r", "", &["a", "b", "c"], json!([values])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=9 Relative SignedRank Better { at_least: true }
+        1 CPU operations_per_s c: +0.1005 [+0.0945, +0.1066] n=10 Relative SignedRank Better { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
@@ -188,7 +256,13 @@ fn percentages_are_compared_by_their_difference() {
         (0..10).map(|i| pair(i).iter().map(|x| json!({"idle_percent": x})).collect()).collect();
     let options = Options { primary: Some("idle_percent".to_string()), ..Options::default() };
     let record = record("r", "", &["a", "b"], json!([values]));
-    check_with(&record, &options, expect![""]);
+    check_with(
+        &record,
+        &options,
+        expect![[r#"
+        1 CPU idle_percent b: +5.0450 [+5.0200, +5.0700] n=10 Absolute SignedRank More { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
@@ -196,9 +270,17 @@ fn a_disturbed_block_is_left_out_whole_and_told() {
     let mut values = blocks(12, &[1.0, 1.05]);
     for (block, variant) in [(2, 0), (7, 1)] {
         let rate = values[block][variant].clone();
-        values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 3.14});
+        values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 3.2});
     }
-    check(&record("r", "", &["a", "b"], json!([values])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([values])),
+        expect![[r#"
+            1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=10 Relative SignedRank Better { at_least: true }
+            left out: block 2: the hypervisor took 3.2 % of the CPUs used
+            left out: block 7: the hypervisor took 3.2 % of the CPUs used
+            imbalance p = 1.000
+        "#]],
+    );
 }
 
 #[test]
@@ -208,14 +290,39 @@ fn one_variant_disturbed_more_than_chance_allows_takes_all_verdicts_back() {
         let rate = values[block][1].clone();
         values[block][1] = json!({"operations_per_s": rate, "steal_percent": 9.0});
     }
-    check(&record("r", "", &["a", "b"], json!([values])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([values])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=12 Relative SignedRank CannotTell { more: None, why: "one variant was disturbed more often than the others" }
+        left out: block 0: the hypervisor took 9.0 % of the CPUs used
+        left out: block 1: the hypervisor took 9.0 % of the CPUs used
+        left out: block 2: the hypervisor took 9.0 % of the CPUs used
+        left out: block 3: the hypervisor took 9.0 % of the CPUs used
+        left out: block 4: the hypervisor took 9.0 % of the CPUs used
+        left out: block 5: the hypervisor took 9.0 % of the CPUs used
+        left out: block 6: the hypervisor took 9.0 % of the CPUs used
+        left out: block 7: the hypervisor took 9.0 % of the CPUs used
+        imbalance p = 0.003
+        doubt: more than 30 % of the blocks were disturbed: this host is not fit to measure on just now (`knee doctor`)
+        doubt: one variant was disturbed more often than chance allows
+    "#]],
+    );
 }
 
 #[test]
 fn curves_part_where_the_band_excludes_equality_from_there_on() {
     let factors = [1.0, 1.0, 1.03, 1.2];
     let cells: Vec<Value> = factors.iter().map(|factor| blocks(12, &[1.0, *factor])).collect();
-    check(&record("r", "", &["a", "b"], json!(cells)), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!(cells)),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0030 [-0.0025, +0.0030] n=12 Relative SignedRank Same
+        2 CPU operations_per_s b: +0.0030 [-0.0025, +0.0030] n=12 Relative SignedRank Same
+        3 CPU operations_per_s b: +0.0331 [+0.0274, +0.0331] n=12 Relative SignedRank Better { at_least: true }
+        4 CPU operations_per_s b: +0.2036 [+0.1970, +0.2036] n=12 Relative SignedRank Better { at_least: true }
+        parts from Some(3), ahead [(1, 2, None), (3, 4, Some(true))]
+    "#]],
+    );
 }
 
 #[test]
@@ -228,7 +335,13 @@ fn placebo_runs_are_the_noise_floor_and_nothing_else() {
         placebo.placebo = true;
         opened.runs.push(placebo);
     }
-    check(&opened, expect![""]);
+    check(
+        &opened,
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=10 Relative SignedRank Better { at_least: true }
+        NoiseFloor { pairs: 2, median: 0.020499999999999963, largest: 0.040000000000000036, beyond: 1 }
+    "#]],
+    );
 }
 
 #[test]
@@ -245,7 +358,15 @@ fn metrics_that_nobody_named_must_stand_out_among_all() {
         })
     };
     let values: Vec<_> = (0..12).map(values).collect();
-    check(&record("r", "", &["a", "b"], json!([values])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([values])),
+        expect![[r#"
+        1 CPU operations_per_s b: -0.0013 [-0.0090, +0.0063] n=12 Relative SignedRank Same
+        1 CPU time.user_time b: +0.9721 [+0.8238, +1.1327] n=12 Relative SignedRank Worse { at_least: true }
+        1 CPU time.minor_page_faults b: -0.0123 [-0.0154, +0.0674] n=12 Relative SignedRank CannotTell { more: Some(188), why: "" }
+        1 CPU latency.p99_ns b: -0.0121 [-0.0153, +0.0676] n=12 Relative SignedRank CannotTell { more: Some(188), why: "" }
+    "#]],
+    );
 }
 
 /// Two records, each of one variant.
@@ -261,28 +382,74 @@ fn alone(id: &str, factor: f64) -> Opened {
 
 #[test]
 fn separate_records_are_compared_with_a_doubt() {
-    check_records(&alone("x", 1.0), &alone("y", 1.8), &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &alone("y", 1.8),
+        &Options::default(),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
+        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+    "#]],
+    );
 }
 
 #[test]
 fn other_kernels_need_boots() {
     let mut other = alone("y", 1.8);
     other.record.host.kernel_release = Some("6.19.0".to_string());
-    check_records(&alone("x", 1.0), &other, &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &Options::default(),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.8000 [-, -] n=1 Relative None Unjudged { needs: 4, why: "too few boots: the kernel is what differs, so each needs a new boot" }
+        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+        doubt: the kernels differ (6.18.2 and 6.19.0): what is compared is all that differs
+    "#]],
+    );
 }
 
 #[test]
 fn other_operations_and_parameters_are_not_compared_unless_forced() {
     let mut other = alone("y", 1.8);
     other.record.points[0].semantics = 2;
-    check_records(&alone("x", 1.0), &other, &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &Options::default(),
+        expect![[r#"
+        refused: no point is in all of them: an operation of getppid is not the same in its versions 1 and 2; --force compares all the same
+    "#]],
+    );
     let mut other = alone("y", 1.8);
     other.record.points[0].parameters = [("idle_ns".to_string(), "5".to_string())].into();
-    check_records(&alone("x", 1.0), &other, &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &Options::default(),
+        expect![[r#"
+        refused: no point is in all of them: parameter idle_ns of getppid is not known and 5; --force compares all the same
+    "#]],
+    );
     let force = Options { force: true, ..Options::default() };
-    check_records(&alone("x", 1.0), &other, &force, expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &force,
+        expect![[r#"
+        1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
+        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+    "#]],
+    );
     other.record.points[0].workload = "brk".to_string();
-    check_records(&alone("x", 1.0), &other, &force, expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &force,
+        expect![[r#"
+        refused: no point is in all of them: the workloads are getppid and brk
+    "#]],
+    );
 }
 
 #[test]
@@ -295,7 +462,16 @@ fn values_of_one_run_are_no_replicates() {
         blocks: false,
         lacks: vec!["the loops are of one run".to_string()],
     });
-    check_records(&alone("x", 1.0), &imported, &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &imported,
+        &Options::default(),
+        expect![[r#"
+        1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "values of one run are no replicates: repeat the run" }
+        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+        doubt: the loops are of one run
+    "#]],
+    );
 }
 
 /// How many blocks a cell gets, where each variant has its factor.
@@ -308,6 +484,22 @@ fn blocks_until_decided(experiment: &str, factors: &[f64]) -> u32 {
         goes_on(&opened.record, &points, &before, *block)
     };
     (0..200).take_while(goes_on).count() as u32
+}
+
+#[test]
+fn the_gist_of_runs_decides_as_the_runs_do() {
+    let mut values = blocks(12, &[1.0, 1.05]);
+    values[4][1] = json!({"operations_per_s": 3.0, "steal_percent": 3.2, "fairness": 1.0});
+    let opened = record("r", "", &["a", "b"], json!([values]));
+    let gists: Vec<Run> =
+        opened.runs.iter().map(|run| crate::gist(run, "operations_per_s")).collect();
+    let slim = Opened { folder: PathBuf::new(), record: opened.record.clone(), runs: gists };
+    let reasons = |opened: &Opened| -> Vec<Option<String>> {
+        let blocks = crate::blocks::blocks(&opened.record, &[0, 1], &opened.runs);
+        blocks.iter().map(|block| block.reason.as_ref().map(|(_, _, why)| why.clone())).collect()
+    };
+    assert_eq!(reasons(&slim), reasons(&opened));
+    assert!(slim.runs.iter().all(|run| run.value("fairness").is_none()));
 }
 
 #[test]
