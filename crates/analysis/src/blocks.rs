@@ -117,6 +117,7 @@ pub fn gist(run: &Run, primary: &str) -> Run {
         unavailable.clear();
     }
     gist.warnings.clear();
+    gist.file_system = None;
     gist
 }
 

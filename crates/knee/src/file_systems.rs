@@ -14,8 +14,9 @@ mod program;
 mod refuse;
 mod words;
 
-use std::fs::DirBuilder;
-use std::io::ErrorKind;
+use std::fs::{DirBuilder, File};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -65,6 +66,21 @@ pub struct Made {
     /// How many steps had been taken before those for it, and before its mount.
     before: usize,
     before_mount: usize,
+}
+
+/// A file system under watch for errors.
+pub struct Watch(File);
+
+impl Watch {
+    /// Why something that was written since did not reach the device, if so. The kernel may
+    /// write long after a task was told that all is well.
+    pub fn error(self) -> Option<String> {
+        // SAFETY: an open descriptor.
+        match unsafe { libc::syncfs(self.0.as_raw_fd()) } {
+            0 => None,
+            _ => Some(format!("not all was written: {}", io::Error::last_os_error())),
+        }
+    }
 }
 
 impl FileSystems {
@@ -127,6 +143,12 @@ impl FileSystems {
             Ok(_) => (),
         }
         Ok(made)
+    }
+
+    /// Opened before a run, tells afterwards what could not be written.
+    pub fn watch(made: &Made) -> Result<Watch> {
+        let opened = File::open(&made.root);
+        Ok(Watch(opened.with_context(|| format!("opening {}", made.root.display()))?))
     }
 
     /// After a run: unmounts what was its own, checks it if asked to, and removes it. Returns what

@@ -9,7 +9,7 @@ use analysis::Reduced;
 use anyhow::{Context, Result};
 use records::{FileSystem, Growing, Job, Mounted, PROTOCOL, Point, Run, Sample, Until};
 
-use crate::file_systems::FileSystems;
+use crate::file_systems::{FileSystems, Watch};
 use crate::leftovers::Journal;
 use crate::places::local;
 use crate::progress::Progress;
@@ -140,13 +140,14 @@ fn provided(
         Ok(made) => made,
         Err(why) => return Ok(Some((None, Reduced::failed(format!("{why:#}"))))),
     };
+    let watch = FileSystems::watch(&made);
     let reduced = run(&made.root);
     let measured = matches!(reduced, Ok(Some(_)));
+    // Even the root of a file system that has shut itself down cannot be opened.
+    let unwritten = watch.map_or_else(|why| Some(format!("{why:#}")), Watch::error);
     let complaint = file_systems.take_back(journal, &made, measured)?;
-    let reduced = reduced?.map(|reduced| match complaint {
-        Some(complaint) => reduced.spoilt(complaint),
-        None => reduced,
-    });
+    let complaints = [unwritten, complaint].into_iter().flatten();
+    let reduced = reduced?.map(|reduced| complaints.fold(reduced, Reduced::spoilt));
     Ok(reduced.map(|reduced| (Some(made.mounted), reduced)))
 }
 

@@ -110,3 +110,26 @@ fn memory_file() -> Result<File> {
         fd => Ok(unsafe { File::from_raw_fd(fd) }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_missing_is_named_with_its_package() {
+        let missing = Program { name: "mkfs.none", arguments: &[], package: "none-progs" };
+        let said = missing.find().unwrap_err().to_string();
+        assert_eq!(said, "there is no mkfs.none here: install it (apt install none-progs)");
+    }
+
+    #[test]
+    fn what_a_program_said_last_tells_why_it_failed() {
+        let shell = Program { name: "sh", arguments: &["-c"], package: "dash" };
+        let script = "for n in 1 2 3 4 5 6; do echo $n; done; echo 'no way' >&2; exit 3";
+        let said = shell.run(&[script], Path::new("x"), Duration::from_secs(60)).unwrap();
+        assert_eq!(said.status.code(), Some(3));
+        assert_eq!(said.last_lines(), "4; 5; 6; no way");
+        let slow = shell.run(&["sleep 100"], Path::new("x"), Duration::from_millis(1));
+        assert!(format!("{:#}", slow.err().unwrap()).contains("did not end"));
+    }
+}

@@ -56,8 +56,9 @@ fn loops(home: &Home) -> Vec<PathBuf> {
     let home = home.path("");
     let shows = |device: &PathBuf| {
         let file = fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
-        file.contains(home.to_str().unwrap())
-            || file.contains("/.knee-") && file.contains("memory-")
+        // Once its mount namespace is gone, an image in memory has no other name.
+        let in_memory = file.contains("/memory-") || file.trim_end() == "/image-0";
+        file.contains(home.to_str().unwrap()) || in_memory
     };
     entries(Path::new("/sys/block")).into_iter().filter(shows).collect()
 }
@@ -242,7 +243,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_measured() {
     let made = |fs: &str| format!("{RUN} --blocks 1 --size 128M --fs {fs}");
     check_refused(&home, &made("etx4"), &["'etx4'", "it makes btrfs, ext2"]);
     check_refused(&home, &made("tmpfs --policy aged"), &["'aged'", "fresh or kept"]);
-    check_refused(&home, &made("tmpfs --size 8GB"), &["8GB", "such as 8G"]);
+    check_refused(&home, &format!("{RUN} --fs tmpfs --size 8GB"), &["8GB", "such as 8G"]);
     check_refused(&home, &made("tmpfs --on tape"), &["'tape'", "loop"]);
     check_refused(&home, &made("tmpfs:mkfs=-q"), &["tmpfs is not made by a program"]);
     if kinds("what mkfs and mount refuse").iter().all(|(kind, _)| *kind != "ext4") {
