@@ -62,10 +62,21 @@ pub struct Made {
     /// What is known about it.
     pub mounted: Mounted,
     tools: Option<&'static Tools>,
-    device: Option<PathBuf>,
+    /// What is checked: the image itself where there is one. Through the loop device, all
+    /// would be read a second time, which takes ten times as long.
+    checked: Option<PathBuf>,
     /// How many steps had been taken before those for it, and before its mount.
     before: usize,
     before_mount: usize,
+}
+
+/// Where a file system is made.
+struct Site {
+    device: PathBuf,
+    /// What that is, in words.
+    on: String,
+    /// The file that the device shows.
+    image: Option<PathBuf>,
 }
 
 /// A file system under watch for errors.
@@ -187,8 +198,8 @@ impl FileSystems {
 
     /// What its check says is wrong with a file system that is not mounted.
     fn complaint(&self, made: &Made) -> Option<String> {
-        let (tools, device) = (made.tools?, made.device.as_ref()?);
-        match tools.check.run(&[], device, self.time) {
+        let (tools, checked) = (made.tools?, made.checked.as_ref()?);
+        match tools.check.run(&[], checked, self.time) {
             Ok(said) if said.status.success() => None,
             Ok(said) => Some(format!(
                 "{} found the file system corrupted ({}): {}",
@@ -206,16 +217,17 @@ impl FileSystems {
         let before = journal.steps();
         let root = directory.join(format!("mounted-{number}"));
         make_directory(&root)?;
-        let (source, on, device) = match &kind.tools {
-            Some(_) => {
-                let (device, on) = self.device(journal, directory, number)?;
-                (device.display().to_string(), on, Some(device))
-            }
-            None => (source_name(directory, number), "memory".to_string(), None),
+        let site = match &kind.tools {
+            Some(_) => Some(self.site(journal, directory, number)?),
+            None => None,
         };
-        let (geometry, options) = match (&kind.tools, &device) {
-            (Some(tools), Some(device)) => {
-                (self.format(tools, device, &wanted.mkfs)?, wanted.mount.clone())
+        let source = match &site {
+            Some(site) => site.device.display().to_string(),
+            None => source_name(directory, number),
+        };
+        let (geometry, options) = match (&kind.tools, &site) {
+            (Some(tools), Some(site)) => {
+                (self.format(tools, &site.device, &wanted.mkfs)?, wanted.mount.clone())
             }
             _ => (Default::default(), format!("size={},{}", self.bytes, wanted.mount)),
         };
@@ -225,13 +237,14 @@ impl FileSystems {
         let found = probes::directory(&root);
         let mounted = Mounted {
             kind: kind.name.to_string(),
-            driver: device.as_deref().and_then(|device| driver(kind.name, device)),
-            on,
+            driver: site.as_ref().and_then(|site| driver(kind.name, &site.device)),
+            on: site.as_ref().map_or_else(|| "memory".to_string(), |site| site.on.clone()),
             options: found.mount_options.unwrap_or_default(),
             bytes_total: found.bytes_total,
             geometry,
         };
-        Ok(Made { root, mounted, tools: kind.tools.as_ref(), device, before, before_mount })
+        let checked = site.map(|site| site.image.unwrap_or(site.device));
+        Ok(Made { root, mounted, tools: kind.tools.as_ref(), checked, before, before_mount })
     }
 
     /// Makes the file system on a device; what was made.
@@ -252,20 +265,16 @@ impl FileSystems {
         Ok((tools.geometry)(&described.text))
     }
 
-    /// A device to make it on, and what that is.
-    fn device(
-        &self,
-        journal: &mut Journal,
-        directory: &Path,
-        number: usize,
-    ) -> Result<(PathBuf, String)> {
-        let image = format!("image-{number}");
+    /// Where to make it.
+    fn site(&self, journal: &mut Journal, directory: &Path, number: usize) -> Result<Site> {
+        let name = format!("image-{number}");
         match self.storage.on.as_str() {
             "loop" => {
-                let device = self.loop_device(journal, &directory.join(image))?;
+                let image = directory.join(name);
+                let device = self.loop_device(journal, &image)?;
                 let dir = directory.parent().unwrap_or(directory);
                 let on = format!("{}, an image in {}", device.display(), dir.display());
-                Ok((device, on))
+                Ok(Site { device, on, image: Some(image) })
             }
             "ram" => {
                 let memory = directory.join(format!("memory-{number}"));
@@ -274,15 +283,16 @@ impl FileSystems {
                 journal.step(Step::Mount { source: source.clone(), point: memory.clone() })?;
                 let options = format!("size={}", self.bytes + MEMORY_SLACK);
                 mount::mount(&source, &memory, "tmpfs", &options)?;
-                let device = self.loop_device(journal, &memory.join(image))?;
+                let image = memory.join(name);
+                let device = self.loop_device(journal, &image)?;
                 let on = format!("{}, an image in memory (tmpfs)", device.display());
-                Ok((device, on))
+                Ok(Site { device, on, image: Some(image) })
             }
             path => {
                 let device = PathBuf::from(path);
                 block_device::check(&device)?;
                 journal.step(Step::Device { device: device.clone() })?;
-                Ok((device, path.to_string()))
+                Ok(Site { device, on: path.to_string(), image: None })
             }
         }
     }
