@@ -1,6 +1,6 @@
 //! The flags of `knee run` about file systems, and what they change in an experiment.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use records::{Experiment, FileSystem, Policy, Variant, Word};
 
 use super::words;
@@ -46,7 +46,7 @@ fn policy(text: &str) -> Result<Policy> {
 
 impl Flags {
     /// Puts what was asked for into an experiment.
-    pub fn apply(&self, experiment: &mut Experiment) {
+    pub fn apply(&self, experiment: &mut Experiment) -> Result<()> {
         let lists = self.file_systems.iter();
         let asked: Vec<(String, FileSystem)> = lists.flat_map(|list| list.0.clone()).collect();
         let storage = &mut experiment.storage;
@@ -72,5 +72,13 @@ impl Flags {
                 }));
             }
         }
+        let made = experiment.variants.iter().any(|variant| variant.file_system.is_some());
+        let about_them = self.on.is_some() || self.size.is_some() || self.policy.is_some();
+        ensure!(
+            made || !(about_them || self.i_own_this_device),
+            "--on, --size, --policy and --i-own-this-device are about file systems that are made: \
+             say which (--fs ext4,xfs)"
+        );
+        Ok(())
     }
 }

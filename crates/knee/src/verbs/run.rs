@@ -203,7 +203,7 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
         }
     }
     experiment.variants.extend(arguments.variants.iter().cloned());
-    arguments.file_systems.apply(&mut experiment);
+    arguments.file_systems.apply(&mut experiment)?;
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;
     compare.metric = arguments.metric.clone().unwrap_or_else(|| compare.metric.clone());

@@ -242,6 +242,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_measured() {
     let home = Home::new();
     let made = |fs: &str| format!("{RUN} --blocks 1 --size 128M --fs {fs}");
     check_refused(&home, &made("etx4"), &["'etx4'", "it makes btrfs, ext2"]);
+    check_refused(&home, &format!("{RUN} --size 1G"), &["--size", "say which (--fs"]);
     check_refused(&home, &made("tmpfs --policy aged"), &["'aged'", "fresh or kept"]);
     check_refused(&home, &format!("{RUN} --fs tmpfs --size 8GB"), &["8GB", "such as 8G"]);
     check_refused(&home, &made("tmpfs --on tape"), &["'tape'", "loop"]);
@@ -402,6 +403,16 @@ fn mounts_and_loop_devices_that_are_not_what_a_journal_says_are_left_alone() {
     assert!(said.stdout.contains("undid the mount"), "{}", said.stdout);
     check_nothing_is_left(&home);
     assert!(home.run("doctor --clean").stdout.contains("no killed knee has left anything"));
+}
+
+#[test]
+fn a_device_of_a_killed_knee_is_named_and_not_touched() {
+    let home = Home::new();
+    let journal = leave(&home, &["~device\n/dev/no-such-device"]);
+    let said = home.run("doctor --clean");
+    check_status(&said, 0);
+    assert!(said.stdout.contains("wipefs -a /dev/no-such-device"), "{}", said.stdout);
+    assert!(!journal.exists(), "it is named once");
 }
 
 #[test]
