@@ -93,7 +93,8 @@ fn others_percent(point: &Point, run: &Run) -> Option<f64> {
     let ticks = |set: &str, kinds: &[&str]| -> Option<f64> {
         kinds.iter().map(|kind| run.value(&format!("stat.{set}.{kind}_ticks"))).sum()
     };
-    let time = ticks("all", &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"])?;
+    let time =
+        ticks("all", &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"])?;
     // All CPUs that are online, not only those that we may use.
     let cpus = (time / (run.value("wall_s")? * TICKS_PER_S)).round();
     let outside = cpus - point.cpus as f64;

@@ -40,10 +40,8 @@ fn by_number<'a>(arms: &[Arm<'a>]) -> Vec<Vec<(&'a Opened, usize)>> {
 fn by_place<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {
     let base: Vec<(usize, &Point)> = points_of(&arms[0]).collect();
     let mut obstacles = Vec::new();
-    let partners: Vec<Vec<Option<usize>>> = arms[1..]
-        .iter()
-        .map(|arm| partners(&base, &arms[0], arm, force, &mut obstacles))
-        .collect();
+    let partners: Vec<Vec<Option<usize>>> =
+        arms[1..].iter().map(|arm| partners(&base, &arms[0], arm, force, &mut obstacles)).collect();
     let mut matched = Matched { cells: Vec::new(), left_out: Vec::new() };
     for (number, (index, point)) in base.iter().enumerate() {
         let others = arms[1..].iter().zip(&partners);
@@ -71,9 +69,8 @@ fn partners(
     obstacles: &mut Vec<(u32, String)>,
 ) -> Vec<Option<usize>> {
     // One directory on each side is what is compared; of several, each has its own partner.
-    let one_directory = |arm: &Arm| {
-        points_of(arm).map(|(_, point)| &point.dir).collect::<BTreeSet<_>>().len() == 1
-    };
+    let one_directory =
+        |arm: &Arm| points_of(arm).map(|(_, point)| &point.dir).collect::<BTreeSet<_>>().len() == 1;
     let any_directory = one_directory(baseline) && one_directory(arm);
     let mut candidates: Vec<(usize, usize, usize)> = Vec::new();
     for (number, (_, a)) in base.iter().enumerate() {
@@ -97,7 +94,8 @@ fn partners(
 /// How many things that may differ do.
 fn distance(a: &Point, b: &Point) -> usize {
     let names: BTreeSet<&String> = a.parameters.keys().chain(b.parameters.keys()).collect();
-    let differing = names.into_iter().filter(|name| a.parameters.get(*name) != b.parameters.get(*name));
+    let differing =
+        names.into_iter().filter(|name| a.parameters.get(*name) != b.parameters.get(*name));
     differing.count() + usize::from(a.semantics != b.semantics) + usize::from(a.dir != b.dir)
 }
 

@@ -92,9 +92,10 @@ fn of_cell(cell: &Cell, rules: &Rules) -> CellComparison {
             let of = |arm: usize| failed[arm] + cell.sides[arm].len();
             let uneven = fisher::imbalance(&[failed[0], failed[arm + 1]], &[of(0), of(arm + 1)]);
             if uneven.is_some_and(|p| p < ALPHA) && contrast.interval.is_some() {
-                let why = "runs of one failed more often, and those that are left may be the lucky \
+                let why =
+                    "runs of one failed more often, and those that are left may be the lucky \
                            ones"
-                    .to_string();
+                        .to_string();
                 contrast.verdict = Verdict::CannotTell { more: None, why };
                 contrast.p = None;
             }
@@ -178,7 +179,8 @@ fn discards(cells: &[Cell], arms: usize) -> Discards {
             discards.blocks += 1;
             for (arm, runs) in runs.iter_mut().enumerate() {
                 *runs += usize::from(block.runs[arm].is_some());
-                let own = block.reasons.iter().filter(|(place, run, _)| *place == arm && !run.placebo);
+                let own =
+                    block.reasons.iter().filter(|(place, run, _)| *place == arm && !run.placebo);
                 discards.by_variant[arm] += usize::from(own.count() > 0);
             }
             if let Some((_, run, reason)) = block.reasons.first() {
@@ -386,7 +388,8 @@ fn doubts(
     }
     if discards.imbalance_p.is_some_and(|p| p < ALPHA) {
         doubts.push(
-            "one variant was disturbed more often than chance allows: no verdict stands".to_string(),
+            "one variant was disturbed more often than chance allows: no verdict stands"
+                .to_string(),
         );
     }
     if cells.is_empty() {
@@ -425,7 +428,9 @@ fn differences(arms: &[Arm]) -> Vec<String> {
     .collect();
     let names: BTreeSet<&String> = records().flat_map(|record| record.host.knobs.keys()).collect();
     for name in names {
-        found.extend(differing(&format!("the settings of {name}"), &|r| r.host.knobs.get(name).cloned()));
+        found.extend(differing(&format!("the settings of {name}"), &|r| {
+            r.host.knobs.get(name).cloned()
+        }));
     }
     let boots: BTreeSet<&str> =
         records().flat_map(|r| r.sessions.iter().map(|s| s.boot_id.as_str())).collect();

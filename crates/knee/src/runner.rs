@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use records::{Growing, Job, PROTOCOL, Point, Run, Sample, Until};
+use records::{Growing, Job, PROTOCOL, Point, Run, Sample, Until, Warning};
 
 use crate::leftovers::Journal;
 use crate::places::local;
@@ -79,8 +79,15 @@ fn execute(
     let number = record.next_run();
     let job = job(point, directory.join(number.to_string()), record.record.experiment.stop_grace_s);
     let deadline = deadline(point, record.record.experiment.timeout_s, job.stop_grace_s);
+    let mut warnings = Vec::new();
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
-        journal.set(&settings::path(name)?, &value.0)?;
+        let set = journal.set(&settings::path(name)?, &value.0)?;
+        if set != value.0 {
+            warnings.push(Warning::new(
+                format!("{name} was to be '{}' and reads '{set}'", value.0),
+                "ask for a value that the kernel takes as it is",
+            ));
+        }
     }
     let came = local::run(&job, variant, deadline).with_context(|| format!("run {number}"));
     journal.put_back()?;
@@ -96,7 +103,7 @@ fn execute(
         placebo,
         started,
         outcome: reduced.outcome,
-        warnings: reduced.warnings,
+        warnings: [warnings, reduced.warnings].concat(),
     };
     Ok(Some((run, reduced.samples)))
 }
