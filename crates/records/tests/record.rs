@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use expect_test::expect;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Row, RowAccessor};
-use records::{Compacted, Growing, Id, Index, Opened, Run, Sample, State, Store, compact};
+use records::{Compacted, Growing, Id, Index, Opened, Point, Run, Sample, State, Store, compact};
 
 /// Writes the golden record anew, into a folder of its own, when asked to.
 #[test]

@@ -24,7 +24,9 @@ fn check(layout: Layout, expected: Expect) {
 
 #[test]
 fn verdicts_of_what_was_measured() {
-    check(Layout::Verdicts, expect![[r#"
+    check(
+        Layout::Verdicts,
+        expect![[r#"
         variants    wait (baseline)
                     try: mode=try
         host        vm, 6.18.44-fc-v657
@@ -48,12 +50,15 @@ fn verdicts_of_what_was_measured() {
         how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
           same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
           variants
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn the_bot_s_table_of_what_was_measured() {
-    check(Layout::Lkp, expect![[r#"
+    check(
+        Layout::Lkp,
+        expect![[r#"
         host        vm, 6.18.44-fc-v657
         record      20261120-165542-d10222
         design      blocks with one run of each variant in random order
@@ -117,12 +122,15 @@ fn the_bot_s_table_of_what_was_measured() {
         how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
           same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
           variants
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn means_and_deviations_of_what_was_measured() {
-    check(Layout::MeanStddev, expect![[r#"
+    check(
+        Layout::MeanStddev,
+        expect![[r#"
         variants    wait (baseline)
                     try: mode=try
         host        vm, 6.18.44-fc-v657
@@ -160,12 +168,15 @@ fn means_and_deviations_of_what_was_measured() {
         how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
           same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
           variants
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_matrix_of_what_was_measured() {
-    check(Layout::Matrix, expect![[r#"
+    check(
+        Layout::Matrix,
+        expect![[r#"
         variants    wait (baseline)
                     try: mode=try
         host        vm, 6.18.44-fc-v657
@@ -184,12 +195,15 @@ fn a_matrix_of_what_was_measured() {
         how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
           same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
           variants
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn passes_of_what_was_measured() {
-    check(Layout::Passes, expect![[r#"
+    check(
+        Layout::Passes,
+        expect![[r#"
         variants    wait (baseline)
                     try: mode=try
         host        vm, 6.18.44-fc-v657
@@ -235,12 +249,15 @@ fn passes_of_what_was_measured() {
         how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
           same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
           variants
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn markdown_of_what_was_measured() {
-    check(Layout::Markdown, expect![[r#"
+    check(
+        Layout::Markdown,
+        expect![[r#"
         - variants
           - wait (baseline)
           - try: mode=try
@@ -268,12 +285,15 @@ fn markdown_of_what_was_measured() {
         - noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1 by more than 2 %
         - left out: none of 10 blocks
         - how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn json_of_what_was_measured() {
-    check(Layout::Json, expect![[r#"
+    check(
+        Layout::Json,
+        expect![[r#"
         {
           "variants": [
             {
@@ -334,5 +354,6 @@ fn json_of_what_was_measured() {
                       "median": 1734832.114322063,
                       "max": 2292011.958123495
                     }
-    "#]]);
+    "#]],
+    );
 }
