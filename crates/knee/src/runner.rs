@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use analysis::Reduced;
 use anyhow::{Context, Result};
-use records::{FileSystem, Growing, Job, Mounted, PROTOCOL, Point, Run, Sample, Until};
+use records::{FileSystem, Growing, Job, Mounted, PROTOCOL, Point, Run, Sample, Until, Warning};
 
 use crate::file_systems::{FileSystems, Watch};
 use crate::leftovers::Journal;
@@ -99,8 +99,15 @@ fn execute(
     let directory = journal.directory(&point.dir, &record.record.id)?;
     let number = record.next_run();
     let experiment = &record.record.experiment;
+    let mut warnings = Vec::new();
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
-        journal.set(&settings::path(name)?, &value.0)?;
+        let set = journal.set(&settings::path(name)?, &value.0)?;
+        if set != value.0 {
+            warnings.push(Warning::new(
+                format!("{name} was to be '{}' and reads '{set}'", value.0),
+                "ask for a value that the kernel takes as it is",
+            ));
+        }
     }
     let wanted = variant.and_then(|variant| variant.file_system.as_ref());
     let came = provided(journal, file_systems, &directory, wanted, |directory| {
@@ -120,7 +127,7 @@ fn execute(
         started,
         file_system,
         outcome: reduced.outcome,
-        warnings: reduced.warnings,
+        warnings: [warnings, reduced.warnings].concat(),
     };
     Ok(Some((run, reduced.samples)))
 }

@@ -26,16 +26,18 @@ pub struct Assignment {
 /// The runs of one block in their order, given those of the blocks before it. Empty: nothing is
 /// left to do.
 pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
-    let cells = cells(record);
-    let mut active: Vec<usize> = (0..cells.len()).collect();
+    let mut cells = cells(record);
     match record.variants.len() {
         0 | 1 if block < record.experiment.blocks() => (),
-        0 | 1 => active.clear(),
+        0 | 1 => cells.iter_mut().for_each(Vec::clear),
         _ => {
             let runs = runs_of_cells(&cells, before);
-            active.retain(|&cell| analysis::goes_on(record, &cells[cell], &runs[cell], block));
+            for (cell, runs) in cells.iter_mut().zip(&runs) {
+                *cell = analysis::wanted(record, cell, runs, block);
+            }
         }
     }
+    let active: Vec<usize> = (0..cells.len()).filter(|cell| !cells[*cell].is_empty()).collect();
     let mut random = random(record.seed, block);
     match record.experiment.compare.order {
         Order::Adjacent => adjacent(record, &cells, active, block, &mut random),

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod stopping;
+
 /// A record with cells at 1, 2, … CPUs; `values[cell][block][variant]` are of the metric, and
 /// `null` is a run that failed.
 fn record(id: &str, experiment: &str, variants: &[&str], values: Value) -> Opened {
@@ -293,19 +295,19 @@ fn one_variant_disturbed_more_than_chance_allows_takes_all_verdicts_back() {
     check(
         &record("r", "", &["a", "b"], json!([values])),
         expect![[r#"
-        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=12 Relative SignedRank CannotTell { more: None, why: "one variant was disturbed more often than the others" }
-        left out: block 0: the hypervisor took 9.0 % of the CPUs used
-        left out: block 1: the hypervisor took 9.0 % of the CPUs used
-        left out: block 2: the hypervisor took 9.0 % of the CPUs used
-        left out: block 3: the hypervisor took 9.0 % of the CPUs used
-        left out: block 4: the hypervisor took 9.0 % of the CPUs used
-        left out: block 5: the hypervisor took 9.0 % of the CPUs used
-        left out: block 6: the hypervisor took 9.0 % of the CPUs used
-        left out: block 7: the hypervisor took 9.0 % of the CPUs used
-        imbalance p = 0.003
-        doubt: more than 30 % of the blocks were disturbed: this host is not fit to measure on just now (`knee doctor`)
-        doubt: one variant was disturbed more often than chance allows
-    "#]],
+            1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=12 Relative SignedRank CannotTell { more: None, why: "one variant was disturbed more often than the others" }
+            left out: block 0: the hypervisor took 9.0 % of the CPUs used
+            left out: block 1: the hypervisor took 9.0 % of the CPUs used
+            left out: block 2: the hypervisor took 9.0 % of the CPUs used
+            left out: block 3: the hypervisor took 9.0 % of the CPUs used
+            left out: block 4: the hypervisor took 9.0 % of the CPUs used
+            left out: block 5: the hypervisor took 9.0 % of the CPUs used
+            left out: block 6: the hypervisor took 9.0 % of the CPUs used
+            left out: block 7: the hypervisor took 9.0 % of the CPUs used
+            imbalance p = 0.003
+            doubt: more than 30 % of the blocks were disturbed: this host is not fit to measure on just now (`knee doctor`)
+            doubt: one variant was disturbed more often than chance allows: no verdict stands
+        "#]],
     );
 }
 
@@ -387,9 +389,10 @@ fn separate_records_are_compared_with_a_doubt() {
         &alone("y", 1.8),
         &Options::default(),
         expect![[r#"
-        1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
-        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-    "#]],
+            1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
+            doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+            doubt: they are of different boots, and what differs from boot to boot counts as a difference too
+        "#]],
     );
 }
 
@@ -437,9 +440,10 @@ fn other_operations_and_parameters_are_not_compared_unless_forced() {
         &other,
         &force,
         expect![[r#"
-        1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
-        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-    "#]],
+            1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
+            doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+            doubt: they are of different boots, and what differs from boot to boot counts as a difference too
+        "#]],
     );
     other.record.points[0].workload = "brk".to_string();
     check_records(
@@ -467,48 +471,127 @@ fn values_of_one_run_are_no_replicates() {
         &imported,
         &Options::default(),
         expect![[r#"
-        1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "values of one run are no replicates: repeat the run" }
-        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-        doubt: the loops are of one run
+            1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "values of one run are no replicates: repeat the run" }
+            doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+            doubt: they are of different boots, and what differs from boot to boot counts as a difference too
+            doubt: the loops are of one run
+        "#]],
+    );
+}
+
+#[test]
+fn points_meet_their_own_directory_and_parameters() {
+    // Two cells that differ in one thing, in one order and in the other.
+    let two = |set: &dyn Fn(&mut Point, usize), order: [usize; 2], id: &str| {
+        let cells = order.map(|which| blocks(12, &[[1.0, 2.0][which]]));
+        let mut opened = record(id, "", &["v"], json!(cells));
+        for (index, which) in order.into_iter().enumerate() {
+            let point = &mut opened.record.points[index];
+            (point.cpus, point.tasks) = (1, 1);
+            set(point, which);
+        }
+        opened
+    };
+    let dirs = |point: &mut Point, which: usize| point.dir = ["/x", "/y"][which].into();
+    let idle = |point: &mut Point, which: usize| {
+        point.parameters = [("idle_ns".to_string(), which.to_string())].into();
+    };
+    let pairs = [&dirs as &dyn Fn(&mut Point, usize), &idle]
+        .map(|set| (two(set, [0, 1], "a"), two(set, [1, 0], "b")));
+    for (a, b) in pairs {
+        let arm = |name, record| Arm { name, record, variant: "v" };
+        let options = Options { force: true, ..Options::default() };
+        let said = compare(&[arm("a", &a), arm("b", &b)], &options).expect("a comparison");
+        assert_eq!(said.cells.len(), 2);
+        for cell in &said.cells {
+            let change = cell.metrics[0].contrasts[0].change.expect("an estimate");
+            assert!(change.abs() < 0.01, "{change}");
+        }
+    }
+}
+
+#[test]
+fn what_is_withdrawn_leaves_no_band_and_no_p() {
+    let disturbed = |factor: f64| {
+        let mut values = blocks(20, &[1.0, factor]);
+        for block in 0..8 {
+            let rate = values[block][1].clone();
+            values[block][1] = json!({"operations_per_s": rate, "steal_percent": 9.0});
+        }
+        values
+    };
+    let opened = record("r", "", &["a", "b"], json!([disturbed(1.1), disturbed(1.2)]));
+    let arms = ["a", "b"].map(|name| Arm { name, record: &opened, variant: name });
+    let said = compare(&arms, &Options::default()).expect("a comparison");
+    assert!(said.curves.is_empty());
+    let mut contrasts = said.cells.iter().flat_map(|c| &c.metrics).flat_map(|m| &m.contrasts);
+    assert!(contrasts.all(|contrast| contrast.p.is_none() && !contrast.verdict.is_change()));
+}
+
+#[test]
+fn a_busy_host_disturbs_all_variants_alike_and_withdraws_nothing() {
+    let mut values = blocks(20, &[1.0, 1.05]);
+    for block in 0..16 {
+        // Whoever of the two runs first, both are disturbed.
+        for variant in [block % 2, 1 - block % 2] {
+            let rate = values[block][variant].clone();
+            values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 9.0});
+        }
+    }
+    let opened = record("r", "", &["a", "b"], json!([values]));
+    let arms = ["a", "b"].map(|name| Arm { name, record: &opened, variant: name });
+    let said = compare(&arms, &Options::default()).expect("a comparison");
+    assert_eq!(said.discards.by_variant, [16, 16]);
+    assert_eq!(said.discards.imbalance_p, Some(1.0));
+}
+
+#[test]
+fn runs_that_fail_in_one_variant_only_may_have_been_the_slow_ones() {
+    let mut values = blocks(20, &[1.0, 1.05]);
+    for block in 0..9 {
+        values[block][1] = Value::Null;
+    }
+    check(
+        &record("r", "", &["a", "b"], json!([values])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=11 Relative SignedRank CannotTell { more: None, why: "runs of one failed more often, and those that are left may be the lucky ones" }
     "#]],
     );
 }
 
-/// How many blocks a cell gets, where each variant has its factor.
-fn blocks_until_decided(experiment: &str, factors: &[f64]) -> u32 {
-    let names: Vec<&str> = ["a", "b", "c"][..factors.len()].to_vec();
-    let opened = record("r", experiment, &names, json!([blocks(80, factors)]));
-    let points: Vec<usize> = (0..factors.len()).collect();
-    let goes_on = |block: &u32| {
-        let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < *block).collect();
-        goes_on(&opened.record, &points, &before, *block)
-    };
-    (0..200).take_while(goes_on).count() as u32
+#[test]
+fn without_a_band_nobody_is_ahead() {
+    let cells: Vec<Value> = [1.0, 1.2].iter().map(|factor| blocks(3, &[1.0, *factor])).collect();
+    check(
+        &record("r", "", &["a", "b"], json!(cells)),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0003 [-, -] n=3 Relative None Unjudged { needs: 4, why: "too few runs" }
+        2 CPU operations_per_s b: +0.2003 [-, -] n=3 Relative None Unjudged { needs: 4, why: "too few runs" }
+        parts from None, ahead []
+    "#]],
+    );
 }
 
 #[test]
-fn the_gist_of_runs_decides_as_the_runs_do() {
-    let mut values = blocks(12, &[1.0, 1.05]);
-    values[4][1] = json!({"operations_per_s": 3.0, "steal_percent": 3.2, "fairness": 1.0});
-    let opened = record("r", "", &["a", "b"], json!([values]));
-    let gists: Vec<Run> =
-        opened.runs.iter().map(|run| crate::gist(run, "operations_per_s")).collect();
-    let slim = Opened { folder: PathBuf::new(), record: opened.record.clone(), runs: gists };
-    let reasons = |opened: &Opened| -> Vec<Option<String>> {
-        let blocks = crate::blocks::blocks(&opened.record, &[0, 1], &opened.runs);
-        blocks.iter().map(|block| block.reason.as_ref().map(|(_, _, why)| why.clone())).collect()
-    };
-    assert_eq!(reasons(&slim), reasons(&opened));
-    assert!(slim.runs.iter().all(|run| run.value("fairness").is_none()));
-}
-
-#[test]
-fn blocks_go_on_until_all_is_decided_or_the_cap_is_reached() {
-    let experiment =
-        "[compare]\nuntil_decided = true\n[[variant]]\nname = 'a'\n[[variant]]\nname = 'b'";
-    assert_eq!(blocks_until_decided(experiment, &[1.0, 1.0]), 8);
-    assert_eq!(blocks_until_decided(experiment, &[1.0, 1.2]), 10);
-    assert_eq!(blocks_until_decided(experiment, &[1.0, 1.2, 1.0]), 10);
-    assert_eq!(blocks_until_decided("", &[1.0, 1.0]), 5);
-    assert_eq!(blocks_until_decided("blocks = 7", &[1.0, 1.0]), 7);
+fn disturbed_runs_of_separate_records_are_left_out_too() {
+    let mut other = alone("y", 1.8);
+    for run in other.runs.iter_mut().take(3) {
+        if let Outcome::Finished { metrics, .. } = &mut run.outcome {
+            metrics.insert("steal_percent".to_string(), 5.0);
+        }
+    }
+    other.record.host.knobs = [("governor".to_string(), "powersave".to_string())].into();
+    let mut first = alone("x", 1.0);
+    first.record.host.knobs = [("governor".to_string(), "performance".to_string())].into();
+    check_records(
+        &first,
+        &other,
+        &Options::default(),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=9 Relative RankSum Better { at_least: true }
+        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+        doubt: the settings of governor differ (performance and powersave): what is compared is all that differs
+        doubt: 3 of 12 runs of `b` were disturbed and left out (the first: the hypervisor took 5.0 % of the CPUs used)
+    "#]],
+    );
 }
