@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use records::{Better, METRICS, Opened, Outcome, Pass, Point, Record, Run, Unit};
+use records::{Better, METRICS, Opened, Outcome, Point, Record, Run, Unit};
 
 use crate::blocks::{Block, blocks};
 use crate::columns::{Column, by_boot, change, finite, margin, paired, scale, scaled};
@@ -90,7 +90,7 @@ pub fn goes_on(record: &Record, points: &[usize], runs: &[&Run], block: u32) -> 
         cap,
         by_boot: false,
     };
-    let metric = rules.primary_of(&record.points[points[0]]);
+    let metric = record.deciding_or(&record.points[points[0]], &rules.primary);
     let runs = |variant: usize| kept.iter().filter_map(|block| block.runs[variant]).collect();
     let sides: Vec<Vec<&Run>> = (0..points.len()).map(runs).collect();
     let lined_up = LinedUp::new(&sides, &metric, &unit(record, &metric).0, |variant, scale| {
@@ -121,14 +121,6 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The metric that decides about a point: where single operations were timed, their mean.
-    pub fn primary_of(&self, point: &Point) -> String {
-        match point.pass {
-            Pass::Latency if self.primary == "operations_per_s" => "latency.mean_ns".to_string(),
-            _ => self.primary.clone(),
-        }
-    }
-
     fn rule(&self, alpha: f64, margin: f64) -> Rule {
         Rule { alpha, margin, sequential: self.sequential, cap: self.cap }
     }
@@ -185,9 +177,14 @@ impl<'a> Cell<'a> {
         &record.record.points[index]
     }
 
+    /// The metric that decides about it.
+    pub fn primary(&self, rules: &Rules) -> String {
+        self.points[0].0.record.deciding_or(self.point(0), &rules.primary)
+    }
+
     /// What is said about all metrics that any run has, the deciding one first.
     pub fn metrics(&self, rules: &Rules) -> Vec<MetricComparison> {
-        let primary = rules.primary_of(self.point(0));
+        let primary = self.primary(rules);
         let mut metrics = vec![self.metric(&primary, rules, Role::Primary)];
         let secondary = self.names(rules).into_iter().filter(|name| *name != primary);
         metrics.extend(secondary.map(|name| self.metric(&name, rules, Role::Secondary)));

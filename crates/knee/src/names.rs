@@ -2,12 +2,16 @@
 
 use workloads::{WORKLOADS, Workload};
 
+use crate::commands::{COMMANDS, PREFIX};
+
 /// The workload of this name or alias; otherwise an error with the nearest names.
 pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
     Workload::find(name).ok_or_else(|| {
         let aliases = WORKLOADS.iter().flat_map(|w| w.spec.aliases.iter().copied());
         let known = WORKLOADS.iter().map(|w| w.name).chain(aliases);
-        let hint = nearest(name, known);
+        let commands: Vec<String> =
+            COMMANDS.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect();
+        let hint = nearest(name, known.chain(commands.iter().map(String::as_str)));
         anyhow::anyhow!("no workload is called '{name}'{hint}; `knee list workloads` shows all")
     })
 }

@@ -20,6 +20,7 @@ fn point(tasks: u32, until: Until) -> Point {
         dir: "/tmp".into(),
         variant: String::new(),
         cell: None,
+        command: None,
         other: BTreeMap::new(),
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use records::{Opened, Outcome, Run, Warning};
 
 use super::Style;
+use super::loads::parameters;
 use super::prose::{counted, counted_if_told, wrapped};
 
 /// What to look at in sources that could not be read.
@@ -90,6 +91,10 @@ fn place(opened: &Opened, run: &Run) -> String {
     let point = opened.record.points.get(run.point as usize);
     point.map_or("an unknown point".to_string(), |point| {
         let cpus = counted_if_told(point.cpus, "CPU");
+        if point.command.is_some() {
+            let load = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
+            return format!("{load} on {cpus}");
+        }
         format!("{} as {} on {cpus}", point.workload, point.form.name())
     })
 }

@@ -96,7 +96,7 @@ fn time(record: &Record, past: &[Option<Seen>]) -> String {
             let how = known.unwrap_or(", if starting and cleaning take no time to speak of".into());
             format!("time: {most}about {}{how}", spoken(total))
         }
-        None => "time: not known, runs last until each task has done its count".to_string(),
+        None => "time: not known, runs last until their work is done".to_string(),
     }
 }
 

@@ -1,0 +1,106 @@
+//! What measuring a command costs: the wall time that knee tells of a program of a second over
+//! that of a plain fork, exec and wait of the same program, one that sleeps and one that
+//! computes, in pairs in random order.
+
+use std::env::temp_dir;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use rand::seq::SliceRandom;
+use records::{Errand, Event, Form, Job, PROTOCOL, Pass, Until, Work};
+
+use crate::report::{Figure, Limit};
+use crate::{Bench, Options, fresh_directory, ratio};
+
+/// Ratios of wall times, for a program that sleeps and one that computes for a second.
+pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
+    let computing = computing()?;
+    let programs = [
+        ("sleep 1", vec!["sleep".to_string(), "1".to_string()]),
+        ("a second of arithmetic", computing),
+    ];
+    let mut figures = Vec::new();
+    for (name, words) in programs {
+        let mut times = [vec![], vec![], vec![]];
+        let mut order = [0, 1, 2];
+        for pair in 1..=options.pairs {
+            eprintln!("command, {name}: pair {pair} of {}", options.pairs);
+            order.shuffle(&mut bench.random);
+            for side in order {
+                let seconds = if side == 0 { by_knee(&bench.knee, &words)? } else { plain(&words)? };
+                times[side].push(seconds);
+            }
+        }
+        let [knee, bare, again] = times;
+        let ratio = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a / b).collect();
+        let figure = |what: &str, unit, limit, values| Figure {
+            name: format!("command, {name}: {what}"),
+            unit,
+            limit,
+            values,
+        };
+        figures.push(figure("knee / plain", "", Limit::AtMost(1.01), ratio(&knee, &bare)));
+        figures.push(figure("plain / plain", "", Limit::None, ratio(&again, &bare)));
+        figures.push(figure("plain", "s", Limit::None, bare));
+    }
+    Ok(figures)
+}
+
+/// A loop of a shell that takes about a second, however fast the CPU.
+fn computing() -> Result<Vec<String>> {
+    let loops = "i=0; while [ $i -lt N ]; do i=$((i+1)); done";
+    let words = |n: u64| vec!["sh".to_string(), "-c".to_string(), loops.replace('N', &n.to_string())];
+    let trial = 200_000;
+    let seconds = plain(&words(trial))?;
+    Ok(words((trial as f64 / seconds) as u64))
+}
+
+/// Fork, exec and wait, on CPU 0, as a script would.
+fn plain(words: &[String]) -> Result<f64> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null());
+    ratio::pinned(&mut command);
+    let since = Instant::now();
+    let status = command.status().with_context(|| format!("starting {words:?}"))?;
+    let seconds = since.elapsed().as_secs_f64();
+    if !status.success() {
+        bail!("{words:?} ended with {status}");
+    }
+    Ok(seconds)
+}
+
+/// The wall time that a worker tells.
+fn by_knee(knee: &Path, words: &[String]) -> Result<f64> {
+    let home = fresh_directory(&temp_dir())?;
+    let scratch = home.path().join("run");
+    let job = Job {
+        protocol: PROTOCOL,
+        work: Work::Command(Errand {
+            run: words.to_vec(),
+            prepare: Vec::new(),
+            cleanup: Vec::new(),
+            directory: scratch.clone(),
+            environment: Default::default(),
+            success: vec![0],
+            timeout_s: 60.0,
+            metrics: Vec::new(),
+        }),
+        form: Form::Processes,
+        tasks: 1,
+        cpus: vec![0],
+        until: Until::End,
+        pass: Pass::Rate,
+        scratch,
+        stop_grace_s: 10.0,
+    };
+    for event in ratio::worker(knee, &job)? {
+        match event {
+            Event::Measured(measured) => return Ok(measured.wall_ns as f64 / 1e9),
+            Event::Failed { reason } => bail!("knee: {reason}"),
+            _ => {}
+        }
+    }
+    bail!("the worker died")
+}
