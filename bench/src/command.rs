@@ -29,7 +29,8 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
             eprintln!("command, {name}: pair {pair} of {}", options.pairs);
             order.shuffle(&mut bench.random);
             for side in order {
-                let seconds = if side == 0 { by_knee(&bench.knee, &words)? } else { plain(&words)? };
+                let seconds =
+                    if side == 0 { by_knee(&bench.knee, &words)? } else { plain(&words)? };
                 times[side].push(seconds);
             }
         }
@@ -51,7 +52,8 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
 /// A loop of a shell that takes about a second, however fast the CPU.
 fn computing() -> Result<Vec<String>> {
     let loops = "i=0; while [ $i -lt N ]; do i=$((i+1)); done";
-    let words = |n: u64| vec!["sh".to_string(), "-c".to_string(), loops.replace('N', &n.to_string())];
+    let words =
+        |n: u64| vec!["sh".to_string(), "-c".to_string(), loops.replace('N', &n.to_string())];
     let trial = 200_000;
     let seconds = plain(&words(trial))?;
     Ok(words((trial as f64 / seconds) as u64))

@@ -65,10 +65,9 @@ fn key(point: &Point) -> (String, Pass, Form, String) {
     let Point { workload, semantics, parameters, placement, until, dir, variant, .. } = point;
     let (command, other) = (&point.command, &point.other);
     let dir = dir.display();
-    let rest =
-        format!(
-            "{semantics} {parameters:?} {placement} {until:?} {dir} {variant:?} {command:?} {other:?}"
-        );
+    let rest = format!(
+        "{semantics} {parameters:?} {placement} {until:?} {dir} {variant:?} {command:?} {other:?}"
+    );
     (workload.clone(), point.pass, point.form, rest)
 }
 

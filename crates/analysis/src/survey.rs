@@ -105,7 +105,11 @@ fn place(cell: &Cell) -> Place {
     Place {
         workload: workloads.join(" / "),
         parameters: parameters.map(|(name, value)| (name.clone(), value.clone())).collect(),
-        form: common(&|point| point.form.name().to_string()),
+        // A command is a process anyway.
+        form: common(&|point| match point.command {
+            Some(_) => String::new(),
+            None => point.form.name().to_string(),
+        }),
         placement: common(&|point| point.placement.to_string()),
         cpus: first.cpus,
         tasks: first.tasks,

@@ -185,6 +185,9 @@ mod tests {
         check("'/opt/a b/sort' -u x", "sort");
         check("{program} x", "program");
         check("sleep 'a", "'sleep 'a': a quote is not closed, or a backslash stands at the end");
-        check("/bin/stat x", "the command is called stat, as a workload of knee is: give it a `name`");
+        check(
+            "/bin/stat x",
+            "the command is called stat, as a workload of knee is: give it a `name`",
+        );
     }
 }

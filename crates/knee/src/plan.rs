@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until, Variant, Word,
+    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until,
+    Variant, Word,
 };
 use workloads::{Forms, Values, Workload};
 

@@ -28,7 +28,11 @@ fn unmount_below(path: &Path) -> Result<()> {
         // SAFETY: a live C string.
         if unsafe { libc::umount2(name.as_ptr(), libc::UMOUNT_NOFOLLOW) } != 0 {
             return Err(io::Error::last_os_error()).with_context(|| {
-                format!("{} is still mounted: unmount it, then remove {}", mount.display(), path.display())
+                format!(
+                    "{} is still mounted: unmount it, then remove {}",
+                    mount.display(),
+                    path.display()
+                )
             });
         }
     }

@@ -18,6 +18,6 @@ pub use activity::{Activity, Busy, activity};
 pub use cpu_list::parse as parse_cpu_list;
 pub use directory::directory;
 pub use host::host;
-pub use mounts::mounts_below;
 pub use limits::{Limit, Limits, limits};
+pub use mounts::mounts_below;
 pub use permissions::{Permissions, permissions};

@@ -12,10 +12,9 @@ use super::*;
 /// A record with cells at 1, 2, … CPUs; `values[cell][block][variant]` are of the metric, and
 /// `null` is a run that failed.
 fn record(id: &str, experiment: &str, variants: &[&str], values: Value) -> Opened {
-    let experiment = records::Experiment::read(&format!(
-        "{experiment}\n[[load]]\nworkload = 'getppid'\n"
-    ))
-    .expect("an experiment");
+    let experiment =
+        records::Experiment::read(&format!("{experiment}\n[[load]]\nworkload = 'getppid'\n"))
+            .expect("an experiment");
     let cells = values.as_array().expect("cells");
     let point = |cell: usize, variant: &str| {
         json!({
@@ -185,9 +184,8 @@ fn a_run_that_failed_takes_its_pair_with_it() {
 #[test]
 fn percentages_are_compared_by_their_difference() {
     let pair = |i: usize| [10.0 + i as f64 * 0.1, 15.0 + i as f64 * 0.11];
-    let values: Vec<Vec<Value>> = (0..10)
-        .map(|i| pair(i).iter().map(|x| json!({"idle_percent": x})).collect())
-        .collect();
+    let values: Vec<Vec<Value>> =
+        (0..10).map(|i| pair(i).iter().map(|x| json!({"idle_percent": x})).collect()).collect();
     let options = Options { primary: Some("idle_percent".to_string()), ..Options::default() };
     let record = record("r", "", &["a", "b"], json!([values]));
     check_with(&record, &options, expect![""]);
@@ -198,7 +196,7 @@ fn a_disturbed_block_is_left_out_whole_and_told() {
     let mut values = blocks(12, &[1.0, 1.05]);
     for (block, variant) in [(2, 0), (7, 1)] {
         let rate = values[block][variant].clone();
-        values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 3.14});
+        values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 3.13});
     }
     check(&record("r", "", &["a", "b"], json!([values])), expect![""]);
 }
@@ -314,7 +312,8 @@ fn blocks_until_decided(experiment: &str, factors: &[f64]) -> u32 {
 
 #[test]
 fn blocks_go_on_until_all_is_decided_or_the_cap_is_reached() {
-    let experiment = "[compare]\nuntil_decided = true\n[[variant]]\nname = 'a'\n[[variant]]\nname = 'b'";
+    let experiment =
+        "[compare]\nuntil_decided = true\n[[variant]]\nname = 'a'\n[[variant]]\nname = 'b'";
     assert_eq!(blocks_until_decided(experiment, &[1.0, 1.0]), 8);
     assert_eq!(blocks_until_decided(experiment, &[1.0, 1.2]), 10);
     assert_eq!(blocks_until_decided(experiment, &[1.0, 1.2, 1.0]), 10);

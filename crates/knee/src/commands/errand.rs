@@ -20,12 +20,7 @@ pub struct Moment {
 }
 
 /// What the worker does in one run of a point.
-pub fn errand(
-    command: &Command,
-    point: &Point,
-    scratch: &Path,
-    moment: Moment,
-) -> Result<Errand> {
+pub fn errand(command: &Command, point: &Point, scratch: &Path, moment: Moment) -> Result<Errand> {
     let values = values(point, scratch, moment);
     let lines = |lines: &[Line]| -> Result<Vec<Vec<String>>> {
         lines.iter().map(|line| words(line, command.shell, &values)).collect()

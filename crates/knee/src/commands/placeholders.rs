@@ -215,7 +215,11 @@ mod tests {
     #[test]
     fn braces_around_anything_but_a_name_are_left_alone() {
         check_words("awk '{print $1}' {}", false, r#"["awk", "{print $1}", "{}"]"#);
-        check_words("echo {{cpus}} ${cpus} {1} {a b}", true, r#"["sh", "-c", "echo {cpus} ${cpus} {1} {a b}"]"#);
+        check_words(
+            "echo {{cpus}} ${cpus} {1} {a b}",
+            true,
+            r#"["sh", "-c", "echo {cpus} ${cpus} {1} {a b}"]"#,
+        );
         check_words("'{\"a\": {cpus}}'", false, r#"["{\"a\": 4}"]"#);
         check_words("a {cpus", false, r#"["a", "{cpus"]"#);
         check_words("ä{cpus}ö{{x}}ü", false, r#"["ä4ö{x}ü"]"#);
@@ -223,7 +227,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_filled_is_refused() {
-        check_words("a 'b", false, "'a 'b': a quote is not closed, or a backslash stands at the end");
+        check_words(
+            "a 'b",
+            false,
+            "'a 'b': a quote is not closed, or a backslash stands at the end",
+        );
         check_words("a {what}", false, "nothing is known of {what}");
         check_words(
             "a -o{options...}",
@@ -249,8 +257,16 @@ mod tests {
     #[test]
     fn unknown_names_are_refused_with_the_known_ones() {
         check_names("a {scratch} {options}", &["options"], "");
-        check_names("a {opions}", &["options"], "it has no parameter 'options', did you mean 'opions'?");
-        check_names("a {scrath}", &[], "nothing is known of {scrath} in it, did you mean 'scratch'?; there are cpus, tasks,");
+        check_names(
+            "a {opions}",
+            &["options"],
+            "it has no parameter 'options', did you mean 'opions'?",
+        );
+        check_names(
+            "a {scrath}",
+            &[],
+            "nothing is known of {scrath} in it, did you mean 'scratch'?; there are cpus, tasks,",
+        );
         check_names("a", &["cpus"], "has the name of a placeholder");
         check_names("a", &["a b"], "is no name of a parameter");
     }

@@ -39,7 +39,11 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
             continue;
         }
         let package = command.package.iter().map(|name| format!(" (it comes with {name})"));
-        let cannot = format!("the command {} cannot be started{}", command.name, package.collect::<String>());
+        let cannot = format!(
+            "the command {} cannot be started{}",
+            command.name,
+            package.collect::<String>()
+        );
         for line in &errand.prepare {
             look(&line[0], &errand, variant).context(cannot.clone())?;
         }
@@ -70,7 +74,8 @@ fn look(program: &str, errand: &Errand, variant: Option<&Variant>) -> Result<Opt
         if path.starts_with(LATER) {
             return Ok(None);
         }
-        let metadata = fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?;
+        let metadata =
+            fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?;
         if !is_program(&metadata) {
             bail!("{} is no program: make it executable (chmod +x)", path.display());
         }
@@ -80,7 +85,8 @@ fn look(program: &str, errand: &Errand, variant: Option<&Variant>) -> Result<Opt
     let of_variant = variant.and_then(|variant| variant.environment.get("PATH"));
     let path = errand.environment.get("PATH").or(of_variant.map(|word| &word.0));
     let path = path.cloned().unwrap_or_else(own);
-    let folders: Vec<&Path> = path.split(':').filter(|f| f.starts_with('/')).map(Path::new).collect();
+    let folders: Vec<&Path> =
+        path.split(':').filter(|f| f.starts_with('/')).map(Path::new).collect();
     let here = |folder: &&Path| fs::metadata(folder.join(program)).is_ok_and(|m| is_program(&m));
     match folders.iter().find(|folder| here(folder)) {
         Some(folder) => Ok(Some(folder.join(program))),
@@ -113,7 +119,9 @@ pub fn identify(record: &mut Record) -> Result<()> {
         let errand = errand(command, point, Path::new(LATER), Moment::default())?;
         let values = values(point, Path::new(LATER), Moment::default());
         let (words, of) = (words(line, command.shell, &values)?, variant(record, point));
-        let Some(path) = look(&program(command, &errand)?, &errand, of).ok().flatten() else { continue };
+        let Some(path) = look(&program(command, &errand)?, &errand, of).ok().flatten() else {
+            continue;
+        };
         let path = path.to_string_lossy().into_owned();
         let missing = record.programs.get(&path).is_some_and(|known| known.version.is_none());
         if !missing || words.iter().any(|word| word.contains(LATER)) {

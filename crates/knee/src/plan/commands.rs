@@ -26,7 +26,8 @@ pub fn points(
     let parameters: BTreeMap<String, Many<Word>> = own.chain(load.parameters.clone()).collect();
     commands::check(command, parameters.keys())?;
     for metric in &command.metrics {
-        worker::extract::check(metric).map_err(|why| anyhow!("the metric {}: {why}", metric.name))?;
+        worker::extract::check(metric)
+            .map_err(|why| anyhow!("the metric {}: {why}", metric.name))?;
     }
     let axes = of_command(command, axes);
     let placements = values(&axes.placement, Placement::default())

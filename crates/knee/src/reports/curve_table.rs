@@ -98,13 +98,16 @@ fn heading(metric: &str, record: &Record) -> String {
     }
 }
 
+/// What a point is set to, as text.
+type Setting = fn(&Point) -> String;
+
 /// Columns of what differs between the points beside CPUs and tasks.
 fn apart<'a>(curves: &[&Curve]) -> Vec<Column<'a>> {
     let mut columns: Vec<Column> = Vec::new();
     let differs = |of: &dyn Fn(&Point) -> String| {
         curves.iter().any(|curve| of(curve.point) != of(curves[0].point))
     };
-    let settings: [(&str, fn(&Point) -> String); 3] = [
+    let settings: [(&str, Setting); 3] = [
         ("variant", |point| point.variant.clone()),
         ("dir", |point| point.dir.display().to_string()),
         ("placement", |point| point.placement.to_string()),

@@ -59,7 +59,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let experiments = EXPERIMENTS.iter().map(|(n, _)| *n);
         let metrics = all_metrics().map(|m| m.name);
         let hint = nearest(name, workloads.chain(experiments).chain(commands).chain(metrics));
-        bail!("nothing is called '{name}'{hint}; `knee list workloads|experiments|commands|metrics`");
+        bail!(
+            "nothing is called '{name}'{hint}; `knee list workloads|experiments|commands|metrics`"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

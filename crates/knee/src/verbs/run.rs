@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Line, Load, Many, Opened, Placement,
-    Record, Session, State, Store, Variant, Warning, Word,
+    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Line, Load, Many,
+    Opened, Placement, Record, Session, State, Store, Variant, Warning, Word,
 };
 
 use super::compare;
@@ -17,7 +17,8 @@ use crate::reports::{self, Style};
 use crate::runner::{self, End};
 use crate::talk::{print, print_line, talk};
 use crate::{
-    cautions, commands, experiments, names, past, paths, plan, settings, signals, topology, variants,
+    cautions, commands, experiments, names, past, paths, plan, settings, signals, topology,
+    variants,
 };
 
 /// What to measure, and how.

@@ -69,12 +69,7 @@ fn clean(errand: &Errand, hurry: bool) {
 }
 
 /// Runs the command itself. Its events are said later, when all is quiet.
-fn conduct(
-    job: &Job,
-    errand: &Errand,
-    wish: &Wish,
-    started_ns: u64,
-) -> Result<Vec<Event>, String> {
+fn conduct(job: &Job, errand: &Errand, wish: &Wish, started_ns: u64) -> Result<Vec<Event>, String> {
     // Servers that were prepared live until they are cleaned up.
     let prepared = descendants::living();
     let policy = Policy::current();
@@ -142,7 +137,8 @@ fn read_numbers(errand: &Errand, ran: &Ran) -> (BTreeMap<String, f64>, Vec<Warni
         match found {
             Ok(value) => drop(values.insert(how.name.clone(), value)),
             Err(why) => {
-                let advice = format!("look at what the command writes, and at its metric {}", how.name);
+                let advice =
+                    format!("look at what the command writes, and at its metric {}", how.name);
                 warnings.push(Warning::new(why, advice));
             }
         }
@@ -153,7 +149,10 @@ fn read_numbers(errand: &Errand, ran: &Ran) -> (BTreeMap<String, f64>, Vec<Warni
 fn whole(kept: &Kept, what: &str, warnings: &mut Vec<Warning>) -> String {
     if kept.lost() > 0 {
         warnings.push(Warning::new(
-            format!("the middle {} MiB of the command's {what} were not looked at", kept.lost() >> 20),
+            format!(
+                "the middle {} MiB of the command's {what} were not looked at",
+                kept.lost() >> 20
+            ),
             "let it write less, or write to a file",
         ));
     }

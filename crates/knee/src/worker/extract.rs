@@ -14,7 +14,12 @@ pub fn extract(extract: &Extract, text: &str) -> Result<f64, String> {
         _ => Err("it says no way to find it".to_string()),
     };
     let why = |why| {
-        format!("{} of {}: {why}, so {} is missing", extract.way(), extract.from.text(), extract.name)
+        format!(
+            "{} of {}: {why}, so {} is missing",
+            extract.way(),
+            extract.from.text(),
+            extract.name
+        )
     };
     found.map_err(why)
 }
@@ -84,9 +89,10 @@ fn by_column(column: &TableColumn, text: &str) -> Result<f64, String> {
         Row::Last => values.last().copied().ok_or("found no number below it".to_string()),
         Row::Mean if values.is_empty() => Err("found no number below it".to_string()),
         Row::Mean => Ok(values.iter().sum::<f64>() / values.len() as f64),
-        Row::Number(n) => values.get(n as usize - 1).copied().ok_or_else(|| {
-            format!("found {} rows below it, row {n} was asked for", values.len())
-        }),
+        Row::Number(n) => values
+            .get(n as usize - 1)
+            .copied()
+            .ok_or_else(|| format!("found {} rows below it, row {n} was asked for", values.len())),
     }
 }
 
@@ -190,7 +196,11 @@ mod tests {
     fn a_regex_finds_the_group_of_its_last_match() {
         regex(r"rate (\S+)", "rate 1.5\nrate 2e3 x\n", Ok(2000.0));
         regex(r"^(\d+)$", "a\n17\nb", Ok(17.0));
-        regex(r"rate (\S+)", "nothing", Err("the regex 'rate (\\S+)' of stdout: found nothing, so n is missing"));
+        regex(
+            r"rate (\S+)",
+            "nothing",
+            Err("the regex 'rate (\\S+)' of stdout: found nothing, so n is missing"),
+        );
         regex(r"rate (\S+)", "rate fast", Err("found 'fast', which is no number"));
         regex(r"rate (\S+)", "rate inf", Err("no number"));
         regex(r"rate (", "rate 1", Err("is malformed"));
@@ -238,7 +248,12 @@ p50 Files/sec: 17
         column("Files/sec", Row::Last, FS_MARK, Ok(20000.5));
         column("Files/sec", Row::Mean, FS_MARK, Ok(15000.5));
         column("Files/sec", Row::Number(1), FS_MARK, Ok(10000.5));
-        column("Files/sec", Row::Number(3), FS_MARK, Err("found 2 rows below it, row 3 was asked for"));
+        column(
+            "Files/sec",
+            Row::Number(3),
+            FS_MARK,
+            Err("found 2 rows below it, row 3 was asked for"),
+        );
         column("App Overhead", Row::Last, FS_MARK, Ok(123457.0));
         column("Overhead", Row::Last, FS_MARK, Err("found no such heading"));
         column("FSUse%", Row::Last, "FSUse%  Count\n", Err("found no number below it"));

@@ -73,12 +73,7 @@ impl Wish {
 }
 
 /// Runs the measured program, on these CPUs only, with the policy that knee was started with.
-pub fn measured(
-    errand: &Errand,
-    cpus: &[u32],
-    policy: Policy,
-    wish: &Wish,
-) -> Result<Ran, String> {
+pub fn measured(errand: &Errand, cpus: &[u32], policy: Policy, wish: &Wish) -> Result<Ran, String> {
     let mut command = command(&errand.run, errand);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mask = mask(cpus);
@@ -122,7 +117,13 @@ pub fn measured(
     // What was written before the end; a process that goes on writing does not hold us up.
     stdout.read(64);
     stderr.read(64);
-    Ok(Ran { end, wall_ns: ended_ns - started_ns, usage, stdout: stdout.end(), stderr: stderr.end() })
+    Ok(Ran {
+        end,
+        wall_ns: ended_ns - started_ns,
+        usage,
+        stdout: stdout.end(),
+        stderr: stderr.end(),
+    })
 }
 
 /// Runs a program beside the measured one, within so much time. What it writes goes to a file
@@ -152,7 +153,10 @@ pub fn beside(
         }
         if left.is_zero() {
             let name = words.join(" ");
-            return Err(failed(format!("'{name}' took longer than {:.0} s", patience.as_secs_f64())));
+            return Err(failed(format!(
+                "'{name}' took longer than {:.0} s",
+                patience.as_secs_f64()
+            )));
         }
     }
     let (status, _) = collect(&child).map_err(failed)?;
@@ -201,6 +205,7 @@ fn watch(child: &Child) -> Result<OwnedFd, String> {
     // SAFETY: plain numbers; the new descriptor is owned by nobody else.
     match unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } {
         -1 => Err(format!("pidfd_open (Linux 5.3 or newer): {}", io::Error::last_os_error())),
+        // SAFETY: as above.
         fd => Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
     }
 }

@@ -102,7 +102,8 @@ regex = 'x1 (\\d+)'";
     assert_eq!(program.version.as_deref(), Some("it 1.2"));
     assert!(program.file.is_some());
     home.check_nothing_is_left();
-    for arguments in ["show last", "show last --time --counters", "show last --json", "export last"] {
+    for arguments in ["show last", "show last --time --counters", "show last --json", "export last"]
+    {
         let ended = home.run(arguments);
         assert_eq!(ended.status.code(), Some(0), "{arguments}: {}", ended.stderr);
         assert!(ended.stdout.contains("rate"), "{arguments}: {}", ended.stdout);
@@ -237,7 +238,11 @@ fn parameters_make_a_matrix_and_variants_are_compared() {
         let ended = home.run(&format!("compare last --layout {layout}"));
         assert_eq!(ended.status.code(), Some(0), "{layout}: {}", ended.stderr);
         let metric = ["wall_s", "time.elapsed_time", "Elapsed", "wall"];
-        assert!(metric.iter().any(|name| ended.stdout.contains(name)), "{layout}: {}", ended.stdout);
+        assert!(
+            metric.iter().any(|name| ended.stdout.contains(name)),
+            "{layout}: {}",
+            ended.stdout
+        );
     }
     assert!(home.run("compare last --layout matrix").stdout.contains("a=1,b=3"));
     home.check_nothing_is_left();
@@ -281,7 +286,8 @@ fn kill_9_of_knee_leaves_no_process() {
 #[test]
 fn kill_9_of_the_worker_fails_its_run_and_leaves_no_process() {
     let home = Home::new();
-    let running = home.start(&mut knee(&home, &format!("timeout_s = 600\n{LONG}"), &["--blocks", "1"]));
+    let running =
+        home.start(&mut knee(&home, &format!("timeout_s = 600\n{LONG}"), &["--blocks", "1"]));
     wait_for("the command", || is_at_work(&home));
     let worker = running.worker().expect("the worker lives");
     worker.kill(libc::SIGKILL);
