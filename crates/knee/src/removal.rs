@@ -22,7 +22,7 @@ pub fn remove(path: &Path) -> Result<()> {
 }
 
 /// Unmounts what is mounted in a directory, the last first. What cannot be is an error.
-fn unmount_below(path: &Path) -> Result<()> {
+pub fn unmount_below(path: &Path) -> Result<()> {
     for mount in probes::mounts_below(path).iter().rev() {
         let name = CString::new(mount.as_os_str().as_bytes()).context("a path has no NUL")?;
         // SAFETY: a live C string.

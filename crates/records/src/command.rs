@@ -104,10 +104,11 @@ impl Default for Line {
 impl Line {
     /// It on one line, for people.
     pub fn text(&self) -> String {
-        match self {
+        let text = match self {
             Line::Text(text) => text.clone(),
             Line::Words(words) => words.join(" "),
-        }
+        };
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     fn is_blank(&self) -> bool {

@@ -82,7 +82,15 @@ impl Report<'_> {
     fn command(&self, curves: &[&Curve]) -> String {
         let point = curves[0].point;
         let varying = curve_table::varying(curves);
-        let fixed = point.parameters.iter().filter(|(name, _)| !varying.contains(name));
+        let command = self.record.record.commands.get(&point.workload);
+        let default = |name: &String| command.and_then(|command| command.parameters.get(name));
+        let is_default = |name: &String, value: &String| {
+            default(name).is_some_and(|many| matches!(&many.0[..], [one] if one.0 == *value))
+        };
+        let fixed = point
+            .parameters
+            .iter()
+            .filter(|(name, value)| !varying.contains(name) && !is_default(name, value));
         let fixed = fixed.map(|(name, value)| format!("{name}={value}"));
         let load = [point.workload.clone()].into_iter().chain(fixed).collect::<Vec<_>>().join(" ");
         let title = format!("{load}: {}", point.command.as_deref().unwrap_or_default());

@@ -84,7 +84,7 @@ pub struct Arguments {
     /// Seed of the random order [default: drawn, and recorded]
     #[arg(long)]
     seed: Option<u64>,
-    /// Seconds a run may take beside its own length [default: 600]
+    /// Seconds a run may take beside its own length, and a --command in all [default: 600]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
     /// Seconds tasks may take to notice the end of a run [default: 10]
@@ -191,10 +191,10 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
         [one] if experiments::is_experiment(one) => experiments::read(one)?,
         names => of_workloads(names)?,
     };
-    add_commands(&mut experiment, &arguments.commands)?;
-    let native = experiment.loads.iter().any(|l| matches!(commands::of_load(l), Ok(None) | Err(_)));
+    add_commands(&mut experiment, arguments)?;
     ensure!(
-        native || (arguments.seconds.is_empty() && arguments.operations.is_empty()),
+        !experiment.loads.iter().all(is_command)
+            || (arguments.seconds.is_empty() && arguments.operations.is_empty()),
         "a command runs to its own end: --seconds and --operations say nothing to it; a \
          {{placeholder}} with --axis can, or timeout_s in an experiment"
     );
@@ -211,13 +211,7 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
             .then(|| Many(arguments.operations.clone())),
     };
     experiment.axes = flags.over(&experiment.axes);
-    for load in &mut experiment.loads {
-        load.axes = flags.over(&load.axes);
-        for (name, values) in arguments.settings.iter().chain(&arguments.axes) {
-            let words = values.iter().cloned().map(Word).collect();
-            load.parameters.insert(name.clone(), Many(words));
-        }
-    }
+    change_loads(&mut experiment, &flags, arguments);
     experiment.variants.extend(arguments.variants.iter().cloned());
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;
@@ -232,6 +226,25 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
     experiment.stop_grace_s = arguments.stop_grace.unwrap_or(experiment.stop_grace_s);
     experiment.check()?;
     Ok(experiment)
+}
+
+/// Gives the loads what the flags say about all of them.
+fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments) {
+    let any_command = experiment.loads.iter().any(is_command);
+    for load in &mut experiment.loads {
+        load.axes = flags.over(&load.axes);
+        // What --axis says is meant for commands, where there are any.
+        let meant = is_command(load) || !any_command;
+        let axes = arguments.axes.iter().filter(|_| meant);
+        for (name, values) in arguments.settings.iter().chain(axes) {
+            let words = values.iter().cloned().map(Word).collect();
+            load.parameters.insert(name.clone(), Many(words));
+        }
+    }
+}
+
+fn is_command(load: &Load) -> bool {
+    matches!(commands::of_load(load), Ok(Some(_)))
 }
 
 fn of_workloads(names: &[String]) -> Result<Experiment> {
@@ -253,12 +266,13 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
 
 /// Adds commands as loads. On the command line they run where the user is, as any program
 /// named there does; an experiment's run in their scratch directory.
-fn add_commands(experiment: &mut Experiment, lines: &[String]) -> Result<()> {
-    for line in lines {
+fn add_commands(experiment: &mut Experiment, arguments: &Arguments) -> Result<()> {
+    for line in &arguments.commands {
         let here = std::env::current_dir().context("looking for the current directory")?;
         let command = Command {
             run: Line::Text(line.clone()),
             directory: Some(here.to_string_lossy().into_owned()),
+            timeout_s: arguments.timeout.unwrap_or(Command::default().timeout_s),
             ..Command::default()
         };
         let load = Load { command: Some(command), ..Load::default() };
