@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Point, Record, Run};
+use records::{Outcome, Point, Record, Run};
 
 /// The runs of one cell in one block.
 #[derive(Debug)]
@@ -15,14 +15,17 @@ pub struct Block<'a> {
     pub runs: Vec<Option<&'a Run>>,
     /// A second run of one of the points: which, and the run.
     pub placebo: Option<(usize, &'a Run)>,
-    /// Why it is left out: which point's run, and what the host did to it.
-    pub reason: Option<(usize, &'a Run, String)>,
+    /// Runs of which point failed.
+    pub failed: Vec<bool>,
+    /// Why it is left out: which points' runs, and what the host did to them.
+    pub reasons: Vec<(usize, &'a Run, String)>,
 }
 
-impl Block<'_> {
-    /// Whether it counts, with a run of every point.
-    pub fn kept(&self) -> bool {
-        self.reason.is_none() && self.runs.iter().all(Option::is_some)
+impl<'a> Block<'a> {
+    /// The two runs of a pair of points, where the block counts and both finished.
+    pub fn pair(&self, a: usize, b: usize) -> Option<(&'a Run, &'a Run)> {
+        self.reasons.is_empty().then_some(())?;
+        Some((self.runs[a]?, self.runs[b]?))
     }
 }
 
@@ -41,26 +44,26 @@ pub fn blocks<'a>(
             number: run.block,
             runs: vec![None; points.len()],
             placebo: None,
-            reason: None,
+            failed: vec![false; points.len()],
+            reasons: Vec::new(),
         });
         if !run.finished() {
+            block.failed[place] |= !run.placebo;
             continue;
         }
         match run.placebo {
             true => block.placebo = Some((place, run)),
             false => block.runs[place] = Some(run),
         }
-        if block.reason.is_none() {
-            let why = disturbance(&record.points[points[place]], record, run);
-            block.reason = why.map(|why| (place, run, why));
-        }
+        let why = disturbance(&record.points[points[place]], run);
+        block.reasons.extend(why.map(|why| (place, run, why)));
     }
     blocks.into_values().collect()
 }
 
 /// What the host did to a run that has nothing to do with what was measured. The limits are
 /// fixed here, before anybody sees a result.
-fn disturbance(point: &Point, record: &Record, run: &Run) -> Option<String> {
+pub(crate) fn disturbance(point: &Point, run: &Run) -> Option<String> {
     let value = |name: &str| run.value(name);
     if let Some(steal) = value("steal_percent").filter(|percent| *percent > 1.0) {
         return Some(format!("the hypervisor took {steal:.1} % of the CPUs used"));
@@ -70,7 +73,7 @@ fn disturbance(point: &Point, record: &Record, run: &Run) -> Option<String> {
             return Some(what.to_string());
         }
     }
-    if let Some(others) = others_percent(point, record, run).filter(|percent| *percent > 2.0) {
+    if let Some(others) = others_percent(point, run).filter(|percent| *percent > 2.0) {
         return Some(format!("other programs used {others:.1} % of the other CPUs"));
     }
     let intruders = intruders_percent(point, run).filter(|percent| *percent > 5.0)?;
@@ -86,28 +89,58 @@ const THROTTLES: [(&str, &str); 4] = [
 
 /// Share of the CPUs that the run did not use which was spent in user mode: programs of
 /// others, since ours are pinned. Kernel work there may be the run's own, and is not counted.
-fn others_percent(point: &Point, record: &Record, run: &Run) -> Option<f64> {
-    let outside = (record.topology.cpus.len() as u32).checked_sub(point.cpus).filter(|n| *n > 0)?;
-    let ticks = |set: &str| {
-        let of = |kind: &str| run.value(&format!("stat.{set}.{kind}_ticks"));
-        Some(of("user")? + of("nice")?)
+fn others_percent(point: &Point, run: &Run) -> Option<f64> {
+    let ticks = |set: &str, kinds: &[&str]| -> Option<f64> {
+        kinds.iter().map(|kind| run.value(&format!("stat.{set}.{kind}_ticks"))).sum()
     };
-    let all = |kind: &str| run.value(&format!("stat.all.{kind}_ticks"));
-    let busy = (ticks("all")? - ticks("cpus")? - TICKS_UNSURE).max(0.0);
-    let time: f64 = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"]
-        .into_iter()
-        .filter_map(all)
-        .sum();
-    let cpus = record.topology.cpus.len() as f64;
-    (time > 0.0).then(|| 100.0 * busy / (time / cpus * outside as f64))
+    let time =
+        ticks("all", &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"])?;
+    // All CPUs that are online, not only those that we may use.
+    let cpus = (time / (run.value("wall_s")? * TICKS_PER_S)).round();
+    let outside = cpus - point.cpus as f64;
+    let user = ["user", "nice"];
+    let busy = (ticks("all", &user)? - ticks("cpus", &user)? - TICKS_UNSURE).max(0.0);
+    (outside >= 1.0).then(|| 100.0 * busy / (time / cpus * outside))
 }
+
+/// As much of a run as decides about blocks to come: a long experiment has many runs, and each
+/// has hundreds of counters.
+pub fn gist(run: &Run, primary: &str) -> Run {
+    let mut gist = run.clone();
+    if let Outcome::Finished { metrics, counters, unavailable, .. } = &mut gist.outcome {
+        let needed = |name: &str| {
+            [primary, "latency.mean_ns", "operations"].contains(&name)
+                || primary.strip_suffix("/op") == Some(name)
+                || DISTURBING.iter().any(|start| name.starts_with(start))
+        };
+        metrics.retain(|name, _| needed(name));
+        counters.retain(|name, _| needed(name));
+        unavailable.clear();
+    }
+    gist.warnings.clear();
+    gist
+}
+
+/// How the names begin of all that [`disturbance`] looks at.
+const DISTURBING: [&str; 8] = [
+    "steal_percent",
+    "throttle.",
+    "cgroup.throttled_periods",
+    "vmstat.oom_kill",
+    "stat.all.",
+    "stat.cpus.",
+    "time.user_time",
+    "wall_s",
+];
+
+/// USER_HZ, in which /proc/stat counts.
+const TICKS_PER_S: f64 = 100.0;
 
 /// Ticks that are no evidence: one is a percent of a run of a second, and more of a short one.
 const TICKS_UNSURE: f64 = 1.0;
 
 /// Share of the CPUs used that was spent in user mode by others than the tasks.
 fn intruders_percent(point: &Point, run: &Run) -> Option<f64> {
-    const TICKS_PER_S: f64 = 100.0;
     let ticks = run.value("stat.cpus.user_ticks")? + run.value("stat.cpus.nice_ticks")?;
     let own = run.value("time.user_time")? * TICKS_PER_S;
     let all = run.value("wall_s")? * TICKS_PER_S * point.cpus as f64;

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use records::{Better, METRICS, Opened, Outcome, Point, Record, Run, Unit};
 
-use crate::blocks::{Block, blocks};
+use crate::blocks::{Block, blocks, disturbance};
 use crate::columns::{Column, by_boot, change, finite, margin, paired, scale, scaled};
-use crate::comparison::{Comparison, Contrast, Design, MetricComparison, Scale, Verdict};
+use crate::comparison::{
+    CellComparison, Comparison, Contrast, Design, MetricComparison, Scale, Verdict,
+};
 use crate::judge::{Decision, Judgement, Rule};
 use crate::multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
 use crate::{Spread, matching, survey};
@@ -50,61 +52,55 @@ pub fn compare(arms: &[Arm], options: &Options) -> Result<Comparison, String> {
         true => Design::Blocks { sequential: judging.until_decided },
         false => Design::Separate,
     };
+    let own = Rules::of(&first.record);
     let rules = Rules {
-        primary: options.primary.clone().unwrap_or_else(|| judging.metric.clone()),
+        primary: options.primary.clone().unwrap_or(own.primary),
         asked: options.metrics.clone(),
-        smallest_effect: options.smallest_effect.unwrap_or(judging.smallest_effect),
+        smallest_effect: options.smallest_effect.unwrap_or(own.smallest_effect),
         sequential: design == Design::Blocks { sequential: true },
-        cap: first.record.experiment.blocks(),
         by_boot: !one_record && kernels(arms).len() > 1,
+        ..own
     };
-    let cells: Vec<Cell> = matching::cells(arms, options.force)?
-        .into_iter()
-        .map(|points| Cell::new(points, in_blocks))
-        .collect();
-    Ok(survey::whole(arms, design, &rules, &cells))
+    let matched = matching::cells(arms, options.force)?;
+    let cells: Vec<Cell> =
+        matched.cells.into_iter().map(|points| Cell::new(points, in_blocks)).collect();
+    Ok(survey::whole(arms, design, &rules, &cells, matched.left_out))
 }
 
-/// Whether a cell of variants needs its runs of block `block`, by the runs of the blocks
-/// before: until enough blocks are kept, or until all is decided.
-pub fn goes_on(record: &Record, points: &[usize], runs: &[&Run], block: u32) -> bool {
+/// The points of a cell of variants, the baseline's first, that are to run in block `block`, by
+/// the runs of the blocks before: all until enough blocks count for each pair, or until all is
+/// decided. A variant whose runs have all failed is given up, a baseline with its whole cell.
+pub fn wanted(record: &Record, points: &[usize], runs: &[&Run], block: u32) -> Vec<usize> {
     let cap = record.experiment.blocks();
     let blocks = blocks(record, points, runs.iter().copied());
-    let kept: Vec<&Block> = blocks.iter().filter(|block| block.kept()).collect();
-    // Blocks that are left out are run again, within reason.
-    if block >= cap + cap.div_ceil(3)
-        || kept.len() >= cap as usize
-        || has_hopeless(&blocks, points.len())
-    {
-        return false;
-    }
-    let judging = &record.experiment.compare;
-    if !judging.until_decided {
-        return true;
-    }
-    let rules = Rules {
-        primary: judging.metric.clone(),
-        asked: Vec::new(),
-        smallest_effect: judging.smallest_effect,
-        sequential: true,
-        cap,
-        by_boot: false,
-    };
+    let rules = Rules::of(record);
     let metric = record.deciding_or(&record.points[points[0]], &rules.primary);
-    let runs = |variant: usize| kept.iter().filter_map(|block| block.runs[variant]).collect();
-    let sides: Vec<Vec<&Run>> = (0..points.len()).map(runs).collect();
-    let lined_up = LinedUp::new(&sides, &metric, &unit(record, &metric).0, |variant, scale| {
-        let pairs = sides[0].iter().zip(&sides[variant]).map(|(a, b)| (*a, *b)).collect::<Vec<_>>();
-        paired(&pairs, &metric, scale)
-    });
-    let judged = lined_up.judged(&rules);
-    judged.iter().any(|j| !matches!(j.decision, Decision::Changed { .. } | Decision::Same))
-}
-
-/// Whether a variant has failed in each of at least three blocks.
-fn has_hopeless(blocks: &[Block], variants: usize) -> bool {
-    let never = |variant: usize| blocks.iter().all(|block| block.runs[variant].is_none());
-    blocks.len() >= 3 && (0..variants).any(never)
+    let has = |block: &Block, place: usize| {
+        block.runs[place].is_some_and(|run| finite(run, &metric).is_some())
+    };
+    let hopeless = |place: usize| blocks.len() >= 3 && !blocks.iter().any(|b| has(b, place));
+    let alive: Vec<usize> = (0..points.len()).filter(|place| !hopeless(*place)).collect();
+    // Blocks that are left out are run again, within reason.
+    if block >= cap + cap.div_ceil(3) || alive.first() != Some(&0) || alive.len() < 2 {
+        return Vec::new();
+    }
+    let pairs = |place: usize| -> Vec<(&Run, &Run)> {
+        blocks.iter().filter_map(|block| block.pair(0, place)).collect()
+    };
+    let enough = alive[1..].iter().all(|place| pairs(*place).len() >= cap as usize);
+    let decided = || {
+        let side = |place: &usize| blocks.iter().filter_map(|b| b.runs[*place]).collect();
+        let sides: Vec<Vec<&Run>> = alive.iter().map(side).collect();
+        let unit = unit(record, &metric).0;
+        let lined_up = LinedUp::new(&sides, &metric, &unit, |side, scale| {
+            paired(&pairs(alive[side]), &metric, scale)
+        });
+        lined_up.judged(&rules).iter().all(|judgement| judgement.stop)
+    };
+    if enough || (rules.sequential && decided()) {
+        return Vec::new();
+    }
+    alive.into_iter().map(|place| points[place]).collect()
 }
 
 /// What decides, the same for all cells.
@@ -121,6 +117,19 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
+    /// Those of a record's own experiment.
+    fn of(record: &Record) -> Rules {
+        let judging = &record.experiment.compare;
+        Rules {
+            primary: judging.metric.clone(),
+            asked: Vec::new(),
+            smallest_effect: judging.smallest_effect,
+            sequential: judging.until_decided,
+            cap: record.experiment.blocks(),
+            by_boot: false,
+        }
+    }
+
     fn rule(&self, alpha: f64, margin: f64) -> Rule {
         Rule { alpha, margin, sequential: self.sequential, cap: self.cap }
     }
@@ -142,9 +151,10 @@ pub(crate) struct Cell<'a> {
     pub points: Vec<(&'a Opened, usize)>,
     /// The blocks, where variants share them.
     pub blocks: Option<Vec<Block<'a>>>,
-    /// Finished runs of each arm that count, in order of execution. Where there are blocks,
-    /// one for each kept block.
+    /// Finished runs of each arm that count, in order of execution.
     pub sides: Vec<Vec<&'a Run>>,
+    /// Runs of each arm that were disturbed and left out, where there are no blocks, and why.
+    pub disturbed: Vec<Vec<(&'a Run, String)>>,
 }
 
 impl<'a> Cell<'a> {
@@ -155,20 +165,29 @@ impl<'a> Cell<'a> {
             let blocks = blocks(&record.record, &indexes, &record.runs);
             // A block in which only another variant failed still counts for these two. Where
             // all blocks were disturbed, their values are shown; nothing is judged by them.
-            let none_counts = blocks.iter().all(|block| block.reason.is_some());
+            let none_counts = blocks.iter().all(|block| !block.reasons.is_empty());
             let side = |arm: usize| {
-                let shown = blocks.iter().filter(|block| block.reason.is_none() || none_counts);
+                let shown = blocks.iter().filter(|block| block.reasons.is_empty() || none_counts);
                 shown.filter_map(|block| block.runs[arm]).collect()
             };
             let sides = (0..points.len()).map(side).collect();
-            return Cell { points, blocks: Some(blocks), sides };
+            let disturbed = vec![Vec::new(); points.len()];
+            return Cell { points, blocks: Some(blocks), sides, disturbed };
         }
-        let side = |(record, index): &(&'a Opened, usize)| {
-            let of_point = |run: &&Run| run.point as usize == *index && !run.placebo;
-            record.runs.iter().filter(of_point).filter(|run| run.finished()).collect()
-        };
-        let sides = points.iter().map(side).collect();
-        Cell { points, blocks: None, sides }
+        let mut cell = Cell { points, blocks: None, sides: Vec::new(), disturbed: Vec::new() };
+        for (record, index) in &cell.points {
+            let point = &record.record.points[*index];
+            let (mut side, mut disturbed) = (Vec::new(), Vec::new());
+            for run in record.runs_of(*index).filter(|run| run.finished() && !run.placebo) {
+                match disturbance(point, run) {
+                    None => side.push(run),
+                    Some(why) => disturbed.push((run, why)),
+                }
+            }
+            cell.sides.push(side);
+            cell.disturbed.push(disturbed);
+        }
+        cell
     }
 
     /// The point of an arm.
@@ -188,7 +207,6 @@ impl<'a> Cell<'a> {
         let mut metrics = vec![self.metric(&primary, rules, Role::Primary)];
         let secondary = self.names(rules).into_iter().filter(|name| *name != primary);
         metrics.extend(secondary.map(|name| self.metric(&name, rules, Role::Secondary)));
-        explore(&mut metrics[1..]);
         metrics
     }
 
@@ -222,7 +240,14 @@ impl<'a> Cell<'a> {
         let adjusted = holm_adjusted(&p);
         let contrast = |(judgement, adjusted): (&Judgement, f64)| {
             let p = judgement.p.map(|own| if role == Role::Primary { adjusted } else { own });
-            contrast(judgement, p, lined_up.scale, better, self.too_few(rules))
+            let mut contrast = contrast(judgement, p, lined_up.scale, better, self.too_few(rules));
+            if let Verdict::CannotTell { more, why } = &mut contrast.verdict
+                && rules.sequential
+                && judgement.stop
+            {
+                *why = no_look_left(judgement.n, more.take());
+            }
+            contrast
         };
         let values = |side: &Vec<&Run>| -> Vec<f64> {
             side.iter().filter_map(|run| finite(run, metric)).collect()
@@ -243,8 +268,7 @@ impl<'a> Cell<'a> {
 
     fn column(&self, arm: usize, metric: &str, scale: Scale, rules: &Rules) -> Column {
         if let Some(blocks) = &self.blocks {
-            let counted = blocks.iter().filter(|block| block.reason.is_none());
-            let pairs: Vec<_> = counted.filter_map(|b| Some((b.runs[0]?, b.runs[arm]?))).collect();
+            let pairs: Vec<_> = blocks.iter().filter_map(|block| block.pair(0, arm)).collect();
             return paired(&pairs, metric, scale);
         }
         let values = |arm: usize| match self.unit_of_replication(rules) {
@@ -277,7 +301,7 @@ impl Cell<'_> {
     /// Why there may be too few units for a verdict.
     fn too_few(&self, rules: &Rules) -> &'static str {
         match (&self.blocks, self.unit_of_replication(rules)) {
-            (Some(blocks), _) if blocks.iter().any(|block| block.reason.is_some()) => {
+            (Some(blocks), _) if blocks.iter().any(|block| !block.reasons.is_empty()) => {
                 "too few blocks that the host did not disturb"
             }
             (_, Unit::Sample) => "values of one run are no replicates: repeat the run",
@@ -381,8 +405,21 @@ fn contrast(
     }
 }
 
+/// After the last look, more of the same run would be one look too many.
+fn no_look_left(n: usize, more: Option<u32>) -> String {
+    match more {
+        Some(more) => format!(
+            "the last look is past; a new run of about {} blocks may tell (--blocks)",
+            n as u64 + more as u64
+        ),
+        None => "the last look is past, and the estimate is too near to 0".to_string(),
+    }
+}
+
 fn verdict(judgement: &Judgement, better: Better, too_few: &str) -> Verdict {
     match judgement.decision {
+        // Of values that are all 0, no share could be the smallest that matters.
+        _ if judgement.interval == Some((0.0, 0.0)) => Verdict::Same,
         Decision::Changed { at_least } => {
             let up = judgement.estimate.unwrap_or(0.0) > 0.0;
             match (better, up) {
@@ -399,14 +436,17 @@ fn verdict(judgement: &Judgement, better: Better, too_few: &str) -> Verdict {
 }
 
 /// Verdicts about metrics that nobody named beforehand: a change is one only if it stands out
-/// among all of them (Benjamini and Hochberg).
-fn explore(metrics: &mut [MetricComparison]) {
-    let contrasts = || metrics.iter().flat_map(|metric| &metric.contrasts);
-    let p: Vec<f64> = contrasts().map(|contrast| contrast.p.unwrap_or(1.0)).collect();
+/// among all of them, in all cells (Benjamini and Hochberg).
+pub(crate) fn explore(cells: &mut [CellComparison]) {
+    let metrics = || cells.iter().flat_map(|cell| cell.metrics.iter().skip(1));
+    let contrasts = metrics().flat_map(|metric| &metric.contrasts);
+    // What has no p was not tested.
+    let p: Vec<f64> = contrasts.filter_map(|contrast| contrast.p).collect();
     let adjusted = benjamini_hochberg(&p);
-    let contrasts = metrics.iter_mut().flat_map(|metric| &mut metric.contrasts);
+    let metrics = cells.iter_mut().flat_map(|cell| cell.metrics.iter_mut().skip(1));
+    let contrasts = metrics.flat_map(|metric| &mut metric.contrasts).filter(|c| c.p.is_some());
     for (contrast, adjusted) in contrasts.zip(adjusted) {
-        contrast.p = contrast.p.map(|_| adjusted);
+        contrast.p = Some(adjusted);
         let stands_out = adjusted <= ALPHA;
         if contrast.verdict.is_change() && !stands_out {
             let why = "it does not stand out among so many metrics".to_string();

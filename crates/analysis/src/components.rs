@@ -1,10 +1,8 @@
-//! Where variance comes from when units are nested (boots, mounts in them, runs in these),
-//! and how many lower units are worth their price. Analysis-of-variance estimators, which
-//! for units of unequal size are those of Henderson's first method.
+//! Where variance comes from when units are nested (boots, mounts in them, runs in these).
+//! Analysis-of-variance estimators, which for units of unequal size are those of Henderson's
+//! first method.
 //!
-//! Sources: S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components", 1992; T.
-//! Kalibera and R. Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013, for the
-//! number of repeats.
+//! Source: S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components", 1992.
 
 use std::collections::BTreeMap;
 
@@ -47,14 +45,6 @@ pub fn components(values: &[(Vec<u32>, f64)]) -> Option<Vec<Component>> {
     }
     found.reverse();
     Some(found)
-}
-
-/// How many lower units in each upper one make the mean surest for the time: `upper` and
-/// `lower` are variances, `cost` what a new upper unit costs, in lower units. `None`: as many
-/// as there is time for, since upper units do not differ.
-pub fn repeats(upper: f64, lower: f64, cost: f64) -> Option<u32> {
-    let best = (cost * lower / upper).sqrt().ceil();
-    (best.is_finite() && best <= 1e6).then_some((best as u32).max(1))
 }
 
 /// The values of one unit, together.
@@ -139,13 +129,5 @@ mod tests {
         assert_eq!(components(&[(vec![0], 1.0), (vec![1], 2.0)]), None);
         assert_eq!(components(&[(vec![0], 1.0), (vec![0], 2.0)]), None);
         assert_eq!(components(&[(vec![0], 1.0), (vec![0, 1], 2.0)]), None);
-    }
-
-    #[test]
-    fn dear_units_are_worth_more_repeats_inside() {
-        assert_eq!(repeats(1.0, 1.0, 100.0), Some(10));
-        assert_eq!(repeats(4.0, 1.0, 1.0), Some(1));
-        assert_eq!(repeats(0.0, 1.0, 1.0), None);
-        assert_eq!(repeats(0.0, 0.0, 1.0), None);
     }
 }

@@ -16,7 +16,7 @@ use crate::student::Student;
 const STUDENT_MIN: usize = 4;
 
 /// From so many on, ranks decide and nothing is assumed about the noise.
-const RANKS_MIN: usize = 8;
+pub(crate) const RANKS_MIN: usize = 8;
 
 /// More than this is not advice.
 const MORE_MAX: f64 = 1e6;

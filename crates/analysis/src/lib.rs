@@ -27,13 +27,14 @@ mod student;
 mod survey;
 mod warmup;
 
-pub use compare::{ALPHA, Arm, Options, compare, goes_on};
+pub use blocks::gist;
+pub use compare::{ALPHA, Arm, Options, compare, wanted};
 pub use comparison::{
     Band, CellComparison, Compared, Comparison, Contrast, CurveComparison, Design, Discard,
     Discards, Method, MetricComparison, NoiseFloor, Place, RunValues, Scale, VarianceShare,
     Verdict,
 };
-pub use components::{Component, components, repeats};
+pub use components::{Component, components};
 pub use curve::{Cell, Curve, curves};
 pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
@@ -44,7 +45,7 @@ pub use noise::Noise;
 pub use power::{blocks_for, detectable};
 pub use rank_sum::{RankSum, Shifts};
 pub use reduce::{Reduced, reduce};
-pub use sequential::{looks, next_look};
+pub use sequential::looks;
 pub use signed_rank::{Walsh, critical, hodges_lehmann};
 pub use spread::Spread;
 pub use student::Student;

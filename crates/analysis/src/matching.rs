@@ -7,14 +7,20 @@ use records::{Opened, Point};
 
 use crate::compare::Arm;
 
-/// For each cell that all arms have, its point in each.
-pub(crate) fn cells<'a>(
-    arms: &[Arm<'a>],
-    force: bool,
-) -> Result<Vec<Vec<(&'a Opened, usize)>>, String> {
+/// The points that are compared with each other.
+pub(crate) struct Matched<'a> {
+    /// For each cell that all arms have, its point in each.
+    pub cells: Vec<Vec<(&'a Opened, usize)>>,
+    /// Points of the baseline that some arm has not, in words.
+    pub left_out: Vec<String>,
+}
+
+/// Finds the cells that all arms have; with `force`, also where operations or parameters
+/// differ.
+pub(crate) fn cells<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {
     let first = arms[0].record;
     match arms.iter().all(|arm| std::ptr::eq(arm.record, first)) {
-        true => Ok(by_number(arms)),
+        true => Ok(Matched { cells: by_number(arms), left_out: Vec::new() }),
         false => by_place(arms, force),
     }
 }
@@ -31,29 +37,72 @@ fn by_number<'a>(arms: &[Arm<'a>]) -> Vec<Vec<(&'a Opened, usize)>> {
     numbers.into_iter().filter_map(cell).collect()
 }
 
-fn by_place<'a>(arms: &[Arm<'a>], force: bool) -> Result<Vec<Vec<(&'a Opened, usize)>>, String> {
-    let mut cells = Vec::new();
-    let mut obstacle = None;
-    for (base, base_point) in points_of(&arms[0]) {
-        let mut cell = vec![(arms[0].record, base)];
-        for arm in &arms[1..] {
-            let differing = |(index, point)| (index, differs(base_point, point, force));
-            let mut tried: Vec<_> = points_of(arm).map(differing).collect();
-            match tried.iter().find(|(_, why)| why.is_none()) {
-                Some((index, _)) => cell.push((arm.record, *index)),
-                // The reason of the point that comes nearest.
-                None => obstacle = obstacle.max(tried.drain(..).filter_map(|(_, why)| why).max()),
+fn by_place<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {
+    let base: Vec<(usize, &Point)> = points_of(&arms[0]).collect();
+    let mut obstacles = Vec::new();
+    let partners: Vec<Vec<Option<usize>>> =
+        arms[1..].iter().map(|arm| partners(&base, &arms[0], arm, force, &mut obstacles)).collect();
+    let mut matched = Matched { cells: Vec::new(), left_out: Vec::new() };
+    for (number, (index, point)) in base.iter().enumerate() {
+        let others = arms[1..].iter().zip(&partners);
+        let others = others.map(|(arm, partners)| Some((arm.record, partners[number]?)));
+        match others.collect::<Option<Vec<_>>>() {
+            Some(others) => {
+                matched.cells.push([vec![(arms[0].record, *index)], others].concat());
             }
-        }
-        if cell.len() == arms.len() {
-            cells.push(cell);
+            None => matched.left_out.push(size(point)),
         }
     }
-    match (cells.is_empty(), obstacle) {
-        (false, _) => Ok(cells),
+    match (matched.cells.is_empty(), obstacles.into_iter().max()) {
+        (false, _) => Ok(matched),
         (true, Some((_, why))) => Err(format!("no point is in all of them: {why}")),
         (true, None) => Err("one of them has no points".to_string()),
     }
+}
+
+/// For each point of the baseline its partner in another arm: the nearest first, none twice.
+fn partners(
+    base: &[(usize, &Point)],
+    baseline: &Arm,
+    arm: &Arm,
+    force: bool,
+    obstacles: &mut Vec<(u32, String)>,
+) -> Vec<Option<usize>> {
+    // One directory on each side is what is compared; of several, each has its own partner.
+    let one_directory =
+        |arm: &Arm| points_of(arm).map(|(_, point)| &point.dir).collect::<BTreeSet<_>>().len() == 1;
+    let any_directory = one_directory(baseline) && one_directory(arm);
+    let mut candidates: Vec<(usize, usize, usize)> = Vec::new();
+    for (number, (_, a)) in base.iter().enumerate() {
+        for (index, b) in points_of(arm) {
+            match differs(a, b, any_directory, force) {
+                Some(obstacle) => obstacles.push(obstacle),
+                None => candidates.push((distance(a, b), number, index)),
+            }
+        }
+    }
+    candidates.sort();
+    let mut partners = vec![None; base.len()];
+    for (_, number, index) in candidates {
+        if partners[number].is_none() && !partners.contains(&Some(index)) {
+            partners[number] = Some(index);
+        }
+    }
+    partners
+}
+
+/// How many things that may differ do.
+fn distance(a: &Point, b: &Point) -> usize {
+    let names: BTreeSet<&String> = a.parameters.keys().chain(b.parameters.keys()).collect();
+    let differing =
+        names.into_iter().filter(|name| a.parameters.get(*name) != b.parameters.get(*name));
+    differing.count() + usize::from(a.semantics != b.semantics) + usize::from(a.dir != b.dir)
+}
+
+/// "brk, 4 processes on 2 CPUs (cores)".
+fn size(point: &Point) -> String {
+    let Point { workload, tasks, cpus, placement, .. } = point;
+    format!("{workload}, {tasks} {} on {cpus} CPUs ({placement})", point.form.name())
 }
 
 fn points_of<'a>(arm: &Arm<'a>) -> impl Iterator<Item = (usize, &'a Point)> {
@@ -63,19 +112,25 @@ fn points_of<'a>(arm: &Arm<'a>) -> impl Iterator<Item = (usize, &'a Point)> {
 }
 
 /// Why two points of different records are not at the same place, and how near they come.
-fn differs(a: &Point, b: &Point, force: bool) -> Option<(u32, String)> {
+fn differs(a: &Point, b: &Point, any_directory: bool, force: bool) -> Option<(u32, String)> {
     if a.workload != b.workload {
         return Some((0, format!("the workloads are {} and {}", a.workload, b.workload)));
     }
     let sizes = |p: &Point| (p.cpus, p.tasks, p.form, p.placement, p.pass);
     if sizes(a) != sizes(b) {
-        let text = |p: &Point| {
-            format!("{} {} on {} CPUs ({})", p.tasks, p.form.name(), p.cpus, p.placement)
-        };
-        return Some((1, format!("{} has {} and {}", a.workload, text(a), text(b))));
+        return Some((1, format!("one has {}, the other {}", size(a), size(b))));
     }
     if a.until != b.until {
         return Some((2, format!("runs of {} have other lengths", a.workload)));
+    }
+    if a.dir != b.dir && !any_directory {
+        let why = format!(
+            "{} is in {} and in {}: of several directories each is compared with itself",
+            a.workload,
+            a.dir.display(),
+            b.dir.display()
+        );
+        return Some((3, why));
     }
     if force {
         return None;

@@ -99,11 +99,6 @@ pub fn looks(cap: u32) -> Vec<usize> {
     }
 }
 
-/// The first look after `n` blocks. `None`: there is no further one.
-pub fn next_look(n: usize, cap: u32) -> Option<usize> {
-    looks(cap).into_iter().find(|look| *look > n)
-}
-
 /// What the look at `n` blocks may spend for an overall level of `alpha`.
 pub fn nominal(n: usize, alpha: f64) -> f64 {
     scale(alpha) * weight(n)
@@ -293,18 +288,6 @@ mod tests {
                 f64::from(parts.iter().map(|part| part[i]).sum::<u32>()) / f64::from(trials);
             assert!((found / level - 1.0).abs() < 0.06, "{level}: {found}");
         }
-    }
-
-    #[test]
-    fn looks_end_at_the_cap_and_at_sixty() {
-        assert_eq!(next_look(0, 60), Some(8));
-        assert_eq!(next_look(8, 60), Some(10));
-        assert_eq!(next_look(11, 30), Some(14));
-        assert_eq!(next_look(28, 30), None);
-        assert_eq!(next_look(60, 1000), None);
-        assert_eq!(next_look(0, 5), Some(5));
-        assert_eq!(next_look(5, 5), None);
-        assert_eq!(next_look(0, 0), None);
     }
 
     #[test]

@@ -4,25 +4,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::{Outcome, Point, Run, Source, Until, Variant, Word};
+use records::{Directory, Outcome, Point, Record, Run, Until, Variant, Word};
 
 use crate::columns::{boot_of, finite};
-use crate::compare::{ALPHA, Arm, Cell, Rules};
+use crate::compare::{ALPHA, Arm, Cell, Rules, explore};
 use crate::comparison::{
-    Band, CellComparison, Compared, Comparison, CurveComparison, Design, Discard, Discards,
+    Band, CellComparison, Compared, Comparison, CurveComparison, Design, Discard, Discards, Method,
     NoiseFloor, Place, RunValues, VarianceShare, Verdict,
 };
 use crate::components::{Component, components};
+use crate::judge::RANKS_MIN;
 use crate::{Spread, fisher};
 
-/// Puts a comparison together.
-pub(crate) fn whole(arms: &[Arm], design: Design, rules: &Rules, cells: &[Cell]) -> Comparison {
-    let discards = discards(cells, arms.len());
+/// Puts a comparison together. `left_out` are points of the baseline without partners.
+pub(crate) fn whole(
+    arms: &[Arm],
+    design: Design,
+    rules: &Rules,
+    cells: &[Cell],
+    left_out: Vec<String>,
+) -> Comparison {
     let mut said: Vec<CellComparison> = cells.iter().map(|cell| of_cell(cell, rules)).collect();
-    if discards.imbalance_p.is_some_and(|p| p < ALPHA) {
-        withdraw(&mut said);
-    }
-    Comparison {
+    explore(&mut said);
+    let mut comparison = Comparison {
         variants: arms.iter().map(compared).collect(),
         primary: rules.primary.clone(),
         smallest_effect: rules.smallest_effect,
@@ -30,11 +34,16 @@ pub(crate) fn whole(arms: &[Arm], design: Design, rules: &Rules, cells: &[Cell])
         curves: curves(cells, &said, rules),
         noise_floor: noise_floor(cells, rules),
         variance: variance(cells, rules),
-        doubts: doubts(arms, &design, cells, &discards),
+        discards: discards(cells, arms.len()),
+        doubts: Vec::new(),
         design,
         cells: said,
-        discards,
+    };
+    comparison.doubts = doubts(arms, cells, &comparison, &left_out);
+    if comparison.discards.imbalance_p.is_some_and(|p| p < ALPHA) {
+        withdraw(&mut comparison);
     }
+    comparison
 }
 
 fn compared(arm: &Arm) -> Compared {
@@ -76,11 +85,27 @@ fn of_cell(cell: &Cell, rules: &Rules) -> CellComparison {
         let of_point = record.runs_of(index);
         of_point.filter(|run| !run.finished()).count()
     };
+    let failed: Vec<usize> = arms.clone().map(failed).collect();
+    let mut metrics = cell.metrics(rules);
+    for metric in &mut metrics {
+        for (arm, contrast) in metric.contrasts.iter_mut().enumerate() {
+            let of = |arm: usize| failed[arm] + cell.sides[arm].len();
+            let uneven = fisher::imbalance(&[failed[0], failed[arm + 1]], &[of(0), of(arm + 1)]);
+            if uneven.is_some_and(|p| p < ALPHA) && contrast.interval.is_some() {
+                let why =
+                    "runs of one failed more often, and those that are left may be the lucky \
+                           ones"
+                        .to_string();
+                contrast.verdict = Verdict::CannotTell { more: None, why };
+                contrast.p = None;
+            }
+        }
+    }
     CellComparison {
         place: place(cell),
-        metrics: cell.metrics(rules),
-        passes: arms.clone().map(|arm| passes(cell, arm)).collect(),
-        failed: arms.map(failed).collect(),
+        metrics,
+        passes: arms.map(|arm| passes(cell, arm)).collect(),
+        failed,
     }
 }
 
@@ -134,7 +159,7 @@ fn passes(cell: &Cell, arm: usize) -> Vec<RunValues> {
         .blocks
         .iter()
         .flatten()
-        .filter(|block| block.reason.is_some())
+        .filter(|block| !block.reasons.is_empty())
         .map(|block| block.number)
         .collect();
     let values = |run: &Run| match &run.outcome {
@@ -149,14 +174,20 @@ fn passes(cell: &Cell, arm: usize) -> Vec<RunValues> {
     record.runs_of(index).filter_map(values).collect()
 }
 
-/// Blocks that were left out, and whether one variant had more of the reasons.
+/// Blocks that were left out, and whether the runs of one variant were disturbed more often.
 fn discards(cells: &[Cell], arms: usize) -> Discards {
     let mut discards = Discards { by_variant: vec![0; arms], ..Discards::default() };
+    let mut runs = vec![0; arms];
     for (index, cell) in cells.iter().enumerate() {
         for block in cell.blocks.iter().flatten() {
             discards.blocks += 1;
-            if let Some((arm, run, reason)) = &block.reason {
-                discards.by_variant[*arm] += 1;
+            for (arm, runs) in runs.iter_mut().enumerate() {
+                *runs += usize::from(block.runs[arm].is_some());
+                let own =
+                    block.reasons.iter().filter(|(place, run, _)| *place == arm && !run.placebo);
+                discards.by_variant[arm] += usize::from(own.count() > 0);
+            }
+            if let Some((_, run, reason)) = block.reasons.first() {
                 discards.discarded.push(Discard {
                     cell: index,
                     block: block.number,
@@ -166,25 +197,26 @@ fn discards(cells: &[Cell], arms: usize) -> Discards {
             }
         }
     }
-    let of = vec![discards.blocks; arms];
-    discards.imbalance_p = fisher::imbalance(&discards.by_variant, &of);
+    discards.imbalance_p = fisher::imbalance(&discards.by_variant, &runs);
     discards
 }
 
-/// Takes back all verdicts: the host disturbed one variant more than the others.
-fn withdraw(cells: &mut [CellComparison]) {
-    let metrics = cells.iter_mut().flat_map(|cell| &mut cell.metrics);
+/// Takes back all that was found: the host disturbed one variant more than the others.
+fn withdraw(comparison: &mut Comparison) {
+    let metrics = comparison.cells.iter_mut().flat_map(|cell| &mut cell.metrics);
     for contrast in metrics.flat_map(|metric| &mut metric.contrasts) {
         let why = "one variant was disturbed more often than the others".to_string();
         contrast.verdict = Verdict::CannotTell { more: None, why };
+        contrast.p = None;
     }
+    comparison.curves.clear();
 }
 
 /// How far two runs of one point in one block were apart, in the deciding metric.
 fn noise_floor(cells: &[Cell], rules: &Rules) -> Option<NoiseFloor> {
     let mut changes: Vec<f64> = Vec::new();
     for cell in cells {
-        for block in cell.blocks.iter().flatten().filter(|block| block.reason.is_none()) {
+        for block in cell.blocks.iter().flatten().filter(|block| block.reasons.is_empty()) {
             let Some((arm, twin)) = block.placebo else { continue };
             let metric = cell.primary(rules);
             let value = |run: &Run| finite(run, &metric).filter(|value| *value > 0.0);
@@ -250,7 +282,10 @@ fn bands(cells: &[&Cell], rules: &Rules) -> Vec<Intervals> {
         let judged = lined_up.judged_at(rules, ALPHA / cells.len() as f64);
         for (band, judgement) in bands.iter_mut().zip(judged) {
             let changed = |d| crate::columns::change(d, lined_up.scale);
-            band.push(judgement.interval.map(|(low, high)| (changed(low), changed(high))));
+            // Where ranks cannot reach this level, Student's interval would stand in unnamed.
+            let stands_in = judgement.method == Method::Student && judgement.n >= RANKS_MIN;
+            let interval = judgement.interval.filter(|_| !stands_in);
+            band.push(interval.map(|(low, high)| (changed(low), changed(high))));
         }
     }
     bands
@@ -268,7 +303,9 @@ fn band(intervals: Intervals, cpus: &[u32], better: records::Better) -> Band {
     let from = signs.iter().rposition(|sign| *sign != last).map_or(0, |index| index + 1);
     let higher_is_better = better != records::Better::Lower;
     let mut ahead: Vec<(u32, u32, Option<bool>)> = Vec::new();
-    for (sign, cpus) in signs.iter().zip(cpus) {
+    // Of what is neither good nor bad nobody is ahead, nor where there is no band.
+    let shown = better != records::Better::Neither && intervals.iter().all(Option::is_some);
+    for (sign, cpus) in signs.iter().zip(cpus).filter(|_| shown) {
         let is_better = sign.map(|higher| higher == higher_is_better);
         match ahead.last_mut() {
             Some((_, until, same)) if *same == is_better => *until = *cpus,
@@ -282,6 +319,7 @@ fn band(intervals: Intervals, cpus: &[u32], better: records::Better) -> Band {
 /// several boots.
 fn variance(cells: &[Cell], rules: &Rules) -> Vec<VarianceShare> {
     let mut boots: BTreeMap<String, u32> = BTreeMap::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
     let mut values: Vec<(Vec<u32>, f64)> = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
         let metric = cell.primary(rules);
@@ -289,6 +327,7 @@ fn variance(cells: &[Cell], rules: &Rules) -> Vec<VarianceShare> {
             let record = cell.points[arm].0;
             let log = |run: &Run| finite(run, &metric).filter(|v| *v > 0.0).map(f64::ln);
             for (run, log) in side.iter().filter_map(|run| Some((*run, log(run)?))) {
+                names.insert(boot_of(record, run));
                 let boot = format!("{number} {arm} {}", boot_of(record, run));
                 let next = boots.len() as u32;
                 let boot = *boots.entry(boot).or_insert(next);
@@ -302,7 +341,7 @@ fn variance(cells: &[Cell], rules: &Rules) -> Vec<VarianceShare> {
     let total: f64 = within.iter().map(|component| component.variance).sum();
     let share = |(level, component): (&str, &Component)| VarianceShare {
         level: level.to_string(),
-        units: component.units,
+        units: if level == "boot" { names.len() } else { component.units },
         deviation: component.variance.sqrt(),
         share: if total > 0.0 { component.variance / total } else { 0.0 },
     };
@@ -310,33 +349,40 @@ fn variance(cells: &[Cell], rules: &Rules) -> Vec<VarianceShare> {
 }
 
 /// What bounds the verdicts as a whole.
-fn doubts(arms: &[Arm], design: &Design, cells: &[Cell], discards: &Discards) -> Vec<String> {
+fn doubts(
+    arms: &[Arm],
+    cells: &[Cell],
+    comparison: &Comparison,
+    left_out: &[String],
+) -> Vec<String> {
     let mut doubts = Vec::new();
-    if *design == Design::Separate {
+    if comparison.design == Design::Separate {
         doubts.push(
             "the variants were not measured in turn: whatever else changed between them counts as \
              a difference too (`knee run --variant` measures them in turn)"
                 .to_string(),
         );
+        doubts.extend(differences(arms));
+        doubts.extend(disturbed(arms, cells));
     }
-    let different = |what: &str, of: &dyn Fn(&Arm) -> Option<String>| {
-        let values: BTreeSet<String> = arms.iter().filter_map(of).collect();
-        (values.len() > 1).then(|| {
-            let values = values.into_iter().collect::<Vec<_>>().join(" and ");
-            format!("{what} differ ({values}): what is compared is all that differs")
-        })
-    };
-    let host = |arm: &Arm| arm.record.record.host.clone();
-    doubts.extend(different("the hosts", &|arm| host(arm).hostname));
-    doubts.extend(different("the CPU models", &|arm| host(arm).cpu_model));
-    doubts.extend(different("the kernels", &|arm| host(arm).kernel_release));
-    let mut lacks: Vec<&String> = Vec::new();
-    for lack in arms.iter().filter_map(|arm| source(arm)).flat_map(|source| &source.lacks) {
-        if !lacks.contains(&lack) {
-            lacks.push(lack);
+    if !left_out.is_empty() {
+        doubts.push(format!("not in all of them, and left out: {}", left_out.join("; ")));
+    }
+    let mut said: Vec<String> = Vec::new();
+    for record in arms.iter().map(|arm| &arm.record.record) {
+        let lacks = record.source.iter().flat_map(|source| source.lacks.clone());
+        let warnings = record.warnings.iter().map(|warning| match warning.advice.as_str() {
+            "" => warning.text.clone(),
+            advice => format!("{}: {advice}", warning.text),
+        });
+        said.extend(lacks.chain(warnings));
+    }
+    for sentence in said {
+        if !doubts.contains(&sentence) {
+            doubts.push(sentence);
         }
     }
-    doubts.extend(lacks.into_iter().cloned());
+    let discards = &comparison.discards;
     if discards.discarded.len() as f64 > 0.3 * discards.blocks as f64 {
         doubts.push(
             "more than 30 % of the blocks were disturbed: this host is not fit to measure on just \
@@ -345,7 +391,10 @@ fn doubts(arms: &[Arm], design: &Design, cells: &[Cell], discards: &Discards) ->
         );
     }
     if discards.imbalance_p.is_some_and(|p| p < ALPHA) {
-        doubts.push("one variant was disturbed more often than chance allows".to_string());
+        doubts.push(
+            "one variant was disturbed more often than chance allows: no verdict stands"
+                .to_string(),
+        );
     }
     if cells.is_empty() {
         doubts.push("no cell has a point of every variant".to_string());
@@ -353,6 +402,64 @@ fn doubts(arms: &[Arm], design: &Design, cells: &[Cell], discards: &Discards) ->
     doubts
 }
 
-fn source<'a>(arm: &Arm<'a>) -> Option<&'a Source> {
-    arm.record.record.source.as_ref()
+/// What else than the variants is not the same in several records.
+fn differences(arms: &[Arm]) -> Vec<String> {
+    let records = || arms.iter().map(|arm| &arm.record.record);
+    let differing = |what: &str, of: &dyn Fn(&Record) -> Option<String>| {
+        let values: BTreeSet<String> = records().filter_map(of).collect();
+        (values.len() > 1).then(|| {
+            let values = values.into_iter().collect::<Vec<_>>().join(" and ");
+            format!("{what} differ ({values}): what is compared is all that differs")
+        })
+    };
+    let mounts = |record: &Record| {
+        let mount = |d: &Directory| {
+            let options = d.mount_options.as_deref().unwrap_or_default();
+            format!("{} {} {options}", d.path.display(), d.file_system.as_deref().unwrap_or("-"))
+        };
+        Some(record.directories.iter().map(mount).collect::<Vec<_>>().join(", "))
+    };
+    let mut found: Vec<String> = [
+        differing("the hosts", &|r| r.host.hostname.clone()),
+        differing("the CPU models", &|r| r.host.cpu_model.clone()),
+        differing("the kernels", &|r| r.host.kernel_release.clone()),
+        differing("the kernels' builds", &|r| r.host.kernel_version.clone()),
+        differing("the kernels' command lines", &|r| r.host.kernel_command_line.clone()),
+        differing("the directories", &mounts),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let names: BTreeSet<&String> = records().flat_map(|record| record.host.knobs.keys()).collect();
+    for name in names {
+        found.extend(differing(&format!("the settings of {name}"), &|r| {
+            r.host.knobs.get(name).cloned()
+        }));
+    }
+    let boots: BTreeSet<&str> =
+        records().flat_map(|r| r.sessions.iter().map(|s| s.boot_id.as_str())).collect();
+    if boots.len() > 1 && found.is_empty() {
+        found.push(
+            "they are of different boots, and what differs from boot to boot counts as a \
+             difference too"
+                .to_string(),
+        );
+    }
+    found
+}
+
+/// Runs that were left out where there are no blocks.
+fn disturbed(arms: &[Arm], cells: &[Cell]) -> Vec<String> {
+    let of_arm = |(number, arm): (usize, &Arm)| {
+        let left_out = || cells.iter().flat_map(move |cell| &cell.disturbed[number]);
+        let (_, why) = left_out().next()?;
+        let kept: usize = cells.iter().map(|cell| cell.sides[number].len()).sum();
+        let n = left_out().count();
+        Some(format!(
+            "{n} of {} runs of `{}` were disturbed and left out (the first: {why})",
+            n + kept,
+            arm.name
+        ))
+    };
+    arms.iter().enumerate().filter_map(of_arm).collect()
 }

@@ -34,9 +34,11 @@ pub fn run(
     progress: &mut Progress,
     mut finished: impl FnMut(&Run),
 ) -> Result<End> {
-    let mut runs = record.read_runs()?;
+    let metric = record.record.experiment.compare.metric.clone();
+    let mut runs: Vec<Run> =
+        record.read_runs()?.iter().map(|run| analysis::gist(run, &metric)).collect();
     for block in 0.. {
-        let before: Vec<Run> = runs.iter().filter(|run| run.block < block).cloned().collect();
+        let before: Vec<&Run> = runs.iter().filter(|run| run.block < block).collect();
         let planned = schedule::block(&record.record, &before, block);
         if planned.is_empty() {
             break;
@@ -54,7 +56,7 @@ pub fn run(
             record.append(&run, samples)?;
             finished(&run);
             progress.finished(&record.record.points[assignment.point], &run);
-            runs.push(run);
+            runs.push(analysis::gist(&run, &metric));
         }
     }
     record.complete = true;

@@ -25,17 +25,19 @@ pub struct Assignment {
 
 /// The runs of one block in their order, given those of the blocks before it. Empty: nothing is
 /// left to do.
-pub fn block(record: &Record, before: &[Run], block: u32) -> Vec<Assignment> {
-    let cells = cells(record);
-    let mut active: Vec<usize> = (0..cells.len()).collect();
+pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
+    let mut cells = cells(record);
     match record.variants.len() {
         0 | 1 if block < record.experiment.blocks() => (),
-        0 | 1 => active.clear(),
+        0 | 1 => cells.iter_mut().for_each(Vec::clear),
         _ => {
             let runs = runs_of_cells(&cells, before);
-            active.retain(|&cell| analysis::goes_on(record, &cells[cell], &runs[cell], block));
+            for (cell, runs) in cells.iter_mut().zip(&runs) {
+                *cell = analysis::wanted(record, cell, runs, block);
+            }
         }
     }
+    let active: Vec<usize> = (0..cells.len()).filter(|cell| !cells[*cell].is_empty()).collect();
     let mut random = random(record.seed, block);
     match record.experiment.compare.order {
         Order::Adjacent => adjacent(record, &cells, active, block, &mut random),
@@ -55,7 +57,7 @@ pub fn cells(record: &Record) -> Vec<Vec<usize>> {
 }
 
 /// The runs of each cell.
-fn runs_of_cells<'a>(cells: &[Vec<usize>], runs: &'a [Run]) -> Vec<Vec<&'a Run>> {
+fn runs_of_cells<'a>(cells: &[Vec<usize>], runs: &[&'a Run]) -> Vec<Vec<&'a Run>> {
     let cell_of: BTreeMap<usize, usize> = cells
         .iter()
         .enumerate()
@@ -64,7 +66,7 @@ fn runs_of_cells<'a>(cells: &[Vec<usize>], runs: &'a [Run]) -> Vec<Vec<&'a Run>>
     let mut of_cells = vec![Vec::new(); cells.len()];
     for run in runs {
         if let Some(cell) = cell_of.get(&(run.point as usize)) {
-            of_cells[*cell].push(run);
+            of_cells[*cell].push(*run);
         }
     }
     of_cells

@@ -141,44 +141,112 @@ fn shown(comparison: &Result<Comparison, String>) -> String {
 
 #[test]
 fn differences_within_blocks_are_found_whatever_blocks_share() {
-    check(&record("r", "", &["a", "b"], json!([blocks(10, &[1.0, 1.05])])), expect![""]);
-    check(&record("r", "", &["a", "b"], json!([blocks(10, &[1.0, 1.0])])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([blocks(10, &[1.0, 1.05])])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=10 Relative SignedRank Better { at_least: true }
+    "#]],
+    );
+    check(
+        &record("r", "", &["a", "b"], json!([blocks(10, &[1.0, 1.0])])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0030 [-0.0025, +0.0030] n=10 Relative SignedRank Same
+    "#]],
+    );
 }
 
 #[test]
 fn few_blocks_say_little_and_say_so() {
-    check(&record("r", "", &["a", "b"], json!([blocks(3, &[1.0, 1.05])])), expect![""]);
-    check(&record("r", "", &["a", "b"], json!([blocks(6, &[1.0, 1.05])])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([blocks(3, &[1.0, 1.05])])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0503 [-, -] n=3 Relative None Unjudged { needs: 4, why: "too few runs" }
+    "#]],
+    );
+    check(
+        &record("r", "", &["a", "b"], json!([blocks(6, &[1.0, 1.05])])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0493 [+0.0431, +0.0555] n=6 Relative Student Better { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
 fn several_variants_share_the_probability_of_a_false_finding() {
     let values = json!([blocks(12, &[1.0, 1.004, 1.05, 0.9])]);
-    check(&record("r", "", &["a", "b", "c", "d"], values), expect![""]);
+    check(
+        &record("r", "", &["a", "b", "c", "d"], values),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0070 [+0.0015, +0.0070] n=12 Relative SignedRank Same
+        1 CPU operations_per_s c: +0.0505 [+0.0448, +0.0563] n=12 Relative SignedRank Better { at_least: true }
+        1 CPU operations_per_s d: -0.1018 [-0.1018, -0.0969] n=12 Relative SignedRank Worse { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
 fn constant_zero_negative_and_missing_values_have_an_outcome() {
     let of = |pairs: &[[Value; 2]]| record("r", "", &["a", "b"], json!([pairs]));
     let pair = |a: f64, b: f64| [json!(a), json!(b)];
-    check(&of(&vec![pair(5.0, 5.0); 10]), expect![""]);
-    check(&of(&vec![pair(0.0, 0.0); 10]), expect![""]);
-    check(&of(&vec![pair(5.0, 6.0); 10]), expect![""]);
+    check(
+        &of(&vec![pair(5.0, 5.0); 10]),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0000 [+0.0000, +0.0000] n=10 Relative SignedRank Same
+    "#]],
+    );
+    check(
+        &of(&vec![pair(0.0, 0.0); 10]),
+        expect![[r#"
+            1 CPU operations_per_s b: +0.0000 [+0.0000, +0.0000] n=10 Absolute SignedRank Same
+        "#]],
+    );
+    check(
+        &of(&vec![pair(5.0, 6.0); 10]),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.2000 [+0.2000, +0.2000] n=10 Relative SignedRank Better { at_least: true }
+    "#]],
+    );
     let zeros: Vec<_> = (0..10).map(|i| pair(if i == 3 { 0.0 } else { 5.0 }, 6.0)).collect();
-    check(&of(&zeros), expect![""]);
+    check(
+        &of(&zeros),
+        expect![[r#"
+        1 CPU operations_per_s b: +1.0000 [+1.0000, +3.5000] n=10 Absolute SignedRank Better { at_least: true }
+    "#]],
+    );
     let negative: Vec<_> = (0..10).map(|i| pair(-5.0 - i as f64, -6.0 - i as f64)).collect();
-    check(&of(&negative), expect![""]);
-    check(&of(&vec![[json!({}), json!({})]; 10]), expect![""]);
+    check(
+        &of(&negative),
+        expect![[r#"
+        1 CPU operations_per_s b: -1.0000 [-1.0000, -1.0000] n=10 Absolute SignedRank Worse { at_least: true }
+    "#]],
+    );
+    check(
+        &of(&vec![[json!({}), json!({})]; 10]),
+        expect![[r#"
+        1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "too few runs" }
+    "#]],
+    );
     let mut some = vec![pair(5.0, 6.0); 9];
     some.extend(vec![[json!(5.0), json!({})]; 3]);
-    check(&of(&some), expect![""]);
+    check(
+        &of(&some),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.2000 [+0.2000, +0.2000] n=9 Relative SignedRank Better { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
 fn a_run_that_failed_takes_its_pair_with_it() {
     let mut values = blocks(10, &[1.0, 1.05, 1.1]);
     values[4][1] = Value::Null;
-    check(&record("r", "", &["a", "b", "c"], json!([values])), expect![""]);
+    check(
+        &record("r", "", &["a", "b", "c"], json!([values])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=9 Relative SignedRank Better { at_least: true }
+        1 CPU operations_per_s c: +0.1005 [+0.0945, +0.1066] n=10 Relative SignedRank Better { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
@@ -188,7 +256,13 @@ fn percentages_are_compared_by_their_difference() {
         (0..10).map(|i| pair(i).iter().map(|x| json!({"idle_percent": x})).collect()).collect();
     let options = Options { primary: Some("idle_percent".to_string()), ..Options::default() };
     let record = record("r", "", &["a", "b"], json!([values]));
-    check_with(&record, &options, expect![""]);
+    check_with(
+        &record,
+        &options,
+        expect![[r#"
+        1 CPU idle_percent b: +5.0450 [+5.0200, +5.0700] n=10 Absolute SignedRank More { at_least: true }
+    "#]],
+    );
 }
 
 #[test]
@@ -196,9 +270,17 @@ fn a_disturbed_block_is_left_out_whole_and_told() {
     let mut values = blocks(12, &[1.0, 1.05]);
     for (block, variant) in [(2, 0), (7, 1)] {
         let rate = values[block][variant].clone();
-        values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 3.13});
+        values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 3.2});
     }
-    check(&record("r", "", &["a", "b"], json!([values])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([values])),
+        expect![[r#"
+            1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=10 Relative SignedRank Better { at_least: true }
+            left out: block 2: the hypervisor took 3.2 % of the CPUs used
+            left out: block 7: the hypervisor took 3.2 % of the CPUs used
+            imbalance p = 1.000
+        "#]],
+    );
 }
 
 #[test]
@@ -208,14 +290,39 @@ fn one_variant_disturbed_more_than_chance_allows_takes_all_verdicts_back() {
         let rate = values[block][1].clone();
         values[block][1] = json!({"operations_per_s": rate, "steal_percent": 9.0});
     }
-    check(&record("r", "", &["a", "b"], json!([values])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([values])),
+        expect![[r#"
+            1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=12 Relative SignedRank CannotTell { more: None, why: "one variant was disturbed more often than the others" }
+            left out: block 0: the hypervisor took 9.0 % of the CPUs used
+            left out: block 1: the hypervisor took 9.0 % of the CPUs used
+            left out: block 2: the hypervisor took 9.0 % of the CPUs used
+            left out: block 3: the hypervisor took 9.0 % of the CPUs used
+            left out: block 4: the hypervisor took 9.0 % of the CPUs used
+            left out: block 5: the hypervisor took 9.0 % of the CPUs used
+            left out: block 6: the hypervisor took 9.0 % of the CPUs used
+            left out: block 7: the hypervisor took 9.0 % of the CPUs used
+            imbalance p = 0.003
+            doubt: more than 30 % of the blocks were disturbed: this host is not fit to measure on just now (`knee doctor`)
+            doubt: one variant was disturbed more often than chance allows: no verdict stands
+        "#]],
+    );
 }
 
 #[test]
 fn curves_part_where_the_band_excludes_equality_from_there_on() {
     let factors = [1.0, 1.0, 1.03, 1.2];
     let cells: Vec<Value> = factors.iter().map(|factor| blocks(12, &[1.0, *factor])).collect();
-    check(&record("r", "", &["a", "b"], json!(cells)), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!(cells)),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0030 [-0.0025, +0.0030] n=12 Relative SignedRank Same
+        2 CPU operations_per_s b: +0.0030 [-0.0025, +0.0030] n=12 Relative SignedRank Same
+        3 CPU operations_per_s b: +0.0331 [+0.0274, +0.0331] n=12 Relative SignedRank Better { at_least: true }
+        4 CPU operations_per_s b: +0.2036 [+0.1970, +0.2036] n=12 Relative SignedRank Better { at_least: true }
+        parts from Some(3), ahead [(1, 2, None), (3, 4, Some(true))]
+    "#]],
+    );
 }
 
 #[test]
@@ -228,7 +335,13 @@ fn placebo_runs_are_the_noise_floor_and_nothing_else() {
         placebo.placebo = true;
         opened.runs.push(placebo);
     }
-    check(&opened, expect![""]);
+    check(
+        &opened,
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=10 Relative SignedRank Better { at_least: true }
+        NoiseFloor { pairs: 2, median: 0.020499999999999963, largest: 0.040000000000000036, beyond: 1 }
+    "#]],
+    );
 }
 
 #[test]
@@ -245,7 +358,15 @@ fn metrics_that_nobody_named_must_stand_out_among_all() {
         })
     };
     let values: Vec<_> = (0..12).map(values).collect();
-    check(&record("r", "", &["a", "b"], json!([values])), expect![""]);
+    check(
+        &record("r", "", &["a", "b"], json!([values])),
+        expect![[r#"
+        1 CPU operations_per_s b: -0.0013 [-0.0090, +0.0063] n=12 Relative SignedRank Same
+        1 CPU time.user_time b: +0.9721 [+0.8238, +1.1327] n=12 Relative SignedRank Worse { at_least: true }
+        1 CPU time.minor_page_faults b: -0.0123 [-0.0154, +0.0674] n=12 Relative SignedRank CannotTell { more: Some(188), why: "" }
+        1 CPU latency.p99_ns b: -0.0121 [-0.0153, +0.0676] n=12 Relative SignedRank CannotTell { more: Some(188), why: "" }
+    "#]],
+    );
 }
 
 /// Two records, each of one variant.
@@ -261,28 +382,76 @@ fn alone(id: &str, factor: f64) -> Opened {
 
 #[test]
 fn separate_records_are_compared_with_a_doubt() {
-    check_records(&alone("x", 1.0), &alone("y", 1.8), &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &alone("y", 1.8),
+        &Options::default(),
+        expect![[r#"
+            1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
+            doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+            doubt: they are of different boots, and what differs from boot to boot counts as a difference too
+        "#]],
+    );
 }
 
 #[test]
 fn other_kernels_need_boots() {
     let mut other = alone("y", 1.8);
     other.record.host.kernel_release = Some("6.19.0".to_string());
-    check_records(&alone("x", 1.0), &other, &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &Options::default(),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.8000 [-, -] n=1 Relative None Unjudged { needs: 4, why: "too few boots: the kernel is what differs, so each needs a new boot" }
+        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+        doubt: the kernels differ (6.18.2 and 6.19.0): what is compared is all that differs
+    "#]],
+    );
 }
 
 #[test]
 fn other_operations_and_parameters_are_not_compared_unless_forced() {
     let mut other = alone("y", 1.8);
     other.record.points[0].semantics = 2;
-    check_records(&alone("x", 1.0), &other, &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &Options::default(),
+        expect![[r#"
+        refused: no point is in all of them: an operation of getppid is not the same in its versions 1 and 2; --force compares all the same
+    "#]],
+    );
     let mut other = alone("y", 1.8);
     other.record.points[0].parameters = [("idle_ns".to_string(), "5".to_string())].into();
-    check_records(&alone("x", 1.0), &other, &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &Options::default(),
+        expect![[r#"
+        refused: no point is in all of them: parameter idle_ns of getppid is not known and 5; --force compares all the same
+    "#]],
+    );
     let force = Options { force: true, ..Options::default() };
-    check_records(&alone("x", 1.0), &other, &force, expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &force,
+        expect![[r#"
+            1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
+            doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+            doubt: they are of different boots, and what differs from boot to boot counts as a difference too
+        "#]],
+    );
     other.record.points[0].workload = "brk".to_string();
-    check_records(&alone("x", 1.0), &other, &force, expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &other,
+        &force,
+        expect![[r#"
+        refused: no point is in all of them: the workloads are getppid and brk
+    "#]],
+    );
 }
 
 #[test]
@@ -295,7 +464,17 @@ fn values_of_one_run_are_no_replicates() {
         blocks: false,
         lacks: vec!["the loops are of one run".to_string()],
     });
-    check_records(&alone("x", 1.0), &imported, &Options::default(), expect![""]);
+    check_records(
+        &alone("x", 1.0),
+        &imported,
+        &Options::default(),
+        expect![[r#"
+            1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "values of one run are no replicates: repeat the run" }
+            doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+            doubt: they are of different boots, and what differs from boot to boot counts as a difference too
+            doubt: the loops are of one run
+        "#]],
+    );
 }
 
 /// How many blocks a cell gets, where each variant has its factor.
@@ -305,9 +484,25 @@ fn blocks_until_decided(experiment: &str, factors: &[f64]) -> u32 {
     let points: Vec<usize> = (0..factors.len()).collect();
     let goes_on = |block: &u32| {
         let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < *block).collect();
-        goes_on(&opened.record, &points, &before, *block)
+        !wanted(&opened.record, &points, &before, *block).is_empty()
     };
     (0..200).take_while(goes_on).count() as u32
+}
+
+#[test]
+fn the_gist_of_runs_decides_as_the_runs_do() {
+    let mut values = blocks(12, &[1.0, 1.05]);
+    values[4][1] = json!({"operations_per_s": 3.0, "steal_percent": 3.2, "fairness": 1.0});
+    let opened = record("r", "", &["a", "b"], json!([values]));
+    let gists: Vec<Run> =
+        opened.runs.iter().map(|run| crate::gist(run, "operations_per_s")).collect();
+    let slim = Opened { folder: PathBuf::new(), record: opened.record.clone(), runs: gists };
+    let reasons = |opened: &Opened| -> Vec<Option<String>> {
+        let blocks = crate::blocks::blocks(&opened.record, &[0, 1], &opened.runs);
+        blocks.iter().map(|block| block.reasons.first().map(|(_, _, why)| why.clone())).collect()
+    };
+    assert_eq!(reasons(&slim), reasons(&opened));
+    assert!(slim.runs.iter().all(|run| run.value("fairness").is_none()));
 }
 
 #[test]
@@ -319,4 +514,195 @@ fn blocks_go_on_until_all_is_decided_or_the_cap_is_reached() {
     assert_eq!(blocks_until_decided(experiment, &[1.0, 1.2, 1.0]), 10);
     assert_eq!(blocks_until_decided("", &[1.0, 1.0]), 5);
     assert_eq!(blocks_until_decided("blocks = 7", &[1.0, 1.0]), 7);
+}
+
+/// The experiment of two variants that goes on until decided, with this cap.
+fn capped(cap: u32) -> String {
+    format!(
+        "blocks = {cap}\n[compare]\nuntil_decided = true\n[[variant]]\nname = 'a'\n[[variant]]\n\
+         name = 'b'"
+    )
+}
+
+#[test]
+fn few_blocks_until_decided_are_looked_at_once() {
+    for cap in 5..10 {
+        assert_eq!(blocks_until_decided(&capped(cap), &[1.0, 1.2]), cap);
+    }
+}
+
+#[test]
+fn there_is_no_block_after_the_last_look() {
+    // Too wide for any verdict: the sign of the difference turns round.
+    let values: Vec<[f64; 2]> =
+        (0..120).map(|i| if i % 2 == 0 { [1000.0, 1500.0] } else { [1500.0, 1000.0] }).collect();
+    for (cap, last) in [(20, 20), (50, 40), (100, 60)] {
+        let opened = record("r", &capped(cap), &["a", "b"], json!([values]));
+        let goes_on = |block: &u32| {
+            let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < *block).collect();
+            !wanted(&opened.record, &[0, 1], &before, *block).is_empty()
+        };
+        assert_eq!((0..200).take_while(goes_on).count(), last, "cap {cap}");
+    }
+}
+
+#[test]
+fn a_hopeless_variant_is_given_up_and_does_not_stop_the_others() {
+    let mut values = blocks(20, &[1.0, 1.05, 1.1]);
+    for block in 0..20 {
+        values[block][2] = Value::Null;
+    }
+    let opened = record("r", "blocks = 10", &["a", "b", "c"], json!([values]));
+    let points = |block: u32| {
+        let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < block).collect();
+        wanted(&opened.record, &[0, 1, 2], &before, block)
+    };
+    assert_eq!(points(2), [0, 1, 2]);
+    assert_eq!(points(3), [0, 1]);
+    assert_eq!(points(9), [0, 1]);
+    assert!(points(10).is_empty());
+}
+
+#[test]
+fn what_stopped_it_is_what_is_said() {
+    for seed in 0..20 {
+        let mut values = blocks(60, &[1.0, 1.0 + 0.01 * (seed % 5) as f64, 0.97]);
+        for block in (seed..60).step_by(7) {
+            values[block][seed % 3] = Value::Null;
+        }
+        let experiment = capped(60);
+        let names = ["a", "b", "c"];
+        let whole = record("r", &experiment, &names, json!([values]));
+        let before = |block: u32| -> Vec<&Run> {
+            whole.runs.iter().filter(|run| run.block < block).collect()
+        };
+        let end = (0..)
+            .find(|block| wanted(&whole.record, &[0, 1, 2], &before(*block), *block).is_empty())
+            .expect("an end");
+        let runs: Vec<Run> = before(end).into_iter().cloned().collect();
+        let opened = Opened { folder: PathBuf::new(), record: whole.record.clone(), runs };
+        let arms = names.map(|name| Arm { name, record: &opened, variant: name });
+        let said = compare(&arms, &Options::default()).expect("a comparison");
+        for contrast in &said.cells[0].metrics[0].contrasts {
+            let decided = contrast.verdict.is_change() || contrast.verdict == Verdict::Same;
+            assert!(decided || contrast.n == 60, "seed {seed}: {contrast:?}");
+        }
+    }
+}
+
+#[test]
+fn points_meet_their_own_directory_and_parameters() {
+    // Two cells that differ in one thing, in one order and in the other.
+    let two = |set: &dyn Fn(&mut Point, usize), order: [usize; 2], id: &str| {
+        let cells = order.map(|which| blocks(12, &[[1.0, 2.0][which]]));
+        let mut opened = record(id, "", &["v"], json!(cells));
+        for (index, which) in order.into_iter().enumerate() {
+            let point = &mut opened.record.points[index];
+            (point.cpus, point.tasks) = (1, 1);
+            set(point, which);
+        }
+        opened
+    };
+    let dirs = |point: &mut Point, which: usize| point.dir = ["/x", "/y"][which].into();
+    let idle = |point: &mut Point, which: usize| {
+        point.parameters = [("idle_ns".to_string(), which.to_string())].into();
+    };
+    type Set<'a> = &'a dyn Fn(&mut Point, usize);
+    for set in [&dirs as Set, &idle] {
+        let (a, b) = (two(set, [0, 1], "a"), two(set, [1, 0], "b"));
+        let arm = |name, record| Arm { name, record, variant: "v" };
+        let options = Options { force: true, ..Options::default() };
+        let said = compare(&[arm("a", &a), arm("b", &b)], &options).expect("a comparison");
+        assert_eq!(said.cells.len(), 2);
+        for cell in &said.cells {
+            let change = cell.metrics[0].contrasts[0].change.expect("an estimate");
+            assert!(change.abs() < 0.01, "{change}");
+        }
+    }
+}
+
+#[test]
+fn what_is_withdrawn_leaves_no_band_and_no_p() {
+    let disturbed = |factor: f64| {
+        let mut values = blocks(20, &[1.0, factor]);
+        for block in 0..8 {
+            let rate = values[block][1].clone();
+            values[block][1] = json!({"operations_per_s": rate, "steal_percent": 9.0});
+        }
+        values
+    };
+    let opened = record("r", "", &["a", "b"], json!([disturbed(1.1), disturbed(1.2)]));
+    let arms = ["a", "b"].map(|name| Arm { name, record: &opened, variant: name });
+    let said = compare(&arms, &Options::default()).expect("a comparison");
+    assert!(said.curves.is_empty());
+    let mut contrasts = said.cells.iter().flat_map(|c| &c.metrics).flat_map(|m| &m.contrasts);
+    assert!(contrasts.all(|contrast| contrast.p.is_none() && !contrast.verdict.is_change()));
+}
+
+#[test]
+fn a_busy_host_disturbs_all_variants_alike_and_withdraws_nothing() {
+    let mut values = blocks(20, &[1.0, 1.05]);
+    for block in 0..16 {
+        // Whoever of the two runs first, both are disturbed.
+        for variant in [block % 2, 1 - block % 2] {
+            let rate = values[block][variant].clone();
+            values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 9.0});
+        }
+    }
+    let opened = record("r", "", &["a", "b"], json!([values]));
+    let arms = ["a", "b"].map(|name| Arm { name, record: &opened, variant: name });
+    let said = compare(&arms, &Options::default()).expect("a comparison");
+    assert_eq!(said.discards.by_variant, [16, 16]);
+    assert_eq!(said.discards.imbalance_p, Some(1.0));
+}
+
+#[test]
+fn runs_that_fail_in_one_variant_only_may_have_been_the_slow_ones() {
+    let mut values = blocks(20, &[1.0, 1.05]);
+    for block in 0..9 {
+        values[block][1] = Value::Null;
+    }
+    check(
+        &record("r", "", &["a", "b"], json!([values])),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=11 Relative SignedRank CannotTell { more: None, why: "runs of one failed more often, and those that are left may be the lucky ones" }
+    "#]],
+    );
+}
+
+#[test]
+fn without_a_band_nobody_is_ahead() {
+    let cells: Vec<Value> = [1.0, 1.2].iter().map(|factor| blocks(3, &[1.0, *factor])).collect();
+    check(
+        &record("r", "", &["a", "b"], json!(cells)),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0003 [-, -] n=3 Relative None Unjudged { needs: 4, why: "too few runs" }
+        2 CPU operations_per_s b: +0.2003 [-, -] n=3 Relative None Unjudged { needs: 4, why: "too few runs" }
+        parts from None, ahead []
+    "#]],
+    );
+}
+
+#[test]
+fn disturbed_runs_of_separate_records_are_left_out_too() {
+    let mut other = alone("y", 1.8);
+    for run in other.runs.iter_mut().take(3) {
+        if let Outcome::Finished { metrics, .. } = &mut run.outcome {
+            metrics.insert("steal_percent".to_string(), 5.0);
+        }
+    }
+    other.record.host.knobs = [("governor".to_string(), "powersave".to_string())].into();
+    let mut first = alone("x", 1.0);
+    first.record.host.knobs = [("governor".to_string(), "performance".to_string())].into();
+    check_records(
+        &first,
+        &other,
+        &Options::default(),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=9 Relative RankSum Better { at_least: true }
+        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+        doubt: the settings of governor differ (performance and powersave): what is compared is all that differs
+        doubt: 3 of 12 runs of `b` were disturbed and left out (the first: the hypervisor took 5.0 % of the CPUs used)
+    "#]],
+    );
 }

@@ -93,7 +93,7 @@ fn time(record: &Record, past: &[Option<Seen>]) -> String {
     match times {
         Some(times) => {
             let total = blocks * times.iter().sum::<f64>() * (1.0 + placebo_share(record));
-            let how = known.unwrap_or(", if starting and cleaning take no time to speak of".into());
+            let how = known.unwrap_or(", with 50 ms to start and clean each".into());
             format!("time: {most}about {}{how}", spoken(total))
         }
         None => "time: not known, runs last until their work is done".to_string(),

@@ -12,7 +12,7 @@ use super::change::{assumed, of_primary, percent, primary, probability};
 use super::places::{apart, size};
 
 /// More discards than this are counted and not listed.
-const LISTED: usize = 12;
+const LISTED: usize = 5;
 
 /// All that stands below the tables of every layout.
 pub fn below(comparison: &Comparison, style: Style) -> String {
