@@ -8,6 +8,7 @@ use records::{Opened, Outcome, Run, State};
 
 use crate::home::{Ended, Home};
 use crate::process::wait_for;
+use crate::skip::{is_root, skip};
 
 /// Runs an experiment of one command, whose lines these are, and `more` arguments.
 fn run(home: &Home, lines: &str, more: &[&str]) -> Ended {
@@ -318,4 +319,40 @@ fn a_wish_to_end_cleans_up_and_resuming_does_the_rest() {
     let record = home.record();
     assert_eq!((record.runs.len(), record.record.state), (2, State::Whole));
     home.check_nothing_is_left();
+}
+
+/// Something of ours is mounted in the directory of a run, and the run does not undo it.
+const MOUNTS: &str = "prepare = ['mkdir m', 'mount --bind {home}/precious m']";
+
+#[test]
+fn what_a_preparation_mounted_is_unmounted_and_never_removed() {
+    if !is_root() {
+        return skip("mounts that a command leaves", "only root may mount");
+    }
+    let home = Home::new();
+    fs::create_dir(home.path("precious")).unwrap();
+    fs::write(home.path("precious/file"), "mine").unwrap();
+    let ended = run(&home, &format!("run = 'cat m/file'\n{MOUNTS}"), &[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    home.check_nothing_is_left();
+    // Knee and its worker killed at once: the next start finds the mount.
+    let lines = format!("run = 'sleep 600'\n{MOUNTS}");
+    let running = home.start(&mut knee(&home, &lines, &[]));
+    wait_for("the command", || (home.processes().len() >= 3).then_some(()));
+    wait_for("the command itself", || is_sleeping(&home));
+    let worker = running.worker().expect("the worker lives");
+    running.signal(libc::SIGSTOP);
+    worker.kill(libc::SIGKILL);
+    running.signal(libc::SIGKILL);
+    running.end();
+    home.wait_for_quiet();
+    let ended = run(&home, "run = 'true'", &[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(fs::read_to_string(home.path("precious/file")).unwrap(), "mine");
+    home.check_nothing_is_left();
+}
+
+fn is_sleeping(home: &Home) -> Option<()> {
+    let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    home.processes().iter().any(|process| name(process.pid) == "sleep\n").then_some(())
 }
