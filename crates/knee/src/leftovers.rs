@@ -71,31 +71,55 @@ impl Journal {
         Ok(path)
     }
 
-    /// Gives a kernel setting a value, until [`Journal::put_back`].
-    pub fn set(&mut self, path: &Path, value: &str) -> Result<()> {
+    /// From here on no other knee of this user changes kernel settings, for as long as we live:
+    /// what one finds as the value before would be the other's.
+    pub fn claim_settings(&self) -> Result<()> {
+        // SAFETY: the folder is open. Its lock, and not a file's, which would stay behind.
+        let claimed =
+            unsafe { libc::flock(self.folder.opened.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+        ensure!(
+            claimed == 0,
+            "another knee is changing kernel settings, as its variants say: wait for its end"
+        );
+        Ok(())
+    }
+
+    /// Gives a kernel setting a value, until [`Journal::put_back`]. Returns what it reads as.
+    pub fn set(&mut self, path: &Path, value: &str) -> Result<String> {
         let known = self.settings.iter().find(|setting| setting.path == path);
         let before = match known {
             Some(setting) => setting.before.clone(),
             None => settings::read(path)?,
         };
-        let setting = Setting { path: path.to_path_buf(), before, set: value.to_string() };
+        self.note(Setting { path: path.to_path_buf(), before: before.clone(), set: value.into() })?;
+        settings::write(path, value)?;
+        // The kernel may round it, or write it in another way: that is what a next start finds.
+        let set = settings::read(path)?;
+        self.note(Setting { path: path.to_path_buf(), before, set: set.clone() })?;
+        Ok(set)
+    }
+
+    fn note(&mut self, setting: Setting) -> Result<()> {
         if !self.settings.contains(&setting) {
             self.write(&setting.entry())?;
             self.settings.push(setting);
         }
-        settings::write(path, value)
+        Ok(())
     }
 
     /// Puts all kernel settings back.
     pub fn put_back(&mut self) -> Result<()> {
         let mut first_error = Ok(());
         for setting in &self.settings {
-            let now = settings::read(&setting.path);
-            if now.is_ok_and(|now| now == setting.before) {
+            let is_back = || settings::read(&setting.path).is_ok_and(|now| now == setting.before);
+            if is_back() {
                 continue;
             }
             // One that cannot be put back must not keep the others.
-            let put_back = settings::write(&setting.path, &setting.before);
+            let put_back = settings::write(&setting.path, &setting.before).and_then(|()| {
+                ensure!(is_back(), "{} did not take its old value", setting.path.display());
+                Ok(())
+            });
             first_error = first_error.and(put_back.context("putting a kernel setting back"));
         }
         first_error

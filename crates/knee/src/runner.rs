@@ -34,9 +34,8 @@ pub fn run(
     progress: &mut Progress,
     mut finished: impl FnMut(&Run),
 ) -> Result<End> {
-    let metric = record.record.experiment.compare.metric.clone();
     let mut runs: Vec<Run> =
-        record.read_runs()?.iter().map(|run| analysis::gist(run, &metric)).collect();
+        record.read_runs()?.iter().map(|run| gist(&record.record, run)).collect();
     for block in 0.. {
         let before: Vec<&Run> = runs.iter().filter(|run| run.block < block).collect();
         let planned = schedule::block(&record.record, &before, block);
@@ -56,11 +55,18 @@ pub fn run(
             record.append(&run, samples)?;
             finished(&run);
             progress.finished(&record.record.points[assignment.point], &run);
-            runs.push(analysis::gist(&run, &metric));
+            runs.push(gist(&record.record, &run));
         }
     }
     record.complete = true;
     Ok(End::Complete)
+}
+
+/// What of a run decides about later blocks.
+fn gist(record: &Record, run: &Run) -> Run {
+    let point = record.points.get(run.point as usize);
+    let decides = point.map_or(record.experiment.compare.metric.clone(), |p| record.deciding(p));
+    analysis::gist(run, &decides)
 }
 
 fn assignment(run: &Run) -> Assignment {
@@ -84,8 +90,15 @@ fn execute(
     let moment = Moment { block, run: number, seed: record.record.seed };
     let job = job(&record.record, point, directory.join(number.to_string()), moment)?;
     let deadline = deadline(&record.record, point);
+    let mut warnings = Vec::new();
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
-        journal.set(&settings::path(name)?, &value.0)?;
+        let set = journal.set(&settings::path(name)?, &value.0)?;
+        if set != value.0 {
+            warnings.push(Warning::new(
+                format!("{name} was to be '{}' and reads '{set}'", value.0),
+                "ask for a value that the kernel takes as it is",
+            ));
+        }
     }
     let came = local::run(&job, variant, deadline).with_context(|| format!("run {number}"));
     journal.put_back()?;
@@ -101,7 +114,7 @@ fn execute(
         placebo,
         started,
         outcome: decided(&record.record, point, reduced.outcome, &reduced.warnings),
-        warnings: reduced.warnings,
+        warnings: [warnings, reduced.warnings].concat(),
     };
     Ok(Some((run, reduced.samples)))
 }

@@ -42,18 +42,32 @@ pub fn write(path: &Path, value: &str) -> Result<()> {
     fs::write(path, value).with_context(|| format!("setting {} to '{value}'", path.display()))
 }
 
-/// Refuses, before anything is measured, settings that are not there or not ours to change.
+/// Refuses, before anything is measured, settings that are not there, not ours to change, or
+/// cannot be put back: their present value is written as it is.
 pub fn check(variants: &[Variant]) -> Result<()> {
     for variant in variants {
         for name in variant.sysctl.keys() {
             let path = path(name)?;
-            read(&path).with_context(|| format!("of variant '{}'", variant.name))?;
+            let of = || format!("of variant '{}'", variant.name);
+            let value = read(&path).with_context(of)?;
             fs::OpenOptions::new().write(true).open(&path).with_context(|| {
                 format!("variant '{}' changes {}: run as root", variant.name, path.display())
             })?;
+            write(&path, &value).with_context(of).with_context(|| {
+                format!("{name} does not take back the value it has, so it could not be put back")
+            })?;
+            ensure!(
+                read(&path)? == value,
+                "{name} reads otherwise than it is written, so it could not be put back"
+            );
         }
     }
     Ok(())
+}
+
+/// Whether any variant changes a setting.
+pub fn any(variants: &[Variant]) -> bool {
+    variants.iter().any(|variant| !variant.sysctl.is_empty())
 }
 
 #[cfg(test)]

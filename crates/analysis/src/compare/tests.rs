@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod stopping;
+
 /// A record with cells at 1, 2, … CPUs; `values[cell][block][variant]` are of the metric, and
 /// `null` is a run that failed.
 fn record(id: &str, experiment: &str, variants: &[&str], values: Value) -> Opened {
@@ -477,119 +479,6 @@ fn values_of_one_run_are_no_replicates() {
     );
 }
 
-/// How many blocks a cell gets, where each variant has its factor.
-fn blocks_until_decided(experiment: &str, factors: &[f64]) -> u32 {
-    let names: Vec<&str> = ["a", "b", "c"][..factors.len()].to_vec();
-    let opened = record("r", experiment, &names, json!([blocks(80, factors)]));
-    let points: Vec<usize> = (0..factors.len()).collect();
-    let goes_on = |block: &u32| {
-        let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < *block).collect();
-        !wanted(&opened.record, &points, &before, *block).is_empty()
-    };
-    (0..200).take_while(goes_on).count() as u32
-}
-
-#[test]
-fn the_gist_of_runs_decides_as_the_runs_do() {
-    let mut values = blocks(12, &[1.0, 1.05]);
-    values[4][1] = json!({"operations_per_s": 3.0, "steal_percent": 3.2, "fairness": 1.0});
-    let opened = record("r", "", &["a", "b"], json!([values]));
-    let gists: Vec<Run> =
-        opened.runs.iter().map(|run| crate::gist(run, "operations_per_s")).collect();
-    let slim = Opened { folder: PathBuf::new(), record: opened.record.clone(), runs: gists };
-    let reasons = |opened: &Opened| -> Vec<Option<String>> {
-        let blocks = crate::blocks::blocks(&opened.record, &[0, 1], &opened.runs);
-        blocks.iter().map(|block| block.reasons.first().map(|(_, _, why)| why.clone())).collect()
-    };
-    assert_eq!(reasons(&slim), reasons(&opened));
-    assert!(slim.runs.iter().all(|run| run.value("fairness").is_none()));
-}
-
-#[test]
-fn blocks_go_on_until_all_is_decided_or_the_cap_is_reached() {
-    let experiment =
-        "[compare]\nuntil_decided = true\n[[variant]]\nname = 'a'\n[[variant]]\nname = 'b'";
-    assert_eq!(blocks_until_decided(experiment, &[1.0, 1.0]), 8);
-    assert_eq!(blocks_until_decided(experiment, &[1.0, 1.2]), 10);
-    assert_eq!(blocks_until_decided(experiment, &[1.0, 1.2, 1.0]), 10);
-    assert_eq!(blocks_until_decided("", &[1.0, 1.0]), 5);
-    assert_eq!(blocks_until_decided("blocks = 7", &[1.0, 1.0]), 7);
-}
-
-/// The experiment of two variants that goes on until decided, with this cap.
-fn capped(cap: u32) -> String {
-    format!(
-        "blocks = {cap}\n[compare]\nuntil_decided = true\n[[variant]]\nname = 'a'\n[[variant]]\n\
-         name = 'b'"
-    )
-}
-
-#[test]
-fn few_blocks_until_decided_are_looked_at_once() {
-    for cap in 5..10 {
-        assert_eq!(blocks_until_decided(&capped(cap), &[1.0, 1.2]), cap);
-    }
-}
-
-#[test]
-fn there_is_no_block_after_the_last_look() {
-    // Too wide for any verdict: the sign of the difference turns round.
-    let values: Vec<[f64; 2]> =
-        (0..120).map(|i| if i % 2 == 0 { [1000.0, 1500.0] } else { [1500.0, 1000.0] }).collect();
-    for (cap, last) in [(20, 20), (50, 40), (100, 60)] {
-        let opened = record("r", &capped(cap), &["a", "b"], json!([values]));
-        let goes_on = |block: &u32| {
-            let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < *block).collect();
-            !wanted(&opened.record, &[0, 1], &before, *block).is_empty()
-        };
-        assert_eq!((0..200).take_while(goes_on).count(), last, "cap {cap}");
-    }
-}
-
-#[test]
-fn a_hopeless_variant_is_given_up_and_does_not_stop_the_others() {
-    let mut values = blocks(20, &[1.0, 1.05, 1.1]);
-    for block in 0..20 {
-        values[block][2] = Value::Null;
-    }
-    let opened = record("r", "blocks = 10", &["a", "b", "c"], json!([values]));
-    let points = |block: u32| {
-        let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < block).collect();
-        wanted(&opened.record, &[0, 1, 2], &before, block)
-    };
-    assert_eq!(points(2), [0, 1, 2]);
-    assert_eq!(points(3), [0, 1]);
-    assert_eq!(points(9), [0, 1]);
-    assert!(points(10).is_empty());
-}
-
-#[test]
-fn what_stopped_it_is_what_is_said() {
-    for seed in 0..20 {
-        let mut values = blocks(60, &[1.0, 1.0 + 0.01 * (seed % 5) as f64, 0.97]);
-        for block in (seed..60).step_by(7) {
-            values[block][seed % 3] = Value::Null;
-        }
-        let experiment = capped(60);
-        let names = ["a", "b", "c"];
-        let whole = record("r", &experiment, &names, json!([values]));
-        let before = |block: u32| -> Vec<&Run> {
-            whole.runs.iter().filter(|run| run.block < block).collect()
-        };
-        let end = (0..)
-            .find(|block| wanted(&whole.record, &[0, 1, 2], &before(*block), *block).is_empty())
-            .expect("an end");
-        let runs: Vec<Run> = before(end).into_iter().cloned().collect();
-        let opened = Opened { folder: PathBuf::new(), record: whole.record.clone(), runs };
-        let arms = names.map(|name| Arm { name, record: &opened, variant: name });
-        let said = compare(&arms, &Options::default()).expect("a comparison");
-        for contrast in &said.cells[0].metrics[0].contrasts {
-            let decided = contrast.verdict.is_change() || contrast.verdict == Verdict::Same;
-            assert!(decided || contrast.n == 60, "seed {seed}: {contrast:?}");
-        }
-    }
-}
-
 #[test]
 fn points_meet_their_own_directory_and_parameters() {
     // Two cells that differ in one thing, in one order and in the other.
@@ -607,9 +496,9 @@ fn points_meet_their_own_directory_and_parameters() {
     let idle = |point: &mut Point, which: usize| {
         point.parameters = [("idle_ns".to_string(), which.to_string())].into();
     };
-    type Set<'a> = &'a dyn Fn(&mut Point, usize);
-    for set in [&dirs as Set, &idle] {
-        let (a, b) = (two(set, [0, 1], "a"), two(set, [1, 0], "b"));
+    let pairs = [&dirs as &dyn Fn(&mut Point, usize), &idle]
+        .map(|set| (two(set, [0, 1], "a"), two(set, [1, 0], "b")));
+    for (a, b) in pairs {
         let arm = |name, record| Arm { name, record, variant: "v" };
         let options = Options { force: true, ..Options::default() };
         let said = compare(&[arm("a", &a), arm("b", &b)], &options).expect("a comparison");

@@ -20,11 +20,21 @@ pub enum Missing {
 
 /// Doubts, failures and missing sources; empty if there are none.
 pub fn doubts(opened: &Opened, missing: Missing, style: Style) -> String {
-    let entries = [
-        ("Doubts", warnings(opened)),
-        ("Failed runs", failures(opened)),
-        ("Not measured", unavailable(&opened.runs, missing)),
-    ];
+    let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));
+    let warnings = warnings_of_runs(opened).into_iter().chain(of_record).collect();
+    let unavailable = unavailable(&opened.runs, missing);
+    let entries =
+        [("Doubts", warnings), ("Failed runs", failures(opened)), ("Not measured", unavailable)];
+    sections(&entries, style)
+}
+
+/// Doubts about single runs and why runs failed, to stand below what is said about the record.
+pub fn of_runs(opened: &Opened, style: Style) -> String {
+    let warnings = warnings_of_runs(opened);
+    sections(&[("Doubts about runs", warnings), ("Failed runs", failures(opened))], style)
+}
+
+fn sections(entries: &[(&str, Vec<String>)], style: Style) -> String {
     let mut text = String::new();
     for (title, entries) in entries.iter().filter(|(_, entries)| !entries.is_empty()) {
         text += &format!("\n{}\n", style.bold(title));
@@ -35,8 +45,8 @@ pub fn doubts(opened: &Opened, missing: Missing, style: Style) -> String {
     text
 }
 
-/// Warnings of runs by what to do about them, then those of the record.
-fn warnings(opened: &Opened) -> Vec<String> {
+/// Warnings of runs by what to do about them.
+fn warnings_of_runs(opened: &Opened) -> Vec<String> {
     let mut groups: Vec<(&str, &Warning, Vec<u32>)> = Vec::new();
     for run in &opened.runs {
         for warning in &run.warnings {
@@ -59,8 +69,7 @@ fn warnings(opened: &Opened) -> Vec<String> {
         let share = format!(" ({at_most}in {} of {all})", runs.len());
         said(warning, &share)
     });
-    let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));
-    of_runs.chain(of_record).collect()
+    of_runs.collect()
 }
 
 fn said(warning: &Warning, share: &str) -> String {
@@ -91,11 +100,15 @@ fn place(opened: &Opened, run: &Run) -> String {
     let point = opened.record.points.get(run.point as usize);
     point.map_or("an unknown point".to_string(), |point| {
         let cpus = counted_if_told(point.cpus, "CPU");
+        let variant = match point.variant.as_str() {
+            "" => String::new(),
+            name => format!(" `{name}`"),
+        };
         if point.command.is_some() {
             let load = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
-            return format!("{load} on {cpus}");
+            return format!("{load}{variant} on {cpus}");
         }
-        format!("{} as {} on {cpus}", point.workload, point.form.name())
+        format!("{}{variant} as {} on {cpus}", point.workload, point.form.name())
     })
 }
 

@@ -25,6 +25,7 @@ use records::{METRICS, Metric};
 
 pub use compare::{Layout, comparison};
 pub use csv::{csv, csv_header};
+pub use doubts::of_runs as doubts_of_runs;
 pub use header::{header, quoted};
 pub use json::{summary, whole};
 pub use plan::plan;

@@ -94,7 +94,9 @@ fn time(record: &Record, past: &[Option<Seen>]) -> String {
         Some(times) => {
             let total = blocks * times.iter().sum::<f64>() * (1.0 + placebo_share(record));
             let how = known.unwrap_or(", with 50 ms to start and clean each".into());
-            format!("time: {most}about {}{how}", spoken(total))
+            let again = "; blocks that the host disturbs are run again";
+            let again = if record.variants.len() > 1 { again } else { "" };
+            format!("time: {most}about {}{how}{again}", spoken(total))
         }
         None => "time: not known, runs last until their work is done".to_string(),
     }
@@ -122,7 +124,11 @@ fn spoken(seconds: f64) -> String {
 fn power(record: &Record, past: &[Option<Seen>]) -> Vec<String> {
     let blocks = record.experiment.blocks();
     let contrasts = record.variants.len() - 1;
-    let alpha = analysis::ALPHA / contrasts as f64;
+    // With looks on the way, the last one may spend less.
+    let alpha = match record.experiment.compare.until_decided {
+        true => analysis::sequential::nominal(blocks as usize, analysis::ALPHA / contrasts as f64),
+        false => analysis::ALPHA / contrasts as f64,
+    };
     let smallest = |deviation: f64| match analysis::detectable(blocks as usize, deviation, alpha) {
         Some(effect) => format!("{:.1} %", 100.0 * effect),
         None => "nothing".to_string(),
@@ -149,13 +155,14 @@ fn power(record: &Record, past: &[Option<Seen>]) -> Vec<String> {
         }
     }
     let effect = record.experiment.compare.smallest_effect;
+    let decides = record.points.first().map_or(String::new(), |point| record.deciding(point));
     let enough = analysis::Spread::of(&known)
         .and_then(|spread| analysis::blocks_for(effect, spread.median, alpha))
         .map(|blocks| format!("; to find it takes about {}", counted(blocks, "block")));
     lines.push(format!(
         "smallest change that matters: {:.1} % of {}; within it variants are called the same{}",
         100.0 * effect,
-        record.experiment.compare.metric,
+        decides,
         enough.unwrap_or_default()
     ));
     lines

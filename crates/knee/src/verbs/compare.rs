@@ -58,7 +58,12 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
     let layout = if arguments.json { Layout::Json } else { arguments.layout };
     let again = std::env::args().map(|word| reports::quoted(&word)).collect::<Vec<_>>().join(" ");
-    print(reports::comparison(&comparison, layout, &again, Style::of_stdout()))?;
+    let style = Style::of_stdout();
+    let mut text = reports::comparison(&comparison, layout, &again, style);
+    if layout != Layout::Json {
+        text.extend(named.records.iter().map(|record| reports::doubts_of_runs(record, style)));
+    }
+    print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -68,7 +73,8 @@ pub fn of_record(record: &Opened, style: Style) -> Result<String> {
     let arms: Vec<Arm> = variants.map(|name| Arm { name, record, variant: name }).collect();
     let comparison = compare(&arms, &Options::default()).map_err(anyhow::Error::msg)?;
     let text = reports::comparison(&comparison, Layout::Verdicts, "", style);
-    Ok(format!("{}\n{text}", reports::header(record, style)))
+    let doubts = reports::doubts_of_runs(record, style);
+    Ok(format!("{}\n{text}{doubts}", reports::header(record, style)))
 }
 
 /// The records named, and what of them is compared: a record's number, a variant, a name.

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Line, Load, Many,
-    Opened, Placement, Record, Session, State, Store, Variant, Warning, Word,
+    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Line, Load, METRICS,
+    Many, Opened, Placement, Record, Session, State, Store, Variant, Warning, Word,
 };
 
 use super::compare;
@@ -104,10 +104,27 @@ pub struct Arguments {
 /// "2%" or "0.02" as a share.
 pub fn share(text: &str) -> Result<f64> {
     let number = |text: &str| text.trim().parse::<f64>().context("must be such as 2% or 0.02");
-    match text.strip_suffix('%') {
-        Some(percent) => Ok(number(percent)? / 100.0),
-        None => number(text),
+    let share = match text.strip_suffix('%') {
+        Some(percent) => number(percent)? / 100.0,
+        None => number(text)?,
+    };
+    // Without its sign, 2 might be meant as percent.
+    ensure!(share > 0.0 && share < 1.0, "must be such as 2% or 0.02");
+    Ok(share)
+}
+
+/// Refuses a deciding metric that no run could have.
+fn check_metric(experiment: &Experiment) -> Result<()> {
+    let name = &experiment.compare.metric;
+    let commands = commands::of_experiment(experiment, &experiment.variants)?;
+    let own = || commands.values().flat_map(|command| &command.metrics).map(|m| m.name.as_str());
+    let plain = name.strip_suffix("/op").unwrap_or(name);
+    let is_known = METRICS.iter().any(|metric| metric.matches(plain));
+    if is_known || own().any(|known| known == plain) || probes::counters::find(plain).is_some() {
+        return Ok(());
     }
+    let hint = names::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
+    bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
 }
 
 fn setting(text: &str) -> Result<(String, Vec<String>)> {
@@ -123,16 +140,22 @@ fn axis(text: &str) -> Result<(String, Vec<String>)> {
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let experiment = experiment(arguments)?;
-    let mut record = new_record(experiment)?;
+    check_metric(&experiment)?;
     if arguments.plan {
+        let record = new_record(experiment)?;
         let past = past::of_points(&record, store)?;
         print(reports::plan(&record, &past, &Style::of_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    check_capacity(&record)?;
-    settings::check(&record.variants)?;
-    commands::identify(&mut record)?;
+    // First what a killed knee left is put back: the host is described as it is then.
     let mut journal = Journal::open()?;
+    let mut record = new_record(experiment)?;
+    check_capacity(&record)?;
+    if settings::any(&record.variants) {
+        journal.claim_settings()?;
+        settings::check(&record.variants)?;
+    }
+    commands::identify(&mut record)?;
     let mut growing = open_record(arguments, store, record)?;
     let mut progress = Progress::new();
     let mut printed = Ok(());

@@ -106,6 +106,85 @@ fn a_setting_that_is_not_there_is_refused_before_anything_is_measured() {
     home.check_nothing_is_left();
 }
 
+#[test]
+fn a_value_that_reads_back_otherwise_is_put_back_too() {
+    if !is_root() {
+        return skip("a kernel setting that reads otherwise", "only root may change one");
+    }
+    let _turn = TURN.lock();
+    let home = Home::new();
+    let before = setting();
+    let long = "run getppid --cpus 1 --seconds 600 --variant a=sysctl.vm.stat_interval=0x5 \
+                --variant b=sysctl.vm.stat_interval=0x5";
+    let running = home.start(&mut home.knee(long));
+    running.wait_for_tasks(1, 2);
+    running.signal(libc::SIGKILL);
+    running.end();
+    assert_eq!(setting(), "5");
+    home.run("run getppid --cpus 1 --blocks 1 --seconds 0.02");
+    assert_eq!(setting(), before);
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn two_knees_do_not_change_settings_at_once() {
+    if !is_root() {
+        return skip("two knees with kernel settings", "only root may change one");
+    }
+    let _turn = TURN.lock();
+    let home = Home::new();
+    let before = setting();
+    let run = |seconds: &str| {
+        format!(
+            "run getppid --cpus 1 --seconds {seconds} --variant a=sysctl.vm.stat_interval={0} \
+             --variant b=sysctl.vm.stat_interval={0}",
+            other()
+        )
+    };
+    let first = home.start(&mut home.knee(&run("600")));
+    first.wait_for_tasks(1, 2);
+    let second = home.run(&run("0.02"));
+    assert_eq!(second.status.code(), Some(2));
+    assert!(
+        second.stderr.contains("another knee is changing kernel settings"),
+        "{}",
+        second.stderr
+    );
+    first.signal(libc::SIGINT);
+    first.end();
+    assert_eq!(setting(), before);
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn a_setting_that_cannot_be_put_back_is_refused() {
+    let path = "/proc/sys/vm/dirty_bytes";
+    if !is_root() || fs::write(path, fs::read_to_string(path).unwrap_or_default()).is_ok() {
+        return skip("a setting that cannot be put back", "vm.dirty_bytes takes its value here");
+    }
+    let _turn = TURN.lock();
+    let home = Home::new();
+    let ended = home.run("run getppid --variant a= --variant b=sysctl.vm.dirty_bytes=1000000000");
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(ended.stderr.contains("could not be put back"), "{}", ended.stderr);
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn effects_and_metrics_are_checked_before_anything_is_measured() {
+    let home = Home::new();
+    for (flag, part) in [
+        ("--smallest-effect=2", "must be such as 2% or 0.02"),
+        ("--smallest-effect=-5%", "must be such as 2% or 0.02"),
+        ("--metric=operatons_per_s", "did you mean 'operations_per_s'"),
+    ] {
+        let ended = home.run(&format!("run getppid --variant a= --variant b=as=threads {flag}"));
+        assert_eq!(ended.status.code(), Some(2), "{flag}");
+        assert!(ended.stderr.contains(part), "{flag}: {}", ended.stderr);
+    }
+    assert!(home.records().is_empty());
+}
+
 /// Runs by the name of their variant.
 fn by_variant(home: &Home) -> BTreeMap<String, Vec<Run>> {
     let opened = home.record();

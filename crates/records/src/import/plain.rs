@@ -37,6 +37,8 @@ const COLUMNS: [&str; 19] = [
 const LACKS: &[&str] = &["host, kernel and how the numbers came about are not told"];
 const NO_BLOCKS: &str = "there is no column block: nothing says which runs were made next to each \
                          other, so drift counts as a difference";
+const LOOKS: &str = "whether blocks went on until decided is not told: if they did, these \
+                     intervals are too narrow";
 /// The most runs of one file: more are no runs but samples.
 const RUNS_MAX: usize = 1_000_000;
 
@@ -228,6 +230,9 @@ impl Reader {
         self.foreign.blocks = self.foreign.runs.iter().all(|run| run.block.is_some());
         if !self.foreign.blocks {
             self.foreign.lacks.push(NO_BLOCKS.to_string());
+        } else if self.runs.keys().any(|key| !key.record.is_empty()) {
+            // Only knee's own export names the record.
+            self.foreign.lacks.push(LOOKS.to_string());
         }
         self.foreign.note_not_finite(self.missing);
         self.note_uneven();

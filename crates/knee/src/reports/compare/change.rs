@@ -123,6 +123,13 @@ pub fn of_primary(comparison: &Comparison) -> impl Iterator<Item = &Contrast> {
     metrics.flat_map(|metric| &metric.contrasts)
 }
 
+/// Whether a metric is the one that decides in its cell: where single operations were timed
+/// that is another one than where they were counted.
+pub fn decides(comparison: &Comparison, metric: &MetricComparison) -> bool {
+    let firsts = comparison.cells.iter().filter_map(|cell| cell.metrics.first());
+    firsts.into_iter().any(|first| std::ptr::eq(first, metric))
+}
+
 /// The metric that decides, in a cell.
 pub fn primary(cell: &analysis::CellComparison) -> Option<&MetricComparison> {
     cell.metrics.first().filter(|metric| metric.sides.iter().any(Option::is_some))

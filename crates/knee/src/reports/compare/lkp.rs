@@ -36,7 +36,7 @@ pub fn lkp(comparison: &Comparison, again: &str, style: Style) -> String {
         for variant in variants(comparison) {
             text += &wrapped(&format!("  {variant}"), style.width, 6);
         }
-        let metrics = shown(comparison, cell);
+        let metrics = shown(cell);
         text += &tables(comparison, &metrics, style);
         text += &judged(comparison, cell, style);
         for line in of_cells(comparison, &indexes(&[(i, cell)])) {
@@ -66,16 +66,15 @@ fn axes(place: &Place, style: Style) -> String {
 }
 
 /// The primary metric, all that time(1) tells, and what else changed.
-fn shown<'a>(comparison: &Comparison, cell: &'a CellComparison) -> Vec<&'a MetricComparison> {
+fn shown(cell: &CellComparison) -> Vec<&MetricComparison> {
     let primary = primary(cell);
-    let is_primary = |metric: &MetricComparison| metric.metric == comparison.primary;
     let changed = |metric: &MetricComparison| {
         metric.contrasts.iter().any(|contrast| contrast.p.is_some_and(|p| p < 0.05))
     };
     let of_time = |metric: &MetricComparison| {
         metric.metric.starts_with("time.") || metric.metric.contains(".time.")
     };
-    let others = cell.metrics.iter().filter(|metric| !is_primary(metric));
+    let others = cell.metrics.iter().skip(1);
     let (time, rest): (Vec<_>, Vec<_>) = others.partition(|metric| of_time(metric));
     let rest = rest.into_iter().filter(|metric| changed(metric));
     primary.into_iter().chain(time).chain(rest).collect()

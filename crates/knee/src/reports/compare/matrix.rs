@@ -23,8 +23,29 @@ const LABEL_MAX: usize = 30;
 
 /// The whole report.
 pub fn matrix(comparison: &Comparison, again: &str, style: Style) -> String {
-    let mut text = head(comparison, again, style);
-    text += &format!("\n{}\n", style.bold(title(comparison, style).trim_end()));
+    let mut metrics: Vec<Option<&str>> = Vec::new();
+    for cell in &comparison.cells {
+        let metric = primary(cell).map(|metric| metric.metric.as_str());
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    let of = |metric: &Option<&str>| {
+        let has =
+            |cell: &&analysis::CellComparison| primary(cell).map(|m| m.metric.as_str()) == *metric;
+        let cells = comparison.cells.iter().filter(has).cloned().collect();
+        one_metric(&Comparison { cells, curves: Vec::new(), ..comparison.clone() }, style)
+    };
+    let tables: String = match metrics.len() {
+        0 | 1 => one_metric(comparison, style),
+        _ => metrics.iter().map(of).collect(),
+    };
+    head(comparison, again, style) + &tables + &below(comparison, style)
+}
+
+/// The table of the cells that one metric decides about.
+fn one_metric(comparison: &Comparison, style: Style) -> String {
+    let mut text = format!("\n{}\n", style.bold(title(comparison, style).trim_end()));
     let pair = (comparison.variants.len() == 2).then(|| pair(comparison));
     let in_line = pair.filter(|text| text.lines().all(|l| l.chars().count() <= style.width));
     let number = match in_line {
@@ -43,7 +64,7 @@ pub fn matrix(comparison: &Comparison, again: &str, style: Style) -> String {
     for line in of_cells(comparison, &all) {
         text += &wrapped(&line, style.width, 2);
     }
-    text + &below(comparison, style)
+    text
 }
 
 /// What all rows have in common.

@@ -7,7 +7,9 @@ use super::super::prose::wrapped;
 use super::super::quantity::duration_ns;
 use super::super::table::{Align, Table};
 use super::super::{Style, known_metric};
-use super::change::{percent, probability, ratio, ratio_interval, value, verdict};
+use super::change::{
+    decides, percent, primary, probability, ratio, ratio_interval, value, verdict,
+};
 use super::head::{head, names};
 use super::places::whole;
 use super::sentences::{below, of_cells};
@@ -24,7 +26,7 @@ pub fn mean_stddev(comparison: &Comparison, again: &str, style: Style) -> String
     for (i, cell) in comparison.cells.iter().enumerate() {
         let title = wrapped(&whole(&cell.place), style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));
-        let metrics = shown(comparison, cell);
+        let metrics = shown(cell);
         if metrics.is_empty() {
             text += &format!("no run has {}\n", comparison.primary);
         }
@@ -38,10 +40,9 @@ pub fn mean_stddev(comparison: &Comparison, again: &str, style: Style) -> String
     text + &below(comparison, style)
 }
 
-fn shown<'a>(comparison: &Comparison, cell: &'a CellComparison) -> Vec<&'a MetricComparison> {
-    let find = |name: &str| cell.metrics.iter().find(|metric| metric.metric == name);
-    let others = METRICS.into_iter().filter(|name| *name != comparison.primary);
-    [comparison.primary.as_str()].into_iter().chain(others).filter_map(find).collect()
+fn shown(cell: &CellComparison) -> Vec<&MetricComparison> {
+    let find = |name: &str| cell.metrics.iter().skip(1).find(|metric| metric.metric == name);
+    primary(cell).into_iter().chain(METRICS.into_iter().filter_map(find)).collect()
 }
 
 /// How a table is made to fit.
@@ -89,7 +90,7 @@ fn said(comparison: &Comparison, metric: &MetricComparison, style: Style) -> Str
 
 /// The verdict where the metric decides, else the adjusted probability.
 fn judged(comparison: &Comparison, metric: &MetricComparison, contrast: &Contrast) -> String {
-    match metric.metric == comparison.primary {
+    match decides(comparison, metric) {
         true => verdict(metric, contrast, comparison.smallest_effect),
         false => {
             format!("p = {}", contrast.p.map_or("-".to_string(), probability)).replace("= <", "<")
@@ -102,7 +103,7 @@ fn about(comparison: &Comparison, metric: &MetricComparison) -> String {
     let unit = if metric.unit == "1" { String::new() } else { format!(" ({})", metric.unit) };
     let about = known_metric(&metric.metric).map(|known| format!(": {}", known.about));
     let about = about.unwrap_or_default();
-    let rank = match metric.metric == comparison.primary {
+    let rank = match decides(comparison, metric) {
         true => "; decides",
         false => "; exploratory",
     };
@@ -144,7 +145,7 @@ fn table(
 fn columns(comparison: &Comparison, metric: &MetricComparison, form: Form) -> Vec<(String, Align)> {
     let of = if metric.metric == CALLS { "\nof calls" } else { "" };
     let deviation = if form == Form::Whole { "std. deviation" } else { "std.\ndeviation" };
-    let decides = metric.metric == comparison.primary;
+    let decides = decides(comparison, metric);
     let mut columns = vec![
         ("variant".to_string(), Align::Left),
         (format!("mean{of}"), Align::Right),

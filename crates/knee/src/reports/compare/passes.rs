@@ -109,10 +109,11 @@ fn fs_mark(cell: &CellComparison) -> Vec<Column<'_>> {
 fn general<'a>(comparison: &'a Comparison, cell: &'a CellComparison) -> Vec<Column<'a>> {
     let runs = || cell.passes.iter().flatten();
     let known = |name: &&str| runs().any(|run| run.metrics.contains_key(*name));
-    let others = OTHERS.into_iter().filter(|name| *name != comparison.primary).filter(known);
+    let first = primary(cell).map_or(&comparison.primary, |metric| &metric.metric);
+    let others = OTHERS.into_iter().filter(|name| name != first).filter(known);
     let primary: Column = (
-        comparison.primary.clone(),
-        Box::new(|run: &RunValues| run.metrics.get(&comparison.primary).map(|v| rounded(*v, 5))),
+        first.clone(),
+        Box::new(move |run: &RunValues| run.metrics.get(first).map(|v| rounded(*v, 5))),
     );
     let other = |name: &'static str| -> Column<'a> {
         let heading =
@@ -133,7 +134,8 @@ fn summary(comparison: &Comparison, cell: &CellComparison, variant: usize, style
     let relative = relative.filter(|share| share.is_finite());
     let relative = relative.map(|share| format!(" (stddev {})", percent(share)));
     let relative = relative.unwrap_or_default();
-    format!("{} mean {}{relative}, n = {}\n", comparison.primary, values.trim_end(), spread.n)
+    let name = metric.map_or(comparison.primary.as_str(), |metric| metric.metric.as_str());
+    format!("{name} mean {}{relative}, n = {}\n", values.trim_end(), spread.n)
 }
 
 /// The verdicts, a line a variant.

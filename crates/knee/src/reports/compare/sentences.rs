@@ -68,13 +68,17 @@ fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> V
                 let cpus = counted(cpus as usize, "CPU");
                 format!("`{b}` parts from `{a}` from {cpus} on (simultaneous {confidence} band)")
             }
+            None if band.intervals.last().is_none_or(Option::is_none) => return Vec::new(),
             None => format!(
                 "`{b}` and `{a}` do not part for good: at the most CPUs the simultaneous \
                  {confidence} band includes no change"
             ),
         };
+        if band.ahead.is_empty() {
+            return vec![format!("{of}{parts}")];
+        }
         let ahead = ahead(comparison, curve, band, a, b);
-        [format!("{of}{parts}"), format!("{of}ahead, by that band: {ahead}")]
+        vec![format!("{of}{parts}"), format!("{of}ahead, by that band: {ahead}")]
     };
     variants[1..].iter().zip(&curve.bands).flat_map(one).collect()
 }
@@ -138,7 +142,11 @@ fn untold(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
 fn place(comparison: &Comparison, cell: usize, variant: usize) -> String {
     let several = comparison.variants.len() > 2;
     let name = several.then(|| format!("`{}`", comparison.variants[variant].name));
-    let place = Some(size(&comparison.cells[cell].place).join(", "));
+    let mut parts = size(&comparison.cells[cell].place);
+    parts.extend(
+        (comparison.cells[cell].place.pass == records::Pass::Latency).then(|| "timed".to_string()),
+    );
+    let place = Some(parts.join(", "));
     let several_cells = comparison.cells.len() > 1;
     let parts = place.filter(|_| several_cells).into_iter().chain(name);
     parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")

@@ -56,12 +56,12 @@ fn means_and_deviations_of_locks() {
 
             posix_lock_shared, processes, 10000 operations per task, /dev/shm, each operation timed, 32 CPUs,
               128 tasks
-            single calls (latency.mean_ns, latency.stddev_ns); exploratory
+            single calls (latency.mean_ns, latency.stddev_ns); decides
                                            mean  std. deviation       after/
-            variant                    of calls        of calls    n  before  95 % interval     adjusted
-            ---------------------------------------------------------------------------------------------
+            variant                    of calls        of calls    n  before  95 % interval     verdict
+            --------------------------------------------------------------------------------------------------
             3.10.0-rc4-00034-g042dd60   24.1 ms         1.93 ms  100
-            3.10.0-rc4-00049-ge0b71e1   19.9 ms         2.21 ms  100  0.8260  [0.8230, 0.8290]  p < 0.001
+            3.10.0-rc4-00049-ge0b71e1   19.9 ms         2.21 ms  100  0.8260  [0.8230, 0.8290]  faster, >= 2 %
 
             noise floor: not measured (that needs blocks)
             left out: nothing
