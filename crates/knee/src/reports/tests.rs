@@ -572,6 +572,18 @@ fn of_command() -> Opened {
 }
 
 #[test]
+fn what_decides_about_a_command_is_its_time_or_what_its_definition_names() {
+    let mut record = of_command().record;
+    assert_eq!(record.deciding(&record.points[0]), "wall_s");
+    let command = record.commands.get_mut("xfs_repair").unwrap();
+    command.primary = Some("read_rate".to_string());
+    assert_eq!(record.deciding(&record.points[0]), "read_rate");
+    assert_eq!(record.deciding_or(&record.points[0], "exit_status"), "exit_status");
+    record.points[0].command = None;
+    assert_eq!(record.deciding(&record.points[0]), "operations_per_s");
+}
+
+#[test]
 fn a_command_is_a_table_of_its_parameters() {
     let text = detailed(&of_command(), &Detail::default(), &Style::PLAIN);
     let table: String = text.split_inclusive('\n').skip_while(|line| *line != "\n").collect();

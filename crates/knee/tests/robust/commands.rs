@@ -217,6 +217,7 @@ fn what_cannot_work_is_refused_before_anything_runs() {
     let unused = ["sleep has no parameter 'n'", "no {n} is in 'sleep 1'"];
     check_refused(&["--command", "sleep 1", "--axis", "n=1|2"], &unused);
     check_refused(&["--command", "sleep 1", "--seconds", "5"], &["runs to its own end"]);
+    check_refused(&["--command", "sleep 1", "--metric", "wal_s"], &["did you mean 'wall_s'"]);
     check_refused(&["--command", "sleep 1", "--as", "threads"], &["only as processes"]);
     check_refused(&["command:fs_marc"], &["did you mean 'fs_mark'"]);
     check_refused(&["xfs_repare"], &["did you mean 'command:xfs_repair'"]);
