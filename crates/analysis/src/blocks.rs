@@ -145,6 +145,6 @@ fn intruders_percent(point: &Point, run: &Run) -> Option<f64> {
     let own = run.value("time.user_time")? * TICKS_PER_S;
     let all = run.value("wall_s")? * TICKS_PER_S * point.cpus as f64;
     // User time is apportioned by tick too, on each CPU by itself.
-    let intruders = (ticks - own - 2.0 * TICKS_UNSURE * point.cpus as f64).max(0.0);
+    let intruders = (ticks - own - TICKS_UNSURE * point.cpus as f64).max(0.0);
     (all > 0.0).then(|| 100.0 * intruders / all)
 }

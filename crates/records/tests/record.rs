@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use expect_test::expect;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Row, RowAccessor};
-use records::{Compacted, Growing, Id, Index, Opened, Run, Sample, State, Store, compact};
+use records::{Compacted, Growing, Id, Index, Opened, Point, Run, Sample, State, Store, compact};
 
 /// Writes the golden record anew, into a folder of its own, when asked to.
 #[test]
@@ -38,6 +38,24 @@ fn the_golden_record_of_format_1_loads_for_ever() {
     assert_eq!(opened.record.files.len(), 2);
     assert_eq!(opened.record, expected);
     assert_runs(&opened, golden::RUNS);
+}
+
+/// A small comparison of two variants, measured once and kept.
+#[test]
+fn the_golden_record_of_format_2_loads_for_ever() {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2/20261120-165542-d10222");
+    let opened = Opened::open(&folder).unwrap();
+    let record = &opened.record;
+    assert!(record.warnings.is_empty(), "its seal is whole: {:?}", record.warnings);
+    assert_eq!((record.format, record.state), (2, State::Whole));
+    let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();
+    assert_eq!(names, ["wait", "try"]);
+    let of_variant = |point: &Point| (point.cell, point.variant.clone());
+    let cells: Vec<_> = record.points.iter().map(of_variant).collect();
+    assert_eq!(cells, [(Some(0), "wait".to_string()), (Some(0), "try".to_string())]);
+    assert_eq!((opened.runs.len(), opened.runs.iter().filter(|run| run.placebo).count()), (21, 1));
+    assert!(!opened.samples().unwrap().is_empty());
 }
 
 /// Adds runs up to this number.

@@ -9,6 +9,7 @@ use super::sample::{attributes, creation, curve, locks, oddities, repairs};
 use super::{Layout, comparison};
 
 mod lkp;
+mod recorded;
 mod tables;
 mod verdicts;
 
