@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::paths::{self, check_private, user};
-use crate::settings;
 use crate::talk::talk;
+use crate::{removal, settings};
 
 /// How the names of directories begin that runs make.
 pub const PREFIX: &str = ".knee-";
@@ -435,6 +435,7 @@ fn remove(path: &Path, made: Identity) -> Result<()> {
         opened => opened.with_context(|| format!("opening {}", path.display()))?,
     };
     ensure!(Identity::of(&directory.metadata()?) == made, "{} was replaced", path.display());
+    removal::unmount_below(path)?;
     empty(&directory)
         .and_then(|()| fs::remove_dir(path))
         .with_context(|| format!("removing {}", path.display()))

@@ -5,12 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until, Variant,
+    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, TASKS_MAX, Topology, Until,
+    Variant, Word,
 };
 use workloads::{Forms, Values, Workload};
 
 use crate::topology;
 use crate::{names, variants};
+
+mod commands;
 
 /// The most runs a record may have: more are a slip in a list, which would fill the memory
 /// with points.
@@ -44,7 +47,7 @@ pub fn points(
                 })
             }
         };
-        points.extend(planned.with_context(|| format!("planning {}", load.workload))?);
+        points.extend(planned.with_context(|| format!("planning {}", load.name()))?);
         ensure!(points.len() <= points_max, too_many(points_max));
     }
     Ok(points)
@@ -102,12 +105,12 @@ fn points_of(
     usable: &Usable,
     points_max: usize,
 ) -> Result<Vec<Point>> {
+    if let Some(command) = crate::commands::of_load(load)? {
+        return self::commands::points(&command, load, axes, usable, points_max);
+    }
     let mut points = Vec::new();
     let workload = names::workload(&load.workload)?;
-    let lengths = load.parameters.values().map(|values| values.0.len());
-    let combinations = lengths.fold(1, usize::saturating_mul);
-    ensure!(combinations <= points_max, too_many(points_max));
-    let combinations = parameters(workload, load)?;
+    let combinations = parameters(workload, load, points_max)?;
     let forms = forms(workload, axes)?;
     let placements = values(&axes.placement, Placement::default())
         .into_iter()
@@ -135,6 +138,7 @@ fn points_of(
                             dir: dir.clone(),
                             variant: String::new(),
                             cell: None,
+                            command: None,
                             other: BTreeMap::new(),
                         });
                         ensure!(points.len() <= points_max, too_many(points_max));
@@ -155,9 +159,27 @@ fn values<T: Clone>(axis: &Option<Many<T>>, default: T) -> Vec<T> {
 }
 
 /// All combinations of parameter values, each checked and complete.
-fn parameters(workload: &Workload, load: &Load) -> Result<Vec<BTreeMap<String, String>>> {
+fn parameters(
+    workload: &Workload,
+    load: &Load,
+    points_max: usize,
+) -> Result<Vec<BTreeMap<String, String>>> {
+    let checked = |given: &BTreeMap<String, String>| match Values::new(workload, given) {
+        Ok(values) => Ok(values.as_map().clone()),
+        Err(why) => bail!(why),
+    };
+    combinations(&load.parameters, points_max)?.iter().map(checked).collect()
+}
+
+/// All combinations of values.
+fn combinations(
+    parameters: &BTreeMap<String, Many<Word>>,
+    points_max: usize,
+) -> Result<Vec<BTreeMap<String, String>>> {
+    let lengths = parameters.values().map(|values| values.0.len());
+    ensure!(lengths.fold(1, usize::saturating_mul) <= points_max, too_many(points_max));
     let mut combinations = vec![BTreeMap::new()];
-    for (name, values) in &load.parameters {
+    for (name, values) in parameters {
         combinations = combinations
             .iter()
             .flat_map(|given| {
@@ -169,13 +191,7 @@ fn parameters(workload: &Workload, load: &Load) -> Result<Vec<BTreeMap<String, S
             })
             .collect();
     }
-    combinations
-        .iter()
-        .map(|given| match Values::new(workload, given) {
-            Ok(values) => Ok(values.as_map().clone()),
-            Err(why) => bail!(why),
-        })
-        .collect()
+    Ok(combinations)
 }
 
 /// The forms asked for that the workload has. One that it lacks is left out if it has
@@ -253,7 +269,7 @@ fn sizes(
 }
 
 #[cfg(test)]
-mod fuzz;
+pub mod fuzz;
 
 #[cfg(test)]
 mod tests {

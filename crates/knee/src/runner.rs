@@ -6,13 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use records::{Growing, Job, PROTOCOL, Point, Run, Sample, Until, Warning};
+use records::{
+    Command, Growing, Job, Native, Outcome, PROTOCOL, Point, Record, Run, Sample, Until, Warning,
+    Work,
+};
 
+use crate::commands::Moment;
 use crate::leftovers::Journal;
 use crate::places::local;
 use crate::progress::Progress;
 use crate::schedule::{self, Assignment};
-use crate::{settings, signals};
+use crate::{commands, settings, signals};
 
 /// How the runner came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +34,8 @@ pub fn run(
     progress: &mut Progress,
     mut finished: impl FnMut(&Run),
 ) -> Result<End> {
-    let metric = record.record.experiment.compare.metric.clone();
     let mut runs: Vec<Run> =
-        record.read_runs()?.iter().map(|run| analysis::gist(run, &metric)).collect();
+        record.read_runs()?.iter().map(|run| gist(&record.record, run)).collect();
     for block in 0.. {
         let before: Vec<&Run> = runs.iter().filter(|run| run.block < block).collect();
         let planned = schedule::block(&record.record, &before, block);
@@ -52,11 +55,18 @@ pub fn run(
             record.append(&run, samples)?;
             finished(&run);
             progress.finished(&record.record.points[assignment.point], &run);
-            runs.push(analysis::gist(&run, &metric));
+            runs.push(gist(&record.record, &run));
         }
     }
     record.complete = true;
     Ok(End::Complete)
+}
+
+/// What of a run decides about later blocks.
+fn gist(record: &Record, run: &Run) -> Run {
+    let point = record.points.get(run.point as usize);
+    let decides = point.map_or(record.experiment.compare.metric.clone(), |p| record.deciding(p));
+    analysis::gist(run, &decides)
 }
 
 fn assignment(run: &Run) -> Assignment {
@@ -77,8 +87,9 @@ fn execute(
     progress.running(point);
     let directory = journal.directory(&point.dir, &record.record.id)?;
     let number = record.next_run();
-    let job = job(point, directory.join(number.to_string()), record.record.experiment.stop_grace_s);
-    let deadline = deadline(point, record.record.experiment.timeout_s, job.stop_grace_s);
+    let moment = Moment { block, run: number, seed: record.record.seed };
+    let job = job(&record.record, point, directory.join(number.to_string()), moment)?;
+    let deadline = deadline(&record.record, point);
     let mut warnings = Vec::new();
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
         let set = journal.set(&settings::path(name)?, &value.0)?;
@@ -102,37 +113,67 @@ fn execute(
         block,
         placebo,
         started,
-        outcome: reduced.outcome,
+        outcome: decided(&record.record, point, reduced.outcome, &reduced.warnings),
         warnings: [warnings, reduced.warnings].concat(),
     };
     Ok(Some((run, reduced.samples)))
 }
 
-fn job(point: &Point, scratch: PathBuf, stop_grace_s: f64) -> Job {
-    Job {
+fn job(record: &Record, point: &Point, scratch: PathBuf, moment: Moment) -> Result<Job> {
+    let work = match commands::of_point(record, point)? {
+        Some(command) => Work::Command(commands::errand(command, point, &scratch, moment)?),
+        None => Work::Workload(Native {
+            name: point.workload.clone(),
+            semantics: point.semantics,
+            parameters: point.parameters.clone(),
+        }),
+    };
+    Ok(Job {
         protocol: PROTOCOL,
-        workload: point.workload.clone(),
-        semantics: point.semantics,
-        parameters: point.parameters.clone(),
+        work,
         form: point.form,
         tasks: point.tasks,
         cpus: point.cpu_list.clone(),
         until: point.until,
         pass: point.pass,
         scratch,
-        stop_grace_s,
+        stop_grace_s: record.experiment.stop_grace_s,
+    })
+}
+
+/// A run without the number that decides about it is none: a run of a command may lack it.
+fn decided(record: &Record, point: &Point, outcome: Outcome, doubts: &[Warning]) -> Outcome {
+    let wanted = record.deciding(point);
+    let Outcome::Finished { metrics, counters, .. } = &outcome else { return outcome };
+    let has = metrics.contains_key(&wanted) || counters.contains_key(&wanted);
+    if point.command.is_none() || has {
+        return outcome;
     }
+    let why = doubts.iter().find(|doubt| doubt.text.ends_with(&format!("so {wanted} is missing")));
+    let reason = match why {
+        Some(doubt) => doubt.text.clone(),
+        None => format!("the run has no {wanted}, the metric that decides (--metric)"),
+    };
+    Outcome::Failed { reason }
 }
 
 /// How long a worker may take: the run itself, the grace at its end, and a while to set up,
 /// verify and clean, longer with many tasks.
-fn deadline(point: &Point, timeout_s: f64, stop_grace_s: f64) -> Duration {
+fn deadline(record: &Record, point: &Point) -> Duration {
+    let (timeout_s, stop_grace_s) = (record.experiment.timeout_s, record.experiment.stop_grace_s);
     let run_s = match point.until {
         Until::Seconds(seconds) => seconds,
-        Until::OperationsPerTask(_) | Until::End => 0.0,
+        Until::OperationsPerTask(_) => 0.0,
+        // The worker itself sees to it that each of its programs ends in time.
+        Until::End => record.commands.get(&point.workload).map_or(0.0, programs_s),
     };
     let around_s = timeout_s + 0.01 * point.tasks as f64;
     Duration::from_secs_f64(run_s + stop_grace_s + around_s)
+}
+
+/// How long all programs of one run of a command may take together.
+fn programs_s(command: &Command) -> f64 {
+    command.timeout_s * (1 + command.prepare.len() + command.cleanup.len()) as f64
 }
 
 /// Directories of all points, each once.
