@@ -1,10 +1,11 @@
 //! Benchmarks of knee itself against limits: is its measured loop as fast as a bare C loop,
-//! does it hold 4096 tasks, does it list 10 000 records, compare a million samples, make a fresh file
-//! system and rebuild in a moment.
+//! does it measure a program without slowing it, does it hold 4096 tasks, does it list 10 000
+//! records, compare a million samples, make a fresh file system and rebuild in a moment.
 //!
 //! Not tests: timings depend on the host and on what else it does, so a missed limit is said
 //! in the report and is no failure. `make bench` builds knee first and runs all of this.
 
+mod command;
 mod comparing;
 mod listing;
 mod ratio;
@@ -33,7 +34,8 @@ struct Options {
     /// Length of each run of a pair
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Only these: a workload of the ratios, tasks, listing, comparing, turnover, or rebuild
+    /// Only these: a workload of the ratios, command, tasks, listing, comparing, turnover, or
+    /// rebuild
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory whose file system the runs of a pair use. In memory, operations are cheapest,
@@ -84,6 +86,9 @@ fn main() -> Result<()> {
     let mut report = Report::new(&options.dir, seed);
     let ratios = ratio::WORKLOADS.iter().copied().filter(|name| wanted(name));
     report.add(ratio::measure(&mut bench, &options, ratios)?);
+    if wanted("command") {
+        report.add(command::measure(&mut bench, &options)?);
+    }
     if wanted("tasks") {
         report.add(tasks::measure(&bench)?);
     }

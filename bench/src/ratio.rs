@@ -5,12 +5,13 @@
 //! directory after a sync(2). The second bare run tells how far two equal things differ here.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use rand::seq::SliceRandom;
-use records::{Event, Form, Job, PROTOCOL, Pass, Until};
+use records::{Event, Form, Job, Native, PROTOCOL, Pass, Until, Work};
 use workloads::Workload;
 
 use crate::report::{Figure, Limit};
@@ -118,20 +119,10 @@ impl Case<'_> {
 
     /// The same two numbers, of a worker that got the job which `knee run` would give it.
     fn run_knee(&self, knee: &Path, directory: &Path) -> Result<(u64, u64)> {
-        let mut worker = Command::new(knee)
-            .arg("worker")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("starting {}", knee.display()))?;
-        let mut input = worker.stdin.take().context("the worker's input is a pipe")?;
-        input.write_all(serde_json::to_string(&self.job(directory))?.as_bytes())?;
-        drop(input);
-        let text = String::from_utf8(worker.wait_with_output()?.stdout)?;
         let mut operations = 0;
         let mut wall_ns = None;
-        for line in text.lines() {
-            match Event::read(line)? {
+        for event in worker(knee, &self.job(directory))? {
+            match event {
                 Event::Measured(measured) => wall_ns = Some(measured.wall_ns),
                 Event::Task(task) => operations += task.operations,
                 Event::Failed { reason } => bail!("knee: {reason}"),
@@ -145,9 +136,11 @@ impl Case<'_> {
         let workload = Workload::find(self.workload).expect("bare loops are of known workloads");
         Job {
             protocol: PROTOCOL,
-            workload: self.workload.to_string(),
-            semantics: workload.spec.semantics,
-            parameters: Default::default(),
+            work: Work::Workload(Native {
+                name: self.workload.to_string(),
+                semantics: workload.spec.semantics,
+                parameters: Default::default(),
+            }),
             form: Form::Processes,
             tasks: self.tasks,
             cpus: (0..self.tasks).collect(),
@@ -156,5 +149,34 @@ impl Case<'_> {
             scratch: directory.join("knee"),
             stop_grace_s: 10.0,
         }
+    }
+}
+
+/// What a worker that got this job says.
+pub fn worker(knee: &Path, job: &Job) -> Result<Vec<Event>> {
+    let mut worker = Command::new(knee)
+        .arg("worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("starting {}", knee.display()))?;
+    let mut input = worker.stdin.take().context("the worker's input is a pipe")?;
+    input.write_all(serde_json::to_string(job)?.as_bytes())?;
+    drop(input);
+    let text = String::from_utf8(worker.wait_with_output()?.stdout)?;
+    text.lines().map(Event::read).collect()
+}
+
+/// Has a command run on CPU 0, as a job does.
+pub fn pinned(command: &mut Command) {
+    let mask = [1_u64; 1];
+    // SAFETY: between fork and exec one system call, on live data.
+    unsafe {
+        command.pre_exec(move || {
+            match libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use records::{Better, METRICS, Opened, Outcome, Pass, Point, Policy, Record, Run, Unit};
+use records::{Better, METRICS, Opened, Outcome, Point, Policy, Record, Run, Unit};
 
 use crate::blocks::{Block, blocks, disturbance};
 use crate::columns::{Column, by_boot, change, finite, margin, paired, scale, scaled};
@@ -74,7 +74,7 @@ pub fn wanted(record: &Record, points: &[usize], runs: &[&Run], block: u32) -> V
     let cap = record.experiment.blocks();
     let blocks = blocks(record, points, runs.iter().copied());
     let rules = Rules::of(record);
-    let metric = rules.primary_of(&record.points[points[0]]);
+    let metric = record.deciding_or(&record.points[points[0]], &rules.primary);
     let has = |block: &Block, place: usize| {
         block.runs[place].is_some_and(|run| finite(run, &metric).is_some())
     };
@@ -127,14 +127,6 @@ impl Rules {
             sequential: judging.until_decided,
             cap: record.experiment.blocks(),
             by_boot: false,
-        }
-    }
-
-    /// The metric that decides about a point: where single operations were timed, their mean.
-    pub fn primary_of(&self, point: &Point) -> String {
-        match point.pass {
-            Pass::Latency if self.primary == "operations_per_s" => "latency.mean_ns".to_string(),
-            _ => self.primary.clone(),
         }
     }
 
@@ -204,9 +196,14 @@ impl<'a> Cell<'a> {
         &record.record.points[index]
     }
 
+    /// The metric that decides about it.
+    pub fn primary(&self, rules: &Rules) -> String {
+        self.points[0].0.record.deciding_or(self.point(0), &rules.primary)
+    }
+
     /// What is said about all metrics that any run has, the deciding one first.
     pub fn metrics(&self, rules: &Rules) -> Vec<MetricComparison> {
-        let primary = rules.primary_of(self.point(0));
+        let primary = self.primary(rules);
         let mut metrics = vec![self.metric(&primary, rules, Role::Primary)];
         let secondary = self.names(rules).into_iter().filter(|name| *name != primary);
         metrics.extend(secondary.map(|name| self.metric(&name, rules, Role::Secondary)));

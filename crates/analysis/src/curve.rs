@@ -62,11 +62,12 @@ impl Curve<'_> {
 
 /// What the points of one curve share, as text.
 fn key(point: &Point) -> (String, Pass, Form, String) {
-    let Point { workload, semantics, parameters, placement, until, dir, variant, other, .. } =
-        point;
+    let Point { workload, semantics, parameters, placement, until, dir, variant, .. } = point;
+    let (command, other) = (&point.command, &point.other);
     let dir = dir.display();
-    let rest =
-        format!("{semantics} {parameters:?} {placement} {until:?} {dir} {variant:?} {other:?}");
+    let rest = format!(
+        "{semantics} {parameters:?} {placement} {until:?} {dir} {variant:?} {command:?} {other:?}"
+    );
     (workload.clone(), point.pass, point.form, rest)
 }
 

@@ -146,6 +146,18 @@ fn differs(a: &Point, b: &Point, any_directory: bool, force: bool) -> Option<(u3
             ),
         ));
     }
+    if a.command != b.command {
+        let text = |p: &Point| p.command.clone().unwrap_or_else(|| "knee's own".to_string());
+        return Some((
+            3,
+            format!(
+                "{} runs '{}' and '{}'; --force compares all the same",
+                a.workload,
+                text(a),
+                text(b)
+            ),
+        ));
+    }
     let names: BTreeSet<&String> = a.parameters.keys().chain(b.parameters.keys()).collect();
     let value = |p: &Point, name: &String| p.parameters.get(name).cloned();
     let name = names.into_iter().find(|name| value(a, name) != value(b, name))?;

@@ -35,6 +35,9 @@ impl Reduced {
     }
 }
 
+/// How a command ended: its exit status, and what was read out of what it left.
+type Ended<'a> = (i32, &'a BTreeMap<String, f64>);
+
 /// The events of a run sorted by what they are.
 #[derive(Default)]
 struct Sorted<'a> {
@@ -43,6 +46,7 @@ struct Sorted<'a> {
     measured: Option<&'a Measured>,
     tasks: Vec<&'a TaskReport>,
     latency: Option<&'a Latency>,
+    ended: Option<Ended<'a>>,
     warnings: Vec<Warning>,
     finished: bool,
     failed: Option<&'a str>,
@@ -64,7 +68,10 @@ pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
         return failed(format!("the worker {death} before the run was over"));
     };
     let reported: BTreeSet<u32> = sorted.tasks.iter().map(|t| t.task).collect();
-    if !reported.iter().copied().eq(0..point.tasks) {
+    if sorted.ended.is_none() && point.command.is_some() {
+        return failed("the worker did not say how the command ended".to_string());
+    }
+    if sorted.ended.is_none() && !reported.iter().copied().eq(0..point.tasks) {
         return failed(format!("{} of {} tasks reported", reported.len(), point.tasks));
     }
     let warmup = warmup(&sorted.intervals);
@@ -92,6 +99,7 @@ fn sort(events: &[Event]) -> Sorted<'_> {
             Event::Measured(measured) => sorted.measured = Some(measured),
             Event::Task(report) => sorted.tasks.push(report),
             Event::Latency(latency) => sorted.latency = Some(latency),
+            Event::Ended { exit_status, values } => sorted.ended = Some((*exit_status, values)),
             Event::Warning(warning) => sorted.warnings.push(warning.clone()),
             Event::Finished => sorted.finished = true,
             Event::Failed { reason } => sorted.failed = Some(reason),
@@ -121,13 +129,21 @@ fn metrics(
 ) -> BTreeMap<String, f64> {
     let mut m = Metrics::default();
     let wall_s = seconds(measured.wall_ns);
-    let operations: u64 = run.tasks.iter().map(|t| t.operations).sum();
-    m.put("operations", operations as f64);
-    m.put("operations_per_s", operations as f64 / wall_s);
+    match run.ended {
+        Some((exit_status, values)) => {
+            values.iter().for_each(|(name, value)| m.put(name, *value));
+            m.put("exit_status", exit_status as f64);
+        }
+        None => {
+            let operations: u64 = run.tasks.iter().map(|t| t.operations).sum();
+            m.put("operations", operations as f64);
+            m.put("operations_per_s", operations as f64 / wall_s);
+            m.put("startup_s", run.startup_s);
+            m.put("drain_s", measured.drain_ns.map(seconds));
+            put_tasks(&mut m, point, &run.tasks);
+        }
+    }
     m.put("wall_s", wall_s);
-    m.put("startup_s", run.startup_s);
-    m.put("drain_s", measured.drain_ns.map(seconds));
-    put_tasks(&mut m, point, &run.tasks);
     put_time(&mut m, measured, wall_s);
     put_ticks(&mut m, measured);
     for (name, value) in &measured.gauges {
@@ -235,7 +251,7 @@ fn doubts(
     // What is looked at, from which amount on it is a doubt, what it says, what to do.
     let list: &[(f64, f64, &str, &str)] = &[
         (
-            yes(value("operations") == 0.0),
+            yes(metrics.get("operations") == Some(&0.0)),
             0.0,
             "no operation was completed",
             "run longer (--seconds), or look at what the operation waits for",
@@ -273,6 +289,7 @@ fn doubts(
         ),
         (
             other_busy_percent(measured),
+            // Of a command, also what it left running and did not wait for.
             5.0,
             "others used # % of the CPUs used",
             "knee doctor names them",

@@ -343,9 +343,17 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
         Figure::new(what, share.share, Some(share.interval), limit)
     };
     let runs = ours_on(rows, Gaussian).cells[2].runs;
+    // Of a change that is just as large as matters, "same" is the other false finding.
+    let same = ours_on(rows, Gaussian).cells[1].same;
     vec![
         changed("bell-shaped, nothing different: changed", Gaussian, 0, AtMost(0.05)),
         changed("bell-shaped, 2 % different: changed", Gaussian, 1, AtLeast(0.85)),
+        Figure::new(
+            "bell-shaped, 2 % different: same",
+            same.share,
+            Some(same.interval),
+            AtMost(0.05),
+        ),
         changed("bell-shaped, 5 % different: changed", Gaussian, 2, AtLeast(0.999)),
         Figure::new("bell-shaped, 5 % different: mean runs", runs, None, AtMost(28.0)),
         changed("two modes, nothing different: changed", Bimodal, 0, AtMost(0.05)),

@@ -131,7 +131,11 @@ fn place(cell: &Cell) -> Place {
     Place {
         workload: workloads.join(" / "),
         parameters: parameters.map(|(name, value)| (name.clone(), value.clone())).collect(),
-        form: common(&|point| point.form.name().to_string()),
+        // A command is a process anyway.
+        form: common(&|point| match point.command {
+            Some(_) => String::new(),
+            None => point.form.name().to_string(),
+        }),
         placement: common(&|point| point.placement.to_string()),
         cpus: first.cpus,
         tasks: first.tasks,
@@ -215,7 +219,7 @@ fn noise_floor(cells: &[Cell], rules: &Rules) -> Option<NoiseFloor> {
     for cell in cells {
         for block in cell.blocks.iter().flatten().filter(|block| block.reasons.is_empty()) {
             let Some((arm, twin)) = block.placebo else { continue };
-            let metric = rules.primary_of(cell.point(arm));
+            let metric = cell.primary(rules);
             let value = |run: &Run| finite(run, &metric).filter(|value| *value > 0.0);
             let pair = block.runs[arm].and_then(|run| Some((value(run)?, value(twin)?)));
             changes.extend(pair.map(|(a, b)| (b / a - 1.0).abs()));
@@ -273,7 +277,7 @@ fn bands(cells: &[&Cell], rules: &Rules) -> Vec<Intervals> {
     let arms = cells[0].points.len() - 1;
     let mut bands = vec![Vec::new(); arms];
     for cell in cells {
-        let metric = rules.primary_of(cell.point(0));
+        let metric = cell.primary(rules);
         let unit = crate::compare::unit(&cell.points[0].0.record, &metric).0;
         let lined_up = cell.lined_up(&metric, &unit, rules);
         let judged = lined_up.judged_at(rules, ALPHA / cells.len() as f64);
@@ -319,7 +323,7 @@ fn variance(cells: &[Cell], rules: &Rules) -> Vec<VarianceShare> {
     let mut names: BTreeSet<&str> = BTreeSet::new();
     let mut values: Vec<(Vec<u32>, f64)> = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
-        let metric = rules.primary_of(cell.point(0));
+        let metric = cell.primary(rules);
         for (arm, side) in cell.sides.iter().enumerate() {
             let record = cell.points[arm].0;
             let log = |run: &Run| finite(run, &metric).filter(|v| *v > 0.0).map(f64::ln);

@@ -22,11 +22,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::paths::{self, check_private};
-use crate::settings;
 use crate::talk::talk;
+use crate::{removal, settings};
 
 pub use step::Step;
 pub use sweep::clean;
@@ -403,12 +403,7 @@ fn remove(path: &Path, made: Identity) -> Result<()> {
         opened => opened.with_context(|| format!("opening {}", path.display()))?,
     };
     ensure!(Identity::of(&directory.metadata()?) == made, "{} was replaced", path.display());
-    // What is mounted there is not ours to empty.
-    let mounts = probes::mounts();
-    let within = mounts.iter().find(|mount| mount.mount_point.starts_with(path));
-    if let Some(mount) = within {
-        bail!("{} is still mounted: umount it", mount.mount_point.display());
-    }
+    removal::unmount_below(path)?;
     empty(&directory)
         .and_then(|()| fs::remove_dir(path))
         .with_context(|| format!("removing {}", path.display()))

@@ -6,6 +6,8 @@
 
 mod cautions;
 mod clock;
+mod commands;
+mod descendants;
 mod experiments;
 mod file_systems;
 mod leftovers;
@@ -15,6 +17,7 @@ mod paths;
 mod places;
 mod plan;
 mod progress;
+mod removal;
 mod reports;
 mod runner;
 mod schedule;
@@ -50,9 +53,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List records, workloads, experiments, metrics
+    /// List records, workloads, experiments, commands, metrics
     List(verbs::list::Arguments),
-    /// Explain a workload, an experiment, a metric
+    /// Explain a workload, an experiment, a command, a metric
     Describe(verbs::describe::Arguments),
     /// Say what this host allows and what would disturb a measurement
     Doctor(verbs::doctor::Arguments),

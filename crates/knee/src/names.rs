@@ -2,12 +2,17 @@
 
 use workloads::{WORKLOADS, Workload};
 
+use crate::commands::{COMMANDS, PREFIX};
+
 /// The workload of this name or alias; otherwise an error with the nearest names.
 pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
     Workload::find(name).ok_or_else(|| {
         let aliases = WORKLOADS.iter().flat_map(|w| w.spec.aliases.iter().copied());
         let known = WORKLOADS.iter().map(|w| w.name).chain(aliases);
-        let hint = nearest(name, known);
+        // By their bare names; they are called with the prefix.
+        let commands = nearest(name, COMMANDS.iter().map(|(name, _)| *name));
+        let commands = commands.replace(" '", &format!(" '{PREFIX}"));
+        let hint = Some(nearest(name, known)).filter(|hint| !hint.is_empty()).unwrap_or(commands);
         anyhow::anyhow!("no workload is called '{name}'{hint}; `knee list workloads` shows all")
     })
 }

@@ -45,7 +45,7 @@ pub fn of_points(planned: &Record, store: &Store) -> Result<Vec<Option<Seen>>> {
         let Ok(past) = Opened::open(&listed.folder) else { continue };
         for (point, seen) in planned.points.iter().zip(&mut seen) {
             if seen.is_none() {
-                *seen = look(&past, point, &planned.experiment.compare.metric);
+                *seen = look(&past, point, &planned.deciding(point));
             }
         }
     }

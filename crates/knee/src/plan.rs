@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use records::{
     Axes, Experiment, Form, Load, Many, Pass, Placement, Point, Storage, TASKS_MAX, Topology,
-    Until, Variant,
+    Until, Variant, Word,
 };
 use workloads::{Forms, Values, Workload};
 
 use crate::{file_systems, names, topology, variants};
+
+mod commands;
 
 /// The most runs a record may have: more are a slip in a list, which would fill the memory
 /// with points.
@@ -47,7 +49,7 @@ pub fn points(
                 })
             }
         };
-        let mut planned = planned.with_context(|| format!("planning {}", load.workload))?;
+        let mut planned = planned.with_context(|| format!("planning {}", load.name()))?;
         mark(&mut planned, variants, &experiment.storage);
         points.extend(planned);
         ensure!(points.len() <= points_max, too_many(points_max));
@@ -118,12 +120,12 @@ fn points_of(
     usable: &Usable,
     points_max: usize,
 ) -> Result<Vec<Point>> {
+    if let Some(command) = crate::commands::of_load(load)? {
+        return self::commands::points(&command, load, axes, usable, points_max);
+    }
     let mut points = Vec::new();
     let workload = names::workload(&load.workload)?;
-    let lengths = load.parameters.values().map(|values| values.0.len());
-    let combinations = lengths.fold(1, usize::saturating_mul);
-    ensure!(combinations <= points_max, too_many(points_max));
-    let combinations = parameters(workload, load)?;
+    let combinations = parameters(workload, load, points_max)?;
     let forms = forms(workload, axes)?;
     let placements = values(&axes.placement, Placement::default())
         .into_iter()
@@ -151,6 +153,7 @@ fn points_of(
                             dir: dir.clone(),
                             variant: String::new(),
                             cell: None,
+                            command: None,
                             other: BTreeMap::new(),
                         });
                         ensure!(points.len() <= points_max, too_many(points_max));
@@ -171,9 +174,27 @@ fn values<T: Clone>(axis: &Option<Many<T>>, default: T) -> Vec<T> {
 }
 
 /// All combinations of parameter values, each checked and complete.
-fn parameters(workload: &Workload, load: &Load) -> Result<Vec<BTreeMap<String, String>>> {
+fn parameters(
+    workload: &Workload,
+    load: &Load,
+    points_max: usize,
+) -> Result<Vec<BTreeMap<String, String>>> {
+    let checked = |given: &BTreeMap<String, String>| match Values::new(workload, given) {
+        Ok(values) => Ok(values.as_map().clone()),
+        Err(why) => bail!(why),
+    };
+    combinations(&load.parameters, points_max)?.iter().map(checked).collect()
+}
+
+/// All combinations of values.
+fn combinations(
+    parameters: &BTreeMap<String, Many<Word>>,
+    points_max: usize,
+) -> Result<Vec<BTreeMap<String, String>>> {
+    let lengths = parameters.values().map(|values| values.0.len());
+    ensure!(lengths.fold(1, usize::saturating_mul) <= points_max, too_many(points_max));
     let mut combinations = vec![BTreeMap::new()];
-    for (name, values) in &load.parameters {
+    for (name, values) in parameters {
         combinations = combinations
             .iter()
             .flat_map(|given| {
@@ -185,13 +206,7 @@ fn parameters(workload: &Workload, load: &Load) -> Result<Vec<BTreeMap<String, S
             })
             .collect();
     }
-    combinations
-        .iter()
-        .map(|given| match Values::new(workload, given) {
-            Ok(values) => Ok(values.as_map().clone()),
-            Err(why) => bail!(why),
-        })
-        .collect()
+    Ok(combinations)
 }
 
 /// The forms asked for that the workload has. One that it lacks is left out if it has
@@ -269,7 +284,7 @@ fn sizes(
 }
 
 #[cfg(test)]
-mod fuzz;
+pub mod fuzz;
 
 #[cfg(test)]
 mod tests {

@@ -149,6 +149,12 @@ fn is_long(point: &Point) -> bool {
 
 fn describe(point: &Point) -> String {
     let Point { workload, form, cpus, tasks, variant, .. } = point;
+    if point.command.is_some() {
+        let parameters = point.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
+        let parameters: String = parameters.collect();
+        let of = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
+        return format!("{workload}{parameters}{of} on {cpus} CPUs");
+    }
     let variant = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
     format!("{workload}{variant}, {tasks} {} on {cpus} CPUs", form.name())
 }

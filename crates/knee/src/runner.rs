@@ -7,14 +7,18 @@ use std::time::Duration;
 
 use analysis::Reduced;
 use anyhow::{Context, Result};
-use records::{FileSystem, Growing, Job, Mounted, PROTOCOL, Point, Run, Sample, Until, Warning};
+use records::{
+    Command, FileSystem, Growing, Job, Mounted, Native, Outcome, PROTOCOL, Point, Record, Run,
+    Sample, Until, Warning, Work,
+};
 
+use crate::commands::Moment;
 use crate::file_systems::{FileSystems, Watch};
 use crate::leftovers::Journal;
 use crate::places::local;
 use crate::progress::Progress;
 use crate::schedule::{self, Assignment};
-use crate::{settings, signals};
+use crate::{commands, settings, signals};
 
 /// How the runner came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +53,8 @@ fn blocks(
     progress: &mut Progress,
     finished: &mut impl FnMut(&Run),
 ) -> Result<End> {
-    let metric = record.record.experiment.compare.metric.clone();
     let mut runs: Vec<Run> =
-        record.read_runs()?.iter().map(|run| analysis::gist(run, &metric)).collect();
+        record.read_runs()?.iter().map(|run| gist(&record.record, run)).collect();
     for block in 0.. {
         let before: Vec<&Run> = runs.iter().filter(|run| run.block < block).collect();
         let planned = schedule::block(&record.record, &before, block);
@@ -73,10 +76,17 @@ fn blocks(
             record.append(&run, samples)?;
             finished(&run);
             progress.finished(&record.record.points[assignment.point], &run);
-            runs.push(analysis::gist(&run, &metric));
+            runs.push(gist(&record.record, &run));
         }
     }
     Ok(End::Complete)
+}
+
+/// What of a run decides about later blocks.
+fn gist(record: &Record, run: &Run) -> Run {
+    let point = record.points.get(run.point as usize);
+    let decides = point.map_or(record.experiment.compare.metric.clone(), |p| record.deciding(p));
+    analysis::gist(run, &decides)
 }
 
 fn assignment(run: &Run) -> Assignment {
@@ -98,7 +108,8 @@ fn execute(
     progress.running(point);
     let directory = journal.directory(&point.dir, &record.record.id)?;
     let number = record.next_run();
-    let experiment = &record.record.experiment;
+    let moment = Moment { block, run: number, seed: record.record.seed };
+    let deadline = deadline(&record.record, point);
     let mut warnings = Vec::new();
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
         let set = journal.set(&settings::path(name)?, &value.0)?;
@@ -111,8 +122,7 @@ fn execute(
     }
     let wanted = variant.and_then(|variant| variant.file_system.as_ref());
     let came = provided(journal, file_systems, &directory, wanted, |directory| {
-        let job = job(point, directory.join(number.to_string()), experiment.stop_grace_s);
-        let deadline = deadline(point, experiment.timeout_s, job.stop_grace_s);
+        let job = job(&record.record, point, directory.join(number.to_string()), moment)?;
         let done = local::run(&job, variant, deadline).with_context(|| format!("run {number}"))?;
         let reduced = || analysis::reduce(point, &done.events, &done.death);
         Ok((!done.interrupted).then(reduced))
@@ -126,7 +136,7 @@ fn execute(
         placebo,
         started,
         file_system,
-        outcome: reduced.outcome,
+        outcome: decided(&record.record, point, reduced.outcome, &reduced.warnings),
         warnings: [warnings, reduced.warnings].concat(),
     };
     Ok(Some((run, reduced.samples)))
@@ -158,31 +168,61 @@ fn provided(
     Ok(reduced.map(|reduced| (Some(made.mounted), reduced)))
 }
 
-fn job(point: &Point, scratch: PathBuf, stop_grace_s: f64) -> Job {
-    Job {
+fn job(record: &Record, point: &Point, scratch: PathBuf, moment: Moment) -> Result<Job> {
+    let work = match commands::of_point(record, point)? {
+        Some(command) => Work::Command(commands::errand(command, point, &scratch, moment)?),
+        None => Work::Workload(Native {
+            name: point.workload.clone(),
+            semantics: point.semantics,
+            parameters: point.parameters.clone(),
+        }),
+    };
+    Ok(Job {
         protocol: PROTOCOL,
-        workload: point.workload.clone(),
-        semantics: point.semantics,
-        parameters: point.parameters.clone(),
+        work,
         form: point.form,
         tasks: point.tasks,
         cpus: point.cpu_list.clone(),
         until: point.until,
         pass: point.pass,
         scratch,
-        stop_grace_s,
+        stop_grace_s: record.experiment.stop_grace_s,
+    })
+}
+
+/// A run without the number that decides about it is none: a run of a command may lack it.
+fn decided(record: &Record, point: &Point, outcome: Outcome, doubts: &[Warning]) -> Outcome {
+    let wanted = record.deciding(point);
+    let Outcome::Finished { metrics, counters, .. } = &outcome else { return outcome };
+    let has = metrics.contains_key(&wanted) || counters.contains_key(&wanted);
+    if point.command.is_none() || has {
+        return outcome;
     }
+    let why = doubts.iter().find(|doubt| doubt.text.ends_with(&format!("so {wanted} is missing")));
+    let reason = match why {
+        Some(doubt) => doubt.text.clone(),
+        None => format!("the run has no {wanted}, the metric that decides (--metric)"),
+    };
+    Outcome::Failed { reason }
 }
 
 /// How long a worker may take: the run itself, the grace at its end, and a while to set up,
 /// verify and clean, longer with many tasks.
-fn deadline(point: &Point, timeout_s: f64, stop_grace_s: f64) -> Duration {
+fn deadline(record: &Record, point: &Point) -> Duration {
+    let (timeout_s, stop_grace_s) = (record.experiment.timeout_s, record.experiment.stop_grace_s);
     let run_s = match point.until {
         Until::Seconds(seconds) => seconds,
-        Until::OperationsPerTask(_) | Until::End => 0.0,
+        Until::OperationsPerTask(_) => 0.0,
+        // The worker itself sees to it that each of its programs ends in time.
+        Until::End => record.commands.get(&point.workload).map_or(0.0, programs_s),
     };
     let around_s = timeout_s + 0.01 * point.tasks as f64;
     Duration::from_secs_f64(run_s + stop_grace_s + around_s)
+}
+
+/// How long all programs of one run of a command may take together.
+fn programs_s(command: &Command) -> f64 {
+    command.timeout_s * (1 + command.prepare.len() + command.cleanup.len()) as f64
 }
 
 /// Directories of all points, each once.

@@ -138,8 +138,11 @@ pub fn changed(variant: &Variant, load: &Load, axes: &Axes) -> (Load, Axes) {
         words.iter().map(|(name, word)| (name.clone(), Many(vec![word.clone()]))).collect()
     };
     let parameters = load.parameters.clone().into_iter().chain(one(&variant.parameters)).collect();
-    let workload = variant.workload.clone().unwrap_or_else(|| load.workload.clone());
-    let load = Load { workload, parameters, axes: load.axes.clone() };
+    let (workload, command) = match &variant.workload {
+        Some(workload) => (workload.clone(), None),
+        None => (load.workload.clone(), load.command.clone()),
+    };
+    let load = Load { workload, command, parameters, axes: load.axes.clone() };
     let axes = Axes {
         forms: variant.form.map(|form| Many(vec![form])).or_else(|| axes.forms.clone()),
         placement: variant.placement.map(|p| Many(vec![p])).or_else(|| axes.placement.clone()),

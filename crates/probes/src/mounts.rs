@@ -72,6 +72,13 @@ fn octal(text: &[u8]) -> Option<u8> {
     u8::from_str_radix(digits, 8).ok()
 }
 
+/// What is mounted somewhere below a directory, in the order of mounting.
+pub fn mounts_below(directory: &Path) -> Vec<PathBuf> {
+    let mountinfo = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let points = parse(&String::from_utf8_lossy(&mountinfo)).into_iter().map(|m| m.mount_point);
+    points.filter(|point| point.starts_with(directory)).collect()
+}
+
 /// The mount that an absolute path without symbolic links lies on. Later mounts hide
 /// earlier ones. A mount of the path's own device wins over a longer one of another;
 /// on btrfs no mount has the path's device, as each subvolume has its own.

@@ -3,6 +3,7 @@
 //!
 //!     hello ─ ready ─ interval* ─ measured ─ task* ─ [latency] ─ finished
 //!        └───────┴───────┴───────────┴─────────┴─────────┴─────── failed
+//!     hello ─ ready ─ measured ─ ended ─ finished                 (a command)
 //!
 //! What happens between the release of the tasks and their stop is said only afterwards:
 //! a line written meanwhile would wake its reader on a CPU under measurement.
@@ -44,12 +45,19 @@ pub enum Event {
         /// Operations completed, summed over tasks.
         operations: u64,
     },
-    /// The tasks have stopped.
+    /// The tasks have stopped, or the command has ended.
     Measured(Measured),
     /// What one task did.
     Task(TaskReport),
     /// Single operations, all tasks together (latency pass).
     Latency(Latency),
+    /// A command has ended, in a way that counts.
+    Ended {
+        /// Its exit status.
+        exit_status: i32,
+        /// The numbers read out of what it left, by metric.
+        values: BTreeMap<String, f64>,
+    },
     /// Something to know about this run.
     Warning(Warning),
     /// Verified and cleaned up: the run counts.

@@ -18,6 +18,7 @@ use serde::de::value::{BoolDeserializer, F64Deserializer, I64Deserializer, StrDe
 use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::command::Command;
 use crate::file_system::{FileSystem, Storage};
 use crate::job::{Form, Until};
 use crate::topology::Placement;
@@ -182,8 +183,13 @@ impl Judging {
 /// One workload of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Its name or an alias.
+    /// Its name or an alias; `command:NAME` is a command that comes with knee. Empty where
+    /// `command` says all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload: String,
+    /// Any program, in place of a workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Command>,
     /// Its parameters; a list makes the parameter an axis.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Many<Word>>,
@@ -290,16 +296,44 @@ impl Experiment {
             "blocks go on until decided only where at least two variants are compared"
         );
         for load in &self.loads {
-            load.axes.check().with_context(|| format!("in the axes of {}", load.workload))?;
+            load.check()?;
+            load.axes.check().with_context(|| format!("in the axes of {}", load.name()))?;
             for (name, values) in &load.parameters {
                 ensure!(
                     !values.0.is_empty(),
                     "parameter {name} of {} is an empty list",
-                    load.workload
+                    load.name()
                 );
             }
         }
         Ok(())
+    }
+}
+
+impl Load {
+    /// What messages call it.
+    pub fn name(&self) -> String {
+        match &self.command {
+            Some(command) if command.name.is_empty() => format!("'{}'", command.run.text()),
+            Some(command) => command.name.clone(),
+            None => self.workload.clone(),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.command {
+            Some(_) if !self.workload.is_empty() => bail!(
+                "a [[load]] has the workload {} and a command: give one of them",
+                self.workload
+            ),
+            Some(command) => {
+                command.check().with_context(|| format!("in the command {}", self.name()))
+            }
+            None if self.workload.is_empty() => {
+                bail!("a [[load]] has neither workload nor command: give one of them")
+            }
+            None => Ok(()),
+        }
     }
 }
 

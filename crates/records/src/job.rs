@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::command::Errand;
+
 /// Version of the job and of the events. A worker refuses a job of another version: both
 /// ends are the same binary, so a difference is a mistake in how it was started.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The most tasks one run may have.
 pub const TASKS_MAX: u32 = 4096;
@@ -20,13 +22,8 @@ pub const TASKS_MAX: u32 = 4096;
 pub struct Job {
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// Name of the workload.
-    pub workload: String,
-    /// The workload's semantic version that the point was planned with.
-    pub semantics: u32,
-    /// Its parameters by name; what is not named has its default.
-    #[serde(default)]
-    pub parameters: BTreeMap<String, String>,
+    /// What to do.
+    pub work: Work,
     /// Processes or threads.
     #[serde(rename = "as")]
     pub form: Form,
@@ -42,6 +39,29 @@ pub struct Job {
     pub scratch: PathBuf,
     /// How long tasks may take to notice the end, in seconds, before the run has failed.
     pub stop_grace_s: f64,
+}
+
+/// What a job does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// A workload of this binary.
+    Workload(Native),
+    /// Any program.
+    Command(Errand),
+}
+
+/// A workload of this binary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Native {
+    /// Its name.
+    pub name: String,
+    /// The semantic version that the point was planned with.
+    pub semantics: u32,
+    /// Its parameters by name; what is not named has its default.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
 }
 
 /// How tasks come to be.
@@ -72,7 +92,7 @@ pub enum Until {
     Seconds(f64),
     /// When each task has done so many operations.
     OperationsPerTask(u64),
-    /// When what is measured ends by itself; never in a job.
+    /// When what is measured ends by itself, as a command does.
     End,
 }
 
@@ -124,7 +144,13 @@ impl Job {
             "stop_grace_s is {}, must be above 0 s",
             self.stop_grace_s
         );
-        self.until.check()
+        match &self.work {
+            Work::Workload(_) => self.until.check(),
+            Work::Command(errand) => {
+                ensure!(self.until == Until::End, "a command runs until its \"end\"");
+                errand.check().context("in the command")
+            }
+        }
     }
 }
 

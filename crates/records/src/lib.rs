@@ -2,6 +2,7 @@
 //! the record, and the store that keeps records. Nothing here measures, judges or
 //! prints.
 
+mod command;
 mod compact;
 mod event;
 mod experiment;
@@ -18,13 +19,14 @@ mod seal;
 mod store;
 mod topology;
 
+pub use command::{Command, Errand, Extract, Line, Origin, Program, Row, TableColumn, WALL};
 pub use compact::{Compacted, compact};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word};
 pub use file_system::{FileSystem, Mounted, Policy, Storage};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};
-pub use job::{Form, Job, PROTOCOL, Pass, TASKS_MAX, Until};
+pub use job::{Form, Job, Native, PROTOCOL, Pass, TASKS_MAX, Until, Work};
 pub use metric::{Better, Described, METRICS, Metric, Obtained};
 pub use record::{FORMAT, Point, Record, Seal, Session, Source, State, Unit, Warning};
 pub use run::{Outcome, Run, Warmup};

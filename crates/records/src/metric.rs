@@ -92,7 +92,7 @@ macro_rules! metrics {
 metrics! {
     "operations_per_s", "1/s", Higher, Exact, "operations of all tasks over wall time from the release to the last stop";
     "operations", "1", Neither, Exact, "operations of all tasks";
-    "wall_s", "s", Lower, Exact, "from the release to the last task's stop";
+    "wall_s", "s", Lower, Exact, "from the release to the last task's stop; of a command, from its start to its end";
     "task_time_s", "s", Lower, Exact, "sum over tasks of the time from first operation to stop (lockperf's figure); not with idle_ns";
     "task_operations_min", "1", Higher, Exact, "operations of the slowest task";
     "task_operations_max", "1", Neither, Exact, "operations of the fastest task";
@@ -122,6 +122,7 @@ metrics! {
     "latency.p999_ns", "ns", Lower, Exact, "99.9th percentile, three digits";
     "latency.max_ns", "ns", Lower, Exact, "slowest operation";
     "latency.timing_cost_ns", "ns", Neither, Apportioned, "cost of the two clock reads, included in the values above";
+    "exit_status", "1", Neither, Exact, "what a command ended with";
     "effect.*", "1", Neither, Exact, "what a workload counts beside operations, summed over tasks";
 }
 

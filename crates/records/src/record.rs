@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Experiment, Variant};
+use crate::command::{Command, Program};
+use crate::experiment::{Experiment, Judging, Variant};
 use crate::host::{Directory, Host};
 use crate::job::{Form, Pass, Until};
 use crate::metric::Described;
@@ -42,6 +43,12 @@ pub struct Record {
     /// What is known of metrics that are not knee's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, Described>,
+    /// The commands that points name as their workload, whole, by that name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub commands: BTreeMap<String, Command>,
+    /// The programs that commands start, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, Program>,
     /// Executions that contributed: the first, and one for each resumption.
     pub sessions: Vec<Session>,
     /// The host.
@@ -150,6 +157,9 @@ pub struct Point {
     /// where nothing is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<u32>,
+    /// Of a command, its line with its placeholders; absent where the workload is knee's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// What a newer knee says about the point: points that differ in it are different
     /// points, even for a reader that does not know what it means.
     #[serde(flatten)]
@@ -218,6 +228,27 @@ impl Record {
             version.format
         );
         serde_json::from_str(text).context("reading a record")
+    }
+
+    /// The metric that decides about a point: the experiment's, or what is usual for a command
+    /// or for timed operations where the experiment says nothing.
+    pub fn deciding(&self, point: &Point) -> String {
+        self.deciding_or(point, &self.experiment.compare.metric)
+    }
+
+    /// The same where `asked` stands for the experiment's metric.
+    pub fn deciding_or(&self, point: &Point, asked: &str) -> String {
+        if asked != Judging::default().metric {
+            return asked.to_string();
+        }
+        match (&point.command, point.pass) {
+            (Some(_), _) => {
+                let own = self.commands.get(&point.workload).map(Command::primary);
+                own.unwrap_or(crate::command::WALL).to_string()
+            }
+            (None, Pass::Latency) => "latency.mean_ns".to_string(),
+            (None, Pass::Rate) => asked.to_string(),
+        }
     }
 
     /// When the first session started.

@@ -53,6 +53,13 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+impl Seal {
+    /// Length and hash of a file as it is now.
+    pub fn of(path: &Path) -> Result<Seal> {
+        seal(path)
+    }
+}
+
 /// Length and hash of a file as it is now.
 pub(crate) fn seal(path: &Path) -> Result<Seal> {
     let hash = || -> io::Result<Seal> {

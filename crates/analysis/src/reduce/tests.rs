@@ -20,6 +20,7 @@ fn point(tasks: u32, until: Until) -> Point {
         dir: "/tmp".into(),
         variant: String::new(),
         cell: None,
+        command: None,
         other: BTreeMap::new(),
     }
 }
@@ -204,5 +205,33 @@ fn a_run_counts_only_if_every_task_reported_and_the_worker_finished() {
         expect![[r#"
         failed: the worker was killed by SIGKILL before the run was over
     "#]],
+    );
+}
+
+#[test]
+fn a_command_has_its_time_and_its_own_numbers_and_no_operations() {
+    let command = Point { command: Some("sleep 1".to_string()), ..point(2, Until::End) };
+    let ended = Event::Ended { exit_status: 3, values: [("rate".to_string(), 17.5)].into() };
+    let shown = ["wall_s", "exit_status", "rate", "operations", "time.user_time", "steal_percent"];
+    check(
+        &command,
+        &[measured(1000, QUIET), ended, Event::Finished],
+        &shown,
+        expect![[r#"
+            wall_s 1
+            exit_status 3
+            rate 17.5
+            operations missing
+            time.user_time 0.3
+            steal_percent 0
+        "#]],
+    );
+    check(
+        &command,
+        &[measured(1000, QUIET), Event::Finished],
+        &[],
+        expect![[r#"
+            failed: the worker did not say how the command ended
+        "#]],
     );
 }

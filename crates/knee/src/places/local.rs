@@ -1,6 +1,7 @@
 //! This host: the worker is a child process of the same binary, in a process group of its
 //! own that is gone, whatever happened, when the run is over.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -10,9 +11,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use records::{Event, Job, Variant, Warning};
+use records::{Event, Job, Variant, Warning, Work};
 
-use crate::signals;
+use crate::{descendants, removal, signals};
 
 /// What came of a job.
 pub struct Done {
@@ -26,8 +27,9 @@ pub struct Done {
 
 /// Does a job here, the worker started as the variant says. It has until `deadline` from now.
 pub fn run(job: &Job, variant: Option<&Variant>, deadline: Duration) -> Result<Done> {
-    // SAFETY: plain numbers only.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    descendants::adopt();
+    // Who became knee by exec may have left it children that are not ours to kill.
+    let strangers = descendants::has_children();
     let oom_kills = oom_kills();
     let stderr = memory_file()?;
     let mut worker = match start(job, variant, &stderr) {
@@ -37,9 +39,16 @@ pub fn run(job: &Job, variant: Option<&Variant>, deadline: Duration) -> Result<D
     };
     let (mut events, end) = listen(&mut worker, deadline);
     let group = worker.id() as i32;
+    if matches!(job.work, Work::Command(_)) && end != End::Closed {
+        let_it_clean_up(&worker);
+    }
     kill_group(group);
     let status = worker.wait().context("waiting for the worker")?;
     wait_for_group(group);
+    if !strangers && let Err(why) = descendants::kill(&BTreeSet::new()) {
+        let advice = "they may disturb the next runs";
+        events.push(Event::Warning(Warning::new(format!("after the run, {why}"), advice)));
+    }
     if let Err(e) = remove_scratch(job) {
         let advice = "remove it by hand";
         events.push(Event::Warning(Warning::new(format!("{e:#}"), advice)));
@@ -160,6 +169,30 @@ fn readable(fd: i32, time: Duration) -> bool {
     unsafe { libc::poll(&mut poll, 1, ms) > 0 }
 }
 
+/// How long a worker may take to kill a command and to clean up after it.
+const CLEANING: Duration = Duration::from_secs(30);
+
+/// Asks the worker of a command to end, and waits for it: the command and what it started are
+/// in other groups, and what was prepared is to be undone.
+fn let_it_clean_up(worker: &Child) {
+    // SAFETY: the group of a child that has not been waited for yet.
+    unsafe { libc::kill(-(worker.id() as i32), libc::SIGTERM) };
+    let since = Instant::now();
+    while since.elapsed() < CLEANING && !has_ended(worker.id()) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a child has ended; its id stays its own, since it is not collected.
+fn has_ended(child: u32) -> bool {
+    // SAFETY: a zeroed siginfo is valid, and says so if nothing has ended.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        libc::waitid(libc::P_PID, child, &mut info, flags) != 0 || info.si_pid() != 0
+    }
+}
+
 fn kill_group(group: i32) {
     // SAFETY: the group of a child that has not been reaped yet.
     unsafe { libc::kill(-group, libc::SIGKILL) };
@@ -184,12 +217,7 @@ fn wait_for_group(group: i32) {
 
 /// The worker removes its directory; a dead one could not.
 fn remove_scratch(job: &Job) -> Result<()> {
-    match fs::remove_dir_all(&job.scratch) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(e).with_context(|| format!("removing {}", job.scratch.display()))
-        }
-        _ => Ok(()),
-    }
+    removal::remove(&job.scratch)
 }
 
 fn describe(status: ExitStatus) -> String {

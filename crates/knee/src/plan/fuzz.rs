@@ -2,14 +2,16 @@
 
 // Beside the other inputs' tests, since those are of the crate that reads them.
 #[path = "../../../records/tests/fuzz/fuzzer.rs"]
-mod fuzzer;
+pub mod fuzzer;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use fuzzer::{Noting, fuzz};
-use records::{Cpu, Experiment, Point, Topology};
+use records::{Command, Cpu, Experiment, Point, Topology};
 
 use super::{RUNS_MAX, TASKS_MAX, Usable, points};
+use crate::commands::{Moment, errand, of_experiment};
 use crate::experiments::EXPERIMENTS;
 use crate::variants::combined;
 
@@ -73,11 +75,50 @@ mode = 'try'
 '' = ['all']
 ";
 
+/// A command with all that one may say, and one that comes with knee.
+const ALL_COMMANDS: &str = r#"
+[axes]
+cpus = [1, 2]
+tasks_per_cpu = 2
+[[load]]
+parameters = { options = ['ag_stride=-1', 'bhash=101073'] }
+[load.command]
+name = 'xfs_repair'
+run = 'xfs_repair -n -o {options} {more...} {scratch}/{{x}} {cpus}'
+shell = false
+prepare = ['cp master.img {scratch}/image', ['sync', '{dir}']]
+cleanup = ['rm {scratch}/image']
+directory = '{scratch}'
+environment = { A = '{tasks}', B = 2 }
+success = [0, 1]
+timeout_s = 60
+version = 'xfs_repair -V'
+primary = 'phase_s'
+parameters = { more = '-a "b c"' }
+[[load.command.metric]]
+name = 'phase_s'
+from = 'stderr'
+regex = '(\d+) seconds'
+[[load.command.metric]]
+name = 'iops'
+from = 'file:out.json'
+json = '/jobs/0/write/iops'
+[[load.command.metric]]
+name = 'rate'
+column = { heading = 'Files/sec', row = 2 }
+[[load]]
+workload = 'command:fs_mark'
+parameters = { files = [10, 20] }
+[[variant]]
+name = 'a'
+parameters = { options = 'x' }
+"#;
+
 #[test]
 fn fuzzed_experiments_are_refused_or_planned() {
     let mut examples: Vec<Vec<u8>> =
         EXPERIMENTS.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
-    examples.extend([ALL_AXES, ALL_VARIANTS].map(|text| text.as_bytes().to_vec()));
+    examples.extend([ALL_AXES, ALL_VARIANTS, ALL_COMMANDS].map(|text| text.as_bytes().to_vec()));
     let hosts = [host(1), host(4), host(64)];
     fuzz(48_000, "cargo test -p knee --bins fuzzed", |fuzzer| {
         let input = fuzzer.damage(&examples);
@@ -86,7 +127,10 @@ fn fuzzed_experiments_are_refused_or_planned() {
             return Ok(());
         };
         match combined(&experiment).and_then(|variants| points(&experiment, &variants, host)) {
-            Ok(points) => check(&experiment, &points, host),
+            Ok(points) => match of_experiment(&experiment, &experiment.variants) {
+                Ok(commands) => check(&experiment, &commands, &points, host),
+                Err(_) => Ok(()),
+            },
             Err(error) if format!("{error:#}").is_empty() => Err("refused without a word".into()),
             Err(_) => Ok(()),
         }
@@ -98,7 +142,12 @@ fn host(cpus: u32) -> Usable {
     Usable { topology: Topology { cpus: (0..cpus).map(cpu).collect() }, at_once: None }
 }
 
-fn check(experiment: &Experiment, points: &[Point], host: &Usable) -> Result<(), String> {
+fn check(
+    experiment: &Experiment,
+    commands: &BTreeMap<String, Command>,
+    points: &[Point],
+    host: &Usable,
+) -> Result<(), String> {
     let runs = points.len() * experiment.blocks() as usize;
     if runs > RUNS_MAX {
         return Err(format!("{runs} runs were planned"));
@@ -109,9 +158,16 @@ fn check(experiment: &Experiment, points: &[Point], host: &Usable) -> Result<(),
             && cpus.len() == point.cpu_list.len()
             && cpus.last().is_some_and(|last| (*last as usize) < host.topology.cpus.len())
             && (1..=TASKS_MAX).contains(&point.tasks)
-            && point.until.check().is_ok();
+            && (point.command.is_some() || point.until.check().is_ok());
         if !can_be_run {
             return Err(format!("cannot be run: {point:?}"));
+        }
+        if let Some(command) = commands.get(&point.workload).filter(|_| point.command.is_some()) {
+            // Refused or filled: both are said before anything runs.
+            let filled = errand(command, point, Path::new("/scratch"), Moment::default());
+            if let Some(Err(why)) = filled.ok().map(|errand| errand.check()) {
+                return Err(format!("made what a worker refuses: {why:#}"));
+            }
         }
     }
     Ok(())

@@ -52,8 +52,11 @@ fn counter_names(curves: &[&Curve]) -> Vec<String> {
     let of_family = |name: &&str| TELLING_FAMILIES.iter().any(|f| name.starts_with(f));
     let of_families: BTreeSet<&str> = moved.filter(of_family).collect();
     let levels = ["steal_percent", "frequency_mhz"].map(String::from);
-    let per_operation = TELLING.into_iter().chain(of_families);
-    levels.into_iter().chain(per_operation.map(|name| format!("{name}/op"))).collect()
+    // A command has no operations that are counted.
+    let whole = curves.iter().any(|curve| curve.point.command.is_some());
+    let per = if whole { "" } else { "/op" };
+    let counted = TELLING.into_iter().chain(of_families);
+    levels.into_iter().chain(counted.map(|name| format!("{name}{per}"))).collect()
 }
 
 fn by_metric(curves: &[&Curve], names: Vec<String>, style: Style) -> String {

@@ -2,6 +2,8 @@
 
 use analysis::{Cell, Curve, Spread, rounded, with_uncertainty};
 
+use records::{Point, Record, WALL};
+
 use super::Style;
 use super::prose::{told, wrapped};
 use super::quantity::{duration_ns, short};
@@ -22,15 +24,8 @@ pub fn rates(curves: &[&Curve], style: Style) -> String {
         column("per\nCPU", |curve, cell| efficiency(curve, cell, RATE)),
         column("fair-\nness", |_, cell| mean(cell, "fairness", |x| format!("{x:.3}"))),
         column("idle\n%", |_, cell| mean(cell, "idle_percent", |x| format!("{x:.0}"))),
-        column("user\ns", |_, cell| mean(cell, "time.user_time", short)),
-        column("sys\ns", |_, cell| mean(cell, "time.system_time", short)),
-        column("CPU\n%", |_, cell| {
-            mean(cell, "time.percent_of_cpu_this_job_got", |x| format!("{x:.0}"))
-        }),
-        column("vol.\nctxsw", |_, cell| mean(cell, "time.voluntary_context_switches", short)),
-        column("inv.\nctxsw", |_, cell| mean(cell, "time.involuntary_context_switches", short)),
-        column("minor\nfaults", |_, cell| mean(cell, "time.minor_page_faults", short)),
     ]);
+    columns.extend(costs());
     table(curves, &columns, style)
 }
 
@@ -69,6 +64,88 @@ pub fn latencies(curves: &[&Curve], style: Style) -> String {
         column("operations/s", |_, cell| value(cell, RATE)),
     ]);
     table(curves, &columns, style)
+}
+
+/// How long a command took, what it says itself and what it cost, for all its points: one row
+/// each, with the parameters and settings in which they differ.
+pub fn commands(curves: &[&Curve], record: &Record, style: Style) -> String {
+    let mut columns = apart(curves);
+    columns.extend(place(curves));
+    let primary = record.deciding(curves[0].point);
+    let mut metrics = vec![primary.clone()];
+    metrics.extend([WALL.to_string()].into_iter().filter(|name| *name != primary));
+    let own = record.commands.get(&curves[0].point.workload).into_iter();
+    let own = own.flat_map(|command| &command.metrics).map(|metric| metric.name.clone());
+    metrics.extend(own.filter(|name| *name != primary));
+    for metric in metrics {
+        let name = metric.clone();
+        columns.push(column(&heading(&metric, record), move |_, cell| value(cell, &name)));
+        columns.push(column("\nstddev", move |_, cell| deviation(cell, &metric)));
+    }
+    columns.extend(costs());
+    columns.push(column("max RSS\nMiB", |_, cell| {
+        mean(cell, "time.maximum_resident_set_size", |kib| short(kib / 1024.0))
+    }));
+    table(curves, &columns, style)
+}
+
+/// "files_per_s", with its unit below where the name does not say it.
+fn heading(metric: &str, record: &Record) -> String {
+    let unit = record.metrics.get(metric).map_or("", |described| described.unit.as_str());
+    match unit {
+        "" | "1" | "s" | "1/s" => format!("\n{metric}"),
+        unit => format!("{metric}\n{unit}"),
+    }
+}
+
+/// What a point is set to, as text.
+type Setting = fn(&Point) -> String;
+
+/// Columns of what differs between the points beside CPUs and tasks.
+fn apart<'a>(curves: &[&Curve]) -> Vec<Column<'a>> {
+    let mut columns: Vec<Column> = Vec::new();
+    let differs = |of: &dyn Fn(&Point) -> String| {
+        curves.iter().any(|curve| of(curve.point) != of(curves[0].point))
+    };
+    let settings: [(&str, Setting); 3] = [
+        ("variant", |point| point.variant.clone()),
+        ("dir", |point| point.dir.display().to_string()),
+        ("placement", |point| point.placement.to_string()),
+    ];
+    for (heading, of) in settings.into_iter().filter(|(_, of)| differs(of)) {
+        columns.push(column(heading, move |_, cell| of(cell.point)));
+    }
+    for name in varying(curves) {
+        let heading = name.clone();
+        let of = move |point: &Point| point.parameters.get(&name).cloned().unwrap_or_default();
+        columns.push(column(&heading, move |_, cell| of(cell.point)));
+    }
+    columns
+}
+
+/// The parameters in which the points of a command differ.
+pub fn varying(curves: &[&Curve]) -> Vec<String> {
+    let first = curves[0].point;
+    let names = curves.iter().flat_map(|curve| curve.point.parameters.keys());
+    let names: std::collections::BTreeSet<&String> = names.collect();
+    let differs = |name: &&String| {
+        curves.iter().any(|c| c.point.parameters.get(*name) != first.parameters.get(*name))
+    };
+    names.into_iter().filter(differs).cloned().collect()
+}
+
+/// What time(1) tells.
+fn costs() -> Vec<Column<'static>> {
+    vec![
+        column("user\ns", |_, cell| mean(cell, "time.user_time", short)),
+        column("sys\ns", |_, cell| mean(cell, "time.system_time", short)),
+        column("CPU\n%", |_, cell| {
+            mean(cell, "time.percent_of_cpu_this_job_got", |x| format!("{x:.0}"))
+        }),
+        column("vol.\nctxsw", |_, cell| mean(cell, "time.voluntary_context_switches", short)),
+        column("inv.\nctxsw", |_, cell| mean(cell, "time.involuntary_context_switches", short)),
+        column("minor\nfaults", |_, cell| mean(cell, "time.minor_page_faults", short)),
+    ]
 }
 
 fn column<'a>(heading: &str, cell: impl Fn(&Curve, &Cell) -> String + 'a) -> Column<'a> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use records::{Opened, Outcome, Run, Warning};
 
 use super::Style;
+use super::loads::parameters;
 use super::prose::{counted, counted_if_told, wrapped};
 
 /// What to look at in sources that could not be read.
@@ -103,6 +104,10 @@ fn place(opened: &Opened, run: &Run) -> String {
             "" => String::new(),
             name => format!(" `{name}`"),
         };
+        if point.command.is_some() {
+            let load = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
+            return format!("{load}{variant} on {cpus}");
+        }
         format!("{}{variant} as {} on {cpus}", point.workload, point.form.name())
     })
 }

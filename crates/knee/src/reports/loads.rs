@@ -35,7 +35,8 @@ pub fn parameters(point: &Point) -> Vec<String> {
 
 /// Those of a workload's `parameters` that are not at their default, as `name=value`.
 pub fn not_default(workload: &str, parameters: &BTreeMap<String, String>) -> Vec<String> {
-    let workload = Workload::find(workload);
+    // By its own name: a command may be called like an alias of one.
+    let workload = Workload::find(workload).filter(|found| found.name == workload);
     let is_default = |name: &str, value: &str| {
         let parameter = workload.and_then(|w| w.parameters().find(|p| p.name == name));
         parameter.is_some_and(|parameter| parameter.is_default(value))
@@ -47,8 +48,8 @@ pub fn not_default(workload: &str, parameters: &BTreeMap<String, String>) -> Vec
 fn same_load(a: &Point, b: &Point) -> bool {
     let same_place = (a.placement, &a.dir, &a.variant) == (b.placement, &b.dir, &b.variant);
     same_place
-        && (&a.workload, a.semantics, &a.parameters, a.until, a.pass, &a.other)
-            == (&b.workload, b.semantics, &b.parameters, b.until, b.pass, &b.other)
+        && (&a.workload, a.semantics, &a.parameters, &a.command, a.until, a.pass, &a.other)
+            == (&b.workload, b.semantics, &b.parameters, &b.command, b.until, b.pass, &b.other)
 }
 
 fn grouped<'a>(

@@ -98,7 +98,7 @@ fn time(record: &Record, past: &[Option<Seen>]) -> String {
             let again = if record.variants.len() > 1 { again } else { "" };
             format!("time: {most}about {}{how}{again}", spoken(total))
         }
-        None => "time: not known, runs last until each task has done its count".to_string(),
+        None => "time: not known, runs last until their work is done".to_string(),
     }
 }
 
@@ -155,13 +155,14 @@ fn power(record: &Record, past: &[Option<Seen>]) -> Vec<String> {
         }
     }
     let effect = record.experiment.compare.smallest_effect;
+    let decides = record.points.first().map_or(String::new(), |point| record.deciding(point));
     let enough = analysis::Spread::of(&known)
         .and_then(|spread| analysis::blocks_for(effect, spread.median, alpha))
         .map(|blocks| format!("; to find it takes about {}", counted(blocks, "block")));
     lines.push(format!(
         "smallest change that matters: {:.1} % of {}; within it variants are called the same{}",
         100.0 * effect,
-        record.experiment.compare.metric,
+        decides,
         enough.unwrap_or_default()
     ));
     lines

@@ -1,6 +1,8 @@
 //! The scaling report: a head, a table, a sentence and a plot for each load, and doubts
 //! at the end. What `knee run` prints when it is done, and what `knee show` prints.
 
+use std::collections::BTreeSet;
+
 use analysis::{Curve, Spread, curves};
 use records::{Opened, Outcome, Pass, Point, Warmup};
 use workloads::Workload;
@@ -36,8 +38,15 @@ pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
     let curves = curves(record);
     let report = Report { record, detail, style };
     let mut text = header(record, style);
+    let mut commands = BTreeSet::new();
     for load in loads(&curves) {
-        text += &report.load(&load);
+        let point = load[0].point;
+        if point.command.is_none() || !detail.metrics.is_empty() {
+            text += &report.load(&load);
+        } else if commands.insert(&point.workload) {
+            let all = curves.iter().filter(|curve| curve.point.workload == point.workload);
+            text += &report.command(&all.collect::<Vec<_>>());
+        }
     }
     let missing = if detail.counters { Missing::All } else { Missing::OfTables };
     text + &doubts(record, missing, style)
@@ -64,6 +73,37 @@ impl Report<'_> {
             let details = self.details(&form);
             if !details.is_empty() {
                 text += &(self.title(form[0].point) + details.trim_start_matches('\n'));
+            }
+        }
+        text
+    }
+
+    /// All points of a command in one table: its parameters are what is of interest.
+    fn command(&self, curves: &[&Curve]) -> String {
+        let point = curves[0].point;
+        let varying = curve_table::varying(curves);
+        let command = self.record.record.commands.get(&point.workload);
+        let default = |name: &String| command.and_then(|command| command.parameters.get(name));
+        let is_default = |name: &String, value: &String| {
+            default(name).is_some_and(|many| matches!(&many.0[..], [one] if one.0 == *value))
+        };
+        let fixed = point
+            .parameters
+            .iter()
+            .filter(|(name, value)| !varying.contains(name) && !is_default(name, value));
+        let fixed = fixed.map(|(name, value)| format!("{name}={value}"));
+        let load = [point.workload.clone()].into_iter().chain(fixed).collect::<Vec<_>>().join(" ");
+        let title = format!("{load}: {}", point.command.as_deref().unwrap_or_default());
+        let title = wrapped(&title, self.style.width, 2);
+        let mut text = format!("\n{}\n", self.style.bold(title.trim_end()));
+        text += &curve_table::commands(curves, &self.record.record, self.style);
+        text += &self.lines(self.single_runs(curves).into_iter().chain(failed(curves)));
+        let metric = self.record.record.deciding(point);
+        for curve in curves {
+            let details = self.details(&[curve]);
+            let plot = self.plots(&[curve], &metric);
+            if !details.is_empty() || !plot.is_empty() {
+                text += &format!("{}{}{plot}", self.title(curve.point), details.trim_start());
             }
         }
         text

@@ -219,6 +219,7 @@ mod tests {
             figure                                       limit       measured
             bell-shaped, nothing different: changed     <= 5 %    0.0+-32.4 %  met
             bell-shaped, 2 % different: changed        >= 85 %   87.5+-34.6 %  met
+            bell-shaped, 2 % different: same            <= 5 %   12.5+-34.6 %  above by chance or not
             bell-shaped, 5 % different: changed      >= 99.9 %  100.0+-32.4 %  met
             bell-shaped, 5 % different: mean runs        <= 28           22.5  met
             two modes, nothing different: changed       <= 5 %    0.0+-32.4 %  met

@@ -537,3 +537,66 @@ fn will_it_scale_s_csv_with_missing_values() {
     "#]]
     .assert_eq(&will_it_scale(&golden)[0].csv);
 }
+
+/// The golden record, its first two points made points of a command.
+fn of_command() -> Opened {
+    let mut opened = golden();
+    let command: records::Command = serde_json::from_value(serde_json::json!({
+        "name": "xfs_repair", "run": "xfs_repair -n -o {options} {image}",
+        "parameters": {"image": "/big.img"},
+        "metric": [{"name": "read_rate", "unit": "MiB/s", "regex": "(.*)"}],
+    }))
+    .unwrap();
+    let record = &mut opened.record;
+    record.metrics =
+        crate::commands::described(&[(String::new(), command.clone())].into()).unwrap();
+    record.points.truncate(2);
+    for (point, options) in record.points.iter_mut().zip(["ag_stride=-1", "bhash=101073"]) {
+        let parameters = [("options", options), ("image", "/big.img")];
+        point.parameters = parameters.map(|(k, v)| (k.to_string(), v.to_string())).into();
+        point.workload = command.name.clone();
+        point.semantics = 0;
+        point.until = records::Until::End;
+        (point.cpus, point.tasks) = (2, 2);
+        point.command = Some(command.run.text());
+    }
+    record.commands = [(command.name.clone(), command)].into();
+    opened.runs.retain(|run| run.point < 2);
+    for run in &mut opened.runs {
+        if let records::Outcome::Finished { metrics, .. } = &mut run.outcome {
+            metrics.retain(|name, _| name == "wall_s" || name.starts_with("time."));
+            metrics.insert("read_rate".to_string(), 100.0 + run.run as f64);
+        }
+    }
+    opened
+}
+
+#[test]
+fn what_decides_about_a_command_is_its_time_or_what_its_definition_names() {
+    let mut record = of_command().record;
+    assert_eq!(record.deciding(&record.points[0]), "wall_s");
+    let command = record.commands.get_mut("xfs_repair").unwrap();
+    command.primary = Some("read_rate".to_string());
+    assert_eq!(record.deciding(&record.points[0]), "read_rate");
+    assert_eq!(record.deciding_or(&record.points[0], "exit_status"), "exit_status");
+    record.points[0].command = None;
+    assert_eq!(record.deciding(&record.points[0]), "operations_per_s");
+}
+
+#[test]
+fn a_command_is_a_table_of_its_parameters() {
+    let text = detailed(&of_command(), &Detail::default(), &Style::PLAIN);
+    let table: String = text.split_inclusive('\n').skip_while(|line| *line != "\n").collect();
+    expect![[r#"
+
+        xfs_repair: xfs_repair -n -o {options} {image}
+                                               read_rate           user   sys  CPU   vol.   inv.   minor
+             options  CPUs  n  wall_s  stddev      MiB/s  stddev      s     s    %  ctxsw  ctxsw  faults
+        ag_stride=-1     2  2   1.000       0        113      18   0.25  0.75  100      0    0.5     121
+        bhash=101073     2  2   1.000       0        118       6  0.464  1.39  186  26.8k    1.5     122
+        (too narrow for max RSS MiB; --json has all)
+
+        Doubts
+          - the frequency governor is 'powersave': knee doctor says how to fix it
+    "#]].assert_eq(&table);
+}

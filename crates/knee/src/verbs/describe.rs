@@ -1,4 +1,4 @@
-//! `knee describe NAME`: the manual page of a workload, an experiment or a metric.
+//! `knee describe NAME`: the manual page of a workload, an experiment, a command or a metric.
 
 use std::process::ExitCode;
 
@@ -7,6 +7,7 @@ use records::Metric;
 use serde_json::json;
 use workloads::{Forms, Kind, Parameter, WORKLOADS, Workload};
 
+use crate::commands::{self, COMMANDS, PREFIX};
 use crate::experiments::{self, EXPERIMENTS};
 use crate::names::nearest;
 use crate::reports::wrapped;
@@ -16,7 +17,7 @@ use crate::verbs::list::all_metrics;
 /// What to describe.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A workload, experiment or metric
+    /// A workload, experiment, command or metric
     name: String,
     /// Print JSON
     #[arg(long)]
@@ -44,12 +45,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         } else {
             print(metric_page(name, metric))?;
         }
+    } else if let Some(text) = commands::built_in(name) {
+        if arguments.json {
+            print_line(serde_json::to_string_pretty(&commands::read(name)?)?)?;
+        } else {
+            print(text)?;
+        }
     } else {
+        let commands: Vec<String> =
+            COMMANDS.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect();
+        let commands = commands.iter().map(String::as_str);
         let workloads = WORKLOADS.iter().map(|w| w.name);
         let experiments = EXPERIMENTS.iter().map(|(n, _)| *n);
         let metrics = all_metrics().map(|m| m.name);
-        let hint = nearest(name, workloads.chain(experiments).chain(metrics));
-        bail!("nothing is called '{name}'{hint}; `knee list workloads|experiments|metrics`");
+        let hint = nearest(name, workloads.chain(experiments).chain(commands).chain(metrics));
+        bail!(
+            "nothing is called '{name}'{hint}; `knee list workloads|experiments|commands|metrics`"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

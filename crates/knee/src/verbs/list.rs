@@ -1,4 +1,4 @@
-//! `knee list`: records, workloads, experiments, metrics.
+//! `knee list`: records, workloads, experiments, commands, metrics.
 
 use std::process::ExitCode;
 
@@ -7,6 +7,7 @@ use records::{Index, Listed, METRICS, Metric, Store};
 use serde_json::json;
 use workloads::{Family, WORKLOADS};
 
+use crate::commands::{self, COMMANDS, PREFIX};
 use crate::experiments::{self, EXPERIMENTS};
 use crate::paths;
 use crate::reports::{counted, wrapped};
@@ -34,6 +35,8 @@ enum What {
     Workloads,
     /// Experiments that come with knee
     Experiments,
+    /// Definitions of other programs that come with knee
+    Commands,
     /// Numbers that a run yields
     Metrics,
 }
@@ -45,6 +48,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         What::Workloads if arguments.json => print_line(format_args!("{:#}", workloads_json()))?,
         What::Workloads => print(workloads_text())?,
         What::Experiments => experiments(arguments.json)?,
+        What::Commands => commands(arguments.json)?,
         What::Metrics if arguments.json => print_line(format_args!("{:#}", metrics_json()))?,
         What::Metrics => print(metrics_text())?,
     }
@@ -75,7 +79,7 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
         text += &format!("… and {} older; -n {count} lists all\n", count - newest.len());
     }
     print(text)?;
-    talk("also: knee list workloads | experiments | metrics");
+    talk("also: knee list workloads | experiments | commands | metrics");
     Ok(())
 }
 
@@ -125,6 +129,25 @@ fn experiments(as_json: bool) -> Result<()> {
             list.push(json!({"name": name, "description": description}));
         } else {
             text += &format!("{name:16}{description}\n");
+        }
+    }
+    match as_json {
+        true => print_line(format_args!("{:#}", serde_json::Value::from(list))),
+        false => print(text),
+    }
+}
+
+fn commands(as_json: bool) -> Result<()> {
+    let mut list = Vec::new();
+    let mut text = String::new();
+    for (name, _) in COMMANDS {
+        let command = commands::read(name)?;
+        let name = format!("{PREFIX}{name}");
+        if as_json {
+            list.push(json!({"name": name, "description": command.description,
+                             "run": command.run.text(), "primary": command.primary()}));
+        } else {
+            text += &wrapped(&format!("{name:24}{}", command.description), 100, 24);
         }
     }
     match as_json {

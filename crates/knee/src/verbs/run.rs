@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Load, METRICS, Many, Opened,
-    Placement, Record, Session, State, Store, Variant, Warning, Word,
+    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Line, Load, METRICS,
+    Many, Opened, Placement, Record, Session, State, Store, Variant, Warning, Word,
 };
 
 use super::compare;
@@ -17,16 +17,23 @@ use crate::reports::{self, Style};
 use crate::runner::{self, End};
 use crate::talk::{print, print_line, talk};
 use crate::{
-    cautions, experiments, file_systems, names, past, paths, plan, settings, signals, topology,
-    variants,
+    cautions, commands, experiments, file_systems, names, past, paths, plan, settings, signals,
+    topology, variants,
 };
 
 /// What to measure, and how.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Workloads, or one experiment: a TOML file or a name of `knee list experiments`
-    #[arg(required = true)]
+    #[arg(required_unless_present = "commands")]
     what: Vec<String>,
+    /// Any program as a load, where you are; `{NAME}` in it takes the values of --axis.
+    /// docs/commands.md says what else a [load.command] of an experiment can
+    #[arg(long = "command", value_name = "PROGRAM ARGUMENTS")]
+    commands: Vec<String>,
+    /// Values of `{NAME}` in a command, or of any parameter; several make an axis
+    #[arg(long = "axis", value_name = "NAME=VALUE[|VALUE…]", value_parser = axis)]
+    axes: Vec<(String, Vec<String>)>,
     /// CPU counts: 1..all (doubling, plus edges of the topology), 1-8 (each), 4, cores, all
     #[arg(long)]
     cpus: Option<String>,
@@ -51,7 +58,7 @@ pub struct Arguments {
     /// Go on until each comparison is decided, at most for --blocks blocks [default: 60]
     #[arg(long)]
     until_decided: bool,
-    /// The metric that decides about variants [default: operations_per_s]
+    /// The metric that decides about variants [default: operations_per_s; of commands wall_s]
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// The smallest change that matters: within it, variants are the same [default: 2%]
@@ -80,7 +87,7 @@ pub struct Arguments {
     /// Seed of the random order [default: drawn, and recorded]
     #[arg(long)]
     seed: Option<u64>,
-    /// Seconds a run may take beside its own length [default: 600]
+    /// Seconds a run may take beside its own length, and a --command in all [default: 600]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
     /// Seconds tasks may take to notice the end of a run [default: 10]
@@ -110,13 +117,16 @@ pub fn share(text: &str) -> Result<f64> {
 }
 
 /// Refuses a deciding metric that no run could have.
-fn check_metric(name: &str) -> Result<()> {
+fn check_metric(experiment: &Experiment) -> Result<()> {
+    let name = &experiment.compare.metric;
+    let commands = commands::of_experiment(experiment, &experiment.variants)?;
+    let own = || commands.values().flat_map(|command| &command.metrics).map(|m| m.name.as_str());
     let plain = name.strip_suffix("/op").unwrap_or(name);
     let is_known = METRICS.iter().any(|metric| metric.matches(plain));
-    if is_known || probes::counters::find(plain).is_some() {
+    if is_known || own().any(|known| known == plain) || probes::counters::find(plain).is_some() {
         return Ok(());
     }
-    let hint = names::nearest(name, METRICS.iter().map(|metric| metric.name));
+    let hint = names::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
     bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
 }
 
@@ -125,10 +135,15 @@ fn setting(text: &str) -> Result<(String, Vec<String>)> {
     Ok((name.to_string(), values.split(',').map(str::to_string).collect()))
 }
 
+fn axis(text: &str) -> Result<(String, Vec<String>)> {
+    let (name, values) = text.split_once('=').context("must be NAME='VALUE|VALUE'")?;
+    Ok((name.to_string(), values.split('|').map(str::to_string).collect()))
+}
+
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let experiment = experiment(arguments)?;
-    check_metric(&experiment.compare.metric)?;
+    check_metric(&experiment)?;
     if arguments.plan {
         let record = new_record(experiment)?;
         let past = past::of_points(&record, store)?;
@@ -144,6 +159,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         journal.claim_settings()?;
         settings::check(&record.variants)?;
     }
+    commands::identify(&mut record)?;
     let mut growing = open_record(arguments, store, record)?;
     let mut progress = Progress::new();
     let mut printed = Ok(());
@@ -202,6 +218,13 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
         [one] if experiments::is_experiment(one) => experiments::read(one)?,
         names => of_workloads(names)?,
     };
+    add_commands(&mut experiment, arguments)?;
+    ensure!(
+        !experiment.loads.iter().all(is_command)
+            || (arguments.seconds.is_empty() && arguments.operations.is_empty()),
+        "a command runs to its own end: --seconds and --operations say nothing to it; a \
+         {{placeholder}} with --axis can, or timeout_s in an experiment"
+    );
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
     let flags = Axes {
         cpus: arguments.cpus.as_ref().map(|c| Many(vec![Word(c.clone())])),
@@ -215,13 +238,7 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
             .then(|| Many(arguments.operations.clone())),
     };
     experiment.axes = flags.over(&experiment.axes);
-    for load in &mut experiment.loads {
-        load.axes = flags.over(&load.axes);
-        for (name, values) in &arguments.settings {
-            let words = values.iter().cloned().map(Word).collect();
-            load.parameters.insert(name.clone(), Many(words));
-        }
-    }
+    change_loads(&mut experiment, &flags, arguments);
     experiment.variants.extend(arguments.variants.iter().cloned());
     arguments.file_systems.apply(&mut experiment)?;
     let compare = &mut experiment.compare;
@@ -239,6 +256,25 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
     Ok(experiment)
 }
 
+/// Gives the loads what the flags say about all of them.
+fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments) {
+    let any_command = experiment.loads.iter().any(is_command);
+    for load in &mut experiment.loads {
+        load.axes = flags.over(&load.axes);
+        // What --axis says is meant for commands, where there are any.
+        let meant = is_command(load) || !any_command;
+        let axes = arguments.axes.iter().filter(|_| meant);
+        for (name, values) in arguments.settings.iter().chain(axes) {
+            let words = values.iter().cloned().map(Word).collect();
+            load.parameters.insert(name.clone(), Many(words));
+        }
+    }
+}
+
+fn is_command(load: &Load) -> bool {
+    matches!(commands::of_load(load), Ok(Some(_)))
+}
+
 fn of_workloads(names: &[String]) -> Result<Experiment> {
     let mut loads = Vec::new();
     for name in names {
@@ -246,11 +282,34 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
             !experiments::is_experiment(name),
             "{name} is an experiment: run it alone, or name only workloads"
         );
-        let workload = names::workload(name)?;
-        loads.push(Load { workload: workload.name.to_string(), ..Load::default() });
+        let workload = match name.starts_with(commands::PREFIX) {
+            true => commands::read(name).map(|_| name.clone())?,
+            false => names::workload(name)?.name.to_string(),
+        };
+        loads.push(Load { workload, ..Load::default() });
     }
     let name = loads.iter().map(|l| l.workload.as_str()).collect::<Vec<_>>().join(" ");
     Ok(Experiment { name, loads, ..Experiment::default() })
+}
+
+/// Adds commands as loads. On the command line they run where the user is, as any program
+/// named there does; an experiment's run in their scratch directory.
+fn add_commands(experiment: &mut Experiment, arguments: &Arguments) -> Result<()> {
+    for line in &arguments.commands {
+        let here = std::env::current_dir().context("looking for the current directory")?;
+        let command = Command {
+            run: Line::Text(line.clone()),
+            directory: Some(here.to_string_lossy().into_owned()),
+            timeout_s: arguments.timeout.unwrap_or(Command::default().timeout_s),
+            ..Command::default()
+        };
+        let load = Load { command: Some(command), ..Load::default() };
+        let named = commands::of_load(&load)?.context("a load with a command is one")?;
+        let name = [experiment.name.as_str(), &named.name];
+        experiment.name = name.join(" ").trim().to_string();
+        experiment.loads.push(Load { command: Some(named), ..load });
+    }
+    Ok(())
 }
 
 /// Everything about the record that is known before the first run.
@@ -260,6 +319,8 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
     let variants = variants::combined(&experiment)?;
     let points = plan::points(&experiment, &variants, &usable)?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
+    let commands = commands::of_experiment(&experiment, &variants)?;
+    let metrics = commands::described(&commands)?;
     let directories: Vec<_> =
         runner::directories(&points).into_iter().map(probes::directory).collect();
     let cautions = cautions::cautions(&points, &directories, &variants, &experiment.storage);
@@ -273,7 +334,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         boot_id: host.boot_id.clone().unwrap_or_default(),
         first_run: 0,
     };
-    Ok(Record {
+    let mut record = Record {
         format: FORMAT,
         id: String::new(),
         state: State::Growing,
@@ -282,7 +343,9 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         points,
         variants,
         source: None,
-        metrics: Default::default(),
+        metrics,
+        commands,
+        programs: Default::default(),
         sessions: vec![session],
         host,
         topology: usable.topology,
@@ -291,7 +354,9 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         runs_finished: 0,
         runs_failed: 0,
         files: Default::default(),
-    })
+    };
+    record.programs = commands::find(&record)?;
+    Ok(record)
 }
 
 /// The CPUs that this process may use, and a warning if a quota leaves some of them out.
@@ -374,6 +439,16 @@ fn changed(then: &Record, now: &Record) -> Option<String> {
         ("the kernel's command line", a.kernel_command_line == b.kernel_command_line),
         ("the set of CPUs", then.topology == now.topology),
     ];
+    let program = now.programs.iter().find(|(path, program)| {
+        let before = then.programs.get(*path);
+        before.is_none_or(|before| before.file != program.file || before.version != program.version)
+    });
+    if let Some((path, _)) = program {
+        return Some(format!("the program {path}"));
+    }
+    if then.commands != now.commands {
+        return Some("a command that comes with knee".to_string());
+    }
     let part = parts.iter().find(|(_, same)| !same).map(|(what, _)| what.to_string());
     let knob = a.knobs.iter().find(|(name, value)| b.knobs.get(*name) != Some(value));
     let mount = |d: &Directory| {

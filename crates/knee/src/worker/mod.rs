@@ -1,13 +1,17 @@
-//! The worker: reads one job, does one run with fresh tasks, prints events.
+//! The worker: reads one job, does one run with fresh tasks or of a command, prints events.
 //!
 //! It lives in a process of its own, so a crash, a hang or a full memory costs one run and
 //! never the tool. Between the release of the tasks and their stop it sleeps, but for a
 //! look at the counts each interval; what it has to say meanwhile is said afterwards.
 
 mod board;
+mod command;
 mod durations;
+pub mod extract;
 mod measure;
+mod output;
 mod priority;
+mod program;
 mod scratch;
 mod task;
 mod tasks;
@@ -15,7 +19,7 @@ mod usage;
 
 use std::io::Write;
 
-use records::{Event, Job, PROTOCOL, Warning};
+use records::{Event, Job, Native, PROTOCOL, Warning, Work};
 use workloads::{Forms, Load, Values, Workload};
 
 use crate::clock::now_ns;
@@ -43,10 +47,21 @@ fn say(event: &Event) {
 }
 
 fn attempt(job: &Job, started_ns: u64) -> Result<(), String> {
-    let workload = find(job)?;
+    match &job.work {
+        Work::Workload(native) => attempt_workload(job, native, started_ns),
+        Work::Command(errand) => {
+            let scratch = Scratch::make(&job.scratch)?;
+            command::run(job, errand, started_ns)?;
+            scratch.remove()
+        }
+    }
+}
+
+fn attempt_workload(job: &Job, native: &Native, started_ns: u64) -> Result<(), String> {
+    let workload = find(native)?;
     check_form(workload, job)?;
     let scratch = Scratch::make(&job.scratch)?;
-    let load = load(workload, job)?;
+    let load = load(workload, native, job)?;
     for need in workload.spec.needs {
         need.check(&load)?;
     }
@@ -56,25 +71,25 @@ fn attempt(job: &Job, started_ns: u64) -> Result<(), String> {
     scratch.remove()
 }
 
-fn find(job: &Job) -> Result<&'static Workload, String> {
-    let workload = Workload::find(&job.workload)
-        .ok_or_else(|| format!("this knee has no workload '{}'", job.workload))?;
-    if workload.spec.semantics != job.semantics {
+fn find(native: &Native) -> Result<&'static Workload, String> {
+    let workload = Workload::find(&native.name)
+        .ok_or_else(|| format!("this knee has no workload '{}'", native.name))?;
+    if workload.spec.semantics != native.semantics {
         return Err(format!(
             "{} has semantic version {} here, the job was planned for {}",
-            workload.name, workload.spec.semantics, job.semantics
+            workload.name, workload.spec.semantics, native.semantics
         ));
     }
     Ok(workload)
 }
 
 fn check_form(workload: &Workload, job: &Job) -> Result<(), String> {
-    let form = native(job.form);
+    let wanted = form(job.form);
     match workload.spec.forms {
-        Forms::Only(only, why) if only != form => {
+        Forms::Only(only, why) if only != wanted => {
             Err(format!("{} does not run as {}: {why}", workload.name, job.form.name()))
         }
-        Forms::Noted(noted, why) if noted == form => {
+        Forms::Noted(noted, why) if noted == wanted => {
             say(&Event::Warning(Warning::new(format!("as {}: {why}", job.form.name()), "")));
             Ok(())
         }
@@ -82,18 +97,18 @@ fn check_form(workload: &Workload, job: &Job) -> Result<(), String> {
     }
 }
 
-fn native(form: records::Form) -> workloads::Form {
+fn form(form: records::Form) -> workloads::Form {
     match form {
         records::Form::Processes => workloads::Form::Processes,
         records::Form::Threads => workloads::Form::Threads,
     }
 }
 
-fn load(workload: &Workload, job: &Job) -> Result<Load, String> {
+fn load(workload: &Workload, native: &Native, job: &Job) -> Result<Load, String> {
     Ok(Load {
         tasks: job.tasks as usize,
-        form: native(job.form),
-        values: Values::new(workload, &job.parameters)?,
+        form: form(job.form),
+        values: Values::new(workload, &native.parameters)?,
         directory: job.scratch.clone(),
         operations: match job.until {
             records::Until::OperationsPerTask(n) => Some(n),

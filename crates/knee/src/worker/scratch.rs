@@ -1,8 +1,9 @@
 //! The run's own directory on the file system under test.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use crate::removal;
 
 /// Removed with all that is in it, on success and on failure.
 pub struct Scratch {
@@ -32,10 +33,5 @@ impl Drop for Scratch {
 }
 
 fn remove(path: &Path) -> Result<(), String> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => {
-            Err(format!("removing {}: {e}", path.display()))
-        }
-        _ => Ok(()),
-    }
+    removal::remove(path).map_err(|e| format!("{e:#}"))
 }

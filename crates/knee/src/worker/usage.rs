@@ -19,6 +19,11 @@ fn of(who: i32) -> Usage {
         libc::getrusage(who, &mut usage);
         usage
     };
+    of_rusage(&usage)
+}
+
+/// Usage as the kernel tells it.
+pub fn of_rusage(usage: &libc::rusage) -> Usage {
     let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
     Usage {
         user_us: us(usage.ru_utime),

@@ -244,13 +244,28 @@ fn the_worker_refuses_what_is_no_job() {
     check_job("", &["reading the job", "EOF"]);
     check_job("{", &["reading the job", "line 1 column 1"]);
     check_job("[]", &["reading the job", "line 1 column 2"]);
-    check_job(r#"{"protocol":99}"#, &["the job has protocol 99, this worker has 1"]);
-    check_job(r#"{"protocol":1}"#, &["missing field `workload`"]);
+    check_job(r#"{"protocol":99}"#, &["the job has protocol 99, this worker has 2"]);
+    check_job(r#"{"protocol":2}"#, &["missing field `work`"]);
     check_job(&job("\"tasks\":2", "\"tasks\":0"), &["tasks is 0, must be 1 to 4096"]);
     check_job(&job("\"cpus\":[0]", "\"cpus\":[]"), &["cpus is empty"]);
     check_job(&job("SCRATCH", "here"), &["scratch is here, must be an absolute path"]);
     check_job(&job("\"tasks\":2", "\"tasks\":2,\"task\":2"), &["unknown field `task`"]);
     check_job(&"[".repeat(1 << 20), &["reading the job", "line 1 column 1"]);
+}
+
+#[test]
+fn the_worker_refuses_what_is_no_command() {
+    let end = r#"{"seconds":0.01}"#;
+    let job = |from: &str, to: &str| job(from, to).replace("SCRATCH", "/no/such");
+    check_job(&job(end, "\"end\""), &["a workload does not end by itself"]);
+    let errand = |more: &str| job(NATIVE, &format!(r#""command":{{"run":["true"],{more}}}"#));
+    let whole = r#""directory":"/","success":[0],"timeout_s":1"#;
+    check_job(&errand(whole), &["a command runs until its \"end\""]);
+    let errand = |more: &str| errand(more).replace(end, "\"end\"");
+    let here = whole.replace("\"/\"", "\"here\"");
+    check_job(&errand(&here), &["the command's directory is here, must be an absolute path"]);
+    check_job(&errand(&format!("{whole},\"prepare\":[[]]")), &["a command without a program"]);
+    check_job(&errand(&format!("{whole},\"shell\":true")), &["unknown field `shell`"]);
 }
 
 #[test]
@@ -266,9 +281,12 @@ fn the_worker_says_why_a_job_cannot_be_done() {
     check_event(&job("[0]", "[60000]"), "pinning to CPU 60000");
 }
 
+/// What the job does.
+const NATIVE: &str = r#""workload":{"name":"getppid","semantics":1,"parameters":{"idle_ns":"0"}}"#;
+
 /// A job that could be done, with one thing changed.
 fn job(from: &str, to: &str) -> String {
-    let job = r#"{"protocol":1,"workload":"getppid","semantics":1,"parameters":{"idle_ns":"0"},"as":"processes","tasks":2,"cpus":[0],"until":{"seconds":0.01},"pass":"rate","scratch":"SCRATCH","stop_grace_s":1}"#;
+    let job = r#"{"protocol":2,"work":{"workload":{"name":"getppid","semantics":1,"parameters":{"idle_ns":"0"}}},"as":"processes","tasks":2,"cpus":[0],"until":{"seconds":0.01},"pass":"rate","scratch":"SCRATCH","stop_grace_s":1}"#;
     assert!(job.contains(from));
     job.replace(from, to)
 }

@@ -191,6 +191,12 @@ impl Running<'_> {
         wait_for("tasks at work", || self.cast(tasks, ticks))
     }
 
+    /// The worker of the run under way.
+    pub fn worker(&self) -> Option<Process> {
+        let all = self.home.processes();
+        all.into_iter().find(|process| process.parent == self.child.id() as i32)
+    }
+
     fn cast(&self, tasks: usize, ticks: u64) -> Option<Cast> {
         let all = self.home.processes();
         let of = |parent| all.iter().filter(move |p| p.parent == parent).cloned();

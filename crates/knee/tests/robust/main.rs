@@ -4,6 +4,7 @@
 //! No test asserts a time; the time-outs are there to end a hang.
 
 mod bad_input;
+mod commands;
 mod faults;
 mod file_systems;
 mod home;

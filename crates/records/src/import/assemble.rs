@@ -301,6 +301,8 @@ fn make(
         variants,
         source: Some(source),
         metrics: metrics(&read, &made.runs),
+        commands: BTreeMap::new(),
+        programs: BTreeMap::new(),
         sessions: vec![session],
         host: host(&read),
         topology: Topology::default(),
@@ -448,6 +450,7 @@ fn point(
         dir: place.dir.clone(),
         variant: variant.to_string(),
         cell: Some(cell),
+        command: None,
         other: BTreeMap::new(),
     }
 }

@@ -6,18 +6,20 @@ use std::path::Path;
 use records::{Id, Opened, Record, Run, Sample, Store};
 
 pub const JOBS: &[&str] = &[
-    r#"{"protocol":1,"workload":"getppid","semantics":1,"parameters":{"idle_ns":"0"},"as":"processes","tasks":2,"cpus":[0,1],"until":{"seconds":0.25},"pass":"rate","scratch":"/tmp/.knee-1/0","stop_grace_s":10.0}"#,
-    r#"{"protocol":1,"workload":"posix_lock_shared","semantics":2,"as":"threads","tasks":4096,"cpus":[7],"until":{"operations_per_task":1000},"pass":"latency","scratch":"/a b/ü","stop_grace_s":0.1}"#,
+    r#"{"protocol":2,"work":{"workload":{"name":"getppid","semantics":1,"parameters":{"idle_ns":"0"}}},"as":"processes","tasks":2,"cpus":[0,1],"until":{"seconds":0.25},"pass":"rate","scratch":"/tmp/.knee-1/0","stop_grace_s":10.0}"#,
+    r#"{"protocol":2,"work":{"workload":{"name":"posix_lock_shared","semantics":2}},"as":"threads","tasks":4096,"cpus":[7],"until":{"operations_per_task":1000},"pass":"latency","scratch":"/a b/ü","stop_grace_s":0.1}"#,
+    r#"{"protocol":2,"work":{"command":{"run":["sort","-S","1M","/a b"],"prepare":[["cp","a","b"]],"cleanup":[["rm","b"]],"directory":"/tmp/.knee-1/0","environment":{"LC_ALL":"C"},"success":[0,1],"timeout_s":600.0,"metrics":[{"name":"files_per_s","unit":"1/s","better":"higher","from":"stderr","regex":"rate (.*)"},{"name":"iops","from":"file:out.json","json":"/jobs/0/write/iops"},{"name":"rate","unit":"1/s","better":"lower","from":"stdout","column":{"heading":"Files/sec","row":"mean"}},{"name":"third","column":{"heading":"x","row":3}}]}},"as":"processes","tasks":2,"cpus":[0,1],"until":"end","pass":"rate","scratch":"/tmp/.knee-1/0","stop_grace_s":10.0}"#,
 ];
 
 pub const EVENTS: &[&str] = &[
-    r#"{"event":"hello","protocol":1,"knee":"0.1.0","pid":77}"#,
+    r#"{"event":"hello","protocol":2,"knee":"0.1.0","pid":77}"#,
     r#"{"event":"ready","tasks":2,"startup_s":0.004}"#,
     r#"{"event":"interval","at_ns":20000000,"operations":1234567}"#,
     r#"{"event":"measured","wall_ns":1000000000,"drain_ns":1234,"usage":{"user_us":1,"system_us":2,"voluntary_switches":3,"involuntary_switches":4,"minor_faults":5,"major_faults":6,"max_rss_kib":7,"block_inputs":8,"block_outputs":9},"deltas":{"stat.ctxt":17},"gauges":{"frequency_mhz":2999.5},"unavailable":{"throttle":"no such file"}}"#,
     r#"{"event":"task","task":1,"cpu":3,"operations":99,"start_ns":10,"stop_ns":1000,"usage":{"user_us":1,"system_us":2,"voluntary_switches":3,"involuntary_switches":4,"minor_faults":5,"major_faults":6,"max_rss_kib":7,"block_inputs":8,"block_outputs":9},"effects":{"faults":3.0},"failure":"no","durations":[[128,7],[255,1]]}"#,
     r#"{"event":"latency","count":10,"mean_ns":12.5,"stddev_ns":0.25,"p50_ns":12,"p99_ns":15,"p999_ns":16,"max_ns":17,"timing_cost_ns":20.0,"buckets":[[12,5],[17,5]]}"#,
     r#"{"event":"warning","text":"as threads: slow","advice":"use processes"}"#,
+    r#"{"event":"ended","exit_status":1,"values":{"files_per_s":1234.5}}"#,
     r#"{"event":"finished"}"#,
     r#"{"event":"failed","reason":"task 0: writing: No space left on device"}"#,
     r#"{"event":"of_the_future","what":[1,2]}"#,
@@ -41,7 +43,43 @@ pub const EXPERIMENTS: &[&str] = &[
     include_str!("../../../../experiments/page-faults.toml"),
     include_str!("../../../../experiments/shootdowns.toml"),
     "blocks = 3\nseed = 7\nlatency = true\nstop_grace_s = 1.5\ntimeout_s = 60\n[axes]\ncpus = [1, '1-2', 'all']\nas = ['processes', 'threads']\nplacement = ['compact', 'scatter']\ndir = '/tmp'\nseconds = [0.5, 1]\n[[load]]\nworkload = 'create_files'\nparameters = { size_bytes = [0, '4k', '1M'], sync = 'fsync', idle_ns = [0, 100] }\naxes = { tasks = [1, 2, 64] }\n[[load]]\nworkload = 'posix01'\naxes = { tasks_per_cpu = [1, 4], operations_per_task = 100 }\n",
+    COMMANDS,
+    include_str!("../../../../commands/fs_mark.toml"),
+    include_str!("../../../../commands/fio.toml"),
 ];
+
+/// A command with all that one may say.
+const COMMANDS: &str = r#"
+[[load]]
+parameters = { options = ['ag_stride=-1', 'bhash=101073'] }
+[load.command]
+name = 'xfs_repair'
+description = 'a check'
+run = 'xfs_repair -n -o {options} {scratch}/image'
+shell = false
+prepare = ['cp master.img {scratch}/image', ['sync']]
+cleanup = ['rm {scratch}/image']
+directory = '{scratch}'
+environment = { A = '1', B = 2 }
+success = [0, 1]
+timeout_s = 60
+version = 'xfs_repair -V'
+primary = 'phase_s'
+parameters = { options = 'none' }
+[[load.command.metric]]
+name = 'phase_s'
+unit = 's'
+better = 'lower'
+from = 'stderr'
+regex = '(\d+) seconds'
+[[load.command.metric]]
+name = 'iops'
+from = 'file:out.json'
+json = '/jobs/0/write/iops'
+[[load.command.metric]]
+name = 'rate'
+column = { heading = 'Files/sec', row = 2 }
+"#;
 
 /// Results of other tools, one of each format and more.
 pub fn results() -> Vec<Vec<u8>> {

@@ -45,6 +45,8 @@ pub fn plan() -> Record {
         variants: Vec::new(),
         source: None,
         metrics: BTreeMap::new(),
+        commands: BTreeMap::new(),
+        programs: BTreeMap::new(),
         sessions: vec![
             session(&["knee", "run", "golden.toml", "--dir", "/mnt/a b"], 0, 0, Some(29)),
             session(&["knee", "run", "golden.toml", "--resume", "last"], 600, 27, Some(640)),
@@ -98,6 +100,7 @@ fn point(pass: Pass, form: Form, cpus: u32) -> Point {
         dir: PathBuf::from("/mnt/a b"),
         variant: String::new(),
         cell: None,
+        command: None,
         other: BTreeMap::new(),
     }
 }

@@ -131,44 +131,45 @@ fn means_and_deviations_of_what_was_measured() {
     check(
         Layout::MeanStddev,
         expect![[r#"
-        variants    wait (baseline)
-                    try: mode=try
-        host        vm, 6.18.44-fc-v657
-        record      20261120-165542-d10222
-        design      blocks with one run of each variant in random order
-        again       knee compare wait try
+            variants    wait (baseline)
+                        try: mode=try
+            host        vm, 6.18.44-fc-v657
+            record      20261120-165542-d10222
+            design      blocks with one run of each variant in random order
+            again       knee compare wait try
 
-        posix_lock_shared, processes, 0.1 s, /dev/shm/measured, 2 CPUs
-        operations_per_s (1/s): operations of all tasks over wall time from the release to the last stop;
-          decides
-                                                after/
-        variant       mean  std. deviation   n  before  95 % interval  verdict
-        -----------------------------------------------------------------------------
-        wait       860 000          70 000  10
-        try      1 700 000         400 000  10     1.9  [1.5, 2.4]     faster, >= 2 %
+            posix_lock_shared, processes, 0.1 s, /dev/shm/measured, 2 CPUs
+            operations_per_s (1/s): operations of all tasks over wall time from the release to the last stop;
+              decides
+                                                    after/
+            variant       mean  std. deviation   n  before  95 % interval  verdict
+            -----------------------------------------------------------------------------
+            wait       860 000          70 000  10
+            try      1 700 000         400 000  10     1.9  [1.5, 2.4]     faster, >= 2 %
 
-        task_time_s (s): sum over tasks of the time from first operation to stop (lockperf's figure); not
-          with idle_ns; exploratory
-                                             after/
-        variant    mean  std. deviation   n  before  95 % interval   adjusted
-        ---------------------------------------------------------------------
-        wait     0.2010          0.0010  10
-        try       0.202           0.004  10   1.004  [0.995, 1.022]  p = 0.40
+            task_time_s (s): sum over tasks of the time from first operation to stop (lockperf's figure); not
+              with idle_ns; exploratory
+                                                 after/
+            variant    mean  std. deviation   n  before  95 % interval   adjusted
+            ---------------------------------------------------------------------
+            wait     0.2010          0.0010  10
+            try       0.202           0.004  10   1.004  [0.995, 1.022]  p = 0.40
 
-        wall_s (s): from the release to the last task's stop; exploratory
-                                             after/
-        variant    mean  std. deviation   n  before  95 % interval   adjusted
-        ---------------------------------------------------------------------
-        wait     0.1008          0.0008  10
-        try      0.1025          0.0031  10   1.010  [0.999, 1.044]  p = 0.19
+            wall_s (s): from the release to the last task's stop; of a command, from its start to its end;
+              exploratory
+                                                 after/
+            variant    mean  std. deviation   n  before  95 % interval   adjusted
+            ---------------------------------------------------------------------
+            wait     0.1008          0.0008  10
+            try      0.1025          0.0031  10   1.010  [0.999, 1.044]  p = 0.19
 
-        noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
-          by more than 2 %
-        left out: none of 10 blocks
-        how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
-          same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
-          variants
-    "#]],
+            noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
+              by more than 2 %
+            left out: none of 10 blocks
+            how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
+              same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
+              variants
+        "#]],
     );
 }
 

@@ -29,7 +29,8 @@ fn means_and_deviations_of_locks() {
             3.10.0-rc4-00034-g042dd60  30 890             270  100
             3.10.0-rc4-00049-ge0b71e1  25 500             340  100  0.8257  [0.8231, 0.8282]  faster, >= 2 %
 
-            wall_s (s): from the release to the last task's stop; exploratory
+            wall_s (s): from the release to the last task's stop; of a command, from its start to its end;
+              exploratory
                                                                    after/
             variant                     mean  std. deviation    n  before  95 % interval     adjusted
             ------------------------------------------------------------------------------------------
@@ -45,7 +46,8 @@ fn means_and_deviations_of_locks() {
             3.10.0-rc4-00034-g042dd60  1350              40  100
             3.10.0-rc4-00049-ge0b71e1  8.48            0.35  100  0.00629  [0.00624, 0.00634]  faster, >= 2 %
 
-            wall_s (s): from the release to the last task's stop; exploratory
+            wall_s (s): from the release to the last task's stop; of a command, from its start to its end;
+              exploratory
                                                                      after/
             variant                      mean  std. deviation    n   before  95 % interval       adjusted
             ----------------------------------------------------------------------------------------------
@@ -98,7 +100,8 @@ fn means_and_deviations_of_locks_in_a_narrow_mail() {
             B        8.48       0.35  100  0.00629  [0.00624, 0.00634]
             B: faster, >= 2 %
 
-            wall_s (s): from the release to the last task's stop; exploratory
+            wall_s (s): from the release to the last task's stop; of a command, from
+              its start to its end; exploratory
                                   std.        after/
             variant    mean  deviation    n   before  95 % interval
             ------------------------------------------------------------

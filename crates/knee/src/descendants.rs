@@ -1,0 +1,120 @@
+//! Descendants: all processes below this one, whatever group or session they moved to. As
+//! their subreaper (prctl(2)) this process inherits those whose parent has died, so that none
+//! gets away by forking twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// How long killed processes may take to be gone: one in a disk wait takes its time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// From now on, orphans below this process become its children.
+pub fn adopt() {
+    // SAFETY: plain numbers only.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+}
+
+/// Whether this process has a child, dead ones included.
+pub fn has_children() -> bool {
+    // SAFETY: zeroed siginfo is valid; WNOWAIT leaves every child as it is.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_ALL, 0, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) == 0
+    }
+}
+
+/// The living descendants of this process.
+pub fn living() -> BTreeSet<i32> {
+    below(&BTreeSet::new())
+}
+
+/// Kills all descendants but `spared` ones and what is below those, and collects them. Names
+/// what is still there after a while.
+pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
+    let since = Instant::now();
+    while has_children() {
+        collect(spared);
+        let left = below(spared);
+        if left.is_empty() {
+            return Ok(());
+        }
+        if since.elapsed() > PATIENCE {
+            let names: Vec<String> = left.iter().take(3).map(|pid| described(*pid)).collect();
+            return Err(format!(
+                "{} of its processes cannot be killed: {}",
+                left.len(),
+                names.join(", ")
+            ));
+        }
+        for pid in left {
+            // SAFETY: a plain call. A descendant's id is not given away: it is collected by
+            // us, or by a parent that we are about to kill.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Collects dead children, all but spared ones.
+fn collect(spared: &BTreeSet<i32>) {
+    if spared.is_empty() {
+        // SAFETY: null asks for no status.
+        while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+        return;
+    }
+    let own = std::process::id() as i32;
+    for (pid, process) in processes() {
+        if process.parent == own && process.dead && !spared.contains(&pid) {
+            // SAFETY: as above.
+            unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+        }
+    }
+}
+
+struct Process {
+    parent: i32,
+    dead: bool,
+}
+
+/// All processes that /proc shows.
+fn processes() -> BTreeMap<i32, Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let read = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // After the name, which may hold anything: state and parent.
+        let (_, after) = stat.rsplit_once(") ")?;
+        let mut fields = after.split(' ');
+        let dead = ["Z", "X"].contains(&fields.next()?);
+        Some((pid, Process { parent: fields.next()?.parse().ok()?, dead }))
+    };
+    pids.filter_map(read).collect()
+}
+
+/// The living processes below this one, less `spared` ones and what is below them.
+fn below(spared: &BTreeSet<i32>) -> BTreeSet<i32> {
+    let processes = processes();
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for (pid, process) in &processes {
+        children.entry(process.parent).or_default().push(*pid);
+    }
+    let mut found = BTreeSet::new();
+    let mut ahead = vec![std::process::id() as i32];
+    while let Some(parent) = ahead.pop() {
+        for pid in children.get(&parent).into_iter().flatten() {
+            if !spared.contains(pid) && found.insert(*pid) {
+                ahead.push(*pid);
+            }
+        }
+    }
+    found.retain(|pid| processes.get(pid).is_some_and(|process| !process.dead));
+    found
+}
+
+/// "77 (sleep)".
+fn described(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!("{pid} ({})", name.trim())
+}

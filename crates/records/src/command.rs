@@ -1,0 +1,382 @@
+//! A command as a load: any program, what is done before and after it, and how numbers are
+//! read out of what it leaves. An experiment holds it with `{placeholders}`; a job holds it
+//! with their values put in. docs/commands.md explains both.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::experiment::{Many, Word};
+use crate::metric::{Better, METRICS};
+use crate::record::Seal;
+
+/// The metric that decides about a command unless its definition names another.
+pub const WALL: &str = "wall_s";
+
+/// A program as a load, as an experiment writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Command {
+    /// What tables call it; by default the program's file name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What it is for, in a line or more.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The program and its arguments.
+    pub run: Line,
+    /// Whether a shell takes `run`, `prepare` and `cleanup` as they are written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shell: bool,
+    /// What is done before each run; not measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<Line>,
+    /// What is done after each run, also one that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cleanup: Vec<Line>,
+    /// Where all of it runs; by default in the run's scratch directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// Environment variables beside those that knee has.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, Word>,
+    /// Exit statuses that count.
+    pub success: Vec<i32>,
+    /// How long one program may take, in seconds.
+    pub timeout_s: f64,
+    /// A program whose first line of output says which version is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Line>,
+    /// The package that the program comes in, for messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+    /// The metric that decides unless the experiment names another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub primary: Option<String>,
+    /// Values of parameters that are not given; a list makes an axis.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Many<Word>>,
+    /// Numbers to read out of what it leaves.
+    #[serde(rename = "metric", skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Extract>,
+}
+
+impl Default for Command {
+    fn default() -> Command {
+        Command {
+            name: String::new(),
+            description: String::new(),
+            run: Line::default(),
+            shell: false,
+            prepare: Vec::new(),
+            cleanup: Vec::new(),
+            directory: None,
+            environment: BTreeMap::new(),
+            success: vec![0],
+            timeout_s: 600.0,
+            version: None,
+            package: None,
+            primary: None,
+            parameters: BTreeMap::new(),
+            metrics: Vec::new(),
+        }
+    }
+}
+
+/// A program and its arguments: one text, or a list of words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// A text, split into words as a shell does.
+    Text(String),
+    /// Words, taken as they are.
+    Words(Vec<String>),
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line::Text(String::new())
+    }
+}
+
+impl Line {
+    /// It on one line, for people.
+    pub fn text(&self) -> String {
+        let text = match self {
+            Line::Text(text) => text.clone(),
+            Line::Words(words) => words.join(" "),
+        };
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn is_blank(&self) -> bool {
+        match self {
+            Line::Text(text) => text.trim().is_empty(),
+            Line::Words(words) => words.first().is_none_or(|word| word.trim().is_empty()),
+        }
+    }
+}
+
+/// A number to read out of what a command leaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extract {
+    /// The metric's name.
+    pub name: String,
+    /// Its unit; `1` for a mere count.
+    #[serde(default = "one")]
+    pub unit: String,
+    /// Which direction is better.
+    #[serde(default = "neither")]
+    pub better: Better,
+    /// Where to look.
+    #[serde(default)]
+    pub from: Origin,
+    /// A regular expression; the group of its last match is the number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+    /// The place of the number in a JSON document, as RFC 6901 has it: `/jobs/0/write/iops`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+    /// A column of a table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<TableColumn>,
+}
+
+fn one() -> String {
+    "1".to_string()
+}
+
+fn neither() -> Better {
+    Better::Neither
+}
+
+/// The text that a number is read from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// What the command wrote to its standard output.
+    #[default]
+    Stdout,
+    /// What it wrote to its standard error.
+    Stderr,
+    /// A file, relative to where the command runs.
+    File(String),
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for Origin {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Origin, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match (text.as_str(), text.strip_prefix("file:")) {
+            ("stdout", _) => Ok(Origin::Stdout),
+            ("stderr", _) => Ok(Origin::Stderr),
+            (_, Some(path)) if !path.is_empty() => Ok(Origin::File(path.to_string())),
+            _ => Err(serde::de::Error::custom(format!(
+                "from is '{text}', must be stdout, stderr or file:PATH"
+            ))),
+        }
+    }
+}
+
+impl Origin {
+    /// How an experiment writes it.
+    pub fn text(&self) -> String {
+        match self {
+            Origin::Stdout => "stdout".to_string(),
+            Origin::Stderr => "stderr".to_string(),
+            Origin::File(path) => format!("file:{path}"),
+        }
+    }
+}
+
+/// A column of a table in a text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableColumn {
+    /// The words above it.
+    pub heading: String,
+    /// Which of its numbers.
+    #[serde(default)]
+    pub row: Row,
+}
+
+/// Which rows of a table count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Row {
+    /// The last one.
+    #[default]
+    Last,
+    /// The arithmetic mean of all.
+    Mean,
+    /// The one of this number, from 1.
+    Number(u32),
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Row::Last => serializer.serialize_str("last"),
+            Row::Mean => serializer.serialize_str("mean"),
+            Row::Number(n) => serializer.serialize_u32(*n),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Row {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Row, D::Error> {
+        let word = Word::deserialize(deserializer)?;
+        match (word.0.as_str(), word.0.parse()) {
+            ("last", _) => Ok(Row::Last),
+            ("mean", _) => Ok(Row::Mean),
+            (_, Ok(n)) if n > 0 => Ok(Row::Number(n)),
+            (other, _) => Err(serde::de::Error::custom(format!(
+                "row is '{other}', must be last, mean or a number from 1"
+            ))),
+        }
+    }
+}
+
+impl Command {
+    /// Refuses what cannot be run anywhere.
+    pub fn check(&self) -> Result<()> {
+        ensure!(!self.run.is_blank(), "run is empty: name a program");
+        for line in self.prepare.iter().chain(&self.cleanup).chain(&self.version) {
+            ensure!(!line.is_blank(), "an empty line in prepare, cleanup or version");
+        }
+        ensure!(
+            !self.name.contains(|c: char| c.is_control() || c == ',') && self.name.len() <= 100,
+            "'{}' is no name: use up to 100 letters without commas",
+            self.name.escape_debug()
+        );
+        ensure!(
+            self.timeout_s > 0.0 && self.timeout_s <= 1e6,
+            "timeout_s is {}, must be above 0 and at most 1 000 000",
+            self.timeout_s
+        );
+        ensure!(!self.success.is_empty(), "success is empty: no run could ever count");
+        for (name, value) in &self.environment {
+            ensure!(
+                !name.is_empty() && !name.contains(['=', '\0']) && !value.0.contains('\0'),
+                "'{}' is no environment variable",
+                name.escape_debug()
+            );
+        }
+        for (name, values) in &self.parameters {
+            ensure!(!values.0.is_empty(), "parameter {name} is an empty list");
+        }
+        let mut seen = BTreeSet::new();
+        for extract in &self.metrics {
+            extract.check()?;
+            ensure!(seen.insert(&extract.name), "two metrics are called {}", extract.name);
+        }
+        Ok(())
+    }
+
+    /// The metric that decides about it by default.
+    pub fn primary(&self) -> &str {
+        self.primary.as_deref().unwrap_or(WALL)
+    }
+}
+
+impl Extract {
+    fn check(&self) -> Result<()> {
+        let name = &self.name;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_.-%".contains(c);
+        ensure!(
+            !name.is_empty() && name.chars().all(plain),
+            "'{}' is no metric: use letters, digits, _ and .",
+            name.escape_debug()
+        );
+        ensure!(
+            !METRICS.iter().any(|metric| metric.matches(name)),
+            "the metric {name} is one of knee's own: choose another name"
+        );
+        let ways = [self.regex.is_some(), self.json.is_some(), self.column.is_some()];
+        ensure!(
+            ways.iter().filter(|way| **way).count() == 1,
+            "the metric {name} needs exactly one of regex, json and column"
+        );
+        if let Some(column) = &self.column {
+            ensure!(!column.heading.trim().is_empty(), "the column of {name} has no heading");
+        }
+        Ok(())
+    }
+
+    /// How it looks for its number, in words.
+    pub fn way(&self) -> String {
+        match (&self.regex, &self.json, &self.column) {
+            (Some(regex), ..) => format!("the regex '{regex}'"),
+            (_, Some(json), _) => format!("the JSON pointer '{json}'"),
+            (.., Some(column)) => format!("a column '{}'", column.heading),
+            _ => "nothing".to_string(),
+        }
+    }
+}
+
+/// A command with all values put in: what a worker does. One run of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Errand {
+    /// The program and its arguments.
+    pub run: Vec<String>,
+    /// What is done before, one after the other.
+    #[serde(default)]
+    pub prepare: Vec<Vec<String>>,
+    /// What is done afterwards, whatever happened.
+    #[serde(default)]
+    pub cleanup: Vec<Vec<String>>,
+    /// Where all of it runs.
+    pub directory: PathBuf,
+    /// Environment variables beside those of the worker.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Exit statuses that count.
+    pub success: Vec<i32>,
+    /// How long one program may take, in seconds.
+    pub timeout_s: f64,
+    /// Numbers to read out of what it leaves.
+    #[serde(default)]
+    pub metrics: Vec<Extract>,
+}
+
+impl Errand {
+    /// Refuses what cannot be done.
+    pub fn check(&self) -> Result<()> {
+        for words in self.prepare.iter().chain(&self.cleanup).chain([&self.run]) {
+            ensure!(
+                words.first().is_some_and(|program| !program.is_empty()),
+                "a command without a program"
+            );
+            ensure!(!words.iter().any(|w| w.contains('\0')), "a command with a NUL in it");
+        }
+        ensure!(
+            self.directory.is_absolute(),
+            "the command's directory is {}, must be an absolute path",
+            self.directory.display()
+        );
+        ensure!(
+            self.timeout_s > 0.0 && self.timeout_s <= 1e6,
+            "timeout_s is {}, must be above 0 and at most 1 000 000",
+            self.timeout_s
+        );
+        self.metrics.iter().try_for_each(Extract::check)
+    }
+}
+
+/// A program that a record's runs started, as it was found before the first of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Length and hash of the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<Seal>,
+    /// The first line that it, or what the definition names, said about its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
