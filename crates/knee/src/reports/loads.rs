@@ -35,7 +35,9 @@ pub fn parameters(point: &Point) -> Vec<String> {
 
 /// Those of a workload's `parameters` that are not at their default, as `name=value`.
 pub fn not_default(workload: &str, parameters: &BTreeMap<String, String>) -> Vec<String> {
-    // By its own name: a command may be called like an alias of one.
+    // Where variants replace the workload, the first one's defaults are those of all that share
+    // the parameter. By its own name: a command may be called like an alias of one.
+    let workload = workload.split(" / ").next().unwrap_or(workload);
     let workload = Workload::find(workload).filter(|found| found.name == workload);
     let is_default = |name: &str, value: &str| {
         let parameter = workload.and_then(|w| w.parameters().find(|p| p.name == name));

@@ -27,7 +27,10 @@ const RATE_RESTATED: [&str; 4] =
     ["operations", "steady_operations_per_s", "task_operations_max", "task_operations_min"];
 
 fn restates(comparison: &Comparison, metric: &MetricComparison) -> bool {
-    comparison.primary == "operations_per_s" && RATE_RESTATED.contains(&metric.metric.as_str())
+    let name = metric.metric.as_str();
+    // Effects are counted for each operation.
+    comparison.primary == "operations_per_s"
+        && (RATE_RESTATED.contains(&name) || name.starts_with("effect."))
 }
 
 /// Cell, variant, metric and contrast.
