@@ -271,7 +271,8 @@ fn failed(curves: &[&Curve]) -> Vec<String> {
     let cells = curves.iter().flat_map(|curve| &curve.cells).filter(|cell| cell.failed > 0);
     let note = |cell: &analysis::Cell| {
         let cpus = counted_if_told(cell.point.cpus, "CPU");
-        format!("{} on {cpus} failed and does not count", counted(cell.failed, "run"))
+        let verb = if cell.failed == 1 { "does" } else { "do" };
+        format!("{} on {cpus} failed and {verb} not count", counted(cell.failed, "run"))
     };
     cells.map(note).collect()
 }
