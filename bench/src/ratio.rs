@@ -146,6 +146,7 @@ impl Case<'_> {
             cpus: (0..self.tasks).collect(),
             until: Until::Seconds(self.options.seconds),
             pass: Pass::Rate,
+            watch: None,
             scratch: directory.join("knee"),
             stop_grace_s: 10.0,
         }
