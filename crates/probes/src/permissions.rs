@@ -37,8 +37,16 @@ pub fn permissions(root: &Path) -> Permissions {
     Permissions {
         // SAFETY: geteuid has no preconditions and cannot fail.
         user_id: unsafe { libc::geteuid() },
-        perf_software: perf(perf_event::TYPE_SOFTWARE, perf_event::COUNT_SW_TASK_CLOCK, OWN_PROCESS),
-        perf_hardware: perf(perf_event::TYPE_HARDWARE, perf_event::COUNT_HW_CPU_CYCLES, OWN_PROCESS),
+        perf_software: perf(
+            perf_event::TYPE_SOFTWARE,
+            perf_event::COUNT_SW_TASK_CLOCK,
+            OWN_PROCESS,
+        ),
+        perf_hardware: perf(
+            perf_event::TYPE_HARDWARE,
+            perf_event::COUNT_HW_CPU_CYCLES,
+            OWN_PROCESS,
+        ),
         perf_system: perf(perf_event::TYPE_SOFTWARE, perf_event::COUNT_SW_CPU_CLOCK, any_cpu()),
         tracefs: tracefs(root),
         btf: readable(root, "sys/kernel/btf/vmlinux"),

@@ -34,8 +34,7 @@ pub fn measure(
         )));
     }
     let mut watch = Watch::begin(job);
-    let board =
-        Board::new(job.tasks, watch.operations()).map_err(|failure| failure.to_string())?;
+    let board = Board::new(job.tasks, watch.operations()).map_err(|failure| failure.to_string())?;
     let reports = memory_file()?;
     let marker = watch.marker();
     let birth = Birth { job, load, prepared, board: &board, reports: &reports, policy, marker };

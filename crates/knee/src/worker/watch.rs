@@ -60,7 +60,8 @@ impl Watch {
     /// Takes an edge between two windows.
     pub fn edge(&mut self, board: &Board, form: Form) -> Result<(), String> {
         let Some(watcher) = &mut self.watcher else { return Ok(()) };
-        let clocks = (0..self.tasks as usize).map(|task| clock_ns(board.thread_of(task, form), form));
+        let clocks =
+            (0..self.tasks as usize).map(|task| clock_ns(board.thread_of(task, form), form));
         watcher.edge(clocks.sum())
     }
 

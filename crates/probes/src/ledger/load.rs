@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, PrintLevel};
 use records::LookKind;
 
@@ -100,7 +100,9 @@ pub fn load(plan: &Plan) -> Result<Loaded, String> {
         }
         match program.attach() {
             Ok(link) => links.push(link),
-            Err(e) if ESSENTIAL.contains(name) => return Err(said(&format!("attaching {name}"), &e)),
+            Err(e) if ESSENTIAL.contains(name) => {
+                return Err(said(&format!("attaching {name}"), &e));
+            }
             Err(e) => {
                 blind.insert(name.to_string(), said("attaching it", &e));
             }
