@@ -17,6 +17,7 @@ mod limits;
 mod mounts;
 mod perf_event;
 mod permissions;
+mod spinlocks;
 mod tree;
 
 pub use activity::{Activity, Busy, activity};

@@ -95,7 +95,8 @@ impl Raw {
 /// Names the samples of one window and puts equal ones together.
 pub fn folded(raw: &[Raw], hertz: u32, lost: u64, symbols: &Symbols) -> Samples {
     let mut functions = Functions::default();
-    let mut stacks: BTreeMap<(Base, CpuState, Mode, Vec<u32>, u32, u64), u64> = BTreeMap::new();
+    type Key = (Base, CpuState, Mode, Vec<u32>, u32, u64);
+    let mut stacks: BTreeMap<Key, u64> = BTreeMap::new();
     for sample in raw {
         let name = |address: &u64| match symbols.find(*address) {
             Some((name, offset)) => (name.to_string(), offset),
