@@ -92,7 +92,7 @@ fn main() -> Result<()> {
     let ratios = ratio::WORKLOADS.iter().copied().filter(|name| wanted(name));
     report.add(ratio::measure(&mut bench, &options, ratios)?);
     if wanted("shared_fault") {
-        let measured = ratio::on_file_systems(&mut bench, &options, "page_fault_shared_file");
+        let measured = ratio::on_file_systems(&mut bench, &options);
         report.add(or_skipped("shared_fault", measured));
     }
     if wanted("fs_mark") {

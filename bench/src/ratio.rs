@@ -27,6 +27,10 @@ pub const WORKLOADS: &[&str] =
 
 const TASKS: &[u32] = &[1, 2];
 
+/// Files whose first pass, in which the file system and the host give each page a place, takes a few
+/// hundredths of a second: it differs from run to run more than the loops do.
+const FILE_BYTES: u64 = 16 << 20;
+
 /// Ratios and rates of these workloads.
 pub fn measure(
     bench: &mut Bench,
@@ -35,38 +39,32 @@ pub fn measure(
 ) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for workload in workloads {
-        let bare = compile(workload)?;
+        let bare = build(workload, &["-static"])?;
         for &tasks in TASKS {
-            let case = Case { workload, bare: &bare, tasks, kind: None, options };
+            let case = Case { workload, parameters: &[], bare: &bare, tasks, kind: None, options };
             figures.extend(case.measure(bench)?);
         }
     }
     Ok(figures)
 }
 
-/// Ratios and rates of one workload on a fresh file system of each kind.
-pub fn on_file_systems(
-    bench: &mut Bench,
-    options: &Options,
-    workload: &'static str,
-) -> Result<Vec<Figure>> {
-    let bare = compile(workload)?;
+/// Ratios and rates of shared write faults on a fresh file system of each kind.
+pub fn on_file_systems(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
+    let workload = "page_fault_shared_file";
+    let parameters = &[("size_bytes", FILE_BYTES.to_string())];
+    let bare = build(workload, &["-static", &format!("-DSIZE={FILE_BYTES}L")])?;
     let mut figures = Vec::new();
     for kind in file_system::KINDS {
         for &tasks in TASKS {
-            let case = Case { workload, bare: &bare, tasks, kind: Some(kind.name), options };
+            let kind = Some(kind.name);
+            let case = Case { workload, parameters, bare: &bare, tasks, kind, options };
             figures.extend(case.measure(bench)?);
         }
     }
     Ok(figures)
 }
 
-/// Compiles a bare loop, linked statically as knee is. Returns the program.
-fn compile(name: &str) -> Result<PathBuf> {
-    build(name, &["-static"])
-}
-
-/// Compiles a file of `bench/bare`. Returns what came of it.
+/// Compiles a file of `bench/bare`; loops statically, as knee is. Returns what came of it.
 pub fn build(name: &str, flags: &[&str]) -> Result<PathBuf> {
     let folder = workspace().join("target/bench");
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
@@ -80,6 +78,7 @@ pub fn build(name: &str, flags: &[&str]) -> Result<PathBuf> {
 /// One workload at one number of tasks, task i on CPU i.
 struct Case<'a> {
     workload: &'static str,
+    parameters: &'a [(&'a str, String)],
     bare: &'a Path,
     tasks: u32,
     /// The kind of file system made for each run; none: a directory in `--dir`.
@@ -177,7 +176,7 @@ impl Case<'_> {
     /// The same two numbers, of a worker that got the job which `knee run` would give it.
     fn run_knee(&self, knee: &Path, directory: &Path) -> Result<(u64, u64)> {
         let until = Until::Seconds(self.options.seconds);
-        let job = job(self.workload, &[], self.tasks, until, directory);
+        let job = job(self.workload, self.parameters, self.tasks, until, directory);
         let ran = Ran::by(knee, &job)?;
         Ok((ran.operations, ran.wall_ns))
     }
