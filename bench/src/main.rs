@@ -47,6 +47,9 @@ struct Options {
     /// so knee's share is largest, and no run leaves work on a device to the next
     #[arg(long, default_value = "/dev/shm")]
     dir: PathBuf,
+    /// Only these kinds of file systems, where a benchmark makes some
+    #[arg(long, value_delimiter = ',')]
+    fs: Vec<String>,
     /// The knee to measure [default: the one beside this program]
     #[arg(long)]
     knee: Option<PathBuf>,
@@ -59,6 +62,13 @@ struct Options {
     /// Keep the report in bench/results
     #[arg(long)]
     save: bool,
+}
+
+impl Options {
+    /// Whether a file system of this kind is to be made.
+    fn wants_fs(&self, kind: &str) -> bool {
+        self.fs.is_empty() || self.fs.iter().any(|wanted| wanted == kind)
+    }
 }
 
 /// What all benchmarks need.

@@ -54,7 +54,7 @@ pub fn on_file_systems(bench: &mut Bench, options: &Options) -> Result<Vec<Figur
     let parameters = &[("size_bytes", FILE_BYTES.to_string())];
     let bare = build(workload, &["-static", &format!("-DSIZE={FILE_BYTES}L")])?;
     let mut figures = Vec::new();
-    for kind in file_system::KINDS {
+    for kind in file_system::KINDS.iter().filter(|kind| options.wants_fs(kind.name)) {
         for &tasks in TASKS {
             let kind = Some(kind.name);
             let case = Case { workload, parameters, bare: &bare, tasks, kind, options };

@@ -35,7 +35,7 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     let program = peer::find("stress-ng", "stress-ng")?;
     let library = ratio::build("xattr_clock", &["-shared", "-fPIC"])?;
     let mut figures = Vec::new();
-    for kind in KINDS {
+    for kind in KINDS.iter().filter(|kind| options.wants_fs(kind)) {
         let mut case =
             Case { program: &program, library: &library, kind, options, rounds: 1, names: 0 };
         case.calibrate()?;
