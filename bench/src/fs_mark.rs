@@ -1,10 +1,10 @@
 //! `create_files` against fs_mark, whose semantics it has: files a second in directories of the
 //! tasks' own, on an XFS made anew for each run, for the same number of empty files.
 //!
-//! What counts are entries that XFS itself counted as made, over wall time: of knee from the
-//! release to the last task's stop, of fs_mark from its start to its end less what it takes for
-//! one file, on an XFS of its own, too. Its own figure is another one: the sum of its tasks' rates,
-//! each over a time of its own.
+//! What counts are the files that are there afterwards, and that XFS itself counted as made, over
+//! wall time: of knee from the release to the last task's stop, of fs_mark from its start to its end
+//! less what it takes for one file, on an XFS of its own, too. Its own figure is another one: the
+//! sum of its tasks' rates, each over a time of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -131,14 +131,14 @@ impl Case<'_> {
     fn run_knee(&self, knee: &Path) -> Result<Outcome> {
         let made = self.fresh()?;
         let until = Until::OperationsPerTask(FILES);
-        let job = ratio::job("create_files", &[], self.tasks, until, made.root());
+        let mut job = ratio::job("create_files", &[], self.tasks, until, made.root());
+        job.keep = true;
         let before = entries_made(&made)?;
         let ran = Ran::by(knee, &job)?;
         // Its directory and one for each task.
-        let files = entries_made(&made)? - before - 1 - self.tasks as u64;
-        ensure!(files == FILES * self.tasks as u64, "knee made {files} files");
-        ensure!(files == ran.operations, "knee made {files} and told of {}", ran.operations);
-        let rate = files as f64 / ran.wall_ns as f64 * 1e9;
+        let counted = entries_made(&made)? - before - 1 - self.tasks as u64;
+        check(FILES * self.tasks as u64, counted, &job.scratch)?;
+        let rate = ran.operations as f64 / ran.wall_ns as f64 * 1e9;
         Ok(Outcome { rate, claimed: rate, start_s: 0.0 })
     }
 
@@ -162,14 +162,7 @@ impl Case<'_> {
         let wall_s = since.elapsed().as_secs_f64();
         // Its directories and logs, of which those of the tasks are gone.
         let counted = entries_made(&made)? - before - 1 - 2 * self.tasks as u64;
-        let found = (0..self.tasks)
-            .map(|task| entries_in(&top.join(format!("task-{task:04}"))))
-            .sum::<Result<u64>>()?;
-        let asked = files * self.tasks as u64;
-        ensure!(
-            counted == asked && found == asked,
-            "of {asked} files, {counted} were made and {found} are there"
-        );
+        check(files * self.tasks as u64, counted, &top)?;
         Ok((wall_s, claimed(&said)?))
     }
 
@@ -197,6 +190,20 @@ fn entries_made(made: &FileSystem) -> Result<u64> {
     count.with_context(|| format!("no count of directory entries in {}", path.display()))
 }
 
-fn entries_in(directory: &Path) -> Result<u64> {
-    Ok(fs::read_dir(directory)?.count() as u64)
+/// Checks that so many files were made as were asked for, and that all are there: files in the
+/// directories of this one.
+fn check(asked: u64, counted: u64, top: &Path) -> Result<()> {
+    let mut found = 0;
+    for task in fs::read_dir(top)? {
+        let task = task?;
+        if task.file_type()?.is_dir() {
+            found += fs::read_dir(task.path())?.count() as u64;
+        }
+    }
+    ensure!(
+        counted == asked && found == asked,
+        "of {asked} files in {}, {counted} were made and {found} are there",
+        top.display()
+    );
+    Ok(())
 }

@@ -206,6 +206,7 @@ pub fn job(
         until,
         pass: Pass::Rate,
         scratch: directory.join("knee"),
+        keep: false,
         stop_grace_s: 10.0,
     }
 }
