@@ -3,9 +3,13 @@
 //! CPUs had. A plain value: made of looks or of other tools' samples, shown by every report.
 
 mod build;
+mod explained;
 mod sampled;
+mod trust;
 
 pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger, lock_name};
+pub use explained::{Explained, explain};
+pub use trust::{CLOCK_MAX, COST_MAX, Cost, SelfCheck, cost, self_check};
 
 use records::Obtained;
 use serde::Serialize;
