@@ -7,7 +7,7 @@ mod explained;
 mod sampled;
 mod trust;
 
-pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger, lock_name};
+pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger};
 pub use explained::{Explained, explain};
 pub use trust::{CLOCK_MAX, COST_MAX, Cost, SelfCheck, cost, self_check};
 

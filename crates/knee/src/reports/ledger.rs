@@ -84,7 +84,7 @@ impl Page<'_> {
             (numbers::times(events.per_operation().mean), self.each(row, events))
         });
         table.row(vec![
-            format!("{}{name}", "  ".repeat(depth)),
+            shortened(&format!("{}{name}", "  ".repeat(depth))),
             self.unit.text(value.mean),
             value.half.map_or_else(String::new, |half| self.unit.text(half)),
             numbers::percent(value.mean / self.total),
@@ -118,6 +118,18 @@ impl Page<'_> {
             false => String::new(),
         }
     }
+}
+
+/// A name that leaves room for the numbers: its middle goes.
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 46;
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= LONGEST {
+        return name.to_string();
+    }
+    let (head, tail) = (LONGEST / 2 + 4, LONGEST / 2 - 6);
+    let of = |letters: &[char]| letters.iter().collect::<String>();
+    format!("{}..{}", of(&letters[..head]), of(&letters[letters.len() - tail..]))
 }
 
 /// Rows as one, without parts.
