@@ -16,6 +16,8 @@ pub struct Explained {
     pub point: usize,
     /// Where the time goes; nothing where no look saw it.
     pub ledger: Option<Ledger>,
+    /// How often things happened per operation, by name; absent: not counted.
+    pub counts: BTreeMap<String, f64>,
     /// What each kind of look cost.
     pub costs: Vec<Cost>,
     /// What the looks at time say about themselves.
@@ -27,10 +29,25 @@ pub struct Explained {
 }
 
 impl Explained {
-    /// The first kind of look that slowed its point so much that it explains something else.
+    /// The cost of looks at time, if they slowed the point so much that they explain something
+    /// else. How often a task calls and faults does not depend on how long that takes, so looks
+    /// at counts and names are used all the same, with their cost beside them.
     pub fn refused(&self) -> Option<&Cost> {
-        self.costs.iter().find(|cost| cost.is_too_high())
+        self.costs.iter().find(|cost| cost.kind == LookKind::Time && cost.is_too_high())
     }
+}
+
+/// How often things happened per operation, all looks at counts together.
+fn counts(looks: &[&Look]) -> BTreeMap<String, f64> {
+    let counted = looks.iter().filter(|look| look.kind == LookKind::Counts && look.finished());
+    let windows: Vec<&records::Window> = counted.flat_map(|look| &look.windows).collect();
+    let operations: u64 = windows.iter().map(|window| window.operations).sum();
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, times) in windows.iter().flat_map(|window| &window.counts) {
+        *sums.entry(name.clone()).or_default() += times;
+    }
+    let each = |(name, times): (String, u64)| (name, times as f64 / operations.max(1) as f64);
+    sums.into_iter().map(each).collect()
 }
 
 /// Explains a point by the looks of its record.
@@ -42,14 +59,6 @@ pub fn explain(opened: &Opened, looks: &[Look], point: usize) -> Explained {
     let kinds = [LookKind::Time, LookKind::Counts, LookKind::Names];
     let costs = kinds.into_iter().filter_map(|kind| cost(&looks, &runs, kind, metric, is_command));
     let costs: Vec<Cost> = costs.collect();
-    // Counts and names of a look that cost too much are left out; a ledger without time is none.
-    let too_dear: Vec<LookKind> =
-        costs.iter().filter(|cost| cost.is_too_high()).map(|cost| cost.kind).collect();
-    let kept = looks
-        .iter()
-        .copied()
-        .filter(|look| look.kind == LookKind::Time || !too_dear.contains(&look.kind));
-    let kept: Vec<&Look> = kept.collect();
     let blind = looks.iter().flat_map(|look| look.blind.clone()).collect();
     let failures = looks.iter().filter_map(|look| match &look.outcome {
         records::Outcome::Failed { reason } => Some(reason.clone()),
@@ -57,7 +66,8 @@ pub fn explain(opened: &Opened, looks: &[Look], point: usize) -> Explained {
     });
     Explained {
         point,
-        ledger: ledger(&kept),
+        ledger: ledger(&looks),
+        counts: counts(&looks),
         costs,
         check: self_check(&looks),
         blind,

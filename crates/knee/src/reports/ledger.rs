@@ -1,8 +1,13 @@
 //! A ledger as text: the rows as a tree, each level adding up to the one above, and below it
 //! what it may be trusted with.
 
+mod difference;
+mod growth;
 mod numbers;
 mod trust;
+
+pub use difference::{Side, text as difference};
+pub use growth::text as growth;
 
 use analysis::ledger::{Belongs, Events, Explained, Ledger, Row};
 use records::{Obtained, Opened, Point};

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use analysis::ledger::{Explained, explain};
+use analysis::{Arm, matched};
 use anyhow::{Result, ensure};
 use records::{Look, Opened, Store};
 
@@ -54,26 +55,92 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             record.record.id
         );
     }
-    let mut explained: Vec<(&Opened, Explained)> = Vec::new();
-    for (record, looks) in named.records.iter().zip(&looks) {
-        let points = 0..record.record.points.len();
-        explained.extend(points.map(|point| (record, explain(record, looks, point))));
-    }
-    let refused = explained.iter().any(|(_, explained)| explained.refused().is_some());
+    let explained: Vec<Vec<Explained>> = named
+        .records
+        .iter()
+        .zip(&looks)
+        .map(|(record, looks)| {
+            let points = 0..record.record.points.len();
+            points.map(|point| explain(record, looks, point)).collect()
+        })
+        .collect();
+    let refused = explained.iter().flatten().any(|explained| explained.refused().is_some());
     if refused && !arguments.force {
         code = ExitCode::FAILURE;
     }
-    if json {
-        let values: Vec<_> = explained.iter().map(|(_, explained)| explained).collect();
-        print(serde_json::to_string_pretty(&values)? + "\n")?;
-        return Ok(code);
-    }
-    let style = Style::of_stdout();
-    let texts = explained
-        .iter()
-        .map(|(record, explained)| reports::explained(record, explained, arguments.force, style));
-    print(texts.collect::<Vec<_>>().join("\n"))?;
+    let arms = named.arms();
+    let text = match arms.len() {
+        _ if json => as_json(&explained)?,
+        0 if arguments.grow => grown(&named, &explained),
+        0 | 1 => alone(&named, &explained, arguments.force),
+        _ => differences(&named, &arms, &explained, arguments.force)?,
+    };
+    print(text)?;
     Ok(code)
+}
+
+fn as_json(explained: &[Vec<Explained>]) -> Result<String> {
+    let values: Vec<&Explained> = explained.iter().flatten().collect();
+    Ok(serde_json::to_string_pretty(&values)? + "\n")
+}
+
+/// Each point by itself.
+fn alone(named: &Named, explained: &[Vec<Explained>], force: bool) -> String {
+    let style = Style::of_stdout();
+    let of = |(record, explained): (&Opened, &Vec<Explained>)| {
+        let texts = explained.iter().map(|e| reports::explained(record, e, force, style));
+        texts.collect::<Vec<_>>().join("\n")
+    };
+    named.records.iter().zip(explained).map(of).collect::<Vec<_>>().join("\n")
+}
+
+/// Loads over their CPU counts.
+fn grown(named: &Named, explained: &[Vec<Explained>]) -> String {
+    let style = Style::of_stdout();
+    let mut texts = Vec::new();
+    for (record, explained) in named.records.iter().zip(explained) {
+        let points = &record.record.points;
+        let same = |a: usize, b: usize| {
+            let load = |p: &records::Point| {
+                (p.workload.clone(), p.parameters.clone(), p.form, p.dir.clone(), p.tasks / p.cpus)
+            };
+            load(&points[a]) == load(&points[b])
+        };
+        let mut left: Vec<&Explained> = explained.iter().collect();
+        while let Some(first) = left.first().map(|e| e.point) {
+            let (load, rest) = left.into_iter().partition(|e| same(first, e.point));
+            left = rest;
+            texts.push(reports::growth(record, &load, style));
+        }
+    }
+    texts.join("\n")
+}
+
+/// The first arm against each other one, cell by cell.
+fn differences(
+    named: &Named,
+    arms: &[Arm],
+    explained: &[Vec<Explained>],
+    force: bool,
+) -> Result<String> {
+    let style = Style::of_stdout();
+    let side = |arm: &Arm, (record, point): (&Opened, usize)| {
+        let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
+        (arm.name.to_string(), index, point)
+    };
+    let mut texts = Vec::new();
+    for cell in matched(arms, force).map_err(anyhow::Error::msg)? {
+        let sides: Vec<_> = arms.iter().zip(cell).map(|(arm, place)| side(arm, place)).collect();
+        for after in &sides[1..] {
+            let sides = [&sides[0], after].map(|(name, index, point)| reports::Side {
+                name,
+                record: &named.records[*index],
+                explained: &explained[*index][*point],
+            });
+            texts.push(reports::difference(&sides[0], &sides[1], force, style));
+        }
+    }
+    Ok(texts.join("\n"))
 }
 
 /// What follows `--` is a command, not a name.

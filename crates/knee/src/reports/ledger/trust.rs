@@ -12,6 +12,7 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
     if let Some(cost) = explained.refused().filter(|_| !force) {
         sentences.push(refused(cost));
     }
+    sentences.extend(counts(explained));
     sentences.extend(explained.costs.iter().map(cost));
     sentences.extend(checks(&explained.check));
     for (probe, why) in &explained.blind {
@@ -21,6 +22,15 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
         sentences.push(format!("a look failed: {reason}"));
     }
     sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style.width, 2)).collect()
+}
+
+/// "counted per operation: 2.000 syscall.fcntl, …", what happens more than once in 10 000.
+fn counts(explained: &Explained) -> Option<String> {
+    const TOLD_MIN: f64 = 1e-4;
+    let often = explained.counts.iter().filter(|(_, times)| **times >= TOLD_MIN);
+    let told: Vec<String> =
+        often.map(|(name, times)| format!("{} {name}", super::numbers::times(*times))).collect();
+    (!told.is_empty()).then(|| format!("counted per operation: {}", told.join(", ")))
 }
 
 fn refused(cost: &Cost) -> String {
