@@ -4,6 +4,7 @@
 
 mod build;
 mod causes;
+mod coarse;
 mod difference;
 mod explained;
 mod sampled;

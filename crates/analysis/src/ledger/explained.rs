@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Ledger;
 use super::build::ledger;
+use super::coarse::coarse;
 use super::trust::{Cost, SelfCheck, cost, self_check};
 
 /// A point and its ledger.
@@ -14,8 +15,10 @@ use super::trust::{Cost, SelfCheck, cost, self_check};
 pub struct Explained {
     /// Index of the point in its record.
     pub point: usize,
-    /// Where the time goes; nothing where no look saw it.
+    /// Where the time goes; nothing where it is not known.
     pub ledger: Option<Ledger>,
+    /// Whether the ledger is only what /proc tells of runs that nobody watched.
+    pub coarse: bool,
     /// How often things happened per operation, by name; absent: not counted.
     pub counts: BTreeMap<String, f64>,
     /// What each kind of look cost.
@@ -64,9 +67,11 @@ pub fn explain(opened: &Opened, looks: &[Look], point: usize) -> Explained {
         records::Outcome::Failed { reason } => Some(reason.clone()),
         records::Outcome::Finished { .. } => None,
     });
+    let seen = ledger(&looks);
     Explained {
         point,
-        ledger: ledger(&looks),
+        coarse: seen.is_none(),
+        ledger: seen.or_else(|| coarse(&runs, &opened.record.points[point])),
         counts: counts(&looks),
         costs,
         check: self_check(&looks),

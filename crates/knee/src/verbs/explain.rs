@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use analysis::ledger::{Explained, explain};
 use analysis::{Arm, matched};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use records::{Look, Opened, Store};
 
 use super::compare::Named;
@@ -48,13 +48,6 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         false => (Named::resolve(&arguments.run.what, store)?, ExitCode::SUCCESS),
     };
     let looks: Vec<Vec<Look>> = named.records.iter().map(Opened::looks).collect::<Result<_>>()?;
-    for (record, looks) in named.records.iter().zip(&looks) {
-        ensure!(
-            !looks.is_empty(),
-            "{} has no looks: measure again with `knee run … --explain`, or name a workload here",
-            record.record.id
-        );
-    }
     let explained: Vec<Vec<Explained>> = named
         .records
         .iter()

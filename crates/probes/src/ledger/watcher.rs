@@ -129,8 +129,8 @@ impl Watcher {
                 window.locks = namer.waits(samples.get(index + 1).map_or(&[], Vec::as_slice));
             }
             namer.name(&mut window.locks);
-            window.task_clock_ns = (plan.tasks > 0)
-                .then(|| task_clocks_ns[index + 1].saturating_sub(task_clocks_ns[index]));
+            let clock_ns = task_clocks_ns[index + 1].saturating_sub(task_clocks_ns[index]);
+            window.task_clock_ns = Some(clock_ns);
             let lost = window.anomalies.get("samples lost").copied().unwrap_or(0);
             window.samples = match (&symbols, sampled) {
                 (Some(symbols), true) if plan.kind == LookKind::Time => {

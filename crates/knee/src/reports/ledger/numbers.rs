@@ -39,7 +39,7 @@ impl Unit {
 /// How often, as people read it.
 pub fn times(per_operation: f64) -> String {
     match per_operation {
-        n if n == 0.0 => "0".to_string(),
+        0.0 => "0".to_string(),
         n if n >= 100.0 => format!("{n:.0}"),
         n if n >= 0.01 => format!("{n:.3}"),
         n => format!("{n:.1e}"),

@@ -12,6 +12,14 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
     if let Some(cost) = explained.refused().filter(|_| !force) {
         sentences.push(refused(cost));
     }
+    if explained.coarse && explained.ledger.is_some() {
+        sentences.push(
+            "nothing was watched: this is what /proc tells, by ticks of the clock. Lost: locks, \
+             interrupts, functions, what idle CPUs waited for, names of other tasks, knee's own \
+             time; `knee doctor` says what this host allows"
+                .to_string(),
+        );
+    }
     sentences.extend(counts(explained));
     sentences.extend(explained.costs.iter().map(cost));
     sentences.extend(checks(&explained.check));
