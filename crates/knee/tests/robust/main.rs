@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod commands;
+mod explain;
 mod faults;
 mod file_systems;
 mod home;
