@@ -10,6 +10,7 @@ mod geometry;
 mod kinds;
 pub mod loop_device;
 pub mod mount;
+pub mod pristine;
 mod program;
 mod refuse;
 mod words;
