@@ -16,7 +16,7 @@ use crate::names::nearest;
 use crate::variants;
 
 pub use errand::{Moment, errand};
-pub use placeholders::{check, uses};
+pub use placeholders::{check, split_text, uses};
 pub use programs::{find, identify};
 
 macro_rules! commands {
