@@ -165,3 +165,33 @@ fn processes() -> BTreeMap<i32, String> {
 fn cpus() -> Vec<u32> {
     probes::limits(Path::new("/")).cpus_allowed.map(Vec::from_iter).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looking_changes_nothing_and_sees_what_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let measured = folder.path().canonicalize().unwrap();
+        let journal = measured.join("1.journal");
+        let watch = HostWatch {
+            mountinfo: File::open("/proc/self/mountinfo").ok(),
+            measured: vec![measured.clone()],
+            settings: vec![PathBuf::from("/proc/sys/kernel/hostname")],
+            journal: journal.clone(),
+        };
+        let directory = format!("{PREFIX}1");
+        let marks = Marks { directory: directory.clone(), journal, ..Marks::default() };
+        let since = std::time::Instant::now();
+        let before = watch.look();
+        println!("a look took {:?}", since.elapsed());
+        assert!(before.mounts.iter().any(|mount| mount.point == Path::new("/")));
+        assert!(!before.cpus.is_empty());
+        assert_eq!(changes(&before, &watch.look(), &marks), []);
+        fs::create_dir(measured.join(&directory)).unwrap();
+        fs::write(measured.join("1.journal"), "").unwrap();
+        let told = changes(&before, &watch.look(), &marks);
+        assert!(told.len() == 2 && told.iter().all(|change| change.by_knee), "{told:?}");
+    }
+}

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::{Age, Aged};
@@ -90,32 +90,46 @@ impl Ageing {
         Ok(())
     }
 
-    /// Creates files until they have so many bytes. One that has no room for more is as full
-    /// as it can be, which is told by the bytes that are in it.
+    /// Creates files until they have so many bytes.
     fn fill(&mut self, target: u64) -> Result<()> {
         while self.bytes < target {
             check_wish()?;
-            let bytes = self.size();
-            let file = Aging { number: self.created, bytes };
+            let file = Aging { number: self.created, bytes: self.size() };
             let path = self.path(file.number);
             self.created += 1;
-            match self.create(&path, bytes) {
+            match self.create_with_patience(&path, file.bytes) {
                 Ok(()) => {
-                    self.bytes += bytes;
+                    self.bytes += file.bytes;
                     self.files.push(file);
                 }
-                Err(e) if e.kind() == ErrorKind::StorageFull => {
-                    let _ = fs::remove_file(&path);
-                    return Ok(());
-                }
+                Err(e) if e.kind() == ErrorKind::StorageFull => bail!(
+                    "ageing: it is full with files of {} MiB, wanted are {}: make it larger \
+                     (--size), or fill less (--age filled=PERCENT)",
+                    self.bytes >> 20,
+                    target >> 20
+                ),
                 Err(e) => {
                     return Err(e).with_context(|| {
-                        format!("ageing: creating {} of {bytes} bytes", path.display())
+                        format!("ageing: creating {} of {} bytes", path.display(), file.bytes)
                     });
                 }
             }
         }
         Ok(())
+    }
+
+    /// btrfs frees what was removed only with its next transaction: where there is no room, that
+    /// is waited for, once.
+    fn create_with_patience(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        match self.create(path, bytes) {
+            Err(e) if e.kind() == ErrorKind::StorageFull => (),
+            created => return created,
+        }
+        // Not there, where already its inode had no room.
+        let _ = fs::remove_file(path);
+        // SAFETY: an open descriptor. Errors are the next file's.
+        unsafe { libc::syncfs(File::open(&self.folder)?.as_raw_fd()) };
+        self.create(path, bytes)
     }
 
     /// As many files between 4 and 8 KiB as between 1 and 2 MiB, in whole blocks.

@@ -471,7 +471,7 @@ fn no_kill_at_any_instant_leaves_a_file_system_behind() {
     println!("seed {seed}; again: KNEE_SEED={seed} cargo test -p knee --test robust leaves_a_file");
     let kills = number("KNEE_KILLS").unwrap_or(30);
     let mut sum = Killed::default();
-    for _ in 0..kills {
+    while sum.kills < kills {
         let (kind, size) = kinds[random.random_range(0..kinds.len())];
         let on = ["loop", "ram"][random.random_range(0..2)];
         let policy = ["fresh", "kept", "aged"][random.random_range(0..3)];
@@ -488,7 +488,7 @@ fn no_kill_at_any_instant_leaves_a_file_system_behind() {
         let arguments = [arguments, more.split(' ').map(str::to_string).collect()].concat();
         sum.add(kill_once(&mut random, &arguments), command);
     }
-    println!("{kills} kills, {sum}");
+    println!("{sum}");
 }
 
 /// A command that writes, and leaves a process that it is not waited for.
@@ -507,10 +507,10 @@ const COMMAND: &[&str] = &[
 /// What kills met and left.
 #[derive(Default)]
 struct Killed {
-    /// Kills of commands.
-    commands: usize,
-    /// Knees that had ended before they were killed.
-    ended: usize,
+    /// Knees that were killed before they had ended.
+    kills: u64,
+    /// Those of them that ran a command.
+    commands: u64,
     loops: usize,
     journals: usize,
     printed: usize,
@@ -518,8 +518,8 @@ struct Killed {
 
 impl Killed {
     fn add(&mut self, one: Killed, command: bool) {
-        self.commands += usize::from(command);
-        self.ended += one.ended;
+        self.kills += one.kills;
+        self.commands += if command { one.kills } else { 0 };
         self.loops += one.loops;
         self.journals += one.journals;
         self.printed += one.printed;
@@ -528,10 +528,10 @@ impl Killed {
 
 impl std::fmt::Display for Killed {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let Killed { commands, ended, loops, journals, printed } = self;
+        let Killed { kills, commands, loops, journals, printed } = self;
         write!(
             f,
-            "{commands} of them of a command ({ended} came too late); {journals} left a journal, \
+            "{kills} kills, {commands} of them of a command; {journals} left a journal, \
              {loops} a loop device, all undone; {printed} runs printed, none lost"
         )
     }
@@ -554,8 +554,8 @@ fn kill_once(random: &mut Xoshiro256PlusPlus, arguments: &[String]) -> Killed {
     home.wait_for_quiet();
     let journals = entries(&home.path("state/knee")).iter().flat_map(|host| entries(host)).count();
     let killed = Killed {
+        kills: u64::from(!ended),
         commands: 0,
-        ended: usize::from(ended),
         loops: usize::from(!loops(&home).is_empty()),
         journals,
         printed: 0,

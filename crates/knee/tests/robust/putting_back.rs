@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use records::HostChange;
 
-use crate::file_systems::{check_nothing_is_left, kinds};
+use crate::file_systems::{check_nothing_is_left, kinds, turn};
 use crate::home::{Ended, Home, entries};
 use crate::process::wait_for;
 use crate::skip::{is_root, skip};
@@ -58,6 +58,7 @@ fn check_left(home: &Home, ended: &Ended, parts: &[&str]) {
 
 #[test]
 fn a_mount_that_is_busy_at_the_end_is_told() {
+    let _turn = turn();
     if !is_root() {
         return skip("a busy mount", "only root may mount");
     }
@@ -90,6 +91,7 @@ fn a_mount_that_is_busy_at_the_end_is_told() {
 
 #[test]
 fn a_file_system_of_a_run_that_is_busy_is_told() {
+    let _turn = turn();
     if kinds("a busy file system").iter().all(|(kind, _)| *kind != "ext4") {
         return;
     }
@@ -97,9 +99,9 @@ fn a_file_system_of_a_run_that_is_busy_is_told() {
     let command =
         "run create_files --cpus 1 --tasks 2 --seconds 0.5 --blocks 1 --fs ext4 --size 128M";
     // Two points: of a record without a run nothing would be kept.
-    let mut running =
-        home.start(&mut home.knee(&format!("{command} --set write_bytes=0,1 --json")));
+    let mut running = home.start(&mut home.knee(&format!("{command} --set size_bytes=0,1 --json")));
     running.wait_for_runs(1);
+    assert!(!running.has_ended(), "{}", home.said("stderr"));
     running.wait_for_tasks(2, 1);
     // Its mounts are seen by it alone, but it can be looked through.
     let directory = home.scratch().pop().unwrap();
