@@ -140,6 +140,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
         until: Until::End,
         pass: Pass::Rate,
         scratch,
+        keep: false,
         stop_grace_s: 10.0,
     };
     for event in ratio::worker(knee, &job)? {

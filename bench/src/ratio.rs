@@ -147,6 +147,7 @@ impl Case<'_> {
             until: Until::Seconds(self.options.seconds),
             pass: Pass::Rate,
             scratch: directory.join("knee"),
+            keep: false,
             stop_grace_s: 10.0,
         }
     }

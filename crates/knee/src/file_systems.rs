@@ -8,6 +8,7 @@ mod aged;
 pub mod block_device;
 mod flags;
 mod geometry;
+mod image;
 mod kinds;
 pub mod loop_device;
 pub mod mount;
@@ -32,8 +33,9 @@ use crate::{commands, signals};
 use kinds::Tools;
 
 pub use flags::Flags;
+pub use image::{Images, check_words as check_image_words, copy_beside};
 pub use refuse::{check, check_words};
-pub use words::one as parse;
+pub use words::{bytes, one as parse};
 
 /// How often another process may be faster at taking a loop device.
 const TRIES: usize = 100;
@@ -119,8 +121,12 @@ impl FileSystems {
         let storage = record.experiment.storage.clone();
         let bytes = words::bytes(&storage.size.0)?;
         let time = Duration::from_secs_f64(record.experiment.timeout_s);
-        let (kept, aged) = (Vec::new(), Vec::new());
-        Ok(FileSystems { storage, bytes, time, kept, aged, seed: record.seed })
+        Ok(FileSystems { seed: record.seed, ..FileSystems::of(storage, bytes, time) })
+    }
+
+    /// None yet.
+    fn of(storage: Storage, bytes: u64, time: Duration) -> FileSystems {
+        FileSystems { storage, bytes, time, kept: Vec::new(), aged: Vec::new(), seed: 0 }
     }
 
     /// Makes each file system once before anything is measured, so that what cannot be made
@@ -169,9 +175,8 @@ impl FileSystems {
             Policy::Aged => self.pristine(journal, directory, wanted).map(Some),
             Policy::Fresh | Policy::Kept => Ok(None),
         };
-        let on = self.storage.on.clone();
-        let made = pristine
-            .and_then(|pristine| self.make(journal, directory, wanted, &on, pristine.as_ref()));
+        let made =
+            pristine.and_then(|pristine| self.make(journal, directory, wanted, pristine.as_ref()));
         match &made {
             Err(_) => journal.undo_to(before)?,
             Ok(made) if self.storage.policy == Policy::Kept => {
@@ -250,7 +255,9 @@ impl FileSystems {
             return Ok(aged.clone());
         }
         // On disk, even where the copies lie in memory: that has no room for it, too.
-        let made = self.make(journal, directory, wanted, "loop", None)?;
+        let storage = Storage { on: "loop".to_string(), ..self.storage.clone() };
+        let maker = FileSystems::of(storage, self.bytes, self.time);
+        let made = maker.make(journal, directory, wanted, None)?;
         let bytes = made.mounted.bytes_total.unwrap_or(self.bytes);
         let mut aged = aged::age(&made.root, bytes, &self.storage.age, self.seed)?;
         aged.bytes_free = probes::directory(&made.root).bytes_free;
@@ -284,7 +291,6 @@ impl FileSystems {
         journal: &mut Journal,
         directory: &Path,
         wanted: &FileSystem,
-        on: &str,
         pristine: Option<&Pristine>,
     ) -> Result<Made> {
         let kind = kinds::kind(&wanted.kind)?;
@@ -295,7 +301,7 @@ impl FileSystems {
         let site = match &kind.tools {
             Some(_) => {
                 let from = pristine.map(|pristine| pristine.image.as_path());
-                Some(self.site(journal, directory, number, on, from)?)
+                Some(self.site(journal, directory, number, from)?)
             }
             None => None,
         };
@@ -347,11 +353,10 @@ impl FileSystems {
         journal: &mut Journal,
         directory: &Path,
         number: usize,
-        on: &str,
         from: Option<&Path>,
     ) -> Result<Site> {
         let name = format!("image-{number}");
-        match on {
+        match self.storage.on.as_str() {
             "loop" => {
                 let image = directory.join(name);
                 let device = self.loop_device(journal, &image, from)?;

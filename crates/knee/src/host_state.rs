@@ -27,7 +27,7 @@ pub struct HostState {
     loops: BTreeMap<PathBuf, PathBuf>,
     /// Kernel settings that variants name.
     settings: BTreeMap<PathBuf, String>,
-    /// Directories that runs make, and journals.
+    /// Of the directories that runs make, and the journal, those that are there.
     directories: BTreeSet<PathBuf>,
     /// Processes below this one: "77 (sleep)".
     processes: BTreeMap<i32, String>,
@@ -59,9 +59,8 @@ pub struct Marks {
 pub struct HostWatch {
     /// Stays with the mount namespace that it was opened in, whichever this process moves to.
     mountinfo: Option<File>,
-    measured: Vec<PathBuf>,
     settings: Vec<PathBuf>,
-    journal: PathBuf,
+    marks: Marks,
 }
 
 impl HostWatch {
@@ -70,9 +69,13 @@ impl HostWatch {
         let named = record.variants.iter().flat_map(|variant| variant.sysctl.keys());
         HostWatch {
             mountinfo: File::open("/proc/self/mountinfo").ok(),
-            measured: measured(record),
             settings: named.filter_map(|name| settings::path(name).ok()).collect(),
-            journal: journal.path(),
+            marks: Marks {
+                directory: format!("{PREFIX}{}", record.id),
+                measured: measured(record),
+                journal: journal.path(),
+                given: BTreeSet::new(),
+            },
         }
     }
 
@@ -90,14 +93,9 @@ impl HostWatch {
     }
 
     /// What tells whose doing a change is, once all runs are over.
-    pub fn marks(&self, record: &Record, journal: &Journal) -> Marks {
+    pub fn marks(&self, journal: &Journal) -> Marks {
         let given = journal.given().map(|(path, value)| (path.to_path_buf(), value.to_string()));
-        Marks {
-            directory: format!("{PREFIX}{}", record.id),
-            measured: self.measured.clone(),
-            journal: self.journal.clone(),
-            given: given.collect(),
-        }
+        Marks { given: given.collect(), ..self.marks.clone() }
     }
 
     fn mounts(&self) -> Vec<Mounted> {
@@ -121,11 +119,9 @@ impl HostWatch {
     }
 
     fn directories(&self) -> BTreeSet<PathBuf> {
-        let made = |path: &PathBuf| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
-        };
-        let found = self.measured.iter().flat_map(|folder| entries(folder)).filter(made);
-        found.chain(Some(self.journal.clone()).filter(|path| path.exists())).collect()
+        let Marks { directory, measured, journal, .. } = &self.marks;
+        let made = measured.iter().map(|folder| folder.join(directory));
+        made.chain([journal.clone()]).filter(|path| fs::symlink_metadata(path).is_ok()).collect()
     }
 }
 
@@ -175,14 +171,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let measured = folder.path().canonicalize().unwrap();
         let journal = measured.join("1.journal");
+        let directory = format!("{PREFIX}1");
+        let marks = Marks {
+            directory: directory.clone(),
+            measured: vec![measured.clone()],
+            journal,
+            given: BTreeSet::new(),
+        };
         let watch = HostWatch {
             mountinfo: File::open("/proc/self/mountinfo").ok(),
-            measured: vec![measured.clone()],
             settings: vec![PathBuf::from("/proc/sys/kernel/hostname")],
-            journal: journal.clone(),
+            marks: marks.clone(),
         };
-        let directory = format!("{PREFIX}1");
-        let marks = Marks { directory: directory.clone(), journal, ..Marks::default() };
         let since = std::time::Instant::now();
         let before = watch.look();
         println!("a look took {:?}", since.elapsed());

@@ -12,6 +12,7 @@ mod host;
 mod limits;
 mod mounts;
 mod permissions;
+mod spinlocks;
 mod tree;
 
 pub use activity::{Activity, Busy, activity};

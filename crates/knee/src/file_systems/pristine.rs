@@ -75,22 +75,25 @@ pub fn dig_holes(path: &Path) -> Result<()> {
 
 /// The same between `start` and `stop`, in pieces that file systems can do without.
 fn dig_zeros(image: &File, start: u64, stop: u64) -> io::Result<()> {
-    const PUNCH: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let mut piece = vec![0; PIECE_BYTES];
     let mut at = start;
     while at < stop {
         let wanted = PIECE_BYTES.min((stop - at) as usize);
         image.read_exact_at(&mut piece[..wanted], at)?;
         let zeros = piece[..wanted].iter().all(|byte| *byte == 0);
-        // SAFETY: an open descriptor. Where no holes can be made, zeros stay.
-        if zeros
-            && unsafe { libc::fallocate(image.as_raw_fd(), PUNCH, at as i64, wanted as i64) } != 0
-        {
+        // Where no holes can be made, zeros stay.
+        if zeros && !punch(image, at, wanted) {
             return Ok(());
         }
         at += wanted as u64;
     }
     Ok(())
+}
+
+fn punch(image: &File, at: u64, bytes: usize) -> bool {
+    let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: an open descriptor.
+    unsafe { libc::fallocate(image.as_raw_fd(), flags, at as i64, bytes as i64) == 0 }
 }
 
 /// Where the next data from `at` on begin and end, before `end`.

@@ -77,7 +77,9 @@ fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<
     report.effects = task.effects().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
     drop(task);
     // Each task removes what is its own, in parallel; the worker removes the rest.
-    let _ = fs::remove_dir_all(birth.load.task_path(index));
+    if !birth.job.keep {
+        let _ = fs::remove_dir_all(birth.load.task_path(index));
+    }
     Ok(())
 }
 

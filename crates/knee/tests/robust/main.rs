@@ -11,6 +11,7 @@ mod file_system_faults;
 mod file_systems;
 mod home;
 mod import;
+mod incidents;
 mod kills;
 mod outputs;
 mod process;
