@@ -197,6 +197,7 @@ fn job(record: &Record, point: &Point, scratch: PathBuf, moment: Moment) -> Resu
         cpus: point.cpu_list.clone(),
         until: point.until,
         pass: point.pass,
+        watch: None,
         scratch,
         keep: false,
         stop_grace_s: record.experiment.stop_grace_s,

@@ -11,6 +11,8 @@ mod host;
 pub mod import;
 mod index;
 mod job;
+mod lines;
+mod look;
 mod metric;
 mod record;
 mod run;
@@ -27,7 +29,11 @@ pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};
-pub use job::{Form, Job, Native, PROTOCOL, Pass, TASKS_MAX, Until, Work};
+pub use job::{Form, Job, Native, PROTOCOL, Pass, TASKS_MAX, Until, Watch, Work};
+pub use look::{
+    Base, CpuTime, LockTime, Look, LookKind, Mode, Samples, Share, Slice, Stack, State as CpuState,
+    Window,
+};
 pub use metric::{Better, Described, METRICS, Metric, Obtained};
 pub use record::{FORMAT, HostChange, Point, Record, Seal, Session, Source, State, Unit, Warning};
 pub use run::{Outcome, Run, Warmup};

@@ -174,6 +174,7 @@ fn fill(made: &Made, image: &Image, time: Duration) -> Result<Option<u64>> {
         cpus: cpus.into_iter().collect(),
         until: Until::OperationsPerTask(image.operations_per_task),
         pass: Pass::Rate,
+        watch: None,
         scratch: made.root.join("filled"),
         keep: true,
         stop_grace_s: 10.0,

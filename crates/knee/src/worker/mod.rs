@@ -16,6 +16,7 @@ mod scratch;
 mod task;
 mod tasks;
 mod usage;
+mod watch;
 
 use std::io::Write;
 

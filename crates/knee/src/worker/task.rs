@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use probes::ledger::Marker;
 use records::{Form, Job, Pass, TaskReport, Until, Usage};
 use workloads::{Control, Failure, Load, Prepared, Task};
 
@@ -27,6 +28,8 @@ pub struct Birth<'a> {
     pub reports: &'a fs::File,
     /// The scheduling policy that the worker was started with.
     pub policy: Policy,
+    /// Where a run is watched, what tells its tasks from others.
+    pub marker: Option<Marker>,
 }
 
 /// Lives the whole life of task `index`. Whatever happens, it arrives at each stage that the
@@ -58,6 +61,9 @@ fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<
     pin(report.cpu)?;
     if !birth.policy.is_default() {
         birth.policy.apply()?;
+    }
+    if let Some(marker) = birth.marker {
+        marker.mark().map_err(|e| Failure::of("marking the task for the ledger", e))?;
     }
     let mut task = birth.prepared.task(index)?;
     board.arrive(1);
