@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod cautions;
+mod checks;
 mod clock;
 mod commands;
 mod descendants;

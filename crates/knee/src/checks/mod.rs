@@ -1,0 +1,122 @@
+//! Algorithms on the explored machine: which tasks a lock is checked with, and what comes of
+//! it. Neither the algorithms nor the engine know of each other; here they meet.
+
+pub mod mutants;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io;
+
+use algorithms::contract::{self, Guarded};
+use algorithms::locks::{self, Visitor};
+use algorithms::{Lock, Shape, SharedLock};
+use engines::explored::{Explored, Setup};
+use engines::{Mutant, Mutated};
+use machine::{Native, Region};
+
+/// Memory of a region: enough for the tables of every algorithm.
+const REGION_BYTES: usize = 64 << 10;
+
+/// What the tasks do.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// The number of tasks.
+    pub threads: usize,
+    /// How often each takes the lock.
+    pub acquires: u32,
+}
+
+/// What is changed on the way from the algorithm to the machine.
+#[derive(Clone, Copy)]
+pub enum Between<'a> {
+    Nothing,
+    /// One access does less than it says.
+    Mutant(Mutant),
+    /// Possible mutants are noted.
+    Noting(&'a RefCell<BTreeSet<Mutant>>),
+}
+
+/// Calls `act` with the tasks of an algorithm at their start. `None` if there is none of
+/// this name.
+pub fn with_setup<R>(
+    name: &str,
+    size: Size,
+    between: Between,
+    act: impl FnMut(&Setup) -> R,
+) -> Option<io::Result<R>> {
+    locks::visit(name, LockSetup { size, between, act })
+}
+
+struct LockSetup<'a, F> {
+    size: Size,
+    between: Between<'a>,
+    act: F,
+}
+
+/// Memory nodes of the CPUs: a lock that minds them sees two.
+fn nodes(threads: usize) -> Vec<usize> {
+    (0..threads).map(|cpu| cpu % 2).collect()
+}
+
+impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
+    type Out = io::Result<R>;
+
+    fn lock<L: Lock>(mut self) -> io::Result<R> {
+        let Size { threads, acquires } = self.size;
+        let region = Region::new(REGION_BYTES)?;
+        let lock = L::new(&region, Shape { cpus: threads, locks: 1 });
+        let at = &region.array::<L::Mem>("lock", 1)[0];
+        let guarded = &region.array::<Guarded>("guarded", 1)[0];
+        let task = |m: &Explored, _: usize| match self.between {
+            Between::Nothing => contract::exclusive(&lock, m, at, guarded, acquires),
+            Between::Mutant(mutant) => {
+                contract::exclusive(&lock, &Mutated::new(m, mutant), at, guarded, acquires);
+            }
+            Between::Noting(noted) => {
+                contract::exclusive(&lock, &Mutated::noting(m, noted), at, guarded, acquires);
+            }
+        };
+        let last = || {
+            let m = Native::new(0, 0);
+            let (found, all) = (guarded.writes.get(&m), threads as u32 * acquires);
+            if found == all { Ok(()) } else { Err(format!("{found} of {all} turns were counted")) }
+        };
+        let nodes = if L::NODES { nodes(threads) } else { vec![0; threads] };
+        let setup = Setup {
+            region: &region,
+            nodes: &nodes,
+            task: &task,
+            last: &last,
+            fifo: L::FIFO,
+            alike: true,
+        };
+        Ok((self.act)(&setup))
+    }
+
+    fn shared<L: SharedLock>(mut self) -> io::Result<R> {
+        let Size { threads, acquires } = self.size;
+        let region = Region::new(REGION_BYTES)?;
+        let lock = L::new(&region, Shape { cpus: threads, locks: 1 });
+        let at = &region.array::<L::Mem>("lock", 1)[0];
+        let guarded = &region.array::<Guarded>("guarded", 1)[0];
+        let task = |m: &Explored, _: usize| match self.between {
+            Between::Nothing => contract::shared(&lock, m, at, guarded, acquires),
+            Between::Mutant(mutant) => {
+                contract::shared(&lock, &Mutated::new(m, mutant), at, guarded, acquires);
+            }
+            Between::Noting(noted) => {
+                contract::shared(&lock, &Mutated::noting(m, noted), at, guarded, acquires);
+            }
+        };
+        let nodes = vec![0; threads];
+        let setup = Setup {
+            region: &region,
+            nodes: &nodes,
+            task: &task,
+            last: &|| Ok(()),
+            fifo: false,
+            alike: L::ALIKE,
+        };
+        Ok((self.act)(&setup))
+    }
+}
