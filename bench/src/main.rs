@@ -1,6 +1,7 @@
 //! Benchmarks of knee itself against limits: is its measured loop as fast as a bare C loop,
 //! does it measure a program without slowing it, does it hold 4096 tasks, does it list 10 000
-//! records, compare a million samples, make a fresh file system and rebuild in a moment.
+//! records, search the interleavings of a lock and run it at the speed of hand-written atomics,
+//! compare a million samples, make a fresh file system and rebuild in a moment.
 //!
 //! Not tests: timings depend on the host and on what else it does, so a missed limit is said
 //! in the report and is no failure. `make bench` builds knee first and runs all of this.
@@ -8,9 +9,11 @@
 mod command;
 mod comparing;
 mod listing;
+mod locks;
 mod ratio;
 mod rebuild;
 mod report;
+mod searches;
 mod tasks;
 mod turnover;
 
@@ -34,7 +37,7 @@ struct Options {
     /// Length of each run of a pair
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Only these: a workload of the ratios, command, tasks, listing, comparing, turnover, or
+    /// Only these: a workload of the ratios, locks, searches, command, tasks, listing, comparing, turnover, or
     /// rebuild
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -86,6 +89,12 @@ fn main() -> Result<()> {
     let mut report = Report::new(&options.dir, seed);
     let ratios = ratio::WORKLOADS.iter().copied().filter(|name| wanted(name));
     report.add(ratio::measure(&mut bench, &options, ratios)?);
+    if wanted("locks") {
+        report.add(locks::measure(&mut bench, &options)?);
+    }
+    if wanted("searches") {
+        report.add(searches::measure(&bench)?);
+    }
     if wanted("command") {
         report.add(command::measure(&mut bench, &options)?);
     }

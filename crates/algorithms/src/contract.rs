@@ -5,9 +5,9 @@
 //! would get lost if the lock did not exclude; a search sees each access that nothing
 //! orders, and each state where two are inside.
 
-use machine::{Atom, Field, Machine, Note, Ordering, image};
+use machine::{Field, Machine, Note, image};
 
-use crate::{Lock, SharedLock};
+use crate::{Hold, Lock, SharedLock};
 
 image! {
     /// What the lock guards.
@@ -15,72 +15,75 @@ image! {
         /// How often it was written.
         pub writes: Field<u32>,
     }
-
-    /// How often readers were inside.
-    pub struct Reads {
-        /// Not guarded by anything.
-        pub reads: Atom<u32>,
-    }
 }
 
-/// Takes the lock this often, and counts inside.
+/// Takes the lock this often, and counts inside. Of two locks it takes the second, and
+/// before that the first or not: so locks are held at once, and first used at once.
 pub fn exclusive<L: Lock, M: Machine>(
     lock: &L,
     m: &M,
-    at: &L::Mem,
+    locks: &[L::Mem],
     guarded: &Guarded,
     acquires: u32,
 ) {
+    let (inner, outer) = locks.split_last().expect("there is a lock to take");
     let start = m.mark();
     for turn in 0..acquires {
-        let hold = lock.lock(m, at);
-        m.cut(start, round(turn, &hold.0));
+        let outer = outer.first().filter(|_| m.chance(2));
+        let outer = outer.map(|at| (at, lock.lock(m, at)));
+        let held_outer = outer.as_ref().map(|(_, hold)| hold);
+        m.cut(start, round(turn, held_outer, None));
+        let held = lock.lock(m, inner);
+        m.cut(start, round(turn, held_outer, Some(&held)));
         m.note(Note::Enter);
         guarded.writes.set(m, guarded.writes.get(m) + 1);
         m.note(Note::Leave);
-        m.cut(start, round(turn, &hold.0));
-        lock.unlock(m, at, hold);
+        m.cut(start, round(turn, held_outer, Some(&held)));
+        lock.unlock(m, inner, held);
+        m.cut(start, round(turn, held_outer, None));
+        if let Some((at, hold)) = outer {
+            lock.unlock(m, at, hold);
+        }
         m.cut(start, u64::from(turn));
     }
 }
 
-/// Takes the lock this often, each time to read or to write.
+/// Takes the lock this often, each time to read or to write; returns how often to write.
 pub fn shared<L: SharedLock, M: Machine>(
     lock: &L,
     m: &M,
     at: &L::Mem,
     guarded: &Guarded,
     acquires: u32,
-) {
+) -> u32 {
+    let mut writes = 0;
     let start = m.mark();
     for turn in 0..acquires {
         if m.random(2) == 0 {
+            writes += 1;
             let hold = lock.write_lock(m, at);
-            m.cut(start, round(turn, &hold.0));
+            m.cut(start, round(turn, None, Some(&hold)));
             m.note(Note::Enter);
             guarded.writes.set(m, guarded.writes.get(m) + 1);
             m.note(Note::Leave);
-            m.cut(start, round(turn, &hold.0));
+            m.cut(start, round(turn, None, Some(&hold)));
             lock.write_unlock(m, at, hold);
         } else {
             let hold = lock.read_lock(m, at);
-            m.cut(start, round(turn, &hold.0));
+            m.cut(start, round(turn, None, Some(&hold)));
             m.note(Note::EnterShared);
             let _ = guarded.writes.get(m);
             m.note(Note::LeaveShared);
-            m.cut(start, round(turn, &hold.0));
+            m.cut(start, round(turn, None, Some(&hold)));
             lock.read_unlock(m, at, hold);
         }
         m.cut(start, u64::from(turn));
     }
+    writes
 }
 
 /// All that a task still knows of the past, in one number.
-fn round(turn: u32, hold: &u32) -> u64 {
-    u64::from(turn) << 32 | u64::from(*hold)
-}
-
-/// Counts a read, natively: a search has no use for it.
-pub fn count_read<M: Machine>(m: &M, reads: &Reads) {
-    reads.reads.fetch_add(m, 1, Ordering::Relaxed);
+fn round(turn: u32, outer: Option<&Hold>, inner: Option<&Hold>) -> u64 {
+    let held = |hold: Option<&Hold>| u64::from(hold.map_or(0, |hold| hold.0 + 1));
+    u64::from(turn) << 32 | held(outer) << 16 | held(inner)
 }

@@ -55,6 +55,9 @@ pub trait Lock: Sized + Send + Sync + 'static {
 
     /// Lets go.
     fn unlock<M: Machine>(&self, m: &M, at: &Self::Mem, hold: Hold);
+
+    /// Whether nothing is left in use, where nobody holds or wants any lock.
+    fn at_rest<M: Machine>(&self, m: &M, at: &Self::Mem) -> bool;
 }
 
 /// A lock that many can hold to read, or one to write.
@@ -80,6 +83,9 @@ pub trait SharedLock: Sized + Send + Sync + 'static {
 
     /// Lets go after writing.
     fn write_unlock<M: Machine>(&self, m: &M, at: &Self::Mem, hold: Hold);
+
+    /// Whether nothing is left in use, where nobody holds or wants any lock.
+    fn at_rest<M: Machine>(&self, m: &M, at: &Self::Mem) -> bool;
 }
 
 /// The manual page of an algorithm: the module doc of its file.

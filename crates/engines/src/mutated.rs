@@ -94,19 +94,18 @@ impl<'a, M> Mutated<'a, M> {
     }
 }
 
-/// What can be changed at an access.
-fn changes<T>(op: &Op<T>, ordering: Ordering) -> Vec<Change> {
-    let mut changes = match ordering {
-        Ordering::Relaxed => vec![],
-        Ordering::AcqRel | Ordering::SeqCst => vec![Change::NoAcquire, Change::NoRelease],
-        _ => vec![Change::Relaxed],
-    };
-    match op {
-        Op::Load => {}
-        Op::Store(_) => changes.extend([Change::Skipped, Change::OffByOne]),
-        _ => changes.extend([Change::Skipped, Change::OffByOne, Change::Torn]),
+/// What can be changed at an access. No vector: a task may not own memory while it is stopped.
+fn changes<T>(op: &Op<T>, ordering: Ordering) -> &'static [Change] {
+    use Change::{NoAcquire, NoRelease, OffByOne, Relaxed, Skipped, Torn};
+    match (op, ordering) {
+        (Op::Load, Ordering::Relaxed) => &[],
+        (Op::Load, _) => &[Relaxed],
+        (Op::Store(_), Ordering::Relaxed) => &[Skipped, OffByOne],
+        (Op::Store(_), _) => &[Relaxed, Skipped, OffByOne],
+        (_, Ordering::Relaxed) => &[Skipped, OffByOne, Torn],
+        (_, Ordering::Acquire | Ordering::Release) => &[Relaxed, Skipped, OffByOne, Torn],
+        _ => &[NoAcquire, NoRelease, Skipped, OffByOne, Torn],
     }
-    changes
 }
 
 fn off_by_one<T: Value>(op: Op<T>) -> Op<T> {
@@ -158,7 +157,7 @@ impl<M: Machine> Machine for Mutated<'_, M> {
 
     #[track_caller]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
-        let relaxed = match self.change(&changes(&op, ordering)) {
+        let relaxed = match self.change(changes(&op, ordering)) {
             None => ordering,
             Some(Change::NoAcquire) => Ordering::Release,
             Some(Change::NoRelease) => Ordering::Acquire,
@@ -222,6 +221,11 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         if self.change(&[Change::Skipped]).is_none() {
             self.machine.init(atom, value);
         }
+    }
+
+    #[track_caller]
+    fn retire<T: Value>(&self, atom: &Atom<T>) {
+        self.machine.retire(atom);
     }
 
     #[track_caller]

@@ -101,11 +101,7 @@ impl<'a, Reply: Copy, Request: Copy> Steppable<'a, Reply, Request> {
         into.stack.reserve(length);
         // SAFETY: the live part of a stack that stands still; the vector has the room.
         unsafe {
-            ptr::copy_nonoverlapping(
-                into.pointer as *const u8,
-                into.stack.as_mut_ptr(),
-                length,
-            );
+            ptr::copy_nonoverlapping(into.pointer as *const u8, into.stack.as_mut_ptr(), length);
             into.stack.set_len(length);
         }
     }

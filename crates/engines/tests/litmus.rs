@@ -136,8 +136,7 @@ impl Litmus {
         let last = || if self.is_outcome(words) { Err(String::new()) } else { Ok(()) };
         let nodes = vec![0; self.tasks.len()];
         let (fifo, alike) = (false, false);
-        let setup =
-            Setup { region: &region, nodes: &nodes, task: &task, last: &last, fifo, alike };
+        let setup = Setup { region: &region, nodes: &nodes, task: &task, last: &last, fifo, alike };
         search(&setup, &Options { memory, ..Options::default() }).unwrap()
     }
 
@@ -175,8 +174,7 @@ fn every_litmus_test_has_its_outcome() {
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
         let litmus = Litmus::read(&text);
-        let models =
-            [("sc", Memory::SequentiallyConsistent), ("tso", Memory::TotalStoreOrder)];
+        let models = [("sc", Memory::SequentiallyConsistent), ("tso", Memory::TotalStoreOrder)];
         for (name, memory) in models {
             let expected = text.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
             let (expected, why) = expected.unwrap().split_once(": ").expect("a reason");

@@ -57,6 +57,11 @@ impl<M: Machine> Machine for Patient<M> {
     }
 
     #[inline(always)]
+    fn retire<T: Value>(&self, atom: &Atom<T>) {
+        self.0.retire(atom);
+    }
+
+    #[inline(always)]
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         self.0.park(atom, expected);
     }

@@ -40,6 +40,14 @@ pub trait Machine {
     #[track_caller]
     fn init<T: Value>(&self, atom: &Atom<T>, value: T);
 
+    /// Says that nobody will look at the word until it is written by `init` again: what it
+    /// holds is no matter. A search holds everybody to that.
+    #[inline(always)]
+    #[track_caller]
+    fn retire<T: Value>(&self, atom: &Atom<T>) {
+        let _ = atom;
+    }
+
     /// Sleeps if the word is as expected, until woken; may return without either.
     #[track_caller]
     fn park(&self, atom: &Atom<u32>, expected: u32);

@@ -108,4 +108,9 @@ impl Lock for Clh {
         // n.locked 1 -> 0. Pairs with the acquire of the one behind us.
         self.locked(mine).store(m, 0, Ordering::Release);
     }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &ClhMem) -> bool {
+        let last = at.tail.load(m, Ordering::Relaxed);
+        last == 0 || self.locked(last).load(m, Ordering::Relaxed) == 0
+    }
 }

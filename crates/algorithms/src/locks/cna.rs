@@ -1,5 +1,5 @@
-//! Compact NUMA-aware lock: an MCS lock that hands the lock to waiters of the same memory
-//! node first, in a single word.
+//! Compact NUMA-aware lock: an MCS lock that serves waiters of the same memory node first.
+//! In a single word, as that one.
 //!
 //!     tail = 0, n         as in an MCS lock; the main queue ends at n
 //!     n.turn = 0          waits
@@ -19,7 +19,7 @@
 use machine::{Array, Atom, Field, Line, Machine, Ordering, Region, Until, image};
 
 use super::nodes::{NODES, code};
-use crate::{Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape};
 
 /// The lock stays on its node, but for one unlock in so many.
 const STAY: u32 = 256;
@@ -60,6 +60,28 @@ image! {
 pub struct Cna(Array<Line<[CnaNode; NODES]>>);
 
 impl Lock for Cna {
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "skipped",
+            line: "node.home.set(m, UNKNOWN)",
+            why: "it only decides who goes first",
+        },
+        Equivalent {
+            change: "skipped",
+            line: "node.home.set(m, m.node()",
+            why: "it only decides who goes first",
+        },
+        Equivalent {
+            change: "relaxed",
+            line: "self.node(last).next.store(m, next",
+            why: "whoever reads it holds the lock by then, and the hand-over has told it",
+        },
+        Equivalent {
+            change: "relaxed",
+            line: "compare_exchange(m, mine, last",
+            why: "it goes on with what the swaps before it released, all that a newcomer needs",
+        },
+    ];
     const FIFO: bool = false;
     const NODES: bool = true;
     type Mem = CnaMem;
@@ -97,8 +119,15 @@ impl Lock for Cna {
     fn unlock<M: Machine>(&self, m: &M, at: &CnaMem, hold: Hold) {
         let mine = code(m, hold.0);
         self.pass_on(m, at, mine);
+        m.retire(&self.node(mine).next);
+        m.retire(&self.node(mine).turn);
         let used = &self.0[m.cpu()][0].used;
         used.set(m, used.get(m) - 1);
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &CnaMem) -> bool {
+        let free = |nodes: &Line<[CnaNode; NODES]>| nodes[0].used.get(m) == 0;
+        at.tail.load(m, Ordering::Relaxed) == 0 && self.0.iter().all(free)
     }
 }
 

@@ -17,7 +17,7 @@
 use machine::{Atom, Machine, Note, Ordering, Region, Until, image};
 
 use super::nodes::{Nodes, code};
-use crate::{Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape};
 
 image! {
     /// The lock.
@@ -32,6 +32,13 @@ image! {
 pub struct Mcs(Nodes);
 
 impl Lock for Mcs {
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "off by one",
+            line: ".locked.store(m, 1,",
+            why: "every value but 0 says that it is our turn",
+        },
+    ];
     const FIFO: bool = true;
     type Mem = McsMem;
 
@@ -77,5 +84,9 @@ impl Lock for Mcs {
         // n.next = m. Pairs with the acquire of `locked` in `lock`.
         self.0.node(next).locked.store(m, 1, Ordering::Release);
         self.0.give_back(m);
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &McsMem) -> bool {
+        at.tail.load(m, Ordering::Relaxed) == 0 && self.0.all_free(m)
     }
 }

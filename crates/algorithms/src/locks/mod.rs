@@ -5,17 +5,37 @@ mod nodes;
 /// The file of the nodes that queueing locks share.
 pub const NODES_SOURCE: &str = include_str!("nodes.rs");
 
-use crate::{Lock, SharedLock};
+use crate::{Lock, SharedLock, manual};
 
 /// One listed lock.
 #[derive(Debug)]
-pub struct Listed {
+pub struct Algorithm {
     /// The name of its file and of everything that shows it.
     pub name: &'static str,
     /// Its file.
     pub source: &'static str,
     /// Whether it can be held by several readers.
     pub shared: bool,
+}
+
+impl Algorithm {
+    /// What it is.
+    pub fn kind(&self) -> &'static str {
+        if self.shared { "read-write lock" } else { "lock" }
+    }
+
+    /// Its manual page: the module doc of its file.
+    pub fn manual(&self) -> String {
+        manual(self.source)
+    }
+
+    /// The first sentence of that.
+    pub fn summary(&self) -> String {
+        let manual = self.manual();
+        let paragraph = manual.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+        let first = paragraph.split(". ").next().unwrap_or_default();
+        first.trim_end_matches('.').to_string()
+    }
 }
 
 /// What is done with a lock of whatever type.
@@ -33,7 +53,7 @@ macro_rules! locks {
         $(pub mod $module;)*
 
         /// Every lock, in alphabetical order.
-        pub static LOCKS: &[Listed] = &[$(Listed {
+        pub static LOCKS: &[Algorithm] = &[$(Algorithm {
             name: stringify!($module),
             source: include_str!(concat!(stringify!($module), ".rs")),
             shared: locks!(@shared $kind),

@@ -45,8 +45,18 @@ impl Nodes {
     /// Gives back the node that was taken last.
     #[inline(always)]
     pub fn give_back<M: Machine>(&self, m: &M) {
-        let used = &self.0[m.cpu()][0].used;
-        used.set(m, used.get(m) - 1);
+        let nodes = &self.0[m.cpu()];
+        let used = nodes[0].used.get(m) - 1;
+        nodes[0].used.set(m, used);
+        if let Some(node) = nodes.get(used as usize) {
+            m.retire(&node.next);
+            m.retire(&node.locked);
+        }
+    }
+
+    /// Whether none is in use.
+    pub fn all_free<M: Machine>(&self, m: &M) -> bool {
+        self.0.iter().all(|nodes| nodes[0].used.get(m) == 0)
     }
 
     /// The node with this code.

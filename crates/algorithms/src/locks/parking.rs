@@ -15,7 +15,7 @@
 
 use machine::{Atom, Machine, Ordering, Region, Sleepers, Until, image};
 
-use crate::{Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape};
 
 /// Looks at the word before going to sleep.
 const LOOKS: u32 = 100;
@@ -32,6 +32,28 @@ image! {
 pub struct Parking;
 
 impl Lock for Parking {
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "off by one",
+            line: "compare_exchange(m, 0, 1,",
+            why: "2 where 1 would do costs a system call in unlock",
+        },
+        Equivalent {
+            change: "no wait",
+            line: "m.await_for(&at.state",
+            why: "a wait for a while may give up at once",
+        },
+        Equivalent {
+            change: "off by one",
+            line: "while at.state.swap(m, 2,",
+            why: "with 3 nobody ever sleeps, so nobody needs to be woken",
+        },
+        Equivalent {
+            change: "no wait",
+            line: "m.park(&at.state",
+            why: "a sleeper may wake at any time",
+        },
+    ];
     const FIFO: bool = false;
     type Mem = ParkingMem;
 
@@ -54,6 +76,10 @@ impl Lock for Parking {
         if at.state.swap(m, 0, Ordering::Release) == 2 {
             m.wake(&at.state, Sleepers::One);
         }
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &ParkingMem) -> bool {
+        at.state.load(m, Ordering::Relaxed) == 0
     }
 }
 

@@ -59,4 +59,8 @@ impl SharedLock for PerCpuReadWrite {
             self.lock.unlock(m, cpu, Hold(0));
         }
     }
+
+    fn at_rest<M: Machine>(&self, m: &M, (): &()) -> bool {
+        self.cpus.iter().all(|cpu| self.lock.at_rest(m, cpu))
+    }
 }

@@ -33,7 +33,7 @@ use std::ptr;
 use machine::{Atom, Machine, Note, Ordering, Region, Until, image};
 
 use super::nodes::{NODES, Nodes, code};
-use crate::{Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape};
 
 /// Looks while somebody who was pending takes over.
 const PENDING_LOOKS: u32 = 512;
@@ -80,6 +80,48 @@ impl QueuedMem {
 pub struct Queued(Nodes);
 
 impl Lock for Queued {
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "off by one",
+            line: "compare_exchange(m, 0, LOCKED",
+            why: "every value but 0 is locked",
+        },
+        Equivalent {
+            change: "off by one",
+            line: "locked_pending().store(m, LOCKED",
+            why: "every value but 0 is locked",
+        },
+        Equivalent {
+            change: "off by one",
+            line: "compare_exchange(m, word, LOCKED",
+            why: "every value but 0 is locked",
+        },
+        Equivalent {
+            change: "off by one",
+            line: "at.locked.store(m, LOCKED",
+            why: "every value but 0 is locked",
+        },
+        Equivalent {
+            change: "no wait",
+            line: "m.await_for(at.word(), until",
+            why: "a wait for a while may give up at once",
+        },
+        Equivalent {
+            change: "off by one",
+            line: ".locked.store(m, 1,",
+            why: "every value but 0 makes it the head",
+        },
+        Equivalent {
+            change: "relaxed",
+            line: "m.await_until(&node.locked",
+            why: "the head acquires the lock word next, which orders all that this would",
+        },
+        Equivalent {
+            change: "relaxed",
+            line: ".locked.store(m, 1,",
+            why: "the head acquires the lock word next, which orders all that this would",
+        },
+    ];
     const FIFO: bool = true;
     type Mem = QueuedMem;
 
@@ -102,11 +144,16 @@ impl Lock for Queued {
         // *,*,1 -> *,*,0. Pairs with every acquire of the word or of `locked`.
         at.locked.store(m, 0, Ordering::Release);
     }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &QueuedMem) -> bool {
+        at.word().load(m, Ordering::Relaxed) == 0 && self.0.all_free(m)
+    }
 }
 
 impl Queued {
     #[cold]
     fn lock_contended<M: Machine>(&self, m: &M, at: &QueuedMem, mut word: u32) {
+        let start = m.mark();
         // 0,1,0 -> 0,0,1 is about to be done by the one who is pending. Relaxed: the word
         // only says which way to go.
         if word == PENDING {
@@ -115,6 +162,7 @@ impl Queued {
             word = changed.unwrap_or(PENDING);
         }
         if word & !LOCKED_MASK != 0 {
+            m.cut(start, 0);
             return self.queue(m, at);
         }
         // 0,0,* -> 0,1,*. Pairs with the release in `unlock`.
@@ -125,6 +173,7 @@ impl Queued {
             if word & PENDING_MASK == 0 {
                 at.pending.store(m, 0, Ordering::Relaxed);
             }
+            m.cut(start, 0);
             return self.queue(m, at);
         }
         m.note(Note::Arrive);
@@ -147,11 +196,13 @@ impl Queued {
         let node = self.0.node(mine);
         m.init(&node.locked, 0);
         m.init(&node.next, 0);
+        let start = m.mark();
         // We touched a line that may have been cold: perhaps somebody let go meanwhile.
         if try_lock(m, at) {
             m.note(Note::Arrive);
             return self.0.give_back(m);
         }
+        m.cut(start, 0);
         // p,*,* -> n,*,*. Release: our node is ready for whoever comes next. Acquire: so is
         // that of the one before us.
         let before = at.tail.swap(m, mine as u16, Ordering::AcqRel);
@@ -160,6 +211,7 @@ impl Queued {
         if before != 0 {
             // Release: whoever hands us the head of the queue finds our node ready.
             self.0.node(before.into()).next.store(m, mine, Ordering::Release);
+            m.cut(start, 1);
             // Pairs with the release at the end of this function.
             m.await_until(&node.locked, Until::differs(0), Ordering::Acquire);
             // Pairs with the release of `next` above, as does the wait for it below.

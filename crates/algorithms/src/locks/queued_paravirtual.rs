@@ -101,6 +101,11 @@ impl Lock for QueuedParavirtual {
             self.unlock_and_kick(m, at);
         }
     }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem) -> bool {
+        let free = |nodes: &Line<[HaltingNode; NODES]>| nodes[0].used.get(m) == 0;
+        at.lock.word().load(m, Ordering::Relaxed) == 0 && self.0.iter().all(free)
+    }
 }
 
 impl QueuedParavirtual {
@@ -127,6 +132,11 @@ impl QueuedParavirtual {
         used.set(m, which + 1);
         self.wait_in_queue(m, at, code(m, which));
         used.set(m, used.get(m) - 1);
+        // Not `kicked`: a kick may come at any time.
+        let node = self.node(code(m, which));
+        m.retire(&node.next);
+        m.retire(&node.locked);
+        m.retire(&node.state);
     }
 
     fn wait_in_queue<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem, mine: u32) {
@@ -134,9 +144,11 @@ impl QueuedParavirtual {
         m.init(&node.next, 0);
         m.init(&node.locked, 0);
         m.init(&node.state, RUNNING);
+        let start = m.mark();
         if steal(m, &at.lock) {
             return;
         }
+        m.cut(start, 0);
         // p,*,* -> n,*,*. Release: our node is ready for whoever comes next. Acquire: so is
         // that of the one before us.
         let before = at.lock.tail.swap(m, mine as u16, Ordering::AcqRel);
@@ -145,6 +157,7 @@ impl QueuedParavirtual {
             // Release: whoever makes us the head finds our node ready.
             self.node(before.into()).next.store(m, mine, Ordering::Release);
             self.wait_to_be_head(m, node);
+            m.cut(start, 1);
             // Pairs with the release of `next` above, as does the wait for it below.
             next = node.next.load(m, Ordering::Acquire);
         }

@@ -23,7 +23,7 @@ use std::ptr;
 use machine::{Atom, Machine, Ordering, Region, Until, image};
 
 use super::queued::{Queued, QueuedMem};
-use crate::{Hold, Lock, Shape, SharedLock};
+use crate::{Equivalent, Hold, Lock, Shape, SharedLock};
 
 const WRITING: u32 = 0xFF;
 const WAITING: u32 = 0x100;
@@ -63,6 +63,13 @@ impl QueuedReadWriteMem {
 pub struct QueuedReadWrite(Queued);
 
 impl SharedLock for QueuedReadWrite {
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "no wait",
+            line: "m.await_until(at.word(), Until::equals(WAITING)",
+            why: "the exchange decides; it is only tried more often",
+        },
+    ];
     type Mem = QueuedReadWriteMem;
 
     fn new(region: &Region, shape: Shape) -> QueuedReadWrite {
@@ -97,6 +104,10 @@ impl SharedLock for QueuedReadWrite {
     fn write_unlock<M: Machine>(&self, m: &M, at: &Self::Mem, _: Hold) {
         // *,*,1 -> *,*,0. A byte: the other bits are not ours.
         at.state.writing.store(m, 0, Ordering::Release);
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &Self::Mem) -> bool {
+        at.word().load(m, Ordering::Relaxed) == 0 && self.0.at_rest(m, &at.queue)
     }
 }
 

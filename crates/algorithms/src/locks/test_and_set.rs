@@ -12,7 +12,7 @@
 
 use machine::{Atom, Machine, Ordering, Region, image};
 
-use crate::{Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape};
 
 image! {
     /// The lock.
@@ -26,6 +26,13 @@ image! {
 pub struct TestAndSet;
 
 impl Lock for TestAndSet {
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "off by one",
+            line: "compare_exchange(m, 0, 1,",
+            why: "every value but 0 is locked",
+        },
+    ];
     const FIFO: bool = false;
     type Mem = TestAndSetMem;
 
@@ -42,6 +49,10 @@ impl Lock for TestAndSet {
     #[inline(always)]
     fn unlock<M: Machine>(&self, m: &M, at: &TestAndSetMem, _: Hold) {
         let_go(m, at);
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &TestAndSetMem) -> bool {
+        at.locked.load(m, Ordering::Relaxed) == 0
     }
 }
 

@@ -12,7 +12,7 @@
 
 use machine::{Machine, Region};
 
-use super::test_and_set::{TestAndSetMem, let_go, take};
+use super::test_and_set::{TestAndSet, TestAndSetMem, let_go, take};
 use crate::{Hold, Lock, Shape};
 
 /// Turns of a spin loop between two tries.
@@ -39,5 +39,9 @@ impl Lock for TestAndSetDelayed {
     #[inline(always)]
     fn unlock<M: Machine>(&self, m: &M, at: &TestAndSetMem, _: Hold) {
         let_go(m, at);
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &TestAndSetMem) -> bool {
+        TestAndSet.at_rest(m, at)
     }
 }

@@ -13,7 +13,7 @@
 
 use machine::{Atom, Machine, Ordering, Region, Until, image};
 
-use crate::{Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape};
 
 /// Turns of a spin loop: the first bound of the pause, and the last.
 const PAUSE: (u32, u32) = (8, 1024);
@@ -30,6 +30,18 @@ image! {
 pub struct TestAndTestAndSet;
 
 impl Lock for TestAndTestAndSet {
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "off by one",
+            line: "compare_exchange(m, 0, 1,",
+            why: "every value but 0 is locked",
+        },
+        Equivalent {
+            change: "no wait",
+            line: "m.await_until(&at.locked",
+            why: "the exchange decides; it is only tried more often",
+        },
+    ];
     const FIFO: bool = false;
     type Mem = TestAndTestAndSetMem;
 
@@ -57,5 +69,9 @@ impl Lock for TestAndTestAndSet {
     fn unlock<M: Machine>(&self, m: &M, at: &TestAndTestAndSetMem, _: Hold) {
         // 1 -> 0
         at.locked.store(m, 0, Ordering::Release);
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &TestAndTestAndSetMem) -> bool {
+        at.locked.load(m, Ordering::Relaxed) == 0
     }
 }

@@ -53,4 +53,8 @@ impl Lock for Ticket {
         let serving = at.serving.load(m, Ordering::Relaxed);
         at.serving.store(m, serving.wrapping_add(1), Ordering::Release);
     }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &TicketMem) -> bool {
+        at.next.load(m, Ordering::Relaxed) == at.serving.load(m, Ordering::Relaxed)
+    }
 }

@@ -94,6 +94,12 @@ impl Machine for Explored<'_> {
         self.aside(|world| world.set(self.task, offset, size, value, location));
     }
 
+    /// All ones from now on: an access that is not ordered after this is a race, one without
+    /// an `init` before it sees nonsense, and what the word held tells no states apart.
+    fn retire<T: Value>(&self, atom: &Atom<T>) {
+        self.init(atom, T::ALL);
+    }
+
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         self.ask(atom, Kind::Park(expected.into()), Ordering::Relaxed);
     }

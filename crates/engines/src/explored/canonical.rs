@@ -26,6 +26,9 @@ pub struct Canonical {
     words: Vec<(u16, u64)>,
 }
 
+/// The largest number of words with plain accesses.
+const COLUMNS_MAX: usize = 1024;
+
 // Kinds of things that are hashed; no two kinds mix alike.
 const SELF: u64 = 1 << 60;
 const WORD: u64 = 2 << 60;
@@ -65,17 +68,26 @@ impl Canonical {
 
     fn read_words(&mut self, world: &World) {
         self.words.clear();
-        for (i, word) in world.layout.words.iter().enumerate() {
-            let value = world.read(word.offset, word.size);
-            if value != 0 {
-                self.words.push((i as u16, value));
+        for (chunk, words) in world.layout.chunks() {
+            if world.read(chunk, 8) == 0 {
+                continue;
+            }
+            for index in words {
+                let word = &world.layout.words[usize::from(index)];
+                let value = world.read(word.offset, word.size);
+                if value != 0 {
+                    self.words.push((index, value));
+                }
             }
         }
     }
 
     fn places(&mut self, world: &World) -> Places {
         let tasks = world.state.tasks.len();
-        let mut sketches = self.sketches(world);
+        let mut sketches = self.phases(world);
+        if !self.distinct(&sketches[..tasks]) {
+            sketches = self.sketches(world);
+        }
         for _ in 0..2 {
             let before = sketches;
             for &(from, to, how) in &self.knows {
@@ -85,14 +97,33 @@ impl Canonical {
             }
         }
         let mut order = identity();
-        order[..tasks].sort_by_key(|&task| {
-            (self.nodes[usize::from(task)], sketches[usize::from(task)])
-        });
+        order[..tasks]
+            .sort_by_key(|&task| (self.nodes[usize::from(task)], sketches[usize::from(task)]));
         let mut places = identity();
         for (place, &task) in order[..tasks].iter().enumerate() {
             places[usize::from(task)] = place as u8;
         }
         places
+    }
+
+    /// What each task was told and where it is: most often that is enough.
+    fn phases(&mut self, world: &World) -> [u64; TASKS_MAX] {
+        self.knows.clear();
+        let mut phases = [0; TASKS_MAX];
+        for (phase, task) in phases.iter_mut().zip(&world.state.tasks) {
+            *phase = mix(task.history, self::phase(task.request.kind, task.ended));
+        }
+        phases
+    }
+
+    fn distinct(&self, sketches: &[u64]) -> bool {
+        let differs = |(i, sketch): (usize, &u64)| {
+            sketches[..i]
+                .iter()
+                .zip(&self.nodes)
+                .all(|(other, node)| other != sketch || *node != self.nodes[i])
+        };
+        sketches.iter().enumerate().all(differs)
     }
 
     /// What each task is doing, by itself; fills `knows`.
@@ -178,41 +209,40 @@ impl Canonical {
         mix(all, u64::from(state.inside) << 8 | u64::from(state.sharing))
     }
 
-    /// What is not known to all who still run, by row and column.
+    /// What is known beyond what all know who still run, by row and column.
     fn orders(&self, world: &World, places: &Places) -> u64 {
         let (state, layout) = (&world.state, &world.layout);
         let tasks = state.tasks.len();
-        let mut sum = 0_u64;
-        let entries = state.entries.len();
-        for (column, &index) in layout.columns.iter().enumerate() {
-            let column_id = id(&layout.words[usize::from(index)], places);
-            let running = (0..tasks).filter(|&t| !state.tasks[t].ended);
-            let to_all =
-                running.clone().fold(all(tasks), |known, t| known & state.orders.row(t)[column]);
-            if to_all == all(tasks) {
-                continue;
+        let mut to_all = [all(tasks); COLUMNS_MAX];
+        let to_all = &mut to_all[..layout.columns.len()];
+        for task in (0..tasks).filter(|&task| !state.tasks[task].ended) {
+            for (known, row) in to_all.iter_mut().zip(state.orders.row(task)) {
+                *known &= row;
             }
-            let mut add = |row: usize, row_id: u64| {
-                let missing = all(tasks) & !(state.orders.row(row)[column] | to_all);
-                if missing != 0 {
-                    let what = mix(mix(row_id, column_id), renamed_events(missing, places));
+        }
+        let mut sum = 0_u64;
+        let mut add = |row: usize, row_id: u64| {
+            let row = state.orders.row(row);
+            for (column, (row, to_all)) in row.iter().zip(to_all.iter()).enumerate() {
+                let more = row & !to_all;
+                if more != 0 {
+                    let column = &layout.words[usize::from(layout.columns[column])];
+                    let what = mix(row_id ^ id(column, places) << 24, renamed_events(more, places));
                     sum = sum.wrapping_add(what);
                 }
-            };
-            for t in running {
-                add(t, KNOWN | u64::from(places[t]));
             }
-            for (row, &index) in layout.rows.iter().enumerate() {
-                add(tasks + row, WORD | id(&layout.words[usize::from(index)], places));
+        };
+        for task in 0..tasks {
+            if !state.tasks[task].ended {
+                add(task, KNOWN | u64::from(places[task]));
             }
-            if entries > 0 {
-                for t in 0..tasks {
-                    for entry in 0..state.held_back(t).len() {
-                        let row_id = ENTRY | u64::from(places[t]) << 8 | entry as u64;
-                        add(world.entry_row(t, entry), row_id);
-                    }
-                }
+            for entry in 0..state.held_back(task).len() {
+                let row_id = ENTRY | u64::from(places[task]) << 8 | entry as u64;
+                add(world.entry_row(task, entry), row_id);
             }
+        }
+        for (row, &index) in layout.rows.iter().enumerate() {
+            add(tasks + row, WORD | id(&layout.words[usize::from(index)], places));
         }
         sum
     }

@@ -1,5 +1,7 @@
 //! What lies where in the region, by the names that its arrays gave.
 
+use std::ops::Range;
+
 use machine::Region;
 
 /// Where no word is, and the column or row of a word that has none.
@@ -16,6 +18,8 @@ pub struct Layout {
     /// Words that released something: each has a row of `Orders`.
     pub rows: Vec<u16>,
     row_of: Vec<u16>,
+    /// Eight bytes each: their offset, and the words that begin in them.
+    chunks: Vec<(u32, Range<u16>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,7 +64,13 @@ impl Layout {
             at[word.offset as usize..][..usize::from(word.size)].fill(i as u16);
         }
         let none = vec![NONE; words.len()];
-        Layout { at, columns: vec![], column_of: none.clone(), rows: vec![], row_of: none, words }
+        let chunks = chunks(&words);
+        let (columns, rows) = (vec![], vec![]);
+        Layout { at, columns, column_of: none.clone(), rows, row_of: none, words, chunks }
+    }
+
+    pub fn chunks(&self) -> impl Iterator<Item = (u32, Range<u16>)> {
+        self.chunks.iter().cloned()
     }
 
     /// The words that `size` bytes at this offset touch.
@@ -94,4 +104,16 @@ impl Layout {
         self.row_of[word] = self.rows.len() as u16;
         self.rows.push(word as u16);
     }
+}
+
+fn chunks(words: &[LaidWord]) -> Vec<(u32, Range<u16>)> {
+    let mut chunks: Vec<(u32, Range<u16>)> = Vec::new();
+    for (i, word) in words.iter().enumerate() {
+        let (start, index) = (word.offset & !7, i as u16);
+        match chunks.last_mut() {
+            Some((chunk, words)) if *chunk == start => words.end = index + 1,
+            _ => chunks.push((start, index..index + 1)),
+        }
+    }
+    chunks
 }

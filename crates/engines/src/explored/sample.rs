@@ -13,8 +13,14 @@ use super::told::{Failure, Fault};
 use super::{Options, Setup, TASKS_MAX};
 use crate::steppable::Saved;
 
+/// Steps in a row after which a task falls behind all others: it may be spinning.
+const PATIENCE: usize = 100;
+
 /// Steps after which a schedule counts as endless.
 const STEPS_MAX: usize = 100_000;
+
+/// Priorities that tasks fall to: at change points, and below that when they spin.
+const LOWEST: u64 = 1 << 32;
 
 /// What sampling found.
 #[derive(Clone, Debug)]
@@ -78,7 +84,17 @@ impl<'s, 'a> Sampler<'s, 'a> {
         let (turns, schedule) = (Vec::new(), Vec::new());
         let (longest, schedules, steps) = (1, 0, 0);
         Sampler {
-            stage, start, stacks, memory, depth, random, longest, turns, schedule, schedules, steps,
+            stage,
+            start,
+            stacks,
+            memory,
+            depth,
+            random,
+            longest,
+            turns,
+            schedule,
+            schedules,
+            steps,
         }
     }
 
@@ -96,6 +112,7 @@ impl<'s, 'a> Sampler<'s, 'a> {
         for change in &mut changes[..depth - 1] {
             *change = self.below(self.longest) + 1;
         }
+        let (mut last, mut in_a_row, mut lowest) = (usize::MAX, 0, LOWEST);
         for step in 1..=STEPS_MAX {
             self.stage.world.borrow().turns(&mut self.turns);
             if self.turns.is_empty() {
@@ -104,9 +121,15 @@ impl<'s, 'a> Sampler<'s, 'a> {
             }
             if let Some(change) = changes[..depth - 1].iter().position(|&change| change == step) {
                 let highest = self.highest(&priorities);
-                priorities[highest] = change as u64;
+                priorities[highest] = LOWEST + change as u64 + 1;
             }
             let highest = self.highest(&priorities);
+            in_a_row = if highest == last { in_a_row + 1 } else { 0 };
+            last = highest;
+            if in_a_row == PATIENCE {
+                lowest -= 1;
+                (priorities[highest], in_a_row) = (lowest, 0);
+            }
             let turn = self.any_turn_of(highest);
             self.schedule.push(turn);
             self.steps += 1;
@@ -132,7 +155,7 @@ impl<'s, 'a> Sampler<'s, 'a> {
     /// Random, and above those that tasks fall to at change points. The buffers have
     /// priorities too: what becomes visible when is somebody's turn.
     fn priorities(&mut self) -> [u64; 2 * TASKS_MAX] {
-        std::array::from_fn(|_| 64 + (self.next() >> 8))
+        std::array::from_fn(|_| 2 * LOWEST + (self.next() >> 8))
     }
 
     fn highest(&self, priorities: &[u64]) -> usize {

@@ -93,7 +93,10 @@ impl Stage<'_> {
         loop {
             let mut world = self.world.borrow_mut();
             match step {
-                Step::Asks(request) => world.state.tasks[task].request = request,
+                Step::Asks(request) => {
+                    world.state.tasks[task].request = request;
+                    world.looks(task);
+                }
                 Step::Ends => {
                     let buffered = world.state.tasks[task].buffered;
                     world.state.tasks[task] = Task { ended: true, buffered, ..new_task() };

@@ -16,17 +16,23 @@ pub enum Seen {
 /// Fingerprints, with the number of each open state.
 #[derive(Debug)]
 pub struct Visited {
-    slots: Vec<u64>,
-    /// 0: closed.
-    numbers: Vec<u32>,
+    slots: Vec<Slot>,
     length: usize,
 }
 
-const EMPTY: u64 = 0;
+/// A fingerprint and its number beside it, on one line of the cache.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    key: u64,
+    /// 0: closed.
+    number: u32,
+}
+
+const EMPTY: Slot = Slot { key: 0, number: 0 };
 
 impl Visited {
     pub fn new() -> Visited {
-        Visited { slots: vec![EMPTY; 1024], numbers: vec![0; 1024], length: 0 }
+        Visited { slots: vec![EMPTY; 1024], length: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -38,13 +44,13 @@ impl Visited {
         if (self.length + 1) * 5 > self.slots.len() * 4 {
             self.grow();
         }
-        let slot = self.slot(fingerprint);
-        if self.slots[slot] == EMPTY {
-            (self.slots[slot], self.numbers[slot]) = (key(fingerprint), number);
+        let slot = self.slot(key(fingerprint));
+        if slot.key == EMPTY.key {
+            *slot = Slot { key: key(fingerprint), number };
             self.length += 1;
             return Seen::New;
         }
-        match self.numbers[slot] {
+        match slot.number {
             0 => Seen::Closed,
             number => Seen::Open(number),
         }
@@ -52,27 +58,24 @@ impl Visited {
 
     /// Closes an open state.
     pub fn close(&mut self, fingerprint: u64) {
-        let slot = self.slot(fingerprint);
-        self.numbers[slot] = 0;
+        self.slot(key(fingerprint)).number = 0;
     }
 
     /// Where it is, or would be.
-    fn slot(&self, fingerprint: u64) -> usize {
-        let (key, mask) = (key(fingerprint), self.slots.len() - 1);
-        let mut slot = (key >> 20) as usize & mask;
-        while self.slots[slot] != EMPTY && self.slots[slot] != key {
-            slot = (slot + 1) & mask;
+    fn slot(&mut self, key: u64) -> &mut Slot {
+        let mask = self.slots.len() - 1;
+        let mut place = (key >> 20) as usize & mask;
+        while self.slots[place].key != EMPTY.key && self.slots[place].key != key {
+            place = (place + 1) & mask;
         }
-        slot
+        &mut self.slots[place]
     }
 
     fn grow(&mut self) {
         let larger = self.slots.len() * 2;
         let slots = std::mem::replace(&mut self.slots, vec![EMPTY; larger]);
-        let numbers = std::mem::replace(&mut self.numbers, vec![0; larger]);
-        for (key, number) in slots.into_iter().zip(numbers).filter(|(key, _)| *key != EMPTY) {
-            let slot = self.slot(key);
-            (self.slots[slot], self.numbers[slot]) = (key, number);
+        for slot in slots.into_iter().filter(|slot| slot.key != EMPTY.key) {
+            *self.slot(slot.key) = slot;
         }
     }
 }

@@ -53,7 +53,8 @@ impl World {
             races: options.races,
             spurious: options.spurious,
             fifo: setup.fifo,
-            alike: options.symmetry && setup.alike,
+            // What is pending is compared by name.
+            alike: options.symmetry && setup.alike && !options.check_cuts,
             fault: None,
             grown: false,
             trace: None,
@@ -385,6 +386,14 @@ impl World {
                     short(request.location)
                 )));
             }
+        }
+    }
+
+    /// A task that begins to wait looks at the word before its condition holds, too.
+    pub fn looks(&mut self, task: usize) {
+        let request = self.state.tasks[task].request;
+        if matches!(request.kind, Kind::Await(_) | Kind::AwaitFor(_)) {
+            self.touch(task, &request);
         }
     }
 

@@ -17,6 +17,8 @@ use machine::{Native, Region};
 /// Memory of a region: enough for the tables of every algorithm.
 const REGION_BYTES: usize = 64 << 10;
 
+const IN_USE: &str = "something of the lock is still in use";
+
 /// What the tasks do.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
@@ -24,6 +26,8 @@ pub struct Size {
     pub threads: usize,
     /// How often each takes the lock.
     pub acquires: u32,
+    /// How many locks it holds at once: 1, or 2, one inside of the other.
+    pub locks: usize,
 }
 
 /// What is changed on the way from the algorithm to the machine.
@@ -62,10 +66,10 @@ impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
     type Out = io::Result<R>;
 
     fn lock<L: Lock>(mut self) -> io::Result<R> {
-        let Size { threads, acquires } = self.size;
+        let Size { threads, acquires, locks } = self.size;
         let region = Region::new(REGION_BYTES)?;
-        let lock = L::new(&region, Shape { cpus: threads, locks: 1 });
-        let at = &region.array::<L::Mem>("lock", 1)[0];
+        let lock = L::new(&region, Shape { cpus: threads, locks });
+        let at = &*region.array::<L::Mem>("lock", locks);
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
         let task = |m: &Explored, _: usize| match self.between {
             Between::Nothing => contract::exclusive(&lock, m, at, guarded, acquires),
@@ -79,7 +83,13 @@ impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
         let last = || {
             let m = Native::new(0, 0);
             let (found, all) = (guarded.writes.get(&m), threads as u32 * acquires);
-            if found == all { Ok(()) } else { Err(format!("{found} of {all} turns were counted")) }
+            if found != all {
+                return Err(format!("{found} of {all} turns were counted"));
+            }
+            match at.iter().all(|at| lock.at_rest(&m, at)) {
+                true => Ok(()),
+                false => Err(IN_USE.to_string()),
+            }
         };
         let nodes = if L::NODES { nodes(threads) } else { vec![0; threads] };
         let setup = Setup {
@@ -87,36 +97,46 @@ impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
             nodes: &nodes,
             task: &task,
             last: &last,
-            fifo: L::FIFO,
+            // Who arrived where is not told.
+            fifo: L::FIFO && locks == 1,
             alike: true,
         };
         Ok((self.act)(&setup))
     }
 
     fn shared<L: SharedLock>(mut self) -> io::Result<R> {
-        let Size { threads, acquires } = self.size;
+        let Size { threads, acquires, .. } = self.size;
         let region = Region::new(REGION_BYTES)?;
         let lock = L::new(&region, Shape { cpus: threads, locks: 1 });
         let at = &region.array::<L::Mem>("lock", 1)[0];
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
-        let task = |m: &Explored, _: usize| match self.between {
-            Between::Nothing => contract::shared(&lock, m, at, guarded, acquires),
-            Between::Mutant(mutant) => {
-                contract::shared(&lock, &Mutated::new(m, mutant), at, guarded, acquires);
-            }
-            Between::Noting(noted) => {
-                contract::shared(&lock, &Mutated::noting(m, noted), at, guarded, acquires);
-            }
+        let task = |m: &Explored, _: usize| {
+            // How often it wrote is no matter here: a lost write is a race.
+            let _writes = match self.between {
+                Between::Nothing => contract::shared(&lock, m, at, guarded, acquires),
+                Between::Mutant(mutant) => {
+                    contract::shared(&lock, &Mutated::new(m, mutant), at, guarded, acquires)
+                }
+                Between::Noting(noted) => {
+                    contract::shared(&lock, &Mutated::noting(m, noted), at, guarded, acquires)
+                }
+            };
         };
         let nodes = vec![0; threads];
         let setup = Setup {
             region: &region,
             nodes: &nodes,
             task: &task,
-            last: &|| Ok(()),
+            last: &|| match lock.at_rest(&Native::new(0, 0), at) {
+                true => Ok(()),
+                false => Err(IN_USE.to_string()),
+            },
             fifo: false,
             alike: L::ALIKE,
         };
         Ok((self.act)(&setup))
     }
 }
+
+#[cfg(test)]
+mod tests;

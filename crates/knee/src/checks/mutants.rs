@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use algorithms::Equivalent;
-use algorithms::locks::{LOCKS, Listed, Visitor, visit};
+use algorithms::locks::{Algorithm, LOCKS, Visitor, visit};
 use algorithms::{Lock, SharedLock};
 use anyhow::{Context, Result};
 use engines::explored::{Fault, Memory, Options, search};
@@ -13,17 +13,19 @@ use engines::{Mutant, Site};
 
 use super::{Between, Size, with_setup};
 
-/// Sizes to try, the cheapest first: reuse of a node needs two turns, a queue three tasks.
+/// Sizes to try, the cheapest first: reuse of a node needs two turns, a queue three tasks,
+/// and what is kept for each lock two locks.
 const SIZES: &[Size] = &[
-    Size { threads: 2, acquires: 1 },
-    Size { threads: 2, acquires: 2 },
-    Size { threads: 3, acquires: 1 },
-    Size { threads: 4, acquires: 1 },
-    Size { threads: 3, acquires: 2 },
+    Size { threads: 2, acquires: 1, locks: 1 },
+    Size { threads: 2, acquires: 2, locks: 1 },
+    Size { threads: 2, acquires: 2, locks: 2 },
+    Size { threads: 3, acquires: 1, locks: 1 },
+    Size { threads: 4, acquires: 1, locks: 1 },
+    Size { threads: 3, acquires: 2, locks: 1 },
 ];
 
 /// A mutant can make the states more than finite.
-const STATES_MAX: u64 = 3_000_000;
+const STATES_MAX: u64 = 1_000_000;
 
 /// What became of a mutant.
 pub struct Judged {
@@ -43,16 +45,16 @@ pub enum Fate {
 }
 
 /// All mutants of a lock, in the order of its source.
-pub fn judge(lock: &Listed) -> Result<Vec<Judged>> {
+pub fn judge(lock: &Algorithm) -> Result<Vec<Judged>> {
     let equivalent = visit(lock.name, Equivalents).unwrap_or_default();
     let mutants = possible(lock)?;
     mutants.into_iter().map(|mutant| judge_one(lock, mutant, equivalent)).collect()
 }
 
 /// What can be changed in the file of the lock, and in the nodes that it shares with others.
-fn possible(lock: &Listed) -> Result<BTreeSet<Mutant>> {
+fn possible(lock: &Algorithm) -> Result<BTreeSet<Mutant>> {
     let noted = RefCell::new(BTreeSet::new());
-    for &size in SIZES {
+    for &size in &SIZES[..SIZES.len() - 1] {
         let searched = with_setup(lock.name, size, Between::Noting(&noted), |setup| {
             search(setup, &options(Memory::SequentiallyConsistent))
         });
@@ -67,11 +69,15 @@ fn options(memory: Memory) -> Options {
     Options { memory, states_max: STATES_MAX, ..Options::default() }
 }
 
-fn judge_one(lock: &Listed, mutant: Mutant, equivalent: &'static [Equivalent]) -> Result<Judged> {
+fn judge_one(
+    lock: &Algorithm,
+    mutant: Mutant,
+    equivalent: &'static [Equivalent],
+) -> Result<Judged> {
     let line = line_of(&mutant.site);
-    let known = equivalent.iter().find(|known| {
-        known.change == mutant.change.to_string() && line.contains(known.line)
-    });
+    let known = equivalent
+        .iter()
+        .find(|known| known.change == mutant.change.to_string() && line.contains(known.line));
     let caught = caught(lock.name, mutant, known.is_some())?;
     let fate = caught.unwrap_or(match known {
         Some(known) => Fate::Equivalent(known.why),
@@ -83,7 +89,7 @@ fn judge_one(lock: &Listed, mutant: Mutant, equivalent: &'static [Equivalent]) -
 /// Searches with the mutant, without store buffers and with them.
 fn caught(name: &str, mutant: Mutant, quickly: bool) -> Result<Option<Fate>> {
     for memory in [Memory::SequentiallyConsistent, Memory::TotalStoreOrder] {
-        for &size in if quickly { &SIZES[..3] } else { SIZES } {
+        for &size in if quickly { &SIZES[..4] } else { SIZES } {
             let searched = with_setup(name, size, Between::Mutant(mutant), |setup| {
                 search(setup, &options(memory))
             });

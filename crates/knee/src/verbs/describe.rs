@@ -1,7 +1,8 @@
-//! `knee describe NAME`: the manual page of a workload, an experiment, a command or a metric.
+//! `knee describe NAME`: the manual page of a workload, an algorithm, an experiment, a command or a metric.
 
 use std::process::ExitCode;
 
+use algorithms::locks::{Algorithm, LOCKS};
 use anyhow::{Result, bail};
 use records::Metric;
 use serde_json::json;
@@ -17,7 +18,7 @@ use crate::verbs::list::all_metrics;
 /// What to describe.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A workload, experiment, command or metric
+    /// A workload, algorithm, experiment, command or metric
     name: String,
     /// Print JSON
     #[arg(long)]
@@ -32,6 +33,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             print_line(format_args!("{:#}", workload_json(workload)))?;
         } else {
             print(workload_page(workload))?;
+        }
+    } else if let Some(lock) = LOCKS.iter().find(|lock| lock.name == name) {
+        if arguments.json {
+            print_line(format_args!("{:#}", lock_json(lock)))?;
+        } else {
+            print(lock_page(lock))?;
         }
     } else if let Some(text) = experiments::built_in(name) {
         if arguments.json {
@@ -58,9 +65,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let workloads = WORKLOADS.iter().map(|w| w.name);
         let experiments = EXPERIMENTS.iter().map(|(n, _)| *n);
         let metrics = all_metrics().map(|m| m.name);
-        let hint = nearest(name, workloads.chain(experiments).chain(commands).chain(metrics));
+        let locks = LOCKS.iter().map(|lock| lock.name);
+        let known = workloads.chain(locks).chain(experiments).chain(commands).chain(metrics);
+        let hint = nearest(name, known);
         bail!(
-            "nothing is called '{name}'{hint}; `knee list workloads|experiments|commands|metrics`"
+            "nothing is called '{name}'{hint}; `knee list workloads|algorithms|experiments|commands|metrics`"
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -85,6 +94,26 @@ fn workload_page(workload: &Workload) -> String {
     }
     page += &format!("\ntry it          knee run {} --cpus 1..all\n", workload.name);
     page
+}
+
+fn lock_page(lock: &Algorithm) -> String {
+    format!(
+        "{0}  ({1})\n\n{2}\n\nsearch it       knee check {0} --threads 3 --acquires 2\n\
+         its mutants     knee check {0} --mutants\n\
+         natively        knee run lock_{0} --cpus 1..all\n",
+        lock.name,
+        lock.kind(),
+        lock.manual().trim_end(),
+    )
+}
+
+fn lock_json(lock: &Algorithm) -> serde_json::Value {
+    json!({
+        "name": lock.name,
+        "kind": lock.kind(),
+        "summary": lock.summary(),
+        "manual": lock.manual(),
+    })
 }
 
 fn forms(forms: &Forms) -> String {
