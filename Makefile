@@ -14,7 +14,7 @@ setup: ## install what is missing (Debian packages when root; else name them)
 	@sh .ci/setup
 
 build: setup ## build the binary
-	cargo build --release -p knee
+	cargo build --release -p knee $$(sh .ci/features)
 	@echo "built $(KNEE)"
 
 run: build ## a first look at this host: under two minutes of measuring, then curves

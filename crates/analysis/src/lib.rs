@@ -12,6 +12,7 @@ mod digits;
 mod fairness;
 mod fisher;
 mod judge;
+pub mod ledger;
 mod matching;
 mod multiplicity;
 mod noise;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use records::{
-    Event, Latency, Measured, Outcome, Point, Sample, TaskReport, Until, Warmup, Warning,
+    Event, Latency, Measured, Outcome, Point, Sample, TaskReport, Until, Warmup, Warning, Window,
 };
 
 use crate::{jain, warmup};
@@ -17,12 +17,22 @@ pub struct Reduced {
     pub warnings: Vec<Warning>,
     /// Its raw values.
     pub samples: Vec<Sample>,
+    /// What was seen of it, if it was watched.
+    pub windows: Vec<Window>,
+    /// Probes that could not see, and why.
+    pub blind: BTreeMap<String, String>,
 }
 
 impl Reduced {
     /// Of a run that could not be begun.
     pub fn failed(reason: String) -> Reduced {
-        Reduced { outcome: Outcome::Failed { reason }, warnings: Vec::new(), samples: Vec::new() }
+        Reduced {
+            outcome: Outcome::Failed { reason },
+            warnings: Vec::new(),
+            samples: Vec::new(),
+            windows: Vec::new(),
+            blind: BTreeMap::new(),
+        }
     }
 
     /// The same run, failed for what was found when it was over.
@@ -47,6 +57,8 @@ struct Sorted<'a> {
     tasks: Vec<&'a TaskReport>,
     latency: Option<&'a Latency>,
     ended: Option<Ended<'a>>,
+    windows: Vec<&'a Window>,
+    blind: BTreeMap<String, String>,
     warnings: Vec<Warning>,
     finished: bool,
     failed: Option<&'a str>,
@@ -57,9 +69,9 @@ struct Sorted<'a> {
 pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
     let sorted = sort(events);
     let failed = |reason: String| Reduced {
-        outcome: Outcome::Failed { reason },
         warnings: sorted.warnings.clone(),
-        samples: Vec::new(),
+        blind: sorted.blind.clone(),
+        ..Reduced::failed(reason)
     };
     if let Some(reason) = sorted.failed {
         return failed(reason.to_string());
@@ -87,6 +99,8 @@ pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
         },
         warnings,
         samples: samples(&sorted),
+        windows: sorted.windows.into_iter().cloned().collect(),
+        blind: sorted.blind,
     }
 }
 
@@ -100,6 +114,10 @@ fn sort(events: &[Event]) -> Sorted<'_> {
             Event::Task(report) => sorted.tasks.push(report),
             Event::Latency(latency) => sorted.latency = Some(latency),
             Event::Ended { exit_status, values } => sorted.ended = Some((*exit_status, values)),
+            Event::Window(window) => sorted.windows.push(window),
+            Event::Blind { probe, why } => {
+                sorted.blind.insert(probe.clone(), why.clone());
+            }
             Event::Warning(warning) => sorted.warnings.push(warning.clone()),
             Event::Finished => sorted.finished = true,
             Event::Failed { reason } => sorted.failed = Some(reason),

@@ -11,6 +11,7 @@ mod commands;
 mod descendants;
 mod experiments;
 mod file_systems;
+mod host_state;
 mod leftovers;
 mod names;
 mod past;

@@ -5,6 +5,8 @@
 //!        └───────┴───────┴───────────┴─────────┴─────────┴─────── failed
 //!     hello ─ ready ─ measured ─ ended ─ finished                 (a command)
 //!
+//! A job that watches says `blind` and `window` too, after `measured`.
+//!
 //! What happens between the release of the tasks and their stop is said only afterwards:
 //! a line written meanwhile would wake its reader on a CPU under measurement.
 //!
@@ -16,6 +18,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::look::Window;
 use crate::record::Warning;
 
 /// One line of a worker.
@@ -57,6 +60,15 @@ pub enum Event {
         exit_status: i32,
         /// The numbers read out of what it left, by metric.
         values: BTreeMap<String, f64>,
+    },
+    /// What was seen between two instants, of a run that was watched.
+    Window(Box<Window>),
+    /// A probe that could not see.
+    Blind {
+        /// Its name.
+        probe: String,
+        /// What was tried and what went wrong.
+        why: String,
     },
     /// Something to know about this run.
     Warning(Warning),

@@ -4,16 +4,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Word;
+use crate::job::{TASKS_MAX, Until};
 
 /// A file system to be made and mounted, as a variant asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileSystem {
     /// Its kind, as mount(8) takes it: `xfs`.
     pub kind: String,
-    /// Arguments of the program that makes it, separated by blanks.
+    /// Arguments of the program that makes it, split into words as a shell does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mkfs: String,
     /// Mount options, separated by commas.
@@ -44,11 +46,19 @@ pub struct Storage {
     pub size: Word,
     /// How long each lives.
     pub policy: Policy,
+    /// How each is aged, where that is the policy.
+    #[serde(skip_serializing_if = "Age::is_default")]
+    pub age: Age,
 }
 
 impl Default for Storage {
     fn default() -> Storage {
-        Storage { on: "loop".to_string(), size: Word("8G".to_string()), policy: Policy::default() }
+        Storage {
+            on: "loop".to_string(),
+            size: Word("8G".to_string()),
+            policy: Policy::default(),
+            age: Age::default(),
+        }
     }
 }
 
@@ -56,6 +66,50 @@ impl Storage {
     pub(crate) fn is_default(&self) -> bool {
         *self == Storage::default()
     }
+}
+
+/// A file system that is made, filled by a workload and unmounted once in a session, as a
+/// pristine image; runs get copies of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Image {
+    /// What is made.
+    pub file_system: FileSystem,
+    /// Its size: `4G`; the image is sparse.
+    pub size: Word,
+    /// The workload that fills it.
+    pub workload: String,
+    /// Its parameters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Word>,
+    /// Tasks that fill it, each in a directory of its own.
+    pub tasks: u32,
+    /// How many operations each of them does.
+    pub operations_per_task: u64,
+}
+
+impl Image {
+    pub(crate) fn check(&self) -> Result<()> {
+        ensure!(
+            (1..=TASKS_MAX).contains(&self.tasks),
+            "tasks is {}, must be 1 to {TASKS_MAX}",
+            self.tasks
+        );
+        Until::OperationsPerTask(self.operations_per_task).check()
+    }
+}
+
+/// What an image was when it had been made and filled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Filled {
+    /// Operations that filled it: with `create_files`, files.
+    pub operations: u64,
+    /// How long making and filling it took, in seconds.
+    pub seconds: f64,
+    /// Bytes of the image that hold data.
+    pub bytes_used: u64,
+    /// The file system as it was mounted to be filled.
+    pub file_system: Mounted,
 }
 
 /// How long a file system lives.
@@ -67,6 +121,8 @@ pub enum Policy {
     Fresh,
     /// The runs of a variant share one, made once in a session.
     Kept,
+    /// Each run has one of its own, a copy of one that was filled and churned once in a session.
+    Aged,
 }
 
 impl Policy {
@@ -75,8 +131,59 @@ impl Policy {
         match self {
             Policy::Fresh => "fresh",
             Policy::Kept => "kept",
+            Policy::Aged => "aged",
         }
     }
+}
+
+/// How a file system is aged before it is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Age {
+    /// The share of its size that files take.
+    pub filled: f64,
+    /// How often half of the files are removed and others created in their place.
+    pub rounds: u32,
+}
+
+impl Default for Age {
+    fn default() -> Age {
+        Age { filled: 0.5, rounds: 4 }
+    }
+}
+
+impl Age {
+    fn is_default(&self) -> bool {
+        *self == Age::default()
+    }
+}
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "filled to {:.0} %, {} rounds", self.filled * 100.0, self.rounds)
+    }
+}
+
+/// How a file system was when it had been aged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Aged {
+    /// Seed of what was created and removed.
+    pub seed: u64,
+    /// Files that are in it.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were created, all in all; the others were removed.
+    pub created: u64,
+    /// What its own programs count as extents of free space, where they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_extents: Option<u64>,
+    /// Bytes that were free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_free: Option<u64>,
+    /// How long ageing it took, in milliseconds.
+    pub took_ms: u64,
 }
 
 /// What was mounted for a run, as the kernel and the program that made it tell.
@@ -98,4 +205,7 @@ pub struct Mounted {
     /// Its geometry and features, by the names that its own programs use.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub geometry: BTreeMap<String, String>,
+    /// How it had been aged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aged: Option<Aged>,
 }

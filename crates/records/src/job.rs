@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::command::Errand;
+use crate::look::LookKind;
 
 /// Version of the job and of the events. A worker refuses a job of another version: both
 /// ends are the same binary, so a difference is a mistake in how it was started.
@@ -35,10 +36,31 @@ pub struct Job {
     pub until: Until,
     /// What is recorded during the run.
     pub pass: Pass,
+    /// What is watched meanwhile; nothing in a run that counts as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
     /// A directory that does not exist yet, for the worker to make and to remove.
     pub scratch: PathBuf,
+    /// Whether that directory stays, with all that a workload has made in it: not to measure it,
+    /// but to have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
     /// How long tasks may take to notice the end, in seconds, before the run has failed.
     pub stop_grace_s: f64,
+}
+
+/// What a look watches.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Watch {
+    /// What is watched.
+    pub kind: LookKind,
+    /// Samples a second and CPU; 0 for none.
+    pub hertz: u32,
+    /// How many windows the run is divided into.
+    pub windows: u32,
+    /// The process that started the worker: its time is knee's own too.
+    pub knee: u32,
 }
 
 /// What a job does.
@@ -144,6 +166,11 @@ impl Job {
             "stop_grace_s is {}, must be above 0 s",
             self.stop_grace_s
         );
+        if let Some(watch) = &self.watch {
+            let Watch { hertz, windows, .. } = *watch;
+            ensure!(hertz <= 10_000, "hertz is {hertz}, must be at most 10 000");
+            ensure!((1..=1000).contains(&windows), "windows is {windows}, must be 1 to 1000");
+        }
         match &self.work {
             Work::Workload(_) => self.until.check(),
             Work::Command(errand) => {

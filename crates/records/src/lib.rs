@@ -11,11 +11,14 @@ mod host;
 pub mod import;
 mod index;
 mod job;
+mod lines;
+mod look;
 mod metric;
 mod record;
 mod run;
 mod samples;
 mod seal;
+mod sizes;
 mod store;
 mod topology;
 
@@ -23,13 +26,18 @@ pub use command::{Command, Errand, Extract, Line, Origin, Program, Row, TableCol
 pub use compact::{Compacted, compact};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word};
-pub use file_system::{FileSystem, Mounted, Policy, Storage};
+pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};
-pub use job::{Form, Job, Native, PROTOCOL, Pass, TASKS_MAX, Until, Work};
+pub use job::{Form, Job, Native, PROTOCOL, Pass, TASKS_MAX, Until, Watch, Work};
+pub use look::{
+    Base, CpuTime, LockTime, Look, LookKind, Mode, Samples, Share, Slice, Stack, State as CpuState,
+    Window,
+};
 pub use metric::{Better, Described, METRICS, Metric, Obtained};
-pub use record::{FORMAT, Point, Record, Seal, Session, Source, State, Unit, Warning};
+pub use record::{FORMAT, HostChange, Point, Record, Seal, Session, Source, State, Unit, Warning};
 pub use run::{Outcome, Run, Warmup};
 pub use samples::Sample;
+pub use sizes::HERE;
 pub use store::{Growing, Id, Opened, Store};
 pub use topology::{Cpu, Placement, Topology};

@@ -11,14 +11,16 @@
 //! Who renames the folder, to finish it or to take it up again, holds a lock on its
 //! `record.json` too. Records may be copied, merged and deleted by hand.
 
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
+use crate::lines::{self, no_link};
+use crate::look::Look;
 use crate::record::{Record, State, Warning};
 use crate::run::Run;
 use crate::samples::{self, RunSamples, Sample};
@@ -29,6 +31,8 @@ const RECORD: &str = "record.json";
 const RUNS: &str = "runs.ndjson";
 const SAMPLES_GROWING: &str = "samples.ndjson";
 const SAMPLES: &str = "samples.parquet";
+/// Only where runs were watched.
+const LOOKS: &str = "looks.ndjson";
 const HIDDEN: &str = ".part-";
 
 /// Where files are written before they are renamed into place.
@@ -136,7 +140,7 @@ impl Store {
             .with_context(|| format!("taking {} up again", folder.display()))?;
         sync_folder(hidden.parent().unwrap_or(Path::new("/")))?;
         write_durably(&hidden.join(SAMPLES_GROWING), |mut file| {
-            Ok(file.write_all(&lines(&samples)?)?)
+            Ok(file.write_all(&lines::text(&samples)?)?)
         })?;
         remove(&hidden, &[RECORD])?;
         sync_folder(&hidden)?;
@@ -243,7 +247,7 @@ impl Growing {
         let runs = append(RUNS)?;
         let samples = append(SAMPLES_GROWING)?;
         sync_folder(&folder)?;
-        let next_run = drop_torn_line(&folder.join(RUNS))?.len() as u32;
+        let next_run = lines::drop_torn(&folder.join(RUNS), Run::read)?.len() as u32;
         Ok(Growing { folder, record, runs, samples, next_run, complete: false, _lock: lock })
     }
 
@@ -255,6 +259,23 @@ impl Growing {
     /// The runs so far, by reading them back.
     pub fn read_runs(&self) -> Result<Vec<Run>> {
         Ok(read_runs(&self.folder.join(RUNS))?.0)
+    }
+
+    /// The looks so far, by reading them back.
+    pub fn read_looks(&self) -> Result<Vec<Look>> {
+        Ok(lines::read(&self.folder.join(LOOKS), Look::read)?.0)
+    }
+
+    /// Adds a look. When this returns, it survives a crash.
+    pub fn append_look(&mut self, look: &Look) -> Result<()> {
+        let path = self.folder.join(LOOKS);
+        let add = || -> Result<()> {
+            lines::drop_torn(&path, Look::read)?;
+            let file = no_link().create(true).append(true).open(&path)?;
+            lines::append(&file, &lines::text(std::slice::from_ref(look))?)?;
+            sync_folder(&self.folder)
+        };
+        add().with_context(|| format!("adding a look to {}", path.display()))
     }
 
     /// Adds a finished or failed run. When this returns, the run survives a crash.
@@ -279,7 +300,7 @@ impl Growing {
                 (run, RunSamples { run: number, samples })
             })
             .unzip();
-        let (samples, line) = (lines(&samples)?, lines(&runs)?);
+        let (samples, line) = (lines::text(&samples)?, lines::text(&runs)?);
         let adding = || match count {
             1 => format!("adding run {first} to {}", self.folder.display()),
             _ => format!("adding {count} runs to {}", self.folder.display()),
@@ -312,9 +333,10 @@ impl Growing {
 
     fn finish_as(mut self, state: State) -> Result<Option<PathBuf>> {
         // Adding the last run may have failed half way.
-        let runs = drop_torn_line(&self.folder.join(RUNS))?;
+        let runs = lines::drop_torn(&self.folder.join(RUNS), Run::read)?;
         if runs.is_empty() {
-            let files = [&[RUNS, SAMPLES_GROWING, SAMPLES], &TEMPORARY[..], &[PLAN]].concat();
+            let files =
+                [&[RUNS, LOOKS, SAMPLES_GROWING, SAMPLES], &TEMPORARY[..], &[PLAN]].concat();
             remove_folder(&self.folder, &files)?;
             return Ok(None);
         }
@@ -322,7 +344,9 @@ impl Growing {
         self.record.state = state;
         self.record.runs_finished = runs.iter().filter(|r| r.finished()).count() as u32;
         self.record.runs_failed = runs.len() as u32 - self.record.runs_finished;
-        for name in [RUNS, SAMPLES] {
+        let looks = lines::drop_torn(&self.folder.join(LOOKS), Look::read)?;
+        let kept = [RUNS, SAMPLES].into_iter().chain((!looks.is_empty()).then_some(LOOKS));
+        for name in kept {
             self.record.files.insert(name.to_string(), seal(&self.folder.join(name))?);
         }
         let text = serde_json::to_string_pretty(&self.record)?;
@@ -372,6 +396,11 @@ impl Opened {
     /// The runs of one point, in order of execution.
     pub fn runs_of(&self, point: usize) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(move |run| run.point as usize == point)
+    }
+
+    /// Its looks, in order of execution; none where no run was watched.
+    pub fn looks(&self) -> Result<Vec<Look>> {
+        Ok(lines::read(&self.folder.join(LOOKS), Look::read)?.0)
     }
 
     fn compare_with_seal(&mut self, torn: bool) -> Result<()> {
@@ -438,43 +467,9 @@ pub(crate) fn read_record(folder: &Path) -> Result<Record> {
     bail!("{} holds no record: neither {RECORD} nor {PLAN} is in it", folder.display())
 }
 
-/// The runs of a file; and if it ends in a torn line, which is no run, where that starts.
+/// The runs of a file, and where a torn last line begins.
 fn read_runs(path: &Path) -> Result<(Vec<Run>, Option<u64>)> {
-    let text = match fs::read(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
-        Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
-    };
-    let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
-    let mut runs = Vec::new();
-    for (number, line) in text[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
-        let line = String::from_utf8_lossy(line);
-        let run = Run::read(line.trim_end())
-            .with_context(|| format!("{}, line {}", path.display(), number + 1))?;
-        runs.push(run);
-    }
-    Ok((runs, (whole < text.len()).then_some(whole as u64)))
-}
-
-/// Leaves only whole lines, so that more can follow: the torn tail never was a run. Returns
-/// the runs.
-fn drop_torn_line(path: &Path) -> Result<Vec<Run>> {
-    let (runs, torn) = read_runs(path)?;
-    if let Some(start) = torn {
-        let shorten = |file: File| file.set_len(start).and_then(|()| file.sync_data());
-        let shortened = no_link().write(true).open(path).and_then(shorten);
-        shortened.with_context(|| format!("shortening {}", path.display()))?;
-    }
-    Ok(runs)
-}
-
-fn lines<T: serde::Serialize>(values: &[T]) -> Result<Vec<u8>> {
-    let mut text = Vec::new();
-    for value in values {
-        serde_json::to_writer(&mut text, value)?;
-        text.push(b'\n');
-    }
-    Ok(text)
+    lines::read(path, Run::read)
 }
 
 /// Writes the plan already locked: by the time it has its name, its writer holds it.
@@ -528,12 +523,6 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
 
 /// Options that open no symbolic link: in a shared store it may be another user's, and lead
 /// anywhere.
-fn no_link() -> OpenOptions {
-    let mut options = File::options();
-    options.custom_flags(libc::O_NOFOLLOW);
-    options
-}
-
 fn is_ours(metadata: &Metadata) -> bool {
     // SAFETY: it only asks, and always succeeds.
     metadata.uid() == unsafe { libc::geteuid() }

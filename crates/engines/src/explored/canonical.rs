@@ -232,12 +232,12 @@ impl Canonical {
                 }
             }
         };
-        for task in 0..tasks {
+        for (task, &place) in places[..tasks].iter().enumerate() {
             if !state.tasks[task].ended {
-                add(task, KNOWN | u64::from(places[task]));
+                add(task, KNOWN | u64::from(place));
             }
             for entry in 0..state.held_back(task).len() {
-                let row_id = ENTRY | u64::from(places[task]) << 8 | entry as u64;
+                let row_id = ENTRY | u64::from(place) << 8 | entry as u64;
                 add(world.entry_row(task, entry), row_id);
             }
         }

@@ -33,7 +33,7 @@ mod world;
 pub use agent::Explored;
 pub use sample::{Sampled, sample};
 pub use schedule::Schedule;
-pub use search::{Searched, replay, search};
+pub use search::{Replayed, Searched, replay, search};
 pub use told::{Failure, Fault};
 
 use machine::Region;

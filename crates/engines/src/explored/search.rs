@@ -49,18 +49,27 @@ pub fn search(setup: &Setup, options: &Options) -> io::Result<Searched> {
     Ok(found.searched)
 }
 
+/// What a schedule led to.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// Its steps, readable.
+    pub steps: Vec<String>,
+    /// What is wrong with them.
+    pub fault: Option<Fault>,
+}
+
 /// Follows one schedule: its steps, readable, and what is wrong with them. An error if the
 /// schedule is not possible.
 pub fn replay(
     setup: &Setup,
     options: &Options,
     schedule: &Schedule,
-) -> io::Result<Result<(Vec<String>, Option<Fault>), String>> {
+) -> io::Result<Result<Replayed, String>> {
     on_stage(setup, options, |stage| {
         let followed = stage.follow(schedule)?;
         let at_the_end = || stage.wrong_at_the_end().filter(|_| followed.ended);
         let fault = followed.fault.clone().or_else(at_the_end);
-        Ok((followed.steps, fault))
+        Ok(Replayed { steps: followed.steps, fault })
     })
 }
 

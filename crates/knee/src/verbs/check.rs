@@ -7,7 +7,7 @@ use std::time::Instant;
 use algorithms::locks::{Algorithm, LOCKS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::explored::{
-    Failure, Fault, Memory, Options, Schedule, TASKS_MAX, replay, sample, search,
+    Failure, Fault, Memory, Options, Replayed, Schedule, TASKS_MAX, replay, sample, search,
 };
 use serde_json::json;
 
@@ -192,7 +192,7 @@ fn follow(arguments: &Arguments, lock: &Algorithm, schedule: &str) -> Result<Exi
         replay(setup, &options(arguments), &schedule)
     });
     let replayed = replayed.context("a listed algorithm")???;
-    let (steps, fault) = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
+    let Replayed { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
     if arguments.json {
         let fault = fault.as_ref().map(Fault::to_string);
         print_line(format_args!("{:#}", json!({"steps": steps, "fault": fault})))?;

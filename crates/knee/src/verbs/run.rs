@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Line, Load, METRICS,
-    Many, Opened, Placement, Record, Session, State, Store, Variant, Warning, Word,
+    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, HostChange, Id, Index, Line, Load,
+    METRICS, Many, Opened, Placement, Record, Session, State, Store, Variant, Warning, Word,
 };
 
 use super::compare;
+use crate::host_state::{self, HostWatch};
 use crate::leftovers::Journal;
 use crate::plan::Usable;
 use crate::progress::Progress;
@@ -116,18 +117,21 @@ pub fn share(text: &str) -> Result<f64> {
     Ok(share)
 }
 
-/// Refuses a deciding metric that no run could have.
-fn check_metric(experiment: &Experiment) -> Result<()> {
-    let name = &experiment.compare.metric;
+/// Refuses metrics to decide by or to show that no run could have.
+fn check_metrics(experiment: &Experiment) -> Result<()> {
     let commands = commands::of_experiment(experiment, &experiment.variants)?;
     let own = || commands.values().flat_map(|command| &command.metrics).map(|m| m.name.as_str());
-    let plain = name.strip_suffix("/op").unwrap_or(name);
-    let is_known = METRICS.iter().any(|metric| metric.matches(plain));
-    if is_known || own().any(|known| known == plain) || probes::counters::find(plain).is_some() {
-        return Ok(());
+    for name in experiment.compare.shown.iter().chain([&experiment.compare.metric]) {
+        let plain = name.strip_suffix("/op").unwrap_or(name);
+        let is_known = METRICS.iter().any(|metric| metric.matches(plain));
+        if is_known || own().any(|known| known == plain) || probes::counters::find(plain).is_some()
+        {
+            continue;
+        }
+        let hint = names::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
+        bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
     }
-    let hint = names::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
-    bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
+    Ok(())
 }
 
 fn setting(text: &str) -> Result<(String, Vec<String>)> {
@@ -143,7 +147,8 @@ fn axis(text: &str) -> Result<(String, Vec<String>)> {
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let experiment = experiment(arguments)?;
-    check_metric(&experiment)?;
+    check_metrics(&experiment)?;
+    compare::layout(&experiment)?;
     if arguments.plan {
         let record = new_record(experiment)?;
         let past = past::of_points(&record, store)?;
@@ -161,6 +166,8 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     }
     commands::identify(&mut record)?;
     let mut growing = open_record(arguments, store, record)?;
+    let watch = HostWatch::new(&growing.record, &journal);
+    let before = watch.look();
     let mut progress = Progress::new();
     let mut printed = Ok(());
     // Not before: until here a wish to end ends us, whatever we wait for, and the next start
@@ -173,11 +180,22 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     });
     progress.end();
     // Whatever went wrong, the finished runs are kept and the host is put back.
+    let marks = watch.marks(&journal);
     let put_back = journal.close();
+    let changes = host_state::changes(&before, &watch.look(), &marks);
+    keep_changes(&mut growing.record, changes);
     let folder = growing.finish(jiff::Timestamp::now())?;
     let end = end?;
     put_back?;
     conclude(arguments, end, folder.as_deref(), printed)
+}
+
+/// Says what of the host is not as before, and keeps it in the record.
+fn keep_changes(record: &mut Record, changes: Vec<HostChange>) {
+    changes.iter().map(host_state::sentence).for_each(talk);
+    if let Some(session) = record.sessions.last_mut() {
+        session.host_changes = Some(changes);
+    }
 }
 
 /// Shows the record and says where it is; `printed` is what came of printing its runs.
@@ -194,8 +212,9 @@ fn conclude(
     let record = Opened::open(folder)?;
     if !arguments.json {
         let style = Style::of_stdout();
+        let layout = record.record.experiment.compare.layout.is_some();
         printed = print(match record.record.variants.len() {
-            0 | 1 => reports::scaling(&record, &style),
+            0 | 1 if !layout => reports::scaling(&record, &style),
             _ => compare::of_record(&record, style)?,
         });
     }
@@ -214,9 +233,11 @@ fn conclude(
 /// The experiment that the arguments ask for: a file's, changed by flags, or one made of
 /// flags.
 fn experiment(arguments: &Arguments) -> Result<Experiment> {
-    let mut experiment = match arguments.what.as_slice() {
-        [one] if experiments::is_experiment(one) => experiments::read(one)?,
-        names => of_workloads(names)?,
+    let (mut experiment, bytes) = match arguments.what.as_slice() {
+        [one] if experiments::is_experiment(one) => {
+            experiments::read_at(one, arguments.file_systems.size())?
+        }
+        names => (of_workloads(names)?, arguments.file_systems.size()),
     };
     add_commands(&mut experiment, arguments)?;
     ensure!(
@@ -240,7 +261,7 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
     experiment.axes = flags.over(&experiment.axes);
     change_loads(&mut experiment, &flags, arguments);
     experiment.variants.extend(arguments.variants.iter().cloned());
-    arguments.file_systems.apply(&mut experiment)?;
+    arguments.file_systems.apply(&mut experiment, bytes)?;
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;
     compare.metric = arguments.metric.clone().unwrap_or_else(|| compare.metric.clone());
@@ -333,6 +354,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         finished: None,
         boot_id: host.boot_id.clone().unwrap_or_default(),
         first_run: 0,
+        host_changes: None,
     };
     let mut record = Record {
         format: FORMAT,
@@ -346,6 +368,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         metrics,
         commands,
         programs: Default::default(),
+        image: None,
         sessions: vec![session],
         host,
         topology: usable.topology,
@@ -355,6 +378,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         runs_failed: 0,
         files: Default::default(),
     };
+    file_systems::check_image_words(&record)?;
     record.programs = commands::find(&record)?;
     Ok(record)
 }

@@ -47,6 +47,7 @@ pub fn plan() -> Record {
         metrics: BTreeMap::new(),
         commands: BTreeMap::new(),
         programs: BTreeMap::new(),
+        image: None,
         sessions: vec![
             session(&["knee", "run", "golden.toml", "--dir", "/mnt/a b"], 0, 0, Some(29)),
             session(&["knee", "run", "golden.toml", "--resume", "last"], 600, 27, Some(640)),
@@ -113,6 +114,7 @@ fn session(command: &[&str], start: i64, first_run: u32, end: Option<i64>) -> Se
         finished: end.map(at),
         boot_id: "b7b8c7e0-2c54-4c5e-9d0c-0a51a3b5f3d1".to_string(),
         first_run,
+        host_changes: None,
     }
 }
 
