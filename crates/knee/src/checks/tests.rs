@@ -3,7 +3,8 @@
 //! test; its numbers come with `UPDATE_EXPECT=1`.
 
 use algorithms::locks::LOCKS;
-use engines::explored::{Memory, Options, sample, search};
+use engines::Change;
+use engines::explored::{Memory, Options, replay, sample, search};
 use expect_test::{Expect, expect};
 
 use super::mutants::{self, Fate};
@@ -140,4 +141,37 @@ fn no_mutant_survives_that_is_not_known_as_equivalent() {
             assert!(!survived, "{name}: {}: {}", one.line, one.mutant.change);
         }
     }
+}
+
+/// A failure is an interleaving that can be read, and its schedule leads there again.
+#[test]
+fn a_failure_is_shown_step_by_step_and_found_again() {
+    let lock = LOCKS.iter().find(|lock| lock.name == "ticket").unwrap();
+    let judged = mutants::judge(lock).unwrap();
+    let waitless = judged.iter().find(|one| one.mutant.change == Change::NoWait).unwrap().mutant;
+    let (options, size) = (Options::default(), SIZES[0]);
+    let found = with_setup("ticket", size, Between::Mutant(waitless), |s| search(s, &options));
+    let failure = found.unwrap().unwrap().unwrap().failure.unwrap();
+    expect![[r#"
+
+        ticket: race: t1 reads guarded.writes at contract.rs:39, not ordered after the last write
+
+          t0 lock.next add 1 -> 0                                      ticket.rs:42
+          t0   has its place in the queue
+          t0 lock.serving load -> 0                                    ticket.rs:45
+          t0   is inside
+          t0 guarded.writes = 1                                        contract.rs:39
+          t0   leaves
+          t0 lock.serving load -> 0                                    ticket.rs:53
+          t1 lock.next add 1 -> 1                                      ticket.rs:42
+          t1   has its place in the queue
+          t1 lock.serving load -> 0                                    ticket.rs:45
+          t1   is inside
+
+        again: …
+    "#]].assert_eq(&crate::reports::failed_check("ticket", &failure, "…"));
+    let again = with_setup("ticket", size, Between::Mutant(waitless), |setup| {
+        replay(setup, &options, &failure.schedule)
+    });
+    assert_eq!(again.unwrap().unwrap().unwrap().unwrap().fault, Some(failure.fault));
 }
