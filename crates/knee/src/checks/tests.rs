@@ -169,7 +169,8 @@ fn a_failure_is_shown_step_by_step_and_found_again() {
           t1   is inside
 
         again: …
-    "#]].assert_eq(&crate::reports::failed_check("ticket", &failure, "…"));
+    "#]]
+    .assert_eq(&crate::reports::failed_check("ticket", &failure, "…"));
     let again = with_setup("ticket", size, Between::Mutant(waitless), |setup| {
         replay(setup, &options, &failure.schedule)
     });
