@@ -1,5 +1,5 @@
-//! Paravirtual queued spin lock: the queued lock for virtual machines, whose waiters halt
-//! their CPU after a while and are kicked awake when it is their turn.
+//! Paravirtual queued spin lock: the queued lock for virtual machines, whose waiters halt.
+//! They spin for a while, halt their CPU, and are kicked awake when it is their turn.
 //!
 //!     bits 0-7 locked: 0, 1, or 3: whoever unlocks must kick the head of the queue
 //!     bits 8-15 pending: the head of the queue looks at the lock, nobody may steal it

@@ -1,5 +1,5 @@
-//! Test-and-test-and-set lock with exponential backoff: looks before it tries, and stays
-//! away longer after each failure.
+//! Test-and-test-and-set lock with exponential backoff: looks before it tries to take it.
+//! After each failure it stays away longer.
 //!
 //!     0 -> 1    lock, tried only when the word was seen to be 0
 //!     1 -> 0    unlock
