@@ -7,6 +7,7 @@
 
 pub mod contract;
 pub mod locks;
+pub mod mechanisms;
 
 use machine::{Machine, Region};
 
@@ -86,6 +87,13 @@ pub trait SharedLock: Sized + Send + Sync + 'static {
 
     /// Whether nothing is left in use, where nobody holds or wants any lock.
     fn at_rest<M: Machine>(&self, m: &M, at: &Self::Mem) -> bool;
+}
+
+/// The first sentence of a manual page, on one line.
+fn summary(manual: &str) -> String {
+    let paragraph = manual.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let first = paragraph.split(". ").next().unwrap_or_default();
+    first.trim_end_matches('.').to_string()
 }
 
 /// The manual page of an algorithm: the module doc of its file.

@@ -229,6 +229,11 @@ impl<M: Machine> Machine for Mutated<'_, M> {
     }
 
     #[track_caller]
+    fn discard<T: Value>(&self, field: &Field<T>) {
+        self.machine.discard(field);
+    }
+
+    #[track_caller]
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         if self.change(&[Change::NoWait]).is_none() {
             self.machine.park(atom, expected);

@@ -62,6 +62,11 @@ impl<M: Machine> Machine for Patient<M> {
     }
 
     #[inline(always)]
+    fn discard<T: Value>(&self, field: &Field<T>) {
+        self.0.discard(field);
+    }
+
+    #[inline(always)]
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         self.0.park(atom, expected);
     }

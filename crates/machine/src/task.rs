@@ -48,6 +48,13 @@ pub trait Machine {
         let _ = atom;
     }
 
+    /// The same of a plain field.
+    #[inline(always)]
+    #[track_caller]
+    fn discard<T: Value>(&self, field: &Field<T>) {
+        let _ = field;
+    }
+
     /// Sleeps if the word is as expected, until woken; may return without either.
     #[track_caller]
     fn park(&self, atom: &Atom<u32>, expected: u32);

@@ -31,10 +31,7 @@ impl Algorithm {
 
     /// The first sentence of that.
     pub fn summary(&self) -> String {
-        let manual = self.manual();
-        let paragraph = manual.split("\n\n").next().unwrap_or_default().replace('\n', " ");
-        let first = paragraph.split(". ").next().unwrap_or_default();
-        first.trim_end_matches('.').to_string()
+        crate::summary(&self.manual())
     }
 }
 

@@ -100,6 +100,10 @@ impl Machine for Explored<'_> {
         self.init(atom, T::ALL);
     }
 
+    fn discard<T: Value>(&self, field: &Field<T>) {
+        self.set(field, T::ALL);
+    }
+
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         self.ask(atom, Kind::Park(expected.into()), Ordering::Relaxed);
     }

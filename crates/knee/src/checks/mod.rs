@@ -1,6 +1,7 @@
 //! Algorithms on the explored machine: which tasks a lock is checked with, and what comes of
 //! it. Neither the algorithms nor the engine know of each other; here they meet.
 
+pub mod against_kernel;
 pub mod mutants;
 
 use std::cell::RefCell;
@@ -9,6 +10,8 @@ use std::io;
 
 use algorithms::contract::{self, Guarded};
 use algorithms::locks::{self, Visitor};
+use algorithms::mechanisms::file_locks::contract::{Bytes, calls};
+use algorithms::mechanisms::file_locks::{Design, FileLocks};
 use algorithms::{Lock, Shape, SharedLock};
 use engines::explored::{Explored, Setup};
 use engines::{Mutant, Mutated};
@@ -49,6 +52,57 @@ pub fn with_setup<R>(
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
     locks::visit(name, LockSetup { size, between, act })
+}
+
+/// The same for file locks of this design, over the lock of this name.
+pub fn with_file_locks<R>(
+    design: Design,
+    over: &str,
+    size: Size,
+    act: impl FnMut(&Setup) -> R,
+) -> Option<io::Result<R>> {
+    locks::visit(over, FileLocksSetup { design, size, act }).flatten()
+}
+
+struct FileLocksSetup<F> {
+    design: Design,
+    size: Size,
+    act: F,
+}
+
+/// Records that each task may need at once.
+const RECORDS: usize = 6;
+
+impl<R, F: FnMut(&Setup) -> R> Visitor for FileLocksSetup<F> {
+    type Out = Option<io::Result<R>>;
+
+    fn lock<L: Lock>(mut self) -> Self::Out {
+        Some(Region::new(REGION_BYTES).map(|region| {
+            let Size { threads, acquires, .. } = self.size;
+            let locks = FileLocks::<L>::new(&region, threads, 1, RECORDS, self.design);
+            let bytes = &region.array::<Bytes>("file", 1)[0];
+            let task = |m: &Explored, _: usize| calls(&locks, m, self.design, bytes, acquires);
+            let last = || match locks.at_rest(&Native::new(0, 0)) {
+                true => Ok(()),
+                false => Err(IN_USE.to_string()),
+            };
+            let setup = Setup {
+                region: &region,
+                nodes: &vec![0; threads],
+                task: &task,
+                last: &last,
+                fifo: false,
+                // Each has calls of its own.
+                alike: false,
+            };
+            (self.act)(&setup)
+        }))
+    }
+
+    /// File locks are guarded by locks that one holds.
+    fn shared<L: SharedLock>(self) -> Self::Out {
+        None
+    }
 }
 
 struct LockSetup<'a, F> {

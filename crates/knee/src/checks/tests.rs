@@ -3,12 +3,18 @@
 //! test; its numbers come with `UPDATE_EXPECT=1`.
 
 use algorithms::locks::LOCKS;
+use algorithms::locks::ticket::Ticket;
+use algorithms::mechanisms::file_locks::{
+    DESIGNS, Design, FileLocks, Kind, Outcome, Owner, Range, Refused,
+};
 use engines::Change;
 use engines::explored::{Memory, Options, replay, sample, search};
 use expect_test::{Expect, expect};
+use machine::{Native, Region};
 
+use super::against_kernel::compare;
 use super::mutants::{self, Fate};
-use super::{Between, Size, with_setup};
+use super::{Between, Size, with_file_locks, with_setup};
 
 const SIZES: &[Size] = &[
     Size { threads: 2, acquires: 1, locks: 1 },
@@ -175,4 +181,71 @@ fn a_failure_is_shown_step_by_step_and_found_again() {
         replay(setup, &options, &failure.schedule)
     });
     assert_eq!(again.unwrap().unwrap().unwrap().unwrap().fault, Some(failure.fault));
+}
+
+#[test]
+fn file_locks_hold_in_every_interleaving_of_two_processes() {
+    let mut table = String::from("two tasks with two calls each, over test_and_set\n");
+    for (name, design) in DESIGNS {
+        for memory in MEMORIES {
+            let options = Options { memory, ..Options::default() };
+            let found =
+                with_file_locks(*design, "test_and_set", SIZES[1], |setup| search(setup, &options));
+            let found = found.unwrap().unwrap().unwrap();
+            if let Some(failure) = found.failure {
+                panic!("{name}: {}\n{}", failure.fault, failure.steps.join("\n"));
+            }
+            table += &format!("{name} {memory:?} {}\n", found.states);
+        }
+    }
+    expect![[r#"
+        two tasks with two calls each, over test_and_set
+        before SequentiallyConsistent 296
+        before TotalStoreOrder 304
+        before+per-file SequentiallyConsistent 460
+        before+per-file TotalStoreOrder 468
+        before+per-cpu SequentiallyConsistent 296
+        before+per-cpu TotalStoreOrder 304
+        before+hash SequentiallyConsistent 296
+        before+hash TotalStoreOrder 304
+        before+no-detection SequentiallyConsistent 198
+        before+no-detection TotalStoreOrder 204
+        before+wake-concerned SequentiallyConsistent 296
+        before+wake-concerned TotalStoreOrder 304
+        after SequentiallyConsistent 460
+        after TotalStoreOrder 468
+        after+no-detection SequentiallyConsistent 290
+        after+no-detection TotalStoreOrder 298
+        after+wake-concerned SequentiallyConsistent 460
+        after+wake-concerned TotalStoreOrder 468
+    "#]].assert_eq(&table);
+}
+
+#[test]
+fn deadlocks_of_file_locks_are_found_where_they_are_looked_for() {
+    let locks = FileLocks::<Ticket>::new(&Region::new(64 << 10).unwrap(), 1, 1, 8, Design::AFTER);
+    let m = Native::new(0, 0);
+    let write = |owner, byte| Range {
+        owner: Owner::Process(owner),
+        kind: Kind::Write,
+        start: byte,
+        end: byte,
+    };
+    for process in 0..3 {
+        assert_eq!(locks.try_set(&m, 0, write(process, process.into())), Ok(()));
+    }
+    let waits = |process, byte| locks.attempt(&m, 0, write(process, byte), true);
+    assert!(matches!(waits(0, 1), Outcome::Waits(_)));
+    assert!(matches!(waits(1, 2), Outcome::Waits(_)));
+    assert!(matches!(waits(2, 0), Outcome::Refused(Refused::Deadlock)));
+}
+
+/// Some of `knee check file_locks --against-kernel`.
+#[test]
+fn file_locks_answer_as_the_kernel_does() {
+    for (name, design) in DESIGNS {
+        if let Err(difference) = compare(5000, *design, 1) {
+            panic!("{name}: {difference:#}");
+        }
+    }
 }

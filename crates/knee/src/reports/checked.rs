@@ -32,7 +32,7 @@ pub fn checked(all: &[Checked], style: &Style) -> String {
     for one in all {
         let explored = one.states.or(one.schedules).unwrap_or_default();
         table.row(vec![
-            one.name.to_string(),
+            one.name.clone(),
             one.size.threads.to_string(),
             one.size.acquires.to_string(),
             memory(one.memory).to_string(),

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use algorithms::locks::{Algorithm, LOCKS};
+use algorithms::mechanisms::file_locks::DESIGNS;
+use algorithms::mechanisms::{MECHANISMS, Mechanism};
 use anyhow::{Result, bail};
 use records::Metric;
 use serde_json::json;
@@ -40,6 +42,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         } else {
             print(lock_page(lock))?;
         }
+    } else if let Some(mechanism) = MECHANISMS.iter().find(|one| one.name == name) {
+        if arguments.json {
+            print_line(format_args!("{:#}", mechanism_json(mechanism)))?;
+        } else {
+            print(mechanism_page(mechanism))?;
+        }
     } else if let Some(text) = experiments::built_in(name) {
         if arguments.json {
             print_line(serde_json::to_string_pretty(&experiments::read(name)?)?)?;
@@ -66,6 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let experiments = EXPERIMENTS.iter().map(|(n, _)| *n);
         let metrics = all_metrics().map(|m| m.name);
         let locks = LOCKS.iter().map(|lock| lock.name);
+        let locks = locks.chain(MECHANISMS.iter().map(|one| one.name));
         let known = workloads.chain(locks).chain(experiments).chain(commands).chain(metrics);
         let hint = nearest(name, known);
         bail!(
@@ -105,6 +114,27 @@ fn lock_page(lock: &Algorithm) -> String {
         lock.kind(),
         lock.manual().trim_end(),
     )
+}
+
+fn mechanism_page(mechanism: &Mechanism) -> String {
+    let designs: Vec<&str> = DESIGNS.iter().map(|(name, _)| *name).collect();
+    format!(
+        "{0}  (mechanism)\n\n{1}\n\n{2}search all       knee check {0} --threads 3\n\
+         search one       knee check {0}:after --threads 3 --acquires 2 --over ticket\n",
+        mechanism.name,
+        mechanism.manual().trim_end(),
+        wrapped(&format!("designs          {}", designs.join(", ")), 100, 17),
+    )
+}
+
+fn mechanism_json(mechanism: &Mechanism) -> serde_json::Value {
+    json!({
+        "name": mechanism.name,
+        "kind": "mechanism",
+        "summary": mechanism.summary(),
+        "manual": mechanism.manual(),
+        "designs": DESIGNS.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+    })
 }
 
 fn lock_json(lock: &Algorithm) -> serde_json::Value {
