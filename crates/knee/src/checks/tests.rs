@@ -218,7 +218,8 @@ fn file_locks_hold_in_every_interleaving_of_two_processes() {
         after+no-detection TotalStoreOrder 298
         after+wake-concerned SequentiallyConsistent 460
         after+wake-concerned TotalStoreOrder 468
-    "#]].assert_eq(&table);
+    "#]]
+    .assert_eq(&table);
 }
 
 #[test]
