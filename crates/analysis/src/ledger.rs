@@ -3,9 +3,18 @@
 //! CPUs had. A plain value: made of looks or of other tools' samples, shown by every report.
 
 mod build;
+mod causes;
+mod coarse;
+mod difference;
+mod explained;
 mod sampled;
+mod trust;
 
-pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger, lock_name};
+pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger};
+pub use causes::{Cause, causes, is_count};
+pub use difference::{Change, Split, difference};
+pub use explained::{Explained, explain};
+pub use trust::{CLOCK_MAX, COST_MAX, Cost, SelfCheck, cost, self_check};
 
 use records::Obtained;
 use serde::Serialize;

@@ -4,6 +4,7 @@ pub mod check;
 pub mod compare;
 pub mod describe;
 pub mod doctor;
+pub mod explain;
 pub mod export;
 pub mod find;
 pub mod import;
