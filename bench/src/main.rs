@@ -1,7 +1,8 @@
 //! Benchmarks of knee itself against limits: is its measured loop as fast as a bare C loop,
 //! on every file system too, does it cost no more than what other tools do, does it measure a program
 //! without slowing it, does it hold 4096 tasks, does it list 10 000
-//! records, compare a million samples, make a fresh file system and rebuild in a moment.
+//! records, search the interleavings of a lock and run it at the speed of hand-written atomics,
+//! compare a million samples, make a fresh file system and rebuild in a moment.
 //!
 //! Not tests: timings depend on the host and on what else it does, so a missed limit is said
 //! in the report and is no failure. `make bench` builds knee first and runs all of this.
@@ -11,12 +12,14 @@ mod comparing;
 mod file_system;
 mod fs_mark;
 mod listing;
+mod locks;
 mod looking;
 mod peer;
 mod planted;
 mod ratio;
 mod rebuild;
 mod report;
+mod searches;
 mod tasks;
 mod turnover;
 mod xattr;
@@ -41,8 +44,8 @@ struct Options {
     /// Length of each run of a pair
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Only these: a workload of the ratios, shared_fault, fs_mark, xattr, command, tasks,
-    /// listing, comparing, turnover, rebuild, planted or looking
+    /// Only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
+    /// command, tasks, listing, comparing, turnover, rebuild, planted or looking
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory whose file system the runs of a pair use. In memory, operations are cheapest,
@@ -121,6 +124,12 @@ fn main() -> Result<()> {
     }
     if wanted("xattr") {
         report.add(or_skipped("xattr", xattr::measure(&mut bench, &options)));
+    }
+    if wanted("locks") {
+        report.add(locks::measure(&mut bench, &options)?);
+    }
+    if wanted("searches") {
+        report.add(searches::measure(&bench)?);
     }
     if wanted("command") {
         report.add(command::measure(&mut bench, &options)?);

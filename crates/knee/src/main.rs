@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod cautions;
+mod checks;
 mod clock;
 mod commands;
 mod descendants;
@@ -41,7 +42,8 @@ use records::Store;
 ///
 /// Results go to standard output, talk and progress to standard error.
 ///
-/// Exit status: 0 done; 1 some runs failed (the record says which and why); 2 it could not
+/// Exit status: 0 done; 1 some runs failed (the record says which and why), or a check found
+/// something wrong; 2 it could not
 /// be done at all; 130 interrupted, with the finished runs kept.
 #[derive(Parser)]
 #[command(name = "knee", version, max_term_width = 100)]
@@ -55,9 +57,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List records, workloads, experiments, commands, metrics
+    /// List records, workloads, algorithms, experiments, commands, metrics
     List(verbs::list::Arguments),
-    /// Explain a workload, an experiment, a command, a metric
+    /// Explain a workload, an algorithm, an experiment, a command, a metric
     Describe(verbs::describe::Arguments),
     /// Say what this host allows and what would disturb a measurement
     Doctor(verbs::doctor::Arguments),
@@ -67,6 +69,8 @@ enum Verb {
     Compare(verbs::compare::Arguments),
     /// Say where the time of an operation goes, and what makes the difference between two
     Explain(Box<verbs::explain::Arguments>),
+    /// Search what the tasks of an algorithm can do together, in every order
+    Check(verbs::check::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Make a record of other tools' results
@@ -106,6 +110,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
         Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
+        Verb::Check(arguments) => verbs::check::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),

@@ -6,6 +6,8 @@
 //! page (`knee describe NAME` prints it), its `SPEC` is all that the runner
 //! needs, and one line in the list below makes it known everywhere.
 
+use std::sync::LazyLock;
+
 mod drive;
 mod failure;
 mod fault;
@@ -13,6 +15,7 @@ mod file_lock;
 mod file_write;
 mod files;
 mod load;
+mod lock;
 mod mapping;
 mod message;
 mod need;
@@ -125,12 +128,18 @@ pub trait Prepared: Sync {
 macro_rules! workloads {
     ($($name:ident,)*) => {
         $(mod $name;)*
-        /// Every workload, in alphabetical order.
-        pub static WORKLOADS: &[Workload] = &[$(Workload {
-            name: stringify!($name),
-            source: include_str!(concat!(stringify!($name), ".rs")),
-            spec: &$name::SPEC,
-        },)*];
+        /// Every workload, in alphabetical order: those of the list below, and one for each
+        /// lock that is listed as an algorithm.
+        pub static WORKLOADS: LazyLock<Vec<Workload>> = LazyLock::new(|| {
+            let mut workloads = vec![$(Workload {
+                name: stringify!($name),
+                source: include_str!(concat!(stringify!($name), ".rs")),
+                spec: &$name::SPEC,
+            },)*];
+            workloads.extend(lock::workloads());
+            workloads.sort_by_key(|workload| workload.name);
+            workloads
+        });
     };
 }
 

@@ -2,6 +2,7 @@
 //! functions from a record to text; nothing here reads files, prints, or keeps results.
 
 mod cells;
+mod checked;
 mod compare;
 mod csv;
 mod curve_table;
@@ -24,6 +25,7 @@ use std::io::{self, IsTerminal};
 
 use records::{METRICS, Metric};
 
+pub use checked::{checked, failed_check, memory, mutants};
 pub use compare::{Layout, comparison};
 pub use csv::{csv, csv_header};
 pub use doubts::of_runs as doubts_of_runs;

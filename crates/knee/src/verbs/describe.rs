@@ -1,7 +1,10 @@
-//! `knee describe NAME`: the manual page of a workload, an experiment, a command or a metric.
+//! `knee describe NAME`: the manual page of a workload, an algorithm, an experiment, a command or a metric.
 
 use std::process::ExitCode;
 
+use algorithms::locks::{Algorithm, LOCKS};
+use algorithms::mechanisms::file_locks::DESIGNS;
+use algorithms::mechanisms::{MECHANISMS, Mechanism};
 use anyhow::{Result, bail};
 use records::Metric;
 use serde_json::json;
@@ -17,7 +20,7 @@ use crate::verbs::list::all_metrics;
 /// What to describe.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A workload, experiment, command or metric
+    /// A workload, algorithm, experiment, command or metric
     name: String,
     /// Print JSON
     #[arg(long)]
@@ -32,6 +35,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             print_line(format_args!("{:#}", workload_json(workload)))?;
         } else {
             print(workload_page(workload))?;
+        }
+    } else if let Some(lock) = LOCKS.iter().find(|lock| lock.name == name) {
+        if arguments.json {
+            print_line(format_args!("{:#}", lock_json(lock)))?;
+        } else {
+            print(lock_page(lock))?;
+        }
+    } else if let Some(mechanism) = MECHANISMS.iter().find(|one| one.name == name) {
+        if arguments.json {
+            print_line(format_args!("{:#}", mechanism_json(mechanism)))?;
+        } else {
+            print(mechanism_page(mechanism))?;
         }
     } else if let Some(text) = experiments::built_in(name) {
         if arguments.json {
@@ -58,9 +73,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let workloads = WORKLOADS.iter().map(|w| w.name);
         let experiments = EXPERIMENTS.iter().map(|(n, _)| *n);
         let metrics = all_metrics().map(|m| m.name);
-        let hint = nearest(name, workloads.chain(experiments).chain(commands).chain(metrics));
+        let locks = LOCKS.iter().map(|lock| lock.name);
+        let locks = locks.chain(MECHANISMS.iter().map(|one| one.name));
+        let known = workloads.chain(locks).chain(experiments).chain(commands).chain(metrics);
+        let hint = nearest(name, known);
         bail!(
-            "nothing is called '{name}'{hint}; `knee list workloads|experiments|commands|metrics`"
+            "nothing is called '{name}'{hint}; `knee list workloads|algorithms|experiments|commands|metrics`"
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -85,6 +103,47 @@ fn workload_page(workload: &Workload) -> String {
     }
     page += &format!("\ntry it          knee run {} --cpus 1..all\n", workload.name);
     page
+}
+
+fn lock_page(lock: &Algorithm) -> String {
+    format!(
+        "{0}  ({1})\n\n{2}\n\nsearch it       knee check {0} --threads 3 --acquires 2\n\
+         its mutants     knee check {0} --mutants\n\
+         natively        knee run lock_{0} --cpus 1..all\n",
+        lock.name,
+        lock.kind(),
+        lock.manual().trim_end(),
+    )
+}
+
+fn mechanism_page(mechanism: &Mechanism) -> String {
+    let designs: Vec<&str> = DESIGNS.iter().map(|(name, _)| *name).collect();
+    format!(
+        "{0}  (mechanism)\n\n{1}\n\n{2}search all       knee check {0} --threads 3\n\
+         search one       knee check {0}:after --threads 3 --acquires 2 --over ticket\n",
+        mechanism.name,
+        mechanism.manual().trim_end(),
+        wrapped(&format!("designs          {}", designs.join(", ")), 100, 17),
+    )
+}
+
+fn mechanism_json(mechanism: &Mechanism) -> serde_json::Value {
+    json!({
+        "name": mechanism.name,
+        "kind": "mechanism",
+        "summary": mechanism.summary(),
+        "manual": mechanism.manual(),
+        "designs": DESIGNS.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+    })
+}
+
+fn lock_json(lock: &Algorithm) -> serde_json::Value {
+    json!({
+        "name": lock.name,
+        "kind": lock.kind(),
+        "summary": lock.summary(),
+        "manual": lock.manual(),
+    })
 }
 
 fn forms(forms: &Forms) -> String {

@@ -1,7 +1,9 @@
-//! `knee list`: records, workloads, experiments, commands, metrics.
+//! `knee list`: records, workloads, algorithms, experiments, commands, metrics.
 
 use std::process::ExitCode;
 
+use algorithms::locks::{Algorithm, LOCKS};
+use algorithms::mechanisms::{MECHANISMS, Mechanism};
 use anyhow::Result;
 use records::{Index, Listed, METRICS, Metric, Store};
 use serde_json::json;
@@ -33,6 +35,8 @@ enum What {
     Records,
     /// Loads that can be run
     Workloads,
+    /// Locks and mechanisms that can be checked
+    Algorithms,
     /// Experiments that come with knee
     Experiments,
     /// Definitions of other programs that come with knee
@@ -47,6 +51,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         What::Records => records(arguments, store)?,
         What::Workloads if arguments.json => print_line(format_args!("{:#}", workloads_json()))?,
         What::Workloads => print(workloads_text())?,
+        What::Algorithms => algorithms(arguments.json)?,
         What::Experiments => experiments(arguments.json)?,
         What::Commands => commands(arguments.json)?,
         What::Metrics if arguments.json => print_line(format_args!("{:#}", metrics_json()))?,
@@ -79,7 +84,7 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
         text += &format!("… and {} older; -n {count} lists all\n", count - newest.len());
     }
     print(text)?;
-    talk("also: knee list workloads | experiments | commands | metrics");
+    talk("also: knee list workloads | algorithms | experiments | commands | metrics");
     Ok(())
 }
 
@@ -118,6 +123,19 @@ fn workloads_json() -> serde_json::Value {
                "aliases": w.spec.aliases, "semantics": w.spec.semantics})
     };
     WORKLOADS.iter().map(workload).collect()
+}
+
+fn algorithms(as_json: bool) -> Result<()> {
+    if as_json {
+        let lock = |lock: &Algorithm| json!({"name": lock.name, "kind": lock.kind(), "summary": lock.summary()});
+        let mechanism = |mechanism: &Mechanism| json!({"name": mechanism.name, "kind": "mechanism", "summary": mechanism.summary()});
+        let list: Vec<_> = LOCKS.iter().map(lock).chain(MECHANISMS.iter().map(mechanism)).collect();
+        return print_line(format_args!("{:#}", json!(list)));
+    }
+    let line = |name: &str, summary: String| format!("{name:24}{summary}\n");
+    let locks = LOCKS.iter().map(|lock| line(lock.name, lock.summary()));
+    let mechanisms = MECHANISMS.iter().map(|one| line(one.name, one.summary()));
+    print(locks.chain(mechanisms).collect::<String>())
 }
 
 fn experiments(as_json: bool) -> Result<()> {

@@ -5,6 +5,7 @@
 
 mod aged;
 mod bad_input;
+mod check;
 mod commands;
 mod explain;
 mod faults;

@@ -29,7 +29,7 @@ fn names_are_alphabetical() -> Result<(), String> {
 
 fn names_are_unique() -> Result<(), String> {
     let mut seen = BTreeSet::new();
-    for workload in WORKLOADS {
+    for workload in WORKLOADS.iter() {
         for name in workload.spec.aliases.iter().chain([&workload.name]) {
             ensure(seen.insert(*name), || format!("'{name}' names two workloads"))?;
             let found = Workload::find(name).map(|w| w.name);
@@ -55,7 +55,7 @@ fn files_are_listed() -> Result<(), String> {
 }
 
 fn workloads_explain_themselves() -> Result<(), String> {
-    for workload in WORKLOADS {
+    for workload in WORKLOADS.iter() {
         let (name, summary) = (workload.name, workload.summary());
         ensure((1..=100).contains(&summary.chars().count()), || {
             format!("{name}: the first sentence is empty or too long: {summary}")

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
             tally.count(name, result_of(check()));
         }
     }
-    for workload in WORKLOADS {
+    for workload in WORKLOADS.iter() {
         if workload.name.contains(&filter) {
             tally.count(workload.name, check_workload(workload));
         }

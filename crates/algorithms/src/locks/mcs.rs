@@ -1,0 +1,92 @@
+//! MCS lock: a queue of nodes, in which each waiter spins on its own line.
+//!
+//!     tail = 0          unlocked
+//!     tail = n          locked; n is the last in the queue, maybe the holder itself
+//!     0 -> n            lock, nobody there
+//!     p -> n            lock: n links itself behind p, and waits for its turn
+//!     n -> 0            unlock, nobody behind
+//!     n.next = m        unlock: it is m's turn
+//!
+//! First in, first out. An unlock costs one transfer of a line however many wait: throughput
+//! stays flat where that of a ticket lock collapses. It costs more where two at most want the
+//! lock, and a holder keeps its node until it unlocks: four locks a CPU at once here.
+//!
+//! Mellor-Crummey and Scott 1991 (Algorithms for scalable synchronization on shared-memory
+//! multiprocessors).
+
+use machine::{Atom, Machine, Note, Ordering, Region, Until, image};
+
+use super::nodes::{Nodes, code};
+use crate::{Equivalent, Hold, Lock, Shape};
+
+image! {
+    /// The lock.
+    pub struct McsMem {
+        #[cpu(2)]
+        tail: Atom<u32>,
+    }
+}
+
+/// MCS locks, and the nodes of all CPUs.
+#[derive(Debug)]
+pub struct Mcs(Nodes);
+
+impl Lock for Mcs {
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "off by one",
+            line: ".locked.store(m, 1,",
+            why: "every value but 0 says that it is our turn",
+        },
+    ];
+    const FIFO: bool = true;
+    type Mem = McsMem;
+
+    fn new(region: &Region, shape: Shape) -> Mcs {
+        Mcs(Nodes::new(region, shape))
+    }
+
+    #[inline(always)]
+    fn lock<M: Machine>(&self, m: &M, at: &McsMem) -> Hold {
+        let which = self.0.take(m);
+        let mine = code(m, which);
+        let node = self.0.node(mine);
+        m.init(&node.next, 0);
+        m.init(&node.locked, 0);
+        // p -> n. Release: our node is ready for whoever comes next. Acquire: so is that of
+        // the one before us, and what the last holder did if there is none (`unlock`).
+        let before = at.tail.swap(m, mine, Ordering::AcqRel);
+        m.note(Note::Arrive);
+        if before != 0 {
+            // Release: whoever hands us the lock finds our node ready. Pairs with the
+            // acquires of `next` in `unlock`.
+            self.0.node(before).next.store(m, mine, Ordering::Release);
+            // Pairs with the release at the end of `unlock`.
+            m.await_until(&node.locked, Until::differs(0), Ordering::Acquire);
+        }
+        Hold(which)
+    }
+
+    #[inline(always)]
+    fn unlock<M: Machine>(&self, m: &M, at: &McsMem, hold: Hold) {
+        let mine = code(m, hold.0);
+        let node = self.0.node(mine);
+        // Pairs with the release of `next` in `lock`, as does the wait below.
+        let mut next = node.next.load(m, Ordering::Acquire);
+        if next == 0 {
+            // n -> 0. Pairs with the acquire of the tail in `lock`.
+            if at.tail.compare_exchange(m, mine, 0, Ordering::Release).is_ok() {
+                return self.0.give_back(m);
+            }
+            // Somebody is in the queue behind us and about to say so.
+            next = m.await_until(&node.next, Until::differs(0), Ordering::Acquire);
+        }
+        // n.next = m. Pairs with the acquire of `locked` in `lock`.
+        self.0.node(next).locked.store(m, 1, Ordering::Release);
+        self.0.give_back(m);
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, at: &McsMem) -> bool {
+        at.tail.load(m, Ordering::Relaxed) == 0 && self.0.all_free(m)
+    }
+}

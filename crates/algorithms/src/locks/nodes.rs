@@ -1,0 +1,73 @@
+//! The queue nodes of locks that queue: as in Linux, four a CPU, all on one line, for a task
+//! and the interrupts that may come while it waits. A node is named by a code, 0 for none:
+//!
+//!     code = (cpu + 1) << 2 | which of its nodes
+
+use machine::{Array, Atom, Field, Line, Machine, Region, image};
+
+use crate::Shape;
+
+/// Locks that one CPU can wait for at once.
+pub const NODES: usize = 4;
+
+image! {
+    /// A place in a queue.
+    pub struct Node {
+        /// Who comes after, once it has said so.
+        #[cpu(2)]
+        pub next: Atom<u32>,
+        /// Not 0 once it is our turn.
+        pub locked: Atom<u32>,
+        /// In the first node of a CPU: how many are in use. Only its CPU looks at it.
+        pub used: Field<u32>,
+        unused: Field<u32>,
+    }
+}
+
+/// The nodes of all CPUs.
+#[derive(Debug)]
+pub struct Nodes(Array<Line<[Node; NODES]>>);
+
+impl Nodes {
+    pub fn new(region: &Region, shape: Shape) -> Nodes {
+        Nodes(region.per_cpu("node", shape.cpus))
+    }
+
+    /// Takes the next free node of this CPU; returns which.
+    #[inline(always)]
+    pub fn take<M: Machine>(&self, m: &M) -> u32 {
+        let used = &self.0[m.cpu()][0].used;
+        let which = used.get(m);
+        used.set(m, which + 1);
+        which
+    }
+
+    /// Gives back the node that was taken last.
+    #[inline(always)]
+    pub fn give_back<M: Machine>(&self, m: &M) {
+        let nodes = &self.0[m.cpu()];
+        let used = nodes[0].used.get(m) - 1;
+        nodes[0].used.set(m, used);
+        if let Some(node) = nodes.get(used as usize) {
+            m.retire(&node.next);
+            m.retire(&node.locked);
+        }
+    }
+
+    /// Whether none is in use.
+    pub fn all_free<M: Machine>(&self, m: &M) -> bool {
+        self.0.iter().all(|nodes| nodes[0].used.get(m) == 0)
+    }
+
+    /// The node with this code.
+    #[inline(always)]
+    pub fn node(&self, code: u32) -> &Node {
+        &self.0[(code >> 2) as usize - 1][(code & 3) as usize]
+    }
+}
+
+/// The code of a node of this CPU.
+#[inline(always)]
+pub fn code<M: Machine>(m: &M, which: u32) -> u32 {
+    (m.cpu() as u32 + 1) << 2 | which
+}

@@ -1,0 +1,173 @@
+//! Requests that wait: in the queue of their file, and by owner, so that circles are seen.
+
+use machine::{Machine, Ordering, Sleepers};
+
+use super::{BUCKETS, Blocked, Deadlocks, FileLocks, Outcome, Owner, Range, Refused, Wake};
+use super::{Waiting, code_of, owner_of};
+use crate::Lock;
+
+/// Owners that the search of a circle follows. Longer chains are taken for none.
+const CHAIN_MAX: u32 = 10;
+
+impl<L: Lock> FileLocks<L> {
+    /// Queues a request behind its obstacle, unless that would close a circle.
+    pub(super) fn begin_to_wait<M: Machine>(
+        &self,
+        m: &M,
+        file: usize,
+        range: Range,
+        obstacle: u32,
+    ) -> Outcome {
+        let name = match self.take_record(m, range) {
+            Ok(name) => name,
+            Err(why) => return Outcome::Refused(why),
+        };
+        let record = self.record(name);
+        record.obstacle.set(m, self.record(obstacle).owner.get(m));
+        m.init(&record.woken, 0);
+        if !self.block(m, name) {
+            self.give_record(m, name);
+            return Outcome::Refused(Refused::Deadlock);
+        }
+        self.insert(m, &self.files[file].waits, name, 0);
+        Outcome::Waits(Waiting(name))
+    }
+
+    /// A request waits no more, for whatever reason.
+    pub(super) fn stop_waiting<M: Machine>(&self, m: &M, file: usize, name: u32) {
+        self.remove(m, &self.files[file].waits, name);
+        self.unblock(m, name);
+        m.retire(&self.record(name).woken);
+        self.give_record(m, name);
+    }
+
+    /// Something of this file was unlocked, shortened or downgraded: wakes those who wait.
+    pub(super) fn wake<M: Machine>(&self, m: &M, file: usize) {
+        let start = m.mark();
+        let mut at = self.files[file].waits.get(m);
+        while at != 0 {
+            let record = self.record(at);
+            let concerned = match self.design.wake {
+                Wake::All => true,
+                Wake::Concerned => self.is_concerned(m, file, at),
+            };
+            if concerned {
+                // Relaxed: who wakes takes the lock of the file.
+                record.woken.store(m, 1, Ordering::Relaxed);
+                m.wake(&record.woken, Sleepers::All);
+            }
+            at = record.next.get(m);
+            m.cut(start, at.into());
+        }
+    }
+
+    /// Whether another owner is in the way of a request than it knows of, or none.
+    fn is_concerned<M: Machine>(&self, m: &M, file: usize, waiting: u32) -> bool {
+        let known = self.record(waiting).obstacle.get(m);
+        let obstacle = self.obstacle(m, file, self.range(m, waiting));
+        obstacle.is_none_or(|obstacle| self.record(obstacle).owner.get(m) != known)
+    }
+
+    /// Makes it known whom the owner of a request waits for. Fails if that closes a circle;
+    /// looking and making known are one step under the lock of the table. Only processes are
+    /// followed: an open file can be shared, and then nobody knows who would unlock it.
+    fn block<M: Machine>(&self, m: &M, name: u32) -> bool {
+        let start = m.mark();
+        let record = self.record(name);
+        let owner = record.owner.get(m);
+        if !matches!(owner_of(owner), Owner::Process(_)) {
+            return true;
+        }
+        let table = &self.blocked[0];
+        let hold = self.lock_beside(m, &table.lock);
+        let circle = self.design.deadlocks == Deadlocks::Found
+            && self.leads_to(m, record.obstacle.get(m), owner);
+        if !circle {
+            let bucket = &table.buckets[self.bucket(owner)];
+            record.blocked_next.set(m, bucket.get(m));
+            bucket.set(m, name);
+        }
+        self.unlock_beside(m, &table.lock, hold);
+        m.cut(start, circle.into());
+        !circle
+    }
+
+    fn unblock<M: Machine>(&self, m: &M, name: u32) {
+        let start = m.mark();
+        let record = self.record(name);
+        let owner = record.owner.get(m);
+        if !matches!(owner_of(owner), Owner::Process(_)) {
+            return;
+        }
+        let table = &self.blocked[0];
+        let hold = self.lock_beside(m, &table.lock);
+        let bucket = &table.buckets[self.bucket(owner)];
+        let next = record.blocked_next.get(m);
+        if bucket.get(m) == name {
+            bucket.set(m, next);
+        } else {
+            let mut at = bucket.get(m);
+            while self.record(at).blocked_next.get(m) != name {
+                at = self.record(at).blocked_next.get(m);
+            }
+            self.record(at).blocked_next.set(m, next);
+        }
+        self.unlock_beside(m, &table.lock, hold);
+        m.cut(start, 0);
+    }
+
+    /// Whether following who waits for whom leads from one owner to another.
+    fn leads_to<M: Machine>(&self, m: &M, from: u32, to: u32) -> bool {
+        let mut owner = from;
+        for _ in 0..=CHAIN_MAX {
+            if owner == to {
+                return true;
+            }
+            match self.obstacle_of(m, owner) {
+                Some(obstacle) => owner = obstacle,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Whom a blocked owner waits for.
+    fn obstacle_of<M: Machine>(&self, m: &M, owner: u32) -> Option<u32> {
+        let mut at = self.blocked[0].buckets[self.bucket(owner)].get(m);
+        while at != 0 {
+            let record = self.record(at);
+            if record.owner.get(m) == owner {
+                return Some(record.obstacle.get(m));
+            }
+            at = record.blocked_next.get(m);
+        }
+        None
+    }
+
+    fn bucket(&self, owner: u32) -> usize {
+        match self.design.blocked {
+            Blocked::List => 0,
+            Blocked::Hash => (owner >> 2) as usize % BUCKETS,
+        }
+    }
+
+    /// Whether nothing is held and nobody waits.
+    pub fn at_rest<M: Machine>(&self, m: &M) -> bool {
+        let empty = |file: &super::File<L::Mem>| {
+            [&file.posix, &file.flock, &file.waits].iter().all(|list| list.get(m) == 0)
+        };
+        self.files.iter().all(|file| empty(file))
+            && self.held.iter().all(|list| list.first.get(m) == 0)
+            && self.blocked[0].buckets.iter().all(|bucket| bucket.get(m) == 0)
+    }
+
+    /// Whether anybody waits for a lock of this file.
+    pub fn somebody_waits<M: Machine>(&self, m: &M, file: usize) -> bool {
+        self.files[file].waits.get(m) != 0
+    }
+
+    /// Whether this owner waits, by the table of the blocked.
+    pub fn is_blocked<M: Machine>(&self, m: &M, owner: Owner) -> bool {
+        self.obstacle_of(m, code_of(owner)).is_some()
+    }
+}

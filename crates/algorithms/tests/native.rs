@@ -1,0 +1,83 @@
+//! The contract of all locks on the native machine: real threads, many turns.
+
+use std::thread;
+
+use algorithms::contract::{Guarded, exclusive, shared};
+use algorithms::locks::{LOCKS, Visitor, visit};
+use algorithms::{Lock, Shape, SharedLock};
+use machine::{Native, Patient, Region};
+
+const THREADS: usize = 4;
+const TURNS: u32 = 2000;
+
+struct Contended;
+
+impl Visitor for Contended {
+    type Out = ();
+
+    fn lock<L: Lock>(self) {
+        let region = Region::new(64 << 10).unwrap();
+        let lock = L::new(&region, Shape { cpus: THREADS, locks: 2 });
+        let locks = region.array::<L::Mem>("lock", 2);
+        let guarded = region.array::<Guarded>("guarded", 1);
+        thread::scope(|scope| {
+            for cpu in 0..THREADS {
+                let (lock, locks, guarded) = (&lock, &locks, &guarded[0]);
+                scope.spawn(move || {
+                    let m = Patient(Native::new(cpu, cpu % 2));
+                    // Both kinds count behind the second lock.
+                    exclusive(lock, &m, &locks[1 - cpu % 2..], guarded, TURNS);
+                });
+            }
+        });
+        let m = Native::new(0, 0);
+        assert_eq!(guarded[0].writes.get(&m), THREADS as u32 * TURNS);
+        assert!(locks.iter().all(|at| lock.at_rest(&m, at)));
+    }
+
+    fn shared<L: SharedLock>(self) {
+        let region = Region::new(64 << 10).unwrap();
+        let lock = L::new(&region, Shape { cpus: THREADS, locks: 1 });
+        let at = region.array::<L::Mem>("lock", 1);
+        let guarded = region.array::<Guarded>("guarded", 1);
+        let writes: u32 = thread::scope(|scope| {
+            let each = |cpu| {
+                let (lock, at, guarded) = (&lock, &at[0], &guarded[0]);
+                scope.spawn(move || {
+                    let m = Patient(Native::new(cpu, 0));
+                    shared(lock, &m, at, guarded, TURNS)
+                })
+            };
+            let threads: Vec<_> = (0..THREADS).map(each).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let m = Native::new(0, 0);
+        assert_eq!(guarded[0].writes.get(&m), writes);
+        assert!(lock.at_rest(&m, &at[0]));
+    }
+}
+
+#[test]
+fn no_turn_gets_lost() {
+    for lock in LOCKS {
+        visit(lock.name, Contended).unwrap();
+    }
+}
+
+#[test]
+fn every_file_of_a_lock_is_listed_and_explains_itself() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/locks");
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut names: Vec<String> =
+        names.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    names.retain(|name| !["mod", "nodes"].contains(&name.as_str()));
+    names.sort();
+    assert_eq!(names, LOCKS.iter().map(|lock| lock.name).collect::<Vec<_>>());
+    for lock in LOCKS {
+        let manual = lock.manual();
+        assert!((10..=100).contains(&lock.summary().len()), "{}: {}", lock.name, lock.summary());
+        assert!(manual.contains("\n    "), "{} draws no states", lock.name);
+        let cited = (1960..2030).any(|year| manual.contains(&year.to_string()));
+        assert!(cited, "{} cites nobody", lock.name);
+    }
+}

@@ -1,0 +1,144 @@
+//! Whatever was seen, the rows add up: recorded looks, and windows at random.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use records::{CpuTime, Mode, Outcome, Samples, Slice, Stack};
+
+use super::*;
+
+/// A window that keeps the laws, of random slices, locks, shares and samples.
+fn window(random: &mut Xoshiro256PlusPlus) -> Window {
+    let mut cpu = |cpu| {
+        let mut slices = Vec::new();
+        for base in Base::ALL {
+            for state in CpuState::ALL {
+                if random.random_range(0..3) == 0 {
+                    let ns = random.random_range(0..1 << 30);
+                    slices.push(Slice { base, state, ns, entries: random.random_range(0..100) });
+                }
+            }
+        }
+        let length_ns = slices.iter().map(|slice| slice.ns).sum();
+        CpuTime { cpu, length_ns, slices }
+    };
+    let cpus = vec![cpu(0), cpu(1)];
+    let mut window = Window {
+        operations: 0,
+        obtained: Obtained::Exact,
+        cpus,
+        locks: Vec::new(),
+        idle: Vec::new(),
+        others: Vec::new(),
+        samples: None,
+        counts: BTreeMap::new(),
+        anomalies: BTreeMap::new(),
+        task_clock_ns: None,
+        woken_ns: 0,
+    };
+    window.operations = random.random_range(1..1_000_000);
+    let mut parts = |whole: u64| {
+        let weights: Vec<u64> = (0..4).map(|_| random.random_range(0..5)).collect();
+        super::super::split(whole, &weights)
+    };
+    for base in Base::ALL {
+        let spun = parts(window.time_ns(is(base, CpuState::Spin)));
+        window.locks.extend(spun.into_iter().enumerate().map(|(index, spin_ns)| LockTime {
+            base,
+            place: ["a+1", "b+2", "0xffff", "0xfffe"][index].to_string(),
+            members: if index == 0 { vec!["a.lock".to_string()] } else { Vec::new() },
+            callers: BTreeMap::new(),
+            spins: 1,
+            spin_ns,
+            sleeps: 0,
+            sleep_ns: 0,
+        }));
+    }
+    let mut shares = |whole: u64| -> Vec<Share> {
+        let parts = parts(whole).into_iter().enumerate();
+        parts.map(|(index, ns)| Share { name: format!("s{index}"), ns, times: 1 }).collect()
+    };
+    window.idle = shares(window.time_ns(is(Base::Idle, CpuState::Rest)));
+    window.others = shares(window.time_ns(is(Base::Other, CpuState::Rest)));
+    window.samples = (random.random_range(0..4) > 0).then(|| samples(random));
+    assert_eq!(window.broken_law(), None);
+    window
+}
+
+fn samples(random: &mut Xoshiro256PlusPlus) -> Samples {
+    let functions = ["f", "g", "__x64_sys_read", "exc_page_fault", "do_syscall_64"];
+    let stack = |random: &mut Xoshiro256PlusPlus| Stack {
+        base: Base::ALL[random.random_range(0..4)],
+        state: CpuState::Rest,
+        mode: [Mode::Kernel, Mode::User, Mode::AfterSystemCall][random.random_range(0..3)],
+        // One index beyond the table: what is damaged must not stop the rest.
+        frames: (0..3).map(|_| random.random_range(0..=functions.len() as u32)).collect(),
+        kernel_frames: 3,
+        offset: random.random_range(0..3),
+        count: random.random_range(1..20),
+    };
+    let count = random.random_range(0..10);
+    Samples {
+        hertz: 199,
+        lost: 0,
+        functions: functions.map(str::to_string).to_vec(),
+        stacks: (0..count).map(|_| stack(random)).collect(),
+    }
+}
+
+fn look(number: u32, windows: Vec<Window>) -> Look {
+    Look {
+        look: number,
+        kind: LookKind::Time,
+        point: 0,
+        block: number,
+        started: jiff::Timestamp::UNIX_EPOCH,
+        outcome: Outcome::Finished {
+            metrics: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            unavailable: BTreeMap::new(),
+            warmup: None,
+        },
+        windows,
+        blind: BTreeMap::new(),
+        warnings: Vec::new(),
+    }
+}
+
+#[test]
+fn rows_of_any_windows_add_up_to_the_budget_in_every_unit() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+    for _ in 0..500 {
+        let looks: Vec<Look> = (0..random.random_range(1..5))
+            .map(|number| {
+                let windows = (0..random.random_range(1..4)).map(|_| window(&mut random));
+                look(number, windows.collect())
+            })
+            .collect();
+        let looks: Vec<&Look> = looks.iter().collect();
+        let ledger = ledger(&looks).unwrap();
+        assert_eq!(ledger.broken(), None);
+        let units = if looks.len() > 1 { looks.len() } else { looks[0].windows.len() };
+        assert_eq!(ledger.units.len(), units);
+    }
+}
+
+#[test]
+fn recorded_looks_keep_their_laws_and_make_a_ledger() {
+    let looks = include_str!("recorded.ndjson").lines().map(|line| Look::read(line).unwrap());
+    let looks: Vec<Look> = looks.collect();
+    let all: Vec<&Look> = looks.iter().collect();
+    for window in looks.iter().flat_map(|look| &look.windows) {
+        assert_eq!(window.broken_law(), None);
+    }
+    let ledger = ledger(&all).unwrap();
+    assert_eq!(ledger.broken(), None);
+    let call = ledger.find(&[WORK, "system call fcntl"]).unwrap();
+    let calls = call.events.as_ref().unwrap().per_operation().mean;
+    assert!((calls - 2.0).abs() < 0.01, "a lock and an unlock, {calls}");
+}
+
+#[test]
+fn looks_that_saw_nothing_make_no_ledger() {
+    assert_eq!(ledger(&[]), None);
+    assert_eq!(ledger(&[&look(0, Vec::new())]), None);
+}

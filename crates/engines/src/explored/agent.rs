@@ -1,0 +1,161 @@
+//! The machine that an explored task sees: it stops before each atomic access.
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::ptr;
+
+use machine::{Atom, Field, Machine, Note, Op, Ordering, Sleepers, Until, Value};
+
+use super::hash::mix;
+use super::request::{Kind, Reply, Request, widened, widened_until};
+use super::world::{Caught, World};
+use crate::steppable::Yielder;
+
+/// The view of one explored task.
+pub struct Explored<'a> {
+    pub(super) yielder: &'a Yielder<Reply, Request>,
+    pub(super) world: &'a RefCell<World>,
+    pub(super) task: usize,
+    pub(super) node: usize,
+    /// The address of the region.
+    pub(super) base: usize,
+}
+
+/// A moment in a task's history.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    history: u64,
+    names: u8,
+}
+
+impl Explored<'_> {
+    fn offset<C>(&self, cell: &C) -> u32 {
+        (ptr::from_ref(cell) as usize - self.base) as u32
+    }
+
+    #[track_caller]
+    fn ask<T: Value>(&self, atom: &Atom<T>, kind: Kind, ordering: Ordering) -> Reply {
+        let (offset, size) = (self.offset(atom), size_of::<T>() as u8);
+        let location = Location::caller();
+        self.yielder.suspend(Request { kind, offset, size, ordering, location })
+    }
+
+    /// Does something that is no step. Where that is a fault, the task never goes on.
+    #[track_caller]
+    fn aside<R>(&self, what: impl FnOnce(&mut World) -> Result<R, Caught>) -> R {
+        let location = Location::caller();
+        let done = what(&mut self.world.borrow_mut());
+        done.unwrap_or_else(|Caught| {
+            let ordering = Ordering::Relaxed;
+            let stuck = Request { kind: Kind::Stuck, offset: 0, size: 0, ordering, location };
+            self.yielder.suspend(stuck);
+            unreachable!("a task at fault goes on")
+        })
+    }
+}
+
+impl Machine for Explored<'_> {
+    type Mark = Mark;
+
+    fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
+        T::of_bits(self.ask(atom, Kind::Access(widened(op)), ordering).value)
+    }
+
+    fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
+        T::of_bits(self.ask(atom, Kind::Await(widened_until(until)), ordering).value)
+    }
+
+    fn await_for<T: Value>(
+        &self,
+        atom: &Atom<T>,
+        until: Until<T>,
+        ordering: Ordering,
+        _: u32,
+    ) -> Option<T> {
+        let reply = self.ask(atom, Kind::AwaitFor(widened_until(until)), ordering);
+        reply.held.then(|| T::of_bits(reply.value))
+    }
+
+    fn get<T: Value>(&self, field: &Field<T>) -> T {
+        let (offset, location) = (self.offset(field), Location::caller());
+        let size = size_of::<T>() as u8;
+        T::of_bits(self.aside(|world| world.get(self.task, offset, size, location)))
+    }
+
+    fn set<T: Value>(&self, field: &Field<T>, value: T) {
+        let (offset, location) = (self.offset(field), Location::caller());
+        let (size, value) = (size_of::<T>() as u8, value.bits());
+        self.aside(|world| world.set(self.task, offset, size, value, location));
+    }
+
+    fn init<T: Value>(&self, atom: &Atom<T>, value: T) {
+        let (offset, location) = (self.offset(atom), Location::caller());
+        let (size, value) = (size_of::<T>() as u8, value.bits());
+        self.aside(|world| world.set(self.task, offset, size, value, location));
+    }
+
+    /// All ones from now on: an access that is not ordered after this is a race, one without
+    /// an `init` before it sees nonsense, and what the word held tells no states apart.
+    fn retire<T: Value>(&self, atom: &Atom<T>) {
+        self.init(atom, T::ALL);
+    }
+
+    fn discard<T: Value>(&self, field: &Field<T>) {
+        self.set(field, T::ALL);
+    }
+
+    fn park(&self, atom: &Atom<u32>, expected: u32) {
+        self.ask(atom, Kind::Park(expected.into()), Ordering::Relaxed);
+    }
+
+    fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
+        let kind = match whom {
+            Sleepers::One => Kind::WakeOne,
+            Sleepers::All => Kind::WakeAll,
+        };
+        self.ask(atom, kind, Ordering::Relaxed);
+    }
+
+    fn pause(&self, _: u32) {}
+
+    fn back_off(&self, _: u32) {}
+
+    fn work(&self, _: u64) {}
+
+    fn cpu(&self) -> usize {
+        self.task
+    }
+
+    fn node(&self) -> usize {
+        self.node
+    }
+
+    fn random(&self, below: u32) -> u32 {
+        let (kind, ordering) = (Kind::Choose(below), Ordering::Relaxed);
+        let location = Location::caller();
+        let request = Request { kind, offset: 0, size: 0, ordering, location };
+        self.yielder.suspend(request).value as u32
+    }
+
+    fn chance(&self, _: u32) -> bool {
+        self.random(2) == 1
+    }
+
+    fn mark(&self) -> Mark {
+        let task = &self.world.borrow().state.tasks[self.task];
+        Mark { history: task.history, names: task.names.len() }
+    }
+
+    fn cut(&self, since: Mark, live: u64) {
+        let location = Location::caller();
+        let place = u64::from(location.line()) << 32 | u64::from(location.column());
+        let task = &mut self.world.borrow_mut().state.tasks[self.task];
+        task.history = mix(mix(since.history, place), live);
+        task.names.truncate(since.names);
+        task.steps = 0;
+    }
+
+    fn note(&self, note: Note) {
+        self.aside(|world| world.noted(self.task, note));
+    }
+}

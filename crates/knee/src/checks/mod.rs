@@ -1,0 +1,196 @@
+//! Algorithms on the explored machine: which tasks a lock is checked with, and what comes of
+//! it. Neither the algorithms nor the engine know of each other; here they meet.
+
+pub mod against_kernel;
+pub mod mutants;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io;
+
+use algorithms::contract::{self, Guarded};
+use algorithms::locks::{self, Visitor};
+use algorithms::mechanisms::file_locks::contract::{Bytes, calls};
+use algorithms::mechanisms::file_locks::{Design, FileLocks};
+use algorithms::{Lock, Shape, SharedLock};
+use engines::explored::{Explored, Setup};
+use engines::{Mutant, Mutated};
+use machine::{Native, Region};
+
+/// Memory of a region: enough for the tables of every algorithm.
+const REGION_BYTES: usize = 64 << 10;
+
+const IN_USE: &str = "something of the lock is still in use";
+
+/// What the tasks do.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// The number of tasks.
+    pub threads: usize,
+    /// How often each takes the lock.
+    pub acquires: u32,
+    /// How many locks it holds at once: 1, or 2, one inside of the other.
+    pub locks: usize,
+}
+
+/// What is changed on the way from the algorithm to the machine.
+#[derive(Clone, Copy)]
+pub enum Between<'a> {
+    Nothing,
+    /// One access does less than it says.
+    Mutant(Mutant),
+    /// Possible mutants are noted.
+    Noting(&'a RefCell<BTreeSet<Mutant>>),
+}
+
+/// Calls `act` with the tasks of an algorithm at their start. `None` if there is none of
+/// this name.
+pub fn with_setup<R>(
+    name: &str,
+    size: Size,
+    between: Between,
+    act: impl FnMut(&Setup) -> R,
+) -> Option<io::Result<R>> {
+    locks::visit(name, LockSetup { size, between, act })
+}
+
+/// The same for file locks of this design, over the lock of this name.
+pub fn with_file_locks<R>(
+    design: Design,
+    over: &str,
+    size: Size,
+    act: impl FnMut(&Setup) -> R,
+) -> Option<io::Result<R>> {
+    locks::visit(over, FileLocksSetup { design, size, act }).flatten()
+}
+
+struct FileLocksSetup<F> {
+    design: Design,
+    size: Size,
+    act: F,
+}
+
+/// Records that each task may need at once.
+const RECORDS: usize = 6;
+
+impl<R, F: FnMut(&Setup) -> R> Visitor for FileLocksSetup<F> {
+    type Out = Option<io::Result<R>>;
+
+    fn lock<L: Lock>(mut self) -> Self::Out {
+        Some(Region::new(REGION_BYTES).map(|region| {
+            let Size { threads, acquires, .. } = self.size;
+            let locks = FileLocks::<L>::new(&region, threads, 1, RECORDS, self.design);
+            let bytes = &region.array::<Bytes>("file", 1)[0];
+            let task = |m: &Explored, _: usize| calls(&locks, m, self.design, bytes, acquires);
+            let last = || match locks.at_rest(&Native::new(0, 0)) {
+                true => Ok(()),
+                false => Err(IN_USE.to_string()),
+            };
+            let setup = Setup {
+                region: &region,
+                nodes: &vec![0; threads],
+                task: &task,
+                last: &last,
+                fifo: false,
+                // Each has calls of its own.
+                alike: false,
+            };
+            (self.act)(&setup)
+        }))
+    }
+
+    /// File locks are guarded by locks that one holds.
+    fn shared<L: SharedLock>(self) -> Self::Out {
+        None
+    }
+}
+
+struct LockSetup<'a, F> {
+    size: Size,
+    between: Between<'a>,
+    act: F,
+}
+
+/// Memory nodes of the CPUs: a lock that minds them sees two.
+fn nodes(threads: usize) -> Vec<usize> {
+    (0..threads).map(|cpu| cpu % 2).collect()
+}
+
+impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
+    type Out = io::Result<R>;
+
+    fn lock<L: Lock>(mut self) -> io::Result<R> {
+        let Size { threads, acquires, locks } = self.size;
+        let region = Region::new(REGION_BYTES)?;
+        let lock = L::new(&region, Shape { cpus: threads, locks });
+        let at = &*region.array::<L::Mem>("lock", locks);
+        let guarded = &region.array::<Guarded>("guarded", 1)[0];
+        let task = |m: &Explored, _: usize| match self.between {
+            Between::Nothing => contract::exclusive(&lock, m, at, guarded, acquires),
+            Between::Mutant(mutant) => {
+                contract::exclusive(&lock, &Mutated::new(m, mutant), at, guarded, acquires);
+            }
+            Between::Noting(noted) => {
+                contract::exclusive(&lock, &Mutated::noting(m, noted), at, guarded, acquires);
+            }
+        };
+        let last = || {
+            let m = Native::new(0, 0);
+            let (found, all) = (guarded.writes.get(&m), threads as u32 * acquires);
+            if found != all {
+                return Err(format!("{found} of {all} turns were counted"));
+            }
+            match at.iter().all(|at| lock.at_rest(&m, at)) {
+                true => Ok(()),
+                false => Err(IN_USE.to_string()),
+            }
+        };
+        let nodes = if L::NODES { nodes(threads) } else { vec![0; threads] };
+        let setup = Setup {
+            region: &region,
+            nodes: &nodes,
+            task: &task,
+            last: &last,
+            // Who arrived where is not told.
+            fifo: L::FIFO && locks == 1,
+            alike: true,
+        };
+        Ok((self.act)(&setup))
+    }
+
+    fn shared<L: SharedLock>(mut self) -> io::Result<R> {
+        let Size { threads, acquires, .. } = self.size;
+        let region = Region::new(REGION_BYTES)?;
+        let lock = L::new(&region, Shape { cpus: threads, locks: 1 });
+        let at = &region.array::<L::Mem>("lock", 1)[0];
+        let guarded = &region.array::<Guarded>("guarded", 1)[0];
+        let task = |m: &Explored, _: usize| {
+            // How often it wrote is no matter here: a lost write is a race.
+            let _writes = match self.between {
+                Between::Nothing => contract::shared(&lock, m, at, guarded, acquires),
+                Between::Mutant(mutant) => {
+                    contract::shared(&lock, &Mutated::new(m, mutant), at, guarded, acquires)
+                }
+                Between::Noting(noted) => {
+                    contract::shared(&lock, &Mutated::noting(m, noted), at, guarded, acquires)
+                }
+            };
+        };
+        let nodes = vec![0; threads];
+        let setup = Setup {
+            region: &region,
+            nodes: &nodes,
+            task: &task,
+            last: &|| match lock.at_rest(&Native::new(0, 0), at) {
+                true => Ok(()),
+                false => Err(IN_USE.to_string()),
+            },
+            fifo: false,
+            alike: L::ALIKE,
+        };
+        Ok((self.act)(&setup))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! The contract of all locks under search: every listed lock, in every interleaving of the
+//! sizes below, in both memory models, with the number of states pinned. A new lock writes no
+//! test; its numbers come with `UPDATE_EXPECT=1`.
+
+use algorithms::locks::LOCKS;
+use algorithms::locks::ticket::Ticket;
+use algorithms::mechanisms::file_locks::{
+    DESIGNS, Design, FileLocks, Kind, Outcome, Owner, Range, Refused,
+};
+use engines::Change;
+use engines::explored::{Memory, Options, replay, sample, search};
+use expect_test::{Expect, expect};
+use machine::{Native, Region};
+
+use super::against_kernel::compare;
+use super::mutants::{self, Fate};
+use super::{Between, Size, with_file_locks, with_setup};
+
+const SIZES: &[Size] = &[
+    Size { threads: 2, acquires: 1, locks: 1 },
+    Size { threads: 2, acquires: 2, locks: 1 },
+    Size { threads: 3, acquires: 1, locks: 1 },
+    Size { threads: 2, acquires: 1, locks: 2 },
+];
+
+const MEMORIES: [Memory; 2] = [Memory::SequentiallyConsistent, Memory::TotalStoreOrder];
+
+fn states(name: &str, size: Size, options: &Options) -> u64 {
+    let found = with_setup(name, size, Between::Nothing, |setup| search(setup, options));
+    let found = found.unwrap().unwrap().unwrap();
+    if let Some(failure) = found.failure {
+        panic!("{name} {size:?}: {}\n{}", failure.fault, failure.steps.join("\n"));
+    }
+    assert!(!found.gave_up, "{name} {size:?}: gave up");
+    found.states
+}
+
+#[test]
+fn every_lock_holds_in_every_interleaving() {
+    let mut table = String::from("tasks x acquires: 2x1 2x2 3x1 2x1 with two locks; then --tso\n");
+    for lock in LOCKS {
+        table += lock.name;
+        for memory in MEMORIES {
+            for &size in SIZES {
+                let options = Options { memory, ..Options::default() };
+                table += &format!(" {}", states(lock.name, size, &options));
+            }
+        }
+        table.push('\n');
+    }
+    expected().assert_eq(&table);
+}
+
+fn expected() -> Expect {
+    expect![[r#"
+        tasks x acquires: 2x1 2x2 3x1 2x1 with two locks; then --tso
+        clh 9 36 16 76 9 36 16 76
+        cna 60 317 455 371 56 289 401 363
+        mcs 18 83 64 122 17 75 56 118
+        parking 23 154 280 117 23 154 280 117
+        per_cpu_read_write 195 2224 7058 195 209 2541 8258 209
+        queued 11 164 100 69 10 132 84 63
+        queued_paravirtual 103 43885 24175 481 134 55428 40997 622
+        queued_read_write 68 4901 2602 68 62 3798 2113 62
+        test_and_set 7 21 13 38 7 21 13 37
+        test_and_set_delayed 7 21 13 38 7 21 13 37
+        test_and_test_and_set 8 31 20 43 8 31 20 42
+        ticket 12 40 22 94 12 40 22 100
+    "#]]
+}
+
+/// The sizes that the documentation names.
+#[test]
+fn larger_searches_have_the_states_that_are_written_down() {
+    let size = |threads, acquires| Size { threads, acquires, locks: 1 };
+    let count = |name: &str, size| states(name, size, &Options::default());
+    assert_eq!(count("ticket", size(3, 2)), 130);
+    assert_eq!(count("mcs", size(4, 1)), 192);
+    assert_eq!(count("mcs", size(3, 2)), 693);
+    assert_eq!(count("queued", size(4, 1)), 1816);
+}
+
+/// The states that symmetry merges, counted one by one, are those of a search without it.
+#[test]
+fn symmetry_merges_exactly_the_states_that_are_renamings_of_one() {
+    for lock in LOCKS {
+        let size = SIZES[1];
+        let named = Options { symmetry: false, ..Options::default() };
+        let counted = Options { count_merged: true, ..Options::default() };
+        let searched =
+            with_setup(lock.name, size, Between::Nothing, |setup| search(setup, &counted));
+        let searched = searched.unwrap().unwrap().unwrap();
+        let merged = searched.named_states.unwrap();
+        let all = states(lock.name, size, &named);
+        // Of a lock that does not take CPUs as alike, nothing is merged. Tasks that cannot be
+        // told apart at a glance may leave a few states that could be.
+        let few = all..=all + all / 1000;
+        assert!(few.contains(&merged) || searched.states == all, "{}: {merged}", lock.name);
+    }
+}
+
+/// Equal states have equal accesses pending, or a cut has forgotten something.
+#[test]
+fn no_cut_merges_states_that_differ() {
+    for lock in LOCKS {
+        for size in &SIZES[..3] {
+            let options = Options { check_cuts: true, races: false, ..Options::default() };
+            states(lock.name, *size, &options);
+        }
+    }
+}
+
+#[test]
+fn sleepers_may_wake_by_themselves() {
+    for lock in LOCKS {
+        states(lock.name, SIZES[1], &Options { spurious: true, ..Options::default() });
+    }
+}
+
+#[test]
+fn random_schedules_of_more_tasks_find_nothing() {
+    let size = Size { threads: 8, acquires: 2, locks: 1 };
+    for lock in LOCKS {
+        for memory in MEMORIES {
+            let options = Options { memory, ..Options::default() };
+            let found =
+                with_setup(lock.name, size, Between::Nothing, |s| sample(s, &options, 300, 3, 1));
+            let found = found.unwrap().unwrap().unwrap();
+            if let Some(failure) = found.failure {
+                panic!("{}: {}\n{}", lock.name, failure.fault, failure.steps.join("\n"));
+            }
+            assert_eq!(found.schedules, 300, "{}", lock.name);
+        }
+    }
+}
+
+/// The quick ones; the rest is `knee check all --mutants`.
+#[test]
+fn no_mutant_survives_that_is_not_known_as_equivalent() {
+    for name in ["ticket", "test_and_set", "test_and_test_and_set", "parking", "clh", "mcs", "cna"]
+    {
+        let lock = LOCKS.iter().find(|lock| lock.name == name).unwrap();
+        let judged = mutants::judge(lock).unwrap();
+        assert!(judged.len() >= 5, "{name} has {} mutants", judged.len());
+        for one in judged {
+            let survived = matches!(one.fate, Fate::Survived);
+            assert!(!survived, "{name}: {}: {}", one.line, one.mutant.change);
+        }
+    }
+}
+
+/// A failure is an interleaving that can be read, and its schedule leads there again.
+#[test]
+fn a_failure_is_shown_step_by_step_and_found_again() {
+    let lock = LOCKS.iter().find(|lock| lock.name == "ticket").unwrap();
+    let judged = mutants::judge(lock).unwrap();
+    let waitless = judged.iter().find(|one| one.mutant.change == Change::NoWait).unwrap().mutant;
+    let (options, size) = (Options::default(), SIZES[0]);
+    let found = with_setup("ticket", size, Between::Mutant(waitless), |s| search(s, &options));
+    let failure = found.unwrap().unwrap().unwrap().failure.unwrap();
+    expect![[r#"
+
+        ticket: race: t1 reads guarded.writes at contract.rs:39, not ordered after the last write
+
+          t0 lock.next add 1 -> 0                                      ticket.rs:42
+          t0   has its place in the queue
+          t0 lock.serving load -> 0                                    ticket.rs:45
+          t0   is inside
+          t0 guarded.writes = 1                                        contract.rs:39
+          t0   leaves
+          t0 lock.serving load -> 0                                    ticket.rs:53
+          t1 lock.next add 1 -> 1                                      ticket.rs:42
+          t1   has its place in the queue
+          t1 lock.serving load -> 0                                    ticket.rs:45
+          t1   is inside
+
+        again: …
+    "#]]
+    .assert_eq(&crate::reports::failed_check("ticket", &failure, "…"));
+    let again = with_setup("ticket", size, Between::Mutant(waitless), |setup| {
+        replay(setup, &options, &failure.schedule)
+    });
+    assert_eq!(again.unwrap().unwrap().unwrap().unwrap().fault, Some(failure.fault));
+}
+
+#[test]
+fn file_locks_hold_in_every_interleaving_of_two_processes() {
+    let mut table = String::from("two tasks with two calls each, over test_and_set\n");
+    for (name, design) in DESIGNS {
+        for memory in MEMORIES {
+            let options = Options { memory, ..Options::default() };
+            let found =
+                with_file_locks(*design, "test_and_set", SIZES[1], |setup| search(setup, &options));
+            let found = found.unwrap().unwrap().unwrap();
+            if let Some(failure) = found.failure {
+                panic!("{name}: {}\n{}", failure.fault, failure.steps.join("\n"));
+            }
+            table += &format!("{name} {memory:?} {}\n", found.states);
+        }
+    }
+    expect![[r#"
+        two tasks with two calls each, over test_and_set
+        before SequentiallyConsistent 296
+        before TotalStoreOrder 304
+        before+per-file SequentiallyConsistent 460
+        before+per-file TotalStoreOrder 468
+        before+per-cpu SequentiallyConsistent 296
+        before+per-cpu TotalStoreOrder 304
+        before+hash SequentiallyConsistent 296
+        before+hash TotalStoreOrder 304
+        before+no-detection SequentiallyConsistent 198
+        before+no-detection TotalStoreOrder 204
+        before+wake-concerned SequentiallyConsistent 296
+        before+wake-concerned TotalStoreOrder 304
+        after SequentiallyConsistent 460
+        after TotalStoreOrder 468
+        after+no-detection SequentiallyConsistent 290
+        after+no-detection TotalStoreOrder 298
+        after+wake-concerned SequentiallyConsistent 460
+        after+wake-concerned TotalStoreOrder 468
+    "#]]
+    .assert_eq(&table);
+}
+
+#[test]
+fn deadlocks_of_file_locks_are_found_where_they_are_looked_for() {
+    let locks = FileLocks::<Ticket>::new(&Region::new(64 << 10).unwrap(), 1, 1, 8, Design::AFTER);
+    let m = Native::new(0, 0);
+    let write = |owner, byte| Range {
+        owner: Owner::Process(owner),
+        kind: Kind::Write,
+        start: byte,
+        end: byte,
+    };
+    for process in 0..3 {
+        assert_eq!(locks.try_set(&m, 0, write(process, process.into())), Ok(()));
+    }
+    let waits = |process, byte| locks.attempt(&m, 0, write(process, byte), true);
+    assert!(matches!(waits(0, 1), Outcome::Waits(_)));
+    assert!(matches!(waits(1, 2), Outcome::Waits(_)));
+    assert!(matches!(waits(2, 0), Outcome::Refused(Refused::Deadlock)));
+}
+
+/// Some of `knee check file_locks --against-kernel`.
+#[test]
+fn file_locks_answer_as_the_kernel_does() {
+    for (name, design) in DESIGNS {
+        if let Err(difference) = compare(5000, *design, 1) {
+            panic!("{name}: {difference:#}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What was searched and what was found, as text.
+
+use engines::explored::{Failure, Memory};
+
+use super::Style;
+use super::prose::{counted, wrapped};
+use super::table::{Align, Table};
+use crate::checks::Size;
+use crate::checks::mutants::{Fate, Judged};
+use crate::verbs::check::Checked;
+
+/// The memory model, in the words of the command line.
+pub fn memory(memory: Memory) -> &'static str {
+    match memory {
+        Memory::SequentiallyConsistent => "sc",
+        Memory::TotalStoreOrder => "tso",
+    }
+}
+
+/// A line for each check, and what the lines claim.
+pub fn checked(all: &[Checked], style: &Style) -> String {
+    let mut table = Table::new([
+        ("algorithm", Align::Left),
+        ("tasks", Align::Right),
+        ("acquires\neach", Align::Right),
+        ("memory", Align::Left),
+        ("states", Align::Right),
+        ("steps", Align::Right),
+        ("s", Align::Right),
+        ("verdict", Align::Left),
+    ]);
+    for one in all {
+        let explored = one.states.or(one.schedules).unwrap_or_default();
+        table.row(vec![
+            one.name.clone(),
+            one.size.threads.to_string(),
+            one.size.acquires.to_string(),
+            memory(one.memory).to_string(),
+            explored.to_string(),
+            one.steps.to_string(),
+            format!("{:.3}", one.seconds),
+            verdict(one),
+        ]);
+    }
+    let sampled = all.iter().any(|one| one.schedules.is_some());
+    let claim = match (sampled, all.first().map(|one| one.memory)) {
+        (true, _) => "states: random schedules that were tried; nothing is shown of the others",
+        (_, Some(Memory::TotalStoreOrder)) => {
+            "holds: in every order of steps, with store buffers as on x86: exclusion, the order of \
+             entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
+             by acquire and release; not checked: what weaker hardware does to atomic accesses"
+        }
+        _ => {
+            "holds: in every order of steps, each visible to all at once: exclusion, the order of \
+             entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
+             by acquire and release; not checked: store buffers (--tso), weaker hardware"
+        }
+    };
+    table.text() + "\n" + &wrapped(claim, style.width, 2)
+}
+
+fn verdict(checked: &Checked) -> String {
+    match (&checked.failure, checked.gave_up, checked.schedules) {
+        (Some(failure), ..) => format!("WRONG: {}", failure.fault.word()),
+        (None, true, _) => "gave up".to_string(),
+        (None, false, Some(_)) => "nothing found".to_string(),
+        (None, false, None) => "holds".to_string(),
+    }
+}
+
+/// The interleaving that leads to a failure, and how to see it again.
+pub fn failed_check(name: &str, failure: &Failure, again: &str) -> String {
+    format!(
+        "\n{name}: {}\n\n{}\n\nagain: {again}\n",
+        failure.fault,
+        failure.steps.iter().map(|step| format!("  {step}")).collect::<Vec<_>>().join("\n")
+    )
+}
+
+/// The mutants of an algorithm: what was changed, and how that came out.
+pub fn mutants(name: &str, judged: &[Judged]) -> String {
+    let mut table = Table::new([
+        ("line", Align::Right),
+        ("access", Align::Left),
+        ("change", Align::Left),
+        ("found as", Align::Left),
+        ("with", Align::Left),
+    ]);
+    let mut reasons = Vec::new();
+    for one in judged {
+        let (fate, with) = match &one.fate {
+            Fate::Caught { fault, size, memory: model } => {
+                let second = if size.locks > 1 { ", 2 locks" } else { "" };
+                let Size { threads, acquires, .. } = size;
+                let with = format!("{threads}x{acquires} {}{second}", memory(*model));
+                (fault.word().to_string(), with)
+            }
+            Fate::Equivalent(why) => {
+                reasons
+                    .push(format!("line {}, {}: {why}", one.mutant.site.line, one.mutant.change));
+                ("equivalent".to_string(), String::new())
+            }
+            Fate::Survived => ("SURVIVED".to_string(), String::new()),
+        };
+        let line = one.mutant.site.line.to_string();
+        table.row(vec![line, shortened(&one.line), one.mutant.change.to_string(), fate, with]);
+    }
+    let caught = judged.iter().filter(|one| matches!(one.fate, Fate::Caught { .. })).count();
+    let mut text = format!(
+        "{name}: {} of {} found, {} equivalent\n{}",
+        caught,
+        counted(judged.len(), "mutant"),
+        reasons.len(),
+        table.text()
+    );
+    for reason in reasons {
+        text += &wrapped(&reason, 100, 2);
+    }
+    text + "\n"
+}
+
+/// A source line in the width of a column.
+fn shortened(line: &str) -> String {
+    const WIDTH: usize = 60;
+    match line.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}…", &line[..end - 1]),
+        None => line.to_string(),
+    }
+}

@@ -1,0 +1,350 @@
+//! `knee check`: searches what the tasks of an algorithm can do together, in every order, or
+//! tries its mutants.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use algorithms::locks::{Algorithm, LOCKS};
+use algorithms::mechanisms::file_locks::{DESIGNS, Design};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use engines::explored::{
+    Failure, Fault, Memory, Options, Replayed, Schedule, Setup, TASKS_MAX, replay, sample, search,
+};
+use serde_json::json;
+
+use crate::checks::against_kernel::{Compared, compare};
+use crate::checks::mutants::{self, Fate, Judged};
+use crate::checks::{Between, Size, with_file_locks, with_setup};
+use crate::names::nearest;
+use crate::reports::{self, Style};
+use crate::talk::{print, print_line, talk};
+
+/// What to check.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Algorithms, or `all` (see: knee list algorithms)
+    #[arg(required = true)]
+    names: Vec<String>,
+    /// Tasks that run at once
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    threads: usize,
+    /// How often each task takes the lock; of file locks, how many calls it does
+    #[arg(long, default_value_t = 1, value_name = "M")]
+    acquires: u32,
+    /// How many locks each task holds at once: 2 are one inside of the other
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    locks: u8,
+    /// The lock that guards a mechanism
+    #[arg(long, default_value = "ticket", value_name = "LOCK")]
+    over: String,
+    /// Stores wait in buffers, as on x86, instead of being visible at once
+    #[arg(long)]
+    tso: bool,
+    /// Change one access after the other, and say which changes are found
+    #[arg(long, conflicts_with_all = ["tso", "sample", "replay", "threads", "acquires", "locks"])]
+    mutants: bool,
+    /// Try this many random schedules (PCT) instead of all: for more tasks than can be searched
+    #[arg(long, value_name = "SCHEDULES", conflicts_with = "replay")]
+    sample: Option<u64>,
+    /// Seed of --sample and --against-kernel
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Do this many random calls with file_locks and with the running kernel, and compare
+    #[arg(long, value_name = "CALLS", conflicts_with_all = ["sample", "mutants", "replay", "tso"])]
+    against_kernel: Option<u64>,
+    /// Follow one schedule, as a failure prints it, and show each step
+    #[arg(long, value_name = "SCHEDULE")]
+    replay: Option<String>,
+    /// Tell apart states that differ only in who is who
+    #[arg(long)]
+    no_symmetry: bool,
+    /// Give up at this many states
+    #[arg(long, default_value_t = 100_000_000, value_name = "STATES")]
+    states: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is checked.
+#[derive(Clone, Copy)]
+enum Subject {
+    Lock(&'static Algorithm),
+    FileLocks(&'static str, Design),
+}
+
+impl Subject {
+    fn name(self) -> String {
+        match self {
+            Subject::Lock(lock) => lock.name.to_string(),
+            Subject::FileLocks(design, _) => format!("file_locks:{design}"),
+        }
+    }
+}
+
+fn with_subject<R>(
+    subject: Subject,
+    over: &str,
+    size: Size,
+    act: impl FnMut(&Setup) -> R,
+) -> Result<R> {
+    let done = match subject {
+        Subject::Lock(lock) => with_setup(lock.name, size, Between::Nothing, act),
+        Subject::FileLocks(_, design) => with_file_locks(design, over, size, act),
+    };
+    Ok(done.with_context(|| format!("--over {over}: no lock that one holds is called so"))??)
+}
+
+/// One check of one algorithm.
+pub struct Checked {
+    pub name: String,
+    pub size: Size,
+    pub memory: Memory,
+    /// States that were searched; none where schedules were sampled.
+    pub states: Option<u64>,
+    pub schedules: Option<u64>,
+    pub steps: u64,
+    pub seconds: f64,
+    pub gave_up: bool,
+    pub failure: Option<Failure>,
+}
+
+/// Checks and prints. The status is 1 if something is wrong, or was not searched to the end.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let subjects = named(&arguments.names)?;
+    ensure!(
+        (1..=TASKS_MAX).contains(&arguments.threads),
+        "--threads {}: 1 to {TASKS_MAX} can be explored",
+        arguments.threads
+    );
+    ensure!(arguments.acquires <= 1000, "--acquires {}: 1000 at most", arguments.acquires);
+    if arguments.mutants {
+        return judge(arguments, &subjects);
+    }
+    if let Some(calls) = arguments.against_kernel {
+        return against_kernel(arguments, &subjects, calls);
+    }
+    if let Some(schedule) = &arguments.replay {
+        let [subject] = subjects[..] else { bail!("--replay: of one algorithm") };
+        return follow(arguments, subject, schedule);
+    }
+    let style = Style::of_stdout();
+    let mut done = Vec::new();
+    for subject in subjects {
+        talk(format_args!("checking {} …", subject.name()));
+        done.push(check(arguments, subject)?);
+    }
+    if arguments.json {
+        let all: Vec<_> = done.iter().map(checked_json).collect();
+        print_line(format_args!("{:#}", json!(all)))?;
+    } else {
+        print(reports::checked(&done, &style))?;
+        for checked in &done {
+            if let Some(failure) = &checked.failure {
+                print(reports::failed_check(&checked.name, failure, &again(arguments, checked)))?;
+            }
+        }
+    }
+    let good = done.iter().all(|checked| checked.failure.is_none() && !checked.gave_up);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The algorithms of these names, in the order given. A mechanism comes in all its designs,
+/// or in one: `file_locks:after`.
+fn named(names: &[String]) -> Result<Vec<Subject>> {
+    let designs = DESIGNS.iter().map(|&(name, design)| Subject::FileLocks(name, design));
+    let all = || LOCKS.iter().map(Subject::Lock).chain(designs.clone());
+    let mut found = Vec::new();
+    for name in names {
+        let before = found.len();
+        let is_it = |subject: &Subject| {
+            let full = subject.name();
+            name == "all" || full == *name || full.split(':').next() == Some(name)
+        };
+        found.extend(all().filter(is_it));
+        if found.len() == before {
+            let known: Vec<String> = all().map(|subject| subject.name()).collect();
+            let hint = nearest(name, known.iter().map(String::as_str));
+            bail!("no algorithm is called '{name}'{hint}; `knee list algorithms` shows all");
+        }
+    }
+    Ok(found)
+}
+
+fn size(arguments: &Arguments) -> Size {
+    let (threads, acquires) = (arguments.threads, arguments.acquires);
+    Size { threads, acquires, locks: arguments.locks.into() }
+}
+
+fn options(arguments: &Arguments) -> Options {
+    let memory =
+        if arguments.tso { Memory::TotalStoreOrder } else { Memory::SequentiallyConsistent };
+    let (symmetry, states_max) = (!arguments.no_symmetry, arguments.states);
+    Options { memory, symmetry, states_max, ..Options::default() }
+}
+
+fn check(arguments: &Arguments, subject: Subject) -> Result<Checked> {
+    let (size, options) = (size(arguments), options(arguments));
+    let since = Instant::now();
+    let mut checked = Checked {
+        name: subject.name(),
+        size,
+        memory: options.memory,
+        states: None,
+        schedules: None,
+        steps: 0,
+        seconds: 0.0,
+        gave_up: false,
+        failure: None,
+    };
+    if let Some(schedules) = arguments.sample {
+        let sampled = with_subject(subject, &arguments.over, size, |setup| {
+            sample(setup, &options, schedules, DEPTH, arguments.seed)
+        })??;
+        checked.schedules = Some(sampled.schedules);
+        (checked.steps, checked.failure) = (sampled.steps, sampled.failure);
+    } else {
+        let searched =
+            with_subject(subject, &arguments.over, size, |setup| search(setup, &options))??;
+        checked.states = Some(searched.states);
+        (checked.steps, checked.failure) = (searched.steps, searched.failure);
+        checked.gave_up = searched.gave_up;
+    }
+    checked.seconds = since.elapsed().as_secs_f64();
+    Ok(checked)
+}
+
+/// Ordering constraints that a sampled bug may need.
+const DEPTH: usize = 3;
+
+/// The command that shows a failure again.
+fn again(arguments: &Arguments, checked: &Checked) -> String {
+    let Some(failure) = &checked.failure else { return String::new() };
+    let Size { threads, acquires, locks } = checked.size;
+    let locks = if locks > 1 { format!(" --locks {locks}") } else { String::new() };
+    let over = match arguments.over.as_str() {
+        "ticket" => String::new(),
+        over => format!(" --over {over}"),
+    };
+    let tso = if arguments.tso { " --tso" } else { "" };
+    format!(
+        "knee check {} --threads {threads} --acquires {acquires}{locks}{over}{tso} --replay {}",
+        checked.name, failure.schedule
+    )
+}
+
+fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<ExitCode> {
+    let schedule: Schedule = schedule.parse().map_err(|why: String| anyhow!("--replay: {why}"))?;
+    let replayed = with_subject(subject, &arguments.over, size(arguments), |setup| {
+        replay(setup, &options(arguments), &schedule)
+    })??;
+    let Replayed { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
+    if arguments.json {
+        let fault = fault.as_ref().map(Fault::to_string);
+        print_line(format_args!("{:#}", json!({"steps": steps, "fault": fault})))?;
+    } else {
+        let end = fault.as_ref().map_or("nothing is wrong\n".to_string(), |f| format!("{f}\n"));
+        print(steps.join("\n") + "\n" + &end)?;
+    }
+    Ok(if fault.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Result<ExitCode> {
+    let mut all = Vec::new();
+    for subject in subjects {
+        let Subject::FileLocks(_, design) = *subject else {
+            bail!("--against-kernel: of file_locks, which the kernel has too");
+        };
+        talk(format_args!("comparing {} with the kernel …", subject.name()));
+        let since = Instant::now();
+        let compared = compare(calls, design, arguments.seed);
+        let seconds = since.elapsed().as_secs_f64();
+        let difference = compared.as_ref().err().map(|why| format!("{why:#}"));
+        let Compared { granted, refused, asked, .. } = compared.unwrap_or_default();
+        if !arguments.json {
+            let verdict = difference.as_deref().unwrap_or("no difference");
+            print_line(format_args!(
+                "{:32} {calls} calls: {granted} granted, {refused} refused, {asked} asked; \
+                 {seconds:.1} s: {verdict}",
+                subject.name()
+            ))?;
+        }
+        all.push(json!({
+            "name": subject.name(),
+            "calls": calls,
+            "granted": granted,
+            "refused": refused,
+            "asked": asked,
+            "seconds": seconds,
+            "difference": difference,
+        }));
+    }
+    let same = all.iter().all(|one| one["difference"].is_null());
+    if arguments.json {
+        print_line(format_args!("{:#}", json!(all)))?;
+    }
+    Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn checked_json(checked: &Checked) -> serde_json::Value {
+    let failure = checked.failure.as_ref();
+    json!({
+        "name": checked.name,
+        "threads": checked.size.threads,
+        "acquires": checked.size.acquires,
+        "locks": checked.size.locks,
+        "memory": reports::memory(checked.memory),
+        "states": checked.states,
+        "schedules": checked.schedules,
+        "steps": checked.steps,
+        "seconds": checked.seconds,
+        "complete": checked.states.is_some() && !checked.gave_up && failure.is_none(),
+        "fault": failure.map(|failure| failure.fault.to_string()),
+        "schedule": failure.map(|failure| failure.schedule.to_string()),
+        "interleaving": failure.map(|failure| &failure.steps),
+    })
+}
+
+fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
+    let mut all = Vec::new();
+    // Mutants are of locks: what a mechanism does inside of its lock is not searched for them.
+    for subject in subjects {
+        let Subject::Lock(lock) = subject else { continue };
+        talk(format_args!("mutants of {} …", lock.name));
+        all.push((lock.name, mutants::judge(lock)?));
+    }
+    if arguments.json {
+        let one = |(name, judged): &(&str, Vec<Judged>)| json!({"name": name, "mutants": judged.iter().map(judged_json).collect::<Vec<_>>()});
+        print_line(format_args!("{:#}", json!(all.iter().map(one).collect::<Vec<_>>())))?;
+    } else {
+        for (name, judged) in &all {
+            print(reports::mutants(name, judged))?;
+        }
+    }
+    let survived = |judged: &Judged| matches!(judged.fate, Fate::Survived);
+    let none = !all.iter().any(|(_, judged)| judged.iter().any(survived));
+    Ok(if none { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn judged_json(judged: &Judged) -> serde_json::Value {
+    let mut value = json!({
+        "line": judged.mutant.site.line,
+        "source": judged.line,
+        "change": judged.mutant.change.to_string(),
+    });
+    match &judged.fate {
+        Fate::Caught { fault, size, memory } => {
+            value["fate"] = "caught".into();
+            value["fault"] = fault.to_string().into();
+            value["threads"] = size.threads.into();
+            value["acquires"] = size.acquires.into();
+            value["memory"] = reports::memory(*memory).into();
+        }
+        Fate::Equivalent(why) => {
+            value["fate"] = "equivalent".into();
+            value["why"] = (*why).into();
+        }
+        Fate::Survived => value["fate"] = "survived".into(),
+    }
+    value
+}

@@ -1,0 +1,76 @@
+//! `knee check` from the command line: its status, its JSON, and what it refuses.
+
+use crate::home::Home;
+
+#[track_caller]
+fn refused(arguments: &str, parts: &[&str]) {
+    let ended = Home::new().run(arguments);
+    assert_eq!(ended.status.code(), Some(2), "knee {arguments}: {}", ended.stderr);
+    for part in parts {
+        assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
+    }
+}
+
+/// The status, and what was printed.
+fn checked(arguments: &str) -> (Option<i32>, String) {
+    let ended = Home::new().run(arguments);
+    (ended.status.code(), ended.stdout)
+}
+
+#[test]
+fn what_cannot_be_checked_is_refused() {
+    refused("check", &["<NAMES>"]);
+    refused("check tiket", &["no algorithm is called 'tiket', did you mean 'ticket'?"]);
+    refused("check ticket --threads 0", &["--threads 0: 1 to 15 can be explored"]);
+    refused("check ticket --threads 16", &["--threads 16: 1 to 15 can be explored"]);
+    refused("check ticket --acquires 100000", &["--acquires 100000: 1000 at most"]);
+    refused("check ticket --locks 3", &["--locks"]);
+    refused("check ticket --replay 0.x", &["--replay: 'x' is no step"]);
+    refused("check ticket --replay 7", &["step 1 of the schedule: t7 cannot do that"]);
+    refused("check all --replay 0", &["--replay: of one algorithm"]);
+    refused("check ticket --mutants --tso", &["cannot be used with"]);
+}
+
+#[test]
+fn a_lock_that_holds_ends_with_0_and_one_not_searched_to_the_end_with_1() {
+    let (status, said) = checked("check ticket mcs --threads 2");
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(said.matches("  holds\n").count(), 2, "{said}");
+    let (status, said) = checked("check queued --states 10");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("gave up"), "{said}");
+}
+
+#[test]
+fn json_has_the_numbers() {
+    let (status, said) = checked("check ticket --threads 2 --tso --json");
+    assert_eq!(status, Some(0), "{said}");
+    let all: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(all[0]["states"], 12);
+    assert_eq!(all[0]["memory"], "tso");
+    assert_eq!(all[0]["complete"], true);
+    let (_, said) = checked("check test_and_set --mutants --json");
+    let all: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(all[0]["mutants"].as_array().unwrap().len(), 7);
+    let (_, said) = checked("check queued --threads 9 --sample 50 --seed 3 --json");
+    let all: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&all[0]["schedules"], &all[0]["complete"]), (&50.into(), &false.into()));
+}
+
+#[test]
+fn a_schedule_is_followed_step_by_step() {
+    let (status, said) = checked("check ticket --threads 2 --replay 0x2.1");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.starts_with("t0 lock.next add 1 -> 0"), "{said}");
+    assert!(said.ends_with("nothing is wrong\n"), "{said}");
+}
+
+#[test]
+fn algorithms_are_listed_and_described() {
+    let (_, said) = checked("list algorithms");
+    assert!(said.contains("\nqueued                  Queued spin lock"), "{said}");
+    let (_, said) = checked("describe queued");
+    assert!(said.contains("0-7 locked") && said.contains("knee check queued"), "{said}");
+    let (_, said) = checked("list algorithms --json");
+    assert!(serde_json::from_str::<serde_json::Value>(&said).is_ok(), "{said}");
+}

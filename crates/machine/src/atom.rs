@@ -1,0 +1,195 @@
+//! Words: shared ones, plain fields that something guards, and lines of their own.
+
+use std::fmt::{Debug, Display};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use crate::{Machine, Op};
+
+/// A word that several CPUs use at once: natively the atomic of the standard library.
+#[repr(transparent)]
+#[derive(Debug, Default)]
+pub struct Atom<T: Value>(T::Cell);
+
+/// A word that something else guards, such as a lock. Natively an access is one `mov`; a
+/// search reports accesses that nothing orders.
+///
+/// Relaxed atomics, so that a program which breaks that rule is wrong but never undefined.
+#[repr(transparent)]
+#[derive(Debug, Default)]
+pub struct Field<T: Value>(T::Cell);
+
+/// A value on a cache line of its own.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Line<T>(pub T);
+
+impl<T> Deref for Line<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// What a word can hold: `u8`, `u16`, `u32` and `u64`.
+#[diagnostic::on_unimplemented(
+    message = "a word cannot hold `{Self}`",
+    note = "words hold u8, u16, u32 or u64; refer to other words by their index"
+)]
+pub trait Value: Copy + Eq + Debug + Display + Send + Sync + 'static {
+    /// The atomic of the standard library.
+    type Cell: Debug + Default + Send + Sync + 'static;
+    /// Zero.
+    const ZERO: Self;
+    /// All bits set.
+    const ALL: Self;
+
+    /// The value in the low bits of a wide word.
+    fn bits(self) -> u64;
+    /// The value of the low bits of a wide word.
+    fn of_bits(bits: u64) -> Self;
+    /// The bits of both.
+    fn and(self, other: Self) -> Self;
+    /// Does an access natively.
+    fn apply(cell: &Self::Cell, op: Op<Self>, ordering: Ordering) -> Self;
+}
+
+macro_rules! values {
+    ($($value:ty, $cell:ty;)*) => { $(
+        impl Value for $value {
+            type Cell = $cell;
+            const ZERO: $value = 0;
+            const ALL: $value = <$value>::MAX;
+
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                u64::from(self)
+            }
+
+            #[inline(always)]
+            fn of_bits(bits: u64) -> $value {
+                bits as $value
+            }
+
+            #[inline(always)]
+            fn and(self, other: $value) -> $value {
+                self & other
+            }
+
+            #[inline(always)]
+            fn apply(cell: &$cell, op: Op<$value>, ordering: Ordering) -> $value {
+                match op {
+                    Op::Load => cell.load(ordering),
+                    Op::Store(value) => {
+                        cell.store(value, ordering);
+                        0
+                    }
+                    Op::Swap(value) => cell.swap(value, ordering),
+                    Op::CompareExchange(old, new) => {
+                        match cell.compare_exchange(old, new, ordering, Ordering::Relaxed) {
+                            Ok(found) | Err(found) => found,
+                        }
+                    }
+                    Op::Add(value) => cell.fetch_add(value, ordering),
+                    Op::Or(value) => cell.fetch_or(value, ordering),
+                    Op::And(value) => cell.fetch_and(value, ordering),
+                }
+            }
+        }
+    )* };
+}
+
+values! {
+    u8, AtomicU8;
+    u16, AtomicU16;
+    u32, AtomicU32;
+    u64, AtomicU64;
+}
+
+/// The methods of the standard library's atomics, by way of a machine.
+impl<T: Value> Atom<T> {
+    /// Reads.
+    #[inline(always)]
+    #[track_caller]
+    pub fn load<M: Machine>(&self, m: &M, ordering: Ordering) -> T {
+        m.op(self, Op::Load, ordering)
+    }
+
+    /// Writes.
+    #[inline(always)]
+    #[track_caller]
+    pub fn store<M: Machine>(&self, m: &M, value: T, ordering: Ordering) {
+        m.op(self, Op::Store(value), ordering);
+    }
+
+    /// Writes, and returns what was there.
+    #[inline(always)]
+    #[track_caller]
+    pub fn swap<M: Machine>(&self, m: &M, value: T, ordering: Ordering) -> T {
+        m.op(self, Op::Swap(value), ordering)
+    }
+
+    /// Writes `new` where `old` is. Returns what was there, as an error if it was another.
+    #[inline(always)]
+    #[track_caller]
+    pub fn compare_exchange<M: Machine>(
+        &self,
+        m: &M,
+        old: T,
+        new: T,
+        ordering: Ordering,
+    ) -> Result<T, T> {
+        let found = m.op(self, Op::CompareExchange(old, new), ordering);
+        if found == old { Ok(found) } else { Err(found) }
+    }
+
+    /// Adds, and returns what was there.
+    #[inline(always)]
+    #[track_caller]
+    pub fn fetch_add<M: Machine>(&self, m: &M, value: T, ordering: Ordering) -> T {
+        m.op(self, Op::Add(value), ordering)
+    }
+
+    /// Sets bits, and returns what was there.
+    #[inline(always)]
+    #[track_caller]
+    pub fn fetch_or<M: Machine>(&self, m: &M, bits: T, ordering: Ordering) -> T {
+        m.op(self, Op::Or(bits), ordering)
+    }
+
+    /// Clears all other bits, and returns what was there.
+    #[inline(always)]
+    #[track_caller]
+    pub fn fetch_and<M: Machine>(&self, m: &M, bits: T, ordering: Ordering) -> T {
+        m.op(self, Op::And(bits), ordering)
+    }
+
+    /// The native atomic, for machines.
+    #[inline(always)]
+    pub fn cell(&self) -> &T::Cell {
+        &self.0
+    }
+}
+
+impl<T: Value> Field<T> {
+    /// Reads.
+    #[inline(always)]
+    #[track_caller]
+    pub fn get<M: Machine>(&self, m: &M) -> T {
+        m.get(self)
+    }
+
+    /// Writes.
+    #[inline(always)]
+    #[track_caller]
+    pub fn set<M: Machine>(&self, m: &M, value: T) {
+        m.set(self, value);
+    }
+
+    /// The native atomic, for machines.
+    #[inline(always)]
+    pub fn cell(&self) -> &T::Cell {
+        &self.0
+    }
+}

@@ -1,0 +1,123 @@
+//! Which types may lie in a region, and what their words are called.
+
+use crate::{Atom, Field, Line, Value};
+
+/// One word of an [`Image`].
+#[derive(Clone, Debug)]
+pub struct Word {
+    /// Its path inside of the image: `.next`, `[1].tail`; empty where the image is the word.
+    pub path: String,
+    /// Bytes from the start of the image.
+    pub offset: usize,
+    /// Its length in bytes.
+    pub size: usize,
+    /// What its value says about CPUs: it is 0, or some CPU's number plus one, shifted left
+    /// by this. `None`: nothing. A search takes CPUs as alike by that.
+    pub cpu_shift: Option<u32>,
+}
+
+/// A type that may lie in a [`Region`](crate::Region).
+///
+/// # Safety
+/// All-zero bytes are a valid value, every part is an `Atom`, a `Field` or an `Image`, and
+/// `words` names them all where they lie. The macro `image!` sees to that.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not `Image`, so it cannot lie in a region",
+    note = "regions hold `Atom`, `Field`, `Line`, arrays of them, and structs made by `image!`"
+)]
+pub unsafe trait Image: Sync + 'static {
+    /// Its words, in order of their offsets.
+    fn words() -> Vec<Word>;
+}
+
+fn word<T: Value>() -> Vec<Word> {
+    vec![Word { path: String::new(), offset: 0, size: size_of::<T>(), cpu_shift: None }]
+}
+
+// SAFETY: a word, valid when zero.
+unsafe impl<T: Value> Image for Atom<T> {
+    fn words() -> Vec<Word> {
+        word::<T>()
+    }
+}
+
+// SAFETY: a word, valid when zero.
+unsafe impl<T: Value> Image for Field<T> {
+    fn words() -> Vec<Word> {
+        word::<T>()
+    }
+}
+
+// SAFETY: nothing but its content, which is an image.
+unsafe impl<T: Image> Image for Line<T> {
+    fn words() -> Vec<Word> {
+        T::words()
+    }
+}
+
+// SAFETY: nothing at all.
+unsafe impl Image for () {
+    fn words() -> Vec<Word> {
+        Vec::new()
+    }
+}
+
+// SAFETY: nothing but its elements, which are images.
+unsafe impl<T: Image, const N: usize> Image for [T; N] {
+    fn words() -> Vec<Word> {
+        let element = |i: usize| Word::inside::<T>(&format!("[{i}]"), i * size_of::<T>(), None);
+        (0..N).flat_map(element).collect()
+    }
+}
+
+impl Word {
+    /// The words of a part, which is called `name` and lies at `offset`.
+    pub fn inside<T: Image>(name: &str, offset: usize, cpu_shift: Option<u32>) -> Vec<Word> {
+        let moved = |word: Word| Word {
+            path: format!("{name}{}", word.path),
+            offset: offset + word.offset,
+            size: word.size,
+            cpu_shift: cpu_shift.or(word.cpu_shift),
+        };
+        T::words().into_iter().map(moved).collect()
+    }
+}
+
+/// Declares structs that may lie in a region, laid out as in C. A field whose value names a
+/// CPU (see [`Word::cpu_shift`]) has `#[cpu(SHIFT)]` after its doc.
+#[macro_export]
+macro_rules! image {
+    ($(
+        $(#[$meta:meta])*
+        $visible:vis struct $name:ident $(<$parameter:ident: $bound:path>)? {
+            $(
+                $(#[doc = $doc:literal])*
+                $(#[cpu($shift:literal)])?
+                $field_visible:vis $field:ident: $type:ty,
+            )*
+        }
+    )*) => { $(
+        $(#[$meta])*
+        #[repr(C)]
+        #[derive(Debug)]
+        $visible struct $name $(<$parameter: $bound>)? {
+            $( $(#[doc = $doc])* $field_visible $field: $type, )*
+        }
+
+        // SAFETY: every field is an image, as `Word::inside` asks, and so are zeroed bytes.
+        unsafe impl $(<$parameter: $bound>)? $crate::Image for $name $(<$parameter>)? {
+            fn words() -> Vec<$crate::Word> {
+                let mut words = Vec::new();
+                $(
+                    let shift: Option<u32> = None $(.or(Some($shift)))?;
+                    words.extend($crate::Word::inside::<$type>(
+                        concat!(".", stringify!($field)),
+                        $crate::offset_of!(Self, $field),
+                        shift,
+                    ));
+                )*
+                words
+            }
+        }
+    )* };
+}

@@ -1,0 +1,161 @@
+//! The native machine: plain atomics, futexes, and the CPU's own pause.
+
+use std::cell::Cell;
+use std::hint::{black_box, spin_loop};
+use std::ptr;
+use std::sync::atomic::Ordering::{self, Relaxed};
+
+use crate::{Atom, Field, Machine, Op, Sleepers, Until, Value};
+
+/// A task on this computer.
+#[derive(Debug)]
+pub struct Native {
+    cpu: usize,
+    node: usize,
+    /// Turns of the work loop in 1024 ns.
+    turns_per_1024_ns: u64,
+    random: Cell<u32>,
+}
+
+impl Native {
+    /// The view of a task that runs on this CPU of this node.
+    pub fn new(cpu: usize, node: usize) -> Native {
+        // Odd, so that xorshift never sees zero.
+        let seed = (cpu as u32).wrapping_mul(0x9E37_79B9) | 1;
+        Native { cpu, node, turns_per_1024_ns: 1024, random: Cell::new(seed) }
+    }
+
+    /// The same, with the speed of its work loop as somebody measured it.
+    pub fn with_turns_per_ns(self, turns_per_ns: f64) -> Native {
+        Native { turns_per_1024_ns: (turns_per_ns * 1024.0).round() as u64, ..self }
+    }
+}
+
+impl Machine for Native {
+    type Mark = ();
+
+    #[inline(always)]
+    fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
+        T::apply(atom.cell(), op, ordering)
+    }
+
+    #[inline(always)]
+    fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
+        loop {
+            let word = T::apply(atom.cell(), Op::Load, ordering);
+            if until.holds(word) {
+                return word;
+            }
+            spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    fn await_for<T: Value>(
+        &self,
+        atom: &Atom<T>,
+        until: Until<T>,
+        ordering: Ordering,
+        tries: u32,
+    ) -> Option<T> {
+        for _ in 0..tries {
+            let word = T::apply(atom.cell(), Op::Load, ordering);
+            if until.holds(word) {
+                return Some(word);
+            }
+            spin_loop();
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn get<T: Value>(&self, field: &Field<T>) -> T {
+        T::apply(field.cell(), Op::Load, Relaxed)
+    }
+
+    #[inline(always)]
+    fn set<T: Value>(&self, field: &Field<T>, value: T) {
+        T::apply(field.cell(), Op::Store(value), Relaxed);
+    }
+
+    #[inline(always)]
+    fn init<T: Value>(&self, atom: &Atom<T>, value: T) {
+        T::apply(atom.cell(), Op::Store(value), Relaxed);
+    }
+
+    #[inline]
+    fn park(&self, atom: &Atom<u32>, expected: u32) {
+        futex(atom, libc::FUTEX_WAIT, expected);
+    }
+
+    #[inline]
+    fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
+        let number = match whom {
+            Sleepers::One => 1,
+            Sleepers::All => i32::MAX as u32,
+        };
+        futex(atom, libc::FUTEX_WAKE, number);
+    }
+
+    #[inline(always)]
+    fn pause(&self, turns: u32) {
+        for _ in 0..turns {
+            spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    fn back_off(&self, below: u32) {
+        self.pause(self.random(below));
+    }
+
+    #[inline(always)]
+    fn work(&self, ns: u64) {
+        for turn in 0..ns * self.turns_per_1024_ns / 1024 {
+            black_box(turn);
+        }
+    }
+
+    #[inline(always)]
+    fn cpu(&self) -> usize {
+        self.cpu
+    }
+
+    #[inline(always)]
+    fn node(&self) -> usize {
+        self.node
+    }
+
+    /// Xorshift (Marsaglia 2003), of a sequence for each CPU.
+    #[inline(always)]
+    fn random(&self, below: u32) -> u32 {
+        let mut x = self.random.get();
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        self.random.set(x);
+        ((u64::from(x) * u64::from(below)) >> 32) as u32
+    }
+
+    #[inline(always)]
+    fn chance(&self, one_in: u32) -> bool {
+        self.random(one_in) == 0
+    }
+
+    #[inline(always)]
+    fn mark(&self) {}
+
+    #[inline(always)]
+    fn cut(&self, (): (), _: u64) {}
+}
+
+/// A futex call without a timeout. Its errors say that the word has changed or a signal
+/// came, and parking may return at any time anyway. Not private: tasks may be processes.
+#[cold]
+fn futex(atom: &Atom<u32>, command: libc::c_int, value: u32) {
+    let word = ptr::from_ref(atom.cell());
+    // SAFETY: the word is live, and the kernel only reads it.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word, command, value, ptr::null::<libc::timespec>());
+    }
+}

@@ -1,0 +1,131 @@
+//! The trait: one task's view of a machine.
+
+use std::sync::atomic::Ordering;
+
+use crate::{Atom, Field, Op, Until, Value};
+
+/// What one task of an algorithm may do. Algorithms take `m: &M`.
+///
+/// Waiting is an operation, never a loop over loads: natively it spins politely, simulated
+/// it sleeps on the cache line, explored it disables the task. A loop that retries contains
+/// a wait, a bound, or a [`Machine::cut`] at its head.
+pub trait Machine {
+    /// Does one access; returns what the word held.
+    #[track_caller]
+    fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T;
+
+    /// Waits until the word fulfils the condition; returns the word. The only unbounded wait.
+    #[track_caller]
+    fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T;
+
+    /// Waits for a while, some `tries` looks at the word; `None` if that was in vain.
+    #[track_caller]
+    fn await_for<T: Value>(
+        &self,
+        atom: &Atom<T>,
+        until: Until<T>,
+        ordering: Ordering,
+        tries: u32,
+    ) -> Option<T>;
+
+    /// Reads a plain field.
+    #[track_caller]
+    fn get<T: Value>(&self, field: &Field<T>) -> T;
+
+    /// Writes a plain field.
+    #[track_caller]
+    fn set<T: Value>(&self, field: &Field<T>, value: T);
+
+    /// Writes a word that nobody else can reach now, as a plain field.
+    #[track_caller]
+    fn init<T: Value>(&self, atom: &Atom<T>, value: T);
+
+    /// Says that nobody will look at the word until it is written by `init` again: what it
+    /// holds is no matter. A search holds everybody to that.
+    #[inline(always)]
+    #[track_caller]
+    fn retire<T: Value>(&self, atom: &Atom<T>) {
+        let _ = atom;
+    }
+
+    /// The same of a plain field.
+    #[inline(always)]
+    #[track_caller]
+    fn discard<T: Value>(&self, field: &Field<T>) {
+        let _ = field;
+    }
+
+    /// Sleeps if the word is as expected, until woken; may return without either.
+    #[track_caller]
+    fn park(&self, atom: &Atom<u32>, expected: u32);
+
+    /// Wakes tasks that sleep on the word.
+    #[track_caller]
+    fn wake(&self, atom: &Atom<u32>, whom: Sleepers);
+
+    /// Lets the CPU breathe for about this many turns of a spin loop.
+    fn pause(&self, turns: u32);
+
+    /// The same for any number of turns below the bound. Nothing else can depend on it, so a
+    /// search need not try them all.
+    fn back_off(&self, below: u32);
+
+    /// Computes for this long.
+    fn work(&self, ns: u64);
+
+    /// The CPU it runs on, from 0.
+    fn cpu(&self) -> usize;
+
+    /// The memory node of that CPU, from 0.
+    fn node(&self) -> usize;
+
+    /// Any number below the bound.
+    #[track_caller]
+    fn random(&self, below: u32) -> u32;
+
+    /// Whether something happens that does once in so many times. A search tries both.
+    #[track_caller]
+    fn chance(&self, one_in: u32) -> bool;
+
+    /// A moment of the task's past.
+    type Mark: Copy;
+
+    /// Now.
+    fn mark(&self) -> Self::Mark;
+
+    /// Says that of all the task has seen since the mark only `live` matters for what it
+    /// will do. That is what keeps the search of a retry loop finite; a wrong one would
+    /// merge states that differ, so the search can check them.
+    #[track_caller]
+    fn cut(&self, since: Self::Mark, live: u64);
+
+    /// Tells a watching machine what has just happened.
+    #[inline(always)]
+    fn note(&self, note: Note) {
+        let _ = note;
+    }
+}
+
+/// Whom to wake of those who sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleepers {
+    /// Any one of them, if there is one.
+    One,
+    /// All.
+    All,
+}
+
+/// What an algorithm tells of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The task has its place in the queue: whoever comes later enters later.
+    Arrive,
+    /// The task is inside, alone.
+    Enter,
+    /// The task leaves.
+    Leave,
+    /// The task is inside, with others who share.
+    EnterShared,
+    /// The task that shared leaves.
+    LeaveShared,
+}
