@@ -141,6 +141,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
         pass: Pass::Rate,
         watch: None,
         scratch,
+        keep: false,
         stop_grace_s: 10.0,
     };
     for event in ratio::worker(knee, &job)? {

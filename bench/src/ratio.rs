@@ -148,6 +148,7 @@ impl Case<'_> {
             pass: Pass::Rate,
             watch: None,
             scratch: directory.join("knee"),
+            keep: false,
             stop_grace_s: 10.0,
         }
     }

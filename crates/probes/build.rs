@@ -17,7 +17,12 @@ mod bpf {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
         for probe in PROBES {
             let source = PathBuf::from(format!("src/{probe}/{probe}.bpf.c"));
-            println!("cargo::rerun-if-changed={}", source.display());
+            let parts = std::fs::read_dir(format!("src/{probe}")).expect("a probe is a folder");
+            for path in parts.map(|part| part.expect("it can be listed").path()) {
+                if [".bpf.c", ".bpf.h"].iter().any(|end| path.to_string_lossy().ends_with(end)) {
+                    println!("cargo::rerun-if-changed={}", path.display());
+                }
+            }
             compile(&source, &out.join(format!("{probe}.bpf.o")));
         }
     }

@@ -16,6 +16,8 @@ pub struct Comparison {
     pub design: Design,
     /// The metric that decides.
     pub primary: String,
+    /// Metrics that were asked for beside it.
+    pub shown: Vec<String>,
     /// The smallest change that matters, as a share.
     pub smallest_effect: f64,
     /// What the intervals promise, 0.95.

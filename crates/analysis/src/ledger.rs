@@ -2,6 +2,11 @@
 //! adds up to its parent, in whole nanoseconds, unit by unit; its root is all the time that the
 //! CPUs had. A plain value: made of looks or of other tools' samples, shown by every report.
 
+mod build;
+mod sampled;
+
+pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger, lock_name};
+
 use records::Obtained;
 use serde::Serialize;
 

@@ -19,7 +19,8 @@ pub(crate) struct Matched<'a> {
 /// differ.
 pub(crate) fn cells<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {
     let first = arms[0].record;
-    match arms.iter().all(|arm| std::ptr::eq(arm.record, first)) {
+    // The points of one arm alone have no partners to be planned for.
+    match arms.len() > 1 && arms.iter().all(|arm| std::ptr::eq(arm.record, first)) {
         true => Ok(Matched { cells: by_number(arms), left_out: Vec::new() }),
         false => by_place(arms, force),
     }

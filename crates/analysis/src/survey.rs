@@ -29,6 +29,7 @@ pub(crate) fn whole(
     let mut comparison = Comparison {
         variants: arms.iter().map(compared).collect(),
         primary: rules.primary.clone(),
+        shown: rules.asked.clone(),
         smallest_effect: rules.smallest_effect,
         confidence: 1.0 - ALPHA,
         curves: curves(cells, &said, rules),

@@ -16,7 +16,7 @@ use crate::names::nearest;
 use crate::variants;
 
 pub use errand::{Moment, errand};
-pub use placeholders::{check, uses};
+pub use placeholders::{IMAGE, check, uses};
 pub use programs::{find, identify};
 
 macro_rules! commands {
@@ -162,7 +162,7 @@ mod tests {
             let always = |name: &String| placeholders::ALWAYS.iter().any(|(n, _)| n == name);
             let all: Vec<String> = uses(&command).into_iter().filter(|n| !always(n)).collect();
             assert!(command.parameters.keys().all(|name| all.contains(name)), "{name}");
-            check(&command, all.iter()).unwrap();
+            check(&command, all.iter(), false).unwrap();
             let primary = command.primary();
             let known = primary == records::WALL
                 || command.metrics.iter().any(|extract| extract.name == primary);

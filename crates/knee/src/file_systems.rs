@@ -7,9 +7,11 @@
 pub mod block_device;
 mod flags;
 mod geometry;
+mod image;
 mod kinds;
 pub mod loop_device;
 pub mod mount;
+pub mod pristine;
 mod program;
 mod refuse;
 mod words;
@@ -29,8 +31,9 @@ use crate::signals;
 use kinds::Tools;
 
 pub use flags::Flags;
+pub use image::{Images, check_words as check_image_words, copy_beside};
 pub use refuse::{check, check_words};
-pub use words::one as parse;
+pub use words::{bytes, one as parse};
 
 /// How often another process may be faster at taking a loop device.
 const TRIES: usize = 100;

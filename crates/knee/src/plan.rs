@@ -41,11 +41,11 @@ pub fn points(
     for load in &experiment.loads {
         let axes = load.axes.over(&experiment.axes);
         let planned = match variants {
-            [] => points_of(load, &axes, experiment.latency, usable, points_max),
+            [] => points_of(load, &axes, experiment, usable, points_max),
             _ => {
                 let cells = points.last().and_then(|point| point.cell).map_or(0, |last| last + 1);
                 compared(variants, load, &axes, cells, |load, axes| {
-                    points_of(load, axes, experiment.latency, usable, points_max)
+                    points_of(load, axes, experiment, usable, points_max)
                 })
             }
         };
@@ -116,12 +116,13 @@ fn too_many(points_max: usize) -> String {
 fn points_of(
     load: &Load,
     axes: &Axes,
-    latency: bool,
+    experiment: &Experiment,
     usable: &Usable,
     points_max: usize,
 ) -> Result<Vec<Point>> {
     if let Some(command) = crate::commands::of_load(load)? {
-        return self::commands::points(&command, load, axes, usable, points_max);
+        let image = experiment.image.is_some();
+        return self::commands::points(&command, load, axes, usable, image, points_max);
     }
     let mut points = Vec::new();
     let workload = names::workload(&load.workload)?;
@@ -133,7 +134,8 @@ fn points_of(
         .collect::<Result<Vec<_>>>()?;
     let dirs = dirs(axes)?;
     let untils = untils(axes);
-    let passes: &[Pass] = if latency { &[Pass::Rate, Pass::Latency] } else { &[Pass::Rate] };
+    let passes: &[Pass] =
+        if experiment.latency { &[Pass::Rate, Pass::Latency] } else { &[Pass::Rate] };
     for parameters in &combinations {
         for (&form, (placement, sizes)) in product(&forms, &placements) {
             for (dir, &until) in product(&dirs, &untils) {

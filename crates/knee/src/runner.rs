@@ -13,7 +13,7 @@ use records::{
 };
 
 use crate::commands::Moment;
-use crate::file_systems::{FileSystems, Watch};
+use crate::file_systems::{FileSystems, Images, Watch};
 use crate::leftovers::Journal;
 use crate::places::local;
 use crate::progress::Progress;
@@ -38,18 +38,28 @@ pub fn run(
 ) -> Result<End> {
     let mut file_systems = FileSystems::new(&record.record)?;
     file_systems.rehearse(journal, &mut record.record)?;
-    let end = blocks(record, journal, &mut file_systems, progress, &mut finished)?;
+    let mut images = Images::default();
+    images.make(journal, &mut record.record)?;
+    let mut stage = Stage { journal, file_systems, images };
+    let end = blocks(record, &mut stage, progress, &mut finished)?;
+    let Stage { journal, mut file_systems, .. } = stage;
     let warnings = file_systems.end(journal)?;
     record.record.warnings.extend(warnings);
     record.complete = end == End::Complete;
     Ok(end)
 }
 
+/// What runs are set up with.
+struct Stage<'a> {
+    journal: &'a mut Journal,
+    file_systems: FileSystems,
+    images: Images,
+}
+
 /// Block by block, until nothing is left to do.
 fn blocks(
     record: &mut Growing,
-    journal: &mut Journal,
-    file_systems: &mut FileSystems,
+    stage: &mut Stage,
     progress: &mut Progress,
     finished: &mut impl FnMut(&Run),
 ) -> Result<End> {
@@ -68,9 +78,7 @@ fn blocks(
             if signals::received().is_some() {
                 return Ok(End::Interrupted);
             }
-            let Some((run, samples)) =
-                execute(record, journal, file_systems, progress, assignment)?
-            else {
+            let Some((run, samples)) = execute(record, stage, progress, assignment)? else {
                 return Ok(End::Interrupted);
             };
             record.append(&run, samples)?;
@@ -96,8 +104,7 @@ fn assignment(run: &Run) -> Assignment {
 /// One run; nothing if a signal cut it off.
 fn execute(
     record: &Growing,
-    journal: &mut Journal,
-    file_systems: &mut FileSystems,
+    stage: &mut Stage,
     progress: &Progress,
     assignment: Assignment,
 ) -> Result<Option<(Run, Vec<Sample>)>> {
@@ -106,6 +113,7 @@ fn execute(
     let variant = record.record.variants.iter().find(|variant| variant.name == point.variant);
     let started = jiff::Timestamp::now();
     progress.running(point);
+    let Stage { journal, file_systems, images } = stage;
     let directory = journal.directory(&point.dir, &record.record.id)?;
     let number = record.next_run();
     let moment = Moment { block, run: number, seed: record.record.seed };
@@ -122,6 +130,10 @@ fn execute(
     }
     let wanted = variant.and_then(|variant| variant.file_system.as_ref());
     let came = provided(journal, file_systems, &directory, wanted, |directory| {
+        let _copy = match images.copy(&record.record, point, directory)? {
+            Ok(copy) => copy,
+            Err(why) => return Ok(Some(Reduced::failed(format!("{why:#}")))),
+        };
         let job = job(&record.record, point, directory.join(number.to_string()), moment)?;
         let done = local::run(&job, variant, deadline).with_context(|| format!("run {number}"))?;
         let reduced = || analysis::reduce(point, &done.events, &done.death);
@@ -187,6 +199,7 @@ fn job(record: &Record, point: &Point, scratch: PathBuf, moment: Moment) -> Resu
         pass: point.pass,
         watch: None,
         scratch,
+        keep: false,
         stop_grace_s: record.experiment.stop_grace_s,
     })
 }

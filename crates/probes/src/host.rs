@@ -7,6 +7,7 @@ use std::path::Path;
 
 use records::Host;
 
+use crate::spinlocks::spinlocks;
 use crate::tree::{chosen, value};
 
 /// Settings that are one file each: the name in records, and the file.
@@ -144,6 +145,7 @@ fn knobs(root: &Path) -> BTreeMap<String, String> {
     }
     add("preemption", preemption(root));
     add("irqbalance", irqbalance(root));
+    add("spinlocks", spinlocks(root));
     knobs
 }
 

@@ -1,17 +1,23 @@
 //! What the kernel tells: counters read around a run, facts about the host and the
 //! directory under test, what this process is allowed, and what else is going on.
 //! Everything is read from /proc, /sys and harmless trial calls; nothing is changed.
-//! A source that cannot be read is reported with the reason, and the rest goes on.
+//! A source that cannot be read is reported with the reason, and the rest goes on. The probes of
+//! `ledger` attach BPF programs for the length of one run.
 
 mod activity;
+#[cfg(feature = "bpf")]
+mod affinity;
 mod cgroups;
 pub mod counters;
 mod cpu_list;
 mod directory;
 mod host;
+pub mod ledger;
 mod limits;
 mod mounts;
+mod perf_event;
 mod permissions;
+mod spinlocks;
 mod tree;
 
 pub use activity::{Activity, Busy, activity};

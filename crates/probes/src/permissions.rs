@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use crate::perf_event::{self, Attributes, Watched};
 use crate::{mounts, tree};
 
 /// Each is possible, or the reason why it is not.
@@ -36,9 +37,17 @@ pub fn permissions(root: &Path) -> Permissions {
     Permissions {
         // SAFETY: geteuid has no preconditions and cannot fail.
         user_id: unsafe { libc::geteuid() },
-        perf_software: perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, OWN_PROCESS),
-        perf_hardware: perf(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, OWN_PROCESS),
-        perf_system: perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, any_cpu()),
+        perf_software: perf(
+            perf_event::TYPE_SOFTWARE,
+            perf_event::COUNT_SW_TASK_CLOCK,
+            OWN_PROCESS,
+        ),
+        perf_hardware: perf(
+            perf_event::TYPE_HARDWARE,
+            perf_event::COUNT_HW_CPU_CYCLES,
+            OWN_PROCESS,
+        ),
+        perf_system: perf(perf_event::TYPE_SOFTWARE, perf_event::COUNT_SW_CPU_CLOCK, any_cpu()),
         tracefs: tracefs(root),
         btf: readable(root, "sys/kernel/btf/vmlinux"),
         bpf: bpf(),
@@ -62,37 +71,6 @@ fn tracefs(root: &Path) -> Result<PathBuf, String> {
     }
 }
 
-// include/uapi/linux/perf_event.h
-const PERF_TYPE_HARDWARE: u32 = 0;
-const PERF_TYPE_SOFTWARE: u32 = 1;
-const PERF_COUNT_HW_CPU_CYCLES: u64 = 0;
-const PERF_COUNT_SW_CPU_CLOCK: u64 = 0;
-const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
-const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-
-/// The first version of perf_event_attr, which every kernel takes.
-#[repr(C)]
-struct PerfEvent {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    breakpoint: u64,
-}
-
-const _: () = assert!(size_of::<PerfEvent>() == 64, "PERF_ATTR_SIZE_VER0");
-
-/// Bit 0 of the flags: the event does not count until it is told to.
-const DISABLED: u64 = 1;
-
-/// Whom a perf event watches: a process, and a CPU.
-type Watched = (libc::pid_t, libc::c_int);
-
 const OWN_PROCESS: Watched = (0, -1);
 
 /// All processes on a CPU that certainly is online: the one this runs on.
@@ -101,32 +79,9 @@ fn any_cpu() -> Watched {
     (-1, unsafe { libc::sched_getcpu() }.max(0))
 }
 
-fn perf(kind: u32, config: u64, (process, cpu): Watched) -> Result<(), String> {
-    let event = PerfEvent {
-        kind,
-        size: size_of::<PerfEvent>() as u32,
-        config,
-        sample_period: 0,
-        sample_type: 0,
-        read_format: 0,
-        flags: DISABLED,
-        wakeup_events: 0,
-        breakpoint_type: 0,
-        breakpoint: 0,
-    };
-    const NO_GROUP: libc::c_int = -1;
-    // SAFETY: the event is live and says its size; the kernel only reads it.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const event,
-            process,
-            cpu,
-            NO_GROUP,
-            PERF_FLAG_FD_CLOEXEC,
-        )
-    };
-    close("perf_event_open", descriptor)
+fn perf(kind: u32, config: u64, watched: Watched) -> Result<(), String> {
+    let event = Attributes::new(kind, config, 0, perf_event::DISABLED);
+    perf_event::open(&event, watched).map(drop)
 }
 
 // include/uapi/linux/bpf.h

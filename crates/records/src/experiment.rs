@@ -19,8 +19,9 @@ use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::command::Command;
-use crate::file_system::{FileSystem, Storage};
+use crate::file_system::{FileSystem, Image, Storage};
 use crate::job::{Form, Until};
+use crate::sizes;
 use crate::topology::Placement;
 
 /// A whole experiment.
@@ -32,6 +33,13 @@ pub struct Experiment {
     /// What it is for.
     #[serde(default)]
     pub description: String,
+    /// Which of its sizes it is: `here` as its file is written, or that of a table `[sizes.NAME]`.
+    /// Empty where no file said so.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub size: String,
+    /// What other sizes do differently, by their names; [`Experiment::read_at`] does it.
+    #[serde(default, skip_serializing)]
+    pub sizes: BTreeMap<String, toml::Table>,
     /// Passes over all points, each in a random order of its own; at most so many where they
     /// go on until decided. See [`Experiment::blocks`] for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,6 +75,10 @@ pub struct Experiment {
     /// Where file systems that variants ask for are made.
     #[serde(default, skip_serializing_if = "Storage::is_default")]
     pub storage: Storage,
+    /// A filled file system, not mounted, of which each run of a command that names `{image}`
+    /// gets a copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
 }
 
 fn default_stop_grace_s() -> f64 {
@@ -134,6 +146,12 @@ pub struct Judging {
     pub placebo: f64,
     /// In which order the points of a block are run.
     pub order: Order,
+    /// The layout that the report has unless another is asked for, by its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// Metrics that the report shows beside the one that decides.
+    #[serde(rename = "show", skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<String>,
 }
 
 /// In which order the points of a block are run.
@@ -156,6 +174,8 @@ impl Default for Judging {
             until_decided: false,
             placebo: 0.05,
             order: Order::Adjacent,
+            layout: None,
+            shown: Vec::new(),
         }
     }
 }
@@ -233,6 +253,8 @@ impl Default for Experiment {
         Experiment {
             name: String::new(),
             description: String::new(),
+            size: String::new(),
+            sizes: BTreeMap::new(),
             blocks: None,
             seed: None,
             latency: false,
@@ -244,15 +266,36 @@ impl Default for Experiment {
             exclusions: Vec::new(),
             compare: Judging::default(),
             storage: Storage::default(),
+            image: None,
         }
     }
 }
 
 impl Experiment {
-    /// Reads a TOML file's text.
+    /// Reads a TOML file's text, as it is written. Its other sizes must be readable too.
     pub fn read(text: &str) -> Result<Experiment> {
-        let mut unknown = Vec::new();
         let document = toml::Deserializer::parse(text).context("reading the experiment")?;
+        let mut experiment = Experiment::of_document(document, text)?;
+        for size in experiment.sizes.keys() {
+            Experiment::read_at(text, size)?;
+        }
+        if !experiment.sizes.is_empty() {
+            experiment.size = sizes::HERE.to_string();
+        }
+        Ok(experiment)
+    }
+
+    /// Reads a TOML file's text at one of its sizes.
+    pub fn read_at(text: &str, size: &str) -> Result<Experiment> {
+        let read = |size| Experiment::of_document(sizes::at(text, size)?, text);
+        read(size).with_context(|| format!("at the size {size}"))
+    }
+
+    fn of_document<'de, D>(document: D, text: &str) -> Result<Experiment>
+    where
+        D: Deserializer<'de, Error = toml::de::Error>,
+    {
+        let mut unknown = Vec::new();
         let read = serde_ignored::deserialize(document, |key| unknown.push(key.to_string()));
         // First what is not known: a misspelt key also lacks where it should be.
         if let Some(key) = unknown.first() {
@@ -287,6 +330,7 @@ impl Experiment {
             ensure!(value > 0.0 && value < 1e6, "{name} is {value}, must be above 0 s");
         }
         self.axes.check().context("in [axes]")?;
+        self.image.iter().try_for_each(|image| image.check().context("in [image]"))?;
         self.compare.check().context("in [compare]")?;
         for variant in &self.variants {
             ensure!(!variant.name.trim().is_empty(), "a [[variant]] has no name");

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Word;
+use crate::job::{TASKS_MAX, Until};
 
 /// A file system to be made and mounted, as a variant asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,6 +58,50 @@ impl Storage {
     pub(crate) fn is_default(&self) -> bool {
         *self == Storage::default()
     }
+}
+
+/// A file system that is made, filled by a workload and unmounted once in a session, as a
+/// pristine image; runs get copies of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Image {
+    /// What is made.
+    pub file_system: FileSystem,
+    /// Its size: `4G`; the image is sparse.
+    pub size: Word,
+    /// The workload that fills it.
+    pub workload: String,
+    /// Its parameters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Word>,
+    /// Tasks that fill it, each in a directory of its own.
+    pub tasks: u32,
+    /// How many operations each of them does.
+    pub operations_per_task: u64,
+}
+
+impl Image {
+    pub(crate) fn check(&self) -> Result<()> {
+        ensure!(
+            (1..=TASKS_MAX).contains(&self.tasks),
+            "tasks is {}, must be 1 to {TASKS_MAX}",
+            self.tasks
+        );
+        Until::OperationsPerTask(self.operations_per_task).check()
+    }
+}
+
+/// What an image was when it had been made and filled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Filled {
+    /// Operations that filled it: with `create_files`, files.
+    pub operations: u64,
+    /// How long making and filling it took, in seconds.
+    pub seconds: f64,
+    /// Bytes of the image that hold data.
+    pub bytes_used: u64,
+    /// The file system as it was mounted to be filled.
+    pub file_system: Mounted,
 }
 
 /// How long a file system lives.

@@ -41,6 +41,10 @@ pub struct Job {
     pub watch: Option<Watch>,
     /// A directory that does not exist yet, for the worker to make and to remove.
     pub scratch: PathBuf,
+    /// Whether that directory stays, with all that a workload has made in it: not to measure it,
+    /// but to have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
     /// How long tasks may take to notice the end, in seconds, before the run has failed.
     pub stop_grace_s: f64,
 }

@@ -18,6 +18,7 @@ mod record;
 mod run;
 mod samples;
 mod seal;
+mod sizes;
 mod store;
 mod topology;
 
@@ -25,7 +26,7 @@ pub use command::{Command, Errand, Extract, Line, Origin, Program, Row, TableCol
 pub use compact::{Compacted, compact};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word};
-pub use file_system::{FileSystem, Mounted, Policy, Storage};
+pub use file_system::{FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};
 pub use job::{Form, Job, Native, PROTOCOL, Pass, TASKS_MAX, Until, Watch, Work};
@@ -37,5 +38,6 @@ pub use metric::{Better, Described, METRICS, Metric, Obtained};
 pub use record::{FORMAT, Point, Record, Seal, Session, Source, State, Unit, Warning};
 pub use run::{Outcome, Run, Warmup};
 pub use samples::Sample;
+pub use sizes::HERE;
 pub use store::{Growing, Id, Opened, Store};
 pub use topology::{Cpu, Placement, Topology};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Program};
 use crate::experiment::{Experiment, Judging, Variant};
+use crate::file_system::Filled;
 use crate::host::{Directory, Host};
 use crate::job::{Form, Pass, Until};
 use crate::metric::Described;
@@ -49,6 +50,9 @@ pub struct Record {
     /// The programs that commands start, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, Program>,
+    /// The image that runs got copies of, as it was made last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Filled>,
     /// Executions that contributed: the first, and one for each resumption.
     pub sessions: Vec<Session>,
     /// The host.

@@ -3,6 +3,7 @@
 //! behind.
 
 use std::ops::Deref;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 use std::{io, mem, slice};
 
@@ -35,15 +36,32 @@ impl<T: Sync> Shared<T> {
     /// All-zero bytes must be a valid `T`, and `T` must hold no pointer to memory of
     /// one process.
     pub unsafe fn zeroed(length: usize) -> Result<Shared<T>, Failure> {
+        // SAFETY: as ours; an anonymous mapping is zero.
+        unsafe { Shared::map(length, libc::MAP_ANONYMOUS, -1) }
+    }
+
+    /// Maps `length` values of `T` that a descriptor holds, a BPF map's for example.
+    ///
+    /// # Safety
+    /// As of [`Shared::zeroed`]; and the descriptor must hold as many bytes, zero or written as
+    /// values of `T`.
+    pub unsafe fn of(memory: BorrowedFd, length: usize) -> Result<Shared<T>, Failure> {
+        // SAFETY: as ours.
+        unsafe { Shared::map(length, 0, memory.as_raw_fd()) }
+    }
+
+    /// # Safety
+    /// As of the callers.
+    unsafe fn map(length: usize, flags: libc::c_int, fd: libc::c_int) -> Result<Self, Failure> {
         assert!(mem::align_of::<T>() <= 4096, "a page is the largest alignment mmap gives");
-        // SAFETY: a fresh anonymous mapping touches no memory that exists.
+        // SAFETY: a fresh mapping touches no memory that exists.
         let address = unsafe {
             libc::mmap(
                 null_mut(),
                 bytes::<T>(length),
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
+                libc::MAP_SHARED | flags,
+                fd,
                 0,
             )
         };

@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 use records::{Command, Errand, Extract, Line, Origin, Point};
 
-use super::placeholders::{Values, fill, words};
+use super::placeholders::{IMAGE, Values, fill, words};
+use crate::file_systems::copy_beside;
 
 /// Which run of a record it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,8 +66,9 @@ pub fn values(point: &Point, scratch: &Path, moment: Moment) -> Values {
         ("block", moment.block.to_string()),
         ("run", moment.run.to_string()),
         // Many programs read it into a signed number of 32 bits.
+        (IMAGE, copy_beside(scratch).display().to_string()),
         ("seed", (moment.seed.wrapping_add(moment.block as u64) % (1 << 31)).to_string()),
     ];
-    let always = always.map(|(name, value)| (name.to_string(), value));
-    point.parameters.clone().into_iter().chain(always).collect()
+    let always = always.into_iter().map(|(name, value)| (name.to_string(), value));
+    always.chain(point.parameters.clone()).collect()
 }

@@ -22,6 +22,9 @@ pub const ALWAYS: [(&str, &str); 8] = [
     ("seed", "a number below 2^31, the same for all runs of a block"),
 ];
 
+/// The copy of the experiment's image that a run gets, where it has an image.
+pub const IMAGE: &str = "image";
+
 /// Values by name.
 pub type Values = BTreeMap<String, String>;
 
@@ -149,13 +152,16 @@ pub fn uses(command: &Command) -> BTreeSet<String> {
     names.collect()
 }
 
-/// Refuses names that nothing is known of, and parameters that are used nowhere.
+/// Refuses names that nothing is known of, and parameters that are used nowhere. `image`: whether
+/// the experiment has one.
 pub fn check<'a>(
     command: &Command,
     parameters: impl Iterator<Item = &'a String> + Clone,
+    image: bool,
 ) -> Result<()> {
     let uses = uses(command);
-    let always = || ALWAYS.iter().map(|(name, _)| *name);
+    let image = image.then_some(IMAGE);
+    let always = || ALWAYS.iter().map(|(name, _)| *name).chain(image);
     for name in parameters.clone() {
         ensure!(is_name(name), "'{name}' is no name of a parameter: use letters, digits and _");
         ensure!(
@@ -249,7 +255,7 @@ mod tests {
             ..Command::default()
         };
         let parameters: Vec<String> = parameters.iter().map(|name| name.to_string()).collect();
-        let error = check(&command, parameters.iter()).err().map(|e| e.to_string());
+        let error = check(&command, parameters.iter(), false).err().map(|e| e.to_string());
         let error = error.unwrap_or_default();
         assert!(error.contains(expected) && error.is_empty() == expected.is_empty(), "{error}");
     }

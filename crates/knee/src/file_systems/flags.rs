@@ -16,8 +16,9 @@ pub struct Flags {
     /// What they lie on: loop (images in --dir), ram, or a block device [default: loop]
     #[arg(long, value_name = "loop|ram|/dev/NAME")]
     on: Option<String>,
-    /// The size of each [default: 8G]
-    #[arg(long)]
+    /// The size of each [default: 8G]; or the name of a size of the experiment (here, reported),
+    /// as `knee describe` shows it
+    #[arg(long, value_name = "BYTES|NAME")]
     size: Option<String>,
     /// How long each lives: fresh (made for every run) or kept (shared by the runs of a
     /// variant) [default: fresh]
@@ -45,13 +46,18 @@ fn policy(text: &str) -> Result<Policy> {
 }
 
 impl Flags {
-    /// Puts what was asked for into an experiment.
-    pub fn apply(&self, experiment: &mut Experiment) -> Result<()> {
+    /// The size that was asked for, of file systems or of the experiment.
+    pub fn size(&self) -> Option<&str> {
+        self.size.as_deref()
+    }
+
+    /// Puts what was asked for into an experiment. `size` is that of a file system.
+    pub fn apply(&self, experiment: &mut Experiment, size: Option<&str>) -> Result<()> {
         let lists = self.file_systems.iter();
         let asked: Vec<(String, FileSystem)> = lists.flat_map(|list| list.0.clone()).collect();
         let storage = &mut experiment.storage;
         storage.on = self.on.clone().unwrap_or_else(|| storage.on.clone());
-        storage.size = self.size.clone().map_or_else(|| storage.size.clone(), Word);
+        storage.size = size.map_or_else(|| storage.size.clone(), |size| Word(size.to_string()));
         storage.policy = self.policy.unwrap_or(storage.policy);
         match asked.as_slice() {
             [] => (),
@@ -73,7 +79,7 @@ impl Flags {
             }
         }
         let made = experiment.variants.iter().any(|variant| variant.file_system.is_some());
-        let about_them = self.on.is_some() || self.size.is_some() || self.policy.is_some();
+        let about_them = self.on.is_some() || size.is_some() || self.policy.is_some();
         ensure!(
             made || !(about_them || self.i_own_this_device),
             "--on, --size, --policy and --i-own-this-device are about file systems that are made: \

@@ -35,10 +35,11 @@ pub struct Said {
 }
 
 impl Said {
-    /// Its last lines, as one.
+    /// Its last lines, as one; before its usage, where it explains that after what is wrong.
     pub fn last_lines(&self) -> String {
+        let (before, _) = self.text.split_once("\nUsage:").unwrap_or((&self.text, ""));
         let lines: Vec<&str> =
-            self.text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            before.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         lines[lines.len().saturating_sub(LAST_LINES)..].join("; ")
     }
 }

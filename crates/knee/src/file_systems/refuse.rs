@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use records::{Experiment, FileSystem, Policy, Record, Warning};
 
 use super::kinds::{Tools, kind};
-use super::{block_device, loop_device, mount, wanted, words};
+use super::{block_device, image, loop_device, mount, wanted, words};
 
 /// With less, other programs of the host would run out of room.
 const LEAST_FREE_BYTES: u64 = 512 << 20;
@@ -29,7 +29,7 @@ pub fn check_words(experiment: &Experiment) -> Result<()> {
     Ok(())
 }
 
-fn check_made(made: &FileSystem) -> Result<()> {
+pub fn check_made(made: &FileSystem) -> Result<()> {
     let kind = kind(&made.kind)?;
     ensure!(
         kind.tools.is_some() || made.mkfs.is_empty(),
@@ -39,14 +39,21 @@ fn check_made(made: &FileSystem) -> Result<()> {
     mount::check(&made.mount)
 }
 
+/// Refuses users who may not mount.
+pub fn check_root() -> Result<()> {
+    // SAFETY: no preconditions.
+    ensure!(unsafe { libc::geteuid() } == 0, "only root may make and mount file systems: use sudo");
+    Ok(())
+}
+
 /// Refuses what this host cannot do or the user has not allowed; doubts become warnings.
 pub fn check(record: &mut Record, owns_device: bool) -> Result<()> {
+    check_image(record)?;
     let wanted = wanted(record);
     if wanted.is_empty() {
         return Ok(());
     }
-    // SAFETY: no preconditions.
-    ensure!(unsafe { libc::geteuid() } == 0, "only root may make and mount file systems: use sudo");
+    check_root()?;
     let tools: Vec<&Tools> = wanted
         .iter()
         .map(|(_, made)| Ok(kind(&made.kind)?.tools.as_ref()))
@@ -54,11 +61,7 @@ pub fn check(record: &mut Record, owns_device: bool) -> Result<()> {
         .into_iter()
         .flatten()
         .collect();
-    for tools in &tools {
-        for program in [Some(tools.make), Some(tools.check), tools.describe].iter().flatten() {
-            program.find()?;
-        }
-    }
+    tools.iter().try_for_each(|tools| check_programs(tools))?;
     let in_memory = tools.len() < wanted.len();
     let on_device = !tools.is_empty();
     let storage = &record.experiment.storage;
@@ -82,6 +85,26 @@ pub fn check(record: &mut Record, owns_device: bool) -> Result<()> {
         doubts.extend(check_room(&room_in_memory()?, bytes)?);
     }
     doubts.dedup();
+    record.warnings.extend(doubts);
+    Ok(())
+}
+
+fn check_programs(tools: &Tools) -> Result<()> {
+    let programs = [Some(tools.make), Some(tools.check), tools.describe];
+    programs.into_iter().flatten().try_for_each(|program| program.find().map(drop))
+}
+
+/// The same for the image of which commands get copies.
+fn check_image(record: &mut Record) -> Result<()> {
+    let Some(image) = &record.experiment.image else { return Ok(()) };
+    check_root()?;
+    kind(&image.file_system.kind)?.tools.iter().try_for_each(check_programs)?;
+    check_loop_driver()?;
+    let bytes = words::bytes(&image.size.0)?;
+    let mut doubts = Vec::new();
+    for dir in image::dirs(record) {
+        doubts.extend(check_room(&room_in(dir), bytes)?);
+    }
     record.warnings.extend(doubts);
     Ok(())
 }

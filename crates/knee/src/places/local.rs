@@ -49,7 +49,9 @@ pub fn run(job: &Job, variant: Option<&Variant>, deadline: Duration) -> Result<D
         let advice = "they may disturb the next runs";
         events.push(Event::Warning(Warning::new(format!("after the run, {why}"), advice)));
     }
-    if let Err(e) = remove_scratch(job) {
+    if !job.keep
+        && let Err(e) = remove_scratch(job)
+    {
         let advice = "remove it by hand";
         events.push(Event::Warning(Warning::new(format!("{e:#}"), advice)));
     }

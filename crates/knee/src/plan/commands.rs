@@ -15,6 +15,7 @@ pub fn points(
     load: &Load,
     axes: &Axes,
     usable: &Usable,
+    image: bool,
     points_max: usize,
 ) -> Result<Vec<Point>> {
     ensure!(
@@ -24,7 +25,7 @@ pub fn points(
     );
     let own = command.parameters.clone().into_iter();
     let parameters: BTreeMap<String, Many<Word>> = own.chain(load.parameters.clone()).collect();
-    commands::check(command, parameters.keys())?;
+    commands::check(command, parameters.keys(), image)?;
     for metric in &command.metrics {
         worker::extract::check(metric)
             .map_err(|why| anyhow!("the metric {}: {why}", metric.name))?;

@@ -3,6 +3,7 @@
 //! change and where it comes from, and what could not be told.
 
 mod change;
+mod curves;
 mod exploratory;
 mod head;
 mod lkp;
@@ -39,6 +40,8 @@ pub enum Layout {
     Matrix,
     /// Each run in the order of execution, as fs_mark prints its passes
     Passes,
+    /// The curves of all variants in one plot, with the linear ideal and the idle share
+    Curves,
     /// The verdicts as a GitHub table
     Markdown,
     /// Everything, for programs
@@ -54,6 +57,7 @@ pub fn comparison(comparison: &Comparison, layout: Layout, again: &str, style: S
         Layout::MeanStddev => mean_stddev::mean_stddev(comparison, again, style),
         Layout::Matrix => matrix::matrix(comparison, again, style),
         Layout::Passes => passes::passes(comparison, again, style),
+        Layout::Curves => curves::curves(comparison, again, style),
         Layout::Markdown => markdown::markdown(comparison, again),
         Layout::Json => json(comparison),
     }

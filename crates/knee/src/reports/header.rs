@@ -32,11 +32,12 @@ fn circumstances(record: &Record) -> Vec<(&'static str, String)> {
         ("experiment", experiment(record)),
         (when, started(record)),
         ("host", host(record)),
-        ("kernel", record.host.kernel_release.clone().unwrap_or_default()),
+        ("kernel", kernel(record)),
     ];
     lines.extend(record.source.is_none().then(|| ("CPUs", cpus(record))));
     lines.extend(record.directories.iter().map(|directory| ("directory", place(directory))));
     lines.extend(storage(record).map(|storage| ("storage", storage)));
+    lines.extend(image(record).map(|image| ("image", image)));
     match &record.source {
         None => lines.push(("runs", plan(record))),
         Some(source) => lines.extend(imported(source)),
@@ -68,8 +69,19 @@ fn state(opened: &Opened) -> String {
 
 fn experiment(record: &Record) -> String {
     let experiment = &record.experiment;
-    let parts = [experiment.name.trim(), experiment.description.trim()];
+    let size = Some(&experiment.size).filter(|size| !size.is_empty());
+    let size = size.map(|size| format!(" at the size {size}")).unwrap_or_default();
+    let name = format!("{}{size}", experiment.name.trim());
+    let parts = [name.as_str(), experiment.description.trim()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+}
+
+/// Its release, and in a guest which spinlocks it uses: there that is a choice.
+fn kernel(record: &Record) -> String {
+    let release = record.host.kernel_release.iter().cloned();
+    let spinlocks = record.host.knobs.get("spinlocks").filter(|_| record.host.hypervisor.is_some());
+    let spinlocks = spinlocks.map(|kind| format!("spinlocks {kind}"));
+    release.chain(spinlocks).collect::<Vec<_>>().join("; ")
 }
 
 fn started(record: &Record) -> String {
@@ -128,6 +140,20 @@ fn storage(record: &Record) -> Option<String> {
     };
     let all = if made < record.points.len() { ", where a variant says so" } else { "" };
     (made > 0).then(|| format!("file systems of {} on {on}, {lives}{all}", size.0))
+}
+
+/// "xfs mkfs '-d agcount=64' of 4G, filled by 500032 operations of create_files (312 MiB of data)".
+fn image(record: &Record) -> Option<String> {
+    let (image, filled) = (record.experiment.image.as_ref()?, record.image.as_ref()?);
+    Some(format!(
+        "{} of {}, filled by {} operations of {} in {:.1} s ({} MiB of data); a copy for each run",
+        image.file_system,
+        image.size.0,
+        filled.operations,
+        image.workload,
+        filled.seconds,
+        filled.bytes_used >> 20
+    ))
 }
 
 /// Where runs come from, and what that keeps from being said.

@@ -44,7 +44,12 @@ pub fn not_default(workload: &str, parameters: &BTreeMap<String, String>) -> Vec
         parameter.is_some_and(|parameter| parameter.is_default(value))
     };
     let given = parameters.iter().filter(|(name, value)| !is_default(name, value));
-    given.map(|(name, value)| format!("{name}={value}")).collect()
+    given.map(|(name, value)| setting(name, value)).collect()
+}
+
+/// "name=value"; nothing shows as two quotes.
+pub fn setting(name: &str, value: &str) -> String {
+    format!("{name}={}", if value.is_empty() { "''" } else { value })
 }
 
 fn same_load(a: &Point, b: &Point) -> bool {

@@ -46,10 +46,13 @@ enum Mark {
     Points,
 }
 
+/// So many lines can be told apart.
+pub const SYMBOLS: usize = 4;
+
 /// The symbols of one style.
 struct Symbols {
-    points: [char; 4],
-    between: [char; 4],
+    points: [char; SYMBOLS],
+    between: [char; SYMBOLS],
     coincide: char,
     ideal: char,
     axis: [char; 4],
@@ -93,7 +96,7 @@ pub fn plot(plot: &Plot, style: Style) -> String {
             let (_, idle) = series.idle.iter().find(|(c, _)| *c == cpus)?;
             Some(format!("{idle:.0}"))
         };
-        text += &scale.below(&format!("idle % {}", pen.symbols.points[index % 4]), idle);
+        text += &scale.below(&format!("idle % {}", pen.symbols.points[index % SYMBOLS]), idle);
     }
     text + &pen.legend(plot)
 }

@@ -10,7 +10,7 @@ use workloads::Workload;
 use super::curve_table::{self, RATE};
 use super::doubts::{Missing, doubts};
 use super::header::{different, header, length};
-use super::loads::{forms, lanes, loads, parameters};
+use super::loads::{forms, lanes, loads, parameters, setting};
 use super::plot::{Plot, Series, plot};
 use super::prose::{counted, counted_if_told, wrapped};
 use super::quantity::duration_ns;
@@ -91,7 +91,7 @@ impl Report<'_> {
             .parameters
             .iter()
             .filter(|(name, value)| !varying.contains(name) && !is_default(name, value));
-        let fixed = fixed.map(|(name, value)| format!("{name}={value}"));
+        let fixed = fixed.map(|(name, value)| setting(name, value));
         let load = [point.workload.clone()].into_iter().chain(fixed).collect::<Vec<_>>().join(" ");
         let title = format!("{load}: {}", point.command.as_deref().unwrap_or_default());
         let title = wrapped(&title, self.style.width, 2);

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use analysis::{Arm, Options, compare};
 use anyhow::{Context, Result, bail, ensure};
-use records::{Opened, Store};
+use clap::ValueEnum;
+use records::{Experiment, Opened, Store};
 
 use super::find::find;
 use super::run::share;
@@ -27,9 +28,9 @@ pub struct Arguments {
     /// The smallest change that matters [default: the experiment's, or 2%]
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     smallest_effect: Option<f64>,
-    /// How to show it
-    #[arg(long, value_enum, default_value = "verdicts")]
-    layout: Layout,
+    /// How to show it [default: the experiment's, or verdicts]
+    #[arg(long, value_enum)]
+    layout: Option<Layout>,
     /// Compare although workload versions or parameters differ
     #[arg(long)]
     force: bool,
@@ -42,8 +43,14 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let named = Named::resolve(&arguments.what, store)?;
     let arms = named.arms();
+    let experiment = &named.records[0].record.experiment;
+    let layout = match arguments.layout {
+        _ if arguments.json => Layout::Json,
+        Some(layout) => layout,
+        None => layout(experiment)?,
+    };
     ensure!(
-        arms.len() > 1,
+        arms.len() > 1 || !needs_pairs(layout),
         "{} has no variants: `knee run --variant` measures some, or name two records to compare",
         named.records[0].record.id
     );
@@ -51,12 +58,11 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let mut metrics = arguments.metrics.iter().cloned();
     let options = Options {
         primary: metrics.next(),
-        metrics: metrics.collect(),
+        metrics: metrics.chain(experiment.compare.shown.clone()).collect(),
         smallest_effect: arguments.smallest_effect,
         force: arguments.force,
     };
     let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
-    let layout = if arguments.json { Layout::Json } else { arguments.layout };
     let again = std::env::args().map(|word| reports::quoted(&word)).collect::<Vec<_>>().join(" ");
     let style = Style::of_stdout();
     let mut text = reports::comparison(&comparison, layout, &again, style);
@@ -67,12 +73,35 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The layout that an experiment wants.
+pub fn layout(experiment: &Experiment) -> Result<Layout> {
+    let Some(name) = &experiment.compare.layout else { return Ok(Layout::Verdicts) };
+    let layouts = || Layout::value_variants().iter().filter_map(|l| l.to_possible_value());
+    let names: Vec<String> = layouts().map(|value| value.get_name().to_string()).collect();
+    Layout::from_str(name, false).ok().with_context(|| {
+        let hint = nearest(name, names.iter().map(String::as_str));
+        format!("there is no layout '{name}'{hint}; there are {}", names.join(", "))
+    })
+}
+
+/// Whether a layout shows nothing of a variant that is alone.
+fn needs_pairs(layout: Layout) -> bool {
+    matches!(layout, Layout::Verdicts | Layout::Markdown)
+}
+
 /// The comparison of all variants of one record, below its head.
 pub fn of_record(record: &Opened, style: Style) -> Result<String> {
     let variants = record.record.variants.iter().map(|variant| variant.name.as_str());
-    let arms: Vec<Arm> = variants.map(|name| Arm { name, record, variant: name }).collect();
-    let comparison = compare(&arms, &Options::default()).map_err(anyhow::Error::msg)?;
-    let text = reports::comparison(&comparison, Layout::Verdicts, "", style);
+    let mut arms: Vec<Arm> = variants.map(|name| Arm { name, record, variant: name }).collect();
+    if arms.is_empty() {
+        let kernel = record.record.host.kernel_release.as_deref();
+        arms.push(Arm { name: kernel.unwrap_or("this host"), record, variant: "" });
+    }
+    let experiment = &record.record.experiment;
+    let metrics = experiment.compare.shown.clone();
+    let options = Options { metrics, ..Options::default() };
+    let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
+    let text = reports::comparison(&comparison, layout(experiment)?, "", style);
     let doubts = reports::doubts_of_runs(record, style);
     Ok(format!("{}\n{text}{doubts}", reports::header(record, style)))
 }

@@ -116,18 +116,21 @@ pub fn share(text: &str) -> Result<f64> {
     Ok(share)
 }
 
-/// Refuses a deciding metric that no run could have.
-fn check_metric(experiment: &Experiment) -> Result<()> {
-    let name = &experiment.compare.metric;
+/// Refuses metrics to decide by or to show that no run could have.
+fn check_metrics(experiment: &Experiment) -> Result<()> {
     let commands = commands::of_experiment(experiment, &experiment.variants)?;
     let own = || commands.values().flat_map(|command| &command.metrics).map(|m| m.name.as_str());
-    let plain = name.strip_suffix("/op").unwrap_or(name);
-    let is_known = METRICS.iter().any(|metric| metric.matches(plain));
-    if is_known || own().any(|known| known == plain) || probes::counters::find(plain).is_some() {
-        return Ok(());
+    for name in experiment.compare.shown.iter().chain([&experiment.compare.metric]) {
+        let plain = name.strip_suffix("/op").unwrap_or(name);
+        let is_known = METRICS.iter().any(|metric| metric.matches(plain));
+        if is_known || own().any(|known| known == plain) || probes::counters::find(plain).is_some()
+        {
+            continue;
+        }
+        let hint = names::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
+        bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
     }
-    let hint = names::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
-    bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
+    Ok(())
 }
 
 fn setting(text: &str) -> Result<(String, Vec<String>)> {
@@ -143,7 +146,8 @@ fn axis(text: &str) -> Result<(String, Vec<String>)> {
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let experiment = experiment(arguments)?;
-    check_metric(&experiment)?;
+    check_metrics(&experiment)?;
+    compare::layout(&experiment)?;
     if arguments.plan {
         let record = new_record(experiment)?;
         let past = past::of_points(&record, store)?;
@@ -194,8 +198,9 @@ fn conclude(
     let record = Opened::open(folder)?;
     if !arguments.json {
         let style = Style::of_stdout();
+        let layout = record.record.experiment.compare.layout.is_some();
         printed = print(match record.record.variants.len() {
-            0 | 1 => reports::scaling(&record, &style),
+            0 | 1 if !layout => reports::scaling(&record, &style),
             _ => compare::of_record(&record, style)?,
         });
     }
@@ -214,9 +219,11 @@ fn conclude(
 /// The experiment that the arguments ask for: a file's, changed by flags, or one made of
 /// flags.
 fn experiment(arguments: &Arguments) -> Result<Experiment> {
-    let mut experiment = match arguments.what.as_slice() {
-        [one] if experiments::is_experiment(one) => experiments::read(one)?,
-        names => of_workloads(names)?,
+    let (mut experiment, bytes) = match arguments.what.as_slice() {
+        [one] if experiments::is_experiment(one) => {
+            experiments::read_at(one, arguments.file_systems.size())?
+        }
+        names => (of_workloads(names)?, arguments.file_systems.size()),
     };
     add_commands(&mut experiment, arguments)?;
     ensure!(
@@ -240,7 +247,7 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
     experiment.axes = flags.over(&experiment.axes);
     change_loads(&mut experiment, &flags, arguments);
     experiment.variants.extend(arguments.variants.iter().cloned());
-    arguments.file_systems.apply(&mut experiment)?;
+    arguments.file_systems.apply(&mut experiment, bytes)?;
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;
     compare.metric = arguments.metric.clone().unwrap_or_else(|| compare.metric.clone());
@@ -346,6 +353,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         metrics,
         commands,
         programs: Default::default(),
+        image: None,
         sessions: vec![session],
         host,
         topology: usable.topology,
@@ -355,6 +363,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         runs_failed: 0,
         files: Default::default(),
     };
+    file_systems::check_image_words(&record)?;
     record.programs = commands::find(&record)?;
     Ok(record)
 }

@@ -7,6 +7,7 @@
 //! At any phase the worker may set `Abort` instead; tasks then leave at once.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -64,14 +65,21 @@ struct Count {
     operations: AtomicU64,
 }
 
+const _: () = assert!(size_of::<Line<Count>>() == 128, "the probes read counts by this layout");
+
 impl Board {
-    /// A board for so many tasks.
-    pub fn new(tasks: u32) -> Result<Board, Failure> {
+    /// A board for so many tasks, with the operation counts in memory of whoever watches them:
+    /// 128 zero bytes for each.
+    pub fn new(tasks: u32, watched: Option<BorrowedFd>) -> Result<Board, Failure> {
         // SAFETY: all three hold only integers, which are valid when zero.
         unsafe {
+            let counts = match watched {
+                Some(memory) => Shared::of(memory, tasks as usize)?,
+                None => Shared::zeroed(tasks as usize)?,
+            };
             Ok(Board {
                 head: Shared::zeroed(1)?,
-                counts: Shared::zeroed(tasks as usize)?,
+                counts,
                 tids: Shared::zeroed(tasks as usize)?,
                 tasks,
             })

@@ -14,6 +14,7 @@ use super::board::{Board, Phase, install_kick_handler};
 use super::priority::{self, Policy};
 use super::task::Birth;
 use super::tasks::{Tasks, where_it_waits};
+use super::watch::Watch;
 use super::{durations, say, usage};
 use crate::clock::now_ns;
 
@@ -32,13 +33,15 @@ pub fn measure(
             "run as root, or allow real-time priority 1 (ulimit -r 1)",
         )));
     }
-    let board = Board::new(job.tasks).map_err(|failure| failure.to_string())?;
+    let mut watch = Watch::begin(job);
+    let board = Board::new(job.tasks, watch.operations()).map_err(|failure| failure.to_string())?;
     let reports = memory_file()?;
-    let birth = Birth { job, load, prepared, board: &board, reports: &reports, policy };
+    let marker = watch.marker();
+    let birth = Birth { job, load, prepared, board: &board, reports: &reports, policy, marker };
     let mut tasks = Tasks::new(job.form);
     // Threads that hang would keep the scope from ending: `leave` ends the process instead.
     let seen = std::thread::scope(|scope| {
-        let seen = conduct(&birth, &mut tasks, started_ns, |tasks, index| {
+        let seen = conduct(&birth, &mut tasks, &mut watch, started_ns, |tasks, index| {
             tasks.start(scope, &birth, index)
         });
         if let Err(reason) = &seen
@@ -56,6 +59,7 @@ pub fn measure(
     say(&Event::Measured(measured(job.form, &reports, &seen)));
     reports.into_iter().for_each(|report| say(&Event::Task(report)));
     latency.into_iter().for_each(|latency| say(&Event::Latency(latency)));
+    watch.end().iter().for_each(say);
     Ok(())
 }
 
@@ -72,6 +76,7 @@ struct Seen {
 fn conduct(
     birth: &Birth,
     tasks: &mut Tasks,
+    watch: &mut Watch,
     started_ns: u64,
     start: impl Fn(&mut Tasks, usize) -> Result<(), String>,
 ) -> Result<Seen, String> {
@@ -85,16 +90,24 @@ fn conduct(
     say(&Event::Ready { tasks: job.tasks, startup_s });
 
     let before = Look::now(Snapshot::before(root, &job.cpus));
+    if !matches!(job.until, Until::Seconds(_)) {
+        watch.edge(board, job.form)?;
+    }
     let released_ns = board.release(now_ns);
     let mut intervals = Vec::with_capacity(4096);
     let stop_ns = match job.until {
-        Until::Seconds(seconds) => run_for(birth, tasks, released_ns, seconds, &mut intervals)?,
+        Until::Seconds(seconds) => {
+            run_for(birth, tasks, watch, released_ns, seconds, &mut intervals)?
+        }
         Until::OperationsPerTask(_) | Until::End => {
-            run_out(birth, tasks, released_ns, &mut intervals)?
+            run_out(birth, tasks, watch, released_ns, &mut intervals)?
         }
     };
     let grace = Duration::from_secs_f64(job.stop_grace_s);
     until_arrived(birth, tasks, 2, stop_ns.map(|_| grace))?;
+    if stop_ns.is_none() {
+        watch.edge(board, job.form)?;
+    }
     let after = Look::now(Snapshot::after(root, &job.cpus));
 
     board.set_phase(Phase::Report);
@@ -108,6 +121,7 @@ fn conduct(
 fn run_for(
     birth: &Birth,
     tasks: &mut Tasks,
+    watch: &mut Watch,
     released_ns: u64,
     seconds: f64,
     intervals: &mut Vec<Event>,
@@ -116,21 +130,31 @@ fn run_for(
     let end_ns = (seconds * 1e9) as u64;
     let interval_ns = interval_ns(end_ns, birth.job.tasks);
     let mut next_ns = interval_ns;
+    let mut edges_ns = watch.edges_ns(end_ns).into_iter().peekable();
     loop {
         let gate = board.gate();
         let at_ns = now_ns() - released_ns;
-        let next = next_ns.min(end_ns);
+        while edges_ns.next_if(|edge_ns| *edge_ns <= at_ns).is_some() {
+            watch.edge(board, birth.job.form)?;
+        }
+        let edge_ns = edges_ns.peek().copied().unwrap_or(end_ns);
+        let next = next_ns.min(edge_ns).min(end_ns);
         if at_ns < next && !board.has_failed() {
             board.sleep(gate, Duration::from_nanos(next - at_ns));
             continue;
         }
         let at_ns = now_ns() - released_ns;
         if at_ns >= end_ns || board.has_failed() {
+            watch.edge(board, birth.job.form)?;
             board.stop();
             intervals.push(Event::Interval { at_ns, operations: board.operations() });
             return Ok(Some(at_ns));
         }
+        if at_ns < next_ns {
+            continue;
+        }
         intervals.push(Event::Interval { at_ns, operations: board.operations() });
+        watch.drain();
         tasks.reap()?;
         next_ns += interval_ns;
     }
@@ -140,6 +164,7 @@ fn run_for(
 fn run_out(
     birth: &Birth,
     tasks: &mut Tasks,
+    watch: &mut Watch,
     released_ns: u64,
     intervals: &mut Vec<Event>,
 ) -> Result<Option<u64>, String> {
@@ -153,6 +178,7 @@ fn run_out(
         board.sleep(gate, interval);
         let at_ns = now_ns() - released_ns;
         intervals.push(Event::Interval { at_ns, operations: board.operations() });
+        watch.drain();
         tasks.reap()?;
     }
 }

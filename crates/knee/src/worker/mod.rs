@@ -16,6 +16,7 @@ mod scratch;
 mod task;
 mod tasks;
 mod usage;
+mod watch;
 
 use std::io::Write;
 
@@ -68,7 +69,7 @@ fn attempt_workload(job: &Job, native: &Native, started_ns: u64) -> Result<(), S
     let prepared = (workload.spec.prepare)(&load).map_err(|failure| failure.to_string())?;
     measure::measure(job, &load, &*prepared, started_ns)?;
     drop(prepared);
-    scratch.remove()
+    if job.keep { scratch.keep() } else { scratch.remove() }
 }
 
 fn find(native: &Native) -> Result<&'static Workload, String> {

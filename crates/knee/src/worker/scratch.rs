@@ -19,6 +19,12 @@ impl Scratch {
         }
     }
 
+    /// Leaves it to whoever asked for it.
+    pub fn keep(self) -> Result<(), String> {
+        std::mem::forget(self);
+        Ok(())
+    }
+
     /// Removes it, or says why it could not.
     pub fn remove(self) -> Result<(), String> {
         remove(&self.path)

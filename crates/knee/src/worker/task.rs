@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use probes::ledger::Marker;
 use records::{Form, Job, Pass, TaskReport, Until, Usage};
 use workloads::{Control, Failure, Load, Prepared, Task};
 
@@ -27,6 +28,8 @@ pub struct Birth<'a> {
     pub reports: &'a fs::File,
     /// The scheduling policy that the worker was started with.
     pub policy: Policy,
+    /// Where a run is watched, what tells its tasks from others.
+    pub marker: Option<Marker>,
 }
 
 /// Lives the whole life of task `index`. Whatever happens, it arrives at each stage that the
@@ -59,6 +62,9 @@ fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<
     if !birth.policy.is_default() {
         birth.policy.apply()?;
     }
+    if let Some(marker) = birth.marker {
+        marker.mark().map_err(|e| Failure::of("marking the task for the ledger", e))?;
+    }
     let mut task = birth.prepared.task(index)?;
     board.arrive(1);
     if board.next_phase(Phase::Wait) == Phase::Abort {
@@ -77,7 +83,9 @@ fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<
     report.effects = task.effects().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
     drop(task);
     // Each task removes what is its own, in parallel; the worker removes the rest.
-    let _ = fs::remove_dir_all(birth.load.task_path(index));
+    if !birth.job.keep {
+        let _ = fs::remove_dir_all(birth.load.task_path(index));
+    }
     Ok(())
 }
 

@@ -75,7 +75,7 @@ fn check_nothing_is_left(home: &Home) {
 /// One after the other: what is in memory is told from another test's by nothing.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-fn turn() -> std::sync::MutexGuard<'static, ()> {
+pub fn turn() -> std::sync::MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 

@@ -9,6 +9,7 @@ mod faults;
 mod file_systems;
 mod home;
 mod import;
+mod incidents;
 mod kills;
 mod outputs;
 mod process;

@@ -303,6 +303,7 @@ fn make(
         metrics: metrics(&read, &made.runs),
         commands: BTreeMap::new(),
         programs: BTreeMap::new(),
+        image: None,
         sessions: vec![session],
         host: host(&read),
         topology: Topology::default(),

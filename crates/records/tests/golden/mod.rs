@@ -47,6 +47,7 @@ pub fn plan() -> Record {
         metrics: BTreeMap::new(),
         commands: BTreeMap::new(),
         programs: BTreeMap::new(),
+        image: None,
         sessions: vec![
             session(&["knee", "run", "golden.toml", "--dir", "/mnt/a b"], 0, 0, Some(29)),
             session(&["knee", "run", "golden.toml", "--resume", "last"], 600, 27, Some(640)),

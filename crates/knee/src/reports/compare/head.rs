@@ -50,7 +50,8 @@ pub fn lines(comparison: &Comparison, again: &str) -> Vec<(&'static str, String)
 /// The names that tables use: letters where names are long.
 pub fn names(comparison: &Comparison) -> Vec<String> {
     let variants = &comparison.variants;
-    if variants.iter().all(|variant| variant.name.chars().count() <= NAME_MAX) {
+    let short = |variant: &Compared| variant.name.chars().count() <= NAME_MAX;
+    if variants.len() == 1 || variants.iter().all(short) {
         return variants.iter().map(|variant| variant.name.clone()).collect();
     }
     (0..variants.len()).map(letter).collect()
@@ -70,7 +71,8 @@ pub fn variants(comparison: &Comparison) -> Vec<String> {
     let one = |(i, variant): (usize, &Compared)| {
         let letter = Some(&names[i]).filter(|name| **name != variant.name);
         let letter = letter.map(|letter| format!("{letter} = ")).unwrap_or_default();
-        let baseline = if i == 0 { " (baseline)" } else { "" };
+        let several = comparison.variants.len() > 1;
+        let baseline = if i == 0 && several { " (baseline)" } else { "" };
         let apart = |of: fn(&Compared) -> &str| {
             alike(comparison, of).is_none().then(|| of(variant)).filter(|text| !text.is_empty())
         };
@@ -99,6 +101,11 @@ fn record(variant: &Compared) -> &str {
 }
 
 fn design(comparison: &Comparison) -> String {
+    if comparison.variants.len() == 1 {
+        return "nothing to compare with: knee compare with another record, of another kernel or \
+                host, says what differs"
+            .to_string();
+    }
     match comparison.design {
         Design::Blocks { sequential: true } => {
             "blocks with one run of each variant in random order, until decided".to_string()

@@ -1,7 +1,7 @@
 //! Options down, variants across: the smallest table that says what changed where. Long
 //! times are minutes and seconds, as a person reads them from a clock.
 
-use analysis::{Comparison, Contrast, MetricComparison, Spread};
+use analysis::{CellComparison, Comparison, Contrast, MetricComparison, Spread};
 
 use super::super::Style;
 use super::super::prose::wrapped;
@@ -40,7 +40,23 @@ pub fn matrix(comparison: &Comparison, again: &str, style: Style) -> String {
         0 | 1 => one_metric(comparison, style),
         _ => metrics.iter().map(of).collect(),
     };
-    head(comparison, again, style) + &tables + &below(comparison, style)
+    let shown = comparison.shown.iter().filter_map(|name| led_by(comparison, name));
+    let shown: String = shown.map(|comparison| one_metric(&comparison, style)).collect();
+    head(comparison, again, style) + &tables + &shown + &below(comparison, style)
+}
+
+/// The comparison with another metric in front, of the cells that have it.
+fn led_by(comparison: &Comparison, name: &str) -> Option<Comparison> {
+    let cells = comparison.cells.iter().filter_map(|cell| {
+        let found = cell.metrics.iter().find(|metric| metric.metric == name)?;
+        found.sides.iter().any(Option::is_some).then(|| CellComparison {
+            metrics: vec![found.clone()],
+            failed: vec![0; cell.failed.len()],
+            ..cell.clone()
+        })
+    });
+    let cells: Vec<CellComparison> = cells.collect();
+    (!cells.is_empty()).then(|| Comparison { cells, curves: Vec::new(), ..comparison.clone() })
 }
 
 /// The table of the cells that one metric decides about.

@@ -1,6 +1,8 @@
 //! Mean and standard deviation of the time that a load takes, as authors of patches quote
 //! them: the sum over tasks, the wall time beside it, and single calls where they were timed.
 
+mod alone;
+
 use analysis::{CellComparison, Comparison, Contrast, MetricComparison, Spread};
 
 use super::super::prose::wrapped;
@@ -23,6 +25,9 @@ const CALLS: &str = "latency.mean_ns";
 /// The whole report.
 pub fn mean_stddev(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head(comparison, again, style);
+    if comparison.variants.len() == 1 {
+        return text + &alone::table(comparison, style) + &below(comparison, style);
+    }
     for (i, cell) in comparison.cells.iter().enumerate() {
         let title = wrapped(&whole(&cell.place), style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));

@@ -4,7 +4,7 @@
 use analysis::{CellComparison, Comparison, Place};
 use records::Pass;
 
-use super::super::loads::not_default;
+use super::super::loads::{self, not_default};
 use super::super::prose::counted;
 
 /// Cells that differ only in their CPUs and tasks, with their indexes, in order of appearance.
@@ -85,7 +85,7 @@ pub fn distinguishing(comparison: &Comparison, place: &Place) -> String {
     };
     let given = not_default(&place.workload, &place.parameters);
     let varying = place.parameters.iter().filter(|(name, _)| varies(name));
-    let named = varying.map(|(name, value)| format!("{name}={value}"));
+    let named = varying.map(|(name, value)| loads::setting(name, value));
     words.extend(named.filter(|text| given.contains(text)));
     if words.is_empty() && cells.iter().any(|cell| cell.place.parameters != place.parameters) {
         words.push("defaults".to_string());

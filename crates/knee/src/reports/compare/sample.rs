@@ -17,6 +17,7 @@ pub fn variants(names: &[(&str, &str)]) -> Comparison {
         variants: names.iter().map(compared).collect(),
         design: Design::Blocks { sequential: true },
         primary: "operations_per_s".to_string(),
+        shown: Vec::new(),
         smallest_effect: 0.02,
         confidence: 0.95,
         cells: Vec::new(),

@@ -3,13 +3,13 @@
 
 use analysis::{
     Band, CellComparison, Comparison, Contrast, CurveComparison, Design, Discard, Method,
-    NoiseFloor, Verdict,
+    NoiseFloor, Place, Verdict,
 };
 
 use super::super::Style;
 use super::super::prose::{counted, wrapped};
 use super::change::{assumed, of_primary, percent, primary, probability};
-use super::places::{apart, size};
+use super::places::{apart, distinguishing, size};
 
 /// More discards than this are counted and not listed.
 const LISTED: usize = 5;
@@ -43,6 +43,9 @@ pub fn of_cells(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
 
 /// Noise floor, discards, variance, and how verdicts come about.
 pub fn closing(comparison: &Comparison) -> Vec<String> {
+    if comparison.variants.len() == 1 {
+        return vec![discards(comparison)];
+    }
     let mut lines = vec![noise_floor(comparison)];
     lines.push(discards(comparison));
     lines.extend(variance(comparison));
@@ -121,7 +124,7 @@ fn untold(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
             let Some(words) = reason(comparison, contrast) else {
                 continue;
             };
-            let place = place(comparison, i, variant + 1);
+            let place = place(comparison, cells, i, variant + 1);
             match said.iter_mut().find(|(other, _)| *other == words) {
                 Some((_, places)) => places.push(place),
                 None => said.push((words, vec![place])),
@@ -138,11 +141,15 @@ fn untold(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
     said.into_iter().map(line).collect()
 }
 
-/// Where, and which variant if there are several.
-fn place(comparison: &Comparison, cell: usize, variant: usize) -> String {
+/// Where among these cells, and which variant if there are several.
+fn place(comparison: &Comparison, cells: &[usize], cell: usize, variant: usize) -> String {
     let several = comparison.variants.len() > 2;
     let name = several.then(|| format!("`{}`", comparison.variants[variant].name));
-    let mut parts = size(&comparison.cells[cell].place);
+    let here = &comparison.cells[cell].place;
+    let of = |place: &Place| Place { cpus: 0, tasks: 0, ..place.clone() };
+    let one_load = cells.iter().all(|other| of(&comparison.cells[*other].place) == of(here));
+    let load = (!one_load).then(|| distinguishing(comparison, here));
+    let mut parts: Vec<String> = load.into_iter().chain(size(here)).collect();
     parts.extend(
         (comparison.cells[cell].place.pass == records::Pass::Latency).then(|| "timed".to_string()),
     );

@@ -295,66 +295,66 @@ fn json_of_what_was_measured() {
     check(
         Layout::Json,
         expect![[r#"
-        {
-          "variants": [
             {
-              "name": "wait",
-              "about": "",
-              "record": "20261120-165542-d10222",
-              "host": "vm, 6.18.44-fc-v657"
-            },
-            {
-              "name": "try",
-              "about": "mode=try",
-              "record": "20261120-165542-d10222",
-              "host": "vm, 6.18.44-fc-v657"
-            }
-          ],
-          "design": {
-            "layout": "blocks",
-            "sequential": false
-          },
-          "primary": "operations_per_s",
-          "smallest_effect": 0.02,
-          "confidence": 0.95,
-          "cells": [
-            {
-              "place": {
-                "workload": "posix_lock_shared",
-                "parameters": {
-                  "hold_ns": "0",
-                  "idle_ns": "0"
-                },
-                "as": "processes",
-                "cpus": 2,
-                "tasks": 2,
-                "placement": "cores",
-                "pass": "rate",
-                "dir": "/dev/shm/measured",
-                "length": "0.1 s"
-              },
-              "metrics": [
+              "variants": [
                 {
-                  "metric": "operations_per_s",
-                  "unit": "1/s",
-                  "better": "higher",
-                  "sides": [
-                    {
-                      "n": 10,
-                      "mean": 858968.4760886276,
-                      "stddev": 74956.75060286811,
-                      "min": 734996.2919523851,
-                      "median": 895726.825022338,
-                      "max": 935452.9549288268
+                  "name": "wait",
+                  "about": "",
+                  "record": "20261120-165542-d10222",
+                  "host": "vm, 6.18.44-fc-v657"
+                },
+                {
+                  "name": "try",
+                  "about": "mode=try",
+                  "record": "20261120-165542-d10222",
+                  "host": "vm, 6.18.44-fc-v657"
+                }
+              ],
+              "design": {
+                "layout": "blocks",
+                "sequential": false
+              },
+              "primary": "operations_per_s",
+              "shown": [],
+              "smallest_effect": 0.02,
+              "confidence": 0.95,
+              "cells": [
+                {
+                  "place": {
+                    "workload": "posix_lock_shared",
+                    "parameters": {
+                      "hold_ns": "0",
+                      "idle_ns": "0"
                     },
+                    "as": "processes",
+                    "cpus": 2,
+                    "tasks": 2,
+                    "placement": "cores",
+                    "pass": "rate",
+                    "dir": "/dev/shm/measured",
+                    "length": "0.1 s"
+                  },
+                  "metrics": [
                     {
-                      "n": 10,
-                      "mean": 1692008.6396805134,
-                      "stddev": 354815.82212638005,
-                      "min": 1299005.8317504318,
-                      "median": 1734832.114322063,
-                      "max": 2292011.958123495
-                    }
-    "#]],
+                      "metric": "operations_per_s",
+                      "unit": "1/s",
+                      "better": "higher",
+                      "sides": [
+                        {
+                          "n": 10,
+                          "mean": 858968.4760886276,
+                          "stddev": 74956.75060286811,
+                          "min": 734996.2919523851,
+                          "median": 895726.825022338,
+                          "max": 935452.9549288268
+                        },
+                        {
+                          "n": 10,
+                          "mean": 1692008.6396805134,
+                          "stddev": 354815.82212638005,
+                          "min": 1299005.8317504318,
+                          "median": 1734832.114322063,
+                          "max": 2292011.958123495
+        "#]],
     );
 }

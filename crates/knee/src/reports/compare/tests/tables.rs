@@ -414,3 +414,108 @@ fn passes_of_another_load_with_blocks_left_out() {
         "#]],
     );
 }
+
+#[test]
+fn curves_of_all_variants_in_one_plot() {
+    check(
+        &curve(),
+        Layout::Curves,
+        MAIL,
+        expect![[r#"
+        variants    spin (baseline)
+                    mutex: mode=mutex
+        host        lab1, 6.18.2
+        record      20261120-115530-7f3a9c
+        design      blocks with one run of each variant in random order, until decided
+        again       knee compare last --layout verdicts
+
+        posix_lock_shared idle_ns=100, processes, 1 s
+                   operations/s
+            1.5M |       .      --#-
+                 |     ..  -----~  ~---
+                 |   .-----~~~         ----
+                 |  o-~~~~                ~---
+              1M |  x~                        ---x
+                 |                               o----
+                 |                                    ----~
+                 |                                        -----     ~~~~~~~~~x
+                 |                                             #------
+            500k |                                                    -------
+                 |                                                           o
+                 |
+                 |
+               0 |
+                 +--+-------------+--------------+-------------+-------------+--
+        CPUs        1             2              4             8             16
+        idle % o    1             1              1             1             1
+        idle % x    13            13             13            13            13
+                   o spin   x mutex   # both   . linear ideal
+        `mutex` parts from `spin` from 16 CPUs on (simultaneous 95 % band)
+        ahead, by that band: `spin` at 1 CPU, no difference shown at 2-8 CPUs, `mutex` at 16 CPUs
+        cannot tell, 8 CPUs: about 14 more blocks would tell
+        failed, and not counted: 1 run of `mutex` (16 CPUs)
+
+        noise floor: equal runs in one block differed by 0.6 % (median of 12 pairs), at most 2.3 %; 1 of 12
+          by more than 2 %
+        left out: 2 of 130 blocks: block 3 at 16 CPUs (run 7: steal 3.1 % of the CPUs used), block 5 at 16
+          CPUs (run 11: throttled); caused by `spin` 1, `mutex` 1 (so uneven by chance: p = 1.0)
+        variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run 38 % (128 units, stddev 0.94 %)
+        how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
+          allowing for a look after each stage; Student's t where marked t (few runs), which assumes
+          normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks
+          with both variants
+
+        Doubts
+          - the frequency governor is 'powersave': knee doctor says how to fix it
+    "#]],
+    );
+}
+
+#[test]
+fn one_variant_alone_is_one_table() {
+    let mut alone = locks();
+    alone.variants.truncate(1);
+    for cell in &mut alone.cells {
+        for metric in &mut cell.metrics {
+            metric.sides.truncate(1);
+            metric.contrasts.clear();
+        }
+    }
+    check(
+        &alone,
+        Layout::MeanStddev,
+        MAIL,
+        expect![[r#"
+            variants    3.10.0-rc4-00034-g042dd60
+            host        opteron, 3.10.0-rc4-00034-g042dd60
+            record      20261120-115530-7f3a9c
+            design      nothing to compare with: knee compare with another record, of another kernel or host,
+                        says what differs
+            again       knee compare last --layout verdicts
+
+                                                                           sum over  std.  wall,  std.       a call,  a call,
+            load                                                     CPUs  tasks, s  dev.      s  dev.    n     mean     dev.
+            posix_lock_shared, 10000 operations per task, 128 tasks    32    30 890   270  243.2   2.1  100  24.1 ms  1.93 ms
+            flock_own, 20000 operations per task, 128 tasks            32      1350    40  10.71  0.31  100        -        -
+            times are from the first operation to the stop, each the mean over n runs beside the standard
+            deviation of runs; single calls were timed in runs of their own: their mean, and the deviation of
+            calls within a run
+
+            left out: nothing
+        "#]],
+    );
+}
+
+#[test]
+fn a_matrix_shows_what_was_asked_for_beside_what_decides() {
+    let mut shown = repairs();
+    shown.shown = vec!["task_time_s".to_string(), "no.such".to_string()];
+    for cell in &mut shown.cells {
+        let decides = cell.metrics[0].clone();
+        let metric = "task_time_s".to_string();
+        cell.metrics.push(analysis::MetricComparison { metric, ..decides });
+    }
+    let text = comparison(&shown, Layout::Matrix, "", MAIL);
+    assert_eq!(text.matches("task_time_s (s").count(), 1, "{text}");
+    assert!(!text.contains("no.such"));
+}

@@ -1,0 +1,285 @@
+//! From what looks saw to a ledger.
+
+use records::{Base, CpuState, Look, LookKind, Obtained, Share, Window};
+
+use super::sampled::{Sampled, sampled_rows};
+use super::{Events, Ledger, Row, Unit};
+
+/// The ledger of one point, from its looks; nothing if none of them saw where the time went.
+pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
+    let units = units(looks, LookKind::Time);
+    if units.iter().all(|unit| unit.is_empty()) {
+        return None;
+    }
+    let counted = units_that_count(looks);
+    let builder = Builder { units: &units, counted: &counted };
+    let root = builder.root();
+    let unit = |windows: &Vec<&Window>| Unit {
+        operations: windows.iter().map(|window| window.operations).sum(),
+        budget_ns: windows.iter().map(|window| window.budget_ns()).sum(),
+    };
+    Some(Ledger { units: units.iter().map(unit).collect(), root })
+}
+
+/// The replicates: looks, or the windows of a single one.
+fn units<'a>(looks: &[&'a Look], kind: LookKind) -> Vec<Vec<&'a Window>> {
+    let seen = looks.iter().filter(|look| look.kind == kind && look.finished());
+    let windows: Vec<Vec<&Window>> = seen
+        .map(|look| look.windows.iter().filter(|window| window.operations > 0).collect())
+        .filter(|windows: &Vec<&Window>| !windows.is_empty())
+        .collect();
+    match &windows[..] {
+        [single] => single.iter().map(|window| vec![*window]).collect(),
+        _ => windows,
+    }
+}
+
+fn units_that_count<'a>(looks: &[&'a Look]) -> Vec<Vec<&'a Window>> {
+    units(looks, LookKind::Counts)
+}
+
+/// Reads rows out of the windows of each unit.
+struct Builder<'a> {
+    units: &'a [Vec<&'a Window>],
+    counted: &'a [Vec<&'a Window>],
+}
+
+/// Names of the rows that the whole program knows.
+pub const WORK: &str = "the workload";
+/// See [`WORK`].
+pub const IDLE: &str = "idle";
+/// See [`WORK`].
+pub const OTHERS: &str = "other tasks";
+/// See [`WORK`].
+pub const STOLEN: &str = "stolen by the host";
+/// See [`WORK`].
+pub const OWN: &str = "knee itself";
+/// Below [`WORK`].
+pub const SPINNING: &str = "spinning for locks";
+/// Below [`WORK`] and [`IDLE`].
+pub const INTERRUPTS: &str = "interrupts";
+
+impl Builder<'_> {
+    /// One number a unit.
+    fn each(&self, value: impl Fn(&Window) -> u64) -> Vec<u64> {
+        let sum = |windows: &Vec<&Window>| windows.iter().map(|window| value(window)).sum();
+        self.units.iter().map(sum).collect()
+    }
+
+    fn operations(&self) -> Vec<u64> {
+        self.each(|window| window.operations)
+    }
+
+    /// How the time of all windows was obtained.
+    fn obtained(&self) -> Obtained {
+        let mut windows = self.units.iter().flatten();
+        windows.find(|w| w.obtained != Obtained::Exact).map_or(Obtained::Exact, |w| w.obtained)
+    }
+
+    fn root(&self) -> Row {
+        let rows = vec![self.work(), self.idle(), self.others(), self.stolen(), self.own()];
+        let rows = rows.into_iter().filter(|row| row.total_ns() > 0).collect();
+        let row = Row::sum_of("all", self.obtained(), rows);
+        // No row at all is no time at all.
+        Row { ns: self.each(Window::budget_ns), ..row }
+    }
+
+    fn work(&self) -> Row {
+        let rest = self.each(|w| w.time_ns(is(Base::Work, CpuState::Rest)));
+        let mut rows = self.rest_of_work(rest);
+        rows.push(self.spinning());
+        rows.push(self.interrupts(Base::Work));
+        self.sum(WORK, rows)
+    }
+
+    /// The time that no event divides, divided by samples.
+    fn rest_of_work(&self, rest: Vec<u64>) -> Vec<Row> {
+        let samples = Sampled::of(self.units);
+        match samples {
+            Some(samples) => {
+                let rows = sampled_rows(&samples, &rest);
+                rows.into_iter().map(|row| self.with_counts(row)).collect()
+            }
+            None => vec![Row::new("not sampled", self.obtained(), rest)],
+        }
+    }
+
+    /// How often the calls or faults of a row happened, where looks have counted them.
+    fn with_counts(&self, row: Row) -> Row {
+        let (what, names): (_, Vec<String>) = match row.name.as_str() {
+            "page faults" => ("fault", vec!["fault.user".to_string(), "fault.kernel".to_string()]),
+            name => match name.strip_prefix("system call ") {
+                Some("entry and exit") => ("system call", vec!["syscalls".to_string()]),
+                Some(call) => ("call", vec![format!("syscall.{call}")]),
+                None => return row,
+            },
+        };
+        match self.counts(what, &names) {
+            Some(events) => row.with_events(events),
+            None => row,
+        }
+    }
+
+    fn counts(&self, what: &str, names: &[String]) -> Option<Events> {
+        let count = |window: &&Window| -> Option<u64> {
+            names.iter().map(|name| window.counts.get(name).copied()).sum()
+        };
+        let of_unit = |windows: &Vec<&Window>| -> Option<u64> { windows.iter().map(count).sum() };
+        let counts: Vec<u64> = self.counted.iter().map(of_unit).collect::<Option<_>>()?;
+        let operations = |windows: &Vec<&Window>| windows.iter().map(|w| w.operations).sum();
+        let operations = self.counted.iter().map(operations).collect();
+        (!counts.is_empty()).then(|| Events { what: what.to_string(), counts, operations })
+    }
+
+    fn spinning(&self) -> Row {
+        let mut names: Vec<String> =
+            self.units.iter().flatten().flat_map(|w| lock_names(w)).collect();
+        names.sort();
+        names.dedup();
+        let of = |window: &Window, name: &str, value: fn(&records::LockTime) -> u64| {
+            let locks = window.locks.iter().filter(|l| l.base == Base::Work);
+            locks.filter(|lock| lock_name(lock) == name).map(value).sum()
+        };
+        let row = |name: &String| {
+            let ns = self.each(|w| of(w, name, |lock| lock.spin_ns));
+            let spins = self.each(|w| of(w, name, |lock| lock.spins));
+            Row::new(name.clone(), self.obtained(), ns).with_events(self.events("spin", spins))
+        };
+        let row = self.sum(SPINNING, names.iter().map(row).collect());
+        let spins = self
+            .each(|w| w.locks.iter().filter(|l| l.base == Base::Work).map(|lock| lock.spins).sum());
+        row.with_events(self.events("spin", spins))
+    }
+
+    /// Interrupts and deferred work while somebody had the CPU.
+    fn interrupts(&self, base: Base) -> Row {
+        let states = CpuState::ALL.into_iter().filter_map(|state| Some((state, interrupt(state)?)));
+        let row = |(state, (name, belongs_to_time)): (CpuState, (&str, bool))| {
+            let ns = self.each(|w| w.time_ns(is(base, state)));
+            let entries = self.each(|w| entries(w, is(base, state)));
+            let row = Row::new(name, self.obtained(), ns);
+            let row = row.with_events(self.events("interrupt", entries));
+            if belongs_to_time { row.of_time() } else { row }
+        };
+        self.sum(INTERRUPTS, states.map(row).collect())
+    }
+
+    fn idle(&self) -> Row {
+        let mut rows = self.shares("turn", |window| &window.idle);
+        if rows.is_empty() {
+            let rest = self.each(|w| w.time_ns(is(Base::Idle, CpuState::Rest)));
+            rows.push(Row::new("for reasons not known", self.obtained(), rest));
+        }
+        rows.push(self.interrupts(Base::Idle));
+        let spin = self.each(|w| w.time_ns(is(Base::Idle, CpuState::Spin)));
+        rows.push(Row::new(SPINNING, self.obtained(), spin));
+        self.sum(IDLE, rows)
+    }
+
+    fn others(&self) -> Row {
+        let mut rows = self.shares("turn", |window| &window.others);
+        if rows.is_empty() {
+            let rest = self.each(|w| w.time_ns(is(Base::Other, CpuState::Rest)));
+            rows.push(Row::new("not known by name", self.obtained(), rest));
+        }
+        let spin = self.each(|w| w.time_ns(is(Base::Other, CpuState::Spin)));
+        rows.push(Row::new(SPINNING, self.obtained(), spin));
+        rows.push(self.interrupts(Base::Other));
+        self.sum(OTHERS, rows).of_time()
+    }
+
+    fn stolen(&self) -> Row {
+        let ns = self.each(|w| w.time_ns(|_, state| state == CpuState::Steal));
+        Row::new(STOLEN, self.obtained(), ns).of_time()
+    }
+
+    fn own(&self) -> Row {
+        let looking = self.each(|w| w.time_ns(|_, state| state == CpuState::Sampling));
+        let is_rest = |state| !matches!(state, CpuState::Sampling | CpuState::Steal);
+        let rest = self.each(|w| w.time_ns(|base, state| base == Base::Own && is_rest(state)));
+        let rows = vec![
+            Row::new("samples and snapshots", self.obtained(), looking),
+            Row::new("the worker", self.obtained(), rest),
+        ];
+        self.sum(OWN, rows).of_time()
+    }
+
+    /// Rows of shares by name.
+    fn shares(&self, what: &str, shares: fn(&Window) -> &Vec<Share>) -> Vec<Row> {
+        let mut names: Vec<&String> =
+            self.units.iter().flatten().flat_map(|w| shares(w)).map(|share| &share.name).collect();
+        names.sort();
+        names.dedup();
+        let of = |window: &Window, name: &String, value: fn(&Share) -> u64| {
+            shares(window).iter().filter(|share| share.name == *name).map(value).sum()
+        };
+        let row = |name: &String| {
+            let ns = self.each(|w| of(w, name, |share| share.ns));
+            let times = self.each(|w| of(w, name, |share| share.times));
+            Row::new(name.clone(), self.obtained(), ns).with_events(self.events(what, times))
+        };
+        names.into_iter().map(row).collect()
+    }
+
+    fn events(&self, what: &str, counts: Vec<u64>) -> Events {
+        Events { what: what.to_string(), counts, operations: self.operations() }
+    }
+
+    /// The sum of those rows that have any time or event, the largest first.
+    fn sum(&self, name: &str, mut rows: Vec<Row>) -> Row {
+        rows.retain(|row| row.total_ns() > 0);
+        rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
+        let row = Row::sum_of(name, self.obtained(), rows);
+        let none = row.ns.is_empty();
+        Row { ns: if none { vec![0; self.units.len()] } else { row.ns.clone() }, ..row }
+    }
+}
+
+fn is(base: Base, state: CpuState) -> impl Fn(Base, CpuState) -> bool {
+    move |b, s| b == base && s == state
+}
+
+fn entries(window: &Window, is: impl Fn(Base, CpuState) -> bool) -> u64 {
+    window.slices().filter(|slice| is(slice.base, slice.state)).map(|slice| slice.entries).sum()
+}
+
+fn lock_names(window: &Window) -> impl Iterator<Item = String> {
+    window.locks.iter().filter(|lock| lock.base == Base::Work).map(lock_name)
+}
+
+/// What a lock is called: its member where only one can be meant, else where it lies and who
+/// waits for it.
+pub fn lock_name(lock: &records::LockTime) -> String {
+    let caller = lock.callers.iter().max_by_key(|(_, count)| **count);
+    match (&lock.members[..], caller) {
+        ([member], _) => member.clone(),
+        (_, Some((caller, _))) => format!("a lock in {caller}"),
+        // An address says nothing, and no other run has it.
+        _ if lock.place.starts_with("0x") => "locks without a name".to_string(),
+        _ => lock.place.clone(),
+    }
+}
+
+/// What an interrupt is called, and whether it belongs to time; nothing for other states.
+fn interrupt(state: CpuState) -> Option<(&'static str, bool)> {
+    Some(match state {
+        CpuState::Rest | CpuState::Spin | CpuState::Sampling | CpuState::Steal => return None,
+        CpuState::IrqTimer => ("timer", true),
+        CpuState::IrqReschedule => ("reschedule, from another CPU", false),
+        CpuState::IrqCallMany => ("function call, sent to many CPUs", false),
+        CpuState::IrqCallOne => ("function call, sent to one CPU", false),
+        CpuState::IrqWork => ("irq work", false),
+        CpuState::IrqDevice => ("devices", true),
+        CpuState::IrqOther => ("other interrupts", true),
+        CpuState::SoftirqHigh => ("softirq high", false),
+        CpuState::SoftirqTimer => ("softirq timer", true),
+        CpuState::SoftirqNetSend => ("softirq network send", false),
+        CpuState::SoftirqNetReceive => ("softirq network receive", false),
+        CpuState::SoftirqBlock => ("softirq block", false),
+        CpuState::SoftirqPoll => ("softirq poll", false),
+        CpuState::SoftirqTasklet => ("softirq tasklet", false),
+        CpuState::SoftirqSched => ("softirq balancing", true),
+        CpuState::SoftirqHrtimer => ("softirq hrtimer", true),
+        CpuState::SoftirqRcu => ("softirq RCU", false),
+    })
+}

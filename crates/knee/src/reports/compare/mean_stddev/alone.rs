@@ -1,0 +1,72 @@
+//! One variant alone: nothing is compared, so all cells stand in one table, each with the time
+//! of all tasks, the wall time beside it, and single calls where they were timed.
+
+use analysis::{CellComparison, Comparison, Place, Spread};
+use records::Pass;
+
+use super::super::super::Style;
+use super::super::super::prose::wrapped;
+use super::super::super::quantity::duration_ns;
+use super::super::super::table::{Align, Table};
+use super::super::change::value;
+use super::super::places::{distinguishing, size};
+
+/// What stands in the columns: mean and standard deviation of runs.
+const TIMES: [(&str, &str); 2] = [("task_time_s", "sum over\ntasks, s"), ("wall_s", "wall,\ns")];
+
+/// Mean and deviation of single calls, each the mean over runs.
+const CALLS: [(&str, &str); 2] =
+    [("latency.mean_ns", "a call,\nmean"), ("latency.stddev_ns", "a call,\ndev.")];
+
+/// The table of all cells.
+pub fn table(comparison: &Comparison, style: Style) -> String {
+    let timed = comparison.cells.iter().any(|cell| cell.place.pass == Pass::Latency);
+    let mut columns = vec![("load", Align::Left), ("CPUs", Align::Right)];
+    let times =
+        |(_, heading): &(_, &'static str)| [(*heading, Align::Right), ("std.\ndev.", Align::Right)];
+    columns.extend(TIMES.iter().flat_map(times));
+    columns.push(("n", Align::Right));
+    columns.extend(CALLS.iter().filter(|_| timed).map(|(_, heading)| (*heading, Align::Right)));
+    let mut table = Table::new(columns);
+    for cell in comparison.cells.iter().filter(|cell| cell.place.pass != Pass::Latency) {
+        table.row(row(comparison, cell, timed));
+    }
+    let calls = "; single calls were timed in runs of their own: their mean, and the deviation of \
+                 calls within a run";
+    let about = "times are from the first operation to the stop, each the mean over n runs beside \
+                 the standard deviation of runs";
+    let about = format!("{about}{}", if timed { calls } else { "" });
+    format!("\n{}{}", table.text(), wrapped(&about, style.width, 0))
+}
+
+fn row(comparison: &Comparison, cell: &CellComparison, timed: bool) -> Vec<String> {
+    let load = [vec![distinguishing(comparison, &cell.place)], tasks(&cell.place)].concat();
+    let mut row = vec![load.join(", "), cell.place.cpus.to_string()];
+    for (name, _) in TIMES {
+        let (mean, deviation) = value(side(cell, name));
+        row.extend([mean, if deviation.is_empty() { "-".to_string() } else { deviation }]);
+    }
+    let n = TIMES.iter().find_map(|(name, _)| side(cell, name)).map_or(0, |spread| spread.n);
+    row.push(n.to_string());
+    let twin = comparison.cells.iter().find(|other| is_timed_twin(&other.place, &cell.place));
+    let call = |(name, _): &(&str, _)| {
+        let spread = twin.and_then(|twin| side(twin, name));
+        spread.map_or("-".to_string(), |spread| duration_ns(spread.mean))
+    };
+    row.extend(CALLS.iter().filter(|_| timed).map(call));
+    row
+}
+
+fn side<'a>(cell: &'a CellComparison, name: &str) -> Option<&'a Spread> {
+    cell.metrics.iter().find(|metric| metric.metric == name)?.sides.first()?.as_ref()
+}
+
+/// "128 tasks", unless that is one a CPU.
+fn tasks(place: &Place) -> Vec<String> {
+    size(place).into_iter().skip(usize::from(place.cpus > 0)).collect()
+}
+
+/// Whether a place is another's in runs that timed each operation.
+fn is_timed_twin(timed: &Place, place: &Place) -> bool {
+    timed.pass == Pass::Latency && Place { pass: Pass::Latency, ..place.clone() } == *timed
+}

@@ -1,0 +1,100 @@
+//! The watch over one run, if its job asks for one: what a look adds to a run.
+
+use std::os::fd::BorrowedFd;
+
+use probes::ledger::{Marker, Plan, Watcher};
+use records::{Event, Form, Job};
+
+use super::board::Board;
+
+/// Watches, or knows why it does not.
+pub struct Watch {
+    watcher: Option<Watcher>,
+    windows: u32,
+    tasks: u32,
+    blind: Option<Event>,
+}
+
+impl Watch {
+    /// Begins to watch before the tasks are born. A kernel that does not let us is no reason not
+    /// to run: the rest of the look says less then.
+    pub fn begin(job: &Job) -> Watch {
+        let none = Watch { watcher: None, windows: 0, tasks: job.tasks, blind: None };
+        let Some(watch) = job.watch else { return none };
+        let plan = Plan {
+            kind: watch.kind,
+            hertz: watch.hertz,
+            cpus: job.cpus.clone(),
+            tasks: job.tasks,
+            knee: watch.knee,
+        };
+        match Watcher::begin(plan) {
+            Ok(watcher) => Watch { watcher: Some(watcher), windows: watch.windows, ..none },
+            Err(why) => {
+                Watch { blind: Some(Event::Blind { probe: "ledger".to_string(), why }), ..none }
+            }
+        }
+    }
+
+    /// Memory for the operation counts, where they are read.
+    pub fn operations(&self) -> Option<BorrowedFd<'_>> {
+        self.watcher.as_ref().map(Watcher::operations)
+    }
+
+    /// What tells the tasks from others.
+    pub fn marker(&self) -> Option<Marker> {
+        self.watcher.as_ref().map(Watcher::marker)
+    }
+
+    /// When to take the edges of a run of this length, in ns since the release, but for the
+    /// last, which is its end. What the tasks do first is in no window.
+    pub fn edges_ns(&self, end_ns: u64) -> Vec<u64> {
+        if self.watcher.is_none() {
+            return Vec::new();
+        }
+        let settled_ns = (end_ns / 10).min(200_000_000);
+        let windows = u64::from(self.windows);
+        (0..windows).map(|i| settled_ns + (end_ns - settled_ns) * i / windows).collect()
+    }
+
+    /// Takes an edge between two windows.
+    pub fn edge(&mut self, board: &Board, form: Form) -> Result<(), String> {
+        let Some(watcher) = &mut self.watcher else { return Ok(()) };
+        let clocks =
+            (0..self.tasks as usize).map(|task| clock_ns(board.thread_of(task, form), form));
+        watcher.edge(clocks.sum())
+    }
+
+    /// Empties what would overflow.
+    pub fn drain(&mut self) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.drain();
+        }
+    }
+
+    /// Ends the watch and says what was seen.
+    pub fn end(self) -> Vec<Event> {
+        let Some(watcher) = self.watcher else { return self.blind.into_iter().collect() };
+        let seen = watcher.end();
+        let blind = seen.blind.into_iter().map(|(probe, why)| Event::Blind { probe, why });
+        let windows = seen.windows.into_iter().map(|window| Event::Window(Box::new(window)));
+        blind.chain(windows).collect()
+    }
+}
+
+/// What the CPU clock of a task shows; 0 if it has ended.
+fn clock_ns((process, tid): (i32, i32), form: Form) -> u64 {
+    // include/linux/posix-timers_types.h: the id inverted, the clock below; bit 2 says thread.
+    const CPUCLOCK_SCHED: i32 = 2;
+    const CPUCLOCK_PERTHREAD: i32 = 4;
+    let clock = match form {
+        Form::Processes => (!process << 3) | CPUCLOCK_SCHED,
+        Form::Threads => (!tid << 3) | CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD,
+    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is live.
+    match unsafe { libc::clock_gettime(clock, &mut time) } {
+        0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+        _ => 0,
+    }
+}

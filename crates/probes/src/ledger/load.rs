@@ -1,0 +1,208 @@
+//! Loads the programs and attaches those that a look needs. A tracepoint that this kernel does not
+//! have costs what it would have told, not the look.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, PrintLevel};
+use records::LookKind;
+
+use super::{Plan, steal};
+
+static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
+
+/// Run by knee, never attached.
+const CALLED: &[&str] = &["mark_me", "snapshot"];
+/// Attached to a perf event of each CPU.
+pub const SAMPLER: &str = "take_sample";
+
+/// Without these there is no ledger.
+const ESSENTIAL: &[&str] = &["sched_switch", "sched_process_fork"];
+
+/// What a look attaches, in this order: what ends a state before what begins it, so that
+/// nothing that is never left is entered.
+fn wanted(kind: LookKind) -> &'static [&'static str] {
+    match kind {
+        LookKind::Time => &[
+            "local_timer_exit",
+            "reschedule_exit",
+            "call_function_exit",
+            "call_function_single_exit",
+            "irq_work_exit",
+            "irq_handler_exit",
+            "x86_platform_ipi_exit",
+            "thermal_apic_exit",
+            "error_apic_exit",
+            "spurious_apic_exit",
+            "softirq_exit",
+            "contention_end",
+            "sched_waking",
+            "local_timer_entry",
+            "reschedule_entry",
+            "call_function_entry",
+            "call_function_single_entry",
+            "irq_work_entry",
+            "irq_handler_entry",
+            "x86_platform_ipi_entry",
+            "thermal_apic_entry",
+            "error_apic_entry",
+            "spurious_apic_entry",
+            "softirq_entry",
+            "contention_begin",
+        ],
+        LookKind::Counts | LookKind::Names => &[],
+    }
+}
+
+/// `config` of `state.bpf.h`.
+#[repr(C)]
+struct Config {
+    worker_pid: u32,
+    knee_pid: u32,
+    tasks: u32,
+    stack_every: u32,
+    steal_offset: i64,
+}
+
+/// Programs in the kernel, attached.
+pub struct Loaded {
+    /// The programs and their maps.
+    pub object: Object,
+    /// What detaches when it is dropped.
+    pub links: Vec<Link>,
+    /// What could not be attached, and why.
+    pub blind: BTreeMap<String, String>,
+}
+
+/// Loads and attaches what `plan` needs.
+pub fn load(plan: &Plan) -> Result<Loaded, String> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
+        SAID.lock().unwrap_or_else(|e| e.into_inner()).push(line);
+    })));
+    let kernel = Btf::from_vmlinux()
+        .map_err(|e| format!("the kernel's types, /sys/kernel/btf/vmlinux: {e}"))?;
+    let mut blind = BTreeMap::new();
+    let mut open = ObjectBuilder::default()
+        .open_memory(PROGRAMS)
+        .map_err(|e| said("opening knee's BPF programs", &e))?;
+    configure(&mut open, plan, steal::offset(&kernel))?;
+    choose(&mut open, plan.kind, &kernel, &mut blind)?;
+    let object = open.load().map_err(|e| said("loading knee's BPF programs", &e))?;
+    let mut links = Vec::new();
+    for name in ESSENTIAL.iter().chain(wanted(plan.kind)) {
+        let Some(program) = object.progs_mut().find(|program| program.name() == *name) else {
+            continue;
+        };
+        if blind.contains_key(*name) {
+            continue;
+        }
+        match program.attach() {
+            Ok(link) => links.push(link),
+            Err(e) if ESSENTIAL.contains(name) => {
+                return Err(said(&format!("attaching {name}"), &e));
+            }
+            Err(e) => {
+                blind.insert(name.to_string(), said("attaching it", &e));
+            }
+        }
+    }
+    Ok(Loaded { object, links, blind })
+}
+
+fn configure(open: &mut OpenObject, plan: &Plan, steal_offset: Option<i64>) -> Result<(), String> {
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|e| format!("counting CPUs: {e}"))? as u32;
+    let config = Config {
+        worker_pid: std::process::id(),
+        knee_pid: plan.knee,
+        tasks: plan.tasks,
+        stack_every: 16,
+        steal_offset: steal_offset.unwrap_or(0),
+    };
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let sized = match name.as_str() {
+            "cpus" | "snapshots" => map.set_max_entries(cpus),
+            "operations" => map.set_max_entries(plan.tasks.max(1)),
+            "samples" => map.set_max_entries(ring_bytes(plan)),
+            _ if name.ends_with(".rodata") => {
+                fill(map.initial_value_mut(), &config)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        sized.map_err(|e| format!("sizing the BPF map {name}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Room for the samples of two seconds: it is emptied far more often. A power of two.
+fn ring_bytes(plan: &Plan) -> u32 {
+    const SAMPLE_BYTES_MAX: u64 = 552;
+    let bytes = 2 * u64::from(plan.hertz) * plan.cpus.len() as u64 * SAMPLE_BYTES_MAX;
+    bytes.next_power_of_two().clamp(1 << 16, 1 << 28) as u32
+}
+
+fn fill(section: Option<&mut [u8]>, config: &Config) -> Result<(), String> {
+    let section = section.ok_or("knee's own mistake: the BPF programs have no configuration")?;
+    let length = size_of::<Config>();
+    if section.len() < length {
+        return Err(format!("knee's own mistake: {} bytes of configuration", section.len()));
+    }
+    // SAFETY: a plain struct without padding, read as the bytes it consists of.
+    let bytes = unsafe { std::slice::from_raw_parts((&raw const *config).cast::<u8>(), length) };
+    section[..length].copy_from_slice(bytes);
+    Ok(())
+}
+
+/// Leaves out what the look does not need, and what this kernel has no tracepoint for.
+fn choose(
+    open: &mut OpenObject,
+    kind: LookKind,
+    kernel: &Btf,
+    blind: &mut BTreeMap<String, String>,
+) -> Result<(), String> {
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        if CALLED.contains(&name.as_str()) {
+            continue;
+        }
+        let is_sampler = name == SAMPLER && kind == LookKind::Time;
+        let is_wanted = is_sampler || ESSENTIAL.iter().chain(wanted(kind)).any(|w| *w == name);
+        let section = program.section().to_string_lossy().into_owned();
+        let tracepoint = section.strip_prefix("tp_btf/");
+        let missing = tracepoint.filter(|tracepoint| !has_tracepoint(kernel, tracepoint));
+        if let Some(tracepoint) = missing.filter(|_| is_wanted) {
+            let why = format!("this kernel has no tracepoint {tracepoint}");
+            if ESSENTIAL.contains(&name.as_str()) {
+                return Err(why);
+            }
+            blind.insert(name, why);
+        }
+        program.set_autoload(is_wanted && missing.is_none());
+    }
+    Ok(())
+}
+
+fn has_tracepoint(kernel: &Btf, name: &str) -> bool {
+    let named: Option<Typedef> = kernel.type_by_name(&format!("btf_trace_{name}"));
+    named.is_some()
+}
+
+/// What libbpf said since last asked: its errors are only numbers.
+static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn said(trying: &str, error: &libbpf_rs::Error) -> String {
+    let text = std::mem::take(&mut *SAID.lock().unwrap_or_else(|e| e.into_inner())).concat();
+    // Of the verifier's long reasoning only the end is the reason.
+    let reasoning = |line: &&str| !line.starts_with("processed ") && !line.contains("-- END PROG");
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).filter(reasoning);
+    let lines: Vec<&str> = lines.collect();
+    let refused = lines.iter().position(|line| line.contains("failed to load"));
+    let end = refused.unwrap_or(lines.len());
+    match lines[end.saturating_sub(3)..end].join("; ") {
+        telling if telling.is_empty() => format!("{trying}: {error}"),
+        telling => format!("{trying}: {error} ({telling})"),
+    }
+}

@@ -1,0 +1,275 @@
+//! What the programs keep for each CPU, byte for byte as `state.bpf.h` lays it out, and the
+//! windows that two snapshots make.
+
+use std::collections::BTreeMap;
+
+use records::{Base, CpuState, CpuTime, LockTime, Obtained, Share, Slice, Window};
+
+use super::calls;
+
+const STATES: usize = CpuState::ALL.len();
+const BASES: usize = Base::ALL.len();
+const REASONS: usize = 32;
+const OTHERS: usize = 64;
+const LOCKS: usize = 128;
+
+/// What may go wrong in the programs, in the order of `enum anomaly`; the last is unused.
+const ANOMALIES: [&str; 8] = [
+    "nested too deep",
+    "left without entering",
+    "switched inside an interrupt",
+    "steal above the interval",
+    "unseen switches",
+    "samples lost",
+    "no storage",
+    "unused",
+];
+
+/// Why a CPU was idle, in the order of `enum reason`: after these come system calls.
+const REASON_NAMES: [&str; 7] = [
+    "no task yet",
+    "no task yet",
+    "wake-up latency",
+    "kernel lock",
+    "input and output",
+    "not in a system call",
+    "task ended",
+];
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawLock {
+    address: u64,
+    spins: [u64; BASES],
+    spin_ns: [u64; BASES],
+    sleeps: u64,
+    sleep_ns: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawShare {
+    key: u64,
+    ns: u64,
+    times: u64,
+    name: [u8; 16],
+}
+
+/// The totals of one CPU at one instant.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Totals {
+    at_ns: u64,
+    operations: u64,
+    ns: [[u64; STATES]; BASES],
+    entries: [[u64; STATES]; BASES],
+    anomalies: [u64; ANOMALIES.len()],
+    idle: [RawShare; REASONS + 1],
+    others: [RawShare; OTHERS + 1],
+    locks: [RawLock; LOCKS + 1],
+}
+
+impl Totals {
+    /// Reads them from a map's value.
+    pub fn read(bytes: &[u8]) -> Result<Box<Totals>, String> {
+        if bytes.len() != size_of::<Totals>() {
+            return Err(format!(
+                "knee's own mistake: a snapshot has {} bytes, not {}",
+                bytes.len(),
+                size_of::<Totals>()
+            ));
+        }
+        let mut totals = Box::<Totals>::new_uninit();
+        // SAFETY: as many bytes as the type has, of which every pattern is a valid value.
+        unsafe {
+            let into = totals.as_mut_ptr().cast();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), into, bytes.len());
+            Ok(totals.assume_init())
+        }
+    }
+}
+
+/// All measured CPUs at (nearly) one instant: each with its number.
+pub type Edge = Vec<(u32, Box<Totals>)>;
+
+/// The window between two edges. Locks have their addresses as places.
+pub fn window(before: &Edge, after: &Edge) -> Window {
+    let pairs = || before.iter().zip(after).map(|((cpu, a), (_, b))| (*cpu, &**a, &**b));
+    let operations = pairs().map(|(_, a, b)| b.operations - a.operations).sum();
+    let mut idle = Shares::default();
+    let mut others = Shares::default();
+    let mut locks = BTreeMap::new();
+    let mut anomalies = BTreeMap::new();
+    for (_, a, b) in pairs() {
+        for (before, after) in a.idle.iter().zip(&b.idle) {
+            idle.add(reason(after.key), before, after);
+        }
+        for (before, after) in a.others.iter().zip(&b.others) {
+            others.add(name(&after.name, "tasks beyond the table"), before, after);
+        }
+        for (before, after) in a.locks.iter().zip(&b.locks) {
+            add_lock(&mut locks, before, after);
+        }
+        for (index, what) in ANOMALIES.iter().enumerate() {
+            let count = b.anomalies[index] - a.anomalies[index];
+            if count > 0 {
+                *anomalies.entry(what.to_string()).or_default() += count;
+            }
+        }
+    }
+    Window {
+        operations,
+        obtained: Obtained::Exact,
+        cpus: pairs().map(|(cpu, a, b)| cpu_time(cpu, a, b)).collect(),
+        locks: locks.into_values().collect(),
+        idle: idle.into(),
+        others: others.into(),
+        samples: None,
+        counts: BTreeMap::new(),
+        anomalies,
+        task_clock_ns: None,
+    }
+}
+
+fn cpu_time(cpu: u32, a: &Totals, b: &Totals) -> CpuTime {
+    let mut slices = Vec::new();
+    for (i, base) in Base::ALL.into_iter().enumerate() {
+        for (j, state) in CpuState::ALL.into_iter().enumerate() {
+            // Time that becomes knee's own is moved, together with its entry.
+            let ns = b.ns[i][j].wrapping_sub(a.ns[i][j]);
+            let entries = b.entries[i][j].saturating_sub(a.entries[i][j]);
+            if ns > 0 || entries > 0 {
+                slices.push(Slice { base, state, ns, entries });
+            }
+        }
+    }
+    CpuTime { cpu, length_ns: b.at_ns - a.at_ns, slices }
+}
+
+#[derive(Default)]
+struct Shares(BTreeMap<String, Share>);
+
+impl Shares {
+    fn add(&mut self, name: String, before: &RawShare, after: &RawShare) {
+        let (ns, times) = (after.ns.wrapping_sub(before.ns), after.times - before.times);
+        if ns == 0 && times == 0 {
+            return;
+        }
+        let share = || Share { name: name.clone(), ns: 0, times: 0 };
+        let share = self.0.entry(name.clone()).or_insert_with(share);
+        share.ns += ns;
+        share.times += times;
+    }
+}
+
+impl From<Shares> for Vec<Share> {
+    /// The longest first.
+    fn from(shares: Shares) -> Vec<Share> {
+        let mut shares: Vec<Share> = shares.0.into_values().collect();
+        shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
+        shares
+    }
+}
+
+fn add_lock(locks: &mut BTreeMap<(u64, Base), LockTime>, before: &RawLock, after: &RawLock) {
+    for (index, base) in Base::ALL.into_iter().enumerate() {
+        let spins = after.spins[index] - before.spins[index];
+        let spin_ns = after.spin_ns[index] - before.spin_ns[index];
+        // Only tasks of the workload are followed into their sleep.
+        let (sleeps, sleep_ns) = match base {
+            Base::Work => (after.sleeps - before.sleeps, after.sleep_ns - before.sleep_ns),
+            _ => (0, 0),
+        };
+        if spins + spin_ns + sleeps == 0 {
+            continue;
+        }
+        let place = match after.address {
+            0 => "locks beyond the table".to_string(),
+            address => format!("{address:#x}"),
+        };
+        let lock = locks.entry((after.address, base)).or_insert_with(|| LockTime {
+            base,
+            place,
+            members: Vec::new(),
+            callers: BTreeMap::new(),
+            spins: 0,
+            spin_ns: 0,
+            sleeps: 0,
+            sleep_ns: 0,
+        });
+        lock.spins += spins;
+        lock.spin_ns += spin_ns;
+        lock.sleeps += sleeps;
+        lock.sleep_ns += sleep_ns;
+    }
+}
+
+fn reason(key: u64) -> String {
+    match usize::try_from(key).ok().and_then(|key| REASON_NAMES.get(key)) {
+        Some(name) => name.to_string(),
+        None => calls::waiting_in(key - REASON_NAMES.len() as u64),
+    }
+}
+
+/// A task's name without what tells equal threads of the kernel apart: `kworker/0:1` and
+/// `ksoftirqd/1` are `kworker` and `ksoftirqd`.
+fn name(bytes: &[u8], nameless: &str) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    let text = String::from_utf8_lossy(&bytes[..end]);
+    match text.split_once('/') {
+        _ if text.is_empty() => nameless.to_string(),
+        Some((thread, rest)) if rest.starts_with(|c: char| c.is_ascii_digit() || c == 'u') => {
+            thread.to_string()
+        }
+        _ => text.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zero() -> Box<Totals> {
+        Totals::read(&vec![0; size_of::<Totals>()]).unwrap()
+    }
+
+    #[test]
+    fn two_snapshots_make_a_window_that_breaks_no_law() {
+        let before = zero();
+        let mut after = zero();
+        after.at_ns = 1000;
+        after.operations = 7;
+        after.ns[1][0] = 600;
+        after.ns[1][1] = 100;
+        after.ns[0][0] = 200;
+        after.ns[2][0] = 100;
+        after.entries[1][0] = 2;
+        after.idle[3] = RawShare { key: 7 + 72, ns: 200, times: 1, name: [0; 16] };
+        after.others[OTHERS] = RawShare { key: 0, ns: 100, times: 1, name: [0; 16] };
+        after.locks[5].address = 0xffff_8880_0000_1000;
+        after.locks[5].spins[1] = 3;
+        after.locks[5].spin_ns[1] = 100;
+        after.anomalies[4] = 2;
+        let window = window(&vec![(1, before)], &vec![(1, after)]);
+        assert_eq!(window.broken_law(), None);
+        assert_eq!((window.operations, window.budget_ns()), (7, 1000));
+        assert_eq!(window.others[0].name, "tasks beyond the table");
+        assert_eq!(window.locks[0].place, "0xffff888000001000");
+        assert_eq!(window.anomalies["unseen switches"], 2);
+    }
+
+    #[test]
+    fn threads_of_the_kernel_go_by_what_they_do() {
+        let check = |text: &str, expected: &str| assert_eq!(name(text.as_bytes(), "-"), expected);
+        check("kworker/0:1\0\0\0", "kworker");
+        check("kworker/u8:3\0", "kworker");
+        check("cc1\0", "cc1");
+        check("a/b\0", "a/b");
+        check("\0", "-");
+    }
+
+    #[test]
+    fn a_snapshot_of_another_size_is_refused() {
+        assert!(Totals::read(&[0; 8]).is_err());
+    }
+}

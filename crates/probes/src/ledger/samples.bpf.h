@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// Where a CPU is when its clock ticks: the split of the time that no event divides.
+#pragma once
+
+#define KERNEL_FRAMES 48
+#define USER_FRAMES 16
+#define AFTER_SYSTEM_CALL 2
+
+// In the order of `Raw` in samples.rs.
+struct sample {
+	__u32 base;
+	__u32 state;
+	__u32 mode;
+	__u32 kernel_frames;
+	__u32 user_frames;
+	__u32 tgid;
+	__u64 frames[KERNEL_FRAMES + USER_FRAMES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} samples SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sample);
+} scratch SEC(".maps");
+
+// A sample right after the system call instruction was due in the kernel's way out, where
+// interrupts are off.
+static __always_inline int is_after_system_call(__u64 address)
+{
+#ifdef __TARGET_ARCH_x86
+	unsigned char before[2] = {};
+
+	if (bpf_probe_read_user(before, 2, (void *)(address - 2)))
+		return 0;
+	return before[0] == 0x0f && before[1] == 0x05;
+#else
+	return 0;
+#endif
+}
+
+static __always_inline __u32 frames_of(long bytes)
+{
+	return bytes > 0 ? (__u32)bytes / 8 : 0;
+}
+
+SEC("perf_event")
+int take_sample(struct bpf_perf_event_data *context)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct cpu *c = this_cpu();
+	struct sample *s;
+	struct frame *f;
+	__u32 zero = 0, size;
+
+	s = bpf_map_lookup_elem(&scratch, &zero);
+	if (!c || !s)
+		return 0;
+	close_interval(c, now);
+	// Under the timer's interrupt lies what it interrupted.
+	f = top(c);
+	if (c->depth && f->state == IRQ_TIMER)
+		f = &c->frame[(c->depth - 1) & (DEPTH - 1)];
+	s->base = c->base;
+	s->state = f->state;
+	own_interrupt(c, IRQ_TIMER);
+	if (s->base != IDLE) {
+		s->tgid = bpf_get_current_pid_tgid() >> 32;
+		s->kernel_frames = frames_of(bpf_get_stack(context, s->frames, KERNEL_FRAMES * 8, 0));
+		if (s->kernel_frames > KERNEL_FRAMES)
+			s->kernel_frames = KERNEL_FRAMES;
+		s->user_frames = frames_of(bpf_get_stack(context, &s->frames[s->kernel_frames & 63],
+			USER_FRAMES * 8, BPF_F_USER_STACK));
+		s->mode = s->kernel_frames ? 0 : 1;
+		if (s->mode && s->user_frames && is_after_system_call(s->frames[0]))
+			s->mode = AFTER_SYSTEM_CALL;
+	} else {
+		s->kernel_frames = 0;
+		s->user_frames = 0;
+		s->mode = 0;
+	}
+	size = s->kernel_frames + s->user_frames;
+	if (size > KERNEL_FRAMES + USER_FRAMES)
+		size = KERNEL_FRAMES + USER_FRAMES;
+	size = offsetof(struct sample, frames) + size * 8;
+	if (bpf_ringbuf_output(&samples, s, size & 1023, BPF_RB_NO_WAKEUP))
+		note(c, SAMPLE_LOST);
+	return 0;
+}

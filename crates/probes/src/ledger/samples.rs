@@ -1,0 +1,165 @@
+//! Samples of where the CPUs are: taken by a perf event on each CPU's clock, brought over in a
+//! ring, named and put together afterwards.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::IntoRawFd;
+use std::rc::Rc;
+
+use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
+use records::{Base, CpuState, Mode, Samples, Stack};
+
+use super::load::SAMPLER;
+use super::symbols::Symbols;
+use crate::perf_event::{self, Attributes};
+
+/// One sample as it came, `struct sample` of `samples.bpf.h`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Raw {
+    base: Base,
+    state: CpuState,
+    mode: Mode,
+    kernel: Vec<u64>,
+    user: Vec<u64>,
+}
+
+/// Takes samples for as long as it lives.
+pub struct Sampler {
+    ring: RingBuffer<'static>,
+    arrived: Rc<RefCell<Vec<Raw>>>,
+    _links: Vec<Link>,
+}
+
+impl Sampler {
+    /// Starts to sample these CPUs.
+    pub fn start(object: &Object, cpus: &[u32], hertz: u32) -> Result<Sampler, String> {
+        let program = object.progs_mut().find(|program| program.name() == SAMPLER);
+        let program = program.ok_or("knee's own mistake: no program takes samples")?;
+        let ring = object.maps().find(|map| map.name() == "samples");
+        let ring = ring.ok_or("knee's own mistake: no map brings samples")?;
+        let arrived = Rc::new(RefCell::new(Vec::new()));
+        let into = arrived.clone();
+        let mut builder = RingBufferBuilder::new();
+        let read = move |bytes: &[u8]| {
+            into.borrow_mut().extend(Raw::read(bytes));
+            0
+        };
+        builder.add(&ring, read).map_err(|e| format!("the ring of samples: {e}"))?;
+        let ring = builder.build().map_err(|e| format!("the ring of samples: {e}"))?;
+        let attributes = Attributes::new(
+            perf_event::TYPE_SOFTWARE,
+            perf_event::COUNT_SW_CPU_CLOCK,
+            u64::from(hertz),
+            perf_event::FREQUENCY,
+        );
+        let attach = |cpu: &u32| {
+            // The link owns the event from here on, and closes it.
+            let event = perf_event::open(&attributes, (-1, *cpu as i32))?.into_raw_fd();
+            program.attach_perf_event(event).map_err(|e| format!("sampling CPU {cpu}: {e}"))
+        };
+        let links = cpus.iter().map(attach).collect::<Result<_, String>>()?;
+        Ok(Sampler { ring, arrived, _links: links })
+    }
+
+    /// Brings over what has come.
+    pub fn drain(&self) {
+        // What cannot be read now is read next time, or counted as lost.
+        let _ = self.ring.consume();
+    }
+
+    /// The samples that came since this was last asked.
+    pub fn take(&self) -> Vec<Raw> {
+        self.drain();
+        std::mem::take(&mut *self.arrived.borrow_mut())
+    }
+}
+
+impl Raw {
+    fn read(bytes: &[u8]) -> Option<Raw> {
+        const HEAD_BYTES: usize = 24;
+        let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let kernel_frames = word(12)? as usize;
+        let frames = bytes.get(HEAD_BYTES..)?.chunks_exact(8);
+        let mut frames = frames.map(|f| u64::from_ne_bytes(f.try_into().unwrap_or_default()));
+        let kernel = frames.by_ref().take(kernel_frames).collect();
+        Some(Raw {
+            base: *Base::ALL.get(word(0)? as usize)?,
+            state: *CpuState::ALL.get(word(4)? as usize)?,
+            mode: *[Mode::Kernel, Mode::User, Mode::AfterSystemCall].get(word(8)? as usize)?,
+            kernel,
+            user: frames.take(word(16)? as usize).collect(),
+        })
+    }
+}
+
+/// Names the samples of one window and puts equal ones together.
+pub fn folded(raw: &[Raw], hertz: u32, lost: u64, symbols: &Symbols) -> Samples {
+    let mut functions = Functions::default();
+    type Key = (Base, CpuState, Mode, Vec<u32>, u32, u64);
+    let mut stacks: BTreeMap<Key, u64> = BTreeMap::new();
+    for sample in raw {
+        let name = |address: &u64| match symbols.find(*address) {
+            Some((name, offset)) => (name.to_string(), offset),
+            None => ("[unknown]".to_string(), 0),
+        };
+        let named: Vec<(String, u64)> = sample.kernel.iter().map(name).collect();
+        let offset = named.first().map_or(0, |(_, offset)| *offset);
+        let frames: Vec<u32> = named.into_iter().map(|(name, _)| functions.index(name)).collect();
+        let kernel_frames = frames.len() as u32;
+        let key = (sample.base, sample.state, sample.mode, frames, kernel_frames, offset);
+        *stacks.entry(key).or_default() += 1;
+    }
+    let stack = |((base, state, mode, frames, kernel_frames, offset), count)| Stack {
+        base,
+        state,
+        mode,
+        frames,
+        kernel_frames,
+        offset,
+        count,
+    };
+    Samples {
+        hertz,
+        lost,
+        functions: functions.names,
+        stacks: stacks.into_iter().map(stack).collect(),
+    }
+}
+
+/// Names by index, each once.
+#[derive(Default)]
+struct Functions {
+    names: Vec<String>,
+    known: BTreeMap<String, u32>,
+}
+
+impl Functions {
+    fn index(&mut self, name: String) -> u32 {
+        let next = self.names.len() as u32;
+        let index = *self.known.entry(name.clone()).or_insert(next);
+        if index == next {
+            self.names.push(name);
+        }
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(words: [u32; 6], frames: &[u64]) -> Vec<u8> {
+        let words = words.iter().flat_map(|w| w.to_ne_bytes());
+        words.chain(frames.iter().flat_map(|f| f.to_ne_bytes())).collect()
+    }
+
+    #[test]
+    fn a_sample_reads_as_the_program_wrote_it() {
+        let raw = Raw::read(&bytes([1, 0, 0, 2, 1, 77], &[10, 11, 12])).unwrap();
+        assert_eq!((raw.kernel, raw.user), (vec![10, 11], vec![12]));
+        assert_eq!(Raw::read(&bytes([1, 0, 9, 0, 0, 0], &[])), None);
+        assert_eq!(Raw::read(&[1, 2, 3]), None);
+        let short = Raw::read(&bytes([1, 0, 2, 0, 3, 0], &[5])).unwrap();
+        assert_eq!((short.mode, short.user), (Mode::AfterSystemCall, vec![5]));
+    }
+}

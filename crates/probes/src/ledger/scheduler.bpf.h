@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// Who has each CPU.
+#pragma once
+
+static __always_inline __u32 class_of(struct task_struct *task)
+{
+	if (!task->pid)
+		return IDLE;
+	if (bpf_task_storage_get(&marks, task, 0, 0))
+		return WORK;
+	if (task->tgid == config.worker_pid || task->tgid == config.knee_pid)
+		return OWN;
+	return OTHER;
+}
+
+static __always_inline void name_other(struct cpu *c, struct task_struct *task)
+{
+	__u32 slot = SLOT(c->totals.others, OTHERS, (__u64)task->pid, key);
+
+	c->other_slot = slot;
+	c->totals.others[slot].times++;
+	if (slot < OTHERS)
+		__builtin_memcpy(c->totals.others[slot].name, task->comm, 16);
+}
+
+static __always_inline void name_idle(struct cpu *c)
+{
+	__u64 key = c->reason ? c->reason : NO_TASK;
+	__u32 slot = SLOT(c->totals.idle, REASONS, key, key);
+
+	c->idle_slot = slot;
+	c->idle_rest_ns = 0;
+	c->totals.idle[slot].times++;
+}
+
+static __always_inline void give_to(struct cpu *c, struct task_struct *task)
+{
+	c->base = class_of(task);
+	c->pid = task->pid;
+	c->totals.entries[c->base & (BASES - 1)][REST]++;
+	if (c->base == OTHER)
+		name_other(c, task);
+	else if (c->base == IDLE)
+		name_idle(c);
+}
+
+// Kernels were seen to miss switches in sched:sched_switch: the task that is there now is the
+// truth. What passed since cannot be put right, but is bounded by the time between two ticks.
+static __always_inline void resync(struct cpu *c, struct task_struct *task)
+{
+	if (task->pid == c->pid)
+		return;
+	note(c, UNSEEN_SWITCH);
+	give_to(c, task);
+}
+
+static __always_inline long call_of(struct task_struct *task)
+{
+	void *registers = (void *)bpf_task_pt_regs(task);
+	long call = -1;
+
+	if (bpf_core_field_exists(((struct pt_regs___x86 *)0)->orig_ax)) {
+		unsigned long orig_ax = -1;
+
+		bpf_probe_read_kernel(&orig_ax, sizeof(orig_ax),
+			registers + bpf_core_field_offset(struct pt_regs___x86, orig_ax));
+		call = (long)orig_ax;
+	} else if (bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)) {
+		int number = -1;
+
+		bpf_probe_read_kernel(&number, sizeof(number),
+			registers + bpf_core_field_offset(struct pt_regs___arm64, syscallno));
+		call = number;
+	}
+	return call;
+}
+
+// Why a task of the workload left its CPU.
+static __always_inline __u32 reason_of(struct task_struct *task, struct mark *mark)
+{
+	long call;
+
+	if (task->__state & TASK_DEAD)
+		return ENDED;
+	if (mark->lock)
+		return LOCK_SLEEP;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		return INPUT_OUTPUT;
+	call = call_of(task);
+	if (call < 0 || call > 1000)
+		return NOT_IN_A_CALL;
+	return FIRST_CALL + call;
+}
+
+// Idle time between the wake-up of a task and its arrival was not spent waiting for what it had
+// waited for. A move between two reasons: their sum stays.
+static __always_inline void move_waking(struct cpu *c, struct mark *mark, __u64 now)
+{
+	__u64 latency = now - mark->waking_ns;
+	__u32 to;
+
+	if (!mark->waking_ns)
+		return;
+	mark->waking_ns = 0;
+	if (latency > c->idle_rest_ns)
+		latency = c->idle_rest_ns;
+	c->idle_rest_ns = 0;
+	to = SLOT(c->totals.idle, REASONS, (__u64)WAKING, key);
+	c->totals.idle[within(c->idle_slot, REASONS)].ns -= latency;
+	c->totals.idle[to].ns += latency;
+	c->totals.idle[to].times++;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct cpu *c = this_cpu();
+	struct mark *mark;
+
+	if (!c)
+		return 0;
+	close_interval(c, now);
+	if (prev->pid != c->pid)
+		resync(c, prev);
+	if (c->depth) {
+		// A task that spins for a mutex may be told to yield; anything else is a miss.
+		if (top(c)->state != SPIN)
+			note(c, SWITCHED_INSIDE);
+		c->depth = 0;
+	}
+	if (!c->steal_address && config.steal_offset) {
+		c->steal_address = (__u64)next->se.cfs_rq->rq + config.steal_offset;
+		bpf_probe_read_kernel(&c->steal_ns, sizeof(c->steal_ns), (void *)c->steal_address);
+	}
+	if (c->base == WORK) {
+		mark = bpf_task_storage_get(&marks, prev, 0, 0);
+		if (mark)
+			c->reason = reason_of(prev, mark);
+	}
+	if (c->base == IDLE) {
+		mark = bpf_task_storage_get(&marks, next, 0, 0);
+		if (mark)
+			move_waking(c, mark, now);
+	}
+	give_to(c, next);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *task)
+{
+	struct mark *mark = bpf_task_storage_get(&marks, task, 0, 0);
+
+	if (mark)
+		mark->waking_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+// What a marked task starts is marked too.
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	if (bpf_task_storage_get(&marks, parent, 0, 0))
+		bpf_task_storage_get(&marks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
+// Run by a task itself, through bpf(BPF_PROG_TEST_RUN): from now on it is the workload's.
+SEC("raw_tp")
+int mark_me(void *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return bpf_task_storage_get(&marks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 1 : 0;
+}
+
+struct count_context {
+	__u64 sum;
+	__u32 next;
+	__u32 step;
+};
+
+static long count_operations(__u32 index, struct count_context *count)
+{
+	__u32 task = count->next;
+	__u64 *line;
+
+	count->next += count->step;
+	line = bpf_map_lookup_elem(&operations, &task);
+	// The count lies in the middle of its line: see the worker's board.
+	if (line)
+		count->sum += *(volatile __u64 *)&line[8];
+	return line ? 0 : 1;
+}
+
+// Run on each CPU in turn: closes the time so far and copies the totals, with the operations of
+// the tasks that are pinned here: task i, i + step, …
+SEC("raw_tp")
+int snapshot(__u64 *context)
+{
+	__u32 first = context[0], step = context[1];
+	struct count_context count = { .next = first, .step = step };
+	__u32 index = bpf_get_smp_processor_id();
+	struct totals *copy;
+	struct cpu *c = this_cpu();
+
+	PROTECT();
+	copy = bpf_map_lookup_elem(&snapshots, &index);
+	if (c && copy) {
+		if (step && first < config.tasks)
+			bpf_loop((config.tasks - first + step - 1) / step, count_operations, &count, 0);
+		__u64 now = bpf_ktime_get_ns();
+		close_interval(c, now);
+		own_interrupt(c, IRQ_CALL_ONE);
+		c->idle_rest_ns = 0;
+		c->totals.at_ns = now;
+		c->totals.operations = count.sum;
+		bpf_probe_read_kernel(copy, sizeof(*copy), &c->totals);
+	}
+	UNPROTECT();
+	return 0;
+}

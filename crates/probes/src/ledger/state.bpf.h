@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// The state of each CPU: who has it, and a stack of what it is doing. Each event closes the time
+// since the last one into one total and then changes the state, so that all totals of a CPU add up
+// to its time, whatever happens.
+//
+//     base:   idle | work | other | own             changed by sched_switch alone
+//     frame:  rest > spin > irq > softirq > irq …   entered and left in pairs
+//
+// Totals are never reset: windows are differences of two snapshots.
+#pragma once
+
+// Sizes of tables are powers of two.
+#define DEPTH 16
+#define LOCKS 128
+#define OTHERS 64
+#define REASONS 32
+#define NANOSECONDS_OF_STEAL 20000
+
+// In the order of records::Base.
+enum base { IDLE, WORK, OTHER, OWN, BASES };
+
+// In the order of records::CpuState.
+enum state {
+	REST, SPIN,
+	IRQ_TIMER, IRQ_RESCHEDULE, IRQ_CALL_MANY, IRQ_CALL_ONE, IRQ_WORK, IRQ_DEVICE, IRQ_OTHER,
+	SOFTIRQ_HIGH, SOFTIRQ_LAST = SOFTIRQ_HIGH + 9,
+	SAMPLING, STEAL, STATES
+};
+
+// In the order of ANOMALIES in snapshot.rs.
+enum anomaly {
+	TOO_DEEP, NOT_ENTERED, SWITCHED_INSIDE, STEAL_CAPPED, UNSEEN_SWITCH, SAMPLE_LOST, NO_STORAGE,
+	ANOMALIES
+};
+
+// Why a CPU is idle: above these, numbers of system calls. In the order of REASONS in snapshot.rs.
+enum reason {
+	NO_TASK = 1, WAKING, LOCK_SLEEP, INPUT_OUTPUT, NOT_IN_A_CALL, ENDED, FIRST_CALL
+};
+
+struct lock {
+	__u64 address;
+	__u64 spins[BASES];
+	__u64 spin_ns[BASES];
+	__u64 sleeps;
+	__u64 sleep_ns;
+};
+
+struct share {
+	__u64 key;
+	__u64 ns;
+	__u64 times;
+	char name[16];
+};
+
+// What a snapshot copies. The last lock, reason and other task stand for all that had no room.
+struct totals {
+	__u64 at_ns;
+	__u64 operations;
+	__u64 ns[BASES][STATES];
+	__u64 entries[BASES][STATES];
+	__u64 anomalies[ANOMALIES + 1];
+	struct share idle[REASONS + 1];
+	struct share others[OTHERS + 1];
+	struct lock locks[LOCKS + 1];
+};
+
+struct frame {
+	__u32 state;
+	__u32 slot;
+	__u64 lock;
+	__u64 ns;
+};
+
+struct cpu {
+	__u64 last_ns;
+	__u64 steal_ns;
+	__u64 steal_address;
+	__u64 idle_rest_ns;
+	__u32 base;
+	__u32 depth;
+	__u32 pid;
+	__u32 idle_slot;
+	__u32 other_slot;
+	__u32 reason;
+	struct frame frame[DEPTH];
+	struct totals totals;
+};
+
+// What is known of a task of the workload; other tasks have none.
+struct mark {
+	__u64 waking_ns;
+	__u64 lock;
+	__u64 lock_since_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct totals);
+} snapshots SEC(".maps");
+
+// The operation count of each task: memory that the tasks store to and that a snapshot reads on
+// the task's own CPU.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64[16]);
+} operations SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct mark);
+} marks SEC(".maps");
+
+// What the loader says, in the order of `Config` in load.rs.
+const volatile struct {
+	__u32 worker_pid;
+	__u32 knee_pid;
+	__u32 tasks;
+	__u32 stack_every;
+	// Of the hypervisor's per-CPU count of stolen time against the run queue; 0: there is none.
+	__s64 steal_offset;
+} config = {};
+
+// Interrupts must stay away while a state is changed: one that came between would lose an update.
+#define PROTECT() \
+	unsigned long interrupts; \
+	if (bpf_local_irq_save) \
+		bpf_local_irq_save(&interrupts)
+#define UNPROTECT() \
+	if (bpf_local_irq_restore) \
+		bpf_local_irq_restore(&interrupts)
+
+static __always_inline struct cpu *this_cpu(void)
+{
+	__u32 index = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&cpus, &index);
+}
+
+static __always_inline void note(struct cpu *c, enum anomaly anomaly)
+{
+	c->totals.anomalies[anomaly]++;
+}
+
+static __always_inline struct frame *top(struct cpu *c)
+{
+	return &c->frame[c->depth & (DEPTH - 1)];
+}
+
+// Takes what the host stole out of `d`. Only looked at when an interval is long enough to hold
+// some: the look is the dearest part of an event, and inside a critical section everybody pays.
+static __always_inline __u64 without_steal(struct cpu *c, __u32 base, __u64 d)
+{
+	__u64 now_ns = 0, stolen;
+
+	if (d < NANOSECONDS_OF_STEAL || !c->steal_address)
+		return d;
+	bpf_probe_read_kernel(&now_ns, sizeof(now_ns), (void *)c->steal_address);
+	stolen = now_ns - c->steal_ns;
+	if (stolen > d) {
+		note(c, STEAL_CAPPED);
+		stolen = d;
+	}
+	c->steal_ns += stolen;
+	c->totals.ns[base][STEAL] += stolen;
+	if (stolen)
+		c->totals.entries[base][STEAL]++;
+	return d - stolen;
+}
+
+// A slot as the verifier sees that it lies in its table.
+static __always_inline __u32 within(__u32 slot, __u32 last)
+{
+	barrier_var(slot);
+	return slot > last ? last : slot;
+}
+
+// Closes the time since the last event.
+static __always_inline void close_interval(struct cpu *c, __u64 now)
+{
+	__u32 base = c->base & (BASES - 1);
+	struct frame *f = top(c);
+	__u32 state = f->state;
+	__u64 d = without_steal(c, base, now - c->last_ns);
+
+	c->last_ns = now;
+	if (state >= STATES)
+		return;
+	c->totals.ns[base][state] += d;
+	f->ns += d;
+	if (state == SPIN) {
+		c->totals.locks[within(f->slot, LOCKS)].spin_ns[base] += d;
+	} else if (state == REST && base == IDLE) {
+		c->idle_rest_ns += d;
+		c->totals.idle[within(c->idle_slot, REASONS)].ns += d;
+	} else if (state == REST && base == OTHER) {
+		c->totals.others[within(c->other_slot, OTHERS)].ns += d;
+	}
+}
+
+static __always_inline void enter(struct cpu *c, __u32 state, __u64 lock, __u32 slot)
+{
+	__u32 base = c->base & (BASES - 1);
+	struct frame *f;
+
+	if (state >= STATES)
+		return;
+	if (c->depth >= DEPTH - 1) {
+		note(c, TOO_DEEP);
+		return;
+	}
+	c->depth++;
+	c->totals.entries[base][state]++;
+	f = top(c);
+	f->state = state;
+	f->lock = lock;
+	f->slot = slot;
+	f->ns = 0;
+}
+
+static __always_inline void leave(struct cpu *c, __u32 state)
+{
+	if (c->depth && top(c)->state == state)
+		c->depth--;
+	else if (c->depth && top(c)->state == SAMPLING && state < SAMPLING)
+		c->depth--;
+	else
+		note(c, NOT_ENTERED);
+}
+
+// What knee itself does inside an interrupt makes all of that interrupt knee's.
+static __always_inline void own_interrupt(struct cpu *c, __u32 state)
+{
+	__u32 base = c->base & (BASES - 1);
+	struct frame *f = top(c);
+
+	if (!c->depth || f->state != state || state >= STATES)
+		return;
+	c->totals.ns[base][state] -= f->ns;
+	c->totals.entries[base][state]--;
+	c->totals.ns[base][SAMPLING] += f->ns;
+	c->totals.entries[base][SAMPLING]++;
+	f->state = SAMPLING;
+}
+
+// The slot of a key in a small table: one of four probes, or the last one for all the rest.
+#define SLOT(table, size, wanted, member) ({ \
+	__u32 slot_ = size; \
+	__u64 hash_ = (wanted) * 0x9e3779b97f4a7c15ULL >> 40; \
+	for (int probe_ = 0; probe_ < 4; probe_++) { \
+		__u32 at_ = (hash_ + probe_) & (size - 1); \
+		if (table[at_].member == (wanted)) { \
+			slot_ = at_; \
+			break; \
+		} \
+		if (!table[at_].member) { \
+			table[at_].member = (wanted); \
+			slot_ = at_; \
+			break; \
+		} \
+	} \
+	within(slot_, size); \
+})

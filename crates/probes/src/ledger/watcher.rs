@@ -1,0 +1,155 @@
+//! Watches one run.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
+
+use super::load::{self, Loaded};
+use super::mark::Marker;
+use super::raw::{self, Edge, Totals};
+use super::samples::{self, Raw, Sampler};
+use super::symbols::Symbols;
+use super::{Plan, Seen};
+
+/// Programs attached, from [`Watcher::begin`] to [`Watcher::end`] or until it is dropped.
+pub struct Watcher {
+    plan: Plan,
+    loaded: Loaded,
+    operations: MapHandle,
+    snapshots: MapHandle,
+    sampler: Option<Sampler>,
+    edges: Vec<Edge>,
+    task_clocks_ns: Vec<u64>,
+    /// Those of the window before each edge.
+    samples: Vec<Vec<Raw>>,
+}
+
+/// How long knee stays on each CPU so that a switch there tells who has it.
+const VISIT: Duration = Duration::from_millis(2);
+
+impl Watcher {
+    /// Attaches the programs, and visits each CPU.
+    pub fn begin(plan: Plan) -> Result<Watcher, String> {
+        let mut loaded = load::load(&plan)?;
+        let operations = map(&loaded, "operations")?;
+        let snapshots = map(&loaded, "snapshots")?;
+        let sampler = match plan.hertz {
+            0 => None,
+            hertz => match Sampler::start(&loaded.object, &plan.cpus, hertz) {
+                Ok(sampler) => Some(sampler),
+                Err(why) => {
+                    loaded.blind.insert("samples".to_string(), why);
+                    None
+                }
+            },
+        };
+        let watcher = Watcher {
+            plan,
+            loaded,
+            operations,
+            snapshots,
+            sampler,
+            edges: Vec::new(),
+            task_clocks_ns: Vec::new(),
+            samples: Vec::new(),
+        };
+        watcher.visit_cpus()?;
+        Ok(watcher)
+    }
+
+    /// Memory for the operation counts of the tasks: 128 bytes each, the count in the middle.
+    pub fn operations(&self) -> BorrowedFd<'_> {
+        self.operations.as_fd()
+    }
+
+    /// Marks tasks as the workload's.
+    pub fn marker(&self) -> Marker {
+        let program = self.loaded.object.progs_mut().find(|program| program.name() == "mark_me");
+        Marker { program: program.map_or(-1, |program| program.as_fd().as_raw_fd()) }
+    }
+
+    /// Takes an edge between two windows; `task_clock_ns` is what the clocks of all tasks show.
+    pub fn edge(&mut self, task_clock_ns: u64) -> Result<(), String> {
+        let snapshot = self.loaded.object.progs_mut().find(|p| p.name() == "snapshot");
+        let snapshot = snapshot.ok_or("knee's own mistake: no program takes snapshots")?;
+        let step = self.plan.cpus.len() as u64;
+        for (first, cpu) in self.plan.cpus.iter().enumerate() {
+            const ON_CPU: u32 = 1; // BPF_F_TEST_RUN_ON_CPU
+            let context = [first as u64, step].map(u64::to_ne_bytes);
+            let mut context = context.concat();
+            let input = ProgramInput {
+                context_in: Some(&mut context),
+                cpu: *cpu,
+                flags: ON_CPU,
+                ..ProgramInput::default()
+            };
+            snapshot.test_run(input).map_err(|e| {
+                format!("a snapshot of CPU {cpu}: {e}; was it taken offline during the run?")
+            })?;
+        }
+        if let Some(sampler) = &self.sampler {
+            self.samples.push(sampler.take());
+        }
+        let read = |cpu: &u32| {
+            let bytes = self.snapshots.lookup(&cpu.to_ne_bytes(), MapFlags::ANY);
+            let bytes = bytes.map_err(|e| format!("reading the snapshot of CPU {cpu}: {e}"))?;
+            Ok((*cpu, Totals::read(&bytes.unwrap_or_default())?))
+        };
+        self.edges.push(self.plan.cpus.iter().map(read).collect::<Result<_, String>>()?);
+        self.task_clocks_ns.push(task_clock_ns);
+        Ok(())
+    }
+
+    /// Empties what would overflow.
+    pub fn drain(&mut self) {
+        if let Some(sampler) = &self.sampler {
+            sampler.drain();
+        }
+    }
+
+    /// Detaches everything and says what was seen.
+    pub fn end(self) -> Seen {
+        let Watcher { plan, mut loaded, sampler, edges, task_clocks_ns, samples, .. } = self;
+        let sampled = sampler.is_some();
+        drop(sampler);
+        loaded.links.clear();
+        let symbols = Symbols::of_kernel();
+        if let Err(why) = &symbols {
+            loaded.blind.insert("symbols".to_string(), why.clone());
+        }
+        let symbols = symbols.ok();
+        let mut windows = Vec::new();
+        for (index, pair) in edges.windows(2).enumerate() {
+            let mut window = raw::window(&pair[0], &pair[1]);
+            window.task_clock_ns = (plan.tasks > 0)
+                .then(|| task_clocks_ns[index + 1].saturating_sub(task_clocks_ns[index]));
+            let lost = window.anomalies.get("samples lost").copied().unwrap_or(0);
+            window.samples = match (&symbols, sampled) {
+                (Some(symbols), true) => {
+                    Some(samples::folded(&samples[index + 1], plan.hertz, lost, symbols))
+                }
+                _ => None,
+            };
+            windows.push(window);
+        }
+        Seen { windows, blind: loaded.blind }
+    }
+
+    /// Goes to each CPU for a moment: the switches tell the programs who has it. Without them a
+    /// CPU on which nothing switches would keep the state that it was born with.
+    fn visit_cpus(&self) -> Result<(), String> {
+        let home = crate::affinity::get()?;
+        for cpu in &self.plan.cpus {
+            crate::affinity::set(&[*cpu])?;
+            std::thread::sleep(VISIT);
+        }
+        crate::affinity::set(&home)
+    }
+}
+
+fn map(loaded: &Loaded, name: &str) -> Result<MapHandle, String> {
+    let map = loaded.object.maps().find(|map| map.name() == name);
+    let map = map.ok_or_else(|| format!("knee's own mistake: no map {name}"))?;
+    MapHandle::try_from(&map).map_err(|e| format!("opening the map {name}: {e}"))
+}

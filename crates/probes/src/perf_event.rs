@@ -1,0 +1,78 @@
+//! perf_event_open(2), as far as knee needs it.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+// include/uapi/linux/perf_event.h
+pub(crate) const TYPE_HARDWARE: u32 = 0;
+pub(crate) const TYPE_SOFTWARE: u32 = 1;
+pub(crate) const COUNT_HW_CPU_CYCLES: u64 = 0;
+pub(crate) const COUNT_SW_CPU_CLOCK: u64 = 0;
+pub(crate) const COUNT_SW_TASK_CLOCK: u64 = 1;
+const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+
+/// Bit 0 of the flags: the event does not count until it is told to.
+pub(crate) const DISABLED: u64 = 1;
+/// Bit 10: the period is a frequency in Hz.
+#[cfg(feature = "bpf")]
+pub(crate) const FREQUENCY: u64 = 1 << 10;
+
+/// Whom a perf event watches: a process, and a CPU; -1 is any.
+pub(crate) type Watched = (libc::pid_t, libc::c_int);
+
+/// The first version of perf_event_attr, which every kernel takes.
+#[repr(C)]
+pub(crate) struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint: u64,
+}
+
+const _: () = assert!(size_of::<Attributes>() == 64, "PERF_ATTR_SIZE_VER0");
+
+impl Attributes {
+    /// An event of this kind.
+    pub(crate) fn new(kind: u32, config: u64, period: u64, flags: u64) -> Attributes {
+        Attributes {
+            kind,
+            size: size_of::<Attributes>() as u32,
+            config,
+            sample_period: period,
+            sample_type: 0,
+            read_format: 0,
+            flags,
+            wakeup_events: 0,
+            breakpoint_type: 0,
+            breakpoint: 0,
+        }
+    }
+}
+
+/// Opens an event.
+pub(crate) fn open(attributes: &Attributes, watched: Watched) -> Result<OwnedFd, String> {
+    const NO_GROUP: libc::c_int = -1;
+    let (process, cpu) = watched;
+    // SAFETY: the attributes are live and say their size; the kernel only reads them.
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const *attributes,
+            process,
+            cpu,
+            NO_GROUP,
+            FLAG_FD_CLOEXEC,
+        )
+    };
+    if descriptor < 0 {
+        return Err(format!("perf_event_open: {}", io::Error::last_os_error()));
+    }
+    // SAFETY: a system call has just returned this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
+}
