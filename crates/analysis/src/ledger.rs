@@ -3,8 +3,12 @@
 //! CPUs had. A plain value: made of looks or of other tools' samples, shown by every report.
 
 mod build;
+mod difference;
+mod recording;
 mod sampled;
 
+pub use difference::{Cause, Causes, Change, Difference, Presence, Split, difference};
+pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, recorded};
 pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger, lock_name};
 
 use records::Obtained;

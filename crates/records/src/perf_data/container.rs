@@ -195,7 +195,7 @@ impl Features {
 
     /// Takes in one. What cannot be read is not known; samples can be read without.
     pub fn add(&mut self, feature: u32, bytes: &[u8]) {
-        let text = || Some(printable(string(&mut &bytes[..])?)).unwrap_or_default();
+        let text = || string(&mut &bytes[..]).map(printable).unwrap_or_default();
         match feature {
             BUILD_ID => self.build_ids = build_ids(bytes),
             HOSTNAME => self.origin.host = text(),
