@@ -63,6 +63,8 @@ enum Verb {
     Run(Box<verbs::run::Arguments>),
     /// Say what differs between variants or records, and how sure that is
     Compare(verbs::compare::Arguments),
+    /// Say where the time of an operation goes
+    Explain(verbs::explain::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Make a record of other tools' results
@@ -101,6 +103,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Doctor(arguments) => verbs::doctor::run(arguments),
         Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
         Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
+        Verb::Explain(arguments) => verbs::explain::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),

@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod describe;
 pub mod doctor;
+pub mod explain;
 pub mod export;
 pub mod find;
 pub mod import;

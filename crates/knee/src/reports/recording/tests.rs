@@ -1,0 +1,1 @@
+//! Views of a recording made by hand.
