@@ -8,6 +8,7 @@
 mod command;
 mod comparing;
 mod listing;
+mod perf_data;
 mod ratio;
 mod rebuild;
 mod report;
@@ -34,7 +35,7 @@ struct Options {
     /// Length of each run of a pair
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Only these: a workload of the ratios, command, tasks, listing, comparing, turnover, or
+    /// Only these: a workload of the ratios, command, tasks, listing, comparing, perf-data, turnover, or
     /// rebuild
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -97,6 +98,9 @@ fn main() -> Result<()> {
     }
     if wanted("comparing") {
         report.add(comparing::measure(&mut bench)?);
+    }
+    if wanted("perf-data") {
+        report.add(perf_data::measure(&bench)?);
     }
     if wanted("turnover") {
         report.add(turnover::measure(&bench)?);

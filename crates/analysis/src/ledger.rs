@@ -7,9 +7,9 @@ mod difference;
 mod recording;
 mod sampled;
 
+pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger, lock_name};
 pub use difference::{Cause, Causes, Change, Difference, Presence, Split, difference};
 pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, recorded};
-pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger, lock_name};
 
 use records::Obtained;
 use serde::Serialize;

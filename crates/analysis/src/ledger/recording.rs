@@ -242,7 +242,9 @@ impl<'a> Builder<'a> {
         let span = end - start;
         // Without times, or with times that no clock has told, all is one window.
         let windows = if (WINDOWS..SPAN_NS_MAX).contains(&span) { WINDOWS } else { 1 };
-        let at = |window: u64| start + (u128::from(span) * u128::from(window) / u128::from(windows)) as u64;
+        let at = |window: u64| {
+            start + (u128::from(span) * u128::from(window) / u128::from(windows)) as u64
+        };
         let ends: Vec<u64> = (1..=windows).map(at).collect();
         Builder {
             recording,

@@ -103,7 +103,7 @@ pub(super) fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place
 /// The way into the kernel that a stack tells.
 fn group(frames: &[&str], is_entry: bool) -> String {
     let call = frames.iter().find_map(|frame| {
-        let call = ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_"]
+        let call = ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_", "ksys_"]
             .iter()
             .find_map(|prefix| frame.strip_prefix(prefix))?;
         Some(call.split('.').next().unwrap_or(call))

@@ -21,6 +21,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match perf_data::are_recordings(&arguments.what)? {
         true => perf_data::run(&arguments.what, &arguments.recording),
-        false => bail!("{} is no recording of perf: those start with PERFILE2", arguments.what[0].display()),
+        false => bail!(
+            "{} is no recording of perf: those start with PERFILE2",
+            arguments.what[0].display()
+        ),
     }
 }

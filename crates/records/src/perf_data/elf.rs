@@ -116,9 +116,7 @@ fn symbols<'d>(elf: &object::File<'d, &'d ReadCache<File>>) -> Vec<Symbol> {
         let dynamic = elf.dynamic_symbols().take(SYMBOLS_MAX).filter_map(symbol);
         symbols = dynamic.take_while(&mut within).collect();
     }
-    symbols.sort_by(|a, b| {
-        (a.address, plainness(&a.name)).cmp(&(b.address, plainness(&b.name)))
-    });
+    symbols.sort_by(|a, b| (a.address, plainness(&a.name)).cmp(&(b.address, plainness(&b.name))));
     symbols.dedup_by_key(|symbol| symbol.address);
     symbols
 }

@@ -95,7 +95,8 @@ pub fn gather(mut source: impl Read + Seek) -> Result<Gathered> {
 fn explained(error: linux_perf_data::Error) -> anyhow::Error {
     use linux_perf_data::Error;
     match error {
-        Error::NoIdentifierDespiteMultiEvent(_) | Error::InconsistentSampleIdAllWithMultiEvent(_) => {
+        Error::NoIdentifierDespiteMultiEvent(_)
+        | Error::InconsistentSampleIdAllWithMultiEvent(_) => {
             anyhow!("it has several events that cannot be told apart: record one event")
         }
         Error::NoAttributes => damaged("it has no events"),

@@ -242,7 +242,8 @@ fn caught<T>(what: &str, parse: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Names come from files: without what would steer a terminal.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let bad = |c: char| c.is_control() || matches!(c, '\u{200e}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let bad =
+        |c: char| c.is_control() || matches!(c, '\u{200e}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if text.contains(bad) { text.replace(bad, "?") } else { text.into_owned() }
 }
 

@@ -161,7 +161,11 @@ impl Namer<'_> {
         self.gathered.recording.doubts.push(format!(
             "Functions of the kernel have no names here{why}: give --symbols a copy of \
              /proc/kallsyms, read by root on {} in the same boot, or its vmlinux.",
-            if origin_host(self.gathered).is_empty() { "that host" } else { origin_host(self.gathered) }
+            if origin_host(self.gathered).is_empty() {
+                "that host"
+            } else {
+                origin_host(self.gathered)
+            }
         ));
         None
     }
@@ -321,7 +325,9 @@ fn read_kernel(
     }
     let all = elf::all(path, build_id).map_err(|error| format!("{error:#}"))?;
     let at: HashMap<String, u64> = match reference {
-        Some((symbol, _)) => all.iter().filter(|(_, n)| n == symbol).map(|(a, n)| (n.clone(), *a)).collect(),
+        Some((symbol, _)) => {
+            all.iter().filter(|(_, n)| n == symbol).map(|(a, n)| (n.clone(), *a)).collect()
+        }
         None => HashMap::new(),
     };
     let functions = all.into_iter().map(|(address, name)| (address, name, None)).collect();

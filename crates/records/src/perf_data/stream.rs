@@ -80,9 +80,10 @@ impl<R: Read> Stream<R> {
             let Some(kind) = self.next_record()? else { return Ok(false) };
             match kind {
                 COMPRESSED | COMPRESSED_ALIGNED => {
-                    return Err("it is compressed (perf record -z): `perf inject -i FILE -o \
-                                PLAIN` writes it uncompressed"
-                        .to_string());
+                    return Err(
+                        "it is compressed (perf record -z), which is not read: record without -z"
+                            .to_string(),
+                    );
                 }
                 AUXTRACE => self.skip_trace()?,
                 HEADER_FEATURE => self.take_feature(),

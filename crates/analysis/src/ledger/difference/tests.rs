@@ -94,7 +94,8 @@ fn a_neighbour_is_not_blamed_for_longer_operations() {
         ledger.root.rows[1].belongs = Belongs::Time;
         ledger
     };
-    let base = neighbour(ledger(1, 1000, &[("work", 500_000, None), ("other tasks", 50_000, None)]));
+    let base =
+        neighbour(ledger(1, 1000, &[("work", 500_000, None), ("other tasks", 50_000, None)]));
     // Half as many operations in the same time: each has twice as much of the neighbour.
     let new = neighbour(ledger(2, 500, &[("work", 500_000, None), ("other tasks", 50_000, None)]));
     let difference = difference(&base, &new);
@@ -110,7 +111,8 @@ fn a_neighbour_is_not_blamed_for_longer_operations() {
 fn equal_things_differ_by_nothing_that_is_told() {
     let mut invented = 0;
     for seed in 0..200 {
-        let rows: Vec<(String, u64)> = (0..30).map(|i| (format!("row {i}"), 1000 << (i % 8))).collect();
+        let rows: Vec<(String, u64)> =
+            (0..30).map(|i| (format!("row {i}"), 1000 << (i % 8))).collect();
         let rows: Vec<(&str, u64, Option<u64>)> =
             rows.iter().map(|(name, ns)| (name.as_str(), *ns, None)).collect();
         let (base, new) = (ledger(2 * seed, 100, &rows), ledger(2 * seed + 1, 100, &rows));
@@ -127,7 +129,8 @@ fn a_sampled_row_is_no_surer_than_its_samples() {
             samples: Some(n * UNITS as u64),
             ..Row::new(name, Obtained::Sampled, vec![n * 1_000_000; UNITS])
         };
-        let root = Row::sum_of("all", Obtained::Sampled, vec![row("a", samples), row("b", 100 - samples)]);
+        let root =
+            Row::sum_of("all", Obtained::Sampled, vec![row("a", samples), row("b", 100 - samples)]);
         let units = root.ns.iter().map(|ns| Unit { operations: 100, budget_ns: *ns }).collect();
         Ledger { units, root }
     };

@@ -16,10 +16,16 @@ fn recording() -> Recording {
         objects: vec![Default::default()],
         ..Recording::default()
     };
-    for (index, name) in ["spin", "do_syscall_64", "__x64_sys_fcntl", "halt"].into_iter().enumerate() {
+    for (index, name) in
+        ["spin", "do_syscall_64", "__x64_sys_fcntl", "halt"].into_iter().enumerate()
+    {
         recording.functions.push(Function { name: name.to_string(), object: 0, known: true });
-        let location =
-            Location { object: 0, address: index as u64, function: index as u32, after_system_call: false };
+        let location = Location {
+            object: 0,
+            address: index as u64,
+            function: index as u32,
+            after_system_call: false,
+        };
         recording.locations.push(location);
     }
     recording.chains.push([0, 2, 1].into_iter(), 3).unwrap();

@@ -84,7 +84,8 @@ fn write(text: &mut String, recording: &Recording, node: &Node, root: &Node, dep
     if depth == DEPTH_MAX {
         return;
     }
-    for (function, caller) in sorted(node).into_iter().take_while(|(_, node)| is_shown(node, root)) {
+    for (function, caller) in sorted(node).into_iter().take_while(|(_, node)| is_shown(node, root))
+    {
         let share = 100.0 * caller.samples as f64 / root.samples as f64;
         let name = &recording.functions[function as usize].name;
         let _ = writeln!(text, "{:indent$}--{share:.2}%--{name}", "", indent = 7 + 2 * depth);

@@ -2,10 +2,10 @@
 
 use analysis::ledger::{Cause, Difference, Presence, Recorded, Split};
 
+use super::super::Style;
 use super::super::prose::wrapped;
 use super::super::table::{Align, Table};
-use super::super::Style;
-use super::ledger::{doubts, head};
+use super::ledger::{doubts, head, shortened};
 use super::{Told, amount, measured, percent};
 
 /// All that is told is no accident, with this probability of any accident among it.
@@ -14,9 +14,13 @@ const ALPHA: f64 = 0.05;
 const CAUSES_MAX: usize = 40;
 
 /// Two recordings with their ledgers, and what changed from the first to the second.
-pub fn changes(told: [&Told; 2], recorded: [&Recorded; 2], difference: &Difference, style: Style) -> String {
-    let mut text: String =
-        (0..2).map(|side| head(told[side], recorded[side], style)).collect();
+pub fn changes(
+    told: [&Told; 2],
+    recorded: [&Recorded; 2],
+    difference: &Difference,
+    style: Style,
+) -> String {
+    let mut text: String = (0..2).map(|side| head(told[side], recorded[side], style)).collect();
     let causes = difference.causes(ALPHA);
     let unit = recorded[1];
     let signed = |value: f64| {
@@ -44,7 +48,7 @@ pub fn changes(told: [&Told; 2], recorded: [&Recorded; 2], difference: &Differen
             amount(unit, change.base),
             amount(unit, change.new),
             why(cause),
-            cause.path.join(": "),
+            shortened(&cause.path.join(": ")),
         ]);
     }
     let rest: f64 = causes.found.iter().skip(CAUSES_MAX).map(|cause| cause.explains).sum();
@@ -55,8 +59,12 @@ pub fn changes(told: [&Told; 2], recorded: [&Recorded; 2], difference: &Differen
         table.row(plain("rows of time, with the length of an operation", causes.with_length));
     }
     table.row(plain("below noise: all other rows together", causes.below_noise));
-    let half = root.half.map_or_else(|| "-".to_string(), |half| amount(unit, half));
-    let all = [signed(root.new - root.base), half, amount(unit, root.base), amount(unit, root.new)];
+    let all = [
+        signed(root.new - root.base),
+        String::new(),
+        amount(unit, root.base),
+        amount(unit, root.new),
+    ];
     table.row(all.into_iter().chain([String::new(), "all".to_string()]).collect());
     text.push('\n');
     text.push_str(&table.text());

@@ -20,14 +20,16 @@ pub fn firefox(told: &Told) -> String {
     let recording = told.recording;
     let (start, end) = recording.span_ns();
     // The idle tasks of all CPUs have one number; here each is a thread of its own.
-    let key = |sample: &Sample| (sample.pid, sample.tid, if is_idle(sample) { sample.cpu } else { 0 });
+    let key =
+        |sample: &Sample| (sample.pid, sample.tid, if is_idle(sample) { sample.cpu } else { 0 });
     let mut threads: BTreeMap<(i32, i32, u32), Vec<&Sample>> = BTreeMap::new();
     for sample in &recording.samples {
         threads.entry(key(sample)).or_default().push(sample);
     }
     let threads: Vec<Value> =
         threads.values().map(|samples| thread(recording, samples, (start, end))).collect();
-    let category = |name: &str, color: &str| json!({"name": name, "color": color, "subcategories": ["Other"]});
+    let category =
+        |name: &str, color: &str| json!({"name": name, "color": color, "subcategories": ["Other"]});
     let interval = recording.event.hertz.map_or(1.0, |hertz| 1e3 / hertz.max(1) as f64);
     let profile = json!({
         "meta": {
@@ -77,7 +79,12 @@ struct Tables<'a> {
 }
 
 /// The index of a key in a table; what is new goes to its end.
-fn intern<K: std::hash::Hash + Eq, T>(index: &mut HashMap<K, u32>, table: &mut Vec<T>, key: K, new: T) -> u32 {
+fn intern<K: std::hash::Hash + Eq, T>(
+    index: &mut HashMap<K, u32>,
+    table: &mut Vec<T>,
+    key: K,
+    new: T,
+) -> u32 {
     *index.entry(key).or_insert_with(|| {
         table.push(new);
         table.len() as u32 - 1
@@ -131,9 +138,11 @@ fn thread(recording: &Recording, samples: &[&Sample], (start, end): (u64, u64)) 
     let stacks: Vec<Option<u32>> = samples.iter().map(stack).collect();
     let ms = |ns: u64| (ns - start) as f64 / 1e6;
     let idle = is_idle(first);
-    let name = if idle { format!("idle, CPU {}", first.cpu) } else { task(recording, first).to_string() };
+    let name =
+        if idle { format!("idle, CPU {}", first.cpu) } else { task(recording, first).to_string() };
     // The last name of a task is the one that people know.
-    let name = samples.last().filter(|_| !idle).map_or(name, |last| task(recording, last).to_string());
+    let name =
+        samples.last().filter(|_| !idle).map_or(name, |last| task(recording, last).to_string());
     let times: Vec<f64> = samples.iter().map(|sample| ms(sample.time_ns)).collect();
     json!({
         "processType": "default",

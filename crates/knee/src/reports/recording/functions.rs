@@ -40,7 +40,9 @@ pub fn functions(told: [&Told; 2], style: Style) -> String {
         false => "second: give --operations BEFORE,NOW to have it per operation",
     };
     let what = if is_clock { "CPU time" } else { &told[1].recording.event.name };
-    let note = format!("Functions' own {what} per {per}. {more} functions with less change are not shown.");
+    let note = format!(
+        "Functions' own {what} per {per}. {more} functions with less change are not shown."
+    );
     table.text() + "\n" + &wrapped(&note, style.width, 0)
 }
 

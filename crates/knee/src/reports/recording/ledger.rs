@@ -2,10 +2,10 @@
 
 use analysis::ledger::{Recorded, Row, Whole};
 
+use super::super::Style;
 use super::super::prose::{counted, wrapped};
 use super::super::quantity::{duration_ns, short};
 use super::super::table::{Align, Table};
-use super::super::Style;
 use super::{Told, amount, measured, percent};
 
 /// Rows with a smaller share of the whole are put together.
@@ -17,14 +17,14 @@ pub fn ledger(told: &Told, recorded: &Recorded, style: Style) -> String {
     text.push('\n');
     let right = Align::Right;
     let mut table = Table::new([
-        ("where", Align::Left),
         (measured(recorded).replacen(' ', "\n", 1).as_str(), right),
         (style.plus_minus(), right),
         ("share", right),
         ("samples", right),
+        ("where", Align::Left),
     ]);
     add(&mut table, recorded, &recorded.ledger.root, 0);
-    text.push_str(&table.within(style.width).0);
+    text.push_str(&table.text());
     text.push('\n');
     text.push_str(&notes(told, recorded, style));
     text
@@ -40,12 +40,15 @@ pub fn head(told: &Told, recorded: &Recorded, style: Style) -> String {
         Whole::Samples => "CPU time of the tasks it followed".to_string(),
     };
     let on = if origin.host.is_empty() { String::new() } else { format!(" on {}", origin.host) };
-    let release = if origin.release.is_empty() { String::new() } else { format!(", Linux {}", origin.release) };
+    let release = if origin.release.is_empty() {
+        String::new()
+    } else {
+        format!(", Linux {}", origin.release)
+    };
     let text = format!(
-        "{}: {} of {}, {} samples in {}{on}{release}",
+        "{}: {whole}, by {}, {} samples in {}{on}{release}",
         told.name,
         recording.event.name,
-        whole,
         short(recorded.samples as f64),
         duration_ns(recorded.span_ns as f64),
     );
@@ -58,11 +61,11 @@ fn add(table: &mut Table, recorded: &Recorded, row: &Row, depth: usize) {
     let share = |ns: u64| ns as f64 / all;
     let value = recorded.ledger.ns_per_operation(row);
     table.row(vec![
-        format!("{:indent$}{}", "", row.name, indent = 2 * depth),
         amount(recorded, value.mean),
-        value.half.map_or_else(|| "-".to_string(), |half| amount(recorded, half)),
+        half(value.half.filter(|_| depth > 0), |half| amount(recorded, half)),
         percent(share(row.total_ns())),
         row.samples.map_or_else(|| "-".to_string(), |samples| samples.to_string()),
+        format!("{:indent$}{}", "", shortened(&row.name), indent = 2 * depth),
     ]);
     let (large, small): (Vec<&Row>, Vec<&Row>) =
         row.rows.iter().partition(|row| share(row.total_ns()) >= SHARE_MIN);
@@ -80,6 +83,20 @@ fn add(table: &mut Table, recorded: &Recorded, row: &Row, depth: usize) {
     }
 }
 
+/// Half an interval; all time has none, since it is given and not measured.
+fn half(half: Option<f64>, amount: impl Fn(f64) -> String) -> String {
+    half.map_or_else(|| "-".to_string(), amount)
+}
+
+/// Names of generic code can be longer than lines.
+pub fn shortened(name: &str) -> String {
+    const CHARACTERS_MAX: usize = 72;
+    match name.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_string(),
+    }
+}
+
 /// How to read it, and what is doubtful.
 fn notes(told: &Told, recorded: &Recorded, style: Style) -> String {
     let recording = told.recording;
@@ -88,7 +105,9 @@ fn notes(told: &Told, recorded: &Recorded, style: Style) -> String {
             "Per operation: {} were done meanwhile, as you said; spread evenly over the time.",
             counted(operations as usize, "operation")
         ),
-        None => "Per second of recorded time: give --operations to have it per operation.".to_string(),
+        None => {
+            "Per second of recorded time: give --operations to have it per operation.".to_string()
+        }
     }];
     notes.push(format!(
         "Intervals are 95 %, from {} windows of this one recording: what differs from run to \
@@ -119,7 +138,9 @@ pub fn doubts(told: &Told) -> Vec<String> {
     }
     let lost: u64 = told.recording.losses.iter().fold(0, |n, loss| n.saturating_add(loss.samples));
     if lost > 0 {
-        doubts.push(format!("{lost} samples were lost: record at a lower rate, or with a larger -m."));
+        doubts.push(format!(
+            "{lost} samples were lost: record at a lower rate, or with a larger -m."
+        ));
     }
     doubts
 }

@@ -11,8 +11,8 @@ use clap::ValueEnum;
 use records::perf_data::{Recording, recognise};
 use serde_json::json;
 
-use crate::reports::recording::{self as reports, Told};
 use crate::reports::Style;
+use crate::reports::recording::{self as reports, Told};
 use crate::talk::print;
 
 /// How recordings are read.
@@ -56,7 +56,8 @@ enum View {
 pub fn are_recordings(files: &[PathBuf]) -> Result<bool> {
     let is = |file: &PathBuf| {
         let mut start = Vec::new();
-        let opened = File::open(file).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
+        let opened =
+            File::open(file).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
         let read = opened.map(|file| file.take(8).read_to_end(&mut start));
         read.is_some_and(|read| read.is_ok()) && recognise(&start)
     };
@@ -160,5 +161,6 @@ fn as_json(value: &serde_json::Value) -> Result<String> {
 
 /// What reports call a file.
 fn name(file: &Path) -> String {
-    file.file_name().map_or_else(|| file.display().to_string(), |n| n.to_string_lossy().into_owned())
+    file.file_name()
+        .map_or_else(|| file.display().to_string(), |n| n.to_string_lossy().into_owned())
 }
