@@ -125,7 +125,7 @@ fn feed_result(input: &Input, format: Option<&str>) -> Result<(), String> {
 #[test]
 fn fuzzed_recordings_are_refused_or_read() {
     let examples = examples::recordings();
-    fuzz(2_000, &format!("{REPLAY} recordings"), |fuzzer| {
+    fuzz(10_000, &format!("{REPLAY} recordings"), |fuzzer| {
         let mut input = match fuzzer.below(3) {
             0 => fuzzer.damage(&examples),
             _ => fuzzer.pick(&examples).clone(),
