@@ -1,6 +1,8 @@
 #include "bare.h"
 
+#ifndef SIZE
 #define SIZE (128L << 20)
+#endif
 
 static char *map(int fd)
 {

@@ -95,19 +95,20 @@ fn computing() -> Result<Vec<String>> {
 fn plain(words: &[String]) -> Result<Times> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null());
-    ratio::pinned(&mut command);
-    let before = cpu_s_of_children();
+    ratio::pinned(&mut command, 1);
+    let (user_s, system_s) = cpu_s_of_children();
     let since = Instant::now();
     let status = command.status().with_context(|| format!("starting {words:?}"))?;
     let wall_s = since.elapsed().as_secs_f64();
     if !status.success() {
         bail!("{words:?} ended with {status}");
     }
-    Ok(Times { wall_s, cpu_s: cpu_s_of_children() - before })
+    let (user_after_s, system_after_s) = cpu_s_of_children();
+    Ok(Times { wall_s, cpu_s: user_after_s - user_s + system_after_s - system_s })
 }
 
-/// CPU time of all children so far.
-fn cpu_s_of_children() -> f64 {
+/// CPU time of all children so far, in user mode and in the kernel.
+pub fn cpu_s_of_children() -> (f64, f64) {
     // SAFETY: rusage is plain data, valid when zero; the call fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -115,7 +116,7 @@ fn cpu_s_of_children() -> f64 {
         usage
     };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    (seconds(usage.ru_utime), seconds(usage.ru_stime))
 }
 
 /// What a worker tells.

@@ -1,5 +1,6 @@
 //! Benchmarks of knee itself against limits: is its measured loop as fast as a bare C loop,
-//! does it measure a program without slowing it, does it hold 4096 tasks, does it list 10 000
+//! on every file system too, does it cost no more than what other tools do, does it measure a program
+//! without slowing it, does it hold 4096 tasks, does it list 10 000
 //! records, compare a million samples, make a fresh file system and rebuild in a moment.
 //!
 //! Not tests: timings depend on the host and on what else it does, so a missed limit is said
@@ -7,13 +8,17 @@
 
 mod command;
 mod comparing;
+mod file_system;
+mod fs_mark;
 mod listing;
+mod peer;
 mod perf_data;
 mod ratio;
 mod rebuild;
 mod report;
 mod tasks;
 mod turnover;
+mod xattr;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -23,7 +28,7 @@ use clap::Parser;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use report::Report;
+use report::{Figure, Report};
 
 /// Measures knee against its limits.
 #[derive(Parser)]
@@ -35,14 +40,17 @@ struct Options {
     /// Length of each run of a pair
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Only these: a workload of the ratios, command, tasks, listing, comparing, perf-data, turnover, or
-    /// rebuild
+    /// Only these: a workload of the ratios, shared_fault, fs_mark, xattr, command, tasks,
+    /// listing, comparing, perf-data, turnover, or rebuild
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory whose file system the runs of a pair use. In memory, operations are cheapest,
     /// so knee's share is largest, and no run leaves work on a device to the next
     #[arg(long, default_value = "/dev/shm")]
     dir: PathBuf,
+    /// Only these kinds of file systems, where a benchmark makes some
+    #[arg(long, value_delimiter = ',')]
+    fs: Vec<String>,
     /// The knee to measure [default: the one beside this program]
     #[arg(long)]
     knee: Option<PathBuf>,
@@ -55,6 +63,13 @@ struct Options {
     /// Keep the report in bench/results
     #[arg(long)]
     save: bool,
+}
+
+impl Options {
+    /// Whether a file system of this kind is to be made.
+    fn wants_fs(&self, kind: &str) -> bool {
+        self.fs.is_empty() || self.fs.iter().any(|wanted| wanted == kind)
+    }
 }
 
 /// What all benchmarks need.
@@ -87,6 +102,16 @@ fn main() -> Result<()> {
     let mut report = Report::new(&options.dir, seed);
     let ratios = ratio::WORKLOADS.iter().copied().filter(|name| wanted(name));
     report.add(ratio::measure(&mut bench, &options, ratios)?);
+    if wanted("shared_fault") {
+        let measured = ratio::on_file_systems(&mut bench, &options);
+        report.add(or_skipped("shared_fault", measured));
+    }
+    if wanted("fs_mark") {
+        report.add(or_skipped("fs_mark", fs_mark::measure(&mut bench, &options)));
+    }
+    if wanted("xattr") {
+        report.add(or_skipped("xattr", xattr::measure(&mut bench, &options)));
+    }
     if wanted("command") {
         report.add(command::measure(&mut bench, &options)?);
     }
@@ -117,6 +142,14 @@ fn main() -> Result<()> {
         eprintln!("saved as {}", report.save(&text)?.display());
     }
     Ok(())
+}
+
+/// The figures; none where something is missing, be it a program or the right to mount.
+fn or_skipped(name: &str, measured: Result<Vec<Figure>>) -> Vec<Figure> {
+    measured.unwrap_or_else(|why| {
+        eprintln!("{name} is not measured: {why:#}");
+        Vec::new()
+    })
 }
 
 /// The root of the workspace.

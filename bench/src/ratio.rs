@@ -1,9 +1,11 @@
 //! What measuring costs: the rate of knee's workload over the rate of a bare C loop doing the
 //! same system calls on the same CPUs, which is what a user could have written instead.
 //!
-//! Each round runs knee once and the bare loop twice, in random order, each on a fresh
-//! directory after a sync(2). The second bare run tells how far two equal things differ here.
+//! Each round runs knee once and the bare loop twice, in random order, each on a fresh directory, or
+//! a fresh file system, after a sync(2). The second bare run tells how far two equal things differ
+//! here.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,9 +13,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use rand::seq::SliceRandom;
-use records::{Event, Form, Job, Native, PROTOCOL, Pass, Until, Work};
+use records::{Event, Form, Job, Native, PROTOCOL, Pass, Until, Usage, Work};
+use tempfile::TempDir;
 use workloads::Workload;
 
+use crate::file_system::{self, FileSystem};
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options, fresh_directory, output, workspace};
 
@@ -23,6 +27,10 @@ pub const WORKLOADS: &[&str] =
 
 const TASKS: &[u32] = &[1, 2];
 
+/// Files whose first pass, in which the file system and the host give each page a place, takes a few
+/// hundredths of a second: it differs from run to run more than the loops do.
+const FILE_BYTES: u64 = 16 << 20;
+
 /// Ratios and rates of these workloads.
 pub fn measure(
     bench: &mut Bench,
@@ -31,30 +39,50 @@ pub fn measure(
 ) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for workload in workloads {
-        let bare = compile(workload)?;
+        let bare = build(workload, &["-static"])?;
         for &tasks in TASKS {
-            figures.extend(Case { workload, bare: &bare, tasks, options }.measure(bench)?);
+            let case = Case { workload, parameters: &[], bare: &bare, tasks, kind: None, options };
+            figures.extend(case.measure(bench)?);
         }
     }
     Ok(figures)
 }
 
-/// Compiles a bare loop, linked statically as knee is. Returns the program.
-fn compile(workload: &str) -> Result<PathBuf> {
+/// Ratios and rates of shared write faults on a fresh file system of each kind.
+pub fn on_file_systems(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
+    let workload = "page_fault_shared_file";
+    let parameters = &[("size_bytes", FILE_BYTES.to_string())];
+    let bare = build(workload, &["-static", &format!("-DSIZE={FILE_BYTES}L")])?;
+    let mut figures = Vec::new();
+    for kind in file_system::KINDS.iter().filter(|kind| options.wants_fs(kind.name)) {
+        for &tasks in TASKS {
+            let kind = Some(kind.name);
+            let case = Case { workload, parameters, bare: &bare, tasks, kind, options };
+            figures.extend(case.measure(bench)?);
+        }
+    }
+    Ok(figures)
+}
+
+/// Compiles a file of `bench/bare`; loops statically, as knee is. Returns what came of it.
+pub fn build(name: &str, flags: &[&str]) -> Result<PathBuf> {
     let folder = workspace().join("target/bench");
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let program = folder.join(workload);
-    let source = workspace().join("bench/bare").join(workload).with_extension("c");
-    let flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"];
-    output(Command::new("cc").args(flags).arg(&program).arg(source))?;
-    Ok(program)
+    let built = folder.join(name);
+    let source = workspace().join("bench/bare").join(name).with_extension("c");
+    let always = ["-O2", "-Wall", "-Wextra", "-Werror"];
+    output(Command::new("cc").args(always).args(flags).arg("-o").arg(&built).arg(source))?;
+    Ok(built)
 }
 
 /// One workload at one number of tasks, task i on CPU i.
 struct Case<'a> {
     workload: &'static str,
+    parameters: &'a [(&'a str, String)],
     bare: &'a Path,
     tasks: u32,
+    /// The kind of file system made for each run; none: a directory in `--dir`.
+    kind: Option<&'static str>,
     options: &'a Options,
 }
 
@@ -65,13 +93,28 @@ enum Side {
     BareAgain,
 }
 
+/// Where one run is, gone when dropped.
+enum Place {
+    Directory(TempDir),
+    FileSystem(FileSystem),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Place::Directory(directory) => directory.path(),
+            Place::FileSystem(made) => made.root(),
+        }
+    }
+}
+
 impl Case<'_> {
     fn measure(&self, bench: &mut Bench) -> Result<Vec<Figure>> {
         let pairs = self.options.pairs;
         let mut rates = [vec![], vec![], vec![]];
         let mut order = [Side::Knee, Side::Bare, Side::BareAgain];
         for pair in 1..=pairs {
-            eprintln!("{} × {}: pair {pair} of {pairs}", self.workload, self.tasks);
+            eprintln!("{}, {} tasks: pair {pair} of {pairs}", self.what(), self.tasks);
             order.shuffle(&mut bench.random);
             for side in order {
                 rates[side as usize].push(self.rate(bench, side)?);
@@ -81,7 +124,7 @@ impl Case<'_> {
         let ratio = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a / b).collect();
         let plural = if self.tasks == 1 { "" } else { "s" };
         let figure = |what, unit, limit, values| Figure {
-            name: format!("{}, {} task{plural}: {what}", self.workload, self.tasks),
+            name: format!("{}, {} task{plural}: {what}", self.what(), self.tasks),
             unit,
             limit,
             values,
@@ -94,15 +137,25 @@ impl Case<'_> {
         ])
     }
 
+    fn what(&self) -> String {
+        match self.kind {
+            Some(kind) => format!("{} on {kind}", self.workload),
+            None => self.workload.to_string(),
+        }
+    }
+
     /// Operations per second of one run, in a state of the file system that no other run has
     /// left to it.
     fn rate(&self, bench: &Bench, side: Side) -> Result<f64> {
-        let directory = fresh_directory(&self.options.dir)?;
+        let place = match self.kind {
+            Some(kind) => Place::FileSystem(FileSystem::make(kind, &self.options.dir)?),
+            None => Place::Directory(fresh_directory(&self.options.dir)?),
+        };
         // SAFETY: no preconditions.
         unsafe { libc::sync() };
         let (operations, wall_ns) = match side {
-            Side::Knee => self.run_knee(&bench.knee, directory.path()),
-            Side::Bare | Side::BareAgain => self.run_bare(directory.path()),
+            Side::Knee => self.run_knee(&bench.knee, place.path()),
+            Side::Bare | Side::BareAgain => self.run_bare(place.path()),
         }?;
         ensure!(operations > 0, "{} did nothing within {} s", self.workload, self.options.seconds);
         Ok(operations as f64 / wall_ns as f64 * 1e9)
@@ -110,6 +163,9 @@ impl Case<'_> {
 
     /// Operations of all tasks, and ns from their release to the last one's stop.
     fn run_bare(&self, directory: &Path) -> Result<(u64, u64)> {
+        // As deep as knee's.
+        let directory = directory.join("bare");
+        std::fs::create_dir(&directory)?;
         let mut command = Command::new(self.bare);
         command.arg(directory).args([self.tasks.to_string(), self.options.seconds.to_string()]);
         let text = String::from_utf8(output(&mut command)?.stdout)?;
@@ -119,38 +175,68 @@ impl Case<'_> {
 
     /// The same two numbers, of a worker that got the job which `knee run` would give it.
     fn run_knee(&self, knee: &Path, directory: &Path) -> Result<(u64, u64)> {
+        let until = Until::Seconds(self.options.seconds);
+        let job = job(self.workload, self.parameters, self.tasks, until, directory);
+        let ran = Ran::by(knee, &job)?;
+        Ok((ran.operations, ran.wall_ns))
+    }
+}
+
+/// The job that `knee run` would give to a worker, task i on CPU i.
+pub fn job(
+    workload: &str,
+    parameters: &[(&str, String)],
+    tasks: u32,
+    until: Until,
+    directory: &Path,
+) -> Job {
+    let spec = &Workload::find(workload).expect("a known workload").spec;
+    let parameters: BTreeMap<String, String> =
+        parameters.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+    Job {
+        protocol: PROTOCOL,
+        work: Work::Workload(Native {
+            name: workload.to_string(),
+            semantics: spec.semantics,
+            parameters,
+        }),
+        form: Form::Processes,
+        tasks,
+        cpus: (0..tasks).collect(),
+        until,
+        pass: Pass::Rate,
+        scratch: directory.join("knee"),
+        keep: false,
+        watch: None,
+        stop_grace_s: 10.0,
+    }
+}
+
+/// What a worker told of a run.
+pub struct Ran {
+    /// Operations of all tasks.
+    pub operations: u64,
+    /// From the release to the last task's stop, in ns.
+    pub wall_ns: u64,
+    /// What the tasks took meanwhile.
+    pub usage: Usage,
+}
+
+impl Ran {
+    /// Has a worker do a job.
+    pub fn by(knee: &Path, job: &Job) -> Result<Ran> {
         let mut operations = 0;
-        let mut wall_ns = None;
-        for event in worker(knee, &self.job(directory))? {
+        let mut measured = None;
+        for event in worker(knee, job)? {
             match event {
-                Event::Measured(measured) => wall_ns = Some(measured.wall_ns),
+                Event::Measured(seen) => measured = Some(seen),
                 Event::Task(task) => operations += task.operations,
                 Event::Failed { reason } => bail!("knee: {reason}"),
                 _ => {}
             }
         }
-        Ok((operations, wall_ns.context("the worker died")?))
-    }
-
-    fn job(&self, directory: &Path) -> Job {
-        let workload = Workload::find(self.workload).expect("bare loops are of known workloads");
-        Job {
-            protocol: PROTOCOL,
-            work: Work::Workload(Native {
-                name: self.workload.to_string(),
-                semantics: workload.spec.semantics,
-                parameters: Default::default(),
-            }),
-            form: Form::Processes,
-            tasks: self.tasks,
-            cpus: (0..self.tasks).collect(),
-            until: Until::Seconds(self.options.seconds),
-            pass: Pass::Rate,
-            watch: None,
-            scratch: directory.join("knee"),
-            keep: false,
-            stop_grace_s: 10.0,
-        }
+        let measured = measured.context("the worker died")?;
+        Ok(Ran { operations, wall_ns: measured.wall_ns, usage: measured.usage })
     }
 }
 
@@ -169,9 +255,9 @@ pub fn worker(knee: &Path, job: &Job) -> Result<Vec<Event>> {
     text.lines().map(Event::read).collect()
 }
 
-/// Has a command run on CPU 0, as a job does.
-pub fn pinned(command: &mut Command) {
-    let mask = [1_u64; 1];
+/// Has a command run on the first CPUs, as a job does.
+pub fn pinned(command: &mut Command, cpus: u32) {
+    let mask = [u64::MAX >> (64 - cpus); 1];
     // SAFETY: between fork and exec one system call, on live data.
     unsafe {
         command.pre_exec(move || {

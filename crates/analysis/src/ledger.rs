@@ -3,13 +3,20 @@
 //! CPUs had. A plain value: made of looks or of other tools' samples, shown by every report.
 
 mod build;
+mod causes;
+mod coarse;
 mod difference;
+mod explained;
 mod recording;
 mod sampled;
+mod trust;
 
-pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger, lock_name};
-pub use difference::{Cause, Causes, Change, Difference, Presence, Split, difference};
+pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger};
+pub use causes::{Cause, causes, is_count};
+pub use difference::{Change, Split, difference};
+pub use explained::{Explained, explain};
 pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, recorded};
+pub use trust::{CLOCK_MAX, COST_MAX, Cost, SelfCheck, cost, self_check};
 
 use records::Obtained;
 use serde::Serialize;

@@ -41,6 +41,7 @@ pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
 pub use fisher::imbalance;
 pub use judge::{Decision, Judgement, Rule, judge, judge_separate};
+pub use matching::matched;
 pub use multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
 pub use noise::Noise;
 pub use power::{blocks_for, detectable};

@@ -15,6 +15,12 @@ pub(crate) struct Matched<'a> {
     pub left_out: Vec<String>,
 }
 
+/// The points of each cell that all arms have, one of each arm; with `force`, also where
+/// operations or parameters differ.
+pub fn matched<'a>(arms: &[Arm<'a>], force: bool) -> Result<Vec<Vec<(&'a Opened, usize)>>, String> {
+    cells(arms, force).map(|matched| matched.cells)
+}
+
 /// Finds the cells that all arms have; with `force`, also where operations or parameters
 /// differ.
 pub(crate) fn cells<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {

@@ -11,6 +11,7 @@ mod descendants;
 mod experiments;
 mod file_systems;
 mod leftovers;
+mod looks;
 mod names;
 mod past;
 mod paths;
@@ -63,8 +64,8 @@ enum Verb {
     Run(Box<verbs::run::Arguments>),
     /// Say what differs between variants or records, and how sure that is
     Compare(verbs::compare::Arguments),
-    /// Say where the time of an operation goes
-    Explain(verbs::explain::Arguments),
+    /// Say where the time of an operation goes, and what makes the difference between two
+    Explain(Box<verbs::explain::Arguments>),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Make a record of other tools' results
@@ -82,7 +83,7 @@ fn main() -> ExitCode {
     // A closed pipe (`knee list | head`) ends us quietly, as it ends every filter. Not the
     // worker, whose reader may die first.
     let cli = Cli::parse();
-    if !matches!(cli.verb, Verb::Worker(_) | Verb::Run(_)) {
+    if !matches!(cli.verb, Verb::Worker(_) | Verb::Run(_) | Verb::Explain(_)) {
         // SAFETY: restores a signal's default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
@@ -103,7 +104,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Doctor(arguments) => verbs::doctor::run(arguments),
         Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
         Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
-        Verb::Explain(arguments) => verbs::explain::run(&arguments),
+        Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),

@@ -49,7 +49,7 @@ impl Progress {
         let until_decided = experiment.compare.until_decided && record.variants.len() > 1;
         let others = match until_decided {
             true => 0,
-            false => (experiment.blocks().saturating_sub(block + 1)) as usize * record.points.len(),
+            false => (experiment.blocks().saturating_sub(block + 1)) as usize * left.len(),
         };
         self.total = self.done + left.len() + others;
         self.planned = left.iter().map(|run| measured(&record.points[run.point])).sum();
@@ -94,6 +94,15 @@ impl Progress {
                 self.say(&format!("{stage}{done} of {total} runs, {} left", self.left()));
             }
             None => (),
+        }
+    }
+
+    /// A look is durable.
+    pub fn looked(&mut self) {
+        self.done += 1;
+        if let Some(bar) = &self.bar {
+            bar.disable_steady_tick();
+            bar.inc(1);
         }
     }
 

@@ -9,12 +9,13 @@ use analysis::Reduced;
 use anyhow::{Context, Result};
 use records::{
     Command, FileSystem, Growing, Job, Mounted, Native, Outcome, PROTOCOL, Point, Record, Run,
-    Sample, Until, Warning, Work,
+    Until, Warning, Work,
 };
 
 use crate::commands::Moment;
 use crate::file_systems::{FileSystems, Images, Watch};
 use crate::leftovers::Journal;
+use crate::looks::{self, Executed, Step};
 use crate::places::local;
 use crate::progress::Progress;
 use crate::schedule::{self, Assignment};
@@ -65,25 +66,42 @@ fn blocks(
 ) -> Result<End> {
     let mut runs: Vec<Run> =
         record.read_runs()?.iter().map(|run| gist(&record.record, run)).collect();
+    let mut looked: BTreeSet<Step> = record.read_looks()?.iter().map(looks::step).collect();
     for block in 0.. {
         let before: Vec<&Run> = runs.iter().filter(|run| run.block < block).collect();
         let planned = schedule::block(&record.record, &before, block);
         if planned.is_empty() {
             break;
         }
-        let done: BTreeSet<Assignment> = runs.iter().map(assignment).collect();
-        let left: Vec<Assignment> = planned.into_iter().filter(|a| !done.contains(a)).collect();
-        progress.block(&record.record, block, &left);
-        for assignment in left {
+        let done: BTreeSet<Step> = runs.iter().map(|run| (assignment(run), None)).collect();
+        let steps = |assignment| {
+            let steps = schedule::steps(&record.record, assignment).into_iter();
+            steps.map(move |look| (assignment, look))
+        };
+        let left = planned.into_iter().flat_map(steps);
+        let left: Vec<Step> =
+            left.filter(|step| !done.contains(step) && !looked.contains(step)).collect();
+        let to_run: Vec<Assignment> = left.iter().map(|(assignment, _)| *assignment).collect();
+        progress.block(&record.record, block, &to_run);
+        for step in left {
             if signals::received().is_some() {
                 return Ok(End::Interrupted);
             }
-            let Some((run, samples)) = execute(record, stage, progress, assignment)? else {
+            let Some(executed) = execute(record, stage, progress, step)? else {
                 return Ok(End::Interrupted);
             };
+            let point = step.0.point;
+            if let Some(kind) = step.1 {
+                let number = looked.len() as u32;
+                record.append_look(&executed.look(kind, number))?;
+                looked.insert(step);
+                progress.looked();
+                continue;
+            }
+            let (run, samples) = (executed.run, executed.samples);
             record.append(&run, samples)?;
             finished(&run);
-            progress.finished(&record.record.points[assignment.point], &run);
+            progress.finished(&record.record.points[point], &run);
             runs.push(gist(&record.record, &run));
         }
     }
@@ -106,8 +124,8 @@ fn execute(
     record: &Growing,
     stage: &mut Stage,
     progress: &Progress,
-    assignment: Assignment,
-) -> Result<Option<(Run, Vec<Sample>)>> {
+    (assignment, look): Step,
+) -> Result<Option<Executed>> {
     let Assignment { block, point: index, placebo } = assignment;
     let point = &record.record.points[index];
     let variant = record.record.variants.iter().find(|variant| variant.name == point.variant);
@@ -135,6 +153,7 @@ fn execute(
             Err(why) => return Ok(Some(Reduced::failed(format!("{why:#}")))),
         };
         let job = job(&record.record, point, directory.join(number.to_string()), moment)?;
+        let job = Job { watch: look.map(|kind| looks::watch(&record.record, kind)), ..job };
         let done = local::run(&job, variant, deadline).with_context(|| format!("run {number}"))?;
         let reduced = || analysis::reduce(point, &done.events, &done.death);
         Ok((!done.interrupted).then(reduced))
@@ -151,7 +170,8 @@ fn execute(
         outcome: decided(&record.record, point, reduced.outcome, &reduced.warnings),
         warnings: [warnings, reduced.warnings].concat(),
     };
-    Ok(Some((run, reduced.samples)))
+    let Reduced { samples, windows, blind, .. } = reduced;
+    Ok(Some(Executed { run, samples, windows, blind }))
 }
 
 /// What comes of a run in this directory, or in the file system that is made for it below.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{Order, Record, Run};
+use records::{LookKind, Order, Record, Run};
 
 /// One run to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +21,17 @@ pub struct Assignment {
     pub point: usize,
     /// Whether it repeats a run of the block to see how far equal things differ.
     pub placebo: bool,
+}
+
+/// What is done for an assignment: its run, and the looks that explain it, in a random order of
+/// their own, so that no drift favours one of them. Placebos are not explained.
+pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<LookKind>> {
+    let looks = record.experiment.explain.iter().flat_map(|explain| &explain.looks);
+    let looks = looks.filter(|_| !assignment.placebo).copied().map(Some);
+    let mut steps: Vec<Option<LookKind>> = std::iter::once(None).chain(looks).collect();
+    let of_point = record.seed.rotate_left(32) ^ assignment.point as u64;
+    steps.shuffle(&mut random(of_point, assignment.block));
+    steps
 }
 
 /// The runs of one block in their order, given those of the blocks before it. Empty: nothing is
@@ -205,6 +216,19 @@ mod tests {
         assert!(blocks[3].is_empty());
         let other = Record { seed: record.seed ^ 1, ..record.clone() };
         assert_ne!(blocks[0], block(&other, &[], 0).iter().map(|a| a.point).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn looks_and_the_run_come_in_all_orders_and_placebos_are_not_looked_at() {
+        let plain = record("blocks = 3", 1, 0);
+        let assignment = Assignment { block: 0, point: 0, placebo: false };
+        assert_eq!(steps(&plain, assignment), [None]);
+        let mut explained = plain.clone();
+        explained.experiment.explain = Some(records::Explain::default());
+        let orders: std::collections::BTreeSet<_> =
+            (0..500).map(|block| steps(&explained, Assignment { block, ..assignment })).collect();
+        assert_eq!(orders.len(), 24);
+        assert_eq!(steps(&explained, Assignment { placebo: true, ..assignment }), [None]);
     }
 
     #[test]

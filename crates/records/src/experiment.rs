@@ -19,6 +19,7 @@ use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::command::Command;
+use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
 use crate::job::{Form, Until};
 use crate::sizes;
@@ -69,6 +70,9 @@ pub struct Experiment {
     /// Combinations of variants that are left out: of each factor the variants meant.
     #[serde(default, rename = "exclude", skip_serializing_if = "Vec::is_empty")]
     pub exclusions: Vec<BTreeMap<String, Many<String>>>,
+    /// Looks beside the runs, to explain them; none where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<Explain>,
     /// How variants are compared.
     #[serde(default, skip_serializing_if = "Judging::is_default")]
     pub compare: Judging,
@@ -264,6 +268,7 @@ impl Default for Experiment {
             loads: Vec::new(),
             variants: Vec::new(),
             exclusions: Vec::new(),
+            explain: None,
             compare: Judging::default(),
             storage: Storage::default(),
             image: None,
@@ -332,6 +337,9 @@ impl Experiment {
         self.axes.check().context("in [axes]")?;
         self.image.iter().try_for_each(|image| image.check().context("in [image]"))?;
         self.compare.check().context("in [compare]")?;
+        if let Some(explain) = &self.explain {
+            explain.check().context("in [explain]")?;
+        }
         for variant in &self.variants {
             ensure!(!variant.name.trim().is_empty(), "a [[variant]] has no name");
         }

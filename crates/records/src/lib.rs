@@ -6,6 +6,7 @@ mod command;
 mod compact;
 mod event;
 mod experiment;
+mod explain;
 mod file_system;
 mod host;
 pub mod import;
@@ -27,6 +28,7 @@ pub use command::{Command, Errand, Extract, Line, Origin, Program, Row, TableCol
 pub use compact::{Compacted, compact};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word};
+pub use explain::Explain;
 pub use file_system::{FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};

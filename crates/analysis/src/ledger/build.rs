@@ -1,24 +1,26 @@
 //! From what looks saw to a ledger.
 
-use records::{Base, CpuState, Look, LookKind, Obtained, Share, Window};
+use std::collections::BTreeMap;
+
+use records::{Base, CpuState, LockTime, Look, LookKind, Obtained, Share, Window};
 
 use super::sampled::{Sampled, sampled_rows};
 use super::{Events, Ledger, Row, Unit};
 
 /// The ledger of one point, from its looks; nothing if none of them saw where the time went.
 pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
-    let units = units(looks, LookKind::Time);
-    if units.iter().all(|unit| unit.is_empty()) {
+    let times = units(looks, LookKind::Time);
+    if times.is_empty() {
         return None;
     }
-    let counted = units_that_count(looks);
-    let builder = Builder { units: &units, counted: &counted };
+    let counted = units(looks, LookKind::Counts);
+    let builder = Builder { units: &times, counted: &counted, names: Names::of(looks) };
     let root = builder.root();
     let unit = |windows: &Vec<&Window>| Unit {
         operations: windows.iter().map(|window| window.operations).sum(),
         budget_ns: windows.iter().map(|window| window.budget_ns()).sum(),
     };
-    Some(Ledger { units: units.iter().map(unit).collect(), root })
+    Some(Ledger { units: times.iter().map(unit).collect(), root })
 }
 
 /// The replicates: looks, or the windows of a single one.
@@ -34,14 +36,11 @@ fn units<'a>(looks: &[&'a Look], kind: LookKind) -> Vec<Vec<&'a Window>> {
     }
 }
 
-fn units_that_count<'a>(looks: &[&'a Look]) -> Vec<Vec<&'a Window>> {
-    units(looks, LookKind::Counts)
-}
-
 /// Reads rows out of the windows of each unit.
 struct Builder<'a> {
     units: &'a [Vec<&'a Window>],
     counted: &'a [Vec<&'a Window>],
+    names: Names,
 }
 
 /// Names of the rows that the whole program knows.
@@ -132,13 +131,14 @@ impl Builder<'_> {
     }
 
     fn spinning(&self) -> Row {
-        let mut names: Vec<String> =
-            self.units.iter().flatten().flat_map(|w| lock_names(w)).collect();
+        let locks = self.units.iter().flatten().flat_map(|window| &window.locks);
+        let locks = locks.filter(|lock| lock.base == Base::Work);
+        let mut names: Vec<String> = locks.map(|lock| self.names.name(lock)).collect();
         names.sort();
         names.dedup();
-        let of = |window: &Window, name: &str, value: fn(&records::LockTime) -> u64| {
+        let of = |window: &Window, name: &str, value: fn(&LockTime) -> u64| {
             let locks = window.locks.iter().filter(|l| l.base == Base::Work);
-            locks.filter(|lock| lock_name(lock) == name).map(value).sum()
+            locks.filter(|lock| self.names.name(lock) == name).map(value).sum()
         };
         let row = |name: &String| {
             let ns = self.each(|w| of(w, name, |lock| lock.spin_ns));
@@ -243,20 +243,38 @@ fn entries(window: &Window, is: impl Fn(Base, CpuState) -> bool) -> u64 {
     window.slices().filter(|slice| is(slice.base, slice.state)).map(|slice| slice.entries).sum()
 }
 
-fn lock_names(window: &Window) -> impl Iterator<Item = String> {
-    window.locks.iter().filter(|lock| lock.base == Base::Work).map(lock_name)
-}
+/// What looks know of locks, by the place where each lies.
+struct Names(BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)>);
 
-/// What a lock is called: its member where only one can be meant, else where it lies and who
-/// waits for it.
-pub fn lock_name(lock: &records::LockTime) -> String {
-    let caller = lock.callers.iter().max_by_key(|(_, count)| **count);
-    match (&lock.members[..], caller) {
-        ([member], _) => member.clone(),
-        (_, Some((caller, _))) => format!("a lock in {caller}"),
+impl Names {
+    fn of(looks: &[&Look]) -> Names {
+        let mut names: BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)> = BTreeMap::new();
+        let windows = looks.iter().flat_map(|look| &look.windows);
+        for lock in windows.flat_map(|window| &window.locks) {
+            let (members, callers) = names.entry(lock.place.clone()).or_default();
+            members.clone_from(&lock.members);
+            for (caller, times) in &lock.callers {
+                *callers.entry(caller.clone()).or_default() += times;
+            }
+        }
+        Names(names)
+    }
+
+    /// What a lock is called: its member where only one can be meant, else who waits for it, else
+    /// where it lies.
+    fn name(&self, lock: &LockTime) -> String {
         // An address says nothing, and no other run has it.
-        _ if lock.place.starts_with("0x") => "locks without a name".to_string(),
-        _ => lock.place.clone(),
+        if lock.place.starts_with("0x") {
+            return "locks without a name".to_string();
+        }
+        let known = self.0.get(&lock.place);
+        let (members, callers) = known.cloned().unwrap_or_default();
+        match (&members[..], callers.iter().max_by_key(|(_, times)| **times)) {
+            ([member], _) => member.clone(),
+            (_, Some((caller, _))) => format!("a lock in {caller} ({})", lock.place),
+            ([], None) => lock.place.clone(),
+            (several, None) => format!("{} ({})", several.join(" or "), lock.place),
+        }
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place
     let is_entry = leaf.starts_with("do_syscall_64") || leaf.starts_with("entry_SYSCALL");
     let function = match (piled.iter().any(|piled| piled == leaf), frames.get(1)) {
         (true, _) if is_entry => "entry, where interrupts are off".to_string(),
-        (true, Some(caller)) => format!("section without interrupts, until {leaf} in {caller}"),
+        (true, Some(caller)) => format!("interrupts off, until {leaf} in {caller}"),
         _ => leaf.to_string(),
     };
     (group(&frames, is_entry), function)

@@ -107,13 +107,15 @@ pub fn of_record(record: &Opened, style: Style) -> Result<String> {
 }
 
 /// The records named, and what of them is compared: a record's number, a variant, a name.
-struct Named {
-    records: Vec<Opened>,
+pub struct Named {
+    /// Each record once.
+    pub records: Vec<Opened>,
     arms: Vec<(usize, String, String)>,
 }
 
 impl Named {
-    fn resolve(what: &[String], store: &Store) -> Result<Named> {
+    /// What the words mean.
+    pub fn resolve(what: &[String], store: &Store) -> Result<Named> {
         let open = |which: &str| Opened::open(&find(which, store)?);
         match what {
             [] => Ok(Named::all_of(open("last")?)),
@@ -155,7 +157,8 @@ impl Named {
         Ok(named)
     }
 
-    fn arms(&self) -> Vec<Arm<'_>> {
+    /// What is compared.
+    pub fn arms(&self) -> Vec<Arm<'_>> {
         let arms = self.arms.iter();
         arms.map(|(index, variant, name)| Arm { name, record: &self.records[*index], variant })
             .collect()

@@ -1,29 +1,191 @@
-//! `knee explain`: where the time of an operation goes.
+//! `knee explain`: where the time of an operation goes, to the nanosecond, and what makes the
+//! difference between two.
 
 mod perf_data;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use analysis::ledger::{Explained, explain};
+use analysis::{Arm, matched};
+use anyhow::Result;
+use records::{Look, Opened, Store};
 
-/// What to explain, and how to show it.
-#[derive(clap::Args, Debug)]
+use super::compare::Named;
+use super::run::{self, Measured};
+use crate::reports::{self, Style};
+use crate::runner::End;
+use crate::talk::{print, talk};
+use crate::{commands, experiments, names};
+
+/// What to explain, and how.
+///
+/// WHAT may be a workload or an experiment, which is measured first, with the flags of `knee run`;
+/// or records (`last`, an id, a folder) or variants of the last record that were measured with
+/// `knee run --explain` or by this verb. After `--`, any command. Or one or two recordings of perf
+/// (perf.data), the baseline first, with --operations for how many were done meanwhile.
+#[derive(clap::Args)]
+#[group(skip)]
 pub struct Arguments {
-    /// Recordings of perf (perf.data): one, or two whose difference is told, the baseline first
-    #[arg(required = true, value_name = "FILE")]
-    what: Vec<PathBuf>,
+    #[command(flatten)]
+    run: run::Arguments,
+    /// Samples a second and CPU that split what no event divides [default: 199]
+    #[arg(long)]
+    hertz: Option<u32>,
+    /// Windows that each look is divided into [default: 1]
+    #[arg(long)]
+    windows: Option<u32>,
+    /// Explain at 1, 2, 4 … CPUs and say which rows grow
+    #[arg(long)]
+    grow: bool,
+    /// Show also what looking changed too much, and compare although operations differ
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     recording: perf_data::Options,
 }
 
-/// Prints the explanation.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    match perf_data::are_recordings(&arguments.what)? {
-        true => perf_data::run(&arguments.what, &arguments.recording),
-        false => bail!(
-            "{} is no recording of perf: those start with PERFILE2",
-            arguments.what[0].display()
-        ),
+/// Measures where it must, and explains.
+pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
+    let json = std::mem::take(&mut arguments.run.json);
+    if let Some(files) = perf_data::recordings(&arguments.run.what)? {
+        return perf_data::run(&files, &arguments.run.operations, json, &arguments.recording);
     }
+    take_command(&mut arguments.run);
+    let (named, mut code) = match is_measured_first(&arguments.run) {
+        true => measured(&arguments, store)?,
+        false => (Named::resolve(&arguments.run.what, store)?, ExitCode::SUCCESS),
+    };
+    let looks: Vec<Vec<Look>> = named.records.iter().map(Opened::looks).collect::<Result<_>>()?;
+    let explained: Vec<Vec<Explained>> = named
+        .records
+        .iter()
+        .zip(&looks)
+        .map(|(record, looks)| {
+            let points = 0..record.record.points.len();
+            points.map(|point| explain(record, looks, point)).collect()
+        })
+        .collect();
+    let refused = explained.iter().flatten().any(|explained| explained.refused().is_some());
+    if refused && !arguments.force {
+        code = ExitCode::FAILURE;
+    }
+    let arms = named.arms();
+    let text = match arms.len() {
+        _ if json => as_json(&explained)?,
+        0 if arguments.grow => grown(&named, &explained),
+        0 | 1 => alone(&named, &explained, arguments.force),
+        _ => differences(&named, &arms, &explained, arguments.force)?,
+    };
+    print(text)?;
+    Ok(code)
+}
+
+fn as_json(explained: &[Vec<Explained>]) -> Result<String> {
+    let values: Vec<&Explained> = explained.iter().flatten().collect();
+    Ok(serde_json::to_string_pretty(&values)? + "\n")
+}
+
+/// Each point by itself.
+fn alone(named: &Named, explained: &[Vec<Explained>], force: bool) -> String {
+    let style = Style::of_stdout();
+    let of = |(record, explained): (&Opened, &Vec<Explained>)| {
+        let texts = explained.iter().map(|e| reports::explained(record, e, force, style));
+        texts.collect::<Vec<_>>().join("\n")
+    };
+    named.records.iter().zip(explained).map(of).collect::<Vec<_>>().join("\n")
+}
+
+/// Loads over their CPU counts.
+fn grown(named: &Named, explained: &[Vec<Explained>]) -> String {
+    let style = Style::of_stdout();
+    let mut texts = Vec::new();
+    for (record, explained) in named.records.iter().zip(explained) {
+        let points = &record.record.points;
+        let same = |a: usize, b: usize| {
+            let load = |p: &records::Point| {
+                (p.workload.clone(), p.parameters.clone(), p.form, p.dir.clone(), p.tasks / p.cpus)
+            };
+            load(&points[a]) == load(&points[b])
+        };
+        let mut left: Vec<&Explained> = explained.iter().collect();
+        while let Some(first) = left.first().map(|e| e.point) {
+            let (load, rest) = left.into_iter().partition(|e| same(first, e.point));
+            left = rest;
+            texts.push(reports::growth(record, &load, style));
+        }
+    }
+    texts.join("\n")
+}
+
+/// The first arm against each other one, cell by cell.
+fn differences(
+    named: &Named,
+    arms: &[Arm],
+    explained: &[Vec<Explained>],
+    force: bool,
+) -> Result<String> {
+    let style = Style::of_stdout();
+    let side = |arm: &Arm, (record, point): (&Opened, usize)| {
+        let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
+        (arm.name.to_string(), index, point)
+    };
+    let mut texts = Vec::new();
+    for cell in matched(arms, force).map_err(anyhow::Error::msg)? {
+        let sides: Vec<_> = arms.iter().zip(cell).map(|(arm, place)| side(arm, place)).collect();
+        for after in &sides[1..] {
+            let sides = [&sides[0], after].map(|(name, index, point)| reports::Side {
+                name,
+                record: &named.records[*index],
+                explained: &explained[*index][*point],
+            });
+            texts.push(reports::difference(&sides[0], &sides[1], force, style));
+        }
+    }
+    Ok(texts.join("\n"))
+}
+
+/// What follows `--` is a command, not a name.
+fn take_command(run: &mut run::Arguments) {
+    if std::env::args().any(|word| word == "--") && !run.what.is_empty() {
+        let words = std::mem::take(&mut run.what);
+        let words: Vec<String> = words.iter().map(|word| reports::quoted(word)).collect();
+        run.commands.push(words.join(" "));
+    }
+}
+
+/// Whether the words name loads rather than records.
+fn is_measured_first(run: &run::Arguments) -> bool {
+    let is_load = |name: &String| {
+        experiments::is_experiment(name)
+            || name.starts_with(commands::PREFIX)
+            || names::workload(name).is_ok()
+    };
+    !run.commands.is_empty() || (!run.what.is_empty() && run.what.iter().all(is_load))
+}
+
+/// Measures, and names the new record.
+fn measured(arguments: &Arguments, store: &Store) -> Result<(Named, ExitCode)> {
+    let mut experiment = run::experiment(&arguments.run)?;
+    let explain = experiment.explain.get_or_insert_default();
+    explain.hertz = arguments.hertz.unwrap_or(explain.hertz);
+    explain.windows = arguments.windows.unwrap_or(explain.windows);
+    let all = || records::Many(vec![records::Word("all".to_string())]);
+    // Of a curve the end is what one wants to understand.
+    if arguments.run.cpus.is_none() && !arguments.grow {
+        experiment.axes.cpus.get_or_insert_with(all);
+    }
+    experiment.check()?;
+    let Measured { end, folder, printed } = run::measure(&arguments.run, experiment, store)?;
+    printed?;
+    let Some(folder) = folder else {
+        anyhow::bail!("interrupted before the first run was over: nothing to explain");
+    };
+    let record = Opened::open(&folder)?;
+    talk(format_args!("record {} in {}", record.record.id, folder.display()));
+    let code = match end {
+        End::Interrupted => ExitCode::from(130),
+        End::Complete if record.record.runs_failed > 0 => ExitCode::FAILURE,
+        End::Complete => ExitCode::SUCCESS,
+    };
+    Ok((Named::resolve(&[folder.to_string_lossy().into_owned()], store)?, code))
 }

@@ -26,17 +26,17 @@ use crate::{
 pub struct Arguments {
     /// Workloads, or one experiment: a TOML file or a name of `knee list experiments`
     #[arg(required_unless_present = "commands")]
-    what: Vec<String>,
+    pub what: Vec<String>,
     /// Any program as a load, where you are; `{NAME}` in it takes the values of --axis.
     /// docs/commands.md says what else a [load.command] of an experiment can
     #[arg(long = "command", value_name = "PROGRAM ARGUMENTS")]
-    commands: Vec<String>,
+    pub commands: Vec<String>,
     /// Values of `{NAME}` in a command, or of any parameter; several make an axis
     #[arg(long = "axis", value_name = "NAME=VALUE[|VALUE…]", value_parser = axis)]
     axes: Vec<(String, Vec<String>)>,
     /// CPU counts: 1..all (doubling, plus edges of the topology), 1-8 (each), 4, cores, all
     #[arg(long)]
-    cpus: Option<String>,
+    pub cpus: Option<String>,
     /// Numbers of tasks, whatever the CPUs; points with fewer tasks than CPUs are left out
     #[arg(long, value_delimiter = ',', conflicts_with = "tasks_per_cpu")]
     tasks: Vec<u32>,
@@ -72,7 +72,7 @@ pub struct Arguments {
     seconds: Vec<f64>,
     /// A fixed count of operations for each task instead of --seconds
     #[arg(long, value_delimiter = ',', value_name = "PER_TASK")]
-    operations: Vec<u64>,
+    pub operations: Vec<u64>,
     /// Directories whose file system is measured [default: the temporary directory]
     #[arg(long, value_delimiter = ',')]
     dir: Vec<PathBuf>,
@@ -99,9 +99,13 @@ pub struct Arguments {
     /// Say what would be run, how long it takes and what it can show, and run nothing
     #[arg(long, conflicts_with = "resume")]
     plan: bool,
+    /// Look at each point too, in runs of their own, so that `knee explain last` can say where
+    /// the time goes
+    #[arg(long)]
+    explain: bool,
     /// Print each run as a JSON line once it is kept
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// "2%" or "0.02" as a share.
@@ -154,6 +158,12 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         print(reports::plan(&record, &past, &Style::of_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let Measured { end, folder, printed } = measure(arguments, experiment, store)?;
+    conclude(arguments, end, folder.as_deref(), printed)
+}
+
+/// Measures and keeps.
+pub fn measure(arguments: &Arguments, experiment: Experiment, store: &Store) -> Result<Measured> {
     // First what a killed knee left is put back: the host is described as it is then.
     let mut journal = Journal::open()?;
     let mut record = new_record(experiment)?;
@@ -181,7 +191,17 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let folder = growing.finish(jiff::Timestamp::now())?;
     let end = end?;
     put_back?;
-    conclude(arguments, end, folder.as_deref(), printed)
+    Ok(Measured { end, folder, printed })
+}
+
+/// What came of measuring.
+pub struct Measured {
+    /// Whether all was done.
+    pub end: End,
+    /// The record's folder; nothing if no run was over.
+    pub folder: Option<PathBuf>,
+    /// What came of printing runs.
+    pub printed: Result<()>,
 }
 
 /// Shows the record and says where it is; `printed` is what came of printing its runs.
@@ -218,7 +238,7 @@ fn conclude(
 
 /// The experiment that the arguments ask for: a file's, changed by flags, or one made of
 /// flags.
-fn experiment(arguments: &Arguments) -> Result<Experiment> {
+pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     let (mut experiment, bytes) = match arguments.what.as_slice() {
         [one] if experiments::is_experiment(one) => {
             experiments::read_at(one, arguments.file_systems.size())?
@@ -256,6 +276,9 @@ fn experiment(arguments: &Arguments) -> Result<Experiment> {
     // A record says how many, whatever another version takes for granted.
     experiment.blocks = Some(experiment.blocks());
     experiment.latency |= arguments.latency;
+    if arguments.explain {
+        experiment.explain.get_or_insert_default();
+    }
     experiment.seed = arguments.seed.or(experiment.seed);
     experiment.timeout_s = arguments.timeout.unwrap_or(experiment.timeout_s);
     experiment.stop_grace_s = arguments.stop_grace.unwrap_or(experiment.stop_grace_s);

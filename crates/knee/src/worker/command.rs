@@ -16,6 +16,7 @@ use super::extract::extract;
 use super::output::Kept;
 use super::priority::{self, Policy};
 use super::program::{Beside, End, Ran, Wish, beside, described, measured, with_words};
+use super::watch::Watch;
 use super::{say, usage};
 use crate::clock::now_ns;
 use crate::descendants;
@@ -76,9 +77,12 @@ fn conduct(job: &Job, errand: &Errand, wish: &Wish, started_ns: u64) -> Result<V
     priority::raise();
     say(&Event::Ready { tasks: 1, startup_s: (now_ns() - started_ns) as f64 / 1e9 });
     let root = Path::new("/");
+    let mut watch = Watch::begin(job);
     let own_before = usage::of_process();
     let before = Snapshot::before(root, &job.cpus);
-    let ran = measured(errand, &job.cpus, policy, wish);
+    watch.edge_of_command(0)?;
+    let ran = measured(errand, &job.cpus, policy, wish, &mut watch);
+    watch.edge_of_command(ran.as_ref().map_or(0, |ran| ran.usage.user_us + ran.usage.system_us))?;
     let after = Snapshot::after(root, &job.cpus);
     let own = usage::between(&own_before, &usage::of_process());
     let _ = policy.apply();
@@ -97,6 +101,7 @@ fn conduct(job: &Job, errand: &Errand, wish: &Wish, started_ns: u64) -> Result<V
         gauges: counters.gauges,
         unavailable: counters.unavailable,
     })];
+    events.extend(watch.end());
     events.extend(warnings.into_iter().map(Event::Warning));
     events.push(Event::Ended { exit_status: status.code().unwrap_or_default(), values });
     Ok(events)

@@ -9,11 +9,13 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use probes::ledger::Marker;
 use records::{Errand, Usage};
 
 use super::output::{Kept, Output, last_words};
 use super::priority::Policy;
 use super::usage;
+use super::watch::Watch;
 use crate::clock::now_ns;
 use crate::signals;
 
@@ -72,11 +74,19 @@ impl Wish {
     }
 }
 
-/// Runs the measured program, on these CPUs only, with the policy that knee was started with.
-pub fn measured(errand: &Errand, cpus: &[u32], policy: Policy, wish: &Wish) -> Result<Ran, String> {
+/// Runs the measured program, on these CPUs only, with the policy that knee was started with,
+/// watched if there is a watch.
+pub fn measured(
+    errand: &Errand,
+    cpus: &[u32],
+    policy: Policy,
+    wish: &Wish,
+    watching: &mut Watch,
+) -> Result<Ran, String> {
     let mut command = command(&errand.run, errand);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mask = mask(cpus);
+    let marker = watching.marker();
     // SAFETY: between fork and exec only system calls, on data that is live.
     unsafe {
         command.pre_exec(move || {
@@ -86,7 +96,7 @@ pub fn measured(errand: &Errand, cpus: &[u32], policy: Policy, wish: &Wish) -> R
             if !policy.is_default() {
                 policy.apply().map_err(|_| io::Error::last_os_error())?;
             }
-            Ok(())
+            marker.map_or(Ok(()), Marker::mark)
         });
     }
     let started_ns = now_ns();
@@ -99,7 +109,8 @@ pub fn measured(errand: &Errand, cpus: &[u32], policy: Policy, wish: &Wish) -> R
     let (end, ended_ns, usage) = loop {
         let fds = [watch.as_raw_fd(), wish.descriptor(), stdout.descriptor(), stderr.descriptor()];
         let left = patience.saturating_sub(since.elapsed());
-        let ready = poll(&fds, left);
+        let ready = poll(&fds, watching.patience().map_or(left, |patience| patience.min(left)));
+        watching.drain();
         if ready[0] {
             let (status, usage) = collect(&child)?;
             break (End::Ended(status), now_ns(), usage);

@@ -1,9 +1,10 @@
 //! The watch over one run, if its job asks for one: what a look adds to a run.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use probes::ledger::{Marker, Plan, Watcher};
-use records::{Event, Form, Job};
+use records::{Event, Form, Job, Work};
 
 use super::board::Board;
 
@@ -19,13 +20,16 @@ impl Watch {
     /// Begins to watch before the tasks are born. A kernel that does not let us is no reason not
     /// to run: the rest of the look says less then.
     pub fn begin(job: &Job) -> Watch {
-        let none = Watch { watcher: None, windows: 0, tasks: job.tasks, blind: None };
+        // The tasks of a command count no operations: the command is one.
+        let is_command = matches!(job.work, Work::Command(_));
+        let tasks = if is_command { 0 } else { job.tasks };
+        let none = Watch { watcher: None, windows: 0, tasks, blind: None };
         let Some(watch) = job.watch else { return none };
         let plan = Plan {
             kind: watch.kind,
             hertz: watch.hertz,
             cpus: job.cpus.clone(),
-            tasks: job.tasks,
+            tasks,
             knee: watch.knee,
         };
         match Watcher::begin(plan) {
@@ -65,6 +69,16 @@ impl Watch {
         watcher.edge(clocks.sum())
     }
 
+    /// Takes the edge before or after a command, whose processes have used so much CPU time.
+    pub fn edge_of_command(&mut self, used_us: u64) -> Result<(), String> {
+        self.watcher.as_mut().map_or(Ok(()), |watcher| watcher.edge(1000 * used_us))
+    }
+
+    /// How long one may wait before emptying what would overflow; nothing where nothing would.
+    pub fn patience(&self) -> Option<Duration> {
+        self.watcher.is_some().then_some(Duration::from_millis(250))
+    }
+
     /// Empties what would overflow.
     pub fn drain(&mut self) {
         if let Some(watcher) = &mut self.watcher {
@@ -77,7 +91,13 @@ impl Watch {
         let Some(watcher) = self.watcher else { return self.blind.into_iter().collect() };
         let seen = watcher.end();
         let blind = seen.blind.into_iter().map(|(probe, why)| Event::Blind { probe, why });
-        let windows = seen.windows.into_iter().map(|window| Event::Window(Box::new(window)));
+        let is_command = self.tasks == 0;
+        let windows = seen.windows.into_iter().map(|mut window| {
+            if is_command {
+                window.operations = 1;
+            }
+            Event::Window(Box::new(window))
+        });
         blind.chain(windows).collect()
     }
 }

@@ -358,3 +358,35 @@ fn is_sleeping(home: &Home) -> Option<()> {
     let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     home.processes().iter().any(|process| name(process.pid) == "sleep\n").then_some(())
 }
+
+/// A definition that comes with knee finds its numbers in what the program here writes.
+fn check_ready(program: &str, arguments: &str, metrics: &[&str]) {
+    if Command::new(program).arg("--help").output().is_err() {
+        return skip(&format!("the ready definition of {program}"), "it is not installed");
+    }
+    let home = Home::new();
+    let ended = home.run(&format!("run command:{program} {arguments} --blocks 2"));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let record = home.record();
+    assert_eq!(record.runs.len(), 2);
+    for run in &record.runs {
+        let Outcome::Finished { metrics: found, .. } = &run.outcome else {
+            panic!("{}", reason(run))
+        };
+        for name in metrics {
+            assert!(found.get(*name).is_some_and(|value| *value > 0.0), "no {name}: {found:?}");
+        }
+    }
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn the_ready_fs_mark_is_read() {
+    check_ready("fs_mark", "--set files=100 --set loops=2", &["files_per_s", "app_overhead_us"]);
+}
+
+#[test]
+fn the_ready_stress_ng_is_read() {
+    let arguments = "--set stressor=null --set seconds=1 --cpus 1";
+    check_ready("stress-ng", arguments, &["bogo_ops_per_s", "bogo_ops"]);
+}

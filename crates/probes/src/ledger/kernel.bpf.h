@@ -32,16 +32,27 @@ struct task_struct {
 	struct sched_entity se;
 };
 
+struct kmem_cache_order_objects {
+	unsigned int x;
+};
+
 struct kmem_cache {
 	const char *name;
 	unsigned int object_size;
 	unsigned int size;
+	struct kmem_cache_order_objects oo;
 };
 
 #pragma clang attribute pop
 
 // include/trace/events/lock.h, include/linux/sched.h
-enum { CONTENTION_SPIN = 1, TASK_DEAD = 0x80 };
+enum {
+	CONTENTION_SPIN = 1,
+	CONTENTION_READ = 2,
+	CONTENTION_WRITE = 4,
+	CONTENTION_MUTEX = 32,
+	TASK_DEAD = 0x80
+};
 
 // Absent before Linux 6.14: then an interrupt may fall between the two halves of an update, and
 // the window says so.

@@ -16,5 +16,7 @@
 #include "interrupts.bpf.h"
 #include "contention.bpf.h"
 #include "samples.bpf.h"
+#include "counts.bpf.h"
+#include "names.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

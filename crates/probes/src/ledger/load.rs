@@ -14,7 +14,37 @@ use super::{Plan, steal};
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
 
 /// Run by knee, never attached.
-const CALLED: &[&str] = &["mark_me", "snapshot"];
+const CALLED: &[&str] = &["mark_me", "snapshot", "describe"];
+
+/// What the programs that count tell: the start of a count's name, and its program.
+const COUNTERS: &[(&str, &str)] = &[
+    ("fault.user", "count_page_fault_user"),
+    ("fault.kernel", "count_page_fault_kernel"),
+    ("ipi.call_many", "count_ipi_send_cpumask"),
+    ("ipi.", "count_ipi_send_cpu"),
+    ("tlb_", "count_tlb_flush"),
+    ("migration", "count_sched_migrate_task"),
+    ("wake_up", "count_sched_waking"),
+    ("wait.", "count_contention_begin"),
+    ("file_lock.posix", "count_posix_lock_inode"),
+    ("file_lock.flock", "count_flock_lock_inode"),
+    ("file_lock.context", "count_locks_get_lock_context"),
+    ("file_lock.lease", "count_generic_add_lease"),
+    ("journal.start", "count_jbd2_handle_start"),
+    ("journal.commit", "count_jbd2_start_commit"),
+    ("xfs_log.reserve", "count_xfs_log_reserve"),
+    ("xfs_log.force", "count_xfs_log_force"),
+    ("btrfs.commit", "count_btrfs_transaction_commit"),
+    ("syscalls", "count_sys_enter"),
+];
+
+impl Loaded {
+    /// Whether a count of this name is being made.
+    pub fn counts(&self, name: &str) -> bool {
+        let counter = COUNTERS.iter().find(|(start, _)| name.starts_with(start));
+        counter.is_some_and(|(_, program)| self.attached.contains(program))
+    }
+}
 /// Attached to a perf event of each CPU.
 pub const SAMPLER: &str = "take_sample";
 
@@ -52,7 +82,27 @@ fn wanted(kind: LookKind) -> &'static [&'static str] {
             "softirq_entry",
             "contention_begin",
         ],
-        LookKind::Counts | LookKind::Names => &[],
+        LookKind::Counts => &[
+            "count_sys_enter",
+            "count_page_fault_user",
+            "count_page_fault_kernel",
+            "count_ipi_send_cpu",
+            "count_ipi_send_cpumask",
+            "count_tlb_flush",
+            "count_sched_migrate_task",
+            "count_sched_waking",
+            "count_contention_begin",
+            "count_posix_lock_inode",
+            "count_flock_lock_inode",
+            "count_locks_get_lock_context",
+            "count_generic_add_lease",
+            "count_jbd2_handle_start",
+            "count_jbd2_start_commit",
+            "count_xfs_log_reserve",
+            "count_xfs_log_force",
+            "count_btrfs_transaction_commit",
+        ],
+        LookKind::Names => &["stack_contention_begin"],
     }
 }
 
@@ -72,6 +122,8 @@ pub struct Loaded {
     pub object: Object,
     /// What detaches when it is dropped.
     pub links: Vec<Link>,
+    /// Names of the programs that are attached.
+    attached: Vec<&'static str>,
     /// What could not be attached, and why.
     pub blind: BTreeMap<String, String>,
 }
@@ -90,7 +142,7 @@ pub fn load(plan: &Plan) -> Result<Loaded, String> {
     configure(&mut open, plan, steal::offset(&kernel))?;
     choose(&mut open, plan.kind, &kernel, &mut blind)?;
     let object = open.load().map_err(|e| said("loading knee's BPF programs", &e))?;
-    let mut links = Vec::new();
+    let (mut links, mut attached) = (Vec::new(), Vec::new());
     for name in ESSENTIAL.iter().chain(wanted(plan.kind)) {
         let Some(program) = object.progs_mut().find(|program| program.name() == *name) else {
             continue;
@@ -99,7 +151,10 @@ pub fn load(plan: &Plan) -> Result<Loaded, String> {
             continue;
         }
         match program.attach() {
-            Ok(link) => links.push(link),
+            Ok(link) => {
+                links.push(link);
+                attached.push(*name);
+            }
             Err(e) if ESSENTIAL.contains(name) => {
                 return Err(said(&format!("attaching {name}"), &e));
             }
@@ -108,7 +163,7 @@ pub fn load(plan: &Plan) -> Result<Loaded, String> {
             }
         }
     }
-    Ok(Loaded { object, links, blind })
+    Ok(Loaded { object, links, attached, blind })
 }
 
 fn configure(open: &mut OpenObject, plan: &Plan, steal_offset: Option<i64>) -> Result<(), String> {
@@ -139,8 +194,10 @@ fn configure(open: &mut OpenObject, plan: &Plan, steal_offset: Option<i64>) -> R
 
 /// Room for the samples of two seconds: it is emptied far more often. A power of two.
 fn ring_bytes(plan: &Plan) -> u32 {
-    const SAMPLE_BYTES_MAX: u64 = 552;
-    let bytes = 2 * u64::from(plan.hertz) * plan.cpus.len() as u64 * SAMPLE_BYTES_MAX;
+    const SAMPLE_BYTES_MAX: u64 = 560;
+    // Waits for locks come as they come.
+    let hertz = if plan.kind == LookKind::Names { 5000 } else { u64::from(plan.hertz) };
+    let bytes = 2 * hertz * plan.cpus.len() as u64 * SAMPLE_BYTES_MAX;
     bytes.next_power_of_two().clamp(1 << 16, 1 << 28) as u32
 }
 

@@ -7,6 +7,8 @@
 //! README.md beside this file says how to read what comes of it.
 
 #[cfg(feature = "bpf")]
+mod btf_walk;
+#[cfg(feature = "bpf")]
 mod calls;
 #[cfg(feature = "bpf")]
 mod load;
@@ -15,6 +17,8 @@ mod mark;
 mod raw;
 #[cfg(feature = "bpf")]
 mod samples;
+#[cfg(feature = "bpf")]
+mod slab;
 #[cfg(feature = "bpf")]
 mod steal;
 #[cfg(feature = "bpf")]

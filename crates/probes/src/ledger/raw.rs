@@ -12,6 +12,46 @@ const BASES: usize = Base::ALL.len();
 const REASONS: usize = 32;
 const OTHERS: usize = 64;
 const LOCKS: usize = 128;
+const COUNTED: usize = 64;
+const CALLS: usize = 512;
+
+/// What is counted, in the order of `enum count`.
+const COUNTS: [&str; 34] = [
+    "fault.user",
+    "fault.kernel",
+    "ipi.reschedule",
+    "ipi.call_one",
+    "ipi.call_many",
+    "tlb_flush.switch",
+    "tlb_flush.shootdown_received",
+    "tlb_flush.local_shootdown",
+    "tlb_flush.local_mm",
+    "tlb_flush.shootdown_sent",
+    "tlb_flush.other",
+    "tlb_pages.switch",
+    "tlb_pages.shootdown_received",
+    "tlb_pages.local_shootdown",
+    "tlb_pages.local_mm",
+    "tlb_pages.shootdown_sent",
+    "tlb_pages.other",
+    "migration",
+    "wake_up",
+    "wait.spin",
+    "wait.mutex",
+    "wait.mutex_sleep",
+    "wait.rwsem_read",
+    "wait.rwsem_write",
+    "wait.other",
+    "file_lock.posix",
+    "file_lock.flock",
+    "file_lock.context",
+    "file_lock.lease",
+    "journal.start",
+    "journal.commit",
+    "xfs_log.reserve",
+    "xfs_log.force",
+    "btrfs.commit",
+];
 
 /// What may go wrong in the programs, in the order of `enum anomaly`; the last is unused.
 const ANOMALIES: [&str; 8] = [
@@ -67,6 +107,8 @@ pub struct Totals {
     idle: [RawShare; REASONS + 1],
     others: [RawShare; OTHERS + 1],
     locks: [RawLock; LOCKS + 1],
+    counts: [u64; COUNTED],
+    calls: [u64; CALLS],
 }
 
 impl Totals {
@@ -92,8 +134,9 @@ impl Totals {
 /// All measured CPUs at (nearly) one instant: each with its number.
 pub type Edge = Vec<(u32, Box<Totals>)>;
 
-/// The window between two edges. Locks have their addresses as places.
-pub fn window(before: &Edge, after: &Edge) -> Window {
+/// The window between two edges. Locks have their addresses as places; `seen` tells counts that
+/// were watched, so that those that did not happen are 0 and the others absent.
+pub fn window(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> Window {
     let pairs = || before.iter().zip(after).map(|((cpu, a), (_, b))| (*cpu, &**a, &**b));
     let operations = pairs().map(|(_, a, b)| b.operations - a.operations).sum();
     let mut idle = Shares::default();
@@ -125,10 +168,29 @@ pub fn window(before: &Edge, after: &Edge) -> Window {
         idle: idle.into(),
         others: others.into(),
         samples: None,
-        counts: BTreeMap::new(),
+        counts: counts(before, after, seen),
         anomalies,
         task_clock_ns: None,
     }
+}
+
+fn counts(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> BTreeMap<String, u64> {
+    let pairs = || before.iter().zip(after).map(|((_, a), (_, b))| (a, b));
+    let sum =
+        |value: &dyn Fn(&Totals) -> u64| -> u64 { pairs().map(|(a, b)| value(b) - value(a)).sum() };
+    let mut counts = BTreeMap::new();
+    for (index, name) in COUNTS.iter().enumerate().filter(|(_, name)| seen(name)) {
+        counts.insert(name.to_string(), sum(&|totals| totals.counts[index]));
+    }
+    if seen("syscalls") {
+        let called = (0..CALLS).map(|number| (number, sum(&|totals| totals.calls[number])));
+        let called: Vec<(usize, u64)> = called.filter(|(_, times)| *times > 0).collect();
+        counts.insert("syscalls".to_string(), called.iter().map(|(_, times)| times).sum());
+        let named = called.into_iter();
+        counts
+            .extend(named.map(|(n, times)| (format!("syscall.{}", calls::name(n as u64)), times)));
+    }
+    counts
 }
 
 fn cpu_time(cpu: u32, a: &Totals, b: &Totals) -> CpuTime {
@@ -250,11 +312,17 @@ mod tests {
         after.locks[5].spins[1] = 3;
         after.locks[5].spin_ns[1] = 100;
         after.anomalies[4] = 2;
-        let window = window(&vec![(1, before)], &vec![(1, after)]);
+        after.counts[0] = 5;
+        after.calls[libc::SYS_fcntl as usize] = 14;
+        let seen = |name: &str| name.starts_with("fault") || name == "syscalls";
+        let window = window(&vec![(1, before)], &vec![(1, after)], seen);
         assert_eq!(window.broken_law(), None);
         assert_eq!((window.operations, window.budget_ns()), (7, 1000));
         assert_eq!(window.others[0].name, "tasks beyond the table");
         assert_eq!(window.locks[0].place, "0xffff888000001000");
+        let counts =
+            [("fault.kernel", 0), ("fault.user", 5), ("syscall.fcntl", 14), ("syscalls", 14)];
+        assert_eq!(window.counts, counts.map(|(name, n)| (name.to_string(), n)).into());
         assert_eq!(window.anomalies["unseen switches"], 2);
     }
 

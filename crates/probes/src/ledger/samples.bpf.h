@@ -5,6 +5,8 @@
 #define KERNEL_FRAMES 48
 #define USER_FRAMES 16
 #define AFTER_SYSTEM_CALL 2
+// No sample of the clock: a wait for a lock.
+#define WAIT 3
 
 // In the order of `Raw` in samples.rs.
 struct sample {
@@ -14,6 +16,7 @@ struct sample {
 	__u32 kernel_frames;
 	__u32 user_frames;
 	__u32 tgid;
+	__u64 lock;
 	__u64 frames[KERNEL_FRAMES + USER_FRAMES];
 };
 

@@ -19,8 +19,11 @@ pub struct Raw {
     base: Base,
     state: CpuState,
     mode: Mode,
-    kernel: Vec<u64>,
+    /// Frames in the kernel, the innermost first.
+    pub kernel: Vec<u64>,
     user: Vec<u64>,
+    /// The lock that is waited for, where this is no sample but a wait.
+    pub lock: Option<u64>,
 }
 
 /// Takes samples for as long as it lives.
@@ -31,10 +34,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts to sample these CPUs.
+    /// Starts to sample these CPUs; with 0 Hz it only brings over what other programs send.
     pub fn start(object: &Object, cpus: &[u32], hertz: u32) -> Result<Sampler, String> {
-        let program = object.progs_mut().find(|program| program.name() == SAMPLER);
-        let program = program.ok_or("knee's own mistake: no program takes samples")?;
         let ring = object.maps().find(|map| map.name() == "samples");
         let ring = ring.ok_or("knee's own mistake: no map brings samples")?;
         let arrived = Rc::new(RefCell::new(Vec::new()));
@@ -46,6 +47,11 @@ impl Sampler {
         };
         builder.add(&ring, read).map_err(|e| format!("the ring of samples: {e}"))?;
         let ring = builder.build().map_err(|e| format!("the ring of samples: {e}"))?;
+        if hertz == 0 {
+            return Ok(Sampler { ring, arrived, _links: Vec::new() });
+        }
+        let program = object.progs_mut().find(|program| program.name() == SAMPLER);
+        let program = program.ok_or("knee's own mistake: no program takes samples")?;
         let attributes = Attributes::new(
             perf_event::TYPE_SOFTWARE,
             perf_event::COUNT_SW_CPU_CLOCK,
@@ -76,18 +82,25 @@ impl Sampler {
 
 impl Raw {
     fn read(bytes: &[u8]) -> Option<Raw> {
-        const HEAD_BYTES: usize = 24;
+        const HEAD_BYTES: usize = 32;
+        const WAIT: u32 = 3;
         let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let kernel_frames = word(12)? as usize;
         let frames = bytes.get(HEAD_BYTES..)?.chunks_exact(8);
         let mut frames = frames.map(|f| u64::from_ne_bytes(f.try_into().unwrap_or_default()));
         let kernel = frames.by_ref().take(kernel_frames).collect();
+        let lock = bytes.get(24..32)?.try_into().ok().map(u64::from_ne_bytes);
+        let mode = match word(8)? {
+            WAIT => 0,
+            mode => mode,
+        };
         Some(Raw {
             base: *Base::ALL.get(word(0)? as usize)?,
             state: *CpuState::ALL.get(word(4)? as usize)?,
-            mode: *[Mode::Kernel, Mode::User, Mode::AfterSystemCall].get(word(8)? as usize)?,
+            mode: *[Mode::Kernel, Mode::User, Mode::AfterSystemCall].get(mode as usize)?,
             kernel,
             user: frames.take(word(16)? as usize).collect(),
+            lock: lock.filter(|_| word(8) == Some(WAIT)),
         })
     }
 }
@@ -149,16 +162,20 @@ mod tests {
     use super::*;
 
     fn bytes(words: [u32; 6], frames: &[u64]) -> Vec<u8> {
-        let words = words.iter().flat_map(|w| w.to_ne_bytes());
+        let lock = 0xabc_u64.to_ne_bytes();
+        let words = words.iter().flat_map(|w| w.to_ne_bytes()).chain(lock);
         words.chain(frames.iter().flat_map(|f| f.to_ne_bytes())).collect()
     }
 
     #[test]
     fn a_sample_reads_as_the_program_wrote_it() {
         let raw = Raw::read(&bytes([1, 0, 0, 2, 1, 77], &[10, 11, 12])).unwrap();
-        assert_eq!((raw.kernel, raw.user), (vec![10, 11], vec![12]));
+        assert_eq!((&raw.kernel[..], &raw.user[..]), (&[10, 11][..], &[12][..]));
         assert_eq!(Raw::read(&bytes([1, 0, 9, 0, 0, 0], &[])), None);
         assert_eq!(Raw::read(&[1, 2, 3]), None);
+        assert_eq!(raw.lock, None);
+        let wait = Raw::read(&bytes([1, 1, 3, 1, 0, 0], &[10])).unwrap();
+        assert_eq!((wait.lock, wait.kernel), (Some(0xabc), vec![10]));
         let short = Raw::read(&bytes([1, 0, 2, 0, 3, 0], &[5])).unwrap();
         assert_eq!((short.mode, short.user), (Mode::AfterSystemCall, vec![5]));
     }

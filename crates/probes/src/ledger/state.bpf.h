@@ -14,6 +14,8 @@
 #define LOCKS 128
 #define OTHERS 64
 #define REASONS 32
+#define COUNTS 64
+#define CALLS 512
 #define NANOSECONDS_OF_STEAL 20000
 
 // In the order of records::Base.
@@ -63,6 +65,8 @@ struct totals {
 	struct share idle[REASONS + 1];
 	struct share others[OTHERS + 1];
 	struct lock locks[LOCKS + 1];
+	__u64 counts[COUNTS];
+	__u64 calls[CALLS];
 };
 
 struct frame {
@@ -83,6 +87,7 @@ struct cpu {
 	__u32 idle_slot;
 	__u32 other_slot;
 	__u32 reason;
+	__u64 waits;
 	struct frame frame[DEPTH];
 	struct totals totals;
 };

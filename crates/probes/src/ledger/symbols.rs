@@ -5,6 +5,8 @@ use std::fs;
 /// The functions of the running kernel, by address.
 pub struct Symbols {
     functions: Vec<(u64, Box<str>)>,
+    /// Variables; many kernels do not tell them.
+    variables: Vec<(u64, Box<str>)>,
 }
 
 impl Symbols {
@@ -22,28 +24,43 @@ impl Symbols {
 
     /// Takes the lines of text sections; addresses that are hidden read as 0.
     fn parse(text: &str) -> Symbols {
-        let function = |line: &str| {
-            let mut words = line.split_ascii_whitespace();
-            let address = u64::from_str_radix(words.next()?, 16).ok()?;
-            let is_text = matches!(words.next()?, "t" | "T" | "w" | "W");
-            (is_text && address > 0).then(|| Some((address, words.next()?.into())))?
+        let of = |kinds: &[&str]| {
+            let symbol = |line: &str| {
+                let mut words = line.split_ascii_whitespace();
+                let address = u64::from_str_radix(words.next()?, 16).ok()?;
+                let is_meant = kinds.contains(&words.next()?);
+                (is_meant && address > 0).then(|| Some((address, words.next()?.into())))?
+            };
+            let mut symbols: Vec<(u64, Box<str>)> = text.lines().filter_map(symbol).collect();
+            symbols.sort();
+            // Of several names of one address the first is as good as any.
+            symbols.dedup_by_key(|(address, _)| *address);
+            symbols
         };
-        let mut functions: Vec<(u64, Box<str>)> = text.lines().filter_map(function).collect();
-        functions.sort();
-        // Of several names of one address the first is as good as any.
-        functions.dedup_by_key(|(address, _)| *address);
-        Symbols { functions }
+        Symbols { functions: of(&["t", "T", "w", "W"]), variables: of(&["d", "D", "b", "B"]) }
+    }
+
+    /// The variable that an address lies in, and how far in.
+    pub fn data(&self, address: u64) -> Option<(&str, u64)> {
+        /// Variables of which a lock is a part are no longer.
+        const VARIABLE_BYTES_MAX: u64 = 1 << 12;
+        nearest(&self.variables, address, VARIABLE_BYTES_MAX)
     }
 
     /// The function that an address lies in, and how far in.
     pub fn find(&self, address: u64) -> Option<(&str, u64)> {
         /// No function is longer; what lies beyond the last one is none.
         const FUNCTION_BYTES_MAX: u64 = 1 << 20;
-        let after = self.functions.partition_point(|(start, _)| *start <= address);
-        let (start, name) = self.functions.get(after.checked_sub(1)?)?;
-        let offset = address - start;
-        (offset < FUNCTION_BYTES_MAX).then_some((name, offset))
+        nearest(&self.functions, address, FUNCTION_BYTES_MAX)
     }
+}
+
+/// The symbol that begins at or before an address, less than `bytes_max` before.
+fn nearest(symbols: &[(u64, Box<str>)], address: u64, bytes_max: u64) -> Option<(&str, u64)> {
+    let after = symbols.partition_point(|(start, _)| *start <= address);
+    let (start, name) = symbols.get(after.checked_sub(1)?)?;
+    let offset = address - start;
+    (offset < bytes_max).then_some((name, offset))
 }
 
 #[cfg(test)]
@@ -60,5 +77,6 @@ mod tests {
         assert_eq!(symbols.find(0xffff_ffff_8100_0200), Some(("second", 0)));
         assert_eq!(symbols.find(0xffff_ffff_8100_00ff), None);
         assert_eq!(symbols.find(u64::MAX), None);
+        assert_eq!(symbols.data(0xffff_ffff_8200_0008), Some(("data", 8)));
     }
 }

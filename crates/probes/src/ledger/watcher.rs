@@ -4,11 +4,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
+use records::LookKind;
 
 use super::load::{self, Loaded};
 use super::mark::Marker;
 use super::raw::{self, Edge, Totals};
 use super::samples::{self, Raw, Sampler};
+use super::slab::Namer;
 use super::symbols::Symbols;
 use super::{Plan, Seen};
 
@@ -34,9 +36,9 @@ impl Watcher {
         let mut loaded = load::load(&plan)?;
         let operations = map(&loaded, "operations")?;
         let snapshots = map(&loaded, "snapshots")?;
-        let sampler = match plan.hertz {
-            0 => None,
-            hertz => match Sampler::start(&loaded.object, &plan.cpus, hertz) {
+        let sampler = match (plan.hertz, plan.kind) {
+            (0, LookKind::Time | LookKind::Counts) => None,
+            (hertz, _) => match Sampler::start(&loaded.object, &plan.cpus, hertz) {
                 Ok(sampler) => Some(sampler),
                 Err(why) => {
                     loaded.blind.insert("samples".to_string(), why);
@@ -119,14 +121,19 @@ impl Watcher {
             loaded.blind.insert("symbols".to_string(), why.clone());
         }
         let symbols = symbols.ok();
+        let namer = Namer::new(&loaded.object, symbols.as_ref());
         let mut windows = Vec::new();
         for (index, pair) in edges.windows(2).enumerate() {
-            let mut window = raw::window(&pair[0], &pair[1]);
-            window.task_clock_ns = (plan.tasks > 0)
-                .then(|| task_clocks_ns[index + 1].saturating_sub(task_clocks_ns[index]));
+            let mut window = raw::window(&pair[0], &pair[1], |name| loaded.counts(name));
+            if plan.kind == LookKind::Names {
+                window.locks = namer.waits(samples.get(index + 1).map_or(&[], Vec::as_slice));
+            }
+            namer.name(&mut window.locks);
+            let clock_ns = task_clocks_ns[index + 1].saturating_sub(task_clocks_ns[index]);
+            window.task_clock_ns = Some(clock_ns);
             let lost = window.anomalies.get("samples lost").copied().unwrap_or(0);
             window.samples = match (&symbols, sampled) {
-                (Some(symbols), true) => {
+                (Some(symbols), true) if plan.kind == LookKind::Time => {
                     Some(samples::folded(&samples[index + 1], plan.hertz, lost, symbols))
                 }
                 _ => None,

@@ -1,6 +1,6 @@
 //! The difference of two recordings, ranked.
 
-use analysis::ledger::{Cause, Difference, Presence, Recorded, Split};
+use analysis::ledger::{Cause, Change, Recorded, Split, causes};
 
 use super::super::Style;
 use super::super::prose::wrapped;
@@ -8,8 +8,6 @@ use super::super::table::{Align, Table};
 use super::ledger::{doubts, head, shortened};
 use super::{Told, amount, measured, percent};
 
-/// All that is told is no accident, with this probability of any accident among it.
-const ALPHA: f64 = 0.05;
 /// More causes than anybody reads.
 const CAUSES_MAX: usize = 40;
 
@@ -17,11 +15,11 @@ const CAUSES_MAX: usize = 40;
 pub fn changes(
     told: [&Told; 2],
     recorded: [&Recorded; 2],
-    difference: &Difference,
+    difference: &Change,
     style: Style,
 ) -> String {
     let mut text: String = (0..2).map(|side| head(told[side], recorded[side], style)).collect();
-    let causes = difference.causes(ALPHA);
+    let causes = causes(difference);
     let unit = recorded[1];
     let signed = |value: f64| {
         let text = amount(unit, value.abs());
@@ -35,30 +33,31 @@ pub fn changes(
         ("why".to_string(), Align::Left),
         ("where".to_string(), Align::Left),
     ]);
-    let root = &difference.root;
     let plain = |name: &str, change: f64| {
         let empty = String::new;
         vec![signed(change), empty(), empty(), empty(), empty(), name.to_string()]
     };
-    for cause in causes.found.iter().take(CAUSES_MAX) {
-        let change = cause.change;
+    for cause in causes.iter().take(CAUSES_MAX) {
+        let change = &cause.change;
         table.row(vec![
-            signed(cause.explains),
+            signed(cause.own_ns),
             change.half.map_or_else(|| "-".to_string(), |half| amount(unit, half)),
-            amount(unit, change.base),
-            amount(unit, change.new),
+            amount(unit, change.before.mean),
+            amount(unit, change.after.mean),
             why(cause),
             shortened(&cause.path.join(": ")),
         ]);
     }
-    let rest: f64 = causes.found.iter().skip(CAUSES_MAX).map(|cause| cause.explains).sum();
-    if causes.found.len() > CAUSES_MAX {
-        table.row(plain(&format!("{} more causes", causes.found.len() - CAUSES_MAX), rest));
+    let rest: f64 = causes.iter().skip(CAUSES_MAX).map(|cause| cause.own_ns).sum();
+    if causes.len() > CAUSES_MAX {
+        table.row(plain(&format!("{} more causes", causes.len() - CAUSES_MAX), rest));
     }
-    if causes.with_length != 0.0 {
-        table.row(plain("rows of time, with the length of an operation", causes.with_length));
+    let told: f64 = causes.iter().map(|cause| cause.own_ns).sum();
+    let length = with_length(difference);
+    if length != 0.0 {
+        table.row(plain("rows of time, with the length of an operation", length));
     }
-    table.row(plain("below noise: all other rows together", causes.below_noise));
+    table.row(plain("below noise: all other rows together", difference.change - length - told));
     let all = [
         signed(root.new - root.base),
         String::new(),
@@ -73,23 +72,32 @@ pub fn changes(
     text
 }
 
+/// What rows of time have more or less of only because operations got longer or shorter.
+fn with_length(change: &Change) -> f64 {
+    match change.split {
+        Split::ShareAndLength { length_ns, .. } => length_ns,
+        _ => change.rows.iter().map(with_length).sum(),
+    }
+}
+
 /// Whether it happens more often or costs more, in a word.
 fn why(cause: &Cause) -> String {
-    match (cause.change.presence, &cause.change.split) {
-        (Presence::New, _) => "new".to_string(),
-        (Presence::Gone, _) => "gone".to_string(),
-        (_, Split::Unknown) => "count unknown".to_string(),
-        (_, Split::Shared { shares, .. }) => {
-            format!("share {} to {}", percent(shares.0), percent(shares.1))
+    let change = &cause.change;
+    match &change.split {
+        _ if change.before.mean == 0.0 => "new".to_string(),
+        _ if change.after.mean == 0.0 => "gone".to_string(),
+        Split::CountUnknown => "count unknown".to_string(),
+        Split::ShareAndLength { share, .. } => {
+            format!("share {} to {}", percent(share.0), percent(share.1))
         }
-        (_, Split::Counted { counts, .. }) => format!("{:.3} to {:.3} times", counts.0, counts.1),
+        Split::CountAndCost { times, .. } => format!("{:.3} to {:.3} times", times.0, times.1),
     }
 }
 
 fn notes(told: [&Told; 2], recorded: [&Recorded; 2], style: Style) -> String {
     let mut notes = vec![
-        "The rows add up to the change of all. Those told are no accidents at 95 %, for all of \
-         them together, by windows within each recording: what differs from run to run is not in \
+        "The rows add up to the change of all. Those told are no accidents, at 99 % for all \
+         of them together, by windows within each recording: what differs from run to run is not in \
          that. Record both sides several times before you believe a small change."
             .to_string(),
     ];

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::ledger::{Question, Recorded, difference, recorded};
+use analysis::ledger::{Question, Recorded, causes, difference, recorded};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use records::perf_data::{Recording, recognise};
@@ -17,11 +17,8 @@ use crate::talk::print;
 
 /// How recordings are read.
 #[derive(clap::Args, Debug)]
+#[group(skip)]
 pub struct Options {
-    /// Operations that were done while each was recorded, so that all is per operation and not
-    /// per second
-    #[arg(long, value_name = "N[,M]", value_delimiter = ',', help_heading = "Recordings of perf")]
-    operations: Vec<u64>,
     /// How to show a recording
     #[arg(long, value_enum, default_value = "ledger", help_heading = "Recordings of perf")]
     view: View,
@@ -32,9 +29,6 @@ pub struct Options {
     /// like ~/.debug; for a recording from another host or boot
     #[arg(long, value_name = "PATH", help_heading = "Recordings of perf")]
     symbols: Vec<PathBuf>,
-    /// The ledger, or the difference, as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// What is shown of recordings.
@@ -52,93 +46,110 @@ enum View {
     Firefox,
 }
 
-/// Whether all of these are recordings; an error where only some are.
-pub fn are_recordings(files: &[PathBuf]) -> Result<bool> {
-    let is = |file: &PathBuf| {
-        let mut start = Vec::new();
-        let opened =
-            File::open(file).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
-        let read = opened.map(|file| file.take(8).read_to_end(&mut start));
-        read.is_some_and(|read| read.is_ok()) && recognise(&start)
-    };
-    let (yes, no): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(|file| is(file));
-    if let (Some(_), Some(other)) = (yes.first(), no.first()) {
-        File::open(other).with_context(|| format!("reading {}", other.display()))?;
-        bail!("{} is no recording of perf: those start with PERFILE2", other.display());
+/// The files, if these words name recordings; an error where only some do.
+pub fn recordings(words: &[String]) -> Result<Option<Vec<PathBuf>>> {
+    let (yes, no): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| is_recording(Path::new(word)));
+    match (yes.is_empty(), no.first()) {
+        (true, _) => Ok(None),
+        (false, None) => Ok(Some(words.iter().map(PathBuf::from).collect())),
+        (false, Some(other)) => {
+            File::open(other).with_context(|| format!("reading {other}"))?;
+            bail!("{other} is no recording of perf, and those compare only with their like")
+        }
     }
-    Ok(no.is_empty() && !yes.is_empty())
+}
+
+fn is_recording(file: &Path) -> bool {
+    let mut start = Vec::new();
+    let opened = File::open(file).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
+    let read = opened.map(|file| file.take(8).read_to_end(&mut start));
+    read.is_some_and(|read| read.is_ok()) && recognise(&start)
 }
 
 /// Prints what is asked for.
-pub fn run(files: &[PathBuf], options: &Options) -> Result<ExitCode> {
+pub fn run(
+    files: &[PathBuf],
+    operations: &[u64],
+    json: bool,
+    options: &Options,
+) -> Result<ExitCode> {
     ensure!(files.len() <= 2, "{} recordings: name one, or two to compare", files.len());
-    let given = options.operations.len();
+    let given = operations.len();
     ensure!(
         given == 0 || given == files.len(),
         "--operations has {given} numbers for {} recordings: give one for each",
         files.len()
     );
-    ensure!(!options.operations.contains(&0), "--operations is 0: nothing is per no operation");
+    ensure!(!operations.contains(&0), "--operations is 0: nothing is per no operation");
     let recordings: Vec<Recording> =
         files.iter().map(|file| Recording::open(file, &options.symbols)).collect::<Result<_>>()?;
     options.check_tasks(&recordings)?;
     let names: Vec<String> = files.iter().map(|file| name(file)).collect();
-    let told = |index: usize| Told {
-        name: &names[index],
-        recording: &recordings[index],
-        operations: options.operations.get(index).copied(),
-    };
-    let style = Style::of_stdout();
-    let text = match (&files.len(), options.view) {
-        (1, View::Ledger) => {
-            let recorded = options.recorded(&recordings).remove(0);
-            match options.json {
-                true => as_json(&json!({"name": names[0], "recorded": recorded}))?,
-                false => reports::ledger(&told(0), &recorded, style),
-            }
-        }
-        (1, View::Tree) => reports::callers(&told(0)),
-        (1, View::Folded) => reports::folded(&told(0)),
-        (1, View::Firefox) => reports::firefox(&told(0)),
-        (1, View::Diff) => bail!("--view diff is of two recordings: name both"),
-        (_, View::Ledger) => options.changes(&recordings, [told(0), told(1)], style)?,
-        (_, View::Diff) => reports::functions([&told(0), &told(1)], style),
-        (_, View::Folded) => reports::folded_pair([&told(0), &told(1)]),
-        (_, View::Tree | View::Firefox) => bail!("this --view is of one recording: name one"),
-    };
-    print(text)?;
+    let told: Vec<Told> = names
+        .iter()
+        .zip(&recordings)
+        .enumerate()
+        .map(|(index, (name, recording))| Told {
+            name,
+            recording,
+            operations: operations.get(index).copied(),
+        })
+        .collect();
+    print(options.shown(&told, json)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 impl Options {
-    fn recorded(&self, recordings: &[Recording]) -> Vec<Recorded> {
-        let question = |index: usize| Question {
-            operations: self.operations.get(index).copied(),
-            tasks: self.tasks.clone(),
-        };
-        let questions: Vec<Question> = (0..recordings.len()).map(question).collect();
-        let both: Vec<(&Recording, &Question)> = recordings.iter().zip(&questions).collect();
+    fn shown(&self, told: &[Told], json: bool) -> Result<String> {
+        let style = Style::of_stdout();
+        match (told, self.view) {
+            ([one], View::Ledger) => {
+                let recorded = self.recorded(&[one]).remove(0);
+                match json {
+                    true => as_json(&json!({"name": one.name, "recorded": recorded})),
+                    false => Ok(reports::ledger(one, &recorded, style)),
+                }
+            }
+            ([one], View::Tree) => Ok(reports::callers(one)),
+            ([one], View::Folded) => Ok(reports::folded(one)),
+            ([one], View::Firefox) => Ok(reports::firefox(one)),
+            ([base, new], View::Ledger) => self.changes([base, new], json, style),
+            ([base, new], View::Diff) => Ok(reports::functions([base, new], style)),
+            ([base, new], View::Folded) => Ok(reports::folded_pair([base, new])),
+            (_, View::Diff) => bail!("--view diff is of two recordings: name both"),
+            _ => bail!("this --view is of one recording: name one"),
+        }
+    }
+
+    fn recorded(&self, told: &[&Told]) -> Vec<Recorded> {
+        let question =
+            |told: &&Told| Question { operations: told.operations, tasks: self.tasks.clone() };
+        let questions: Vec<Question> = told.iter().map(question).collect();
+        let recordings = told.iter().map(|told| told.recording);
+        let both: Vec<(&Recording, &Question)> = recordings.zip(&questions).collect();
         recorded(&both)
     }
 
-    fn changes(&self, recordings: &[Recording], told: [Told; 2], style: Style) -> Result<String> {
-        let recorded = self.recorded(recordings);
+    fn changes(&self, told: [&Told; 2], json: bool, style: Style) -> Result<String> {
+        let [base, new] = told;
+        let recorded = self.recorded(&told);
         ensure!(
             recorded[0].measure == recorded[1].measure,
             "one is of {}, the other of {}: those do not compare",
-            recordings[0].event.name,
-            recordings[1].event.name
+            base.recording.event.name,
+            new.recording.event.name
         );
-        let difference = difference(&recorded[0].ledger, &recorded[1].ledger);
-        if self.json {
+        let change = difference(&recorded[0].ledger, &recorded[1].ledger);
+        if json {
             return as_json(&json!({
-                "base": {"name": told[0].name, "recorded": recorded[0]},
-                "new": {"name": told[1].name, "recorded": recorded[1]},
-                "difference": difference,
+                "base": {"name": base.name, "recorded": recorded[0]},
+                "new": {"name": new.name, "recorded": recorded[1]},
+                "difference": change,
+                "causes": causes(&change),
             }));
         }
-        let told = [&told[0], &told[1]];
-        Ok(reports::changes(told, [&recorded[0], &recorded[1]], &difference, style))
+        Ok(reports::changes(told, [&recorded[0], &recorded[1]], &change, style))
     }
 
     /// A task that no recording has is a slip of the pen.

@@ -1,0 +1,158 @@
+//! What a ledger may be trusted with: what looking cost, and whether a second clock agrees. That
+//! rows add up proves nothing about the rows.
+
+use std::collections::BTreeMap;
+
+use records::{Base, Look, LookKind, Run, Window};
+use serde::Serialize;
+
+/// Looks that slow a point by more are refused: they explain something else.
+pub const COST_MAX: f64 = 0.05;
+
+/// How far the workload's rows may be from its tasks' own clocks.
+pub const CLOCK_MAX: f64 = 0.005;
+
+/// How much slower operations were while one kind of look watched, against the clean run of the
+/// same block.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Which looks.
+    pub kind: LookKind,
+    /// How many pairs of a look and a run.
+    pub pairs: usize,
+    /// Median of how much longer an operation took, as a share.
+    pub median: f64,
+    /// Quartiles of the same.
+    pub quartiles: (f64, f64),
+}
+
+impl Cost {
+    /// Whether looking changed what was looked at too much.
+    pub fn is_too_high(&self) -> bool {
+        self.median > COST_MAX
+    }
+}
+
+/// What looks of one kind cost; nothing without pairs. `metric` tells the speed, in which more
+/// is slower if `is_time`.
+pub fn cost(
+    looks: &[&Look],
+    runs: &[&Run],
+    kind: LookKind,
+    metric: &str,
+    is_time: bool,
+) -> Option<Cost> {
+    let pair = |look: &&&Look| {
+        let clean = runs.iter().find(|run| run.block == look.block && !run.placebo)?;
+        let (looked, clean) = (look.value(metric)?, clean.value(metric)?);
+        let longer = if is_time { looked / clean } else { clean / looked };
+        longer.is_finite().then_some(longer - 1.0)
+    };
+    let mut changes: Vec<f64> =
+        looks.iter().filter(|look| look.kind == kind).filter_map(|look| pair(&look)).collect();
+    changes.sort_by(f64::total_cmp);
+    let quantile = |q: f64| {
+        let at = q * (changes.len() - 1) as f64;
+        let (low, high) = (changes[at.floor() as usize], changes[at.ceil() as usize]);
+        low + (high - low) * at.fract()
+    };
+    (!changes.is_empty()).then(|| Cost {
+        kind,
+        pairs: changes.len(),
+        median: quantile(0.5),
+        quartiles: (quantile(0.25), quantile(0.75)),
+    })
+}
+
+/// What the looks at time say about themselves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SelfCheck {
+    /// The workload's rows against the tasks' own CPU clocks, all windows together, as a share of
+    /// the clocks; nothing where there is no clock.
+    pub clock: Option<f64>,
+    /// What went wrong while watching, by name, how often.
+    pub anomalies: BTreeMap<String, u64>,
+    /// How often a CPU changed hands.
+    pub switches: u64,
+    /// Samples that the rows rest on.
+    pub samples: u64,
+    /// Windows.
+    pub windows: usize,
+    /// The first law that a window breaks.
+    pub broken: Option<String>,
+}
+
+/// Checks the windows of looks at time.
+pub fn self_check(looks: &[&Look]) -> SelfCheck {
+    let timed = looks.iter().filter(|look| look.kind == LookKind::Time && look.finished());
+    let windows: Vec<&Window> = timed.flat_map(|look| &look.windows).collect();
+    let mut anomalies = BTreeMap::new();
+    for (what, times) in windows.iter().flat_map(|window| &window.anomalies) {
+        *anomalies.entry(what.clone()).or_default() += times;
+    }
+    let clocks: Option<u64> = windows.iter().map(|window| window.task_clock_ns).sum();
+    let work: u64 = windows.iter().map(|w| w.time_ns(|base, _| base == Base::Work)).sum();
+    let is_switch = |slice: &&records::Slice| slice.state == records::CpuState::Rest;
+    let switches = windows.iter().flat_map(|w| w.slices()).filter(is_switch);
+    let samples = windows.iter().filter_map(|window| window.samples.as_ref());
+    SelfCheck {
+        clock: clocks.filter(|ns| *ns > 0).map(|ns| work as f64 / ns as f64 - 1.0),
+        anomalies,
+        switches: switches.map(|slice| slice.entries).sum(),
+        samples: samples.flat_map(|s| &s.stacks).map(|stack| stack.count).sum(),
+        windows: windows.len(),
+        broken: windows.iter().find_map(|window| window.broken_law()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use records::Outcome;
+
+    use super::*;
+
+    fn outcome(rate: f64) -> Outcome {
+        Outcome::Finished {
+            metrics: BTreeMap::from([("operations_per_s".to_string(), rate)]),
+            counters: BTreeMap::new(),
+            unavailable: BTreeMap::new(),
+            warmup: None,
+        }
+    }
+
+    #[test]
+    fn looking_costs_what_the_run_of_its_block_did_better() {
+        let started = jiff::Timestamp::UNIX_EPOCH;
+        let look = |block, rate| Look {
+            look: block,
+            kind: LookKind::Time,
+            point: 0,
+            block,
+            started,
+            outcome: outcome(rate),
+            windows: Vec::new(),
+            blind: BTreeMap::new(),
+            warnings: Vec::new(),
+        };
+        let run = |block, rate| Run {
+            run: block,
+            point: 0,
+            block,
+            placebo: false,
+            started,
+            file_system: None,
+            outcome: outcome(rate),
+            warnings: Vec::new(),
+        };
+        let looks = [look(0, 100.0), look(1, 80.0), look(2, 100.0), look(7, 1.0)];
+        let runs = [run(0, 100.0), run(1, 100.0), run(2, 110.0)];
+        let looks: Vec<&Look> = looks.iter().collect();
+        let runs: Vec<&Run> = runs.iter().collect();
+        let cost = cost(&looks, &runs, LookKind::Time, "operations_per_s", false).unwrap();
+        assert_eq!(cost.pairs, 3);
+        assert!((cost.median - 0.1).abs() < 1e-12 && cost.is_too_high());
+        let (low, high) = cost.quartiles;
+        assert!((low - 0.05).abs() < 1e-12 && (high - 0.175).abs() < 1e-12);
+        assert_eq!(super::cost(&looks, &runs, LookKind::Names, "operations_per_s", false), None);
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// How often things happen while the workload has the CPU.
+#pragma once
+
+// In the order of COUNTS in raw.rs.
+enum count {
+	FAULT_USER, FAULT_KERNEL,
+	IPI_RESCHEDULE, IPI_CALL_ONE, IPI_CALL_MANY,
+	// By reason, include/linux/mm_types.h: enum tlb_flush_reason.
+	FLUSH_FIRST, FLUSH_LAST = FLUSH_FIRST + 5,
+	PAGES_FIRST, PAGES_LAST = PAGES_FIRST + 5,
+	MIGRATION, WAKE_UP,
+	WAIT_SPIN, WAIT_MUTEX, SLEEP_MUTEX, WAIT_READ, WAIT_WRITE, WAIT_OTHER,
+	FILE_LOCK_POSIX, FILE_LOCK_FLOCK, FILE_LOCK_CONTEXT, LEASE,
+	JOURNAL_START, JOURNAL_COMMIT, XFS_LOG_RESERVE, XFS_LOG_FORCE, BTRFS_COMMIT,
+	COUNTED_LAST = BTRFS_COMMIT
+};
+
+// By the task's own mark: who has the CPU may be a missed switch out of date. An atomic addition
+// needs no protection from interrupts.
+static __always_inline void count(__u32 what, __u64 times)
+{
+	struct cpu *c = this_cpu();
+
+	if (c && bpf_task_storage_get(&marks, bpf_get_current_task_btf(), 0, 0))
+		__sync_fetch_and_add(&c->totals.counts[what & (COUNTS - 1)], times);
+}
+
+#define COUNT(name, what) \
+	SEC("tp_btf/" #name) int BPF_PROG(count_##name) { count(what, 1); return 0; }
+
+COUNT(page_fault_user, FAULT_USER)
+COUNT(page_fault_kernel, FAULT_KERNEL)
+COUNT(ipi_send_cpumask, IPI_CALL_MANY)
+COUNT(sched_waking, WAKE_UP)
+COUNT(posix_lock_inode, FILE_LOCK_POSIX)
+COUNT(flock_lock_inode, FILE_LOCK_FLOCK)
+COUNT(locks_get_lock_context, FILE_LOCK_CONTEXT)
+COUNT(generic_add_lease, LEASE)
+COUNT(jbd2_handle_start, JOURNAL_START)
+COUNT(jbd2_start_commit, JOURNAL_COMMIT)
+COUNT(xfs_log_reserve, XFS_LOG_RESERVE)
+COUNT(xfs_log_force, XFS_LOG_FORCE)
+COUNT(btrfs_transaction_commit, BTRFS_COMMIT)
+
+// System calls come from tasks alone, never inside each other: a plain addition will do.
+SEC("tp_btf/sys_enter")
+int BPF_PROG(count_sys_enter, struct pt_regs *registers, long id)
+{
+	struct cpu *c = this_cpu();
+
+	if (c && bpf_task_storage_get(&marks, bpf_get_current_task_btf(), 0, 0))
+		c->totals.calls[id & (CALLS - 1)]++;
+	return 0;
+}
+
+// A reschedule names no function to call.
+SEC("tp_btf/ipi_send_cpu")
+int BPF_PROG(count_ipi_send_cpu, unsigned int cpu, unsigned long caller, void *callback)
+{
+	count(callback ? IPI_CALL_ONE : IPI_RESCHEDULE, 1);
+	return 0;
+}
+
+SEC("tp_btf/tlb_flush")
+int BPF_PROG(count_tlb_flush, int reason, unsigned long pages)
+{
+	__u32 kind = (__u32)reason > 5 ? 5 : reason;
+
+	count(FLUSH_FIRST + kind, 1);
+	// All of them is no number of pages.
+	if (pages != -1UL)
+		count(PAGES_FIRST + kind, pages);
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(count_sched_migrate_task, struct task_struct *task, int cpu)
+{
+	struct cpu *c = this_cpu();
+
+	if (c && bpf_task_storage_get(&marks, task, 0, 0))
+		__sync_fetch_and_add(&c->totals.counts[MIGRATION], 1);
+	return 0;
+}
+
+SEC("tp_btf/contention_begin")
+int BPF_PROG(count_contention_begin, void *lock, unsigned int flags)
+{
+	// A mutex is spun for first, and begins again when it is slept for.
+	if (flags & CONTENTION_MUTEX)
+		count(flags & CONTENTION_SPIN ? WAIT_MUTEX : SLEEP_MUTEX, 1);
+	else if (flags & CONTENTION_SPIN)
+		count(WAIT_SPIN, 1);
+	else if (flags & CONTENTION_READ)
+		count(WAIT_READ, 1);
+	else if (flags & CONTENTION_WRITE)
+		count(WAIT_WRITE, 1);
+	else
+		count(WAIT_OTHER, 1);
+	return 0;
+}

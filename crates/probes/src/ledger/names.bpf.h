@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// What a lock is called: the slab object it lies in, and who waits for it.
+#pragma once
+
+struct object {
+	__u64 offset;
+	__u32 size;
+	__u32 found;
+	char cache[32];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct object);
+} object SEC(".maps");
+
+extern struct kmem_cache *bpf_get_kmem_cache(__u64 address) __ksym __weak;
+
+// Called by knee with an address: which object of which cache lies there. A slab is aligned to its
+// own size, and objects lie in it one after the other.
+SEC("raw_tp")
+int describe(__u64 *context)
+{
+	__u64 address = context[0];
+	struct kmem_cache *cache;
+	struct object *o;
+	__u32 zero = 0, order, size;
+
+	o = bpf_map_lookup_elem(&object, &zero);
+	if (!o)
+		return 0;
+	o->found = 0;
+	if (!bpf_get_kmem_cache)
+		return 0;
+	cache = bpf_get_kmem_cache(address);
+	if (!cache)
+		return 0;
+	order = BPF_CORE_READ(cache, oo.x) >> 16;
+	size = BPF_CORE_READ(cache, size);
+	if (!size || order > 10)
+		return 0;
+	o->offset = (address & ((4096ULL << order) - 1)) % size;
+	o->size = BPF_CORE_READ(cache, object_size);
+	bpf_probe_read_kernel_str(o->cache, sizeof(o->cache), BPF_CORE_READ(cache, name));
+	o->found = 1;
+	return 1;
+}
+
+// One wait in so many, with its stack: a stack costs as much as what it looks at, and delays
+// those who come before the queue.
+SEC("tp_btf/contention_begin")
+int BPF_PROG(stack_contention_begin, void *lock, unsigned int flags)
+{
+	__u32 zero = 0, size;
+	struct sample *s;
+	struct cpu *c;
+
+	PROTECT();
+	c = this_cpu();
+	s = bpf_map_lookup_elem(&scratch, &zero);
+	if (c && s && c->base == WORK && config.stack_every &&
+	    c->waits++ % config.stack_every == 0) {
+		s->base = c->base;
+		s->state = SPIN;
+		s->mode = WAIT;
+		s->lock = (__u64)lock;
+		s->tgid = flags;
+		s->user_frames = 0;
+		s->kernel_frames = frames_of(bpf_get_stack(ctx, s->frames, KERNEL_FRAMES * 8, 0));
+		size = s->kernel_frames;
+		if (size > KERNEL_FRAMES)
+			size = KERNEL_FRAMES;
+		size = offsetof(struct sample, frames) + size * 8;
+		if (bpf_ringbuf_output(&samples, s, size & 1023, BPF_RB_NO_WAKEUP))
+			note(c, SAMPLE_LOST);
+	}
+	UNPROTECT();
+	return 0;
+}
