@@ -52,17 +52,18 @@ pub fn changes(
     if causes.len() > CAUSES_MAX {
         table.row(plain(&format!("{} more causes", causes.len() - CAUSES_MAX), rest));
     }
-    let told: f64 = causes.iter().map(|cause| cause.own_ns).sum();
+    let explained: f64 = causes.iter().map(|cause| cause.own_ns).sum();
     let length = with_length(difference);
     if length != 0.0 {
         table.row(plain("rows of time, with the length of an operation", length));
     }
-    table.row(plain("below noise: all other rows together", difference.change - length - told));
+    table
+        .row(plain("below noise: all other rows together", difference.change - length - explained));
     let all = [
-        signed(root.new - root.base),
+        signed(difference.change),
         String::new(),
-        amount(unit, root.base),
-        amount(unit, root.new),
+        amount(unit, difference.before.mean),
+        amount(unit, difference.after.mean),
     ];
     table.row(all.into_iter().chain([String::new(), "all".to_string()]).collect());
     text.push('\n');
