@@ -6,7 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use object::{
+    Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, ReadCache, SymbolIndex, SymbolKind,
+};
 
 use super::kallsyms::plainness;
 use super::{caught, printable};
@@ -33,20 +35,29 @@ pub struct Question<'a> {
 /// The function at each offset. An error if the file is another one or cannot be read.
 pub fn functions(path: &Path, question: &Question) -> Result<Vec<Option<String>>> {
     caught("ELF", || {
-        let mut file = Elf::open(path, question)?;
-        let addresses: Vec<u64> = question.offsets.iter().map(|o| file.address(*o)).collect();
-        let debug = question.debug.and_then(|debug| Elf::open(debug, question).ok());
-        let symbols = debug.map_or_else(|| std::mem::take(&mut file.symbols), |d| d.symbols);
-        Ok(addresses.into_iter().map(|address| find(&symbols, address)).collect())
+        let addresses = with(path, question, |elf| Ok(addresses(elf, question.offsets)))?;
+        let debug = question.debug.map(|debug| with(debug, question, |elf| names(elf, &addresses)));
+        match debug {
+            Some(Ok(names)) => Ok(names),
+            _ => with(path, question, |elf| names(elf, &addresses)),
+        }
     })
 }
 
 /// All functions of a kernel's ELF file, with their addresses.
 pub fn all(path: &Path, build_id: &[u8]) -> Result<Vec<(u64, String)>> {
+    let question = Question { build_id, trusted: true, offsets: &[], debug: None };
     caught("ELF", || {
-        let question = Question { build_id, trusted: true, offsets: &[], debug: None };
-        let symbols = Elf::open(path, &question)?.symbols;
-        Ok(symbols.into_iter().map(|symbol| (symbol.address, symbol.name)).collect())
+        with(path, &question, |elf| {
+            let mut left = NAMES_BYTES_MAX;
+            let functions =
+                elf.symbols().take(SYMBOLS_MAX).filter(is_function).map_while(|symbol| {
+                    let name = symbol.name_bytes().unwrap_or_default();
+                    left = left.checked_sub(name.len())?;
+                    Some((symbol.address(), name_of(name)))
+                });
+            Ok(functions.collect())
+        })
     })
 }
 
@@ -62,87 +73,113 @@ pub fn after_system_call(path: &Path, offsets: &[u64]) -> Vec<bool> {
     offsets.iter().map(is_after).collect()
 }
 
-struct Symbol {
-    address: u64,
-    size: u64,
-    name: String,
+type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
+
+/// Opens a file, if it is the one that is asked for.
+fn with<T>(path: &Path, question: &Question, ask: impl Fn(&Elf) -> Result<T>) -> Result<T> {
+    let what = || format!("reading {}", path.display());
+    // The path is the recording's: opening a pipe would wait for a writer.
+    anyhow::ensure!(std::fs::metadata(path).with_context(what)?.is_file(), "no file");
+    let cache = ReadCache::new(File::open(path).with_context(what)?);
+    let elf = object::File::parse(&cache).with_context(what)?;
+    let id = elf.build_id().ok().flatten().unwrap_or_default();
+    let fits = match question.build_id {
+        [] => question.trusted,
+        wanted => id == wanted || (id.is_empty() && question.trusted),
+    };
+    anyhow::ensure!(fits, "{} is another version", path.display());
+    ask(&elf)
 }
 
-struct Elf {
-    /// Offset in the file, length, address.
-    segments: Vec<(u64, u64, u64)>,
-    symbols: Vec<Symbol>,
-}
-
-impl Elf {
-    fn open(path: &Path, question: &Question) -> Result<Elf> {
-        let what = || format!("reading {}", path.display());
-        let file = File::open(path).with_context(what)?;
-        anyhow::ensure!(file.metadata()?.is_file(), "{} is no file", path.display());
-        let cache = ReadCache::new(file);
-        let elf = object::File::parse(&cache).with_context(what)?;
-        let id = elf.build_id().ok().flatten().unwrap_or_default();
-        let fits = match question.build_id {
-            [] => question.trusted,
-            wanted => id == wanted || (id.is_empty() && question.trusted),
-        };
-        anyhow::ensure!(fits, "{} is another version", path.display());
-        let segments = elf.segments().map(|segment| {
-            let (offset, length) = segment.file_range();
-            (offset, length, segment.address())
-        });
-        Ok(Elf { segments: segments.take(4096).collect(), symbols: symbols(&elf) })
-    }
-
-    fn address(&self, offset: u64) -> u64 {
-        let within = |(start, length, _): &&(u64, u64, u64)| {
+/// Addresses of offsets, by the segments that they lie in.
+fn addresses(elf: &Elf, offsets: &[u64]) -> Vec<u64> {
+    const SEGMENTS_MAX: usize = 4096;
+    let segments = elf.segments().take(SEGMENTS_MAX).map(|s| (s.file_range(), s.address()));
+    let segments: Vec<((u64, u64), u64)> = segments.collect();
+    let address = |offset: &u64| {
+        let within = |((start, length), _): &&((u64, u64), u64)| {
             offset.checked_sub(*start).is_some_and(|distance| distance < *length)
         };
-        let segment = self.segments.iter().find(within);
-        segment.map_or(offset, |(start, _, address)| address.wrapping_add(offset - start))
-    }
-}
-
-/// Functions, sorted by address, one name each.
-fn symbols<'d>(elf: &object::File<'d, &'d ReadCache<File>>) -> Vec<Symbol> {
-    let mut bytes = 0;
-    let mut within = |symbol: &Symbol| {
-        bytes += symbol.name.len();
-        bytes <= NAMES_BYTES_MAX
+        let segment = segments.iter().find(within);
+        segment.map_or(*offset, |((start, _), at)| at.wrapping_add(offset - start))
     };
-    let full = elf.symbols().take(SYMBOLS_MAX).filter_map(symbol);
-    let mut symbols: Vec<Symbol> = full.take_while(&mut within).collect();
-    if symbols.is_empty() {
-        let dynamic = elf.dynamic_symbols().take(SYMBOLS_MAX).filter_map(symbol);
-        symbols = dynamic.take_while(&mut within).collect();
-    }
-    symbols.sort_by(|a, b| (a.address, plainness(&a.name)).cmp(&(b.address, plainness(&b.name))));
-    symbols.dedup_by_key(|symbol| symbol.address);
-    symbols
+    offsets.iter().map(address).collect()
 }
 
-fn symbol<'d>(symbol: impl ObjectSymbol<'d>) -> Option<Symbol> {
-    if symbol.kind() != SymbolKind::Text || !symbol.is_definition() {
-        return None;
+/// The function that each address lies in. Large programs have a million symbols, of which few
+/// are asked for: only those names are read.
+fn names(elf: &Elf, addresses: &[u64]) -> Result<Vec<Option<String>>> {
+    let mut order: Vec<usize> = (0..addresses.len()).collect();
+    order.sort_by_key(|index| addresses[*index]);
+    let sorted: Vec<u64> = order.iter().map(|index| addresses[*index]).collect();
+    let mut best: Vec<Option<Candidate>> = vec![None; sorted.len()];
+    let mut any = false;
+    for symbol in elf.symbols().take(SYMBOLS_MAX).filter(is_function) {
+        any = true;
+        offer(&sorted, &mut best, &symbol);
     }
-    let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
-    let name = &name[..name.len().min(NAME_BYTES_MAX)];
-    Some(Symbol { address: symbol.address(), size: symbol.size(), name: demangled(name) })
+    let table = match any {
+        true => elf.symbol_table(),
+        false => {
+            let dynamic = elf.dynamic_symbols().take(SYMBOLS_MAX).filter(is_function);
+            dynamic.for_each(|symbol| offer(&sorted, &mut best, &symbol));
+            elf.dynamic_symbol_table()
+        }
+    };
+    let mut names = vec![None; addresses.len()];
+    let Some(table) = table else { return Ok(names) };
+    for (index, candidate) in order.into_iter().zip(best) {
+        let symbols = candidate.map_or_else(Vec::new, |candidate| candidate.symbols);
+        let known = symbols.into_iter().filter_map(|index| {
+            let symbol = table.symbol_by_index(index).ok()?;
+            Some(name_of(symbol.name_bytes().ok().filter(|name| !name.is_empty())?))
+        });
+        names[index] = known.min_by(|a, b| plainness(a).cmp(&plainness(b)));
+    }
+    Ok(names)
+}
+
+/// Symbols that begin where the nearest one before an address does.
+#[derive(Clone)]
+struct Candidate {
+    start: u64,
+    symbols: Vec<SymbolIndex>,
+}
+
+/// Takes a symbol for the addresses in it for which there is none that begins later.
+fn offer<'d>(sorted: &[u64], best: &mut [Option<Candidate>], symbol: &impl ObjectSymbol<'d>) {
+    /// Symbols of no size, written in assembly, reach to the next, but not that far.
+    const UNSIZED_BYTES_MAX: u64 = 4096;
+    /// No function has more names.
+    const ALIASES_MAX: usize = 16;
+    let start = symbol.address();
+    let size = if symbol.size() == 0 { UNSIZED_BYTES_MAX } else { symbol.size() };
+    let first = sorted.partition_point(|address| *address < start);
+    for (address, best) in sorted[first..].iter().zip(&mut best[first..]) {
+        if address - start >= size {
+            break;
+        }
+        match best {
+            Some(known) if known.start > start => {}
+            Some(known) if known.start == start => {
+                if known.symbols.len() < ALIASES_MAX {
+                    known.symbols.push(symbol.index());
+                }
+            }
+            _ => *best = Some(Candidate { start, symbols: vec![symbol.index()] }),
+        }
+    }
+}
+
+fn is_function<'d>(symbol: &impl ObjectSymbol<'d>) -> bool {
+    symbol.kind() == SymbolKind::Text && symbol.is_definition()
 }
 
 /// Rust's names as people write them, without the hash.
-fn demangled(name: &[u8]) -> String {
-    let name = printable(name);
+fn name_of(bytes: &[u8]) -> String {
+    let name = printable(&bytes[..bytes.len().min(NAME_BYTES_MAX)]);
     match rustc_demangle::try_demangle(&name) {
-        Ok(name) => format!("{name:#}"),
+        Ok(name) => printable(format!("{name:#}").as_bytes()),
         Err(_) => name,
     }
-}
-
-/// The function that an address lies in. Those of no size, written in assembly, reach to the next.
-fn find(symbols: &[Symbol], address: u64) -> Option<String> {
-    let after = symbols.partition_point(|symbol| symbol.address <= address);
-    let symbol = symbols.get(after.checked_sub(1)?)?;
-    let within = symbol.size == 0 || address - symbol.address < symbol.size;
-    within.then(|| symbol.name.clone())
 }

@@ -24,7 +24,7 @@ pub struct Options {
     view: View,
     /// The workload is the tasks of this name, all others are others [default: all but perf]
     #[arg(long = "task", value_name = "NAME", help_heading = "Recordings of perf")]
-    tasks: Vec<String>,
+    followed: Vec<String>,
     /// Where else to look for names of functions: a copy of /proc/kallsyms, a vmlinux, a folder
     /// like ~/.debug; for a recording from another host or boot
     #[arg(long, value_name = "PATH", help_heading = "Recordings of perf")]
@@ -124,7 +124,7 @@ impl Options {
 
     fn recorded(&self, told: &[&Told]) -> Vec<Recorded> {
         let question =
-            |told: &&Told| Question { operations: told.operations, tasks: self.tasks.clone() };
+            |told: &&Told| Question { operations: told.operations, tasks: self.followed.clone() };
         let questions: Vec<Question> = told.iter().map(question).collect();
         let recordings = told.iter().map(|told| told.recording);
         let both: Vec<(&Recording, &Question)> = recordings.zip(&questions).collect();
@@ -154,7 +154,7 @@ impl Options {
 
     /// A task that no recording has is a slip of the pen.
     fn check_tasks(&self, recordings: &[Recording]) -> Result<()> {
-        for task in &self.tasks {
+        for task in &self.followed {
             let known = recordings.iter().flat_map(|recording| &recording.tasks);
             ensure!(
                 known.clone().any(|known| known == task),
