@@ -289,7 +289,7 @@ impl<'a> Cell<'a> {
     fn unit_of_replication(&self, rules: &Rules) -> Unit {
         let made_anew = |(record, point): &(&Opened, usize)| {
             let record = &record.record;
-            record.experiment.storage.policy == Policy::Fresh
+            record.experiment.storage.policy != Policy::Kept
                 && record.variants.iter().any(|variant| {
                     variant.name == record.points[*point].variant && variant.file_system.is_some()
                 })

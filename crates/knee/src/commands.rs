@@ -16,7 +16,7 @@ use crate::names::nearest;
 use crate::variants;
 
 pub use errand::{Moment, errand};
-pub use placeholders::{IMAGE, check, uses};
+pub use placeholders::{IMAGE, check, split_text, uses};
 pub use programs::{find, identify};
 
 macro_rules! commands {

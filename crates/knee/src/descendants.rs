@@ -114,7 +114,7 @@ fn below(spared: &BTreeSet<i32>) -> BTreeSet<i32> {
 }
 
 /// "77 (sleep)".
-fn described(pid: i32) -> String {
+pub fn described(pid: i32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     format!("{pid} ({})", name.trim())
 }

@@ -4,6 +4,7 @@
 //!
 //!     image ─ loop device ─ mkfs ─ mount ─ [the run] ─ umount ─ check ─ free the device ─ remove
 
+mod aged;
 pub mod block_device;
 mod flags;
 mod geometry;
@@ -16,7 +17,8 @@ mod program;
 mod refuse;
 mod words;
 
-use std::fs::{DirBuilder, File};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
@@ -24,10 +26,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use records::{FileSystem, Mounted, Point, Policy, Record, Storage, Variant, Warning};
+use records::{Aged, FileSystem, Mounted, Point, Policy, Record, Storage, Variant, Warning};
 
 use crate::leftovers::{Identity, Journal, Step};
-use crate::signals;
+use crate::{commands, signals};
 use kinds::Tools;
 
 pub use flags::Flags;
@@ -48,7 +50,23 @@ pub struct FileSystems {
     /// How long each program may take.
     time: Duration,
     kept: Vec<Kept>,
+    aged: Vec<Pristine>,
+    /// Of how they are aged.
+    seed: u64,
 }
+
+/// An aged one, of which each run gets a copy.
+#[derive(Clone)]
+struct Pristine {
+    dir: PathBuf,
+    wanted: FileSystem,
+    image: PathBuf,
+    aged: Aged,
+    geometry: Geometry,
+}
+
+/// What its programs tell of a file system.
+type Geometry = BTreeMap<String, String>;
 
 /// One that the runs of a variant share.
 struct Kept {
@@ -103,7 +121,12 @@ impl FileSystems {
         let storage = record.experiment.storage.clone();
         let bytes = words::bytes(&storage.size.0)?;
         let time = Duration::from_secs_f64(record.experiment.timeout_s);
-        Ok(FileSystems { storage, bytes, time, kept: Vec::new() })
+        Ok(FileSystems { seed: record.seed, ..FileSystems::of(storage, bytes, time) })
+    }
+
+    /// None yet.
+    fn of(storage: Storage, bytes: u64, time: Duration) -> FileSystems {
+        FileSystems { storage, bytes, time, kept: Vec::new(), aged: Vec::new(), seed: 0 }
     }
 
     /// Makes each file system once before anything is measured, so that what cannot be made
@@ -122,9 +145,10 @@ impl FileSystems {
                 break;
             }
             let directory = journal.directory(&dir, &record.id)?;
-            let made = self
-                .provide(journal, &directory, &wanted)?
-                .with_context(|| format!("making a file system to try: {wanted}"))?;
+            let made = match self.provide(journal, &directory, &wanted)? {
+                Err(_) if signals::received().is_some() => break,
+                made => made.with_context(|| format!("making a file system to try: {wanted}"))?,
+            };
             let warning = driver_warning(&made.mounted);
             record.warnings.extend(warning.filter(|warning| !record.warnings.contains(warning)));
             if let Some(complaint) = self.take_back(journal, &made, true)? {
@@ -147,7 +171,12 @@ impl FileSystems {
             return Ok(Ok(kept.made.clone()));
         }
         let before = journal.steps();
-        let made = self.make(journal, directory, wanted);
+        let pristine = match self.storage.policy {
+            Policy::Aged => self.pristine(journal, directory, wanted).map(Some),
+            Policy::Fresh | Policy::Kept => Ok(None),
+        };
+        let made =
+            pristine.and_then(|pristine| self.make(journal, directory, wanted, pristine.as_ref()));
         match &made {
             Err(_) => journal.undo_to(before)?,
             Ok(made) if self.storage.policy == Policy::Kept => {
@@ -174,7 +203,7 @@ impl FileSystems {
         check: bool,
     ) -> Result<Option<String>> {
         match self.storage.policy {
-            Policy::Fresh => self.retire(journal, made, check),
+            Policy::Fresh | Policy::Aged => self.retire(journal, made, check),
             Policy::Kept => Ok(None),
         }
     }
@@ -214,22 +243,75 @@ impl FileSystems {
         }
     }
 
-    fn make(&self, journal: &mut Journal, directory: &Path, wanted: &FileSystem) -> Result<Made> {
+    /// The aged file system of which runs get copies; aged at the first call.
+    fn pristine(
+        &mut self,
+        journal: &mut Journal,
+        directory: &Path,
+        wanted: &FileSystem,
+    ) -> Result<Pristine> {
+        let is_it = |aged: &&Pristine| aged.dir == directory && aged.wanted == *wanted;
+        if let Some(aged) = self.aged.iter().find(is_it) {
+            return Ok(aged.clone());
+        }
+        // On disk, even where the copies lie in memory: that has no room for it, too.
+        let storage = Storage { on: "loop".to_string(), ..self.storage.clone() };
+        let maker = FileSystems::of(storage, self.bytes, self.time);
+        let made = maker.make(journal, directory, wanted, None)?;
+        let bytes = made.mounted.bytes_total.unwrap_or(self.bytes);
+        let mut aged = aged::age(&made.root, bytes, &self.storage.age, self.seed)?;
+        aged.bytes_free = probes::directory(&made.root).bytes_free;
+        journal.undo_to(made.before_mount)?;
+        if let Some(complaint) = self.complaint(&made) {
+            bail!("aged and unmounted: {complaint}");
+        }
+        let image = directory.join(format!("pristine-{}", self.aged.len()));
+        let path = made.checked.as_ref().context("an aged file system lies in an image")?;
+        // From here on, undoing the loop device finds no image to remove.
+        fs::rename(path, &image).with_context(|| format!("keeping {}", path.display()))?;
+        journal.undo_to(made.before)?;
+        pristine::dig_holes(&image)?;
+        aged.free_extents = made.tools.and_then(|tools| self.free_extents(tools, &image));
+        let (dir, wanted) = (directory.to_path_buf(), wanted.clone());
+        let geometry = made.mounted.geometry;
+        let aged = Pristine { dir, wanted, image, aged, geometry };
+        self.aged.push(aged.clone());
+        Ok(aged)
+    }
+
+    /// How many extents of free space there are; nothing where its program does not tell.
+    fn free_extents(&self, tools: &Tools, image: &Path) -> Option<u64> {
+        let said = tools.free_space.run(&[], image, self.time).ok()?;
+        (tools.free_extents)(&said.text)
+    }
+
+    /// Makes one, or takes a copy of a pristine one, and mounts it.
+    fn make(
+        &self,
+        journal: &mut Journal,
+        directory: &Path,
+        wanted: &FileSystem,
+        pristine: Option<&Pristine>,
+    ) -> Result<Made> {
         let kind = kinds::kind(&wanted.kind)?;
         let number = self.kept.len();
         let before = journal.steps();
         let root = directory.join(format!("mounted-{number}"));
         make_directory(&root)?;
         let site = match &kind.tools {
-            Some(_) => Some(self.site(journal, directory, number)?),
+            Some(_) => {
+                let from = pristine.map(|pristine| pristine.image.as_path());
+                Some(self.site(journal, directory, number, from)?)
+            }
             None => None,
         };
         let source = match &site {
             Some(site) => site.device.display().to_string(),
             None => source_name(directory, number),
         };
-        let (geometry, options) = match (&kind.tools, &site) {
-            (Some(tools), Some(site)) => {
+        let (geometry, options) = match (&kind.tools, &site, pristine) {
+            (_, _, Some(pristine)) => (pristine.geometry.clone(), wanted.mount.clone()),
+            (Some(tools), Some(site), None) => {
                 (self.format(tools, &site.device, &wanted.mkfs)?, wanted.mount.clone())
             }
             _ => (Default::default(), format!("size={},{}", self.bytes, wanted.mount)),
@@ -245,19 +327,16 @@ impl FileSystems {
             options: found.mount_options.unwrap_or_default(),
             bytes_total: found.bytes_total,
             geometry,
+            aged: pristine.map(|pristine| pristine.aged.clone()),
         };
         let checked = site.map(|site| site.image.unwrap_or(site.device));
         Ok(Made { root, mounted, tools: kind.tools.as_ref(), checked, before, before_mount })
     }
 
     /// Makes the file system on a device; what was made.
-    fn format(
-        &self,
-        tools: &Tools,
-        device: &Path,
-        arguments: &str,
-    ) -> Result<std::collections::BTreeMap<String, String>> {
-        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    fn format(&self, tools: &Tools, device: &Path, arguments: &str) -> Result<Geometry> {
+        let arguments = commands::split_text(arguments).context("arguments of mkfs")?;
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let said = tools.make.run(&arguments, device, self.time)?;
         let name = tools.make.name;
         ensure!(said.status.success(), "{name} failed ({}): {}", said.status, said.last_lines());
@@ -268,13 +347,19 @@ impl FileSystems {
         Ok((tools.geometry)(&described.text))
     }
 
-    /// Where to make it.
-    fn site(&self, journal: &mut Journal, directory: &Path, number: usize) -> Result<Site> {
+    /// Where to make it; an image is new, or a copy.
+    fn site(
+        &self,
+        journal: &mut Journal,
+        directory: &Path,
+        number: usize,
+        from: Option<&Path>,
+    ) -> Result<Site> {
         let name = format!("image-{number}");
         match self.storage.on.as_str() {
             "loop" => {
                 let image = directory.join(name);
-                let device = self.loop_device(journal, &image)?;
+                let device = self.loop_device(journal, &image, from)?;
                 let dir = directory.parent().unwrap_or(directory);
                 let on = format!("{}, an image in {}", device.display(), dir.display());
                 Ok(Site { device, on, image: Some(image) })
@@ -287,7 +372,7 @@ impl FileSystems {
                 let options = format!("size={}", self.bytes + MEMORY_SLACK);
                 mount::mount(&source, &memory, "tmpfs", &options)?;
                 let image = memory.join(name);
-                let device = self.loop_device(journal, &image)?;
+                let device = self.loop_device(journal, &image, from)?;
                 let on = format!("{}, an image in memory (tmpfs)", device.display());
                 Ok(Site { device, on, image: Some(image) })
             }
@@ -300,9 +385,17 @@ impl FileSystems {
         }
     }
 
-    /// A loop device that shows a new image.
-    fn loop_device(&self, journal: &mut Journal, path: &Path) -> Result<PathBuf> {
-        let image = loop_device::make_image(path, self.bytes)?;
+    /// A loop device that shows a new image, or a copy of one.
+    fn loop_device(
+        &self,
+        journal: &mut Journal,
+        path: &Path,
+        from: Option<&Path>,
+    ) -> Result<PathBuf> {
+        let image = match from {
+            Some(from) => pristine::copy_sparse(from, path)?,
+            None => loop_device::make_image(path, self.bytes)?,
+        };
         let made = Identity::of(&image.metadata()?);
         for _ in 0..TRIES {
             let device = loop_device::free()?;

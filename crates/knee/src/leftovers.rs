@@ -44,6 +44,8 @@ pub struct Journal {
     steps: Vec<Written>,
     /// Up to here the journal holds what stays until the end.
     stays: u64,
+    /// Whether all has been tried already.
+    closed: bool,
 }
 
 /// A step, and where its entry begins in the journal.
@@ -67,6 +69,7 @@ impl Journal {
             settings: Vec::new(),
             steps: Vec::new(),
             stays: 0,
+            closed: false,
         })
     }
 
@@ -90,6 +93,16 @@ impl Journal {
         self.write(made.text().as_bytes(), Entry::Stays)?;
         spread_subdirectories(&path);
         Ok(path)
+    }
+
+    /// Its own file.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path.join(&self.name)
+    }
+
+    /// All values that kernel settings were given.
+    pub fn given(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.settings.iter().map(|setting| (setting.path.as_path(), setting.set.as_str()))
     }
 
     /// From here on no other knee of this user changes kernel settings, for as long as we live:
@@ -197,6 +210,7 @@ impl Journal {
     }
 
     fn remove(&mut self) -> Result<()> {
+        self.closed = true;
         // All are tried: one that cannot be put back must not keep the others.
         let undone = self.undo_to(0);
         self.put_back().and(undone)?;
@@ -209,8 +223,11 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // After an error elsewhere, which is the one to tell; after `close` nothing is left.
-        let _ = self.remove();
+        // After an error elsewhere, which is the one to tell. What `close` could not undo, and
+        // waited for, stays.
+        if !self.closed {
+            let _ = self.remove();
+        }
     }
 }
 

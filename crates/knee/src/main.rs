@@ -10,6 +10,7 @@ mod commands;
 mod descendants;
 mod experiments;
 mod file_systems;
+mod host_state;
 mod leftovers;
 mod looks;
 mod names;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, Storage, TASKS_MAX, Topology,
-    Until, Variant, Word,
+    Axes, Experiment, Form, Load, Many, Pass, Placement, Point, Policy, Storage, TASKS_MAX,
+    Topology, Until, Variant, Word,
 };
 use workloads::{Forms, Values, Workload};
 
@@ -62,8 +62,11 @@ pub fn points(
 fn mark(points: &mut [Point], variants: &[Variant], storage: &Storage) {
     for point in points {
         let Some(made) = file_systems::of_point(point, variants) else { continue };
-        let Storage { on, size, policy } = storage;
-        let made = format!("{made} on {on}, {}, {}", size.0, policy.name());
+        let Storage { on, size, policy, age } = storage;
+        let mut made = format!("{made} on {on}, {}, {}", size.0, policy.name());
+        if *policy == Policy::Aged {
+            made += &format!(" ({age})");
+        }
         point.other.insert(MADE.to_string(), made.into());
     }
 }

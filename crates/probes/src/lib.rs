@@ -25,5 +25,5 @@ pub use cpu_list::parse as parse_cpu_list;
 pub use directory::directory;
 pub use host::host;
 pub use limits::{Limit, Limits, limits};
-pub use mounts::{Mount, mounts, mounts_below};
+pub use mounts::{Mount, mounts, mounts_below, parse_mounts};
 pub use permissions::{Permissions, permissions};

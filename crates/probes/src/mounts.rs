@@ -30,7 +30,11 @@ pub fn mounts() -> Vec<Mount> {
     parse(&tree::text(Path::new("/"), "proc/self/mountinfo").unwrap_or_default())
 }
 
-/// All lines that are whole.
+/// The mounts that a text such as /proc/self/mountinfo tells: all lines that are whole.
+pub fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
+    parse(mountinfo)
+}
+
 pub(crate) fn parse(mountinfo: &str) -> Vec<Mount> {
     mountinfo.lines().filter_map(parse_line).collect()
 }

@@ -15,7 +15,7 @@ use crate::job::{TASKS_MAX, Until};
 pub struct FileSystem {
     /// Its kind, as mount(8) takes it: `xfs`.
     pub kind: String,
-    /// Arguments of the program that makes it, separated by blanks.
+    /// Arguments of the program that makes it, split into words as a shell does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mkfs: String,
     /// Mount options, separated by commas.
@@ -46,11 +46,19 @@ pub struct Storage {
     pub size: Word,
     /// How long each lives.
     pub policy: Policy,
+    /// How each is aged, where that is the policy.
+    #[serde(skip_serializing_if = "Age::is_default")]
+    pub age: Age,
 }
 
 impl Default for Storage {
     fn default() -> Storage {
-        Storage { on: "loop".to_string(), size: Word("8G".to_string()), policy: Policy::default() }
+        Storage {
+            on: "loop".to_string(),
+            size: Word("8G".to_string()),
+            policy: Policy::default(),
+            age: Age::default(),
+        }
     }
 }
 
@@ -113,6 +121,8 @@ pub enum Policy {
     Fresh,
     /// The runs of a variant share one, made once in a session.
     Kept,
+    /// Each run has one of its own, a copy of one that was filled and churned once in a session.
+    Aged,
 }
 
 impl Policy {
@@ -121,8 +131,59 @@ impl Policy {
         match self {
             Policy::Fresh => "fresh",
             Policy::Kept => "kept",
+            Policy::Aged => "aged",
         }
     }
+}
+
+/// How a file system is aged before it is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Age {
+    /// The share of its size that files take.
+    pub filled: f64,
+    /// How often half of the files are removed and others created in their place.
+    pub rounds: u32,
+}
+
+impl Default for Age {
+    fn default() -> Age {
+        Age { filled: 0.5, rounds: 4 }
+    }
+}
+
+impl Age {
+    fn is_default(&self) -> bool {
+        *self == Age::default()
+    }
+}
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "filled to {:.0} %, {} rounds", self.filled * 100.0, self.rounds)
+    }
+}
+
+/// How a file system was when it had been aged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Aged {
+    /// Seed of what was created and removed.
+    pub seed: u64,
+    /// Files that are in it.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were created, all in all; the others were removed.
+    pub created: u64,
+    /// What its own programs count as extents of free space, where they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_extents: Option<u64>,
+    /// Bytes that were free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_free: Option<u64>,
+    /// How long ageing it took, in milliseconds.
+    pub took_ms: u64,
 }
 
 /// What was mounted for a run, as the kernel and the program that made it tell.
@@ -144,4 +205,7 @@ pub struct Mounted {
     /// Its geometry and features, by the names that its own programs use.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub geometry: BTreeMap<String, String>,
+    /// How it had been aged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aged: Option<Aged>,
 }

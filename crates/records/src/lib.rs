@@ -29,7 +29,7 @@ pub use compact::{Compacted, compact};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word};
 pub use explain::Explain;
-pub use file_system::{FileSystem, Filled, Image, Mounted, Policy, Storage};
+pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};
 pub use job::{Form, Job, Native, PROTOCOL, Pass, TASKS_MAX, Until, Watch, Work};
@@ -38,7 +38,7 @@ pub use look::{
     Window,
 };
 pub use metric::{Better, Described, METRICS, Metric, Obtained};
-pub use record::{FORMAT, Point, Record, Seal, Session, Source, State, Unit, Warning};
+pub use record::{FORMAT, HostChange, Point, Record, Seal, Session, Source, State, Unit, Warning};
 pub use run::{Outcome, Run, Warmup};
 pub use samples::Sample;
 pub use sizes::HERE;

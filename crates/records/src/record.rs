@@ -186,6 +186,23 @@ pub struct Session {
     pub boot_id: String,
     /// Number of its first run.
     pub first_run: u32,
+    /// What of the host was not as before when all had been put back; absent where nobody
+    /// looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_changes: Option<Vec<HostChange>>,
+}
+
+/// A part of the host's state that differs from what it was before a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostChange {
+    /// What is, and what was.
+    pub text: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub advice: String,
+    /// Whether it bears a mark of knee's, so that knee must have left it. Else others changed it
+    /// meanwhile, as far as knee can tell.
+    pub by_knee: bool,
 }
 
 /// A doubt, with what to do about it.

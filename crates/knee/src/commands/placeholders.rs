@@ -103,7 +103,8 @@ pub fn split(line: &Line) -> Result<Vec<String>> {
     }
 }
 
-fn split_text(text: &str) -> Result<Vec<String>> {
+/// A text in words, as a shell splits it.
+pub fn split_text(text: &str) -> Result<Vec<String>> {
     shlex::split(text).with_context(|| {
         format!("'{text}': a quote is not closed, or a backslash stands at the end")
     })

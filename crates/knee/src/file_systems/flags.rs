@@ -1,7 +1,7 @@
 //! The flags of `knee run` about file systems, and what they change in an experiment.
 
 use anyhow::{Result, bail, ensure};
-use records::{Experiment, FileSystem, Policy, Variant, Word};
+use records::{Age, Experiment, FileSystem, Policy, Variant, Word};
 
 use super::words;
 
@@ -20,10 +20,15 @@ pub struct Flags {
     /// as `knee describe` shows it
     #[arg(long, value_name = "BYTES|NAME")]
     size: Option<String>,
-    /// How long each lives: fresh (made for every run) or kept (shared by the runs of a
-    /// variant) [default: fresh]
+    /// How long each lives: fresh (made for every run), kept (shared by the runs of a
+    /// variant) or aged (a copy for every run of one that was filled and churned)
+    /// [default: fresh]
     #[arg(long, value_parser = policy)]
     policy: Option<Policy>,
+    /// How they are aged: the share that files take, and how often half of them are replaced
+    /// [default: filled=50%,rounds=4]
+    #[arg(long, value_name = "filled=PERCENT,rounds=N", value_parser = words::age)]
+    age: Option<Age>,
     /// Allow --on /dev/NAME to lose all that is on that device
     #[arg(long)]
     pub i_own_this_device: bool,
@@ -41,7 +46,8 @@ fn policy(text: &str) -> Result<Policy> {
     match text {
         "fresh" => Ok(Policy::Fresh),
         "kept" => Ok(Policy::Kept),
-        _ => bail!("there is no policy '{text}': must be fresh or kept"),
+        "aged" => Ok(Policy::Aged),
+        _ => bail!("there is no policy '{text}': must be fresh, kept or aged"),
     }
 }
 
@@ -59,6 +65,11 @@ impl Flags {
         storage.on = self.on.clone().unwrap_or_else(|| storage.on.clone());
         storage.size = size.map_or_else(|| storage.size.clone(), |size| Word(size.to_string()));
         storage.policy = self.policy.unwrap_or(storage.policy);
+        storage.age = self.age.clone().unwrap_or_else(|| storage.age.clone());
+        ensure!(
+            self.age.is_none() || storage.policy == Policy::Aged,
+            "--age says how file systems are aged: add --policy aged"
+        );
         match asked.as_slice() {
             [] => (),
             [(_, one)] if !experiment.variants.is_empty() => {

@@ -85,6 +85,28 @@ pub fn btrfs(said: &str) -> BTreeMap<String, String> {
     keys(said, kept)
 }
 
+/// What `e2freefrag` says: `Num. free extent: 12`.
+pub fn free_extents_ext(said: &str) -> Option<u64> {
+    number_after(said, "Num. free extent:")
+}
+
+/// What `xfs_db -c 'freesp -s'` says: `total free extents 7`.
+pub fn free_extents_xfs(said: &str) -> Option<u64> {
+    number_after(said, "total free extents ")
+}
+
+/// What `btrfs inspect-internal dump-tree` says of each block group: `free space info extent
+/// count 3 flags 0`.
+pub fn free_extents_btrfs(said: &str) -> Option<u64> {
+    let counts = said.lines().filter_map(|line| number_after(line, "free space info extent count"));
+    counts.reduce(|sum, count| sum + count)
+}
+
+fn number_after(said: &str, what: &str) -> Option<u64> {
+    let (_, rest) = said.split_once(what)?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
 /// The kept keys in small letters, words joined by a low line.
 fn keys(said: &str, kept: &[&str]) -> BTreeMap<String, String> {
     let lines = said.lines().filter_map(|line| line.split_once(':'));
@@ -130,6 +152,16 @@ mod tests {
                 sparse=1
             "#]],
         );
+    }
+
+    #[test]
+    fn extents_of_free_space_are_counted_by_the_programs() {
+        assert_eq!(free_extents_ext("Avg. free extent: 4 KB\nNum. free extent: 12\n"), Some(12));
+        assert_eq!(free_extents_xfs("total free extents 7\ntotal free blocks 59\n"), Some(7));
+        let tree = "\t\tfree space info extent count 3 flags 0\n\
+                    \t\tfree space info extent count 1 flags 0\n";
+        assert_eq!(free_extents_btrfs(tree), Some(4));
+        assert_eq!(free_extents_btrfs("ERROR: no such tree"), None);
     }
 
     #[test]

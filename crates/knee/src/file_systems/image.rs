@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Event, Filled, Form, Image, Job, Native, PROTOCOL, Pass, Point, Policy, Record, Storage, Until,
-    Work,
+    Event, Filled, Form, Image, Job, Native, PROTOCOL, Pass, Point, Record, Storage, Until, Work,
 };
 
 use super::pristine::copy_sparse;
@@ -134,12 +133,12 @@ fn make(
     time_s: f64,
 ) -> Result<Option<Filled>> {
     let since = Instant::now();
-    let storage =
-        Storage { on: "loop".to_string(), size: image.size.clone(), policy: Policy::Fresh };
+    let on = "loop".to_string();
+    let storage = Storage { on, size: image.size.clone(), ..Storage::default() };
     let bytes = words::bytes(&image.size.0)?;
     let time = Duration::from_secs_f64(time_s);
-    let maker = FileSystems { storage, bytes, time, kept: Vec::new() };
-    let made = maker.make(journal, directory, &image.file_system)?;
+    let maker = FileSystems::of(storage, bytes, time);
+    let made = maker.make(journal, directory, &image.file_system, None)?;
     let Some(operations) = fill(&made, image, time)? else { return Ok(None) };
     journal.undo_to(made.before_mount)?;
     if let Some(complaint) = maker.complaint(&made) {

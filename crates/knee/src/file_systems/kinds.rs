@@ -29,17 +29,26 @@ pub struct Tools {
     pub describe: Option<Program>,
     /// Reads the description.
     pub geometry: fn(&str) -> BTreeMap<String, String>,
+    /// Describes the free space of one that is not mounted.
+    pub free_space: Program,
+    /// Reads how many extents that has.
+    pub free_extents: fn(&str) -> Option<u64>,
 }
+
+const BTRFS: &str = "btrfs-progs";
 
 /// All kinds, by name.
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "btrfs",
         tools: Some(Tools {
-            make: program("mkfs.btrfs", &[], "btrfs-progs"),
-            check: program("btrfs", &["check", "--readonly"], "btrfs-progs"),
+            make: program("mkfs.btrfs", &[], BTRFS),
+            check: program("btrfs", &["check", "--readonly"], BTRFS),
             describe: None,
             geometry: geometry::btrfs,
+            // Its tree of free space.
+            free_space: program("btrfs", &["inspect-internal", "dump-tree", "-t", "10"], BTRFS),
+            free_extents: geometry::free_extents_btrfs,
         }),
     },
     ext("ext2", &["-t", "ext2", "-q", "-F"]),
@@ -53,6 +62,8 @@ pub const KINDS: &[Kind] = &[
             check: program("xfs_repair", &["-n"], "xfsprogs"),
             describe: None,
             geometry: geometry::xfs,
+            free_space: program("xfs_db", &["-r", "-c", "freesp -s"], "xfsprogs"),
+            free_extents: geometry::free_extents_xfs,
         }),
     },
 ];
@@ -65,6 +76,8 @@ const fn ext(name: &'static str, arguments: &'static [&'static str]) -> Kind {
             check: program("e2fsck", &["-f", "-n"], "e2fsprogs"),
             describe: Some(program("dumpe2fs", &["-h"], "e2fsprogs")),
             geometry: geometry::ext,
+            free_space: program("e2freefrag", &[], "e2fsprogs"),
+            free_extents: geometry::free_extents_ext,
         }),
     }
 }

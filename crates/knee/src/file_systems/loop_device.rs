@@ -56,16 +56,17 @@ struct Config {
 
 /// A device that is free now. It is not taken: somebody else may be faster.
 pub fn free() -> Result<PathBuf> {
-    let control = File::options()
-        .read(true)
-        .write(true)
-        .open(CONTROL)
-        .with_context(|| format!("opening {CONTROL}"))?;
+    let control = open_control().with_context(|| format!("opening {CONTROL}"))?;
     // SAFETY: takes no argument.
     match unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) } {
         number if number >= 0 => Ok(PathBuf::from(format!("/dev/loop{number}"))),
         _ => Err(io::Error::last_os_error()).context("asking for a free loop device"),
     }
+}
+
+/// Opens that device.
+pub fn open_control() -> io::Result<File> {
+    File::options().read(true).write(true).open(CONTROL)
 }
 
 /// Whether this is the name of a loop device.

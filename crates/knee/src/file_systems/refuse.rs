@@ -2,13 +2,15 @@
 //! cannot make it, each with what to do about it.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use records::{Experiment, FileSystem, Policy, Record, Warning};
+use records::{Experiment, FileSystem, Policy, Record, Storage, Warning};
 
 use super::kinds::{Tools, kind};
 use super::{block_device, image, loop_device, mount, wanted, words};
+use crate::commands;
 
 /// With less, other programs of the host would run out of room.
 const LEAST_FREE_BYTES: u64 = 512 << 20;
@@ -24,8 +26,30 @@ pub fn check_words(experiment: &Experiment) -> Result<()> {
     );
     for variant in &experiment.variants {
         let Some(made) = &variant.file_system else { continue };
-        check_made(made).with_context(|| format!("file system of variant '{}'", variant.name))?;
+        let of = || format!("file system of variant '{}'", variant.name);
+        check_made(made).with_context(of)?;
+        if storage.policy == Policy::Aged {
+            check_aged(made, storage).with_context(of)?;
+        }
     }
+    Ok(())
+}
+
+/// Refuses what cannot be aged.
+fn check_aged(made: &FileSystem, storage: &Storage) -> Result<()> {
+    words::check_age(&storage.age)?;
+    ensure!(
+        kind(&made.kind)?.tools.is_some(),
+        "{} lies in memory, where files do not scatter the space that is free: leave it out, or \
+         use the policy fresh",
+        made.kind
+    );
+    ensure!(
+        !storage.on.starts_with("/dev/"),
+        "an aged file system is copied for every run, {} would be written whole each time: use \
+         loop or ram, or the policy fresh",
+        storage.on
+    );
     Ok(())
 }
 
@@ -36,6 +60,7 @@ pub fn check_made(made: &FileSystem) -> Result<()> {
         "{} is not made by a program: leave mkfs out, give mount options",
         kind.name
     );
+    commands::split_text(&made.mkfs).context("arguments of mkfs")?;
     mount::check(&made.mount)
 }
 
@@ -70,7 +95,8 @@ pub fn check(record: &mut Record, owns_device: bool) -> Result<()> {
     match storage.on.as_str() {
         "loop" | "ram" if on_device => {
             check_loop_driver()?;
-            if storage.on == "loop" {
+            // What runs get copies of lies there, whatever these lie on.
+            if storage.on == "loop" || storage.policy == Policy::Aged {
                 for (dir, _) in &wanted {
                     doubts.extend(check_room(&room_in(dir), bytes)?);
                 }
@@ -110,13 +136,20 @@ fn check_image(record: &mut Record) -> Result<()> {
 }
 
 fn check_loop_driver() -> Result<()> {
-    let found = fs::metadata(loop_device::CONTROL);
-    ensure!(
-        found.is_ok(),
-        "this host has no loop driver ({} is missing): modprobe loop, or use --on /dev/NAME",
-        loop_device::CONTROL
-    );
-    Ok(())
+    let control = loop_device::CONTROL;
+    match loop_device::open_control() {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == ErrorKind::NotFound => bail!(
+            "this host has no loop driver ({control} is missing): modprobe loop, or use --on \
+             /dev/NAME"
+        ),
+        Err(e) => Err(e).with_context(|| {
+            format!(
+                "opening {control}, which hands out loop devices (a container may lack the right \
+                 to): run on the host itself, or compare what needs none (--fs tmpfs)"
+            )
+        }),
+    }
 }
 
 fn check_device(path: &Path, policy: Policy, wanted: usize, owned: bool) -> Result<()> {
@@ -126,7 +159,7 @@ fn check_device(path: &Path, policy: Policy, wanted: usize, owned: bool) -> Resu
         "all that is on {name} would be lost: if it is yours to lose, add --i-own-this-device"
     );
     ensure!(
-        policy == Policy::Fresh || wanted == 1,
+        policy != Policy::Kept || wanted == 1,
         "{name} has room for one kept file system at a time, {wanted} are wanted: use the policy \
          fresh, or loop"
     );
@@ -198,14 +231,40 @@ mod tests {
             ],
         );
         check_toml(
-            "[storage]\npolicy = 'aged'",
+            "[storage]\npolicy = 'old'",
             expect_test::expect![[r#"
-            reading the experiment: TOML parse error at line 2, column 10
-              |
-            2 | policy = 'aged'
-              |          ^^^^^^
-            unknown variant `aged`, expected `fresh` or `kept`
-        "#]],
+                reading the experiment: TOML parse error at line 2, column 10
+                  |
+                2 | policy = 'old'
+                  |          ^^^^^
+                unknown variant `old`, expected one of `fresh`, `kept`, `aged`
+            "#]],
+        );
+        check_toml(
+            "[storage]\npolicy = 'aged'\nage = { filled = 0.99 }\n\
+             [[variant]]\nname = 'a'\nfile_system = { kind = 'xfs' }",
+            expect_test::expect![
+                "file system of variant 'a': file systems can be filled to 1 % to 90 % to age them, not 99.0 %"
+            ],
+        );
+        check_toml(
+            "[storage]\npolicy = 'aged'\n[[variant]]\nname = 'a'\nfile_system = { kind = 'tmpfs' }",
+            expect_test::expect![
+                "file system of variant 'a': tmpfs lies in memory, where files do not scatter the space that is free: leave it out, or use the policy fresh"
+            ],
+        );
+        check_toml(
+            "[storage]\non = '/dev/vdz'\npolicy = 'aged'\n\
+             [[variant]]\nname = 'a'\nfile_system = { kind = 'xfs' }",
+            expect_test::expect![
+                "file system of variant 'a': an aged file system is copied for every run, /dev/vdz would be written whole each time: use loop or ram, or the policy fresh"
+            ],
+        );
+        check_toml(
+            "[[variant]]\nname = 'a'\nfile_system = { kind = 'xfs', mkfs = \"-L 'a\" }",
+            expect_test::expect![
+                "file system of variant 'a': arguments of mkfs: '-L 'a': a quote is not closed, or a backslash stands at the end"
+            ],
         );
         check_toml(
             "[[variant]]\nname = 'a'\nfile_system = { kind = 'xsf' }",

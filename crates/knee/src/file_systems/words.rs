@@ -1,8 +1,8 @@
 //! How file systems are written on the command line: `xfs`, `ext4,xfs`, `xfs:mkfs=…;mount=…`,
 //! `NAME=xfs:…`; and sizes, `8G`.
 
-use anyhow::{Context, Result, bail};
-use records::FileSystem;
+use anyhow::{Context, Result, bail, ensure};
+use records::{Age, FileSystem};
 
 use super::kinds::kind;
 
@@ -50,6 +50,34 @@ fn with_options(name: &str, options: &str) -> Result<FileSystem> {
         }
     }
     Ok(read)
+}
+
+/// Reads `filled=50%,rounds=4`; what is not said is as usual.
+pub fn age(text: &str) -> Result<Age> {
+    const USAGE: &str = "must be such as filled=50%,rounds=4";
+    let mut read = Age::default();
+    for part in text.split(',') {
+        match part.trim().split_once('=') {
+            Some(("filled", share)) => {
+                read.filled = crate::verbs::run::share(share).context(USAGE)?
+            }
+            Some(("rounds", rounds)) => read.rounds = rounds.parse().context(USAGE)?,
+            _ => bail!("'{part}': {USAGE}"),
+        }
+    }
+    check_age(&read)?;
+    Ok(read)
+}
+
+/// Refuses what cannot be done, or takes for ever.
+pub fn check_age(age: &Age) -> Result<()> {
+    ensure!(
+        (0.01..=0.9).contains(&age.filled),
+        "file systems can be filled to 1 % to 90 % to age them, not {:.1} %",
+        age.filled * 100.0
+    );
+    ensure!(age.rounds <= 1000, "{} rounds of ageing are too many: at most 1000", age.rounds);
+    Ok(())
 }
 
 /// Reads a size in bytes; k, M, G and T are powers of 1024.
@@ -120,6 +148,16 @@ mod tests {
                 must be a kind of file system (xfs), several (ext4,xfs), or one with options, KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each perhaps with a name before it, NAME=KIND
             "#]],
         );
+    }
+
+    #[test]
+    fn how_to_age_is_a_share_and_a_number_of_rounds() {
+        let read = |text: &str| age(text).map(|age| (age.filled, age.rounds)).ok();
+        assert_eq!(read("filled=80%,rounds=2"), Some((0.8, 2)));
+        assert_eq!(read("rounds=0"), Some((0.5, 0)));
+        for wrong in ["", "filled", "filled=95%", "filled=x", "rounds=-1", "rounds=9999", "a=1"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

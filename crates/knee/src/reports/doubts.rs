@@ -8,6 +8,7 @@ use records::{Opened, Outcome, Run, Warning};
 use super::Style;
 use super::loads::parameters;
 use super::prose::{counted, counted_if_told, wrapped};
+use crate::host_state::sentence;
 
 /// What to look at in sources that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,9 @@ pub enum Missing {
 /// Doubts, failures and missing sources; empty if there are none.
 pub fn doubts(opened: &Opened, missing: Missing, style: Style) -> String {
     let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));
-    let warnings = warnings_of_runs(opened).into_iter().chain(of_record).collect();
+    let sessions = opened.record.sessions.iter();
+    let of_host = sessions.flat_map(|session| session.host_changes.iter().flatten()).map(sentence);
+    let warnings = warnings_of_runs(opened).into_iter().chain(of_record).chain(of_host).collect();
     let unavailable = unavailable(&opened.runs, missing);
     let entries =
         [("Doubts", warnings), ("Failed runs", failures(opened)), ("Not measured", unavailable)];

@@ -133,10 +133,11 @@ fn place(directory: &Directory) -> String {
 fn storage(record: &Record) -> Option<String> {
     let of_point = |point: &Point| file_systems::of_point(point, &record.variants).is_some();
     let made = record.points.iter().filter(|point| of_point(point)).count();
-    let Storage { on, size, policy } = &record.experiment.storage;
+    let Storage { on, size, policy, age } = &record.experiment.storage;
     let lives = match policy {
-        Policy::Fresh => "made anew for every run",
-        Policy::Kept => "each shared by the runs of its variant",
+        Policy::Fresh => "made anew for every run".to_string(),
+        Policy::Kept => "each shared by the runs of its variant".to_string(),
+        Policy::Aged => format!("for every run a copy of an aged one ({age})"),
     };
     let all = if made < record.points.len() { ", where a variant says so" } else { "" };
     (made > 0).then(|| format!("file systems of {} on {on}, {lives}{all}", size.0))

@@ -73,6 +73,11 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a record without variants is called: it may be compared with one of another kernel.
+fn kernel(record: &Opened) -> &str {
+    record.record.host.kernel_release.as_deref().unwrap_or("this host")
+}
+
 /// The layout that an experiment wants.
 pub fn layout(experiment: &Experiment) -> Result<Layout> {
     let Some(name) = &experiment.compare.layout else { return Ok(Layout::Verdicts) };
@@ -94,8 +99,7 @@ pub fn of_record(record: &Opened, style: Style) -> Result<String> {
     let variants = record.record.variants.iter().map(|variant| variant.name.as_str());
     let mut arms: Vec<Arm> = variants.map(|name| Arm { name, record, variant: name }).collect();
     if arms.is_empty() {
-        let kernel = record.record.host.kernel_release.as_deref();
-        arms.push(Arm { name: kernel.unwrap_or("this host"), record, variant: "" });
+        arms.push(Arm { name: kernel(record), record, variant: "" });
     }
     let experiment = &record.record.experiment;
     let metrics = experiment.compare.shown.clone();
@@ -135,7 +139,11 @@ impl Named {
 
     fn all_of(record: Opened) -> Named {
         let names = record.record.variants.iter().map(|v| (0, v.name.clone(), v.name.clone()));
-        Named { arms: names.collect(), records: vec![record] }
+        let mut arms: Vec<_> = names.collect();
+        if arms.is_empty() {
+            arms.push((0, String::new(), kernel(&record).to_string()));
+        }
+        Named { arms, records: vec![record] }
     }
 
     fn of_records(what: &[String], last: Option<&Opened>, store: &Store) -> Result<Named> {

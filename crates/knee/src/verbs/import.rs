@@ -93,6 +93,7 @@ fn session() -> Session {
         finished: None,
         boot_id: String::new(),
         first_run: 0,
+        host_changes: None,
     }
 }
 

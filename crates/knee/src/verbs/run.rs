@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{
-    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, Id, Index, Line, Load, METRICS,
-    Many, Opened, Placement, Record, Session, State, Store, Variant, Warning, Word,
+    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, HostChange, Id, Index, Line, Load,
+    METRICS, Many, Opened, Placement, Record, Session, State, Store, Variant, Warning, Word,
 };
 
 use super::compare;
+use crate::host_state::{self, HostWatch};
 use crate::leftovers::Journal;
 use crate::plan::Usable;
 use crate::progress::Progress;
@@ -175,6 +176,8 @@ pub fn measure(arguments: &Arguments, experiment: Experiment, store: &Store) -> 
     }
     commands::identify(&mut record)?;
     let mut growing = open_record(arguments, store, record)?;
+    let watch = HostWatch::new(&growing.record, &journal);
+    let before = watch.look();
     let mut progress = Progress::new();
     let mut printed = Ok(());
     // Not before: until here a wish to end ends us, whatever we wait for, and the next start
@@ -187,7 +190,10 @@ pub fn measure(arguments: &Arguments, experiment: Experiment, store: &Store) -> 
     });
     progress.end();
     // Whatever went wrong, the finished runs are kept and the host is put back.
+    let marks = watch.marks(&journal);
     let put_back = journal.close();
+    let changes = host_state::changes(&before, &watch.look(), &marks);
+    keep_changes(&mut growing.record, changes);
     let folder = growing.finish(jiff::Timestamp::now())?;
     let end = end?;
     put_back?;
@@ -202,6 +208,14 @@ pub struct Measured {
     pub folder: Option<PathBuf>,
     /// What came of printing runs.
     pub printed: Result<()>,
+}
+
+/// Says what of the host is not as before, and keeps it in the record.
+fn keep_changes(record: &mut Record, changes: Vec<HostChange>) {
+    changes.iter().map(host_state::sentence).for_each(talk);
+    if let Some(session) = record.sessions.last_mut() {
+        session.host_changes = Some(changes);
+    }
 }
 
 /// Shows the record and says where it is; `printed` is what came of printing its runs.
@@ -363,6 +377,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         finished: None,
         boot_id: host.boot_id.clone().unwrap_or_default(),
         first_run: 0,
+        host_changes: None,
     };
     let mut record = Record {
         format: FORMAT,

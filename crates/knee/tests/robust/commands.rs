@@ -382,7 +382,11 @@ fn check_ready(program: &str, arguments: &str, metrics: &[&str]) {
 
 #[test]
 fn the_ready_fs_mark_is_read() {
-    check_ready("fs_mark", "--set files=100 --set loops=2", &["files_per_s", "app_overhead_us"]);
+    check_ready(
+        "fs_mark",
+        "--set files=100 --set loops=2",
+        &["fs_mark.files_per_s", "fs_mark.app_overhead_us"],
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ const KINDS: &[(&str, &str, &str)] = &[
 const RUN: &str = "run create_files --cpus 1 --tasks 2 --seconds 0.05 --seed 1 --json";
 
 /// The kinds that can be made here; what cannot is told as skipped.
-fn kinds(test: &str) -> Vec<(&'static str, &'static str)> {
+pub fn kinds(test: &str) -> Vec<(&'static str, &'static str)> {
     if !is_root() || !Path::new("/dev/loop-control").exists() {
         skip(test, "only root with a loop driver may make file systems");
         return Vec::new();
@@ -52,7 +52,7 @@ fn kinds(test: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 /// Loop devices that show a file of this home, by what the kernel says of each.
-fn loops(home: &Home) -> Vec<PathBuf> {
+pub fn loops(home: &Home) -> Vec<PathBuf> {
     let home = home.path("");
     let shows = |device: &PathBuf| {
         let file = fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
@@ -64,12 +64,16 @@ fn loops(home: &Home) -> Vec<PathBuf> {
 }
 
 /// Panics if a mount, a loop device, an image, a directory or a process is left.
-fn check_nothing_is_left(home: &Home) {
+pub fn check_nothing_is_left(home: &Home) {
+    check_mounts_and_loops(home);
+    home.check_nothing_is_left();
+}
+
+fn check_mounts_and_loops(home: &Home) {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let of_home = mounts.lines().find(|line| line.contains(home.path("").to_str().unwrap()));
     assert_eq!(of_home, None);
     assert_eq!(loops(home), [] as [PathBuf; 0]);
-    home.check_nothing_is_left();
 }
 
 /// One after the other: what is in memory is told from another test's by nothing.
@@ -80,12 +84,12 @@ pub fn turn() -> std::sync::MutexGuard<'static, ()> {
 }
 
 #[track_caller]
-fn check_status(ended: &Ended, status: i32) {
+pub fn check_status(ended: &Ended, status: i32) {
     assert_eq!(ended.status.code(), Some(status), "{}", ended.stderr);
 }
 
 #[track_caller]
-fn check_refused(home: &Home, arguments: &str, parts: &[&str]) {
+pub fn check_refused(home: &Home, arguments: &str, parts: &[&str]) {
     let ended = home.run(arguments);
     check_status(&ended, 2);
     for part in parts {
@@ -243,8 +247,11 @@ fn what_cannot_be_made_is_refused_before_anything_is_measured() {
     let made = |fs: &str| format!("{RUN} --blocks 1 --size 128M --fs {fs}");
     check_refused(&home, &made("etx4"), &["'etx4'", "it makes btrfs, ext2"]);
     check_refused(&home, &format!("{RUN} --size 1G"), &["--size", "say which (--fs"]);
-    check_refused(&home, &made("tmpfs --policy aged"), &["'aged'", "fresh or kept"]);
+    check_refused(&home, &made("tmpfs --policy old"), &["'old'", "fresh, kept or aged"]);
     check_refused(&home, &format!("{RUN} --fs tmpfs --size 8GB"), &["8GB", "such as 8G"]);
+    check_refused(&home, &made("tmpfs --policy aged"), &["tmpfs lies in memory", "fresh"]);
+    check_refused(&home, &made("tmpfs --age rounds=1"), &["add --policy aged"]);
+    check_refused(&home, &made("ext4 --policy aged --age rounds=x"), &["filled=50%,rounds=4"]);
     check_refused(&home, &made("tmpfs --on tape"), &["'tape'", "loop"]);
     check_refused(&home, &made("tmpfs:mkfs=-q"), &["tmpfs is not made by a program"]);
     if kinds("what mkfs and mount refuse").iter().all(|(kind, _)| *kind != "ext4") {
@@ -463,25 +470,81 @@ fn no_kill_at_any_instant_leaves_a_file_system_behind() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     println!("seed {seed}; again: KNEE_SEED={seed} cargo test -p knee --test robust leaves_a_file");
     let kills = number("KNEE_KILLS").unwrap_or(30);
-    let (mut kept, mut tidied) = (0, 0);
-    for _ in 0..kills {
+    let mut sum = Killed::default();
+    while sum.kills < kills {
         let (kind, size) = kinds[random.random_range(0..kinds.len())];
         let on = ["loop", "ram"][random.random_range(0..2)];
-        let policy = ["fresh", "kept"][random.random_range(0..2)];
-        let command =
-            format!("{RUN} --blocks 3 --fs {kind},tmpfs --size {size} --on {on} --policy {policy}");
-        let (printed, left) = kill_once(&mut random, &command.replace("tmpfs,tmpfs", "tmpfs"));
-        kept += printed;
-        tidied += usize::from(left);
+        let policy = ["fresh", "kept", "aged"][random.random_range(0..3)];
+        let others = if policy == "aged" || kind == "tmpfs" { "" } else { ",tmpfs" };
+        let policy = if kind == "tmpfs" { "fresh" } else { policy };
+        // Of less, btrfs keeps half for its metadata.
+        let size = if kind == "btrfs" { "300M" } else { size };
+        let made = format!("--fs {kind}{others} --size {size} --on {on} --policy {policy}");
+        let command = random.random_bool(0.5);
+        let arguments = match command {
+            // What it starts moves to a session of its own.
+            true => COMMAND.iter().map(|word| word.to_string()).collect::<Vec<_>>(),
+            false => RUN.split(' ').map(str::to_string).collect(),
+        };
+        let more = format!("--blocks 3 {made}");
+        let arguments = [arguments, more.split(' ').map(str::to_string).collect()].concat();
+        sum.add(kill_once(&mut random, &arguments), command);
     }
-    println!("{kills} kills, {tidied} left a loop device; {kept} runs printed, none lost");
+    println!("{sum}");
 }
 
-/// Kills one knee at some instant of its life and tidies up after it; how many runs it had
-/// printed, and whether it left a loop device.
-fn kill_once(random: &mut Xoshiro256PlusPlus, command: &str) -> (usize, bool) {
+/// A command that writes, and leaves a process that it is not waited for.
+const COMMAND: &[&str] = &[
+    "run",
+    "--cpus",
+    "1",
+    "--seed",
+    "1",
+    "--json",
+    "--command",
+    "sh -c 'setsid sleep 60 & head -c 3000000 /dev/zero > {scratch}/file; sync {scratch}/file; \
+     sleep 0.05'",
+];
+
+/// What kills met and left.
+#[derive(Default)]
+struct Killed {
+    /// Knees that were killed before they had ended.
+    kills: u64,
+    /// Those of them that ran a command.
+    commands: u64,
+    loops: usize,
+    journals: usize,
+    printed: usize,
+}
+
+impl Killed {
+    fn add(&mut self, one: Killed, command: bool) {
+        self.kills += one.kills;
+        self.commands += if command { one.kills } else { 0 };
+        self.loops += one.loops;
+        self.journals += one.journals;
+        self.printed += one.printed;
+    }
+}
+
+impl std::fmt::Display for Killed {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Killed { kills, commands, loops, journals, printed } = self;
+        write!(
+            f,
+            "{kills} kills, {commands} of them of a command; {journals} left a journal, \
+             {loops} a loop device, all undone; {printed} runs printed, none lost"
+        )
+    }
+}
+
+/// Kills one knee at some instant of its life and tidies up after it: by doctor --clean alone,
+/// or by the next start alone.
+fn kill_once(random: &mut Xoshiro256PlusPlus, arguments: &[String]) -> Killed {
     let home = Home::new();
-    let mut running = home.start(&mut home.knee(command));
+    let command = arguments.join(" ");
+    let mut running = home.start(home.knee(&arguments[0]).args(&arguments[1..]));
     if random.random_bool(0.5) {
         running.wait_for_runs(random.random_range(0..4));
     }
@@ -491,22 +554,33 @@ fn kill_once(random: &mut Xoshiro256PlusPlus, command: &str) -> (usize, bool) {
     let status = running.end().status;
     assert!(!ended || status.success(), "{command}: {}", home.said("stderr"));
     home.wait_for_quiet();
-    let left = !loops(&home).is_empty();
+    let journals = entries(&home.path("state/knee")).iter().flat_map(|host| entries(host)).count();
+    let killed = Killed {
+        kills: u64::from(!ended),
+        commands: 0,
+        loops: usize::from(!loops(&home).is_empty()),
+        journals,
+        printed: 0,
+    };
     let printed: BTreeMap<u32, Run> =
         home.printed().into_iter().map(|run| (run.run, run)).collect();
     if random.random_bool(0.5) {
         let cleaned = home.run("doctor --clean");
         check_status(&cleaned, 0);
         assert!(!cleaned.stdout.contains("stays"), "{command}: {}", cleaned.stdout);
+        check_mounts_and_loops(&home);
+        let journals = entries(&home.path("state/knee"));
+        assert_eq!(journals.iter().flat_map(|host| entries(host)).count(), 0, "{command}");
+        assert!(home.scratch().is_empty(), "{command}");
     }
     // Recovers the record, too.
     check_status(&home.run("run getppid --cpus 1 --blocks 1 --seconds 0.01"), 0);
     check_nothing_is_left(&home);
     let records = home.records();
-    let of_kill = records.iter().find(|record| record.record.experiment.name == "create_files");
+    let of_kill = records.iter().find(|record| record.record.experiment.name != "getppid");
     let runs = of_kill.map(|record| record.runs.clone()).unwrap_or_default();
     for (number, run) in &printed {
         assert_eq!(runs.get(*number as usize), Some(run), "{command}: a printed run was lost");
     }
-    (printed.len(), left)
+    Killed { printed: printed.len(), ..killed }
 }

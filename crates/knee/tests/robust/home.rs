@@ -174,6 +174,10 @@ impl Running<'_> {
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("looking after knee").is_some()
     }

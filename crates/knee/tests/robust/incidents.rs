@@ -97,8 +97,7 @@ fn incident_5_has_sum_wall_and_single_calls_of_each_lock() {
     if !Path::new("/dev/shm").is_dir() {
         return skip("incident 5", "there is no /dev/shm");
     }
-    let parts =
-        ["sum over", "wall,", "a call,", "posix_lock_shared, 8 tasks", "ofd_lock_own, 8 tasks"];
+    let parts = ["sum over", "wall,", "a call,", "20 operations per task, /dev/shm, 8 tasks"];
     check("incident-5-file-locks", 12, &parts);
 }
 

@@ -3,9 +3,11 @@
 //!
 //! No test asserts a time; the time-outs are there to end a hang.
 
+mod aged;
 mod bad_input;
 mod commands;
 mod faults;
+mod file_system_faults;
 mod file_systems;
 mod home;
 mod import;
@@ -13,6 +15,7 @@ mod incidents;
 mod kills;
 mod outputs;
 mod process;
+mod putting_back;
 mod skip;
 mod strangers;
 mod variants;

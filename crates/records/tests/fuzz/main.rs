@@ -98,7 +98,15 @@ fn fuzzed_results_of_other_tools_are_refused_or_become_records_that_can_be_kept(
 fn feed_result(input: &Input, format: Option<&str>) -> Result<(), String> {
     let started = "2026-11-20T12:00:00Z".parse().expect("a time");
     let (command, knee, boot_id) = (Vec::new(), String::new(), String::new());
-    let session = Session { command, knee, started, finished: None, boot_id, first_run: 0 };
+    let session = Session {
+        command,
+        knee,
+        started,
+        finished: None,
+        boot_id,
+        first_run: 0,
+        host_changes: None,
+    };
     let telling = Telling { format, ..Telling::default() };
     let imported = match assemble(std::slice::from_ref(input), &telling, session) {
         Ok(imported) => imported,

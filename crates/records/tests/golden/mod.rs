@@ -114,6 +114,7 @@ fn session(command: &[&str], start: i64, first_run: u32, end: Option<i64>) -> Se
         finished: end.map(at),
         boot_id: "b7b8c7e0-2c54-4c5e-9d0c-0a51a3b5f3d1".to_string(),
         first_run,
+        host_changes: None,
     }
 }
 

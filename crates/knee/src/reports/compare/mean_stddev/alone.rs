@@ -9,7 +9,7 @@ use super::super::super::prose::wrapped;
 use super::super::super::quantity::duration_ns;
 use super::super::super::table::{Align, Table};
 use super::super::change::value;
-use super::super::places::{distinguishing, size};
+use super::super::places::{distinguishing, heading, size};
 
 /// What stands in the columns: mean and standard deviation of runs.
 const TIMES: [(&str, &str); 2] = [("task_time_s", "sum over\ntasks, s"), ("wall_s", "wall,\ns")];
@@ -36,12 +36,11 @@ pub fn table(comparison: &Comparison, style: Style) -> String {
     let about = "times are from the first operation to the stop, each the mean over n runs beside \
                  the standard deviation of runs";
     let about = format!("{about}{}", if timed { calls } else { "" });
-    format!("\n{}{}", table.text(), wrapped(&about, style.width, 0))
+    format!("\n{}{}{}", loads(comparison, style), table.text(), wrapped(&about, style.width, 0))
 }
 
 fn row(comparison: &Comparison, cell: &CellComparison, timed: bool) -> Vec<String> {
-    let load = [vec![distinguishing(comparison, &cell.place)], tasks(&cell.place)].concat();
-    let mut row = vec![load.join(", "), cell.place.cpus.to_string()];
+    let mut row = vec![label(comparison, &cell.place), cell.place.cpus.to_string()];
     for (name, _) in TIMES {
         let (mean, deviation) = value(side(cell, name));
         row.extend([mean, if deviation.is_empty() { "-".to_string() } else { deviation }]);
@@ -59,6 +58,26 @@ fn row(comparison: &Comparison, cell: &CellComparison, timed: bool) -> Vec<Strin
 
 fn side<'a>(cell: &'a CellComparison, name: &str) -> Option<&'a Spread> {
     cell.metrics.iter().find(|metric| metric.metric == name)?.sides.first()?.as_ref()
+}
+
+/// What a row is called: the workload, where that tells it from all others.
+fn label(comparison: &Comparison, place: &Place) -> String {
+    let load = |place: &Place| Place { cpus: 0, pass: Pass::Rate, ..place.clone() };
+    let namesakes = comparison.cells.iter().filter(|cell| cell.place.workload == place.workload);
+    match namesakes.clone().all(|cell| load(&cell.place) == load(place)) {
+        true => place.workload.clone(),
+        false => [vec![distinguishing(comparison, place)], tasks(place)].concat().join(", "),
+    }
+}
+
+/// Each load whole, once: rows have only a name.
+fn loads(comparison: &Comparison, style: Style) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for cell in comparison.cells.iter().filter(|cell| cell.place.pass != Pass::Latency) {
+        let line = [vec![heading(&cell.place)], tasks(&cell.place)].concat().join(", ");
+        lines.extend(Some(line).filter(|line| !lines.contains(line)));
+    }
+    lines.iter().map(|line| style.bold(wrapped(line, style.width, 2).trim_end()) + "\n").collect()
 }
 
 /// "128 tasks", unless that is one a CPU.

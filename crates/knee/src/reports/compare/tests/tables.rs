@@ -493,10 +493,12 @@ fn one_variant_alone_is_one_table() {
                         says what differs
             again       knee compare last --layout verdicts
 
-                                                                           sum over  std.  wall,  std.       a call,  a call,
-            load                                                     CPUs  tasks, s  dev.      s  dev.    n     mean     dev.
-            posix_lock_shared, 10000 operations per task, 128 tasks    32    30 890   270  243.2   2.1  100  24.1 ms  1.93 ms
-            flock_own, 20000 operations per task, 128 tasks            32      1350    40  10.71  0.31  100        -        -
+            posix_lock_shared, processes, 10000 operations per task, /dev/shm, 128 tasks
+            flock_own, processes, 20000 operations per task, /dev/shm, 128 tasks
+                                     sum over  std.  wall,  std.       a call,  a call,
+            load               CPUs  tasks, s  dev.      s  dev.    n     mean     dev.
+            posix_lock_shared    32    30 890   270  243.2   2.1  100  24.1 ms  1.93 ms
+            flock_own            32      1350    40  10.71  0.31  100        -        -
             times are from the first operation to the stop, each the mean over n runs beside the standard
             deviation of runs; single calls were timed in runs of their own: their mean, and the deviation of
             calls within a run
