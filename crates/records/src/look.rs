@@ -102,6 +102,10 @@ pub struct Window {
     /// CPU time of the tasks meanwhile by their own clocks: a second opinion on the slices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_clock_ns: Option<u64>,
+    /// From wake-ups of the tasks to the switches to them. The kernel charges a woken task from its
+    /// wake-up, so its own clock may be ahead by as much.
+    #[serde(default)]
+    pub woken_ns: u64,
 }
 
 /// The time of one CPU.
@@ -399,6 +403,7 @@ mod tests {
             counts: BTreeMap::new(),
             anomalies: BTreeMap::new(),
             task_clock_ns: Some(800),
+            woken_ns: 0,
         }
     }
 

@@ -70,6 +70,9 @@ pub struct SelfCheck {
     /// The workload's rows against the tasks' own CPU clocks, all windows together, as a share of
     /// the clocks; nothing where there is no clock.
     pub clock: Option<f64>,
+    /// As much less the rows may be, as a share of the clocks: the kernel charges a woken task
+    /// from its wake-up, the rows from the switch.
+    pub woken: f64,
     /// What went wrong while watching, by name, how often.
     pub anomalies: BTreeMap<String, u64>,
     /// How often a CPU changed hands.
@@ -82,6 +85,14 @@ pub struct SelfCheck {
     pub broken: Option<String>,
 }
 
+impl SelfCheck {
+    /// Whether the tasks' clocks agree with the rows, as far as they can; nothing without clocks.
+    pub fn agrees(&self) -> Option<bool> {
+        let clock = self.clock?;
+        Some(clock <= CLOCK_MAX && clock >= -self.woken - CLOCK_MAX)
+    }
+}
+
 /// Checks the windows of looks at time.
 pub fn self_check(looks: &[&Look]) -> SelfCheck {
     let timed = looks.iter().filter(|look| look.kind == LookKind::Time && look.finished());
@@ -92,10 +103,12 @@ pub fn self_check(looks: &[&Look]) -> SelfCheck {
     }
     let clocks: Option<u64> = windows.iter().map(|window| window.task_clock_ns).sum();
     let work: u64 = windows.iter().map(|w| w.time_ns(|base, _| base == Base::Work)).sum();
+    let woken: u64 = windows.iter().map(|window| window.woken_ns).sum();
     let is_switch = |slice: &&records::Slice| slice.state == records::CpuState::Rest;
     let switches = windows.iter().flat_map(|w| w.slices()).filter(is_switch);
     let samples = windows.iter().filter_map(|window| window.samples.as_ref());
     SelfCheck {
+        woken: woken as f64 / clocks.unwrap_or(0).max(1) as f64,
         clock: clocks.filter(|ns| *ns > 0).map(|ns| work as f64 / ns as f64 - 1.0),
         anomalies,
         switches: switches.map(|slice| slice.entries).sum(),

@@ -6,6 +6,7 @@
 mod aged;
 mod bad_input;
 mod commands;
+mod explain;
 mod faults;
 mod file_system_faults;
 mod file_systems;

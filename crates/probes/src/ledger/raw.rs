@@ -101,6 +101,7 @@ struct RawShare {
 pub struct Totals {
     at_ns: u64,
     operations: u64,
+    woken_ns: u64,
     ns: [[u64; STATES]; BASES],
     entries: [[u64; STATES]; BASES],
     anomalies: [u64; ANOMALIES.len()],
@@ -171,6 +172,7 @@ pub fn window(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> Windo
         counts: counts(before, after, seen),
         anomalies,
         task_clock_ns: None,
+        woken_ns: pairs().map(|(_, a, b)| b.woken_ns - a.woken_ns).sum(),
     }
 }
 

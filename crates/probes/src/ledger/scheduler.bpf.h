@@ -54,6 +54,16 @@ static __always_inline void resync(struct cpu *c, struct task_struct *task)
 	give_to(c, task);
 }
 
+// A switch to `task` was missed, and now it leaves: how long it ran tells when it came.
+static __always_inline void find_switch(struct cpu *c, struct task_struct *task, __u64 now)
+{
+	__u64 ran = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+
+	if (ran < now - c->last_ns)
+		close_interval(c, now - ran);
+	resync(c, task);
+}
+
 static __always_inline long call_of(struct task_struct *task)
 {
 	void *registers = (void *)bpf_task_pt_regs(task);
@@ -99,9 +109,6 @@ static __always_inline void move_waking(struct cpu *c, struct mark *mark, __u64 
 	__u64 latency = now - mark->waking_ns;
 	__u32 to;
 
-	if (!mark->waking_ns)
-		return;
-	mark->waking_ns = 0;
 	if (latency > c->idle_rest_ns)
 		latency = c->idle_rest_ns;
 	c->idle_rest_ns = 0;
@@ -120,9 +127,9 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 
 	if (!c)
 		return 0;
-	close_interval(c, now);
 	if (prev->pid != c->pid)
-		resync(c, prev);
+		find_switch(c, prev, now);
+	close_interval(c, now);
 	if (c->depth) {
 		// A task that spins for a mutex may be told to yield; anything else is a miss.
 		if (top(c)->state != SPIN)
@@ -138,10 +145,12 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		if (mark)
 			c->reason = reason_of(prev, mark);
 	}
-	if (c->base == IDLE) {
-		mark = bpf_task_storage_get(&marks, next, 0, 0);
-		if (mark)
+	mark = bpf_task_storage_get(&marks, next, 0, 0);
+	if (mark && mark->waking_ns) {
+		c->totals.woken_ns += now - mark->waking_ns;
+		if (c->base == IDLE)
 			move_waking(c, mark, now);
+		mark->waking_ns = 0;
 	}
 	give_to(c, next);
 	return 0;

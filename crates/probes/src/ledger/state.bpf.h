@@ -59,6 +59,8 @@ struct share {
 struct totals {
 	__u64 at_ns;
 	__u64 operations;
+	// From the wake-ups of the workload's tasks to the switches to them.
+	__u64 woken_ns;
 	__u64 ns[BASES][STATES];
 	__u64 entries[BASES][STATES];
 	__u64 anomalies[ANOMALIES + 1];

@@ -2,8 +2,7 @@
 
 use analysis::ledger::{CLOCK_MAX, COST_MAX, Cost, Explained, SelfCheck};
 
-use super::counted;
-use super::wrapped;
+use super::{counted, numbers, wrapped};
 use crate::reports::Style;
 
 /// All of it, as sentences.
@@ -35,10 +34,22 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
 /// "counted per operation: 2.000 syscall.fcntl, …", what happens more than once in 10 000.
 fn counts(explained: &Explained) -> Option<String> {
     const TOLD_MIN: f64 = 1e-4;
+    const CALLS_MAX: usize = 8;
     let often = explained.counts.iter().filter(|(_, times)| **times >= TOLD_MIN);
+    let mut often: Vec<(&String, &f64)> = often.collect();
+    let all = often.len();
+    // All that is no call, then the most frequent calls.
+    let is_call = |name: &str| name.starts_with("syscall.");
+    often.sort_by(|a, b| is_call(a.0).cmp(&is_call(b.0)).then(b.1.total_cmp(a.1)));
+    let others = often.iter().filter(|(name, _)| !is_call(name)).count();
+    often.truncate(others + CALLS_MAX);
     let told: Vec<String> =
-        often.map(|(name, times)| format!("{} {name}", super::numbers::times(*times))).collect();
-    (!told.is_empty()).then(|| format!("counted per operation: {}", told.join(", ")))
+        often.iter().map(|(name, times)| format!("{} {name}", numbers::times(**times))).collect();
+    let more = match all - told.len() {
+        0 => String::new(),
+        more => format!(", and {more} rarer calls (--json)"),
+    };
+    (!told.is_empty()).then(|| format!("counted per operation: {}{more}", told.join(", ")))
 }
 
 fn refused(cost: &Cost) -> String {
@@ -79,12 +90,16 @@ fn checks(check: &SelfCheck) -> Vec<String> {
         Some(law) => format!("knee's own mistake: {law}"),
     }];
     if let Some(clock) = check.clock {
-        let verdict = match clock.abs() <= CLOCK_MAX {
-            true => "as it should be",
-            false => {
-                "more than 0.5 %: rows of the workload, of idleness and of other tasks may be \
-                      off by as much"
-            }
+        let woken = 100.0 * check.woken;
+        let verdict = match check.agrees() {
+            Some(true) if clock.abs() <= CLOCK_MAX => "as it should be".to_string(),
+            Some(true) => format!(
+                "the kernel charges a woken task from its wake-up on, the rows from the switch, \
+                 which is {woken:.2} % at most"
+            ),
+            _ => "more than 0.5 %: rows of the workload, of idleness and of other tasks may be \
+                  off by as much"
+                .to_string(),
         };
         let clock = 100.0 * clock;
         sentences.push(format!(

@@ -86,7 +86,9 @@ fn a_ledger_shows_all_time_and_how_sure_it_is() {
     let recording = recording(20);
     let question = Question { operations: Some(1000), tasks: Vec::new() };
     let recorded = recorded(&[(&recording, &question)]);
-    check(&ledger(&told(&recording), &recorded[0], Style::PLAIN), expect![[r#"
+    check(
+        &ledger(&told(&recording), &recorded[0], Style::PLAIN),
+        expect![[r#"
         perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
 
                  time
@@ -102,7 +104,8 @@ fn a_ledger_shows_all_time_and_how_sure_it_is() {
         - Per operation: 1000 operations were done meanwhile, as you said; spread evenly over the time.
         - Intervals are 95 %, from 10 windows of this one recording: what differs from run to run is not in
           them.
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -112,7 +115,9 @@ fn a_difference_ranks_causes_and_adds_up() {
     let recorded = recorded(&[(&base, &question), (&new, &question)]);
     let difference = difference(&recorded[0].ledger, &recorded[1].ledger);
     let both = [&told(&base), &told(&new)];
-    check(&changes(both, [&recorded[0], &recorded[1]], &difference, Style::PLAIN), expect![[r#"
+    check(
+        &changes(both, [&recorded[0], &recorded[1]], &difference, Style::PLAIN),
+        expect![[r#"
         perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
         perf.data: all time of 2 CPUs, by cpu-clock, 842 samples in 420 ms on lab1, Linux 6.12.0
 
@@ -124,24 +129,33 @@ fn a_difference_ranks_causes_and_adds_up() {
         - The rows add up to the change of all. Those told are no accidents, at 99 % for all of them
           together, by windows within each recording: what differs from run to run is not in that. Record
           both sides several times before you believe a small change.
-    "#]]);
-    check(&functions(both, Style::PLAIN), expect![[r#"
+    "#]],
+    );
+    check(
+        &functions(both, Style::PLAIN),
+        expect![[r#"
         baseline    delta  object    symbol
            21 us  +380 us  [kernel]  native_queued_spin_lock_slowpath
            20 us    +0 ns  load      main
 
         Functions' own CPU time per operation. 0 functions with less change are not shown.
-    "#]]);
-    check(&folded_pair(both), expect![[r#"
+    "#]],
+    );
+    check(
+        &folded_pair(both),
+        expect![[r#"
         idle;pv_native_safe_halt 41 421
         load;main 20 20
         load;main;fcntl;entry_SYSCALL_64;__x64_sys_fcntl;native_queued_spin_lock_slowpath 21 401
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn callers_stand_below_the_function_that_used_the_time() {
-    check(&callers(&told(&recording(20))), expect![[r#"
+    check(
+        &callers(&told(&recording(20))),
+        expect![[r#"
         # 41 samples of tasks, by function and who called it; what is below 0.5 % is left out
 
          51.22%  native_queued_spin_lock_slowpath  [kernel]
@@ -151,16 +165,20 @@ fn callers_stand_below_the_function_that_used_the_time() {
                  main
 
          48.78%  main  load
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn folded_stacks_begin_with_the_task() {
-    check(&folded(&told(&recording(20))), expect![[r#"
+    check(
+        &folded(&told(&recording(20))),
+        expect![[r#"
         idle;pv_native_safe_halt 41
         load;main 20
         load;main;fcntl;entry_SYSCALL_64;__x64_sys_fcntl;native_queued_spin_lock_slowpath 21
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
