@@ -15,6 +15,7 @@ mod listing;
 mod locks;
 mod looking;
 mod peer;
+mod perf_data;
 mod planted;
 mod ratio;
 mod rebuild;
@@ -45,7 +46,7 @@ struct Options {
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
-    /// command, tasks, listing, comparing, turnover, rebuild, planted or looking
+    /// command, tasks, listing, comparing, perf-data, turnover, rebuild, planted or looking
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory whose file system the runs of a pair use. In memory, operations are cheapest,
@@ -142,6 +143,9 @@ fn main() -> Result<()> {
     }
     if wanted("comparing") {
         report.add(comparing::measure(&mut bench)?);
+    }
+    if wanted("perf-data") {
+        report.add(perf_data::measure(&bench)?);
     }
     if wanted("turnover") {
         report.add(turnover::measure(&bench)?);

@@ -7,6 +7,7 @@ mod causes;
 mod coarse;
 mod difference;
 mod explained;
+mod recording;
 mod sampled;
 mod trust;
 
@@ -14,6 +15,7 @@ pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger};
 pub use causes::{Cause, causes, is_count};
 pub use difference::{Change, Split, difference};
 pub use explained::{Explained, explain};
+pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, recorded};
 pub use trust::{CLOCK_MAX, COST_MAX, Cost, SelfCheck, cost, self_check};
 
 use records::Obtained;

@@ -15,6 +15,7 @@ mod job;
 mod lines;
 mod look;
 mod metric;
+pub mod perf_data;
 mod record;
 mod run;
 mod samples;

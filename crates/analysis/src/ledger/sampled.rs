@@ -54,7 +54,7 @@ fn is_rest_of_work(stack: &Stack) -> bool {
 }
 
 /// Functions whose samples sit on one instruction.
-fn piled<'a>(all: impl Iterator<Item = &'a Samples>) -> Vec<String> {
+pub(super) fn piled<'a>(all: impl Iterator<Item = &'a Samples>) -> Vec<String> {
     let mut offsets: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
     for samples in all {
         let kernel = |stack: &&Stack| is_rest_of_work(stack) && stack.mode == Mode::Kernel;
@@ -76,7 +76,7 @@ fn name<'a>(samples: &'a Samples, stack: &Stack, frame: usize) -> &'a str {
     index.and_then(|index| samples.functions.get(index)).map_or("[unknown]", String::as_str)
 }
 
-fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place {
+pub(super) fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place {
     let kernel = stack.kernel_frames as usize;
     match stack.mode {
         Mode::User => {
@@ -103,7 +103,7 @@ fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place {
 /// The way into the kernel that a stack tells.
 fn group(frames: &[&str], is_entry: bool) -> String {
     let call = frames.iter().find_map(|frame| {
-        let call = ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_"]
+        let call = ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_", "ksys_"]
             .iter()
             .find_map(|prefix| frame.strip_prefix(prefix))?;
         Some(call.split('.').next().unwrap_or(call))

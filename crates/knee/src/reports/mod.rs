@@ -15,6 +15,7 @@ mod plan;
 mod plot;
 mod prose;
 mod quantity;
+pub mod recording;
 mod scaling;
 mod selfcheck;
 mod selfcheck_host;

@@ -1,6 +1,8 @@
 //! `knee explain`: where the time of an operation goes, to the nanosecond, and what makes the
 //! difference between two.
 
+mod perf_data;
+
 use std::process::ExitCode;
 
 use analysis::ledger::{Explained, explain};
@@ -19,7 +21,8 @@ use crate::{commands, experiments, names};
 ///
 /// WHAT may be a workload or an experiment, which is measured first, with the flags of `knee run`;
 /// or records (`last`, an id, a folder) or variants of the last record that were measured with
-/// `knee run --explain` or by this verb. After `--`, any command.
+/// `knee run --explain` or by this verb. After `--`, any command. Or one or two recordings of perf
+/// (perf.data), the baseline first, with --operations for how many were done meanwhile.
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
@@ -37,11 +40,16 @@ pub struct Arguments {
     /// Show also what looking changed too much, and compare although operations differ
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    recording: perf_data::Options,
 }
 
 /// Measures where it must, and explains.
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     let json = std::mem::take(&mut arguments.run.json);
+    if let Some(files) = perf_data::recordings(&arguments.run.what)? {
+        return perf_data::run(&files, &arguments.run.operations, json, &arguments.recording);
+    }
     take_command(&mut arguments.run);
     let (named, mut code) = match is_measured_first(&arguments.run) {
         true => measured(&arguments, store)?,

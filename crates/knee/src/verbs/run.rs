@@ -73,7 +73,7 @@ pub struct Arguments {
     seconds: Vec<f64>,
     /// A fixed count of operations for each task instead of --seconds
     #[arg(long, value_delimiter = ',', value_name = "PER_TASK")]
-    operations: Vec<u64>,
+    pub operations: Vec<u64>,
     /// Directories whose file system is measured [default: the temporary directory]
     #[arg(long, value_delimiter = ',')]
     dir: Vec<PathBuf>,

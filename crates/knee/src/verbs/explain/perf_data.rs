@@ -1,0 +1,177 @@
+//! `knee explain base.data new.data`: samples that perf took, as ledgers and in familiar views.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use analysis::ledger::{Question, Recorded, causes, difference, recorded};
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+use records::perf_data::{Recording, recognise};
+use serde_json::json;
+
+use crate::reports::Style;
+use crate::reports::recording::{self as reports, Told};
+use crate::talk::print;
+
+/// How recordings are read.
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub struct Options {
+    /// How to show a recording
+    #[arg(long, value_enum, default_value = "ledger", help_heading = "Recordings of perf")]
+    view: View,
+    /// The workload is the tasks of this name, all others are others [default: all but perf]
+    #[arg(long = "task", value_name = "NAME", help_heading = "Recordings of perf")]
+    followed: Vec<String>,
+    /// Where else to look for names of functions: a copy of /proc/kallsyms, a vmlinux, a folder
+    /// like ~/.debug; for a recording from another host or boot
+    #[arg(long, value_name = "PATH", help_heading = "Recordings of perf")]
+    symbols: Vec<PathBuf>,
+}
+
+/// What is shown of recordings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum View {
+    /// A ledger that adds up; of two, what changed, ranked
+    Ledger,
+    /// Callers of each function: percent, symbol, chain
+    Tree,
+    /// Two: baseline, delta, object, symbol, like perf diff but per operation
+    Diff,
+    /// Stacks for flame graphs, a line each; of two, both counts
+    Folded,
+    /// JSON for the Firefox Profiler
+    Firefox,
+}
+
+/// The files, if these words name recordings; an error where only some do.
+pub fn recordings(words: &[String]) -> Result<Option<Vec<PathBuf>>> {
+    let (yes, no): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| is_recording(Path::new(word)));
+    match (yes.is_empty(), no.first()) {
+        (true, _) => Ok(None),
+        (false, None) => Ok(Some(words.iter().map(PathBuf::from).collect())),
+        (false, Some(other)) => {
+            File::open(other).with_context(|| format!("reading {other}"))?;
+            bail!("{other} is no recording of perf, and those compare only with their like")
+        }
+    }
+}
+
+fn is_recording(file: &Path) -> bool {
+    let mut start = Vec::new();
+    let opened = File::open(file).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
+    let read = opened.map(|file| file.take(8).read_to_end(&mut start));
+    read.is_some_and(|read| read.is_ok()) && recognise(&start)
+}
+
+/// Prints what is asked for.
+pub fn run(
+    files: &[PathBuf],
+    operations: &[u64],
+    json: bool,
+    options: &Options,
+) -> Result<ExitCode> {
+    ensure!(files.len() <= 2, "{} recordings: name one, or two to compare", files.len());
+    let given = operations.len();
+    ensure!(
+        given == 0 || given == files.len(),
+        "--operations has {given} numbers for {} recordings: give one for each",
+        files.len()
+    );
+    ensure!(!operations.contains(&0), "--operations is 0: nothing is per no operation");
+    let recordings: Vec<Recording> =
+        files.iter().map(|file| Recording::open(file, &options.symbols)).collect::<Result<_>>()?;
+    options.check_tasks(&recordings)?;
+    let names: Vec<String> = files.iter().map(|file| name(file)).collect();
+    let told: Vec<Told> = names
+        .iter()
+        .zip(&recordings)
+        .enumerate()
+        .map(|(index, (name, recording))| Told {
+            name,
+            recording,
+            operations: operations.get(index).copied(),
+        })
+        .collect();
+    print(options.shown(&told, json)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    fn shown(&self, told: &[Told], json: bool) -> Result<String> {
+        let style = Style::of_stdout();
+        match (told, self.view) {
+            ([one], View::Ledger) => {
+                let recorded = self.recorded(&[one]).remove(0);
+                match json {
+                    true => as_json(&json!({"name": one.name, "recorded": recorded})),
+                    false => Ok(reports::ledger(one, &recorded, style)),
+                }
+            }
+            ([one], View::Tree) => Ok(reports::callers(one)),
+            ([one], View::Folded) => Ok(reports::folded(one)),
+            ([one], View::Firefox) => Ok(reports::firefox(one)),
+            ([base, new], View::Ledger) => self.changes([base, new], json, style),
+            ([base, new], View::Diff) => Ok(reports::functions([base, new], style)),
+            ([base, new], View::Folded) => Ok(reports::folded_pair([base, new])),
+            (_, View::Diff) => bail!("--view diff is of two recordings: name both"),
+            _ => bail!("this --view is of one recording: name one"),
+        }
+    }
+
+    fn recorded(&self, told: &[&Told]) -> Vec<Recorded> {
+        let question =
+            |told: &&Told| Question { operations: told.operations, tasks: self.followed.clone() };
+        let questions: Vec<Question> = told.iter().map(question).collect();
+        let recordings = told.iter().map(|told| told.recording);
+        let both: Vec<(&Recording, &Question)> = recordings.zip(&questions).collect();
+        recorded(&both)
+    }
+
+    fn changes(&self, told: [&Told; 2], json: bool, style: Style) -> Result<String> {
+        let [base, new] = told;
+        let recorded = self.recorded(&told);
+        ensure!(
+            recorded[0].measure == recorded[1].measure,
+            "one is of {}, the other of {}: those do not compare",
+            base.recording.event.name,
+            new.recording.event.name
+        );
+        let change = difference(&recorded[0].ledger, &recorded[1].ledger);
+        if json {
+            return as_json(&json!({
+                "base": {"name": base.name, "recorded": recorded[0]},
+                "new": {"name": new.name, "recorded": recorded[1]},
+                "difference": change,
+                "causes": causes(&change),
+            }));
+        }
+        Ok(reports::changes(told, [&recorded[0], &recorded[1]], &change, style))
+    }
+
+    /// A task that no recording has is a slip of the pen.
+    fn check_tasks(&self, recordings: &[Recording]) -> Result<()> {
+        for task in &self.followed {
+            let known = recordings.iter().flat_map(|recording| &recording.tasks);
+            ensure!(
+                known.clone().any(|known| known == task),
+                "no task is called '{task}'{}",
+                crate::names::nearest(task, known.map(String::as_str))
+            );
+        }
+        Ok(())
+    }
+}
+
+fn as_json(value: &serde_json::Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// What reports call a file.
+fn name(file: &Path) -> String {
+    file.file_name()
+        .map_or_else(|| file.display().to_string(), |n| n.to_string_lossy().into_owned())
+}

@@ -1,0 +1,185 @@
+//! Functions of an ELF file by address. The file may be anybody's: how many symbols and how much
+//! of a name are taken is bounded, and what the parser panics on is a file without symbols.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use object::{
+    Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, ReadCache, SymbolIndex, SymbolKind,
+};
+
+use super::kallsyms::plainness;
+use super::{caught, printable};
+
+/// Longer names are cut.
+const NAME_BYTES_MAX: usize = 1024;
+/// More symbols than kernels have.
+const SYMBOLS_MAX: usize = 1 << 20;
+/// More bytes of names than kernels have; of the rest, there are no names.
+const NAMES_BYTES_MAX: usize = 256 << 20;
+
+/// What is asked of a file.
+pub struct Question<'a> {
+    /// What the file must be, where that is known.
+    pub build_id: &'a [u8],
+    /// Whether a file without such an id will do.
+    pub trusted: bool,
+    /// Offsets in the file whose functions are wanted.
+    pub offsets: &'a [u64],
+    /// A file with the same program and more symbols.
+    pub debug: Option<&'a Path>,
+}
+
+/// The function at each offset. An error if the file is another one or cannot be read.
+pub fn functions(path: &Path, question: &Question) -> Result<Vec<Option<String>>> {
+    caught("ELF", || {
+        let addresses = with(path, question, |elf| Ok(addresses(elf, question.offsets)))?;
+        let debug = question.debug.map(|debug| with(debug, question, |elf| names(elf, &addresses)));
+        match debug {
+            Some(Ok(names)) => Ok(names),
+            _ => with(path, question, |elf| names(elf, &addresses)),
+        }
+    })
+}
+
+/// All functions of a kernel's ELF file, with their addresses.
+pub fn all(path: &Path, build_id: &[u8]) -> Result<Vec<(u64, String)>> {
+    let question = Question { build_id, trusted: true, offsets: &[], debug: None };
+    caught("ELF", || {
+        with(path, &question, |elf| {
+            let mut left = NAMES_BYTES_MAX;
+            let functions =
+                elf.symbols().take(SYMBOLS_MAX).filter(is_function).map_while(|symbol| {
+                    let name = symbol.name_bytes().unwrap_or_default();
+                    left = left.checked_sub(name.len())?;
+                    Some((symbol.address(), name_of(name)))
+                });
+            Ok(functions.collect())
+        })
+    })
+}
+
+/// Which of these offsets follow a system call instruction (x86-64).
+pub fn after_system_call(path: &Path, offsets: &[u64]) -> Vec<bool> {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let Ok(file) = File::open(path) else { return vec![false; offsets.len()] };
+    let is_after = |offset: &u64| {
+        let mut before = [0; 2];
+        let at = offset.checked_sub(2);
+        at.is_some_and(|at| file.read_exact_at(&mut before, at).is_ok() && before == SYSCALL)
+    };
+    offsets.iter().map(is_after).collect()
+}
+
+type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
+
+/// Opens a file, if it is the one that is asked for.
+fn with<T>(path: &Path, question: &Question, ask: impl Fn(&Elf) -> Result<T>) -> Result<T> {
+    let what = || format!("reading {}", path.display());
+    // The path is the recording's: opening a pipe would wait for a writer.
+    anyhow::ensure!(std::fs::metadata(path).with_context(what)?.is_file(), "no file");
+    let cache = ReadCache::new(File::open(path).with_context(what)?);
+    let elf = object::File::parse(&cache).with_context(what)?;
+    let id = elf.build_id().ok().flatten().unwrap_or_default();
+    let fits = match question.build_id {
+        [] => question.trusted,
+        wanted => id == wanted || (id.is_empty() && question.trusted),
+    };
+    anyhow::ensure!(fits, "{} is another version", path.display());
+    ask(&elf)
+}
+
+/// Addresses of offsets, by the segments that they lie in.
+fn addresses(elf: &Elf, offsets: &[u64]) -> Vec<u64> {
+    const SEGMENTS_MAX: usize = 4096;
+    let segments = elf.segments().take(SEGMENTS_MAX).map(|s| (s.file_range(), s.address()));
+    let segments: Vec<((u64, u64), u64)> = segments.collect();
+    let address = |offset: &u64| {
+        let within = |((start, length), _): &&((u64, u64), u64)| {
+            offset.checked_sub(*start).is_some_and(|distance| distance < *length)
+        };
+        let segment = segments.iter().find(within);
+        segment.map_or(*offset, |((start, _), at)| at.wrapping_add(offset - start))
+    };
+    offsets.iter().map(address).collect()
+}
+
+/// The function that each address lies in. Large programs have a million symbols, of which few
+/// are asked for: only those names are read.
+fn names(elf: &Elf, addresses: &[u64]) -> Result<Vec<Option<String>>> {
+    let mut order: Vec<usize> = (0..addresses.len()).collect();
+    order.sort_by_key(|index| addresses[*index]);
+    let sorted: Vec<u64> = order.iter().map(|index| addresses[*index]).collect();
+    let mut best: Vec<Option<Candidate>> = vec![None; sorted.len()];
+    let mut any = false;
+    for symbol in elf.symbols().take(SYMBOLS_MAX).filter(is_function) {
+        any = true;
+        offer(&sorted, &mut best, &symbol);
+    }
+    let table = match any {
+        true => elf.symbol_table(),
+        false => {
+            let dynamic = elf.dynamic_symbols().take(SYMBOLS_MAX).filter(is_function);
+            dynamic.for_each(|symbol| offer(&sorted, &mut best, &symbol));
+            elf.dynamic_symbol_table()
+        }
+    };
+    let mut names = vec![None; addresses.len()];
+    let Some(table) = table else { return Ok(names) };
+    for (index, candidate) in order.into_iter().zip(best) {
+        let symbols = candidate.map_or_else(Vec::new, |candidate| candidate.symbols);
+        let known = symbols.into_iter().filter_map(|index| {
+            let symbol = table.symbol_by_index(index).ok()?;
+            Some(name_of(symbol.name_bytes().ok().filter(|name| !name.is_empty())?))
+        });
+        names[index] = known.min_by(|a, b| plainness(a).cmp(&plainness(b)));
+    }
+    Ok(names)
+}
+
+/// Symbols that begin where the nearest one before an address does.
+#[derive(Clone)]
+struct Candidate {
+    start: u64,
+    symbols: Vec<SymbolIndex>,
+}
+
+/// Takes a symbol for the addresses in it for which there is none that begins later.
+fn offer<'d>(sorted: &[u64], best: &mut [Option<Candidate>], symbol: &impl ObjectSymbol<'d>) {
+    /// Symbols of no size, written in assembly, reach to the next, but not that far.
+    const UNSIZED_BYTES_MAX: u64 = 4096;
+    /// No function has more names.
+    const ALIASES_MAX: usize = 16;
+    let start = symbol.address();
+    let size = if symbol.size() == 0 { UNSIZED_BYTES_MAX } else { symbol.size() };
+    let first = sorted.partition_point(|address| *address < start);
+    for (address, best) in sorted[first..].iter().zip(&mut best[first..]) {
+        if address - start >= size {
+            break;
+        }
+        match best {
+            Some(known) if known.start > start => {}
+            Some(known) if known.start == start => {
+                if known.symbols.len() < ALIASES_MAX {
+                    known.symbols.push(symbol.index());
+                }
+            }
+            _ => *best = Some(Candidate { start, symbols: vec![symbol.index()] }),
+        }
+    }
+}
+
+fn is_function<'d>(symbol: &impl ObjectSymbol<'d>) -> bool {
+    symbol.kind() == SymbolKind::Text && symbol.is_definition()
+}
+
+/// Rust's names as people write them, without the hash.
+fn name_of(bytes: &[u8]) -> String {
+    let name = printable(&bytes[..bytes.len().min(NAME_BYTES_MAX)]);
+    match rustc_demangle::try_demangle(&name) {
+        Ok(name) => printable(format!("{name:#}").as_bytes()),
+        Err(_) => name,
+    }
+}

@@ -1,0 +1,358 @@
+//! Names for places in the code, from what this host has: the kernel's own symbols where it is
+//! the kernel that was recorded, perf's cache, debug files, the programs themselves. A file is
+//! believed only if its build id is the recorded one, or if it lies where it was recorded.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::elf::{self, Question};
+use super::gather::{Gathered, KERNEL, Place};
+use super::kallsyms::KernelSymbols;
+use super::{Function, Location, Object, Recording};
+use crate::look::Mode;
+
+/// Longer than the symbols of any kernel.
+const KALLSYMS_BYTES_MAX: u64 = 256 << 20;
+
+/// Names all places by what this host knows.
+pub fn resolve(gathered: Gathered, symbols: &[PathBuf]) -> Recording {
+    let local = Local::of_host(symbols);
+    name_all(gathered, Some(&local))
+}
+
+/// Names no place but those that the file itself names.
+pub fn unresolved(gathered: Gathered) -> Recording {
+    name_all(gathered, None)
+}
+
+fn name_all(mut gathered: Gathered, local: Option<&Local>) -> Recording {
+    let mut namer = Namer::new(&mut gathered);
+    namer.name_kernel(local);
+    if let Some(local) = local {
+        namer.name_objects(local);
+    }
+    namer.finish()
+}
+
+/// Where names may lie on this host.
+struct Local {
+    /// Folders like ~/.debug, of the user's first.
+    caches: Vec<PathBuf>,
+    /// Files with the symbols of a kernel, as the user named them.
+    kernels: Vec<PathBuf>,
+    host: String,
+    release: String,
+    build_id: Vec<u8>,
+}
+
+impl Local {
+    fn of_host(symbols: &[PathBuf]) -> Local {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
+        let (mut caches, kernels): (Vec<_>, Vec<_>) =
+            symbols.iter().cloned().partition(|path| path.is_dir());
+        caches.extend(std::env::var_os("HOME").map(|home| Path::new(&home).join(".debug")));
+        caches.push(PathBuf::from("/usr/lib/debug"));
+        Local {
+            caches,
+            kernels,
+            host: text("/proc/sys/kernel/hostname"),
+            release: text("/proc/sys/kernel/osrelease"),
+            build_id: build_id_of_notes(&fs::read("/sys/kernel/notes").unwrap_or_default()),
+        }
+    }
+
+    /// Files that perf or a distribution keeps by build id.
+    fn by_id(&self, build_id: &[u8]) -> Vec<PathBuf> {
+        let Some((first, rest)) = build_id.split_first() else { return Vec::new() };
+        let (first, rest) = (hex(&[*first]), hex(rest));
+        let below = |cache: &PathBuf| {
+            let folder = cache.join(".build-id").join(&first);
+            [folder.join(&rest).join("elf"), folder.join(format!("{rest}.debug"))]
+        };
+        self.caches.iter().flat_map(below).filter(|path| path.is_file()).collect()
+    }
+}
+
+/// Names as they are found.
+struct Namer<'a> {
+    gathered: &'a mut Gathered,
+    names: Vec<Option<String>>,
+    after_system_call: Vec<bool>,
+}
+
+impl Namer<'_> {
+    fn new(gathered: &mut Gathered) -> Namer<'_> {
+        let places = gathered.places.len();
+        Namer { gathered, names: vec![None; places], after_system_call: vec![false; places] }
+    }
+
+    /// Places of the kernel, and which modules they belong to.
+    fn name_kernel(&mut self, local: Option<&Local>) {
+        let build_id = self.build_id_of(b"[kernel.kallsyms]");
+        let symbols = local.and_then(|local| self.kernel_symbols(local, &build_id));
+        let mut kernel = std::mem::take(&mut self.gathered.kernel);
+        kernel.symbols.sort();
+        kernel.mappings.sort();
+        let mut modules: HashMap<String, u32> = HashMap::new();
+        for (index, place) in self.gathered.places.iter_mut().enumerate() {
+            if place.object != KERNEL {
+                continue;
+            }
+            let of_table = symbols.as_ref().and_then(|symbols| symbols.find(place.address));
+            let mapping = at(&kernel.mappings, place.address);
+            let (name, module) = match (at(&kernel.symbols, place.address), of_table) {
+                (Some((_, _, name)), _) => (Some(name.clone()), None),
+                (_, Some((name, module))) => (Some(name.to_string()), module),
+                (None, None) => (None, None),
+            };
+            self.names[index] = name;
+            let module = module.or(mapping.map(|(_, _, name)| name.as_str()));
+            if let Some(module) = module.filter(|module| *module != "[kernel]") {
+                let objects = &mut self.gathered.recording.objects;
+                place.object = *modules.entry(module.to_string()).or_insert_with(|| {
+                    objects.push(Object { path: module.to_string(), build_id: Vec::new() });
+                    objects.len() as u32 - 1
+                });
+            }
+            if self.names[index].is_none() {
+                // Where a kernel lies differs from boot to boot; how far in does not.
+                let start = mapping.map_or(0, |(start, _, _)| *start);
+                place.address = place.address.wrapping_sub(start);
+            }
+        }
+    }
+
+    /// The symbols of the kernel that was recorded, wherever they are found first.
+    fn kernel_symbols(&mut self, local: &Local, build_id: &[u8]) -> Option<KernelSymbols> {
+        let reference = self.gathered.kernel.reference.clone();
+        let origin = &self.gathered.recording.origin;
+        let is_running = match build_id {
+            [] => origin.host == local.host && origin.release == local.release,
+            id => id == local.build_id,
+        };
+        let release = origin.release.clone();
+        let mut files: Vec<PathBuf> = local.kernels.clone();
+        if is_running {
+            files.push(PathBuf::from("/proc/kallsyms"));
+        }
+        if !build_id.is_empty() {
+            let of_cache = |cache: &PathBuf| {
+                cache.join("[kernel.kallsyms]").join(hex(build_id)).join("kallsyms")
+            };
+            files.extend(local.caches.iter().map(of_cache));
+            files.extend(local.by_id(build_id));
+            // A release comes from the file and becomes a part of a path.
+            if !release.is_empty() && !release.contains('/') {
+                files.push(PathBuf::from(format!("/usr/lib/debug/boot/vmlinux-{release}")));
+                files.push(PathBuf::from(format!("/boot/vmlinux-{release}")));
+            }
+        }
+        let mut why = Vec::new();
+        for file in files.into_iter().filter(|file| file.is_file()) {
+            let named = local.kernels.contains(&file);
+            match read_kernel(&file, reference.as_ref(), if named { &[] } else { build_id }) {
+                Ok(symbols) => return Some(symbols),
+                Err(error) => why.push(format!("{} {error}", file.display())),
+            }
+        }
+        let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
+        self.gathered.recording.doubts.push(format!(
+            "Functions of the kernel have no names here{why}: give --symbols a copy of \
+             /proc/kallsyms, read by root on {} in the same boot, or its vmlinux.",
+            if origin_host(self.gathered).is_empty() {
+                "that host"
+            } else {
+                origin_host(self.gathered)
+            }
+        ));
+        None
+    }
+
+    /// Places in programs and libraries, file by file.
+    fn name_objects(&mut self, local: &Local) {
+        let mut by_object: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (index, place) in self.gathered.places.iter().enumerate() {
+            if self.names[index].is_none() {
+                by_object.entry(place.object).or_default().push(index);
+            }
+        }
+        let leaves = self.leaves_of_users();
+        for (object, places) in by_object {
+            let object = &self.gathered.recording.objects[object as usize];
+            if !object.path.starts_with('/') {
+                continue;
+            }
+            let path = PathBuf::from(&object.path);
+            let build_id = match &object.build_id[..] {
+                [] => self.build_id_of(object.path.as_bytes()),
+                id => id.to_vec(),
+            };
+            let offsets: Vec<u64> =
+                places.iter().map(|place| self.gathered.places[*place].address).collect();
+            let Some(found) = self.functions(local, &path, &build_id, &offsets) else { continue };
+            for (place, name) in places.iter().zip(found.names) {
+                self.names[*place] = name;
+            }
+            let program = found.program.filter(|_| self.is_x86());
+            let Some(program) = program else { continue };
+            let leaves: Vec<usize> =
+                places.into_iter().filter(|place| leaves.contains(&(*place as u32))).collect();
+            let offsets: Vec<u64> =
+                leaves.iter().map(|place| self.gathered.places[*place].address).collect();
+            let after = elf::after_system_call(&program, &offsets);
+            leaves.iter().zip(after).for_each(|(place, is)| self.after_system_call[*place] = is);
+        }
+    }
+
+    fn functions(
+        &self,
+        local: &Local,
+        path: &Path,
+        build_id: &[u8],
+        offsets: &[u64],
+    ) -> Option<Found> {
+        let by_id = local.by_id(build_id);
+        let debug = by_id.iter().find(|file| file.extension().is_some_and(|e| e == "debug"));
+        let same_host = self.gathered.recording.origin.host == local.host;
+        let question = Question {
+            build_id,
+            trusted: build_id.is_empty() && same_host,
+            offsets,
+            debug: debug.map(PathBuf::as_path),
+        };
+        let mut programs = std::iter::once(path.to_path_buf()).chain(by_id.iter().cloned());
+        programs.find_map(|file| {
+            let names = elf::functions(&file, &question).ok()?;
+            let is_program = Some(&file) != debug;
+            Some(Found { names, program: is_program.then_some(file) })
+        })
+    }
+
+    /// Where samples in user mode were.
+    fn leaves_of_users(&self) -> std::collections::HashSet<u32> {
+        let recording = &self.gathered.recording;
+        let users = recording.samples.iter().filter(|sample| sample.mode == Mode::User);
+        users.filter_map(|s| recording.chains.locations(s.chain).first().copied()).collect()
+    }
+
+    fn is_x86(&self) -> bool {
+        self.gathered.recording.origin.architecture == "x86_64"
+    }
+
+    fn build_id_of(&self, path: &[u8]) -> Vec<u8> {
+        let mut listed = self.gathered.build_ids.iter();
+        listed.find(|(known, _)| known == path).map(|(_, id)| id.clone()).unwrap_or_default()
+    }
+
+    /// Functions of the names, and locations that refer to them.
+    fn finish(self) -> Recording {
+        let mut recording = std::mem::take(&mut self.gathered.recording);
+        let mut index: HashMap<Function, u32> = HashMap::new();
+        let places = self.gathered.places.iter().zip(self.names).zip(self.after_system_call);
+        for ((place, name), after_system_call) in places {
+            let known = name.is_some();
+            let name = name.unwrap_or_else(|| nameless(&recording, place));
+            let function = Function { name, object: place.object, known };
+            let next = index.len() as u32;
+            let function = *index.entry(function).or_insert(next);
+            recording.locations.push(Location {
+                object: place.object,
+                address: place.address,
+                function,
+                after_system_call,
+            });
+        }
+        let mut functions: Vec<(Function, u32)> = index.into_iter().collect();
+        functions.sort_by_key(|(_, index)| *index);
+        recording.functions = functions.into_iter().map(|(function, _)| function).collect();
+        for sample in &mut recording.samples {
+            let leaf = recording.chains.locations(sample.chain).first();
+            let after = leaf.is_some_and(|l| recording.locations[*l as usize].after_system_call);
+            if after && sample.mode == Mode::User {
+                sample.mode = Mode::AfterSystemCall;
+            }
+        }
+        recording
+    }
+}
+
+/// The range that an address lies in, of sorted ones.
+fn at(ranges: &[(u64, u64, String)], address: u64) -> Option<&(u64, u64, String)> {
+    let after = ranges.partition_point(|(start, _, _)| *start <= address);
+    ranges.get(after.checked_sub(1)?).filter(|(_, end, _)| address < *end)
+}
+
+/// Names of the functions of a file, and the file if it has the program's code.
+struct Found {
+    names: Vec<Option<String>>,
+    program: Option<PathBuf>,
+}
+
+fn origin_host(gathered: &Gathered) -> &str {
+    &gathered.recording.origin.host
+}
+
+/// Where in its object a place without a name is.
+fn nameless(recording: &Recording, place: &Place) -> String {
+    let object = recording.object_name(place.object);
+    match place.address {
+        0 => object.to_string(),
+        address => format!("{object}+{address:#x}"),
+    }
+}
+
+/// Reads a kernel's symbols from text or ELF.
+fn read_kernel(
+    path: &Path,
+    reference: Option<&(String, u64)>,
+    build_id: &[u8],
+) -> Result<KernelSymbols, String> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| {
+        let mut start = Vec::new();
+        (&file).take(4).read_to_end(&mut start)?;
+        bytes.extend(&start);
+        match &start[..] {
+            b"\x7fELF" => Ok(0),
+            _ => (&file).take(KALLSYMS_BYTES_MAX).read_to_end(&mut bytes),
+        }
+    });
+    read.map_err(|error| error.to_string())?;
+    if bytes != b"\x7fELF" {
+        return KernelSymbols::parse(&String::from_utf8_lossy(&bytes), reference);
+    }
+    let all = elf::all(path, build_id).map_err(|error| format!("{error:#}"))?;
+    let at: HashMap<String, u64> = match reference {
+        Some((symbol, _)) => {
+            all.iter().filter(|(_, n)| n == symbol).map(|(a, n)| (n.clone(), *a)).collect()
+        }
+        None => HashMap::new(),
+    };
+    let functions = all.into_iter().map(|(address, name)| (address, name, None)).collect();
+    KernelSymbols::of(functions, reference, |symbol| at.get(symbol).copied())
+}
+
+/// The id in the notes of the running kernel: lengths of name and contents, type 3, `GNU`.
+fn build_id_of_notes(mut notes: &[u8]) -> Vec<u8> {
+    let number = |bytes: &[u8], at: usize| {
+        bytes.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize)
+    };
+    while let (Some(name), Some(length), Some(kind)) =
+        (number(notes, 0), number(notes, 4), number(notes, 8))
+    {
+        let start = 12 + name.next_multiple_of(4);
+        let Some(contents) = notes.get(start..start + length) else { break };
+        if kind == 3 && notes[12..].starts_with(b"GNU\0") {
+            return contents.to_vec();
+        }
+        let Some(rest) = notes.get(start + length.next_multiple_of(4)..) else { break };
+        notes = rest;
+    }
+    Vec::new()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
