@@ -13,7 +13,9 @@ mod file_system;
 mod fs_mark;
 mod listing;
 mod locks;
+mod looking;
 mod peer;
+mod planted;
 mod ratio;
 mod rebuild;
 mod report;
@@ -43,7 +45,7 @@ struct Options {
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
-    /// command, tasks, listing, comparing, turnover, or rebuild
+    /// command, tasks, listing, comparing, turnover, rebuild, planted or looking
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory whose file system the runs of a pair use. In memory, operations are cheapest,
@@ -62,6 +64,15 @@ struct Options {
     /// Time a fresh clone to its first curve too, which takes minutes
     #[arg(long)]
     fresh: bool,
+    /// Only planted causes whose name has this in it
+    #[arg(long)]
+    planted: Vec<String>,
+    /// Blocks of each pair of planted causes
+    #[arg(long, default_value_t = 6)]
+    blocks: usize,
+    /// Length of each run that is explained
+    #[arg(long, default_value_t = 0.2)]
+    look_seconds: f64,
     /// Keep the report in bench/results
     #[arg(long)]
     save: bool,
@@ -134,6 +145,13 @@ fn main() -> Result<()> {
     }
     if wanted("turnover") {
         report.add(turnover::measure(&bench)?);
+    }
+    // Both for minutes, and only for who may watch the kernel.
+    if options.only.iter().any(|only| only == "planted") {
+        report.add(or_skipped("planted", planted::measure(&bench, &options)));
+    }
+    if options.only.iter().any(|only| only == "looking") {
+        report.add(or_skipped("looking", looking::measure(&mut bench, &options)));
     }
     if wanted("rebuild") {
         report.add(vec![rebuild::incremental()?]);

@@ -1,0 +1,105 @@
+//! What knee says of a pair: it measures the experiment and explains the difference.
+
+use std::env::temp_dir;
+use std::path::{Path, PathBuf};
+
+use analysis::ledger::{causes, difference, explain};
+use anyhow::{Context, Result, ensure};
+use records::{Look, Opened, Run};
+use serde_json::Value;
+
+use super::pair::Pair;
+use crate::{Bench, Options, fresh_directory};
+
+/// Of one variant against the first.
+pub struct Answer {
+    /// Causes as `knee explain --json` has them, the largest first.
+    pub causes: Vec<Value>,
+    /// What the change of CPU time per operation is in clean runs, in ns; nothing where no run
+    /// tells.
+    pub clean_cpu_ns: Option<f64>,
+    /// Whether knee would refuse to say this, since looking cost too much.
+    pub refused: bool,
+}
+
+/// Measures a pair and asks.
+pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Result<Vec<Answer>> {
+    let home = fresh_directory(&temp_dir())?;
+    let file = home.path().join("planted.toml");
+    std::fs::write(&file, pair.experiment(options.blocks, options.look_seconds, programs)?)?;
+    let mut command = bench.knee(home.path());
+    let said = command.arg("explain").arg(&file).args(["--json", "--force"]).output()?;
+    let why = String::from_utf8_lossy(&said.stderr).trim().to_string();
+    // Where looking cost too much, the status says so.
+    let json: Value = serde_json::from_slice(&said.stdout)
+        .with_context(|| format!("no JSON, but: {}", why.lines().last().unwrap_or_default()))?;
+    let opened = Opened::open(&only_record(home.path())?)?;
+    let looks = opened.looks()?;
+    let points = points(pair, &opened)?;
+    let mut told = Vec::new();
+    collect(&json, &mut told);
+    let variants = points[1..].iter().enumerate().map(|(index, point)| Answer {
+        causes: told
+            .get(index)
+            .cloned()
+            .unwrap_or_else(|| of_looks(&opened, &looks, [points[0], *point])),
+        clean_cpu_ns: clean(&opened, pair, [points[0], *point]),
+        refused: !said.status.success(),
+    });
+    Ok(variants.collect())
+}
+
+pub fn only_record(home: &Path) -> Result<PathBuf> {
+    let mut folder = home.join("records");
+    while !folder.join("record.json").exists() {
+        let mut inside = std::fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+        folder = inside.find(|path| path.is_dir()).context("knee kept no record")?;
+    }
+    Ok(folder)
+}
+
+/// The points of the variants, in their order.
+fn points(pair: &Pair, opened: &Opened) -> Result<Vec<usize>> {
+    let point = |name: &String| opened.record.points.iter().position(|p| p.variant == *name);
+    let points: Vec<usize> = pair.variants().iter().filter_map(point).collect();
+    ensure!(points.len() == pair.variants().len(), "the record lacks a variant");
+    Ok(points)
+}
+
+/// All lists of causes in what knee printed, in their order.
+fn collect(json: &Value, lists: &mut Vec<Vec<Value>>) {
+    match json {
+        Value::Array(values) => values.iter().for_each(|value| collect(value, lists)),
+        Value::Object(fields) => {
+            if let Some(Value::Array(causes)) = fields.get("causes") {
+                lists.push(causes.clone());
+            }
+            fields.values().for_each(|value| collect(value, lists));
+        }
+        _ => (),
+    }
+}
+
+/// What the sentences of `knee explain` are made of, where its JSON has none.
+fn of_looks(opened: &Opened, looks: &[Look], sides: [usize; 2]) -> Vec<Value> {
+    let ledgers = sides.map(|point| explain(opened, looks, point).ledger);
+    let [Some(before), Some(after)] = ledgers else { return Vec::new() };
+    let causes = causes(&difference(&before, &after));
+    causes.iter().filter_map(|cause| serde_json::to_value(cause).ok()).collect()
+}
+
+/// The difference of CPU time per operation between runs that nobody watched.
+fn clean(opened: &Opened, pair: &Pair, sides: [usize; 2]) -> Option<f64> {
+    let of = |point| {
+        let runs: Vec<&Run> = opened.runs_of(point).filter(|run| run.finished()).collect();
+        let sum =
+            |value: fn(&Run) -> Option<f64>| runs.iter().map(|run| value(run)).sum::<Option<f64>>();
+        let cpu_s = sum(|run| Some(run.value("time.user_time")? + run.value("time.system_time")?))?;
+        let operations = match pair.operations {
+            1.0 => sum(|run| run.value("operations"))?,
+            each => each * runs.len() as f64,
+        };
+        (operations > 0.0).then(|| cpu_s * 1e9 / operations)
+    };
+    Some(of(sides[1])? - of(sides[0])?)
+}
