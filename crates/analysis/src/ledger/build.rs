@@ -58,6 +58,9 @@ pub const SPINNING: &str = "spinning for locks";
 /// Below [`WORK`] and [`IDLE`].
 pub const INTERRUPTS: &str = "interrupts";
 
+/// Other tasks that get a row of their own.
+const NEIGHBOURS_MAX: usize = 8;
+
 impl Builder<'_> {
     /// One number a unit.
     fn each(&self, value: impl Fn(&Window) -> u64) -> Vec<u64> {
@@ -182,6 +185,12 @@ impl Builder<'_> {
             let rest = self.each(|w| w.time_ns(is(Base::Other, CpuState::Rest)));
             rows.push(Row::new("not known by name", self.obtained(), rest));
         }
+        rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
+        if rows.len() > NEIGHBOURS_MAX {
+            let rarer = rows.split_off(NEIGHBOURS_MAX);
+            let sum = Row::sum_of("rarer tasks", self.obtained(), rarer);
+            rows.push(Row { rows: Vec::new(), ..sum });
+        }
         let spin = self.each(|w| w.time_ns(is(Base::Other, CpuState::Spin)));
         rows.push(Row::new(SPINNING, self.obtained(), spin));
         rows.push(self.interrupts(Base::Other));
@@ -301,3 +310,6 @@ fn interrupt(state: CpuState) -> Option<(&'static str, bool)> {
         CpuState::SoftirqRcu => ("softirq RCU", false),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,9 +27,12 @@ const PART_MIN: f64 = 0.6;
 
 /// The causes of a difference.
 pub fn causes(difference: &Change) -> Vec<Cause> {
-    let rows = difference.walk().len() as f64;
     let long = difference.before.mean.max(difference.after.mean);
-    let limits = Limits { rows, least_ns: SHARE_MIN * long };
+    let least_ns = SHARE_MIN * long;
+    // Rows too small to be a cause on either side are no tries.
+    let is_try = |row: &&Change| row.before.mean.max(row.after.mean) >= least_ns;
+    let rows = difference.walk().into_iter().filter(is_try).count() as f64;
+    let limits = Limits { rows, least_ns };
     let mut causes = Vec::new();
     for row in &difference.rows {
         limits.collect(row, &mut Vec::new(), &mut causes);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Base, Look, LookKind, Run, Window};
+use records::{Base, CpuState, Look, LookKind, Run, Window};
 use serde::Serialize;
 
 /// Looks that slow a point by more are refused: they explain something else.
@@ -102,9 +102,11 @@ pub fn self_check(looks: &[&Look]) -> SelfCheck {
         *anomalies.entry(what.clone()).or_default() += times;
     }
     let clocks: Option<u64> = windows.iter().map(|window| window.task_clock_ns).sum();
-    let work: u64 = windows.iter().map(|w| w.time_ns(|base, _| base == Base::Work)).sum();
+    // What the host took is on no task's clock.
+    let is_work = |base, state| base == Base::Work && state != CpuState::Steal;
+    let work: u64 = windows.iter().map(|window| window.time_ns(is_work)).sum();
     let woken: u64 = windows.iter().map(|window| window.woken_ns).sum();
-    let is_switch = |slice: &&records::Slice| slice.state == records::CpuState::Rest;
+    let is_switch = |slice: &&records::Slice| slice.state == CpuState::Rest;
     let switches = windows.iter().flat_map(|w| w.slices()).filter(is_switch);
     let samples = windows.iter().filter_map(|window| window.samples.as_ref());
     SelfCheck {

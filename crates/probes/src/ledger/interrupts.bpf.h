@@ -9,8 +9,8 @@ static __always_inline int entered(__u32 state)
 
 	if (!c)
 		return 0;
+	resync(c, bpf_get_current_task_btf(), now);
 	close_interval(c, now);
-	resync(c, bpf_get_current_task_btf());
 	enter(c, state, 0, 0);
 	return 0;
 }

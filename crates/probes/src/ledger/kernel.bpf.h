@@ -12,9 +12,11 @@ struct cfs_rq {
 };
 
 struct sched_entity {
-	__u64 sum_exec_runtime;
-	__u64 prev_sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+	unsigned long long last_arrival;
 };
 
 struct pt_regs___x86 {
@@ -31,6 +33,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned in_iowait : 1;
 	char comm[16];
+	struct sched_info sched_info;
 	struct sched_entity se;
 };
 

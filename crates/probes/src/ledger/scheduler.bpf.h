@@ -44,24 +44,29 @@ static __always_inline void give_to(struct cpu *c, struct task_struct *task)
 		name_idle(c);
 }
 
-// Kernels were seen to miss switches in sched:sched_switch: the task that is there now is the
-// truth. What passed since cannot be put right, but is bounded by the time between two ticks.
-static __always_inline void resync(struct cpu *c, struct task_struct *task)
+// When the scheduler switched to a task, by our clock; 0 where it does not tell.
+static __always_inline __u64 arrival_of(struct cpu *c, struct task_struct *task)
 {
+	if (!task->pid || !bpf_core_field_exists(task->sched_info.last_arrival) || !c->ahead_ns)
+		return 0;
+	return task->sched_info.last_arrival + c->ahead_ns;
+}
+
+// Kernels were seen to miss switches in sched:sched_switch: the task that is there now is the
+// truth. The scheduler remembers when it came, so only what came and went unseen stays in a
+// wrong row.
+static __always_inline void resync(struct cpu *c, struct task_struct *task, __u64 now)
+{
+	__u64 since;
+
 	if (task->pid == c->pid)
 		return;
 	note(c, UNSEEN_SWITCH);
+	since = arrival_of(c, task);
+	if (since > c->last_ns && since < now)
+		close_interval(c, since);
 	give_to(c, task);
-}
-
-// A switch to `task` was missed, and now it leaves: how long it ran tells when it came.
-static __always_inline void find_switch(struct cpu *c, struct task_struct *task, __u64 now)
-{
-	__u64 ran = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
-
-	if (ran < now - c->last_ns)
-		close_interval(c, now - ran);
-	resync(c, task);
+	c->switched_ns = 0;
 }
 
 static __always_inline long call_of(struct task_struct *task)
@@ -128,7 +133,9 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (!c)
 		return 0;
 	if (prev->pid != c->pid)
-		find_switch(c, prev, now);
+		resync(c, prev, now);
+	else if (prev->pid && c->switched_ns && bpf_core_field_exists(prev->sched_info.last_arrival))
+		c->ahead_ns = c->switched_ns - prev->sched_info.last_arrival;
 	close_interval(c, now);
 	if (c->depth) {
 		// A task that spins for a mutex may be told to yield; anything else is a miss.
@@ -153,6 +160,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		mark->waking_ns = 0;
 	}
 	give_to(c, next);
+	c->switched_ns = now;
 	return 0;
 }
 

@@ -90,6 +90,9 @@ struct cpu {
 	__u32 other_slot;
 	__u32 reason;
 	__u64 waits;
+	// When the task that has the CPU came, and our clock less the scheduler's.
+	__u64 switched_ns;
+	__s64 ahead_ns;
 	struct frame frame[DEPTH];
 	struct totals totals;
 };

@@ -115,8 +115,8 @@ fn checks(check: &SelfCheck) -> Vec<String> {
     }
     if unseen > 0 {
         sentences.push(format!(
-            "the kernel did not tell {unseen} of about {} switches: up to a clock tick each may be \
-             in a wrong row",
+            "the kernel did not tell {unseen} of about {} switches; they were found later and \
+             dated by the scheduler",
             check.switches
         ));
     }
