@@ -68,6 +68,7 @@ pub fn read_at<'a>(argument: &str, size: Option<&'a str>) -> Result<(Experiment,
         let names = known().collect::<Vec<_>>().join(", ");
         bail!("{argument} has no size '{unknown}'{hint}; it has {names}; bytes are such as 8G");
     }
+    experiment.sizes.clear();
     let is_here = size.is_some_and(|size| size == HERE);
     if experiment.name.is_empty() {
         let stem = Path::new(argument).file_stem().unwrap_or_default();

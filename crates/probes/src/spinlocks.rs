@@ -2,7 +2,8 @@
 //! hypervisor offers and by the command line, and makes an order of magnitude where vCPUs are
 //! preempted: a guest without paravirtual help falls back to test-and-set.
 //!
-//! Before Linux 4.2 they were ticket locks.
+//! Before Linux 4.2 they were ticket locks, of which nothing is said. A guest's kernel without
+//! CONFIG_PARAVIRT would have queued ones; no distribution builds one.
 //!
 //! Source: `kvm_spinlock_init` in arch/x86/kernel/kvm.c, `virt_spin_lock` in
 //! arch/x86/include/asm/qspinlock.h, Linux 4.2 to 6.18; Documentation/virt/kvm/x86/cpuid.rst.
@@ -27,8 +28,8 @@ struct Facts {
     guest: bool,
     /// Features and hints of KVM, where that is the hypervisor.
     kvm: Option<(u32, u32)>,
-    /// The kernel was built with paravirtual spinlocks.
-    built_in: bool,
+    /// The kernel was built with paravirtual spinlocks; nothing where its symbols do not tell.
+    built_in: Option<bool>,
     /// `nopvspin` stands on its command line.
     forbidden: bool,
     /// It has one CPU, and can have no more.
@@ -37,6 +38,7 @@ struct Facts {
 
 /// In words, for the host that the files below `root` describe; nothing where it is not known.
 pub fn spinlocks(root: &Path) -> Option<String> {
+    value(root, "proc/sys/kernel/osrelease").filter(|release| is_queued(release))?;
     let processor = value(root, "proc/cpuinfo")?;
     let flags = processor.lines().find(|line| line.starts_with("flags"))?;
     let guest = flags.split_whitespace().any(|flag| flag == "hypervisor");
@@ -47,7 +49,7 @@ pub fn spinlocks(root: &Path) -> Option<String> {
     let facts = Facts {
         guest,
         kvm: if here { kvm() } else { None },
-        built_in: symbols.contains(PARAVIRTUAL),
+        built_in: (!symbols.is_empty()).then(|| symbols.contains(PARAVIRTUAL)),
         forbidden: words.split_whitespace().any(|word| word == "nopvspin"),
         alone: value(root, "sys/devices/system/cpu/possible").as_deref() == Some("0"),
     };
@@ -58,20 +60,28 @@ pub fn spinlocks(root: &Path) -> Option<String> {
 fn kind(facts: Facts) -> &'static str {
     match facts {
         Facts { guest: false, .. } => "queued",
+        Facts { kvm: None, .. } => "not known (a guest of another hypervisor than KVM)",
+        Facts { built_in: None, .. } => "not known (a guest that does not show its symbols)",
+        // Nothing of such a kernel reads nopvspin, nor what KVM hints.
+        Facts { built_in: Some(false), .. } => {
+            "test-and-set (a guest without CONFIG_PARAVIRT_SPINLOCKS)"
+        }
         Facts { forbidden: true, .. } => "queued, as on bare metal (nopvspin)",
         Facts { kvm: Some((_, hints)), .. } if hints & REALTIME != 0 => {
             "queued, as on bare metal (the hypervisor promises not to preempt)"
         }
         Facts { alone: true, .. } => "queued, as on bare metal (one CPU)",
-        Facts { kvm: Some((features, _)), built_in: true, .. } if features & PV_UNHALT != 0 => {
+        Facts { kvm: Some((features, _)), .. } if features & PV_UNHALT != 0 => {
             "queued, paravirtual (KVM)"
         }
-        Facts { kvm: Some(_), built_in: false, .. } => {
-            "test-and-set (a kernel without CONFIG_PARAVIRT_SPINLOCKS in a guest)"
-        }
-        Facts { kvm: Some(_), .. } => "test-and-set (KVM offers no paravirtual ones)",
-        Facts { kvm: None, .. } => "of a guest: paravirtual or test-and-set, by its hypervisor",
+        Facts { .. } => "test-and-set (KVM offers no paravirtual ones)",
     }
+}
+
+/// Whether a kernel has queued spinlocks at all.
+fn is_queued(release: &str) -> bool {
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(4), Some(2))
 }
 
 /// Features and hints that KVM tells its guests by CPUID.
@@ -99,16 +109,25 @@ mod tests {
 
     #[test]
     fn what_decides_is_what_the_kernel_asks() {
-        let guest =
-            Facts { guest: true, kvm: Some((PV_UNHALT, 0)), built_in: true, ..Facts::default() };
+        let kvm = Some((PV_UNHALT, 0));
+        let guest = Facts { guest: true, kvm, built_in: Some(true), ..Facts::default() };
         let check = |facts: Facts, expected: &str| assert!(kind(facts).starts_with(expected));
         check(Facts::default(), "queued");
         check(guest, "queued, paravirtual");
         check(Facts { kvm: Some((0, 0)), ..guest }, "test-and-set (KVM");
-        check(Facts { built_in: false, ..guest }, "test-and-set (a kernel");
         check(Facts { forbidden: true, ..guest }, "queued, as on bare metal (nopvspin");
         check(Facts { kvm: Some((PV_UNHALT, REALTIME)), ..guest }, "queued, as on bare metal (the");
         check(Facts { alone: true, ..guest }, "queued, as on bare metal (one");
-        check(Facts { kvm: None, ..guest }, "of a guest");
+        check(Facts { kvm: None, ..guest }, "not known (a guest of another");
+        check(Facts { built_in: None, ..guest }, "not known (a guest that");
+        check(Facts { built_in: Some(false), forbidden: true, ..guest }, "test-and-set (a guest");
+    }
+
+    #[test]
+    fn before_linux_4_2_there_were_none() {
+        for (release, queued) in [("4.1.52", false), ("4.2.0-rc1", true), ("6.18.44-fc", true)] {
+            assert_eq!(is_queued(release), queued, "{release}");
+        }
+        assert!(!is_queued("3.10.0-1160.el7") && is_queued("10.0"));
     }
 }

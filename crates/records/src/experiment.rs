@@ -281,6 +281,12 @@ impl Experiment {
     pub fn read(text: &str) -> Result<Experiment> {
         let document = toml::Deserializer::parse(text).context("reading the experiment")?;
         let mut experiment = Experiment::of_document(document, text)?;
+        ensure!(
+            experiment.size.is_empty() && !experiment.sizes.contains_key(sizes::HERE),
+            "reading the experiment: the file itself is the size `{}`: say what others do \
+             differently, in [sizes.NAME]",
+            sizes::HERE
+        );
         for size in experiment.sizes.keys() {
             Experiment::read_at(text, size)?;
         }

@@ -35,10 +35,12 @@ fn merge(into: &mut Table, difference: &Table) -> Result<()> {
             (Some(Value::Table(into)), Value::Table(difference)) => merge(into, difference)?,
             (Some(Value::Array(entries)), Value::Table(difference)) => {
                 for (name, difference) in difference {
-                    let entry = entries.iter_mut().find(|entry| name_of(entry) == Some(name));
-                    let (Some(Value::Table(entry)), Value::Table(difference)) = (entry, difference)
+                    let named = |entry: &&mut Value| name_of(entry) == Some(name);
+                    let mut found = entries.iter_mut().filter(named);
+                    let (Some(Value::Table(entry)), None, Value::Table(difference)) =
+                        (found.next(), found.next(), difference)
                     else {
-                        bail!("`{key}.{name}` is no table of a [[{key}]] called '{name}'");
+                        bail!("`{key}.{name}` is no table of the one [[{key}]] called '{name}'");
                     };
                     merge(entry, difference)?;
                 }
@@ -68,6 +70,10 @@ mod tests {
         workload = 'brk'
         parameters = { a = 1, b = 2 }
         [[load]]
+        workload = 'getppid'
+        [[load]]
+        workload = 'getppid'
+        [[load]]
         command = { name = 'ls', run = 'ls' }
         [sizes.large]
         blocks = 9
@@ -76,6 +82,8 @@ mod tests {
         load.ls.command.timeout_s = 5
         [sizes.wrong]
         load.rm.axes.cpus = 1
+        [sizes.twice]
+        load.getppid.axes.cpus = 1
         ";
 
     fn check(size: &str, expected: expect_test::Expect) {
@@ -91,16 +99,23 @@ mod tests {
         check(
             "here",
             expect_test::expect![[
-                r#"{"axes":{"cpus":1,"seconds":0.1},"blocks":2,"load":[{"parameters":{"a":1,"b":2},"workload":"brk"},{"command":{"name":"ls","run":"ls"}}],"size":"here"}"#
+                r#"{"axes":{"cpus":1,"seconds":0.1},"blocks":2,"load":[{"parameters":{"a":1,"b":2},"workload":"brk"},{"workload":"getppid"},{"workload":"getppid"},{"command":{"name":"ls","run":"ls"}}],"size":"here"}"#
             ]],
         );
         check(
             "large",
             expect_test::expect![[
-                r#"{"axes":{"cpus":[1,2],"seconds":0.1},"blocks":9,"load":[{"parameters":{"a":1,"b":3},"workload":"brk"},{"command":{"name":"ls","run":"ls","timeout_s":5}}],"size":"large"}"#
+                r#"{"axes":{"cpus":[1,2],"seconds":0.1},"blocks":9,"load":[{"parameters":{"a":1,"b":3},"workload":"brk"},{"workload":"getppid"},{"workload":"getppid"},{"command":{"name":"ls","run":"ls","timeout_s":5}}],"size":"large"}"#
             ]],
         );
-        check("wrong", expect_test::expect!["`load.rm` is no table of a [[load]] called 'rm'"]);
+        check(
+            "wrong",
+            expect_test::expect!["`load.rm` is no table of the one [[load]] called 'rm'"],
+        );
+        check(
+            "twice",
+            expect_test::expect!["`load.getppid` is no table of the one [[load]] called 'getppid'"],
+        );
         check("small", expect_test::expect!["it has no table [sizes.small]"]);
     }
 }

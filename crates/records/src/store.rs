@@ -521,8 +521,6 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     Ok(there.is_ok_and(|there| there == locked).then_some(file))
 }
 
-/// Options that open no symbolic link: in a shared store it may be another user's, and lead
-/// anywhere.
 fn is_ours(metadata: &Metadata) -> bool {
     // SAFETY: it only asks, and always succeeds.
     metadata.uid() == unsafe { libc::geteuid() }

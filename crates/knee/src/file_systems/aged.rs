@@ -32,14 +32,14 @@ struct Ageing {
     folder: PathBuf,
     random: Xoshiro256PlusPlus,
     largest: u64,
-    files: Vec<Aging>,
+    files: Vec<AgedFile>,
     bytes: u64,
     created: u64,
     zeros: Vec<u8>,
 }
 
 /// One of its files.
-struct Aging {
+struct AgedFile {
     number: u64,
     bytes: u64,
 }
@@ -94,7 +94,7 @@ impl Ageing {
     fn fill(&mut self, target: u64) -> Result<()> {
         while self.bytes < target {
             check_wish()?;
-            let file = Aging { number: self.created, bytes: self.size() };
+            let file = AgedFile { number: self.created, bytes: self.size() };
             let path = self.path(file.number);
             self.created += 1;
             match self.create_with_patience(&path, file.bytes) {

@@ -73,6 +73,11 @@ impl Flags {
         match asked.as_slice() {
             [] => (),
             [(_, one)] if !experiment.variants.is_empty() => {
+                ensure!(
+                    experiment.variants.iter().any(|variant| variant.file_system.is_none()),
+                    "--fs {one}: every variant has a file system of its own already; leave --fs \
+                     out, or change a copy of the experiment"
+                );
                 for variant in &mut experiment.variants {
                     variant.file_system.get_or_insert_with(|| one.clone());
                 }

@@ -15,7 +15,7 @@ use records::{
 
 use super::pristine::copy_sparse;
 use super::refuse::check_made;
-use super::{FileSystems, Made, kinds, mount, words};
+use super::{FileSystems, Made, kinds, make_directory, mount, words};
 use crate::commands;
 use crate::leftovers::Journal;
 use crate::names;
@@ -138,7 +138,10 @@ fn make(
     let bytes = words::bytes(&image.size.0)?;
     let time = Duration::from_secs_f64(time_s);
     let maker = FileSystems::of(storage, bytes, time);
-    let made = maker.make(journal, directory, &image.file_system, None)?;
+    // Apart from file systems that are kept, which have the same names.
+    let filling = directory.join("filling");
+    make_directory(&filling)?;
+    let made = maker.make(journal, &filling, &image.file_system, None)?;
     let Some(operations) = fill(&made, image, time)? else { return Ok(None) };
     journal.undo_to(made.before_mount)?;
     if let Some(complaint) = maker.complaint(&made) {

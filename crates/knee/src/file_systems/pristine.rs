@@ -38,6 +38,8 @@ pub fn copy_sparse(from: &Path, to: &Path) -> Result<File> {
         true => Ok(()),
         false => file.set_len(found.len()).and_then(|()| copy_data(&image, &file, found.len())),
     };
+    // Else writing it out would fall into the run that it is for.
+    let copied = copied.and_then(|()| file.sync_data());
     copied.inspect_err(|_| drop(fs::remove_file(to))).with_context(copying)?;
     Ok(file)
 }

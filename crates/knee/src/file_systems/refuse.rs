@@ -126,10 +126,19 @@ fn check_image(record: &mut Record) -> Result<()> {
     check_root()?;
     kind(&image.file_system.kind)?.tools.iter().try_for_each(check_programs)?;
     check_loop_driver()?;
-    let bytes = words::bytes(&image.size.0)?;
+    // There is a copy beside it.
+    let bytes = 2 * words::bytes(&image.size.0)?;
     let mut doubts = Vec::new();
     for dir in image::dirs(record) {
-        doubts.extend(check_room(&room_in(dir), bytes)?);
+        let room = room_in(dir);
+        check_room(&room, 0)?;
+        let text = format!(
+            "an image that is filled needs, with its copy, more than the {} MiB free in {}",
+            room.free >> 20,
+            room.place
+        );
+        let advice = "make it smaller (size in [image]), or choose another --dir";
+        doubts.extend((bytes > room.free).then(|| Warning::new(text, advice)));
     }
     record.warnings.extend(doubts);
     Ok(())

@@ -44,6 +44,15 @@ fn by_others(text: String) -> HostChange {
     HostChange { text, advice, by_knee: false }
 }
 
+/// What undoes it: the journal, where it is left; else by hand what a command did and knee does not
+/// know of.
+fn clean(after: &HostState, marks: &Marks, by_hand: String) -> String {
+    match after.directories.contains(&marks.journal) {
+        true => CLEAN.to_string(),
+        false => by_hand,
+    }
+}
+
 fn processes(before: &HostState, after: &HostState) -> Vec<HostChange> {
     let new = after.processes.iter().filter(|(pid, _)| !before.processes.contains_key(pid));
     new.map(|(pid, name)| by_knee(format!("the process {name}"), format!("kill -9 {pid}")))
@@ -55,7 +64,8 @@ fn mounts(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChang
         let what =
             format!("{} ({}) is mounted on {}", mount.source, mount.kind, mount.point.display());
         if marks.are_of(&mount.point) {
-            return Some(by_knee(what, CLEAN));
+            let point = mount.point.display();
+            return Some(by_knee(what, clean(after, marks, format!("umount {point}"))));
         }
         marks.concern(&mount.point).then(|| by_others(what))
     });
@@ -86,7 +96,8 @@ fn loops(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChange
     let told = changed.filter_map(|(device, file)| {
         let what = format!("the loop device {} shows {}", device.display(), file.display());
         if marks.are_of(file) {
-            return Some(by_knee(what, CLEAN));
+            let device = device.display();
+            return Some(by_knee(what, clean(after, marks, format!("losetup -d {device}"))));
         }
         marks.cover(file).then(|| by_others(what))
     });

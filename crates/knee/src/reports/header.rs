@@ -145,7 +145,13 @@ fn storage(record: &Record) -> Option<String> {
 
 /// "xfs mkfs '-d agcount=64' of 4G, filled by 500032 operations of create_files (312 MiB of data)".
 fn image(record: &Record) -> Option<String> {
-    let (image, filled) = (record.experiment.image.as_ref()?, record.image.as_ref()?);
+    let image = record.experiment.image.as_ref()?;
+    let Some(filled) = &record.image else {
+        return Some(format!(
+            "{} of {}, to be filled by {} tasks with {} operations of {} each; a copy for each run",
+            image.file_system, image.size.0, image.tasks, image.operations_per_task, image.workload
+        ));
+    };
     Some(format!(
         "{} of {}, filled by {} operations of {} in {:.1} s ({} MiB of data); a copy for each run",
         image.file_system,

@@ -19,8 +19,8 @@ use crate::talk::print;
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Variants of the last record; or records (`last`, an id or its start, a folder), each with
-    /// `:VARIANT` where it has several. The first is the baseline. One record alone: all its
-    /// variants [default: last]
+    /// `:VARIANT` where it has several; without, records of equal variants are compared variant by
+    /// variant. The first is the baseline. One record alone: all its variants [default: last]
     what: Vec<String>,
     /// The metric that decides, and others to show [default: the experiment's]
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
@@ -39,9 +39,35 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Prints the comparison.
+/// Prints the comparison; where records of equal variants are named, one for each variant.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let named = Named::resolve(&arguments.what, store)?;
+    for what in each_variant(&arguments.what, store) {
+        of_words(arguments, &what, store)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The words, or for each variant that several records have in common, the words with it.
+fn each_variant(what: &[String], store: &Store) -> Vec<Vec<String>> {
+    let variants = |name: &String| -> Option<Vec<String>> {
+        let record = Opened::open(&place(name, store).ok()?.0).ok()?.record;
+        let is_whole = place(name, store).is_ok_and(|(_, variant)| variant.is_none());
+        is_whole.then(|| record.variants.into_iter().map(|variant| variant.name).collect())
+    };
+    let all: Vec<Option<Vec<String>>> = what.iter().map(variants).collect();
+    match &all[..] {
+        [Some(first), _, ..]
+            if first.len() > 1 && all.iter().all(|v| v.as_ref() == Some(first)) =>
+        {
+            let with = |variant| what.iter().map(|name| format!("{name}:{variant}")).collect();
+            first.iter().map(with).collect()
+        }
+        _ => vec![what.to_vec()],
+    }
+}
+
+fn of_words(arguments: &Arguments, what: &[String], store: &Store) -> Result<()> {
+    let named = Named::resolve(what, store)?;
     let arms = named.arms();
     let experiment = &named.records[0].record.experiment;
     let layout = match arguments.layout {
@@ -69,8 +95,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     if layout != Layout::Json {
         text.extend(named.records.iter().map(|record| reports::doubts_of_runs(record, style)));
     }
-    print(text)?;
-    Ok(ExitCode::SUCCESS)
+    print(text)
 }
 
 /// What a record without variants is called: it may be compared with one of another kernel.
@@ -90,8 +115,8 @@ pub fn layout(experiment: &Experiment) -> Result<Layout> {
 }
 
 /// Whether a layout shows nothing of a variant that is alone.
-fn needs_pairs(layout: Layout) -> bool {
-    matches!(layout, Layout::Verdicts | Layout::Markdown)
+pub fn needs_pairs(layout: Layout) -> bool {
+    matches!(layout, Layout::Verdicts | Layout::Lkp | Layout::Matrix | Layout::Markdown)
 }
 
 /// The comparison of all variants of one record, below its head.

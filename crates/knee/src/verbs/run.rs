@@ -195,6 +195,9 @@ pub fn measure(arguments: &Arguments, experiment: Experiment, store: &Store) -> 
     let changes = host_state::changes(&before, &watch.look(), &marks);
     keep_changes(&mut growing.record, changes);
     let folder = growing.finish(jiff::Timestamp::now())?;
+    if let (Some(folder), false) = (&folder, end.is_ok() && put_back.is_ok()) {
+        talk(format_args!("the finished runs are kept in {}", folder.display()));
+    }
     let end = end?;
     put_back?;
     Ok(Measured { end, folder, printed })
@@ -232,9 +235,9 @@ fn conclude(
     let record = Opened::open(folder)?;
     if !arguments.json {
         let style = Style::of_stdout();
-        let layout = record.record.experiment.compare.layout.is_some();
+        let layout = compare::layout(&record.record.experiment)?;
         printed = print(match record.record.variants.len() {
-            0 | 1 if !layout => reports::scaling(&record, &style),
+            0 | 1 if compare::needs_pairs(layout) => reports::scaling(&record, &style),
             _ => compare::of_record(&record, style)?,
         });
     }
@@ -246,8 +249,10 @@ fn conclude(
         return Ok(ExitCode::from(130));
     }
     printed?;
-    let failed = record.record.runs_failed;
-    Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let failed = record.record.runs_failed > 0;
+    let changes = record.record.sessions.last().and_then(|session| session.host_changes.as_ref());
+    let left_behind = changes.is_some_and(|changes| changes.iter().any(|change| change.by_knee));
+    Ok(if failed || left_behind { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The experiment that the arguments ask for: a file's, changed by flags, or one made of

@@ -139,6 +139,12 @@ fn sizes_and_images_that_cannot_be_meant_are_refused() {
     };
     check("run incident-5-file-locks --size reportet", "reportet");
     check("run getppid --size reported", "--fs");
+    check("run incident-1-create-xfs --fs ext4", "a file system of its own already");
+    for text in ["size = '1G'\n", "[sizes.here]\nblocks = 3\n"] {
+        let toml = format!("{text}[[load]]\nworkload = 'brk'\n");
+        std::fs::write(home.path("e.toml"), toml).unwrap();
+        check("run e.toml", "the file itself is the size `here`");
+    }
     let with = |image: &str| {
         let toml = format!("[image]\n{image}\n[[load]]\ncommand = {{ run = 'ls {{image}}' }}\n");
         std::fs::write(home.path("e.toml"), toml).unwrap();
@@ -156,4 +162,41 @@ fn sizes_and_images_that_cannot_be_meant_are_refused() {
     check("run e.toml", "size of the image");
     std::fs::write(home.path("e.toml"), "[image]\nsize = '1G'\nfile_system = { kind = 'xfs' }\nworkload = 'create_files'\ntasks = 1\noperations_per_task = 1\n[[load]]\nworkload = 'brk'\n").unwrap();
     check("run e.toml", "no command of it uses {image}");
+}
+
+#[test]
+fn an_experiment_with_sizes_is_resumed() {
+    for size in ["here", "more"] {
+        let home = Home::new();
+        let toml = "blocks = 30\naxes = { cpus = 1, seconds = 0.05 }\n[[load]]\n\
+                    workload = 'getppid'\n[sizes.more]\naxes.seconds = 0.06\n";
+        std::fs::write(home.path("sized.toml"), toml).unwrap();
+        let run = format!("run sized.toml --size {size} --seed 3");
+        let mut running = home.start(&mut home.knee(&format!("{run} --json")));
+        running.wait_for_runs(1);
+        running.signal(libc::SIGINT);
+        assert_eq!(running.end().status.code(), Some(130));
+        let ended = home.run(&format!("{run} --resume"));
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        let record = home.record();
+        assert_eq!(record.record.experiment.size, size);
+        assert_eq!(record.runs.len(), 30);
+    }
+}
+
+#[test]
+fn two_records_of_equal_variants_are_compared_variant_by_variant() {
+    let home = Home::new();
+    let run = "run getppid --cpus 1 --seconds 0.05 --blocks 4 --variant a= --variant b=idle_ns=100";
+    for _ in 0..2 {
+        assert_eq!(home.run(run).status.code(), Some(0));
+    }
+    let mut ids: Vec<String> = home.records().into_iter().map(|r| r.record.id).collect();
+    ids.sort();
+    let ended = home.run(&format!("compare {} {}", ids[0], ids[1]));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    for variant in ["a", "b"] {
+        let baseline = format!("{}:{variant} (baseline)", ids[0]);
+        assert!(ended.stdout.contains(&baseline), "{}", ended.stdout);
+    }
 }

@@ -1,14 +1,14 @@
 //! The curves of all variants drawn over one another, with the linear ideal and the idle share:
 //! where curves part is seen before it is read. What the eye cannot judge stands below.
 
-use analysis::{CellComparison, Comparison, MetricComparison};
+use analysis::{CellComparison, Comparison, MetricComparison, Place};
 
 use super::super::Style;
 use super::super::plot::{Plot, SYMBOLS, Series, plot};
 use super::super::prose::wrapped;
 use super::change::primary;
 use super::head::{head, names};
-use super::places::{heading, loads, whole};
+use super::places::{heading, loads, size, whole};
 use super::sentences::{below, indexes, of_cells};
 
 /// The metric whose idle share explains it.
@@ -23,8 +23,18 @@ pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
         let title = if load.len() == 1 { whole(place) } else { heading(place) };
         let title = wrapped(&title, style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));
-        let plots = drawings(comparison, &load);
-        let plots: Vec<String> = plots.iter().map(|drawing| plot(drawing, style)).collect();
+        let lanes = lanes(&load);
+        let title = |lane: &[(usize, &CellComparison)]| match (lanes.len(), lane) {
+            (2.., [(_, cell), ..]) => size(&cell.place).join(", ") + " and so on\n",
+            _ => String::new(),
+        };
+        let draw = |lane: &Vec<(usize, &CellComparison)>| {
+            let plots: Vec<String> =
+                drawings(comparison, lane).iter().map(|drawing| plot(drawing, style)).collect();
+            let title = if plots.concat().is_empty() { String::new() } else { title(lane) };
+            title + &plots.join("\n")
+        };
+        let plots: Vec<String> = lanes.iter().map(draw).collect();
         text += &match plots.concat().is_empty() {
             true => "no curve: it takes two CPU counts\n".to_string(),
             false => plots.join("\n"),
@@ -65,20 +75,35 @@ fn drawing(comparison: &Comparison, load: &[(usize, &CellComparison)], variants:
     }
 }
 
-/// The mean of a metric over the CPUs. Where a cell has several numbers of tasks, the fewest.
+/// The mean of a metric over the CPUs.
 fn values(
     load: &[(usize, &CellComparison)],
     variant: usize,
     metric: impl Fn(&CellComparison) -> Option<&MetricComparison>,
 ) -> Vec<(u32, f64)> {
-    let mut values: Vec<(u32, f64)> = Vec::new();
-    for (_, cell) in load.iter().filter(|(_, cell)| cell.place.cpus > 0) {
-        let spread = metric(cell).and_then(|metric| metric.sides.get(variant)?.as_ref());
-        if values.iter().all(|(cpus, _)| *cpus != cell.place.cpus) {
-            values.extend(spread.map(|spread| (cell.place.cpus, spread.mean)));
+    let value = |cell: &CellComparison| {
+        let spread = metric(cell)?.sides.get(variant)?.as_ref()?;
+        Some((cell.place.cpus, spread.mean))
+    };
+    load.iter().filter_map(|(_, cell)| value(cell)).collect()
+}
+
+/// The cells of a load that make one curve: those with the same number of tasks, or of tasks a
+/// CPU.
+fn lanes<'a>(load: &[(usize, &'a CellComparison)]) -> Vec<Vec<(usize, &'a CellComparison)>> {
+    let of = |by: fn(&Place) -> f64| {
+        let mut lanes: Vec<Vec<(usize, &CellComparison)>> = Vec::new();
+        for cell in load.iter().filter(|(_, cell)| cell.place.cpus > 0) {
+            match lanes.iter_mut().find(|lane| by(&lane[0].1.place) == by(&cell.1.place)) {
+                Some(lane) => lane.push(*cell),
+                None => lanes.push(vec![*cell]),
+            }
         }
-    }
-    values
+        lanes
+    };
+    let (a_cpu, whole) =
+        (of(|place| place.tasks as f64 / place.cpus as f64), of(|place| place.tasks as f64));
+    if a_cpu.len() <= whole.len() { a_cpu } else { whole }
 }
 
 fn idle(cell: &CellComparison) -> Option<&MetricComparison> {

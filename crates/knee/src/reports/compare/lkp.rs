@@ -270,8 +270,8 @@ fn judged(comparison: &Comparison, cell: &CellComparison, style: Style) -> Strin
 fn rules(style: Style) -> String {
     let text = format!(
         "%stddev: sample standard deviation of runs, shown at {} of the value or more. %change: \
-         estimate as told below, else of the means; without a % sign it is the difference, as for \
-         percentages and against zero. *: adjusted p < 0.05.",
+         of differences within blocks, as told below, so that it may differ from that of the means; \
+         without a % sign it is a difference, as for percentages and where some run has zero. *: adjusted p < 0.05.",
         percent(DEVIATION_SHOWN)
     );
     format!("\n{}", wrapped(&text, style.width, 2))

@@ -44,7 +44,7 @@ pub fn of_cells(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
 /// Noise floor, discards, variance, and how verdicts come about.
 pub fn closing(comparison: &Comparison) -> Vec<String> {
     if comparison.variants.len() == 1 {
-        return vec![discards(comparison)];
+        return vec![runs_left_out(comparison)];
     }
     let mut lines = vec![noise_floor(comparison)];
     lines.push(discards(comparison));
@@ -248,6 +248,19 @@ fn discards(comparison: &Comparison) -> String {
     });
     let chance = chance.unwrap_or_default();
     format!("left out: {n} of {blocks}: {}{by}{chance}", listed.join(", "))
+}
+
+/// The same where nothing is compared: single runs, and nobody to be uneven.
+fn runs_left_out(comparison: &Comparison) -> String {
+    let discarded = &comparison.discards.discarded;
+    let one = |discard: &Discard| format!("run {} ({})", discard.run, discard.reason);
+    let listed: Vec<String> = discarded.iter().take(LISTED).map(one).collect();
+    let more = discarded.len().saturating_sub(LISTED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    match discarded.len() {
+        0 => "left out: no run".to_string(),
+        n => format!("left out: {}: {}{more}", counted(n, "run"), listed.join(", ")),
+    }
 }
 
 fn variance(comparison: &Comparison) -> Option<String> {

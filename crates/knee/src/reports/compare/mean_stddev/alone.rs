@@ -10,6 +10,7 @@ use super::super::super::quantity::duration_ns;
 use super::super::super::table::{Align, Table};
 use super::super::change::value;
 use super::super::places::{distinguishing, heading, size};
+use super::super::sentences::of_cells;
 
 /// What stands in the columns: mean and standard deviation of runs.
 const TIMES: [(&str, &str); 2] = [("task_time_s", "sum over\ntasks, s"), ("wall_s", "wall,\ns")];
@@ -36,7 +37,11 @@ pub fn table(comparison: &Comparison, style: Style) -> String {
     let about = "times are from the first operation to the stop, each the mean over n runs beside \
                  the standard deviation of runs";
     let about = format!("{about}{}", if timed { calls } else { "" });
-    format!("\n{}{}{}", loads(comparison, style), table.text(), wrapped(&about, style.width, 0))
+    let cells: Vec<usize> = (0..comparison.cells.len()).collect();
+    let failed =
+        of_cells(comparison, &cells).into_iter().map(|line| wrapped(&line, style.width, 2));
+    let about = wrapped(&about, style.width, 0) + &failed.collect::<String>();
+    format!("\n{}{}{about}", loads(comparison, style), table.text())
 }
 
 fn row(comparison: &Comparison, cell: &CellComparison, timed: bool) -> Vec<String> {

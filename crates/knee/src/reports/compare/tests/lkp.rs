@@ -98,9 +98,9 @@ fn the_bot_s_table_of_three_commits() {
             order-ids: better, >= 2 %: stress-ng.xattr.ops +54.5% [+52.1, +56.9], n=10
             per-cpu-lists: better, >= 2 %: stress-ng.xattr.ops +63.9% [+61.5, +66.3], n=10
 
-            %stddev: sample standard deviation of runs, shown at 2 % of the value or more. %change: estimate as
-              told below, else of the means; without a % sign it is the difference, as for percentages and
-              against zero. *: adjusted p < 0.05.
+            %stddev: sample standard deviation of runs, shown at 2 % of the value or more. %change: of
+              differences within blocks, as told below, so that it may differ from that of the means; without
+              a % sign it is a difference, as for percentages and where some run has zero. *: adjusted p < 0.05.
             noise floor: equal runs in one block differed by 1.1 % (median of 6 pairs), at most 4.3 %; 2 of 6 by
               more than 2 %
             left out: none of 10 blocks
@@ -201,8 +201,9 @@ fn the_bot_s_table_in_a_narrow_terminal() {
             failed, and not counted: 8 runs of `c`, 10 runs of `d`
 
             %stddev: sample standard deviation of runs, shown at 2 % of the value or
-              more. %change: estimate as told below, else of the means; without a %
-              sign it is the difference, as for percentages and against zero. *:
+              more. %change: of differences within blocks, as told below, so that it
+              may differ from that of the means; without a % sign it is a
+              difference, as for percentages and where some run has zero. *:
               adjusted p < 0.05.
             noise floor: not measured (no block that counts ran one variant twice)
             left out: none of 10 blocks
@@ -285,8 +286,9 @@ fn the_bot_s_table_of_three_commits_in_a_narrow_mail() {
               +66.3], n=10
 
             %stddev: sample standard deviation of runs, shown at 2 % of the value or
-              more. %change: estimate as told below, else of the means; without a %
-              sign it is the difference, as for percentages and against zero. *:
+              more. %change: of differences within blocks, as told below, so that it
+              may differ from that of the means; without a % sign it is a
+              difference, as for percentages and where some run has zero. *:
               adjusted p < 0.05.
             noise floor: equal runs in one block differed by 1.1 % (median of 6
               pairs), at most 4.3 %; 2 of 6 by more than 2 %

@@ -59,70 +59,70 @@ fn the_bot_s_table_of_what_was_measured() {
     check(
         Layout::Lkp,
         expect![[r#"
-        host        vm, 6.18.44-fc-v657
-        record      20261120-165542-d10222
-        design      blocks with one run of each variant in random order
-        again       knee compare wait try
+            host        vm, 6.18.44-fc-v657
+            record      20261120-165542-d10222
+            design      blocks with one run of each variant in random order
+            again       knee compare wait try
 
-        ====================================================================================================
-        workload/cpus/tasks:
-          posix_lock_shared/2/2
-          processes, 0.1 s, /dev/shm/measured
+            ====================================================================================================
+            workload/cpus/tasks:
+              posix_lock_shared/2/2
+              processes, 0.1 s, /dev/shm/measured
 
-        variant:
-          wait (baseline)
-          try: mode=try
+            variant:
+              wait (baseline)
+              try: mode=try
 
-        wait             try
-        ---------------- ---------------------------
-                 %stddev     %change         %stddev
-                     \          |                \
-            858968 +- 9%      +90.0%   1692009 +-21%  operations_per_s
-              0.01 +-107%       +0.0       0.01 +-61%  time.user_time
-              0.10 +-18%      +12.4%      0.11 +-20%  time.system_time
-              0.10             +1.0%      0.10 +- 3%  time.elapsed_time
-            110.23 +-11%       +5.9     121.14 +-20%  time.percent_of_cpu_this_job_got
-              2143 +-84%    -1943.0       0.20 +-211%  time.voluntary_context_switches
-             46.00 +-69%      +64.2%     80.60 +-104%  time.involuntary_context_switches
-              2.00           +100.0%      4.30 +-16%  time.minor_page_faults
-              0.00             +0.0       0.00        time.major_page_faults
-              1256            +10.5%      1388        time.maximum_resident_set_size
-              0.00             +0.0       0.00        time.file_system_inputs
-              0.00             +0.0       0.00        time.file_system_outputs
-             86644 +- 9%      +93.6%    172730 +-19%  operations
-             21568 +-70%     +244.4%     59848 +-40%  task_operations_min
-             65076 +-27%      +72.6%    112882 +-25%  task_operations_max
+            wait             try
+            ---------------- ---------------------------
+                     %stddev     %change         %stddev
+                         \          |                \
+                858968 +- 9%      +90.0%   1692009 +-21%  operations_per_s
+                  0.01 +-107%       +0.0       0.01 +-61%  time.user_time
+                  0.10 +-18%      +12.4%      0.11 +-20%  time.system_time
+                  0.10             +1.0%      0.10 +- 3%  time.elapsed_time
+                110.23 +-11%       +5.9     121.14 +-20%  time.percent_of_cpu_this_job_got
+                  2143 +-84%    -1943.0       0.20 +-211%  time.voluntary_context_switches
+                 46.00 +-69%      +64.2%     80.60 +-104%  time.involuntary_context_switches
+                  2.00           +100.0%      4.30 +-16%  time.minor_page_faults
+                  0.00             +0.0       0.00        time.major_page_faults
+                  1256            +10.5%      1388        time.maximum_resident_set_size
+                  0.00             +0.0       0.00        time.file_system_inputs
+                  0.00             +0.0       0.00        time.file_system_outputs
+                 86644 +- 9%      +93.6%    172730 +-19%  operations
+                 21568 +-70%     +244.4%     59848 +-40%  task_operations_min
+                 65076 +-27%      +72.6%    112882 +-25%  task_operations_max
 
-        try
-        95 % interval         n
-        [+50, +140]% *       10  operations_per_s
-        [-0.014, +0.010]     10  time.user_time
-        [-1, +32]%           10  time.system_time
-        [-0.1, +4.4]%        10  time.elapsed_time
-        [-2, +34]            10  time.percent_of_cpu_this_job_got
-        [-3600, -1100] *     10  time.voluntary_context_switches
-        [+10, +140]%         10  time.involuntary_context_switches
-        [+100, +145]% *      10  time.minor_page_faults
-        [0, 0]               10  time.major_page_faults
-        [+10.51, +10.51]% *  10  time.maximum_resident_set_size
-        [0, 0]               10  time.file_system_inputs
-        [0, 0]               10  time.file_system_outputs
-        [+60, +140]% *       10  operations
-        [+130, +410]% *      10  task_operations_min
-        [+40, +110]% *       10  task_operations_max
+            try
+            95 % interval         n
+            [+50, +140]% *       10  operations_per_s
+            [-0.014, +0.010]     10  time.user_time
+            [-1, +32]%           10  time.system_time
+            [-0.1, +4.4]%        10  time.elapsed_time
+            [-2, +34]            10  time.percent_of_cpu_this_job_got
+            [-3600, -1100] *     10  time.voluntary_context_switches
+            [+10, +140]%         10  time.involuntary_context_switches
+            [+100, +145]% *      10  time.minor_page_faults
+            [0, 0]               10  time.major_page_faults
+            [+10.51, +10.51]% *  10  time.maximum_resident_set_size
+            [0, 0]               10  time.file_system_inputs
+            [0, 0]               10  time.file_system_outputs
+            [+60, +140]% *       10  operations
+            [+130, +410]% *      10  task_operations_min
+            [+40, +110]% *       10  task_operations_max
 
-        try: faster, >= 2 %: operations_per_s +90% [+50, +140], n=10
+            try: faster, >= 2 %: operations_per_s +90% [+50, +140], n=10
 
-        %stddev: sample standard deviation of runs, shown at 2 % of the value or more. %change: estimate as
-          told below, else of the means; without a % sign it is the difference, as for percentages and
-          against zero. *: adjusted p < 0.05.
-        noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
-          by more than 2 %
-        left out: none of 10 blocks
-        how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
-          same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
-          variants
-    "#]],
+            %stddev: sample standard deviation of runs, shown at 2 % of the value or more. %change: of
+              differences within blocks, as told below, so that it may differ from that of the means; without
+              a % sign it is a difference, as for percentages and where some run has zero. *: adjusted p < 0.05.
+            noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
+              by more than 2 %
+            left out: none of 10 blocks
+            how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
+              same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
+              variants
+        "#]],
     );
 }
 

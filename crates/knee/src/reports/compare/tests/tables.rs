@@ -503,7 +503,7 @@ fn one_variant_alone_is_one_table() {
             deviation of runs; single calls were timed in runs of their own: their mean, and the deviation of
             calls within a run
 
-            left out: nothing
+            left out: no run
         "#]],
     );
 }
