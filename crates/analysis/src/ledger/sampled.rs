@@ -109,8 +109,9 @@ fn group(frames: &[&str], is_entry: bool) -> String {
         Some(call.split('.').next().unwrap_or(call))
     });
     if let Some(call) = call {
-        // The kernel's names of some calls are those of their newer forms.
-        let call = call.strip_prefix("new").unwrap_or(call);
+        // The kernel's names of some calls are those of their newer forms: newstat, newuname.
+        let newer = call.strip_prefix("new").filter(|_| call != "newfstatat");
+        let call = newer.unwrap_or(call);
         return format!("system call {call}");
     }
     let has =

@@ -71,7 +71,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     }
     let arms = named.arms();
     let text = match arms.len() {
-        _ if json => as_json(&explained)?,
+        _ if json => as_json(&named, &arms, &explained, arguments.force)?,
         0 if arguments.grow => grown(&named, &explained),
         0 | 1 => alone(&named, &explained, arguments.force),
         _ => differences(&named, &arms, &explained, arguments.force)?,
@@ -80,9 +80,29 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     Ok(code)
 }
 
-fn as_json(explained: &[Vec<Explained>]) -> Result<String> {
-    let values: Vec<&Explained> = explained.iter().flatten().collect();
-    Ok(serde_json::to_string_pretty(&values)? + "\n")
+/// Each point, and what changed between variants.
+fn as_json(
+    named: &Named,
+    arms: &[Arm],
+    explained: &[Vec<Explained>],
+    force: bool,
+) -> Result<String> {
+    let points: Vec<&Explained> = explained.iter().flatten().collect();
+    let mut differences = Vec::new();
+    for (before, after) in pairs(named, arms, explained, force)? {
+        let (Some(a), Some(b)) = (&before.explained.ledger, &after.explained.ledger) else {
+            continue;
+        };
+        let change = analysis::ledger::difference(a, b);
+        differences.push(serde_json::json!({
+            "before": { "name": before.name, "point": before.explained.point },
+            "after": { "name": after.name, "point": after.explained.point },
+            "causes": analysis::ledger::causes(&change),
+            "change": change,
+        }));
+    }
+    let all = serde_json::json!({ "points": points, "differences": differences });
+    Ok(serde_json::to_string_pretty(&all)? + "\n")
 }
 
 /// Each point by itself.
@@ -125,23 +145,35 @@ fn differences(
     force: bool,
 ) -> Result<String> {
     let style = Style::of_stdout();
-    let side = |arm: &Arm, (record, point): (&Opened, usize)| {
+    let pairs = pairs(named, arms, explained, force)?;
+    let texts =
+        pairs.iter().map(|(before, after)| reports::difference(before, after, force, style));
+    Ok(texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// The baseline and each other variant of every point that they share; none where there is one
+/// variant alone.
+fn pairs<'a>(
+    named: &'a Named,
+    arms: &'a [Arm],
+    explained: &'a [Vec<Explained>],
+    force: bool,
+) -> Result<Vec<(reports::Side<'a>, reports::Side<'a>)>> {
+    if arms.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let side = |arm: &'a Arm, (record, point): (&Opened, usize)| {
         let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
-        (arm.name.to_string(), index, point)
+        let (record, explained) = (&named.records[index], &explained[index][point]);
+        reports::Side { name: arm.name, record, explained }
     };
-    let mut texts = Vec::new();
+    let mut pairs = Vec::new();
     for cell in matched(arms, force).map_err(anyhow::Error::msg)? {
-        let sides: Vec<_> = arms.iter().zip(cell).map(|(arm, place)| side(arm, place)).collect();
-        for after in &sides[1..] {
-            let sides = [&sides[0], after].map(|(name, index, point)| reports::Side {
-                name,
-                record: &named.records[*index],
-                explained: &explained[*index][*point],
-            });
-            texts.push(reports::difference(&sides[0], &sides[1], force, style));
+        for (arm, place) in arms.iter().zip(&cell).skip(1) {
+            pairs.push((side(&arms[0], cell[0]), side(arm, *place)));
         }
     }
-    Ok(texts.join("\n"))
+    Ok(pairs)
 }
 
 /// What follows `--` is a command, not a name.
