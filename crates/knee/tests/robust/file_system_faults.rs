@@ -111,7 +111,9 @@ fn no_room_below_a_sparse_image_fails_its_run_and_no_other() {
             assert!((0..700).any(|at| add(at) != 0), "the tmpfs is full");
         };
         let heal = || fs::remove_file(&filler).unwrap();
-        let load = "create_files --set size_bytes=64k --set sync=fdatasync --seconds 1.5";
+        // Paced, so that no host is fast enough to fill it by itself: 60 MB a task at most.
+        let pace = "--set size_bytes=4k --set idle_ns=100000";
+        let load = format!("create_files {pace} --set sync=fdatasync --seconds 1.5");
         let arguments = format!("{load} --fs {kind} --size 2G --dir {}", memory.0.display());
         check_struck(&home, &arguments, fill, heal);
         let record = home.record();
