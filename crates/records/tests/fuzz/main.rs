@@ -6,7 +6,6 @@ mod examples;
 mod fuzzer;
 
 use std::fs;
-use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -141,7 +140,7 @@ fn fuzzed_recordings_are_refused_or_read() {
         for _ in 0..fuzzer.below(6) {
             put_extreme(&mut input, fuzzer);
         }
-        match Recording::read_alone(Cursor::new(&input)) {
+        match Recording::read_alone(&input) {
             Ok(recording) => use_recording(&recording),
             Err(error) if format!("{error:#}").is_empty() => Err("refused without a word".into()),
             Err(_) => Ok(()),
