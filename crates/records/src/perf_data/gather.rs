@@ -1,7 +1,10 @@
 //! From records to samples: what each record changes, and where each sample was, as addresses
 //! in objects. Names come later.
 
+use std::hash::BuildHasher;
+
 use anyhow::{Context, Result, bail, ensure};
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::attribute::{Attribute, Policy, Sampled};
 use super::container::{Container, until_zero};
@@ -120,12 +123,10 @@ struct Gathering {
     task_of: Map<i32, u32>,
     places: Vec<Place>,
     place_index: Map<Place, u32>,
-    /// Chains by what they were recorded as: space and addresses.
-    chain_index: Map<Vec<u64>, u32>,
-    /// Chains by locations, and how many of these are the kernel's.
-    placed_index: Map<(Vec<u32>, u32), u32>,
-    /// Space and addresses of the chain at hand.
+    chains: ChainIndex,
+    /// Space and addresses of the chain at hand, and its locations.
     key: Vec<u64>,
+    located: Vec<u32>,
     /// Records that could not be read.
     broken: u64,
 }
@@ -145,9 +146,9 @@ impl Gathering {
             task_of: Map::default(),
             places: Vec::new(),
             place_index: Map::default(),
-            chain_index: Map::default(),
-            placed_index: Map::default(),
+            chains: ChainIndex::default(),
             key: Vec::new(),
+            located: Vec::new(),
             broken: 0,
         }
     }
@@ -329,11 +330,11 @@ impl Gathering {
             [] => key.extend(sample.ip),
             chain => key.extend(self.order.u64s(chain)),
         }
-        let chain = match self.chain_index.get(&key) {
-            Some(chain) => *chain,
+        let chain = match self.chains.recorded_before(&key) {
+            Some(chain) => chain,
             None => {
                 let chain = self.new_chain(pid, &key[1..])?;
-                self.chain_index.insert(key.clone(), chain);
+                self.chains.keep(&key, chain).context("it has too many call chains")?;
                 chain
             }
         };
@@ -344,7 +345,8 @@ impl Gathering {
     /// Addresses with marks between them that say of which mode the following ones are.
     fn new_chain(&mut self, pid: i32, addresses: &[u64]) -> Result<u32> {
         let mut mode = CONTEXT_USER;
-        let mut locations = Vec::with_capacity(addresses.len());
+        let mut locations = std::mem::take(&mut self.located);
+        locations.clear();
         let mut kernel_frames = 0;
         for &address in addresses {
             if address >= CONTEXT_LOWEST {
@@ -364,16 +366,10 @@ impl Gathering {
             kernel_frames += u32::from(mode == CONTEXT_KERNEL);
             locations.push(self.location(place)?);
         }
-        // Processes of one program lie elsewhere, and their chains are the same.
-        let placed = (locations, kernel_frames);
-        if let Some(chain) = self.placed_index.get(&placed) {
-            return Ok(*chain);
-        }
-        let chains: &mut Chains = &mut self.recording.chains;
-        let chain = chains.push(placed.0.iter().copied(), kernel_frames);
-        let chain = chain.context("it has too many call chains")?;
-        self.placed_index.insert(placed, chain);
-        Ok(chain)
+        let chains = &mut self.recording.chains;
+        let chain = self.chains.same_or_new(chains, &locations, kernel_frames);
+        self.located = locations;
+        chain.context("it has too many call chains")
     }
 
     fn user_place(&self, pid: i32, address: u64) -> Place {
@@ -432,6 +428,59 @@ impl Gathering {
             build_ids: features.build_ids,
         })
     }
+}
+
+/// Which chain a sample has, found again twice: by what was recorded, a space and addresses, and
+/// by what that means, since processes of one program lie elsewhere and their chains are the same.
+#[derive(Default)]
+struct ChainIndex {
+    state: DefaultHashBuilder,
+    /// Recorded keys one behind the other, and of each its end and the chain that it means.
+    keys: Vec<u64>,
+    ends: Vec<(usize, u32)>,
+    /// Indices into `ends`, and into the chains.
+    recorded: HashTable<u32>,
+    meant: HashTable<u32>,
+}
+
+impl ChainIndex {
+    fn recorded_before(&self, key: &[u64]) -> Option<u32> {
+        let is_key = |index: &u32| nth(&self.keys, &self.ends, *index) == key;
+        let found = self.recorded.find(self.state.hash_one(key), is_key)?;
+        Some(self.ends[*found as usize].1)
+    }
+
+    fn keep(&mut self, key: &[u64], chain: u32) -> Option<()> {
+        let index = u32::try_from(self.ends.len()).ok()?;
+        self.keys.extend_from_slice(key);
+        self.ends.push((self.keys.len(), chain));
+        let (state, keys, ends) = (&self.state, &self.keys, &self.ends);
+        let hash = |index: &u32| state.hash_one(nth(keys, ends, *index));
+        self.recorded.insert_unique(state.hash_one(key), index, hash);
+        Some(())
+    }
+
+    fn same_or_new(&mut self, chains: &mut Chains, locations: &[u32], kernel: u32) -> Option<u32> {
+        let state = &self.state;
+        let of = |chains: &Chains, chain: u32| {
+            state.hash_one((chains.locations(chain), chains.kernel_frames(chain)))
+        };
+        let hash = state.hash_one((locations, kernel as usize));
+        let is_same = |chain: &u32| {
+            chains.locations(*chain) == locations && chains.kernel_frames(*chain) == kernel as usize
+        };
+        if let Some(chain) = self.meant.find(hash, is_same) {
+            return Some(*chain);
+        }
+        let chain = chains.push(locations.iter().copied(), kernel)?;
+        self.meant.insert_unique(hash, chain, |chain| of(chains, *chain));
+        Some(chain)
+    }
+}
+
+fn nth<'a>(keys: &'a [u64], ends: &[(usize, u32)], index: u32) -> &'a [u64] {
+    let start = index.checked_sub(1).map_or(0, |before| ends[before as usize].0);
+    &keys[start..ends[index as usize].0]
 }
 
 /// In which mode the CPU was, and the mark that a chain without marks would begin with.

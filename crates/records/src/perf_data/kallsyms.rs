@@ -61,7 +61,8 @@ impl KernelSymbols {
         let aliases = self.functions[first..after].iter().map(|(_, at)| self.name(*at));
         // Modules lie elsewhere by distances of their own.
         let aliases = aliases.filter(|(_, module)| self.shift == 0 || module.is_none());
-        let plainest = aliases.min_by(|(a, _), (b, _)| plainness(a).cmp(&plainness(b)))?;
+        let plainest = aliases
+            .min_by(|(a, _), (b, _)| plainness(a.as_bytes()).cmp(&plainness(b.as_bytes())))?;
         (address - start < FUNCTION_BYTES_MAX).then_some(plainest)
     }
 
@@ -97,8 +98,8 @@ fn symbol(line: &[u8]) -> Option<(u64, u8, usize)> {
 }
 
 /// Of several names of one address, the one that people know comes first.
-pub fn plainness(name: &str) -> (usize, usize, &str) {
-    (name.len() - name.trim_start_matches('_').len(), name.len(), name)
+pub fn plainness(name: &[u8]) -> (usize, usize, &[u8]) {
+    (name.iter().take_while(|byte| **byte == b'_').count(), name.len(), name)
 }
 
 #[cfg(test)]

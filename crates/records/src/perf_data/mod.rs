@@ -37,7 +37,7 @@ use resolve::Local;
 
 /// A map whose hashes cost little. Seeds differ from run to run, so that no file can be made to
 /// collide.
-type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+type Map<K, V> = hashbrown::HashMap<K, V>;
 
 /// What perf recorded of one event.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::container::Features;
@@ -71,7 +73,8 @@ impl Local {
             build_id: build_id_of_notes(&fs::read("/sys/kernel/notes").unwrap_or_default()),
         };
         let build_id = build_id_of(&recorded.build_ids, b"[kernel.kallsyms]");
-        if local.runs(&build_id, &recorded.origin) {
+        let is_cached = local.cached_kernels(&build_id).iter().any(|file| file.is_file());
+        if !is_cached && local.runs(&build_id, &recorded.origin) {
             local.running = Some(thread::spawn(|| read_kernel(Path::new(RUNNING_KERNEL), &[])));
         }
         local
@@ -83,6 +86,14 @@ impl Local {
             [] => origin.host == self.host && origin.release == self.release,
             id => id == self.build_id,
         }
+    }
+
+    /// Where perf keeps the symbols of a kernel that it has recorded.
+    fn cached_kernels(&self, build_id: &[u8]) -> Vec<PathBuf> {
+        let file =
+            |cache: &PathBuf| cache.join("[kernel.kallsyms]").join(hex(build_id)).join("kallsyms");
+        let caches = self.caches.iter().filter(|_| !build_id.is_empty());
+        caches.map(file).collect()
     }
 
     /// The symbols in a file of a kernel with that id.
@@ -124,10 +135,10 @@ impl Namer<'_> {
     /// Places of the kernel, and which modules they belong to.
     fn name_kernel(&mut self, local: Option<&mut Local>) {
         let build_id = build_id_of(&self.gathered.build_ids, b"[kernel.kallsyms]");
+        self.gathered.kernel.symbols.sort();
+        self.gathered.kernel.mappings.sort();
         let symbols = local.and_then(|local| self.kernel_symbols(local, &build_id));
-        let mut kernel = std::mem::take(&mut self.gathered.kernel);
-        kernel.symbols.sort();
-        kernel.mappings.sort();
+        let kernel = std::mem::take(&mut self.gathered.kernel);
         let mut modules: HashMap<String, u32> = HashMap::new();
         for (index, place) in self.gathered.places.iter_mut().enumerate() {
             if place.object != KERNEL {
@@ -163,14 +174,16 @@ impl Namer<'_> {
         let origin = &self.gathered.recording.origin;
         let release = origin.release.clone();
         let mut files: Vec<PathBuf> = local.kernels.clone();
+        // perf's copy is read in no time, but modules lie elsewhere after each boot.
+        let mut copies = local.cached_kernels(build_id);
+        if !self.has_modules() {
+            files.append(&mut copies);
+        }
         if local.runs(build_id, origin) {
             files.push(PathBuf::from(RUNNING_KERNEL));
         }
+        files.append(&mut copies);
         if !build_id.is_empty() {
-            let of_cache = |cache: &PathBuf| {
-                cache.join("[kernel.kallsyms]").join(hex(build_id)).join("kallsyms")
-            };
-            files.extend(local.caches.iter().map(of_cache));
             files.extend(local.by_id(build_id));
             // A release comes from the file and becomes a part of a path.
             if !release.is_empty() && !release.contains('/') {
@@ -199,40 +212,74 @@ impl Namer<'_> {
         None
     }
 
-    /// Places in programs and libraries, file by file.
+    /// Whether samples lie in modules, of which only the table of that boot tells the functions.
+    fn has_modules(&self) -> bool {
+        let Gathered { places, kernel, .. } = &*self.gathered;
+        let is_core = |address| at(&kernel.mappings, address).is_some_and(|m| m.2 == "[kernel]");
+        let mut kernels = places.iter().filter(|place| place.object == KERNEL);
+        kernels.any(|place| !is_core(place.address) && at(&kernel.symbols, place.address).is_none())
+    }
+
+    /// Places in programs and libraries, file by file, two at a time.
     fn name_objects(&mut self, local: &Local) {
+        const THREADS: usize = 2;
         let mut by_object: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (index, place) in self.gathered.places.iter().enumerate() {
-            if self.names[index].is_none() {
+            let object = &self.gathered.recording.objects[place.object as usize];
+            if self.names[index].is_none() && object.path.starts_with('/') {
                 by_object.entry(place.object).or_default().push(index);
             }
         }
+        let all: Vec<(u32, Vec<usize>)> = by_object.into_iter().collect();
         let leaves = self.leaves_of_users();
-        for (object, places) in by_object {
-            let object = &self.gathered.recording.objects[object as usize];
-            if !object.path.starts_with('/') {
-                continue;
+        let next = AtomicUsize::new(0);
+        let named = Mutex::new(Vec::new());
+        let this = &*self;
+        let work = || {
+            while let Some((object, places)) = all.get(next.fetch_add(1, Relaxed)) {
+                let found = this.found(local, *object, places, &leaves);
+                named.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
             }
-            let path = PathBuf::from(&object.path);
-            let build_id = match &object.build_id[..] {
-                [] => build_id_of(&self.gathered.build_ids, object.path.as_bytes()),
-                id => id.to_vec(),
-            };
-            let offsets: Vec<u64> =
-                places.iter().map(|place| self.gathered.places[*place].address).collect();
-            let Some(found) = self.functions(local, &path, &build_id, &offsets) else { continue };
-            for (place, name) in places.iter().zip(found.names) {
-                self.names[*place] = name;
-            }
-            let program = found.program.filter(|_| self.is_x86());
-            let Some(program) = program else { continue };
-            let leaves: Vec<usize> =
-                places.into_iter().filter(|place| leaves.contains(&(*place as u32))).collect();
-            let offsets: Vec<u64> =
-                leaves.iter().map(|place| self.gathered.places[*place].address).collect();
-            let after = elf::after_system_call(&program, &offsets);
-            leaves.iter().zip(after).for_each(|(place, is)| self.after_system_call[*place] = is);
+        };
+        thread::scope(|scope| {
+            (1..THREADS.min(all.len())).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        for (place, name, after) in named.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            self.names[place] = name;
+            self.after_system_call[place] = after;
         }
+    }
+
+    /// Of each place in an object, its function and whether it follows a system call.
+    fn found(
+        &self,
+        local: &Local,
+        object: u32,
+        places: &[usize],
+        leaves: &HashSet<u32>,
+    ) -> Vec<(usize, Option<String>, bool)> {
+        let object = &self.gathered.recording.objects[object as usize];
+        let build_id = match &object.build_id[..] {
+            [] => build_id_of(&self.gathered.build_ids, object.path.as_bytes()),
+            id => id.to_vec(),
+        };
+        let address = |place: &usize| self.gathered.places[*place].address;
+        let offsets: Vec<u64> = places.iter().map(address).collect();
+        let path = Path::new(&object.path);
+        let Some(found) = self.functions(local, path, &build_id, &offsets) else {
+            return Vec::new();
+        };
+        let is_leaf = |place: &usize| leaves.contains(&(*place as u32));
+        let mut after = HashSet::new();
+        if let Some(program) = found.program.filter(|_| self.is_x86()) {
+            let leaves: Vec<usize> = places.iter().copied().filter(is_leaf).collect();
+            let offsets: Vec<u64> = leaves.iter().map(address).collect();
+            let is_after = elf::after_system_call(&program, &offsets);
+            after.extend(leaves.into_iter().zip(is_after).filter(|(_, is)| *is).map(|(at, _)| at));
+        }
+        let named = places.iter().zip(found.names);
+        named.map(|(place, name)| (*place, name, after.contains(place))).collect()
     }
 
     fn functions(
