@@ -11,7 +11,7 @@ use crate::reports::table::{Align, Table};
 /// More than anybody reads.
 const LOCKS_MAX: usize = 40;
 /// Functions that are named for each.
-const CALLERS_MAX: usize = 3;
+const CALLERS_MAX: usize = 2;
 
 /// Locks, those waited for longest first.
 pub fn text(locks: &Locks, style: Style) -> String {
@@ -55,13 +55,7 @@ pub fn text(locks: &Locks, style: Style) -> String {
     let more = (more > 0).then(|| format!("{more} more locks, waited for less, are not shown."));
     let notes = more.into_iter().chain(notes.map(str::to_string));
     let notes = notes.map(|note| wrapped(&format!("- {note}"), style.width, 2));
-    let (text, lost) = table.within(style.width);
-    let lost = if lost.is_empty() {
-        String::new()
-    } else {
-        format!("(no room for: {})\n", lost.join(", "))
-    };
-    text + &lost + "\n" + &notes.collect::<String>()
+    table.text() + "\n" + &notes.collect::<String>()
 }
 
 /// How often per operation, and the time of each.
