@@ -6,13 +6,15 @@
 //!
 //! README.md beside this file says how to read what comes of it.
 
-#[cfg(feature = "bpf")]
+#[cfg(any(feature = "bpf", test))]
 mod btf_walk;
 #[cfg(feature = "bpf")]
 mod calls;
 #[cfg(feature = "bpf")]
 mod load;
 mod mark;
+#[cfg(feature = "bpf")]
+mod programs;
 #[cfg(feature = "bpf")]
 mod raw;
 #[cfg(feature = "bpf")]
