@@ -24,16 +24,25 @@ pub struct Answer {
 
 /// Measures a pair and asks.
 pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Result<Vec<Answer>> {
-    let home = fresh_directory(&temp_dir())?;
-    let file = home.path().join("planted.toml");
-    std::fs::write(&file, pair.experiment(options.blocks, options.look_seconds, programs)?)?;
-    let mut command = bench.knee(home.path());
-    let said = command.arg("explain").arg(&file).args(["--json", "--force"]).output()?;
+    let kept = options.records.as_ref().map(|folder| folder.join(pair.name.replace(['/', ' '], "-")));
+    let fresh = fresh_directory(&temp_dir())?;
+    let home = kept.as_deref().unwrap_or(fresh.path());
+    std::fs::create_dir_all(home).with_context(|| format!("making {}", home.display()))?;
+    let file = home.join("planted.toml");
+    let what = match only_record(home) {
+        Ok(record) => record,
+        Err(_) => {
+            let experiment = pair.experiment(options.blocks, options.look_seconds, programs)?;
+            std::fs::write(&file, experiment)?;
+            file
+        }
+    };
+    let said = bench.knee(home).arg("explain").arg(what).args(["--json", "--force"]).output()?;
     let why = String::from_utf8_lossy(&said.stderr).trim().to_string();
     // Where looking cost too much, the status says so.
     let json: Value = serde_json::from_slice(&said.stdout)
         .with_context(|| format!("no JSON, but: {}", why.lines().last().unwrap_or_default()))?;
-    let opened = Opened::open(&only_record(home.path())?)?;
+    let opened = Opened::open(&only_record(home)?)?;
     let looks = opened.looks()?;
     let points = points(pair, &opened)?;
     let mut told = Vec::new();
@@ -52,7 +61,8 @@ pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Res
 pub fn only_record(home: &Path) -> Result<PathBuf> {
     let mut folder = home.join("records");
     while !folder.join("record.json").exists() {
-        let mut inside = std::fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+        let inside = std::fs::read_dir(&folder).context("no record is kept yet")?;
+        let mut inside = inside.filter_map(|entry| Some(entry.ok()?.path()));
         folder = inside.find(|path| path.is_dir()).context("knee kept no record")?;
     }
     Ok(folder)

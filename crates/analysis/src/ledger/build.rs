@@ -9,30 +9,32 @@ use super::{Events, Ledger, Row, Unit};
 
 /// The ledger of one point, from its looks; nothing if none of them saw where the time went.
 pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
-    let times = units(looks, LookKind::Time);
+    let (blocks, times) = units(looks, LookKind::Time);
     if times.is_empty() {
         return None;
     }
-    let counted = units(looks, LookKind::Counts);
+    let (_, counted) = units(looks, LookKind::Counts);
     let builder = Builder { units: &times, counted: &counted, names: Names::of(looks) };
     let root = builder.root();
-    let unit = |windows: &Vec<&Window>| Unit {
+    let unit = |(block, windows): (&Option<u32>, &Vec<&Window>)| Unit {
         operations: windows.iter().map(|window| window.operations).sum(),
         budget_ns: windows.iter().map(|window| window.budget_ns()).sum(),
+        block: *block,
     };
-    Some(Ledger { units: times.iter().map(unit).collect(), root })
+    Some(Ledger { units: blocks.iter().zip(&times).map(unit).collect(), root })
 }
 
-/// The replicates: looks, or the windows of a single one.
-fn units<'a>(looks: &[&'a Look], kind: LookKind) -> Vec<Vec<&'a Window>> {
+/// The replicates and their blocks: looks, or the windows of a single one, which are of no block.
+fn units<'a>(looks: &[&'a Look], kind: LookKind) -> (Vec<Option<u32>>, Vec<Vec<&'a Window>>) {
     let seen = looks.iter().filter(|look| look.kind == kind && look.finished());
-    let windows: Vec<Vec<&Window>> = seen
-        .map(|look| look.windows.iter().filter(|window| window.operations > 0).collect())
-        .filter(|windows: &Vec<&Window>| !windows.is_empty())
-        .collect();
-    match &windows[..] {
-        [single] => single.iter().map(|window| vec![*window]).collect(),
-        _ => windows,
+    let units: (Vec<Option<u32>>, Vec<Vec<&Window>>) = seen
+        .map(|look| (look.block, look.windows.iter().filter(|window| window.operations > 0)))
+        .map(|(block, windows)| (Some(block), windows.collect::<Vec<&Window>>()))
+        .filter(|(_, windows)| !windows.is_empty())
+        .unzip();
+    match &units.1[..] {
+        [single] => single.iter().map(|window| (None, vec![*window])).unzip(),
+        _ => units,
     }
 }
 

@@ -4,9 +4,10 @@
 mod difference;
 mod growth;
 mod numbers;
+mod sentences;
 mod trust;
 
-pub use difference::{Side, text as difference};
+pub use difference::{Side, per, text as difference};
 pub use growth::text as growth;
 
 use analysis::ledger::{Belongs, Events, Explained, Ledger, Row};
