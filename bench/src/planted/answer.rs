@@ -3,9 +3,8 @@
 use std::env::temp_dir;
 use std::path::{Path, PathBuf};
 
-use analysis::ledger::{causes, difference, explain};
 use anyhow::{Context, Result, ensure};
-use records::{Look, Opened, Run};
+use records::{Opened, Run};
 use serde_json::Value;
 
 use super::pair::Pair;
@@ -24,13 +23,14 @@ pub struct Answer {
 
 /// Measures a pair and asks.
 pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Result<Vec<Answer>> {
-    let kept = options.records.as_ref().map(|folder| folder.join(pair.name.replace(['/', ' '], "-")));
+    let kept =
+        options.records.as_ref().map(|folder| folder.join(pair.name.replace(['/', ' '], "-")));
     let fresh = fresh_directory(&temp_dir())?;
     let home = kept.as_deref().unwrap_or(fresh.path());
     std::fs::create_dir_all(home).with_context(|| format!("making {}", home.display()))?;
     let file = home.join("planted.toml");
     let what = match only_record(home) {
-        Ok(record) => record,
+        Ok(_) => "last".into(),
         Err(_) => {
             let experiment = pair.experiment(options.blocks, options.look_seconds, programs)?;
             std::fs::write(&file, experiment)?;
@@ -43,15 +43,12 @@ pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Res
     let json: Value = serde_json::from_slice(&said.stdout)
         .with_context(|| format!("no JSON, but: {}", why.lines().last().unwrap_or_default()))?;
     let opened = Opened::open(&only_record(home)?)?;
-    let looks = opened.looks()?;
     let points = points(pair, &opened)?;
     let mut told = Vec::new();
     collect(&json, &mut told);
-    let variants = points[1..].iter().enumerate().map(|(index, point)| Answer {
-        causes: told
-            .get(index)
-            .cloned()
-            .unwrap_or_else(|| of_looks(&opened, &looks, [points[0], *point])),
+    ensure!(told.len() == points.len() - 1, "knee told of {} differences", told.len());
+    let variants = points[1..].iter().zip(told).map(|(point, causes)| Answer {
+        causes,
         clean_cpu_ns: clean(&opened, pair, [points[0], *point]),
         refused: !said.status.success(),
     });
@@ -88,14 +85,6 @@ fn collect(json: &Value, lists: &mut Vec<Vec<Value>>) {
         }
         _ => (),
     }
-}
-
-/// What the sentences of `knee explain` are made of, where its JSON has none.
-fn of_looks(opened: &Opened, looks: &[Look], sides: [usize; 2]) -> Vec<Value> {
-    let ledgers = sides.map(|point| explain(opened, looks, point).ledger);
-    let [Some(before), Some(after)] = ledgers else { return Vec::new() };
-    let causes = causes(&difference(&before, &after));
-    causes.iter().filter_map(|cause| serde_json::to_value(cause).ok()).collect()
 }
 
 /// The difference of CPU time per operation between runs that nobody watched.

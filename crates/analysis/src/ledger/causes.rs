@@ -164,8 +164,8 @@ fn is_better(row: &Change, parts: &[Cause]) -> bool {
     }
     // One neighbour more or less is still the neighbours' doing. Functions below a call or a fault
     // happen as often as that is made, which is counted, and they are not.
-    let is_told_by_row =
-        row.name == OTHERS || (is_counted(row) && parts.iter().any(|part| !is_counted(&part.change)));
+    let is_told_by_row = row.name == OTHERS
+        || (is_counted(row) && parts.iter().any(|part| !is_counted(&part.change)));
     let agree = parts.iter().all(|part| part.own_ns * row.own_ns > 0.0);
     !is_told_by_row && agree && explained >= PART_MIN
 }

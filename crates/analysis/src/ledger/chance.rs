@@ -38,8 +38,23 @@ pub(super) struct Side {
 pub(super) struct Chance {
     /// The chance of so large a difference were nothing different.
     pub p: f64,
-    /// Half of the difference's 95 % interval, in ns; nothing where units do not tell.
+    /// Half of the difference's 95 % interval, in ns, as if noise did not multiply; nothing where units
+    /// do not tell.
     pub half: Option<f64>,
+    /// The 95 % interval of after over before, of values with `start`.
+    ratio: Option<(f64, f64)>,
+    /// The value before, with `start`.
+    from: f64,
+}
+
+impl Chance {
+    /// The difference's 95 % interval, in ns: without 0 if a ratio of 1 is not in its own. It has
+    /// `estimate` in it, which weighs long units more than logarithms do.
+    pub(super) fn interval(&self, estimate: f64) -> Option<(f64, f64)> {
+        let (low, high) = self.ratio?;
+        let of = |ratio: f64| self.from * (ratio - 1.0);
+        Some((of(low).min(estimate), of(high).max(estimate)))
+    }
 }
 
 /// Both sides of a row, and indices of units that ran next to each other.
@@ -74,11 +89,14 @@ impl Row<'_> {
         let tests: Vec<(Design, f64)> = tests.into_iter().flatten().collect();
         let (design, p) = tests.iter().min_by(|x, y| x.1.total_cmp(&y.1))?;
         let tries = tests.len() as f64;
+        let logarithm = logarithms.student(*design)?.interval(ALPHA / tries);
         let values = Row { whole: None, ..self.clone() };
         let interval = values.student(*design).and_then(|s| s.interval(ALPHA / tries));
         Some(Chance {
             p: (p * tries).min(1.0),
             half: interval.map(|(low, high)| (high - low) / 2.0),
+            ratio: logarithm.map(|(low, high)| (low.exp(), high.exp())),
+            from: self.before.mean() + start,
         })
     }
 
@@ -122,11 +140,14 @@ impl Row<'_> {
 
 impl Side {
     fn logarithm(&self, start: f64) -> Side {
-        let mean = self.values.iter().sum::<f64>() / self.values.len().max(1) as f64;
         Side {
             values: self.values.iter().map(|ns| (ns + start).ln()).collect(),
-            noise: self.noise / (mean + start),
+            noise: self.noise / (self.mean() + start),
         }
+    }
+
+    fn mean(&self) -> f64 {
+        self.values.iter().sum::<f64>() / self.values.len().max(1) as f64
     }
 }
 

@@ -5,7 +5,7 @@
 use records::Obtained;
 use serde::Serialize;
 
-use super::chance::{self, Chance, Side};
+use super::chance::{self, Side};
 use super::{Belongs, Events, Ledger, PerOperation, Row};
 
 /// A row in both ledgers.
@@ -31,8 +31,8 @@ pub struct Change {
     /// The part of the change that is this row's doing: all of it but what time makes of longer
     /// operations, here or in a row below.
     pub own_ns: f64,
-    /// Half of the 95 % interval of that part.
-    pub own_half: Option<f64>,
+    /// The 95 % interval of that part, which need not be symmetric.
+    pub own_interval: Option<(f64, f64)>,
     /// The chance of so large a part, or of so many more or fewer events where those explain it, were
     /// nothing different.
     pub p: Option<f64>,
@@ -102,6 +102,20 @@ struct Sides<'a> {
     pairs: Vec<(usize, usize)>,
 }
 
+/// What numbers of samples leave open, in ns per operation.
+#[derive(Default)]
+struct Noise {
+    /// Standard errors of both sides.
+    before: f64,
+    after: f64,
+    /// What has to be added before a logarithm.
+    start: f64,
+}
+
+/// So many samples are added to those of a unit, or no sample at all would be infinitely less than
+/// one, and one much less than two.
+const STARTING_SAMPLES: f64 = 2.0;
+
 /// What a sampled row is a part of.
 #[derive(Default)]
 struct Within {
@@ -122,12 +136,12 @@ impl Sides<'_> {
             Belongs::Operation => count_and_cost(a, b, before.mean, after.mean),
         };
         let noise = self.noise(a, b, within.samples);
+        let start = SHARE_MIN * self.middle() + noise.start;
         let chance = |before: Vec<f64>, after: Vec<f64>| {
-            let (before, after) = (
-                Side { values: before, noise: noise.0 },
-                Side { values: after, noise: noise.1 },
-            );
-            self.chance(before, after, within.whole.as_ref())
+            let before = Side { values: before, noise: noise.before };
+            let after = Side { values: after, noise: noise.after };
+            let whole = within.whole.as_ref();
+            chance::Row { before, after, whole, pairs: &self.pairs }.chance(start)
         };
         let all = chance(each(self.before, a), each(self.after, b));
         let own = chance(self.own(self.before, a), self.own(self.after, b));
@@ -151,16 +165,11 @@ impl Sides<'_> {
             change,
             half: all.and_then(|all| all.half),
             own_ns,
-            own_half: own.and_then(|own| own.half),
+            own_interval: own.and_then(|own| own.interval(own_ns)),
             p: either(own.map(|own| own.p), self.counted(a, b, &split, own_ns)),
             split,
             rows,
         }
-    }
-
-    fn chance(&self, before: Side, after: Side, whole: Option<&(Side, Side)>) -> Option<Chance> {
-        let row = chance::Row { before, after, whole, pairs: &self.pairs };
-        row.chance(SHARE_MIN * self.middle())
     }
 
     /// The chance of so different a number of events; nothing where nobody counted, and where it is not
@@ -214,23 +223,34 @@ impl Sides<'_> {
         }
     }
 
-    /// The standard errors that numbers of samples leave a row, in ns per operation. A row with so
-    /// many of all samples is a draw from a binomial law; one without any may well have had one.
-    fn noise(&self, a: Option<&Row>, b: Option<&Row>, sampled: (u64, u64)) -> (f64, f64) {
+    /// What numbers of samples leave open. A row with so many of all samples is a draw from a binomial
+    /// law; one without any may well have had one.
+    fn noise(&self, a: Option<&Row>, b: Option<&Row>, sampled: (u64, u64)) -> Noise {
         let of = |row: Option<&Row>| {
             row.map_or((0, 0), |row| (row.samples.unwrap_or(0), row.total_ns()))
         };
         let ((n_a, ns_a), (n_b, ns_b)) = (of(a), of(b));
         if n_a + n_b == 0 {
-            return (0.0, 0.0);
+            return Noise::default();
         }
         let sample_ns = (ns_a + ns_b) as f64 / (n_a + n_b) as f64;
-        let error = |ledger: &Ledger, n: u64, all: u64| {
+        // What a sample of all units is worth, per operation.
+        let worth = |ledger: &Ledger| {
             let operations: u64 = ledger.units.iter().map(|unit| unit.operations).sum();
-            let others = 1.0 - n as f64 / all.max(n).max(1) as f64;
-            (n as f64 * others).max(1.0).sqrt() * sample_ns / operations.max(1) as f64
+            sample_ns / operations.max(1) as f64
         };
-        (error(self.before, n_a, sampled.0), error(self.after, n_b, sampled.1))
+        let error = |n: u64, all: u64| {
+            let others = 1.0 - n as f64 / all.max(n).max(1) as f64;
+            (n as f64 * others).max(1.0).sqrt()
+        };
+        let units = |ledger: &Ledger| ledger.units.len() as f64;
+        let (before, after) = (worth(self.before), worth(self.after));
+        let (one_before, one_after) = (before * units(self.before), after * units(self.after));
+        Noise {
+            before: before * error(n_a, sampled.0),
+            after: after * error(n_b, sampled.1),
+            start: STARTING_SAMPLES * (one_before + one_after) / 2.0,
+        }
     }
 
     /// Rows of both, those of the second ledger first in its order.

@@ -102,7 +102,9 @@ pub(super) fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place
     let is_entry = ENTRIES.iter().any(|entry| leaf.starts_with(entry));
     let call = stack.call.and_then(|index| samples.functions.get(index as usize));
     let function = match (piled.iter().any(|piled| piled == leaf), frames.get(1)) {
-        (true, _) if is_entry && !leaf.starts_with("syscall_exit") => "entry, where interrupts are off".to_string(),
+        (true, _) if is_entry && !leaf.starts_with("syscall_exit") => {
+            "entry, where interrupts are off".to_string()
+        }
         (true, Some(caller)) => format!("interrupts off, until {leaf} in {caller}"),
         _ => leaf.to_string(),
     };

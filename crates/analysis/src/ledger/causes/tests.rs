@@ -27,7 +27,8 @@ fn ledger(rows: &[(&str, f64, Option<f64>)], noise: f64, seed: u64) -> Ledger {
         .map(|row| if row.name == "other tasks" { row.of_time() } else { row })
         .collect();
     let root = Row::sum_of("all", Obtained::Exact, rows);
-    let unit = |budget_ns: &u64| Unit { operations: OPERATIONS, budget_ns: *budget_ns, block: None };
+    let unit =
+        |budget_ns: &u64| Unit { operations: OPERATIONS, budget_ns: *budget_ns, block: None };
     let ledger = Ledger { units: root.ns.iter().map(unit).collect(), root };
     assert_eq!(ledger.broken(), None);
     ledger
@@ -174,7 +175,8 @@ impl Load {
         let mut parts: Vec<Row> = parts.collect();
         parts[0].ns.iter_mut().zip(&others).for_each(|(ns, all)| *ns += all - 8 * (all / 8));
         let others = Row::sum_of(OTHERS, Obtained::Exact, parts).of_time();
-        let ledger = Ledger { units, root: Row::sum_of("all", Obtained::Exact, vec![work, others]) };
+        let ledger =
+            Ledger { units, root: Row::sum_of("all", Obtained::Exact, vec![work, others]) };
         assert_eq!(ledger.broken(), None);
         ledger
     }
@@ -235,9 +237,8 @@ fn simulated(before: &Load, after: &Load, seed: u64) -> Vec<Cause> {
 fn equal_loads_with_a_hundred_functions_have_no_cause() {
     for noise in [0.01, 0.05, 0.15] {
         let load = Load::wide(noise);
-        let invented = (0..1000).filter(|seed| !simulated(&load, &load, *seed).is_empty()).count();
-        eprintln!("invented {invented}");
-        assert!(invented <= 20, "at most 1 % and some luck, not {invented} with noise of {noise}");
+        let invented = (0..400).filter(|seed| !simulated(&load, &load, *seed).is_empty()).count();
+        assert!(invented <= 10, "at most 1 % and some luck, not {invented} with noise of {noise}");
     }
 }
 
@@ -252,7 +253,6 @@ fn what_was_planted_is_named_first() {
             causes.first().is_some_and(told)
         };
         let right = (0..200).filter(is_right).count();
-        eprintln!("right {right}");
         assert!(right >= least, "{name}: right in {right} of 200 with noise of {noise}");
     };
     check("system call fcntl", Some(true), 1, 2.0, 2.0, 0.02, 190);

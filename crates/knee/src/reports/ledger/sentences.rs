@@ -181,8 +181,7 @@ fn evidence(cause: &Cause) -> String {
         Some((was, is)) => format!("{}, {was} -> {is} samples", change.obtained.name()),
         None => change.obtained.name().to_string(),
     }];
-    if let Some(half) = change.own_half {
-        let (low, high) = (change.own_ns - half, change.own_ns + half);
+    if let Some((low, high)) = change.own_interval {
         words.push(format!("{} to {} at 95 %", signed(low), signed(high)));
     }
     words.push(match cause.p {

@@ -41,7 +41,7 @@ pub fn changes(
         let change = &cause.change;
         table.row(vec![
             signed(cause.own_ns),
-            change.own_half.map_or_else(|| "-".to_string(), |half| amount(unit, half)),
+            change.half.map_or_else(|| "-".to_string(), |half| amount(unit, half)),
             amount(unit, change.before.mean),
             amount(unit, change.after.mean),
             why(cause),
