@@ -43,16 +43,20 @@ pub(super) struct Chance {
     pub half: Option<f64>,
     /// The 95 % interval of after over before, of values with `start`.
     ratio: Option<(f64, f64)>,
-    /// The value before, with `start`.
-    from: f64,
+    /// The values before and after, with `start`.
+    means: (f64, f64),
 }
 
 impl Chance {
-    /// The difference's 95 % interval, in ns: without 0 if a ratio of 1 is not in its own. It has
-    /// `estimate` in it, which weighs long units more than logarithms do.
+    /// The difference's 95 % interval, in ns: without 0 if 1 is not in that of the ratio. From the
+    /// smaller side on, or what is gone would be known as well as what is left of it. It has `estimate`
+    /// in it, which weighs long units more than logarithms do.
     pub(super) fn interval(&self, estimate: f64) -> Option<(f64, f64)> {
         let (low, high) = self.ratio?;
-        let of = |ratio: f64| self.from * (ratio - 1.0);
+        let of = |ratio: f64| match self.means {
+            (before, after) if before <= after => before * (ratio - 1.0),
+            (_, after) => after * (1.0 - 1.0 / ratio),
+        };
         Some((of(low).min(estimate), of(high).max(estimate)))
     }
 }
@@ -96,8 +100,19 @@ impl Row<'_> {
             p: (p * tries).min(1.0),
             half: interval.map(|(low, high)| (high - low) / 2.0),
             ratio: logarithm.map(|(low, high)| (low.exp(), high.exp())),
-            from: self.before.mean() + start,
+            means: (self.before.mean() + start, self.after.mean() + start),
         })
+    }
+
+    /// The chance of so different counts whose units are all equal, as those of calls often are: by the
+    /// number of events alone.
+    pub(super) fn of_constants(&self, start: f64) -> Option<f64> {
+        let (before, after) = (self.before.logarithm(start), self.after.logarithm(start));
+        let estimate = after.values.first()? - before.values.first()?;
+        let freedom = before.values.len().min(after.values.len()) as f64 - 1.0;
+        let error = before.noise.hypot(after.noise);
+        let is_known = freedom > 0.0 && error > 0.0 && estimate.is_finite();
+        is_known.then(|| Student { estimate, error, freedom }.p())
     }
 
     fn student(&self, design: Design) -> Option<Student> {
@@ -105,7 +120,7 @@ impl Row<'_> {
         if sampled == 0.0 {
             return design(self);
         }
-        let by_units = design(self).or_else(|| self.constant())?;
+        let by_units = design(self)?;
         let whole = self.whole.and_then(|(before, after)| {
             let (before, after) = (before.clone(), after.clone());
             design(&Row { before, after, whole: None, pairs: self.pairs })
@@ -127,14 +142,6 @@ impl Row<'_> {
 
     fn welch(&self) -> Option<Student> {
         Student::welch(&self.before.values, &self.after.values)
-    }
-
-    /// Units that are all equal, as counts often are: without an error of their own.
-    fn constant(&self) -> Option<Student> {
-        let (before, after) = (&self.before.values, &self.after.values);
-        let estimate = after.first()? - before.first()?;
-        let freedom = (before.len().min(after.len()) as f64) - 1.0;
-        (freedom > 0.0).then_some(Student { estimate, error: 0.0, freedom })
     }
 }
 

@@ -194,7 +194,8 @@ impl Sides<'_> {
         let units = counted(a).or(counted(b)).filter(|_| makes)?;
         let (before, after) = (side(a, units), side(b, units));
         let row = chance::Row { before, after, whole: None, pairs: &[] };
-        Some(row.chance(SHARE_MIN * (times.0 + times.1) / 2.0)?.p)
+        let start = SHARE_MIN * (times.0 + times.1) / 2.0;
+        row.chance(start).map(|chance| chance.p).or_else(|| row.of_constants(start))
     }
 
     /// An operation that is as long as those of both sides on average.

@@ -156,3 +156,6 @@ fn how(row: &Row) -> String {
         None => row.obtained.name().to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

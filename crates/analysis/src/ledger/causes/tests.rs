@@ -153,7 +153,7 @@ impl Load {
             let spin_ns = (self.spinning * work_ns as f64 * noisy(random).min(2.0)) as u64;
             let mut counts = vec![0_u64; functions];
             // Shares vary by more than samples do.
-            let shares = self.calls.iter().map(|call| call.1 * noisy(random)).collect();
+            let shares: Vec<f64> = self.calls.iter().map(|call| call.1 * noisy(random)).collect();
             for _ in 0..(work_ns as f64 / SAMPLE_NS) as usize {
                 counts[self.function(&shares, random)] += 1;
             }
@@ -182,7 +182,7 @@ impl Load {
     }
 
     /// Where a sample falls: functions of a call are ever rarer.
-    fn function(&self, shares: &Vec<f64>, random: &mut Xoshiro256PlusPlus) -> usize {
+    fn function(&self, shares: &[f64], random: &mut Xoshiro256PlusPlus) -> usize {
         let mut at: f64 = random.random::<f64>() * shares.iter().sum::<f64>();
         let mut first = 0;
         for (share, (_, _, _, functions)) in shares.iter().zip(&self.calls) {

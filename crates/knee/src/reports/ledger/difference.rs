@@ -55,7 +55,7 @@ pub fn per(side: &Side) -> &'static str {
     if command.is_some() { "run" } else { "operation" }
 }
 
-fn table(change: &Change, per: &str, names: [&str; 2], style: Style) -> String {
+pub(super) fn table(change: &Change, per: &str, names: [&str; 2], style: Style) -> String {
     let unit = Unit::of(change.before.mean.max(change.after.mean));
     let mut table = Table::new([
         (format!("time per {per}, {}", unit.name), Align::Left),

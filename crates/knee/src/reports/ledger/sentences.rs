@@ -65,8 +65,8 @@ fn rest(change: &Change, causes: &[Cause], style: Style) -> String {
         return String::new();
     }
     let line = format!(
-        "These make {} of {}. The other {} lies in rows of which none changed beyond chance by at \
-         least 1 %.",
+        "Together {} of {}. The other {} is spread over rows that changed no more than chance allows, \
+         or by less than 1 %.",
         signed(told),
         signed(change.own_ns),
         signed(rest)
@@ -186,9 +186,15 @@ fn evidence(cause: &Cause) -> String {
     }
     words.push(match cause.p {
         p if p < 1e-6 => "by chance in less than 1 of a million comparisons".to_string(),
-        p => format!("by chance in 1 of {:.0} comparisons", 1.0 / p),
+        p => format!("by chance in 1 of {} comparisons", two_digits(1.0 / p)),
     });
     words.join("; ")
+}
+
+/// A large number as well as it is known.
+fn two_digits(n: f64) -> String {
+    let scale = 10_f64.powf(n.log10().floor() - 1.0).max(1.0);
+    format!("{:.0}", (n / scale).round() * scale)
 }
 
 /// What one would do to be sure.
