@@ -101,11 +101,34 @@ impl Builder<'_> {
         let samples = Sampled::of(self.units);
         match samples {
             Some(samples) => {
-                let rows = sampled_rows(&samples, &rest);
+                let mut rows = sampled_rows(&samples, &rest);
+                rows.extend(self.unseen_calls(&rows));
                 rows.into_iter().map(|row| self.with_counts(row)).collect()
             }
             None => vec![Row::new("not sampled", self.obtained(), rest)],
         }
+    }
+
+    /// Calls that were counted and that no sample saw: a row that is not there would say that they were
+    /// not made.
+    fn unseen_calls(&self, seen: &[Row]) -> Vec<Row> {
+        // Rarer ones are what the worker does once.
+        const PER_OPERATION_MIN: f64 = 1e-3;
+        let windows = self.counted.iter().flatten();
+        let calls = windows.flat_map(|window| window.counts.keys());
+        let mut calls: Vec<&str> = calls.filter_map(|name| name.strip_prefix("syscall.")).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        let row = |call: &str| {
+            let none = vec![0; self.units.len()];
+            let row = Row::new(format!("system call {call}"), Obtained::Sampled, none);
+            self.with_counts(Row { samples: Some(0), ..row })
+        };
+        let is_often = |row: &Row| {
+            row.events.as_ref().is_some_and(|e| e.per_operation().mean >= PER_OPERATION_MIN)
+        };
+        let rows = calls.into_iter().map(row).filter(is_often);
+        rows.filter(|row| seen.iter().all(|seen| seen.name != row.name)).collect()
     }
 
     /// How often the calls or faults of a row happened, where looks have counted them.
@@ -238,7 +261,9 @@ impl Builder<'_> {
 
     /// The sum of those rows that have any time or event, the largest first.
     fn sum(&self, name: &str, mut rows: Vec<Row>) -> Row {
-        rows.retain(|row| row.total_ns() > 0);
+        let happened =
+            |row: &Row| row.events.as_ref().is_some_and(|e| e.counts.iter().any(|n| *n > 0));
+        rows.retain(|row| row.total_ns() > 0 || happened(row));
         rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
         let row = Row::sum_of(name, self.obtained(), rows);
         let none = row.ns.is_empty();

@@ -1,3 +1,6 @@
+//! Causes of differences that are known, and, simulated, how often equal loads have one and planted
+//! ones are named first.
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::Obtained;

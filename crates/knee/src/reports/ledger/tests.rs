@@ -81,7 +81,7 @@ fn causes_are_told_with_what_they_rest_on() {
           other tasks, the host and timers always have of a shorter run
         1. -500 ns of -100 ns: system call fcntl: gone: 2.000 calls per run, 250 ns each; of it -300 ns in
            fcntl_setlk, -200 ns in posix_lock_inode; system call flock came in its place (sampled, 498 -> 0
-           samples; -502 ns to -498 ns at 95 %; by chance in less than 1 of a million comparisons). To
+           samples; -574 ns to -435 ns at 95 %; by chance in less than 1 of a million comparisons). To
            confirm: strace -c -f, or perf trace -s, on both must count as many
         2. +400 ns against -100 ns: system call flock: new: 2.000 calls per run, 200 ns each; of it +400 ns
            in flock_lock_inode; in place of system call fcntl (sampled, 0 -> 399 samples; +347 ns to +460 ns
