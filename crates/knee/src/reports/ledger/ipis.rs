@@ -65,20 +65,3 @@ pub fn text(ipis: &Ipis, style: Style) -> String {
     let notes = notes.into_iter().map(|note| wrapped(&format!("- {note}"), style.width, 2));
     received + "\n" + &sent + &notes.collect::<String>()
 }
-
-#[cfg(test)]
-mod tests {
-    use expect_test::expect;
-    use records::Look;
-
-    use super::*;
-
-    #[test]
-    fn the_table_of_recorded_looks() {
-        let lines = include_str!("../../../../analysis/src/ledger/build/recorded.ndjson").lines();
-        let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
-        let looks: Vec<&Look> = looks.iter().collect();
-        let ipis = analysis::ledger::ipis(&looks).unwrap();
-        expect![[""]].assert_eq(&text(&ipis, Style::PLAIN));
-    }
-}

@@ -73,20 +73,3 @@ fn who(row: &LockRow) -> String {
     let named = named.map(|(name, times)| format!("{name} {:.0} %", share(*times)));
     named.collect::<Vec<_>>().join(", ")
 }
-
-#[cfg(test)]
-mod tests {
-    use expect_test::expect;
-    use records::Look;
-
-    use super::*;
-
-    #[test]
-    fn the_table_of_recorded_looks() {
-        let lines = include_str!("../../../../analysis/src/ledger/build/recorded.ndjson").lines();
-        let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
-        let looks: Vec<&Look> = looks.iter().collect();
-        let locks = analysis::ledger::locks(&looks).unwrap();
-        expect![[""]].assert_eq(&text(&locks, Style::PLAIN));
-    }
-}

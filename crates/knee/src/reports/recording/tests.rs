@@ -225,9 +225,4 @@ fn what_looks_have_sampled_has_the_same_views() {
     let threads = profile["threads"].as_array().unwrap();
     let samples = threads.iter().map(|thread| thread["samples"]["length"].as_u64().unwrap());
     assert_eq!(samples.sum::<u64>(), recording.samples.len() as u64);
-    let tree = callers(&told);
-    check(
-        &tree.lines().take(12).map(|line| format!("{line}\n")).collect::<String>(),
-        expect![[""]],
-    );
 }
