@@ -122,14 +122,21 @@ impl Builder<'_> {
         }
     }
 
+    /// How often any of `names` happened, and in how many operations, in each unit that counted
+    /// them; nothing if none did.
     fn counts(&self, what: &str, names: &[String]) -> Option<Events> {
-        let count = |window: &&Window| -> Option<u64> {
-            names.iter().map(|name| window.counts.get(name).copied()).sum()
+        let count = |window: &&Window| -> Option<(u64, u64)> {
+            let counts = names.iter().map(|name| window.count(name));
+            let counts: Vec<(u64, u64)> = counts.collect::<Option<_>>()?;
+            // All of them were counted in bursts, or none.
+            Some((counts.iter().map(|(times, _)| times).sum(), counts.first()?.1))
         };
-        let of_unit = |windows: &Vec<&Window>| -> Option<u64> { windows.iter().map(count).sum() };
-        let counts: Vec<u64> = self.counted.iter().map(of_unit).collect::<Option<_>>()?;
-        let operations = |windows: &Vec<&Window>| windows.iter().map(|w| w.operations).sum();
-        let operations = self.counted.iter().map(operations).collect();
+        let of_unit = |windows: &Vec<&Window>| {
+            let counts = windows.iter().filter_map(count);
+            counts.reduce(|sum, each| (sum.0 + each.0, sum.1 + each.1))
+        };
+        let (counts, operations): (Vec<u64>, Vec<u64>) =
+            self.counted.iter().filter_map(of_unit).unzip();
         (!counts.is_empty()).then(|| Events { what: what.to_string(), counts, operations })
     }
 

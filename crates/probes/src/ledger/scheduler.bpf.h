@@ -154,9 +154,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	}
 	mark = bpf_task_storage_get(&marks, next, 0, 0);
 	if (mark && mark->waking_ns) {
-		c->totals.woken_ns += now - mark->waking_ns;
-		if (c->base == IDLE)
+		if (c->base == IDLE) {
 			move_waking(c, mark, now);
+			c->totals.woken_ns += now - mark->woken_ns;
+		}
 		mark->waking_ns = 0;
 	}
 	give_to(c, next);
@@ -171,6 +172,19 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 
 	if (mark)
 		mark->waking_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+// The run queue's clock is brought up to date when a task is put there, and not again for the
+// switch that this asks for (rq_clock_skip_update in kernel/sched/core.c): a task that wakes on
+// an idle CPU is charged from here on.
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	struct mark *mark = bpf_task_storage_get(&marks, task, 0, 0);
+
+	if (mark)
+		mark->woken_ns = bpf_ktime_get_ns();
 	return 0;
 }
 

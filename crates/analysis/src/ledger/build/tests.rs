@@ -31,6 +31,7 @@ fn window(random: &mut Xoshiro256PlusPlus) -> Window {
         others: Vec::new(),
         samples: None,
         counts: BTreeMap::new(),
+        bursts: None,
         anomalies: BTreeMap::new(),
         task_clock_ns: None,
         woken_ns: 0,
