@@ -105,8 +105,8 @@ pub struct Window {
     /// CPU time of the tasks meanwhile by their own clocks: a second opinion on the slices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_clock_ns: Option<u64>,
-    /// From wake-ups of the tasks to the switches to them. The kernel charges a woken task from its
-    /// wake-up, so its own clock may be ahead by as much.
+    /// From wake-ups of the tasks on idle CPUs to the switches to them. The kernel charges a woken
+    /// task from its wake-up, so its own clock may be ahead by as much.
     #[serde(default)]
     pub woken_ns: u64,
 }
