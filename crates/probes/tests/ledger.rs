@@ -2,6 +2,7 @@
 //! cause. Live, so for root on a kernel with BTF; elsewhere each says why it does not run.
 #![cfg(feature = "bpf")]
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
@@ -277,31 +278,8 @@ fn map_pages(pages: usize) -> *mut u8 {
 #[test]
 fn flushes_of_another_cpu_are_counted_by_reason_with_the_interrupts_that_ask_for_them() {
     let [first, second] = cpus()[..] else { return skip("flushes", "there are not two CPUs") };
-    let (end, mapped) = (&AtomicBool::new(false), map_pages(8) as usize);
-    let seen = watch("flushes", LookKind::Counts, 0, |marker| {
-        std::thread::scope(|scope| {
-            // Keeps the address space in use on the other CPU.
-            scope.spawn(move || {
-                pin(second);
-                while !end.load(Ordering::Relaxed) {
-                    // SAFETY: read within the mapping.
-                    unsafe { (mapped as *const u8).read_volatile() };
-                }
-            });
-            as_work(marker, move || {
-                pin(first);
-                for _ in 0..2000 {
-                    // SAFETY: within the mapping.
-                    unsafe {
-                        (mapped as *mut u8).write_volatile(1);
-                        libc::madvise(mapped as *mut _, 4096, libc::MADV_DONTNEED);
-                    }
-                }
-            });
-            end.store(true, Ordering::Relaxed);
-        });
-    });
-    let Some(seen) = seen else { return };
+    let look = |kind| watch("flushes", kind, 0, |marker| flush(marker, first, second));
+    let (Some(seen), Some(named)) = (look(LookKind::Counts), look(LookKind::Names)) else { return };
     let count = |name: &str, program| times(&seen, name, program).unwrap_or(0);
     let sent = count("tlb_flush.shootdown_sent", "count_tlb_flush");
     let pages = count("tlb_pages.shootdown_sent", "count_tlb_flush");
@@ -310,6 +288,35 @@ fn flushes_of_another_cpu_are_counted_by_reason_with_the_interrupts_that_ask_for
     // A guest may leave the flush to a host that has the other CPU off, without an interrupt.
     assert!(sent > 0 && pages >= sent, "{sent} flushes of {pages} pages");
     assert!(calls > 0 && calls <= sent + 100, "{calls} interrupts for {sent} flushes");
+    let senders = &named.windows[0].senders;
+    let functions: Vec<&String> = senders.values().flat_map(BTreeMap::keys).collect();
+    assert!(functions.iter().any(|name| name.contains("flush_tlb")), "{senders:?}");
+}
+
+/// Discards a page again and again that a thread on another CPU may have in its TLB.
+fn flush(marker: Marker, first: u32, second: u32) {
+    let (end, mapped) = (&AtomicBool::new(false), map_pages(8) as usize);
+    std::thread::scope(|scope| {
+        // Keeps the address space in use on the other CPU.
+        scope.spawn(move || {
+            pin(second);
+            while !end.load(Ordering::Relaxed) {
+                // SAFETY: read within the mapping.
+                unsafe { (mapped as *const u8).read_volatile() };
+            }
+        });
+        as_work(marker, move || {
+            pin(first);
+            for _ in 0..2000 {
+                // SAFETY: within the mapping.
+                unsafe {
+                    (mapped as *mut u8).write_volatile(1);
+                    libc::madvise(mapped as *mut _, 4096, libc::MADV_DONTNEED);
+                }
+            }
+        });
+        end.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

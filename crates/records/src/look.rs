@@ -99,6 +99,10 @@ pub struct Window {
     /// What happened so often that counting it all the time would have slowed the operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<Bursts>,
+    /// Functions that sent interrupts to other CPUs, by the name of the count (`ipi.reschedule`):
+    /// how often each was seen, of one interrupt in 16.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub senders: BTreeMap<String, BTreeMap<String, u64>>,
     /// What went wrong while watching, by name, how often. Absent: nothing did.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub anomalies: BTreeMap<String, u64>,
@@ -440,6 +444,7 @@ mod tests {
             samples: None,
             counts: BTreeMap::new(),
             bursts: None,
+            senders: BTreeMap::new(),
             anomalies: BTreeMap::new(),
             task_clock_ns: Some(800),
             woken_ns: 0,

@@ -99,11 +99,28 @@ impl Builder<'_> {
         let samples = Sampled::of(self.units);
         match samples {
             Some(samples) => {
-                let rows = sampled_rows(&samples, &rest);
-                rows.into_iter().map(|row| self.with_counts(row)).collect()
+                let (seen, lost) = self.without_lost(&rest);
+                let rows = sampled_rows(&samples, &seen).into_iter();
+                let lost = Row::new("where samples were lost", Obtained::Apportioned, lost);
+                let lost = (lost.total_ns() > 0).then_some(lost);
+                rows.map(|row| self.with_counts(row)).chain(lost).collect()
             }
             None => vec![Row::new("not sampled", self.obtained(), rest)],
         }
+    }
+
+    /// The time that samples divide, less the part of it whose samples found no room on their way
+    /// here: as large as the lost ones are among all.
+    fn without_lost(&self, rest: &[u64]) -> (Vec<u64>, Vec<u64>) {
+        let of_unit = |(ns, windows): (&u64, &Vec<&Window>)| {
+            let samples = || windows.iter().filter_map(|window| window.samples.as_ref());
+            let lost = samples().map(|samples| samples.lost).sum();
+            let taken =
+                samples().flat_map(|samples| &samples.stacks).map(|stack| stack.count).sum();
+            let parts = super::split(*ns, &[taken, lost]);
+            (parts[0], parts[1])
+        };
+        rest.iter().zip(self.units).map(of_unit).unzip()
     }
 
     /// How often the calls or faults of a row happened, where looks have counted them.
@@ -279,14 +296,15 @@ impl Names {
     /// What a lock is called: its member where only one can be meant, else who waits for it, else
     /// where it lies.
     fn name(&self, lock: &LockTime) -> String {
-        // An address says nothing, and no other run has it.
-        if lock.place.starts_with("0x") {
-            return "locks without a name".to_string();
-        }
+        let is_address = lock.place.starts_with("0x");
         let known = self.0.get(&lock.place);
         let (members, callers) = known.cloned().unwrap_or_default();
         match (&members[..], callers.iter().max_by_key(|(_, times)| **times)) {
             ([member], _) => member.clone(),
+            // What lies in no slab is there as long as the kernel runs: an address is the same lock
+            // in each look, and says nothing to anybody.
+            (_, Some((caller, _))) if is_address => format!("a lock in {caller}"),
+            (_, None) if is_address => "locks whose waiters were not looked at".to_string(),
             (_, Some((caller, _))) => format!("a lock in {caller} ({})", lock.place),
             ([], None) => lock.place.clone(),
             (several, None) => format!("{} ({})", several.join(" or "), lock.place),

@@ -2,6 +2,7 @@
 //! and foreign records have ledgers too; nothing stays attached.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use records::{LookKind, Opened, Window};
 
@@ -112,4 +113,33 @@ fn what_cannot_be_explained_says_so() {
         assert_eq!(ended.status.code(), Some(2), "{arguments}: {}", ended.stderr);
         assert!(ended.stderr.contains(part), "{arguments}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn without_the_right_to_watch_there_is_the_ledger_of_proc_and_why() {
+    let home = Home::new();
+    let without_rights = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all"]).args(words);
+        home.move_in(&mut command);
+        command
+    };
+    if !without_rights(&["true"]).status().is_ok_and(|status| status.success()) {
+        return skip("explain", "setpriv may not take rights away here");
+    }
+    let knee = env!("CARGO_BIN_EXE_knee");
+    let explain = ["explain", "getppid", "--cpus", "1", "--seconds", "0.1", "--blocks", "2"];
+    let ended = home.start(&mut without_rights(&[&[knee][..], &explain].concat())).end();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let said = home.said("stdout");
+    assert!(said.contains("this is what /proc tells"), "{said}");
+    assert!(said.contains("not seen: ledger: "), "{said}");
+}
+
+#[test]
+fn a_command_that_ends_at_once_or_fails_leaves_nothing_attached() {
+    let home = Home::new();
+    let ended = home.run("explain --blocks 2 --force --command false");
+    assert!(!ended.status.success(), "{}", home.said("stdout"));
+    home.check_nothing_is_left();
 }

@@ -28,7 +28,9 @@ fn wanted(kind: LookKind) -> Vec<&'static str> {
     match kind {
         LookKind::Time => TIMED.to_vec(),
         LookKind::Counts => COUNTERS.iter().map(|counter| counter.program).collect(),
-        LookKind::Names => vec!["stack_contention_begin"],
+        LookKind::Names => {
+            vec!["stack_contention_begin", "stack_ipi_send_cpu", "stack_ipi_send_cpumask"]
+        }
     }
 }
 
@@ -232,5 +234,43 @@ fn said(trying: &str, error: &libbpf_rs::Error) -> String {
     match lines[end.saturating_sub(3)..end].join("; ") {
         telling if telling.is_empty() => format!("{trying}: {error}"),
         telling => format!("{trying}: {error} ({telling})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tracepoint_that_the_kernel_lacks_is_told_apart_from_those_it_has() {
+        // A kernel without its own types is for other tests.
+        let Ok(kernel) = Btf::from_vmlinux() else { return };
+        assert!(has_tracepoint(&kernel, "sched_switch"));
+        assert!(!has_tracepoint(&kernel, "no_such_tracepoint"));
+    }
+
+    #[test]
+    fn what_is_not_attached_has_a_reason() {
+        for kind in [LookKind::Time, LookKind::Counts, LookKind::Names] {
+            let plan = Plan { kind, hertz: 0, cpus: vec![0], tasks: 0, bursts: false, knee: 0 };
+            // Not everybody may: the tests beside the crate say so.
+            let Ok(loaded) = load(&plan) else { return };
+            for name in wanted(kind) {
+                let attached = loaded.attached.iter().any(|(known, _)| *known == name);
+                assert_ne!(attached, loaded.blind.contains_key(name), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_reason_of_the_verifier_is_the_end_of_what_it_says() {
+        let said_by_libbpf = "prog 'x': BPF program load failed: EPERM\n-- BEGIN PROG LOAD LOG --\n\
+                              0: R1=ctx()\n5: invalid access to memory\nprocessed 6 insns\n\
+                              -- END PROG LOAD LOG --\nprog 'x': failed to load: -1\n";
+        SAID.lock().unwrap_or_else(|e| e.into_inner()).push(said_by_libbpf.to_string());
+        let error = libbpf_rs::Error::from_raw_os_error(libc::EPERM);
+        let told = said("loading knee's BPF programs", &error);
+        assert!(told.contains("invalid access to memory"), "{told}");
+        assert!(!told.contains("processed"), "{told}");
     }
 }

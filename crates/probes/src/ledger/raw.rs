@@ -163,6 +163,7 @@ pub fn window(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> Windo
         others: others.into(),
         samples: None,
         counts: counts(before, after, seen),
+        senders: BTreeMap::new(),
         bursts: None,
         anomalies,
         task_clock_ns: None,
@@ -192,6 +193,11 @@ pub fn bursts<'a>(
         }
     }
     sum
+}
+
+/// The name of a count by its number.
+pub fn count_name(number: u64) -> Option<&'static str> {
+    usize::try_from(number).ok().and_then(|number| COUNTS.get(number)).copied()
 }
 
 fn counts(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> BTreeMap<String, u64> {

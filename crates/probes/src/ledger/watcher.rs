@@ -183,7 +183,9 @@ impl Watcher {
             window.bursts = Some(raw::bursts(bursts, |name| is_by(&sometimes, name)))
                 .filter(|_| !sometimes.is_empty());
             if plan.kind == LookKind::Names {
-                window.locks = namer.waits(samples.get(index + 1).map_or(&[], Vec::as_slice));
+                let events = samples.get(index + 1).map_or(&[][..], Vec::as_slice);
+                window.locks = namer.waits(events);
+                window.senders = namer.senders(events);
             }
             namer.name(&mut window.locks);
             let clock_ns = task_clocks_ns[index + 1].saturating_sub(task_clocks_ns[index]);

@@ -3,6 +3,7 @@
 use analysis::ledger::{Belongs, Cause, Change, Explained, INTERRUPTS, Split, causes, difference};
 use records::Opened;
 
+use super::flushes;
 use super::numbers::{self, Unit};
 use super::{shortened, title, trust};
 use crate::reports::Style;
@@ -37,6 +38,7 @@ pub fn text(before: &Side, after: &Side, force: bool, style: Style) -> String {
         text += "\n";
         text += &table(&change, before.name, after.name, style);
         text += &interrupts(&change, style);
+        text += &flushes::text(&change, before.explained, after.explained, style);
         text += &counts(before.explained, after.explained, style);
     } else {
         text += "no ledgers to compare\n";
