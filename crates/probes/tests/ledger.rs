@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,12 +62,12 @@ fn as_work<T: Send>(marker: Marker, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Does the same on each CPU at once, for a while.
-fn on_all_cpus(marker: Marker, work: impl Fn(usize) + Sync) {
+/// Does the same on so many tasks of each CPU at once, for a while.
+fn on_all_cpus(marker: Marker, per_cpu: usize, work: impl Fn(usize) + Sync) {
     let end = AtomicBool::new(false);
     let (end, work) = (&end, &work);
     std::thread::scope(|scope| {
-        for (index, cpu) in cpus().into_iter().enumerate() {
+        for (index, cpu) in cpus().repeat(per_cpu).into_iter().enumerate() {
             scope.spawn(move || {
                 pin(cpu);
                 marker.mark().unwrap();
@@ -146,7 +147,7 @@ fn cpu_clock_ns() -> u64 {
 
 #[test]
 fn interrupts_are_counted_by_vector_beneath_what_they_interrupt() {
-    let seen = watch("interrupts", LookKind::Time, 0, |marker| on_all_cpus(marker, |_| {}));
+    let seen = watch("interrupts", LookKind::Time, 0, |marker| on_all_cpus(marker, 1, |_| {}));
     let Some(seen) = seen else { return };
     let slices = || seen.windows[0].slices().filter(|slice| slice.base == Base::Work);
     let timer: u64 =
@@ -158,7 +159,7 @@ fn interrupts_are_counted_by_vector_beneath_what_they_interrupt() {
 #[test]
 fn samples_are_taken_with_the_kernel_functions_they_hit() {
     let seen = watch("samples", LookKind::Time, 997, |marker| {
-        on_all_cpus(marker, |_| drop(std::fs::metadata("/proc/self")));
+        on_all_cpus(marker, 1, |_| drop(std::fs::metadata("/proc/self")));
     });
     let Some(samples) = seen.and_then(|seen| seen.windows[0].samples.clone()) else { return };
     let of_work: u64 =
@@ -174,7 +175,7 @@ fn contention_spins_for_the_lock_of_a_file_by_its_name() {
     let file = file.as_raw_fd();
     let look = |kind| {
         watch("contention", kind, 0, |marker| {
-            on_all_cpus(marker, |index| {
+            on_all_cpus(marker, 1, |index| {
                 lock_range(file, 64 * index as i64, libc::F_RDLCK);
                 lock_range(file, 64 * index as i64, libc::F_UNLCK);
             });
@@ -215,20 +216,14 @@ fn lock_range(file: i32, start: i64, kind: i32) {
 }
 
 #[test]
-fn names_tell_the_sleeping_lock_of_a_directory_and_who_waits() {
-    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+fn names_tell_the_sleeping_lock_of_a_file_and_who_waits() {
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    let megabyte = vec![0; 1 << 20];
     let seen = watch("names", LookKind::Names, 0, |marker| {
-        on_all_cpus(marker, |index| {
-            let name = |turn: &str| home.path().join(format!("{index}{turn}"));
-            File::create(name("a")).unwrap();
-            std::fs::rename(name("a"), name("b")).unwrap();
-            std::fs::remove_file(name("b")).unwrap();
-        });
+        // Who holds the lock is sometimes off its CPU: then the others sleep.
+        on_all_cpus(marker, 3, |_| file.write_all_at(&megabyte, 0).unwrap());
     });
     let Some(seen) = seen else { return };
-    if cpus().len() == 1 {
-        return skip("names", "there is one CPU");
-    }
     let locks = &seen.windows[0].locks;
     let rwsem = locks.iter().find(|lock| lock.members.iter().any(|m| m.ends_with("i_rwsem")));
     assert!(rwsem.is_some_and(|lock| !lock.callers.is_empty()), "{locks:?}");

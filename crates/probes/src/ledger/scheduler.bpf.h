@@ -197,13 +197,24 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	return 0;
 }
 
-// Run by a task itself, through bpf(BPF_PROG_TEST_RUN): from now on it is the workload's.
+// Run by a task itself, through bpf(BPF_PROG_TEST_RUN): from now on it is the workload's, and so
+// is its CPU: it may be long until the next switch.
 SEC("raw_tp")
 int mark_me(void *context)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct cpu *c;
 
-	return bpf_task_storage_get(&marks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 1 : 0;
+	if (!bpf_task_storage_get(&marks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+		return 0;
+	PROTECT();
+	c = this_cpu();
+	if (c) {
+		close_interval(c, bpf_ktime_get_ns());
+		give_to(c, task);
+	}
+	UNPROTECT();
+	return 1;
 }
 
 struct count_context {
