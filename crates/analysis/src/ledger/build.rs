@@ -24,7 +24,7 @@ pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
 }
 
 /// The replicates: looks, or the windows of a single one.
-fn units<'a>(looks: &[&'a Look], kind: LookKind) -> Vec<Vec<&'a Window>> {
+pub(super) fn units<'a>(looks: &[&'a Look], kind: LookKind) -> Vec<Vec<&'a Window>> {
     let seen = looks.iter().filter(|look| look.kind == kind && look.finished());
     let windows: Vec<Vec<&Window>> = seen
         .map(|look| look.windows.iter().filter(|window| window.operations > 0).collect())
@@ -277,10 +277,10 @@ fn entries(window: &Window, is: impl Fn(Base, CpuState) -> bool) -> u64 {
 }
 
 /// What looks know of locks, by the place where each lies.
-struct Names(BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)>);
+pub(super) struct Names(BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)>);
 
 impl Names {
-    fn of(looks: &[&Look]) -> Names {
+    pub(super) fn of(looks: &[&Look]) -> Names {
         let mut names: BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)> = BTreeMap::new();
         let windows = looks.iter().flat_map(|look| &look.windows);
         for lock in windows.flat_map(|window| &window.locks) {
@@ -295,7 +295,7 @@ impl Names {
 
     /// What a lock is called: its member where only one can be meant, else who waits for it, else
     /// where it lies.
-    fn name(&self, lock: &LockTime) -> String {
+    pub(super) fn name(&self, lock: &LockTime) -> String {
         let is_address = lock.place.starts_with("0x");
         let known = self.0.get(&lock.place);
         let (members, callers) = known.cloned().unwrap_or_default();
