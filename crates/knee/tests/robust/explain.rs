@@ -128,10 +128,10 @@ fn without_the_right_to_watch_there_is_the_ledger_of_proc_and_why() {
         return skip("explain", "setpriv may not take rights away here");
     }
     let knee = env!("CARGO_BIN_EXE_knee");
-    let explain = ["explain", "getppid", "--cpus", "1", "--seconds", "0.1", "--blocks", "2"];
+    let explain = ["explain", "getppid", "--cpus=1", "--seconds=0.1", "--blocks=2", "--force"];
     let ended = home.start(&mut without_rights(&[&[knee][..], &explain].concat())).end();
-    assert!(ended.status.success(), "{}", ended.stderr);
     let said = home.said("stdout");
+    assert!(ended.status.success(), "{:?} {}\n{said}", ended.status, ended.stderr);
     assert!(said.contains("this is what /proc tells"), "{said}");
     assert!(said.contains("not seen: ledger: "), "{said}");
 }
