@@ -9,31 +9,53 @@ use super::{Events, Ledger, Row, Unit};
 
 /// The ledger of one point, from its looks; nothing if none of them saw where the time went.
 pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
-    let times = units(looks, LookKind::Time);
+    let (blocks, times) = units(looks, LookKind::Time);
     if times.is_empty() {
         return None;
     }
-    let counted = units(looks, LookKind::Counts);
+    let (_, counted) = units(looks, LookKind::Counts);
     let builder = Builder { units: &times, counted: &counted, names: Names::of(looks) };
     let root = builder.root();
-    let unit = |windows: &Vec<&Window>| Unit {
+    let unit = |(block, windows): (&Option<u32>, &Vec<&Window>)| Unit {
         operations: windows.iter().map(|window| window.operations).sum(),
         budget_ns: windows.iter().map(|window| window.budget_ns()).sum(),
+        block: *block,
     };
-    Some(Ledger { units: times.iter().map(unit).collect(), root })
+    Some(Ledger { units: blocks.iter().zip(&times).map(unit).collect(), root })
 }
 
-/// The replicates: looks, or the windows of a single one.
-pub(super) fn units<'a>(looks: &[&'a Look], kind: LookKind) -> Vec<Vec<&'a Window>> {
+/// The replicates and their blocks: looks, or the windows of a single one, which are of no block.
+pub(super) fn units<'a>(
+    looks: &[&'a Look],
+    kind: LookKind,
+) -> (Vec<Option<u32>>, Vec<Vec<&'a Window>>) {
     let seen = looks.iter().filter(|look| look.kind == kind && look.finished());
-    let windows: Vec<Vec<&Window>> = seen
-        .map(|look| look.windows.iter().filter(|window| window.operations > 0).collect())
-        .filter(|windows: &Vec<&Window>| !windows.is_empty())
-        .collect();
-    match &windows[..] {
-        [single] => single.iter().map(|window| vec![*window]).collect(),
-        _ => windows,
+    let units: (Vec<Option<u32>>, Vec<Vec<&Window>>) = seen
+        .map(|look| (look.block, look.windows.iter().filter(|window| window.operations > 0)))
+        .map(|(block, windows)| (Some(block), windows.collect::<Vec<&Window>>()))
+        .filter(|(_, windows)| !windows.is_empty())
+        .unzip();
+    match &units.1[..] {
+        [single] => single.iter().map(|window| (None, vec![*window])).unzip(),
+        _ => units,
     }
+}
+
+/// How often any of `names` happened, and in how many operations, in each unit that counted them;
+/// nothing if none did.
+pub(super) fn counted(units: &[Vec<&Window>], what: &str, names: &[String]) -> Option<Events> {
+    let count = |window: &&Window| -> Option<(u64, u64)> {
+        let counts = names.iter().map(|name| window.count(name));
+        let counts: Vec<(u64, u64)> = counts.collect::<Option<_>>()?;
+        // All of them were counted in bursts, or none.
+        Some((counts.iter().map(|(times, _)| times).sum(), counts.first()?.1))
+    };
+    let of_unit = |windows: &Vec<&Window>| {
+        let counts = windows.iter().filter_map(count);
+        counts.reduce(|sum, each| (sum.0 + each.0, sum.1 + each.1))
+    };
+    let (counts, operations): (Vec<u64>, Vec<u64>) = units.iter().filter_map(of_unit).unzip();
+    (!counts.is_empty()).then(|| Events { what: what.to_string(), counts, operations })
 }
 
 /// Reads rows out of the windows of each unit.
@@ -100,10 +122,11 @@ impl Builder<'_> {
         match samples {
             Some(samples) => {
                 let (seen, lost) = self.without_lost(&rest);
-                let rows = sampled_rows(&samples, &seen).into_iter();
+                let mut rows = sampled_rows(&samples, &seen);
+                rows.extend(self.unseen_calls(&rows));
                 let lost = Row::new("where samples were lost", Obtained::Apportioned, lost);
-                let lost = (lost.total_ns() > 0).then_some(lost);
-                rows.map(|row| self.with_counts(row)).chain(lost).collect()
+                rows.extend((lost.total_ns() > 0).then_some(lost));
+                rows.into_iter().map(|row| self.with_counts(row)).collect()
             }
             None => vec![Row::new("not sampled", self.obtained(), rest)],
         }
@@ -123,6 +146,28 @@ impl Builder<'_> {
         rest.iter().zip(self.units).map(of_unit).unzip()
     }
 
+    /// Calls that were counted and that no sample saw: a row that is not there would say that they were
+    /// not made.
+    fn unseen_calls(&self, seen: &[Row]) -> Vec<Row> {
+        // Rarer ones are what the worker does once.
+        const PER_OPERATION_MIN: f64 = 1e-3;
+        let windows = self.counted.iter().flatten();
+        let calls = windows.flat_map(|window| window.counted());
+        let mut calls: Vec<&str> = calls.filter_map(|name| name.strip_prefix("syscall.")).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        let row = |call: &str| {
+            let none = vec![0; self.units.len()];
+            let row = Row::new(format!("system call {call}"), Obtained::Sampled, none);
+            self.with_counts(Row { samples: Some(0), ..row })
+        };
+        let is_often = |row: &Row| {
+            row.events.as_ref().is_some_and(|e| e.per_operation().mean >= PER_OPERATION_MIN)
+        };
+        let rows = calls.into_iter().map(row).filter(is_often);
+        rows.filter(|row| seen.iter().all(|seen| seen.name != row.name)).collect()
+    }
+
     /// How often the calls or faults of a row happened, where looks have counted them.
     fn with_counts(&self, row: Row) -> Row {
         let (what, names): (_, Vec<String>) = match row.name.as_str() {
@@ -133,28 +178,10 @@ impl Builder<'_> {
                 None => return row,
             },
         };
-        match self.counts(what, &names) {
+        match counted(self.counted, what, &names) {
             Some(events) => row.with_events(events),
             None => row,
         }
-    }
-
-    /// How often any of `names` happened, and in how many operations, in each unit that counted
-    /// them; nothing if none did.
-    fn counts(&self, what: &str, names: &[String]) -> Option<Events> {
-        let count = |window: &&Window| -> Option<(u64, u64)> {
-            let counts = names.iter().map(|name| window.count(name));
-            let counts: Vec<(u64, u64)> = counts.collect::<Option<_>>()?;
-            // All of them were counted in bursts, or none.
-            Some((counts.iter().map(|(times, _)| times).sum(), counts.first()?.1))
-        };
-        let of_unit = |windows: &Vec<&Window>| {
-            let counts = windows.iter().filter_map(count);
-            counts.reduce(|sum, each| (sum.0 + each.0, sum.1 + each.1))
-        };
-        let (counts, operations): (Vec<u64>, Vec<u64>) =
-            self.counted.iter().filter_map(of_unit).unzip();
-        (!counts.is_empty()).then(|| Events { what: what.to_string(), counts, operations })
     }
 
     fn spinning(&self) -> Row {
@@ -260,7 +287,9 @@ impl Builder<'_> {
 
     /// The sum of those rows that have any time or event, the largest first.
     fn sum(&self, name: &str, mut rows: Vec<Row>) -> Row {
-        rows.retain(|row| row.total_ns() > 0);
+        let happened =
+            |row: &Row| row.events.as_ref().is_some_and(|e| e.counts.iter().any(|n| *n > 0));
+        rows.retain(|row| row.total_ns() > 0 || happened(row));
         rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
         let row = Row::sum_of(name, self.obtained(), rows);
         let none = row.ns.is_empty();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use records::{Base, CpuState, LockTime, Look, LookKind, Obtained, Window};
 
-use super::build::{Names, units};
+use super::build::{Names, counted, units};
 use super::{Events, Ledger, Row, Unit};
 
 /// A lock that tasks waited for.
@@ -29,7 +29,7 @@ pub struct Locks {
 
 /// Locks that the workload waited for; nothing without looks at time.
 pub fn locks(looks: &[&Look]) -> Option<Locks> {
-    let units = units(looks, LookKind::Time);
+    let (_, units) = units(looks, LookKind::Time);
     let ledger = frame(&units)?;
     let names = Names::of(looks);
     let mut callers: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
@@ -92,7 +92,7 @@ const SENT: [(&str, &str); 7] = [
 
 /// Interrupts from other CPUs; nothing without looks at time.
 pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
-    let units = units(looks, LookKind::Time);
+    let (_, units) = units(looks, LookKind::Time);
     let ledger = frame(&units)?;
     let whose = [
         (Base::Work, "while the workload ran"),
@@ -120,14 +120,8 @@ pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
 
 /// What looks at counts have counted of them; what was not counted is not there.
 fn sent(looks: &[&Look]) -> Vec<Events> {
-    let units = units(looks, LookKind::Counts);
-    let events = |(counter, what): (&str, &str)| {
-        let of = |window: &&Window| window.counts.get(counter).copied();
-        let counts: Option<Vec<u64>> =
-            units.iter().map(|windows| windows.iter().map(of).sum()).collect();
-        let (what, operations) = (what.to_string(), operations(&units));
-        counts.filter(|counts| !counts.is_empty()).map(|counts| Events { what, counts, operations })
-    };
+    let (_, units) = units(looks, LookKind::Counts);
+    let events = |(name, what): (&str, &str)| counted(&units, what, &[name.to_string()]);
     SENT.into_iter().filter_map(events).collect()
 }
 
@@ -143,7 +137,7 @@ fn operations(units: &[Vec<&Window>]) -> Vec<u64> {
 /// All the time of these units, undivided.
 fn frame(units: &[Vec<&Window>]) -> Option<Ledger> {
     let budgets = each(units, Window::budget_ns);
-    let unit = |(operations, budget_ns)| Unit { operations, budget_ns };
+    let unit = |(operations, budget_ns)| Unit { operations, budget_ns, block: None };
     let all = operations(units).into_iter().zip(budgets.iter().copied()).map(unit).collect();
     let root = Row::new("all", Obtained::Exact, budgets);
     (!units.is_empty()).then_some(Ledger { units: all, root })

@@ -67,6 +67,7 @@ static __always_inline void send_stack(void *context, __u32 mode, __u64 what)
 		s->mode = mode;
 		s->lock = what;
 		s->tgid = 0;
+		s->call = -1;
 		s->user_frames = 0;
 		s->kernel_frames = frames_of(bpf_get_stack(context, s->frames, KERNEL_FRAMES * 8, 0));
 		size = s->kernel_frames;
