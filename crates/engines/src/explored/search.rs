@@ -105,6 +105,8 @@ struct Frame {
     turns: Vec<Turn>,
     /// How many of the turns were taken.
     next: usize,
+    /// How many of them are to be taken: of a step that goes alone, that one.
+    wanted: usize,
     /// Its number, and the lowest number of an open state that can be reached from it.
     number: u32,
     low: u32,
@@ -200,6 +202,7 @@ impl<'s, 'a> Search<'s, 'a> {
         if turn.1 != FLUSH {
             self.stage.restore(task, &self.stacks[stacks[task] as usize]);
         }
+        self.stage.world.borrow_mut().arrived = false;
         self.stage.go(turn);
         self.found.steps += 1;
         if self.grown() {
@@ -212,7 +215,12 @@ impl<'s, 'a> Search<'s, 'a> {
             stacks[task] = fresh as u32;
         }
         // Only a state that is searched further needs the stack.
-        if self.arrive(stacks)? && moved {
+        let from = self.depth - 1;
+        let seen = self.arrive(stacks)?;
+        if self.stage.world.borrow().arrived || matches!(seen, Seen::Open(_)) {
+            self.frames[from].wanted = self.frames[from].turns.len();
+        }
+        if seen == Seen::New && moved {
             if self.stacks.len() <= fresh {
                 self.stacks.resize_with(fresh + 1, Saved::default);
             }
@@ -221,8 +229,8 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(())
     }
 
-    /// The live state was reached. Whether it is new, and so the last frame now.
-    fn arrive(&mut self, stacks: [u32; TASKS_MAX]) -> Result<bool, Fault> {
+    /// The live state was reached. If it is new, it is the last frame now.
+    fn arrive(&mut self, stacks: [u32; TASKS_MAX]) -> Result<Seen, Fault> {
         let world = self.stage.world.borrow();
         let fingerprint = self.canonical.fingerprint(&world);
         if self.options.check_cuts {
@@ -233,7 +241,8 @@ impl<'s, 'a> Search<'s, 'a> {
             }
         }
         let last = self.frames[..self.depth].last_mut();
-        match (self.visited.enter(fingerprint, self.numbers + 1), last) {
+        let seen = self.visited.enter(fingerprint, self.numbers + 1);
+        match (seen, last) {
             (Seen::Closed, Some(last)) => last.exits = true,
             (Seen::Open(number), Some(last)) => {
                 last.low = last.low.min(number);
@@ -245,10 +254,9 @@ impl<'s, 'a> Search<'s, 'a> {
                 }
                 drop(world);
                 self.push(fingerprint, stacks)?;
-                return Ok(true);
             }
         }
-        Ok(false)
+        Ok(seen)
     }
 
     fn push(&mut self, fingerprint: u64, stacks: [u32; TASKS_MAX]) -> Result<(), Fault> {
@@ -266,6 +274,13 @@ impl<'s, 'a> Search<'s, 'a> {
             return Err(fault);
         }
         (frame.fingerprint, frame.next, frame.exits) = (fingerprint, 0, false);
+        frame.wanted = frame.turns.len();
+        let alone = if self.options.reduction && frame.wanted > 1 { world.alone() } else { None };
+        let at = alone.and_then(|alone| frame.turns.iter().position(|&turn| turn == alone));
+        if let Some(at) = at {
+            frame.turns.swap(0, at);
+            frame.wanted = 1;
+        }
         (frame.number, frame.low) = (self.numbers, self.numbers);
         frame.component = self.component.len();
         frame.stacks = stacks;
@@ -308,7 +323,7 @@ impl<'s, 'a> Search<'s, 'a> {
 
 impl Frame {
     fn untaken(&self) -> bool {
-        self.next < self.turns.len()
+        self.next < self.wanted
     }
 }
 

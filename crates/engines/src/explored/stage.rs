@@ -96,6 +96,9 @@ impl Stage<'_> {
                 Step::Asks(request) => {
                     world.state.tasks[task].request = request;
                     world.looks(task);
+                    // A fault is kept; the task goes no further.
+                    let Request { offset, size, location, .. } = request;
+                    let _ = world.reaches(task, offset, size, location);
                 }
                 Step::Ends => {
                     let buffered = world.state.tasks[task].buffered;

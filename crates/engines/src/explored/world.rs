@@ -28,7 +28,7 @@ pub struct World {
     pub layout: Layout,
     base: *mut u8,
     buffers: bool,
-    races: bool,
+    pub races: bool,
     spurious: bool,
     fifo: bool,
     /// Whether CPUs that values name are kept apart from the values.
@@ -38,6 +38,8 @@ pub struct World {
     /// Whether the layout got a new row or column: then the table of orders must be made
     /// anew, and the search begun again.
     pub grown: bool,
+    /// Whether a task got its place in a queue, which others can see.
+    pub arrived: bool,
     /// What happened, where somebody wants to read it.
     pub trace: Option<Vec<String>>,
     plain: u32,
@@ -57,6 +59,7 @@ impl World {
             alike: options.symmetry && setup.alike && !options.check_cuts,
             fault: None,
             grown: false,
+            arrived: false,
             trace: None,
             plain: 0,
         }
@@ -112,7 +115,7 @@ impl World {
     }
 
     /// In how many ways a task can do its next step now.
-    fn ways(&self, task: usize) -> u8 {
+    pub fn ways(&self, task: usize) -> u8 {
         let Request { kind, offset, size, .. } = self.state.tasks[task].request;
         if self.state.tasks[task].ended {
             return 0;
@@ -209,7 +212,7 @@ impl World {
             let start = 8 * (word.offset - offset);
             let name = (value >> start & ones(word.size)) >> shift;
             if let Some(cpu) = name.checked_sub(1).filter(|cpu| (*cpu as usize) < self.tasks()) {
-                self.state.tasks[task].names.push(cpu as u8);
+                self.state.tasks[task].names.push(cpu as u8, word.role);
                 rest ^= (name ^ 1) << shift << start;
             }
         }
@@ -265,6 +268,7 @@ impl World {
         location: &'static Location<'static>,
     ) -> Result<u64, Caught> {
         self.count_plain(task, location)?;
+        self.reaches(task, offset, size, location)?;
         let value = self.seen(task, offset, size);
         let plain = Plain { task, offset, size, location, what: "reads" };
         self.ordered(&plain, Orders::read)?;
@@ -283,6 +287,7 @@ impl World {
         location: &'static Location<'static>,
     ) -> Result<(), Caught> {
         self.count_plain(task, location)?;
+        self.reaches(task, offset, size, location)?;
         let plain = Plain { task, offset, size, location, what: "writes" };
         self.ordered(&plain, Orders::write)?;
         if self.trace.is_some() {
@@ -306,6 +311,25 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Whether a task is where it can be.
+    pub fn reaches(
+        &mut self,
+        task: usize,
+        offset: u32,
+        size: u8,
+        location: &'static Location<'static>,
+    ) -> Result<(), Caught> {
+        if self.find_reach(task, offset, size) {
+            return Ok(());
+        }
+        let name = self.layout.name(offset, size);
+        self.accuse(Fault::Cut(format!(
+            "t{task} is at {name} at {}, of a CPU whose name it has forgotten",
+            short(location)
+        )));
+        Err(Caught)
     }
 
     fn count_plain(
@@ -332,7 +356,7 @@ impl World {
             return Ok(());
         }
         for word in self.layout.touched(plain.offset, plain.size) {
-            let Some(column) = self.column(word) else { return Ok(()) };
+            let Some(column) = self.column(word, plain.task, true) else { continue };
             if let Err(unordered) = rule(&mut self.state.orders, plain.task, column) {
                 let after = match unordered {
                     Unordered::Write => "the last write".to_string(),
@@ -350,14 +374,10 @@ impl World {
         Ok(())
     }
 
-    /// The column of a word, which it gets at its first plain access.
-    fn column(&mut self, word: usize) -> Option<usize> {
-        let column = self.layout.column(word);
-        if column.is_none() {
-            self.layout.add_column(word);
-            self.grown = true;
-        }
-        column.filter(|_| !self.grown)
+    /// The column of a word, which it gets when a second task uses it.
+    fn column(&mut self, word: usize, task: usize, plainly: bool) -> Option<usize> {
+        self.grown |= self.layout.use_word(word, task, plainly);
+        self.layout.column(word).filter(|_| !self.grown)
     }
 
     /// The row of a word, which it gets when it first releases something.
@@ -378,7 +398,7 @@ impl World {
             return;
         }
         for word in self.layout.touched(request.offset, request.size) {
-            let Some(column) = self.layout.column(word) else { continue };
+            let Some(column) = self.column(word, task, false) else { continue };
             if self.state.orders.read(task, column).is_err() {
                 let name = &self.layout.words[word].name;
                 self.accuse(Fault::Race(format!(
@@ -527,7 +547,10 @@ impl World {
     pub fn noted(&mut self, task: usize, note: Note) -> Result<(), Caught> {
         let state = &mut self.state;
         match note {
-            Note::Arrive => state.arrivals.push(task as u8),
+            Note::Arrive => {
+                state.arrivals.push(task as u8);
+                self.arrived = true;
+            }
             Note::Enter => {
                 let alone = state.inside == 0 && state.sharing == 0;
                 state.inside += 1;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use algorithms::locks::{Algorithm, LOCKS};
+use algorithms::mechanisms::file_locks::contract::CALLS_MAX;
 use algorithms::mechanisms::file_locks::{DESIGNS, Design};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::explored::{
@@ -58,6 +59,9 @@ pub struct Arguments {
     /// Tell apart states that differ only in who is who
     #[arg(long)]
     no_symmetry: bool,
+    /// Try steps that commute with all others in every order too
+    #[arg(long)]
+    no_reduction: bool,
     /// Give up at this many states
     #[arg(long, default_value_t = 100_000_000, value_name = "STATES")]
     states: u64,
@@ -118,6 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         arguments.threads
     );
     ensure!(arguments.acquires <= 1000, "--acquires {}: 1000 at most", arguments.acquires);
+    let subjects = possible(arguments, subjects)?;
     if arguments.mutants {
         return judge(arguments, &subjects);
     }
@@ -171,6 +176,41 @@ fn named(names: &[String]) -> Result<Vec<Subject>> {
     Ok(found)
 }
 
+/// Those that can be checked as asked for. Refuses what would look at nothing, or at less than
+/// it says.
+fn possible(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Subject>> {
+    let nothing = |flag, what| format!("{flag} 0: {what}, so there would be nothing to check");
+    ensure!(arguments.acquires > 0, nothing("--acquires", "no task would take the lock"));
+    ensure!(arguments.states > 0, nothing("--states", "the search would give up at its start"));
+    ensure!(arguments.sample != Some(0), nothing("--sample", "no schedule would be tried"));
+    ensure!(arguments.against_kernel != Some(0), nothing("--against-kernel", "nothing is called"));
+    let calls = |subject: &Subject| matches!(subject, Subject::FileLocks(..));
+    let one_lock = |subject: &Subject| match subject {
+        Subject::Lock(lock) => lock.shared,
+        Subject::FileLocks(..) => true,
+    };
+    let all = arguments.names.iter().any(|name| name == "all");
+    if arguments.locks > 1 && all {
+        subjects.retain(|subject| !one_lock(subject));
+    }
+    if arguments.acquires > CALLS_MAX && all {
+        subjects.retain(|subject| !calls(subject));
+    }
+    for subject in &subjects {
+        let (name, acquires) = (subject.name(), arguments.acquires);
+        ensure!(
+            !calls(subject) || acquires <= CALLS_MAX || arguments.against_kernel.is_some(),
+            "{name} --acquires {acquires}: its tasks have {CALLS_MAX} calls to do at most"
+        );
+        ensure!(
+            arguments.locks == 1 || !one_lock(subject),
+            "{name} --locks {}: its tasks take one; try a lock that one holds",
+            arguments.locks
+        );
+    }
+    Ok(subjects)
+}
+
 fn size(arguments: &Arguments) -> Size {
     let (threads, acquires) = (arguments.threads, arguments.acquires);
     Size { threads, acquires, locks: arguments.locks.into() }
@@ -179,8 +219,8 @@ fn size(arguments: &Arguments) -> Size {
 fn options(arguments: &Arguments) -> Options {
     let memory =
         if arguments.tso { Memory::TotalStoreOrder } else { Memory::SequentiallyConsistent };
-    let (symmetry, states_max) = (!arguments.no_symmetry, arguments.states);
-    Options { memory, symmetry, states_max, ..Options::default() }
+    let (symmetry, reduction) = (!arguments.no_symmetry, !arguments.no_reduction);
+    Options { memory, symmetry, reduction, states_max: arguments.states, ..Options::default() }
 }
 
 fn check(arguments: &Arguments, subject: Subject) -> Result<Checked> {
