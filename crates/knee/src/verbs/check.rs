@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use algorithms::locks::{Algorithm, LOCKS};
 use algorithms::mechanisms::file_locks::contract::CALLS_MAX;
-use algorithms::mechanisms::file_locks::{DESIGNS, Design};
+use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::explored::{
     Failure, Fault, Memory, Options, Replayed, Schedule, Setup, TASKS_MAX, replay, sample, search,
@@ -295,30 +295,48 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
         let Subject::FileLocks(_, design) = *subject else {
             bail!("--against-kernel: of file_locks, which the kernel has too");
         };
+        if design.deadlocks == Deadlocks::Ignored {
+            // The kernel looks for them.
+            talk(format_args!("{} is left out: the kernel does find deadlocks", subject.name()));
+            continue;
+        }
         talk(format_args!("comparing {} with the kernel …", subject.name()));
         let since = Instant::now();
         let compared = compare(calls, design, arguments.seed);
         let seconds = since.elapsed().as_secs_f64();
         let difference = compared.as_ref().err().map(|why| format!("{why:#}"));
-        let Compared { granted, refused, asked, .. } = compared.unwrap_or_default();
+        let Compared { granted, refused, deadlocks, waited, asked, forks, exits, tables, .. } =
+            compared.unwrap_or_default();
         if !arguments.json {
             let verdict = difference.as_deref().unwrap_or("no difference");
+            let name = subject.name();
             print_line(format_args!(
-                "{:32} {calls} calls: {granted} granted, {refused} refused, {asked} asked; \
-                 {seconds:.1} s: {verdict}",
-                subject.name()
+                "{name}: {calls} calls in {seconds:.1} s: {granted} granted, {refused} EAGAIN, \
+                 {deadlocks} EDEADLK, {waited} waited, {asked} asked, {forks} forks, {exits} \
+                 exits, {tables} tables: {verdict}"
             ))?;
+            if difference.is_some() {
+                let seed = arguments.seed;
+                let again = format!("knee check {name} --against-kernel {calls} --seed {seed}");
+                print_line(format_args!("again: {again}"))?;
+            }
         }
         all.push(json!({
             "name": subject.name(),
             "calls": calls,
             "granted": granted,
             "refused": refused,
+            "deadlocks": deadlocks,
+            "waited": waited,
             "asked": asked,
+            "forks": forks,
+            "exits": exits,
+            "tables": tables,
             "seconds": seconds,
             "difference": difference,
         }));
     }
+    ensure!(!all.is_empty(), "--against-kernel: the kernel finds deadlocks, these designs do not");
     let same = all.iter().all(|one| one["difference"].is_null());
     if arguments.json {
         print_line(format_args!("{:#}", json!(all)))?;
