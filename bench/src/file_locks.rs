@@ -13,8 +13,8 @@ use algorithms::mechanisms::file_locks::{Design, FileLocks, Kind, Owner, Range, 
 use anyhow::{Context, Result, ensure};
 use machine::{Native, Region};
 
-use crate::report::{Figure, Limit};
 use crate::Options;
+use crate::report::{Figure, Limit};
 
 const PAIRS_A_LOOK: u64 = 64;
 
@@ -37,7 +37,12 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         }
         let limit = Limit::AtLeast(3.0);
         let what = format!("file_locks {name}: own file, pair of lock and unlock");
-        figures.push(Figure { name: format!("{what}, ours / fcntl"), unit: "", limit, values: ratios });
+        figures.push(Figure {
+            name: format!("{what}, ours / fcntl"),
+            unit: "",
+            limit,
+            values: ratios,
+        });
         figures.push(Figure { name: what, unit: "/s", limit: Limit::None, values: rates });
     }
     for (name, ranges) in [("list", Ranges::List), ("tree", Ranges::Tree)] {

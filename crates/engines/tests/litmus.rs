@@ -136,7 +136,15 @@ impl Litmus {
         let last = || if self.is_outcome(words) { Err(String::new()) } else { Ok(()) };
         let nodes = vec![0; self.tasks.len()];
         let (fifo, alike) = (false, false);
-        let setup = Setup { region: &region, nodes: &nodes, task: &task, last: &last, fifo, alike };
+        let setup = Setup {
+            region: &region,
+            nodes: &nodes,
+            task: &task,
+            interrupted: None,
+            last: &last,
+            fifo,
+            alike,
+        };
         search(&setup, &Options { memory, reduction, ..Options::default() }).unwrap()
     }
 
@@ -155,7 +163,10 @@ impl Litmus {
 
     /// `never` or `sometimes`.
     fn verdict(&self, memory: Memory, reduction: bool) -> &'static str {
-        match (self.search(memory, reduction).failure.map(|failure| failure.fault), self.exists.as_str()) {
+        match (
+            self.search(memory, reduction).failure.map(|failure| failure.fault),
+            self.exists.as_str(),
+        ) {
             (None, _) => "never",
             (Some(Fault::Race(_)), "race") => "sometimes",
             (Some(Fault::Last(_)), exists) if exists != "race" => "sometimes",

@@ -17,6 +17,8 @@ pub struct Layout {
     pub columns: Vec<u16>,
     column_of: Vec<u16>,
     uses: Vec<Uses>,
+    /// By kind: whether tasks come to such words in no certain order.
+    contended: Vec<bool>,
     /// Words that released something: each has a row of `Orders`.
     pub rows: Vec<u16>,
     row_of: Vec<u16>,
@@ -40,6 +42,8 @@ pub struct LaidWord {
     pub role: u16,
     /// Which of the words of its CPU, as a bit; none if it is no CPU's.
     pub own: OwnWords,
+    /// Which field of which array it is: alike for all elements.
+    kind: u16,
     pub cpu_shift: Option<u32>,
 }
 
@@ -58,7 +62,7 @@ pub type OwnWords = u64;
 impl Layout {
     pub fn of(region: &Region) -> Layout {
         let mut words = Vec::new();
-        let (mut roles, mut own_words) = (0, 0);
+        let (mut roles, mut own_words, mut kinds) = (0, 0, 0);
         for block in region.blocks() {
             let each = block.words.len() as u16;
             for element in 0..block.length {
@@ -74,11 +78,13 @@ impl Layout {
                         size: word.size as u8,
                         cpu: block.per_cpu.then_some(element as u8),
                         role: roles + own + i as u16,
+                        kind: kinds + i as u16,
                         own: if block.per_cpu { 1 << (own_words + i).min(63) } else { 0 },
                         cpu_shift: word.cpu_shift,
                     });
                 }
             }
+            kinds += each;
             own_words += if block.per_cpu { block.words.len() } else { 0 };
             roles += if block.per_cpu { each } else { each * block.length as u16 };
         }
@@ -95,6 +101,7 @@ impl Layout {
             columns: vec![],
             column_of: none.clone(),
             uses: vec![Uses::default(); words.len()],
+            contended: vec![false; usize::from(kinds)],
             rows: vec![],
             row_of: none,
             naming,
@@ -128,6 +135,19 @@ impl Layout {
 
     pub fn row(&self, word: usize) -> Option<usize> {
         Some(usize::from(self.row_of[word])).filter(|&row| row != usize::from(NONE))
+    }
+
+    pub fn is_contended(&self, word: usize) -> bool {
+        self.contended[usize::from(self.words[word].kind)]
+    }
+
+    /// Tasks come to words of this kind in no certain order. What was taken for plain uses
+    /// of them was none, so the columns are to be found anew.
+    pub fn contend(&mut self, word: usize) {
+        self.contended[usize::from(self.words[word].kind)] = true;
+        self.columns.clear();
+        self.column_of.fill(NONE);
+        self.uses.fill(Uses::default());
     }
 
     /// Notes a use of a word. Whether the word, and that of other CPUs which it is, got a

@@ -32,9 +32,9 @@ use super::world::World;
 
 impl World {
     /// A step that can go first, alone. None where tasks are not alike: then nothing says
-    /// who can reach what.
+    /// who can reach what. Nor where they can be interrupted, by whom they do not know.
     pub fn alone(&self) -> Option<Turn> {
-        if !self.alike || !self.races {
+        if !self.alike || !self.races || self.interrupts {
             return None;
         }
         let tasks = 0..self.state.tasks.len();
@@ -66,7 +66,8 @@ impl World {
         if self.state.tasks[task].ended || size == 0 {
             return None;
         }
-        let mut words = self.layout.touched(offset, size).map(|word| &self.layout.words[word]).peekable();
+        let mut words =
+            self.layout.touched(offset, size).map(|word| &self.layout.words[word]).peekable();
         let owner = words.peek()?.cpu.map(usize::from)?;
         let own = words.fold(0, |own, word| own | word.own);
         (owner < self.state.tasks.len()).then_some((owner, own))
@@ -129,7 +130,7 @@ impl World {
     /// Notes how a task has come to this word, if that is another CPU's: by which names.
     /// False if it knows none.
     pub fn find_reach(&mut self, task: usize, offset: u32, size: u8) -> bool {
-        if !self.alike || size == 0 {
+        if !self.alike || self.interrupts || size == 0 {
             return true;
         }
         let mut known = true;

@@ -65,7 +65,9 @@ pub fn replay(
     options: &Options,
     schedule: &Schedule,
 ) -> io::Result<Result<Replayed, String>> {
-    on_stage(setup, options, |stage| {
+    // Each access is a step of the schedule, also one that need be none.
+    let options = Options { reduction: false, ..*options };
+    on_stage(setup, &options, |stage| {
         let followed = stage.follow(schedule)?;
         let at_the_end = || stage.wrong_at_the_end().filter(|_| followed.ended);
         let fault = followed.fault.clone().or_else(at_the_end);
@@ -107,6 +109,8 @@ struct Frame {
     next: usize,
     /// How many of them are to be taken: of a step that goes alone, that one.
     wanted: usize,
+    /// Quiet accesses in the last turn that was taken.
+    quiet: u32,
     /// Its number, and the lowest number of an open state that can be reached from it.
     number: u32,
     low: u32,
@@ -148,9 +152,17 @@ impl<'s, 'a> Search<'s, 'a> {
 
     fn run(mut self) -> Found {
         let fault = self.walk().err();
-        let path = self.frames[..self.depth].iter();
-        let taken = path.filter_map(|f| f.turns.get(f.next.wrapping_sub(1)).copied());
-        let schedule = Schedule(taken.collect());
+        let first = std::mem::take(&mut self.stage.world.borrow_mut().quiet_at_first);
+        let mut taken = Vec::new();
+        for (task, times) in first.into_iter().enumerate() {
+            taken.extend((0..times).map(|_| (task as u8, 0)));
+        }
+        for frame in &self.frames[..self.depth] {
+            let Some(&turn) = frame.turns.get(frame.next.wrapping_sub(1)) else { continue };
+            taken.push(turn);
+            taken.extend((0..frame.quiet).map(|_| (turn.0, 0)));
+        }
+        let schedule = Schedule(taken);
         self.found.states = self.visited.len() as u64;
         Found { searched: self.found, fault: fault.map(|fault| (fault, schedule)) }
     }
@@ -202,8 +214,12 @@ impl<'s, 'a> Search<'s, 'a> {
         if turn.1 != FLUSH {
             self.stage.restore(task, &self.stacks[stacks[task] as usize]);
         }
-        self.stage.world.borrow_mut().arrived = false;
+        {
+            let mut world = self.stage.world.borrow_mut();
+            (world.arrived, world.quiet_steps) = (false, 0);
+        }
         self.stage.go(turn);
+        self.frames[self.depth - 1].quiet = self.stage.world.borrow().quiet_steps;
         self.found.steps += 1;
         if self.grown() {
             return Ok(());

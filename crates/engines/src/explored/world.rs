@@ -8,7 +8,7 @@ use super::hash::mix;
 use super::layout::Layout;
 use super::orders::{Orders, Unordered};
 use super::request::{Kind, Reply, Request, acquires, ones, releases, written};
-use super::schedule::{FLUSH, SPURIOUS, Turn};
+use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, Turn};
 use super::state::{BUFFER, Entry, State};
 use super::told::Fault;
 use super::{Memory, Options, Setup};
@@ -29,8 +29,15 @@ pub struct World {
     base: *mut u8,
     buffers: bool,
     pub races: bool,
+    /// Whether accesses that something else orders are no steps.
+    pub quiet: bool,
+    /// How many of them there were since this was last set to 0.
+    pub quiet_steps: u32,
+    /// How many each task did before its first step.
+    pub quiet_at_first: Vec<u32>,
     spurious: bool,
     fifo: bool,
+    pub interrupts: bool,
     /// Whether CPUs that values name are kept apart from the values.
     pub alike: bool,
     /// What is wrong, once something is.
@@ -53,8 +60,18 @@ impl World {
             base: Region::start(setup.region),
             buffers: options.memory == Memory::TotalStoreOrder,
             races: options.races,
+            quiet_steps: 0,
+            quiet_at_first: Vec::new(),
+            // Who arrives first could be seen by the order of such accesses.
+            quiet: options.reduction
+                && options.races
+                && !setup.alike
+                && setup.interrupted.is_none()
+                && !setup.fifo
+                && options.memory == Memory::SequentiallyConsistent,
             spurious: options.spurious,
             fifo: setup.fifo,
+            interrupts: setup.interrupted.is_some(),
             // What is pending is compared by name.
             alike: options.symmetry && setup.alike && !options.check_cuts,
             fault: None,
@@ -98,15 +115,28 @@ impl World {
             if self.spurious && self.state.tasks[task].request.kind == Kind::Asleep {
                 into.push((task as u8, SPURIOUS));
             }
+            if self.can_be_interrupted(task) {
+                into.push((task as u8, INTERRUPT));
+            }
         }
+    }
+
+    fn can_be_interrupted(&self, task: usize) -> bool {
+        let task = &self.state.tasks[task];
+        task.interrupt && task.masked == 0 && task.request.kind != Kind::Stuck
     }
 
     fn unseen(&self, task: usize) -> bool {
         matches!(self.state.tasks[task].request.kind, Kind::Choose(_) | Kind::Woken)
     }
 
+    /// Whether a task can do its store at once: nobody sees it, and nothing could come between.
+    pub fn need_not_stop(&self, task: usize) -> bool {
+        !self.interrupts && self.holds_back(task)
+    }
+
     /// Whether a task can issue its store without anybody seeing it: into its buffer.
-    pub fn holds_back(&self, task: usize) -> bool {
+    fn holds_back(&self, task: usize) -> bool {
         let Request { kind, ordering, .. } = self.state.tasks[task].request;
         self.buffers
             && matches!(kind, Kind::Access(Op::Store(_)))
@@ -124,12 +154,13 @@ impl World {
         let can = match kind {
             Kind::Access(Op::Load) | Kind::AwaitFor(_) => true,
             Kind::Await(until) => until.holds(self.seen(task, offset, size)),
-            Kind::Access(_) | Kind::Park(_) | Kind::WakeAll => drained,
+            Kind::Access(Op::Store(_)) if self.interrupts && self.holds_back(task) => true,
+            Kind::Access(_) | Kind::Park(_) | Kind::WakeAll | Kind::Interrupt(_) => drained,
             Kind::WakeOne if drained => {
                 return self.state.asleep_on(offset).count().max(1) as u8;
             }
-            Kind::WakeOne | Kind::Asleep | Kind::Stuck => false,
-            Kind::Woken | Kind::Choose(_) => true,
+            Kind::WakeOne | Kind::Asleep | Kind::Idle | Kind::Stuck => false,
+            Kind::Woken | Kind::Choose(_) | Kind::Work => true,
         };
         u8::from(can)
     }
@@ -143,8 +174,14 @@ impl World {
             return None;
         }
         let request = self.state.tasks[task].request;
+        if way == INTERRUPT {
+            self.tell(task, &request, "is interrupted");
+            let task = &mut self.state.tasks[task];
+            (task.interrupt, task.masked) = (false, 1);
+            return Some(Reply { interrupted: true, ..Reply::default() });
+        }
         let Request { kind, offset, size, .. } = request;
-        let mut reply = Reply { value: 0, held: true };
+        let mut reply = Reply { value: 0, held: true, interrupted: false };
         match kind {
             Kind::Access(op) => reply.value = self.access(task, &request, op),
             Kind::Await(until) | Kind::AwaitFor(until) => {
@@ -168,7 +205,12 @@ impl World {
                 }
             }
             Kind::Choose(_) => reply.value = u64::from(way),
-            Kind::Asleep | Kind::Woken | Kind::Stuck => {}
+            Kind::Interrupt(whom) => {
+                for (t, task) in self.state.tasks.iter_mut().enumerate() {
+                    task.interrupt |= whom >> t & 1 != 0;
+                }
+            }
+            Kind::Work | Kind::Asleep | Kind::Woken | Kind::Idle | Kind::Stuck => {}
         }
         if self.trace.is_some() {
             let held = if reply.held { "" } else { " in vain" };
@@ -230,7 +272,7 @@ impl World {
             self.acquire(task, request);
         }
         self.touch(task, request);
-        Reply { value, held }
+        Reply { value, held, interrupted: false }
     }
 
     fn access(&mut self, task: usize, request: &Request, op: Op<u64>) -> u64 {
@@ -375,7 +417,7 @@ impl World {
     }
 
     /// The column of a word, which it gets when a second task uses it.
-    fn column(&mut self, word: usize, task: usize, plainly: bool) -> Option<usize> {
+    pub fn column(&mut self, word: usize, task: usize, plainly: bool) -> Option<usize> {
         self.grown |= self.layout.use_word(word, task, plainly);
         self.layout.column(word).filter(|_| !self.grown)
     }
@@ -500,7 +542,7 @@ impl World {
     // Memory.
 
     /// What a task sees in a word: the memory, with its own stores over it.
-    fn seen(&self, task: usize, offset: u32, size: u8) -> u64 {
+    pub fn seen(&self, task: usize, offset: u32, size: u8) -> u64 {
         let mut value = self.read(offset, size);
         for entry in self.state.held_back(task) {
             for byte in 0..u32::from(entry.size) {

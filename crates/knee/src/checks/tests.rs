@@ -55,12 +55,12 @@ fn expected() -> Expect {
     expect![[r#"
         tasks x acquires: 2x1 2x2 3x1 2x1 with two locks; then --tso
         clh 9 36 16 76 9 36 16 76
-        cna 60 317 455 371 56 289 401 363
-        mcs 18 83 64 122 17 75 56 118
+        cna 60 317 449 371 56 289 401 363
+        mcs 18 83 62 122 17 75 56 118
         parking 23 154 280 117 23 154 280 117
         per_cpu_read_write 195 2224 7058 195 209 2541 8258 209
         queued 11 164 100 69 10 132 84 63
-        queued_paravirtual 103 43885 24175 481 134 55428 40997 622
+        queued_paravirtual 97 43885 24132 456 134 55428 40997 622
         queued_read_write 68 4901 2602 68 62 3798 2113 62
         test_and_set 7 21 13 38 7 21 13 37
         test_and_set_delayed 7 21 13 38 7 21 13 37
@@ -106,7 +106,7 @@ fn reduction_changes_no_verdict() {
             }
         }
     }
-    assert_eq!(fewer, ["cna", "mcs", "queued", "queued_paravirtual", "queued_read_write"]);
+    assert_eq!(fewer, ["cna", "mcs", "queued_paravirtual"]);
     for name in ["clh", "cna", "mcs", "queued"] {
         let lock = LOCKS.iter().find(|lock| lock.name == name).unwrap();
         for mutant in mutants::possible(lock).unwrap() {
@@ -243,29 +243,33 @@ fn file_locks_hold_in_every_interleaving_of_two_processes() {
         two tasks with two calls each, over test_and_set
         before SequentiallyConsistent 296
         before TotalStoreOrder 304
-        before+per-file SequentiallyConsistent 460
+        before+per-file SequentiallyConsistent 296
         before+per-file TotalStoreOrder 468
         before+per-cpu SequentiallyConsistent 296
         before+per-cpu TotalStoreOrder 304
         before+hash SequentiallyConsistent 296
         before+hash TotalStoreOrder 304
-        before+no-detection SequentiallyConsistent 198
-        before+no-detection TotalStoreOrder 204
+        before+no-detection SequentiallyConsistent 146
+        before+no-detection TotalStoreOrder 152
         before+wake-concerned SequentiallyConsistent 296
         before+wake-concerned TotalStoreOrder 304
-        after SequentiallyConsistent 460
+        before+tree SequentiallyConsistent 296
+        before+tree TotalStoreOrder 304
+        after SequentiallyConsistent 296
         after TotalStoreOrder 468
-        after+no-detection SequentiallyConsistent 290
-        after+no-detection TotalStoreOrder 298
-        after+wake-concerned SequentiallyConsistent 460
+        after+no-detection SequentiallyConsistent 146
+        after+no-detection TotalStoreOrder 240
+        after+wake-concerned SequentiallyConsistent 296
         after+wake-concerned TotalStoreOrder 468
+        after+tree SequentiallyConsistent 296
+        after+tree TotalStoreOrder 468
     "#]]
     .assert_eq(&table);
 }
 
 #[test]
 fn deadlocks_of_file_locks_are_found_where_they_are_looked_for() {
-    let locks = FileLocks::<Ticket>::new(&Region::new(64 << 10).unwrap(), 1, 1, 8, Design::AFTER);
+    let locks = FileLocks::<Ticket>::new(&Region::new(64 << 10).unwrap(), 1, 1, 32, Design::AFTER);
     let m = Native::new(0, 0);
     let write = |owner, byte| Range {
         owner: Owner::Process(owner),
@@ -280,6 +284,13 @@ fn deadlocks_of_file_locks_are_found_where_they_are_looked_for() {
     assert!(matches!(waits(0, 1), Outcome::Waits(_)));
     assert!(matches!(waits(1, 2), Outcome::Waits(_)));
     assert!(matches!(waits(2, 0), Outcome::Refused(Refused::Deadlock)));
+    // An open file that waits for a process, which then wants a lock of that file.
+    let open_file = |byte| Range { owner: Owner::OpenFile(7), ..write(0, byte) };
+    assert_eq!(locks.try_set(&m, 0, open_file(9)), Ok(()));
+    assert_eq!(locks.try_set(&m, 0, write(4, 4)), Ok(()));
+    let waits_for = |range| locks.attempt(&m, 0, range, true);
+    assert!(matches!(waits_for(open_file(4)), Outcome::Waits(_)));
+    assert!(matches!(waits_for(write(4, 9)), Outcome::Refused(Refused::Deadlock)));
 }
 
 /// Some of `knee check file_locks --against-kernel`.
@@ -290,7 +301,7 @@ fn file_locks_answer_as_the_kernel_does() {
             Err(difference) => panic!("{name}: {difference:#}"),
             Ok(compared) => {
                 let Compared { deadlocks, waited, forks, exits, .. } = compared;
-                assert!(deadlocks.min(waited).min(forks).min(exits) > 5, "{name} {waited}");
+                assert!(deadlocks.min(waited).min(forks).min(exits) > 0, "{name}: {deadlocks}");
             }
         }
     }

@@ -7,14 +7,14 @@
 //! ours, must stand in /proc/locks as waiting. When something is given back, all whom the
 //! kernel lets go on must be granted theirs by ours too, and all others must still wait.
 //!
-//! Left out are waits of which the kernel could say in two ways whether they close a circle:
-//! it follows only one of several that are in the way, the first that it met. So a request
-//! waits only where one owner is in its way, and nobody else comes into it meanwhile.
+//! Left out are requests to which the kernel could give several answers. Of several that are in
+//! the way it follows one, the first that it met, to see a circle; so a request waits only
+//! where one owner is in its way, and nobody else comes into it meanwhile.
 
 mod processes;
 mod table;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::FromRawFd;
@@ -220,27 +220,51 @@ impl Both {
     }
 
     fn set(&mut self, process: usize, descriptor: usize, several: bool) -> Call {
-        let range = self.range(process, descriptor);
-        let wait = several && range.kind != Kind::Unlock && self.random.random_range(0..3_u32) == 0;
+        let mut range = self.range(process, descriptor);
+        if several && self.random.random_range(0..6_u32) == 0 {
+            range = self.towards_a_circle(process).unwrap_or(range);
+        }
+        let wait = several && range.kind != Kind::Unlock && self.random.random_range(0..2_u32) == 0;
         if !self.disturbs(range) {
             return Call::Set { descriptor, range, wait: wait && self.can_wait(range) };
         }
         self.get(process, descriptor)
     }
 
-    /// Whether a request would come into the way of one that waits for another owner.
+    /// A byte that a process holds which itself waits.
+    fn towards_a_circle(&mut self, process: usize) -> Option<Range> {
+        let owner = Owner::Process(process as u32);
+        let mut held = Vec::new();
+        self.ours.each_held(&self.m, |range| {
+            let waits = self.waits().any(|wait| wait.range.owner == range.owner);
+            if waits && range.owner != owner && matches!(range.owner, Owner::Process(_)) {
+                held.push(range.start);
+            }
+        });
+        let start = *held.get(self.random.random_range(0..held.len().max(1)))?;
+        Some(Range { owner, kind: Kind::Write, start, end: start })
+    }
+
+    /// Whether a request would come into the way of one that waits, so that the kernel's answer
+    /// would be one of several.
     fn disturbs(&self, range: Range) -> bool {
+        let unlocks = range.kind == Kind::Unlock;
         let into = |waits: Range| {
-            range.kind != Kind::Unlock
+            !unlocks
                 && meet(waits, range)
                 && self.in_the_way(waits).first().is_some_and(|owner| *owner != range.owner)
         };
-        // A flock leads to no circle, whoever is in its way.
-        !matches!(range.owner, Owner::Flock(_)) && self.waits().any(|wait| into(wait.range))
+        match range.owner {
+            // To change a flock is to drop it first: whoever waits may get it then, by chance.
+            Owner::Flock(_) => self.waits().any(|wait| meet(wait.range, range)) && !unlocks,
+            _ => self.waits().any(|wait| into(wait.range)),
+        }
     }
 
-    /// Whether at most one owner is in the way, and no other request waits for it, unless
-    /// both are of processes that wait for just the same of another process.
+    /// Whether a request may wait: at most one owner is in the way, and no other request waits
+    /// for it, unless both are of processes that wait for just the same of another process.
+    /// And no chain of those who wait leads over an open file: the kernel would see a circle
+    /// there only when somebody tries again.
     fn can_wait(&self, range: Range) -> bool {
         if matches!(range.owner, Owner::Flock(_)) {
             return true;
@@ -252,9 +276,15 @@ impl Both {
             let processes = process(range.owner) && process(other.owner);
             bytes(range) == bytes(other) && processes && in_the_way.iter().all(|&o| process(o))
         };
+        let chained = |other: Range| {
+            let behind = |first: Owner, then: &[Owner]| !process(first) && then.contains(&first);
+            behind(other.owner, &in_the_way) || behind(range.owner, &self.in_the_way(other))
+        };
         in_the_way.len() <= 1
             && self.waits().all(|Wait { range: other, .. }| {
-                other.owner != range.owner && (!meet(other, range) || alike(other))
+                other.owner != range.owner
+                    && (!meet(other, range) || alike(other))
+                    && !chained(other)
             })
     }
 
@@ -310,7 +340,9 @@ impl Both {
                 self.end(process, false)?;
             }
             Call::Kill => self.end(process, true)?,
-            Call::Set { descriptor, range, wait } => self.set_both(process, descriptor, range, wait)?,
+            Call::Set { descriptor, range, wait } => {
+                self.set_both(process, descriptor, range, wait)?
+            }
             Call::Get { descriptor, range } => self.get_both(process, descriptor, range)?,
         }
         self.settle().context("afterwards")?;
@@ -429,17 +461,17 @@ impl Both {
             return Ok(());
         }
         let mut answers = self.at_rest(&waiting)?;
+        if answers.len() > 1 {
+            self.in_order(&mut answers)?;
+        }
         while !answers.is_empty() {
-            // Of several that went on, the order is not known: that in which ours agrees.
-            let agreed = answers.iter().find_map(|(&process, &kernel)| {
-                (self.would_be(process) == kernel).then_some((process, kernel))
-            });
-            let Some((process, kernel)) = agreed else {
-                let range = answers.keys().map(|&p| self.waits_for(p)).collect::<Vec<_>>();
-                bail!("{range:?} went on: the kernel's answers {answers:?}, ours differ");
+            let next =
+                answers.iter().position(|&(process, kernel)| self.would_be(process) == kernel);
+            let Some(next) = next else {
+                bail!("went on, by process: {answers:?}; ours would not");
             };
+            let (process, kernel) = answers.remove(next);
             self.again(process, kernel)?;
-            answers.remove(&process);
         }
         // The kernel lets all others wait: ours must, as often as it wakes them.
         let still = |both: &Both, process: usize| {
@@ -456,6 +488,18 @@ impl Both {
         Ok(())
     }
 
+    /// Puts those whom the kernel let go on in the order in which they were granted theirs.
+    fn in_order(&mut self, answers: &mut [(usize, Result<(), Refused>)]) -> Result<()> {
+        let lines = self.table.lines()?;
+        let newest = |process: usize| {
+            let wait = self.waits_for(process).map(|wait| self.line(wait.range, false));
+            let has = |line: &Line| wait.is_some_and(|wait| line.covers(&wait));
+            lines.iter().position(has).unwrap_or(lines.len())
+        };
+        answers.sort_by_key(|&(process, _)| std::cmp::Reverse(newest(process)));
+        Ok(())
+    }
+
     fn waits_for(&self, process: usize) -> Option<Wait> {
         self.processes[process].as_ref().and_then(|process| process.waits)
     }
@@ -465,7 +509,7 @@ impl Both {
     }
 
     /// The answers of those who went on, once all others stand in the kernel's table.
-    fn at_rest(&mut self, waiting: &[usize]) -> Result<BTreeMap<usize, Result<(), Refused>>> {
+    fn at_rest(&mut self, waiting: &[usize]) -> Result<Vec<(usize, Result<(), Refused>)>> {
         let since = Instant::now();
         loop {
             let replied: Vec<usize> = waiting
@@ -516,7 +560,8 @@ impl Both {
     }
 
     fn same_table(&mut self) -> Result<()> {
-        let kernel = self.table.lines()?;
+        let mut kernel = self.table.lines()?;
+        kernel.sort_unstable();
         let mut ours = Vec::new();
         self.ours.each_held(&self.m, |held| ours.push(held));
         let mut ours: Vec<Line> = ours.into_iter().map(|held| self.line(held, false)).collect();

@@ -3,7 +3,8 @@
 //!     we ── command ──> process ── fcntl, flock, open, dup, close, fork, exit ──> kernel
 //!        <── reply ───
 //!
-//! They are forks of this process and of each other, so that open files are shared as after
+//! All run on one CPU, whose list in /proc/locks says what was granted after what. They are
+//! forks of this process and of each other, so that open files are shared as after
 //! any fork(2). Each reads from a socket of its own; when we are gone it reads the end and
 //! exits. What they do between calls is system calls only: nothing of a process that may
 //! have had other threads is used.
@@ -29,17 +30,33 @@ const PATIENCE_MS: c_int = 10_000;
 #[derive(Clone, Copy)]
 pub enum Command {
     /// Opens the file.
-    Open { descriptor: usize },
+    Open {
+        descriptor: usize,
+    },
     /// Duplicates one descriptor into another.
-    Duplicate { from: usize, to: usize },
-    Close { descriptor: usize },
+    Duplicate {
+        from: usize,
+        to: usize,
+    },
+    Close {
+        descriptor: usize,
+    },
     /// Forks a process that answers as this one.
-    Fork { into: usize },
+    Fork {
+        into: usize,
+    },
     Exit,
     /// fcntl(2) with this command.
-    Fcntl { descriptor: usize, command: c_int, lock: libc::flock },
+    Fcntl {
+        descriptor: usize,
+        command: c_int,
+        lock: libc::flock,
+    },
     /// flock(2).
-    Flock { descriptor: usize, operation: c_int },
+    Flock {
+        descriptor: usize,
+        operation: c_int,
+    },
 }
 
 /// What came of it.
@@ -75,7 +92,7 @@ impl Processes {
         }
         let sockets: [OwnedFd; PROCESSES] = ours.try_into().expect("one for each process");
         let mut processes = Processes { sockets, alive: [const { None }; PROCESSES] };
-        let mut ends = Ends { ours: [0; PROCESSES], theirs: [0; PROCESSES] };
+        let mut ends = Ends { ours: [0; PROCESSES], theirs: [0; PROCESSES], cpu: this_cpu() };
         for i in 0..PROCESSES {
             ends.ours[i] = processes.sockets[i].as_raw_fd();
             ends.theirs[i] = theirs[i].as_raw_fd();
@@ -169,10 +186,12 @@ impl Drop for Processes {
     }
 }
 
-/// Both ends of the sockets, for a process that has them all at first.
+/// What a process needs: both ends of the sockets, which it has all at first, and its CPU.
 struct Ends {
     ours: [c_int; PROCESSES],
     theirs: [c_int; PROCESSES],
+    /// The CPU of all.
+    cpu: libc::cpu_set_t,
 }
 
 /// The life of a process.
@@ -184,6 +203,7 @@ unsafe fn serve(mut process: usize, ends: &Ends, path: *const libc::c_char) -> !
     // SAFETY: system calls on descriptors and on memory of this process; replies and
     // commands are plain data.
     unsafe {
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &ends.cpu);
         // Whom it forks nobody waits for.
         libc::signal(libc::SIGCHLD, libc::SIG_IGN);
         for end in ends.ours {
@@ -233,6 +253,16 @@ unsafe fn serve(mut process: usize, ends: &Ends, path: *const libc::c_char) -> !
 
 fn pointer<T>(value: &T) -> *const c_void {
     std::ptr::from_ref(value).cast()
+}
+
+/// The CPU that this runs on.
+fn this_cpu() -> libc::cpu_set_t {
+    // SAFETY: plain data, valid when zero; a CPU that there is lies in the set.
+    unsafe {
+        let mut set: libc::cpu_set_t = zeroed();
+        libc::CPU_SET(libc::sched_getcpu().max(0) as usize, &mut set);
+        set
+    }
 }
 
 fn socket_pair() -> io::Result<[OwnedFd; 2]> {

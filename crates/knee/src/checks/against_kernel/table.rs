@@ -30,6 +30,14 @@ pub enum Owners {
     Flock,
 }
 
+impl Line {
+    /// Whether what another line tells of is part of this one.
+    pub fn covers(&self, part: &Line) -> bool {
+        let whose = |line: &Line| (line.waits, line.owners, line.pid, line.write);
+        whose(self) == whose(part) && self.start <= part.start && part.end <= self.end
+    }
+}
+
 /// /proc/locks, and whose lines count.
 pub struct Table {
     locks: File,
@@ -48,7 +56,7 @@ impl Table {
         Ok(Table { locks, place, text: vec![0; 64 << 10] })
     }
 
-    /// The lines of the file, in order of their contents.
+    /// The lines of the file. Of one CPU, what was granted last stands first.
     pub fn lines(&mut self) -> Result<Vec<Line>> {
         let mut length = 0;
         loop {
@@ -63,9 +71,7 @@ impl Table {
         }
         let text = String::from_utf8_lossy(&self.text[..length]);
         let lines = text.lines().filter_map(|line| read(line, &self.place));
-        let mut lines: Vec<Line> = lines.collect();
-        lines.sort_unstable();
-        Ok(lines)
+        Ok(lines.collect())
     }
 
     /// How many requests wait.
@@ -94,7 +100,6 @@ fn read(line: &str, place: &str) -> Option<Line> {
     Some(Line { waits, owners, pid, write, start, end })
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +120,9 @@ mod tests {
         let (owners, pid, write) = (Owners::OpenFile, 0, false);
         let line = Line { waits: true, owners, pid, write, start: 128, end: 159 };
         assert_eq!(waits, Some(line));
-        assert_eq!(read("2: FLOCK  ADVISORY  WRITE 12 fe:00:12531452 0 EOF", "fe:00:2531452"), None);
+        assert_eq!(
+            read("2: FLOCK  ADVISORY  WRITE 12 fe:00:12531452 0 EOF", "fe:00:2531452"),
+            None
+        );
     }
 }
