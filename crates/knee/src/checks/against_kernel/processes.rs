@@ -92,14 +92,15 @@ impl Processes {
         }
         let sockets: [OwnedFd; PROCESSES] = ours.try_into().expect("one for each process");
         let mut processes = Processes { sockets, alive: [const { None }; PROCESSES] };
-        let mut ends = Ends { ours: [0; PROCESSES], theirs: [0; PROCESSES], cpu: this_cpu() };
-        for i in 0..PROCESSES {
-            ends.ours[i] = processes.sockets[i].as_raw_fd();
-            ends.theirs[i] = theirs[i].as_raw_fd();
-        }
+        let ends = Ends {
+            ours: std::array::from_fn(|i| processes.sockets[i].as_raw_fd()),
+            theirs: std::array::from_fn(|i| theirs[i].as_raw_fd()),
+            cpu: this_cpu(),
+        };
         for process in 0..PROCESSES {
             // SAFETY: the child only makes system calls, on memory that it has a copy of.
             let pid = match unsafe { libc::fork() } {
+                // SAFETY: this is that child, and the path has its zero.
                 0 => unsafe { serve(process, &ends, path.as_ptr().cast()) },
                 pid => pid,
             };
