@@ -129,6 +129,8 @@ impl<L: Lock> FileLocks<L> {
         let branch = self.branch(name);
         branch.left.set(m, 0);
         branch.right.set(m, 0);
+        branch.low.set(m, 0);
+        branch.high.set(m, 0);
         // One of the two has room on the side where the record lies.
         if next != 0 && self.branch(next).left.get(m) == 0 {
             self.branch(next).left.set(m, name);
@@ -148,7 +150,7 @@ impl<L: Lock> FileLocks<L> {
             }
             self.lift(m, file, name);
         }
-        self.resized(m, name);
+        self.resized(m, branch.parent.get(m));
         if !self.same_owner(m, before, name) {
             let heir = if self.same_owner(m, next, name) { next } else { 0 };
             self.chain(m, file, heir, name);
@@ -173,9 +175,7 @@ impl<L: Lock> FileLocks<L> {
         }
         let above = branch.parent.get(m);
         self.put_below(m, file, above, name, 0);
-        if above != 0 {
-            self.resized(m, above);
-        }
+        self.resized(m, above);
         for field in [&branch.left, &branch.right, &branch.parent, &branch.next_owner] {
             m.discard(field);
         }
@@ -183,16 +183,17 @@ impl<L: Lock> FileLocks<L> {
         m.discard(&branch.high);
     }
 
-    /// The range of a record, or what lies below it, is another: those above are told.
+    /// The range of a record, or what lies below it, is another: those above are told, as far
+    /// up as that makes a difference.
     pub(super) fn resized<M: Machine>(&self, m: &M, name: u32) {
         let mut at = name;
-        while at != 0 {
-            self.measure(m, at);
+        while at != 0 && self.measure(m, at) {
             at = self.branch(at).parent.get(m);
         }
     }
 
-    fn measure<M: Machine>(&self, m: &M, name: u32) {
+    /// Looks what lies below a node and at it; whether that is not what it was.
+    fn measure<M: Machine>(&self, m: &M, name: u32) -> bool {
         let (branch, record) = (self.branch(name), self.record(name));
         let (mut low, mut high) = (record.start.get(m), record.end.get(m));
         for below in [branch.left.get(m), branch.right.get(m)] {
@@ -201,8 +202,10 @@ impl<L: Lock> FileLocks<L> {
                 high = high.max(self.branch(below).high.get(m));
             }
         }
+        let differs = (low, high) != (branch.low.get(m), branch.high.get(m));
         branch.low.set(m, low);
         branch.high.set(m, high);
+        differs
     }
 
     /// Turns a node and the one above it about.
