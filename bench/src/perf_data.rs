@@ -2,7 +2,7 @@
 //! ledger; and `perf report --stdio` on the same file, in turns.
 
 use std::env::temp_dir;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
@@ -63,25 +63,34 @@ pub fn measure(bench: &Bench) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Records all CPUs for as long as gives that many samples, with one busy task on each.
+/// What keeps the CPUs busy: one task in one call, and short programs one after the other, since it
+/// is programs and different chains that make a recording dear to read.
+const LOADS: [&str; 2] = [
+    "exec dd if=/dev/zero of=/dev/null bs=512",
+    "while :; do ls -lR /etc /usr/lib | sort | md5sum; find /usr/share -name '*.gz' | wc -l; done",
+];
+
+/// Records all CPUs for as long as gives that many samples, with both loads on each.
 fn record(file: &Path) -> Result<()> {
     let cpus = std::thread::available_parallelism()?.get();
     let seconds = (SAMPLES / f64::from(HERTZ) / cpus as f64).max(1.0);
-    let mut load = Vec::new();
-    for _ in 0..cpus {
-        let mut dd = Command::new("dd");
-        dd.args(["if=/dev/zero", "of=/dev/null", "bs=512"]).stderr(Stdio::null());
-        load.push(dd.spawn().context("starting dd")?);
-    }
+    let start = |load: &&str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", load]).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.process_group(0).spawn().context("starting a load")
+    };
+    let loads = LOADS.iter().cycle().take(LOADS.len() * cpus);
+    let loads = loads.map(start).collect::<Result<Vec<_>>>()?;
     let recorded = output(
         Command::new("perf")
             .args(["record", "-q", "-a", "-g", "-e", "cpu-clock", "-F", &HERTZ.to_string(), "-o"])
             .arg(file)
             .args(["--", "sleep", &format!("{seconds:.2}")]),
     );
-    for mut dd in load {
-        dd.kill()?;
-        dd.wait()?;
+    for mut load in loads {
+        // SAFETY: a signal to the group that the load was started as.
+        unsafe { libc::kill(-(load.id() as i32), libc::SIGKILL) };
+        load.wait()?;
     }
     recorded.map(|_| ())
 }

@@ -90,7 +90,12 @@ pub(super) fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place
         Mode::User => {
             let function =
                 if stack.frames.len() > kernel { name(samples, stack, kernel) } else { "" };
-            return (USER.to_string(), function.to_string());
+            // Without symbols each address has a name of its own, and would have a row.
+            let function = match function.split_once("+0x") {
+                Some((object, _)) => format!("{object} (no symbols)"),
+                None => function.to_string(),
+            };
+            return (USER.to_string(), function);
         }
         Mode::AfterSystemCall => {
             return (ENTRY.to_string(), "exit, where interrupts are off".to_string());

@@ -86,9 +86,10 @@ impl Watch {
         self.watcher.as_mut().map_or(Ok(()), |watcher| watcher.edge(1000 * used_us))
     }
 
-    /// How long one may wait before emptying what would overflow; nothing where nothing would.
+    /// How long one may wait before emptying what would overflow, and before processes that were
+    /// sampled are gone with the maps of their code; nothing where nothing would.
     pub fn patience(&self) -> Option<Duration> {
-        self.watcher.is_some().then_some(Duration::from_millis(250))
+        self.watcher.is_some().then_some(Duration::from_millis(20))
     }
 
     /// Empties what would overflow.

@@ -6,7 +6,7 @@
 //!
 //! README.md beside this file says how to read what comes of it.
 
-#[cfg(feature = "bpf")]
+#[cfg(any(feature = "bpf", test))]
 mod btf_walk;
 #[cfg(feature = "bpf")]
 mod calls;
@@ -16,6 +16,8 @@ mod counters;
 mod load;
 mod mark;
 mod moments;
+#[cfg(feature = "bpf")]
+mod programs;
 #[cfg(feature = "bpf")]
 mod raw;
 #[cfg(feature = "bpf")]

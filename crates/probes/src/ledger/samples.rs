@@ -1,8 +1,8 @@
 //! Samples of where the CPUs are: taken by a perf event on each CPU's clock, brought over in a
 //! ring, named and put together afterwards.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::IntoRawFd;
 use std::rc::Rc;
 
@@ -11,6 +11,7 @@ use records::{Base, CpuState, Mode, Samples, Stack};
 
 use super::calls;
 use super::load::SAMPLER;
+use super::programs::{Place, Programs};
 use super::symbols::Symbols;
 use crate::perf_event::{self, Attributes};
 
@@ -22,7 +23,10 @@ pub struct Raw {
     mode: Mode,
     /// Frames in the kernel, the innermost first.
     pub kernel: Vec<u64>,
+    process: u32,
     user: Vec<u64>,
+    /// Where the frames of the user lie, once somebody has looked.
+    places: Vec<Place>,
     /// The lock that is waited for, where this is no sample but a wait.
     pub lock: Option<u64>,
     /// How an interrupt was sent to another CPU, where it is neither: the number of a count.
@@ -35,6 +39,9 @@ pub struct Raw {
 pub struct Sampler {
     ring: RingBuffer<'static>,
     arrived: Rc<RefCell<Vec<Raw>>>,
+    programs: RefCell<Programs>,
+    /// Samples of those that arrived whose programs are known.
+    placed: Cell<usize>,
     _links: Vec<Link>,
 }
 
@@ -53,7 +60,7 @@ impl Sampler {
         builder.add(&ring, read).map_err(|e| format!("the ring of samples: {e}"))?;
         let ring = builder.build().map_err(|e| format!("the ring of samples: {e}"))?;
         if hertz == 0 {
-            return Ok(Sampler { ring, arrived, _links: Vec::new() });
+            return Ok(Sampler::of(ring, arrived, Vec::new()));
         }
         let program = object.progs_mut().find(|program| program.name() == SAMPLER);
         let program = program.ok_or("knee's own mistake: no program takes samples")?;
@@ -69,19 +76,37 @@ impl Sampler {
             program.attach_perf_event(event).map_err(|e| format!("sampling CPU {cpu}: {e}"))
         };
         let links = cpus.iter().map(attach).collect::<Result<_, String>>()?;
-        Ok(Sampler { ring, arrived, _links: links })
+        Ok(Sampler::of(ring, arrived, links))
     }
 
-    /// Brings over what has come.
+    fn of(ring: RingBuffer<'static>, arrived: Rc<RefCell<Vec<Raw>>>, links: Vec<Link>) -> Sampler {
+        let programs = RefCell::new(Programs::default());
+        Sampler { ring, arrived, programs, placed: Cell::new(0), _links: links }
+    }
+
+    /// Brings over what has come, and looks where it lies while its processes live.
     pub fn drain(&self) {
         // What cannot be read now is read next time, or counted as lost.
         let _ = self.ring.consume();
+        let mut fresh = BTreeSet::new();
+        let mut arrived = self.arrived.borrow_mut();
+        let mut programs = self.programs.borrow_mut();
+        for raw in &mut arrived[self.placed.get()..] {
+            raw.places = programs.places(raw.process, &raw.user, &mut fresh);
+        }
+        self.placed.set(arrived.len());
     }
 
     /// The samples that came since this was last asked.
     pub fn take(&self) -> Vec<Raw> {
         self.drain();
+        self.placed.set(0);
         std::mem::take(&mut *self.arrived.borrow_mut())
+    }
+
+    /// The programs that were sampled.
+    pub fn programs(self) -> Programs {
+        self.programs.into_inner()
     }
 }
 
@@ -108,7 +133,9 @@ impl Raw {
             state: *CpuState::ALL.get(word(4)? as usize)?,
             mode: *[Mode::Kernel, Mode::User, Mode::AfterSystemCall].get(mode as usize)?,
             kernel,
+            process: word(20)?,
             user: frames.take(word(16)? as usize).collect(),
+            places: Vec::new(),
             lock: what.filter(|_| word(8) == Some(WAIT)),
             sent: what.filter(|_| word(8) == Some(SEND)),
             call: long(32).filter(|number| *number < CALL_MAX),
@@ -117,10 +144,17 @@ impl Raw {
 }
 
 /// Names the samples of one window and puts equal ones together.
-pub fn folded(raw: &[Raw], hertz: u32, lost: u64, symbols: &Symbols) -> Samples {
+pub fn folded(
+    raw: &[Raw],
+    hertz: u32,
+    lost: u64,
+    symbols: &Symbols,
+    programs: &Programs,
+) -> Samples {
     let mut functions = Functions::default();
     type Key = (Base, CpuState, Mode, Vec<u32>, u32, u64, Option<u32>);
     let mut stacks: BTreeMap<Key, u64> = BTreeMap::new();
+    let of_users = programs.named(&raw.iter().flat_map(|raw| &raw.places).copied().collect());
     for sample in raw {
         let name = |address: &u64| match symbols.find(*address) {
             Some((name, offset)) => (name.to_string(), offset),
@@ -128,9 +162,12 @@ pub fn folded(raw: &[Raw], hertz: u32, lost: u64, symbols: &Symbols) -> Samples 
         };
         let named: Vec<(String, u64)> = sample.kernel.iter().map(name).collect();
         let offset = named.first().map_or(0, |(_, offset)| *offset);
-        let frames: Vec<u32> = named.into_iter().map(|(name, _)| functions.index(name)).collect();
+        let mut frames: Vec<u32> =
+            named.into_iter().map(|(name, _)| functions.index(name, String::new())).collect();
         let kernel_frames = frames.len() as u32;
-        let call = sample.call.map(|number| functions.index(calls::name(number)));
+        let users = sample.places.iter().filter_map(|place| of_users.get(place).cloned());
+        frames.extend(users.map(|(name, object)| functions.index(name, object)));
+        let call = sample.call.map(|number| functions.index(calls::name(number), String::new()));
         let key = (sample.base, sample.state, sample.mode, frames, kernel_frames, offset, call);
         *stacks.entry(key).or_default() += 1;
     }
@@ -144,28 +181,24 @@ pub fn folded(raw: &[Raw], hertz: u32, lost: u64, symbols: &Symbols) -> Samples 
         call,
         count,
     };
-    Samples {
-        hertz,
-        lost,
-        functions: functions.names,
-        objects: Vec::new(),
-        stacks: stacks.into_iter().map(stack).collect(),
-    }
+    let (functions, objects) = functions.names.into_iter().unzip();
+    let stacks = stacks.into_iter().map(stack).collect();
+    Samples { hertz, lost, functions, objects, stacks }
 }
 
-/// Names by index, each once.
+/// Names by index, each once, with the file that they are of; none for the kernel.
 #[derive(Default)]
 struct Functions {
-    names: Vec<String>,
-    known: BTreeMap<String, u32>,
+    names: Vec<(String, String)>,
+    known: BTreeMap<(String, String), u32>,
 }
 
 impl Functions {
-    fn index(&mut self, name: String) -> u32 {
+    fn index(&mut self, name: String, object: String) -> u32 {
         let next = self.names.len() as u32;
-        let index = *self.known.entry(name.clone()).or_insert(next);
+        let index = *self.known.entry((name.clone(), object.clone())).or_insert(next);
         if index == next {
-            self.names.push(name);
+            self.names.push((name, object));
         }
         index
     }

@@ -5,11 +5,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use libbpf_rs::btf::Btf;
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 use records::{Base, LockTime};
 
-use super::btf_walk::locks_at;
+use super::btf_walk::Types;
 use super::raw;
 use super::samples::Raw;
 use super::symbols::Symbols;
@@ -18,7 +17,7 @@ use super::symbols::Symbols;
 pub struct Namer<'a> {
     object: &'a Object,
     symbols: Option<&'a Symbols>,
-    kernel: Option<Btf<'static>>,
+    kernel: Option<Types>,
 }
 
 /// Where an address lies.
@@ -31,7 +30,7 @@ struct Place {
 impl<'a> Namer<'a> {
     /// With the programs that know slabs.
     pub fn new(object: &'a Object, symbols: Option<&'a Symbols>) -> Namer<'a> {
-        Namer { object, symbols, kernel: Btf::from_vmlinux().ok() }
+        Namer { object, symbols, kernel: Types::of_kernel() }
     }
 
     /// Puts a place and members where locks have addresses, and those of one place together.
@@ -125,7 +124,7 @@ impl<'a> Namer<'a> {
             return Vec::new();
         }
         let aliases = aliases(&place.cache);
-        let candidates = locks_at(kernel, place.size, place.offset);
+        let candidates = kernel.locks_at(place.size, place.offset);
         let alike = |(name, _): &&(String, String)| aliases.iter().any(|a| is_alike(a, name));
         let mut chosen: Vec<&(String, String)> = candidates.iter().filter(alike).collect();
         if chosen.is_empty() {

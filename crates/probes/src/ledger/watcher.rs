@@ -153,8 +153,7 @@ impl Watcher {
     /// Detaches everything and says what was seen.
     pub fn end(self) -> Seen {
         let Watcher { plan, mut loaded, sampler, edges, task_clocks_ns, samples, .. } = self;
-        let sampled = sampler.is_some();
-        drop(sampler);
+        let programs = sampler.map(Sampler::programs);
         let in_bursts = |counter: &Counter| {
             self.frequent.iter().any(|frequent| frequent.program == counter.program)
         };
@@ -191,9 +190,10 @@ impl Watcher {
             let clock_ns = task_clocks_ns[index + 1].saturating_sub(task_clocks_ns[index]);
             window.task_clock_ns = Some(clock_ns);
             let lost = window.anomalies.get("samples lost").copied().unwrap_or(0);
-            window.samples = match (&symbols, sampled) {
-                (Some(symbols), true) if plan.kind == LookKind::Time => {
-                    Some(samples::folded(&samples[index + 1], plan.hertz, lost, symbols))
+            window.samples = match (&symbols, &programs) {
+                (Some(symbols), Some(programs)) if plan.kind == LookKind::Time => {
+                    let raw = &samples[index + 1];
+                    Some(samples::folded(raw, plan.hertz, lost, symbols, programs))
                 }
                 _ => None,
             };

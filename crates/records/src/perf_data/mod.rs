@@ -258,6 +258,12 @@ fn whole(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The function at each offset of a program or library of this host, where it has symbols.
+pub fn functions_of(file: &Path, offsets: &[u64]) -> Vec<Option<String>> {
+    let question = elf::Question { build_id: &[], trusted: true, offsets, debug: None };
+    elf::functions(file, &question).unwrap_or_else(|_| vec![None; offsets.len()])
+}
+
 /// Calls a parser that may panic on hostile input: that becomes an error, and nothing is said
 /// about it on standard error.
 fn caught<T>(what: &str, parse: impl FnOnce() -> Result<T>) -> Result<T> {

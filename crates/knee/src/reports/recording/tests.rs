@@ -1,9 +1,9 @@
 //! Views of a recording made by hand: 40 ms of two CPUs by a clock of 1 ms.
 
-use analysis::ledger::{Question, difference, recorded};
+use analysis::ledger::{Question, difference, looked, recorded};
 use expect_test::{Expect, expect};
-use records::Mode;
 use records::perf_data::{Function, Location, Object, Origin, SampledEvent};
+use records::{Look, Mode};
 use serde_json::Value;
 
 use super::super::Style;
@@ -209,4 +209,20 @@ fn tables_for_the_firefox_profiler_refer_only_to_what_they_have() {
     }
     let names: Vec<&Value> = threads.iter().map(|thread| &thread["name"]).collect();
     assert_eq!(names, ["idle, CPU 1", "load"]);
+}
+
+#[test]
+fn what_looks_have_sampled_has_the_same_views() {
+    let lines = include_str!("../../../../analysis/src/ledger/build/recorded.ndjson").lines();
+    let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
+    let all: Vec<&Look> = looks.iter().collect();
+    let (recording, operations) = looked(&all, "posix_lock_shared", Origin::default()).unwrap();
+    let told = Told { name: "looks", recording: &recording, operations: Some(operations) };
+    let counts = folded(&told);
+    let counts = counts.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>());
+    assert_eq!(counts.sum::<Result<u64, _>>(), Ok(recording.samples.len() as u64));
+    let profile: Value = serde_json::from_str(&firefox(&told)).unwrap();
+    let threads = profile["threads"].as_array().unwrap();
+    let samples = threads.iter().map(|thread| thread["samples"]["length"].as_u64().unwrap());
+    assert_eq!(samples.sum::<u64>(), recording.samples.len() as u64);
 }

@@ -1,0 +1,140 @@
+//! Types made by hand, hostile ones, and those of this host.
+
+// Beside the other inputs' tests, since those are of the crate that reads them.
+#[path = "../../../../records/tests/fuzz/fuzzer.rs"]
+#[expect(dead_code, reason = "only damages bytes of its own")]
+mod fuzzer;
+
+use fuzzer::{Fuzzer, Noting, fuzz};
+
+use super::*;
+
+#[global_allocator]
+static NOTING: Noting = Noting;
+
+/// Builds BTF.
+#[derive(Default)]
+struct Made {
+    types: Vec<u8>,
+    names: Vec<u8>,
+}
+
+impl Made {
+    fn name(&mut self, name: &str) -> u32 {
+        let at = self.names.len() as u32;
+        self.names.extend(name.as_bytes());
+        self.names.push(0);
+        at
+    }
+
+    fn add(&mut self, name: &str, kind: u32, size_or_type: u32, members: &[(&str, u32, u32)]) {
+        let name = self.name(name);
+        let mut words = vec![name, kind << 24 | members.len() as u32, size_or_type];
+        for (name, number, bits) in members {
+            words.extend([self.name(name), *number, *bits]);
+        }
+        self.types.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        let lengths = [self.types.len() as u32, self.names.len() as u32];
+        let header = [24, 0, lengths[0], lengths[0], lengths[1]];
+        let mut bytes = MAGIC.to_ne_bytes().to_vec();
+        bytes.extend([1, 0]);
+        bytes.extend(header.iter().flat_map(|word: &u32| word.to_ne_bytes()));
+        bytes.extend(self.types);
+        bytes.extend(self.names);
+        bytes
+    }
+}
+
+/// A lock in a structure, by a typedef, in a structure without a name, in another.
+fn made() -> Vec<u8> {
+    let mut made = Made::default();
+    made.add("", STRUCT, 0, &[]);
+    made.add("raw_spinlock", STRUCT, 4, &[]);
+    made.add("spinlock_t", TYPEDEF, 2, &[]);
+    made.add("", UNION, 8, &[("rlock", 3, 0), ("padding", 0, 0)]);
+    made.add("", VOLATILE, 4, &[]);
+    made.add("inner", STRUCT, 16, &[("first", 1, 0), ("", 5, 64)]);
+    made.add("outer", STRUCT, 64, &[("number", 0, 0), ("part", 6, 128), ("part2", 6, 256)]);
+    made.bytes()
+}
+
+#[test]
+fn a_lock_is_found_by_the_path_to_it() {
+    let types = Types::parse(made()).unwrap();
+    let path = |path: &str| vec![("outer".to_string(), path.to_string())];
+    assert_eq!(types.locks_at(64, 24), path("part.rlock"));
+    assert_eq!(types.locks_at(64, 40), path("part2.rlock"));
+    assert_eq!(types.locks_at(64, 28), []);
+    assert_eq!(types.locks_at(63, 24), []);
+}
+
+#[test]
+fn circles_and_structures_within_themselves_end() {
+    let mut made = Made::default();
+    made.add("round", TYPEDEF, 2, &[]);
+    made.add("and_round", TYPEDEF, 1, &[]);
+    let members = [("a", 3, 0), ("b", 3, 0), ("c", 1, 0)];
+    made.add("in_itself", STRUCT, 8, &members.repeat(100));
+    let types = Types::parse(made.bytes()).unwrap();
+    assert_eq!(types.locks_at(8, 0), []);
+}
+
+#[test]
+fn what_is_no_btf_of_this_byte_order_is_refused() {
+    let refused = |bytes: &[u8]| Types::parse(bytes.to_vec()).unwrap_err();
+    assert_eq!(refused(b""), "it is no BTF");
+    assert_eq!(refused(&MAGIC.to_be_bytes()), "it is of a host of another byte order");
+    let good = made();
+    assert!((0..good.len()).all(|cut| Types::parse(good[..cut].to_vec()).is_err()));
+}
+
+#[test]
+fn this_kernels_types_have_locks_where_they_are_known_to_be() {
+    let Some(types) = Types::of_kernel() else { return };
+    let structures = (1..types.types.len() as u32).filter_map(|number| types.get(number));
+    let named = |found: &Type| found.kind() == STRUCT && types.name(found.name) == "mm_struct";
+    let mm = structures.into_iter().find(named).expect("every kernel has address spaces");
+    let size = u64::from(mm.size_or_type);
+    let paths = (0..size).flat_map(|offset| types.locks_at(size, offset));
+    assert!(paths.into_iter().any(|found| found == ("mm_struct".into(), "mmap_lock".into())));
+}
+
+#[test]
+fn fuzzed_types_are_refused_or_searched() {
+    let example = made();
+    fuzz(10_000, "cargo test -p probes fuzzed", |fuzzer| {
+        let mut input = example.clone();
+        for _ in 0..=fuzzer.below(4) {
+            damage(&mut input, fuzzer);
+        }
+        match Types::parse(input) {
+            Ok(types) => {
+                types.locks_at(64, 24);
+                types.locks_at(16, 8);
+                Ok(())
+            }
+            Err(why) if why.is_empty() => Err("refused without a word".to_string()),
+            Err(_) => Ok(()),
+        }
+    });
+}
+
+/// Writes a number where numbers lie, copies a type over another, or cuts.
+fn damage(input: &mut Vec<u8>, fuzzer: &mut Fuzzer) {
+    if input.len() < 16 {
+        return;
+    }
+    let at = fuzzer.below(input.len() / 4 - 3) * 4;
+    let numbers = [0, 1, 2, 3, 6, 7, 24, 64, 0xffff, 0x0400_0002, 0x8400_0003, 1 << 31, u32::MAX];
+    match fuzzer.below(6) {
+        0 => input.truncate(fuzzer.below(input.len())),
+        1 => {
+            let from = fuzzer.below(input.len() / 4 - 3) * 4;
+            input.copy_within(from..from + 12, at);
+        }
+        _ => input[at..at + 4].copy_from_slice(&fuzzer.pick(&numbers).to_ne_bytes()),
+    }
+}
