@@ -20,7 +20,7 @@ mod canonical;
 mod hash;
 mod layout;
 mod orders;
-mod request;
+pub(crate) mod request;
 mod sample;
 mod schedule;
 mod search;
@@ -34,6 +34,7 @@ pub use agent::Explored;
 pub use sample::{Sampled, sample};
 pub use schedule::Schedule;
 pub use search::{Replayed, Searched, replay, search};
+pub(crate) use stage::{copy, put_back};
 pub use told::{Failure, Fault};
 
 use machine::Region;
