@@ -12,6 +12,7 @@ mod descendants;
 mod experiments;
 mod file_systems;
 mod host_state;
+mod hosts;
 mod leftovers;
 mod looks;
 mod names;
