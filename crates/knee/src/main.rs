@@ -27,6 +27,7 @@ mod runner;
 mod schedule;
 mod settings;
 mod signals;
+mod simulations;
 mod talk;
 mod topology;
 mod variants;
@@ -72,6 +73,8 @@ enum Verb {
     Explain(Box<verbs::explain::Arguments>),
     /// Search what the tasks of an algorithm can do together, in every order
     Check(verbs::check::Arguments),
+    /// Time algorithms on a described host, at up to 256 CPUs
+    Simulate(verbs::simulate::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Make a record of other tools' results
@@ -112,6 +115,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
         Verb::Check(arguments) => verbs::check::run(&arguments),
+        Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{CPUS_MAX, Costs, Cpu, Host, Transfer};
+use records::Topology;
 use serde::Deserialize;
 
 pub use number::{Draw, Number, Origin};
@@ -213,17 +214,19 @@ impl Described {
         self.cpus.len()
     }
 
-    /// CPUs in the order in which tasks get them: cores before second threads, and node by
-    /// node, or in turn.
-    pub fn order(&self, spread: bool) -> Vec<usize> {
-        let nodes = self.distances.len();
-        let cores = self.cpus.iter().map(|cpu| usize::from(cpu.core) + 1).max().unwrap_or(1);
-        let mut order: Vec<usize> = (0..self.cpus.len()).collect();
-        if spread {
-            let per_node = cores / nodes;
-            order.sort_by_key(|cpu| (cpu / cores, cpu % cores % per_node, cpu % cores / per_node));
-        }
-        order
+    /// Its CPUs as those of a measured host are told: a node is a package with a cache.
+    pub fn topology(&self) -> Topology {
+        let first = |same: fn(&Cpu, &Cpu) -> bool, cpu: &Cpu| {
+            self.cpus.iter().position(|other| same(cpu, other)).unwrap_or(0) as u32
+        };
+        let cpu = |(i, cpu): (usize, &Cpu)| records::Cpu {
+            cpu: i as u32,
+            core: first(|a, b| a.core == b.core, cpu),
+            llc: first(|a, b| a.node == b.node, cpu),
+            node: cpu.node.into(),
+            package: cpu.node.into(),
+        };
+        Topology { cpus: self.cpus.iter().enumerate().map(cpu).collect() }
     }
 
     /// The host, with a value for each range.
@@ -274,7 +277,10 @@ impl Described {
 
 #[cfg(test)]
 mod tests {
+    use records::Placement;
+
     use super::*;
+    use crate::topology::ordered;
 
     #[test]
     fn all_hosts_that_come_with_knee_can_be_simulated() {
@@ -283,23 +289,20 @@ mod tests {
             for draw in [Draw::Middle, Draw::Any(1), Draw::Any(2)] {
                 assert_eq!(described.host(draw).contradiction(), None, "{name}");
             }
-            for order in [described.order(false), described.order(true)] {
-                let mut cpus = order.clone();
-                cpus.sort_unstable();
-                assert!(cpus.into_iter().eq(0..described.cpus()), "{name}: {order:?}");
-            }
+            assert_eq!(described.topology().cpus.len(), described.cpus());
         }
     }
 
     #[test]
-    fn spread_tasks_go_to_nodes_in_turn_and_to_second_threads_last() {
+    fn tasks_go_to_nodes_in_turn_or_one_after_the_other_and_to_second_threads_last() {
         let host = find("westmere-ex-8s").unwrap();
-        let nodes = |order: Vec<usize>| -> Vec<u16> {
-            order[..9].iter().map(|&cpu| host.cpus[cpu].node).collect()
+        let nodes = |placement| -> Vec<u32> {
+            let order = ordered(&host.topology(), placement);
+            assert_eq!(order[80].core, 0);
+            order[..9].iter().map(|cpu| cpu.node).collect()
         };
-        assert_eq!(nodes(host.order(true)), [0, 1, 2, 3, 4, 5, 6, 7, 0]);
-        assert_eq!(nodes(host.order(false)), [0; 9]);
-        assert_eq!(host.order(true)[80], 80);
+        assert_eq!(nodes(Placement::Scatter), [0, 1, 2, 3, 4, 5, 6, 7, 0]);
+        assert_eq!(nodes(Placement::Cores), [0; 9]);
     }
 
     #[test]
