@@ -24,8 +24,8 @@ pub struct World {
     pub costs: super::Costs,
     /// Nothing happens after it; operations count from the first.
     pub window: (Time, Time),
-    /// Tasks that sleep, in the order in which they went.
-    sleepers: Vec<u16>,
+    /// Tasks that sleep and on which word, in the order in which they went.
+    sleepers: Vec<(u32, u16)>,
     /// Depends on every access: equal for equal runs.
     pub hash: u64,
     /// How many accesses there were, looks of waiting tasks among them.
@@ -232,28 +232,21 @@ impl World {
 
     /// The task goes to sleep on a word; its CPU is free.
     pub fn sleep(&mut self, task: u16, offset: u32) {
-        self.sleepers.push(task);
+        self.sleepers.push((offset, task));
         self.leave_cpu(task, Doing::Asleep { offset });
     }
 
     /// Wakes tasks that sleep on the word.
     pub fn wake(&mut self, waker: u16, offset: u32, whom: Sleepers) {
-        let limit = if whom == Sleepers::One { 1 } else { usize::MAX };
-        let mut woken = Vec::new();
-        let tasks = &self.tasks;
-        self.sleepers.retain(|&task| {
-            let is_it = tasks[usize::from(task)].doing == Doing::Asleep { offset };
-            let wakes = is_it && woken.len() < limit;
-            if wakes {
-                woken.push(task);
-            }
-            !wakes
-        });
-        for task in woken {
+        while let Some(first) = self.sleepers.iter().position(|sleeper| sleeper.0 == offset) {
+            let (_, task) = self.sleepers.remove(first);
             self.spend(waker, Row::System, self.costs.wake_each);
             let now = self.tasks[usize::from(waker)].time;
             self.tasks[usize::from(task)].account.book(Row::Asleep, now);
             self.make_ready(task, Then::GoOn(0), now, self.costs.wake_latency);
+            if whom == Sleepers::One {
+                return;
+            }
         }
     }
 
