@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::Location;
 
-use machine::{Atom, Field, Machine, Note, Op, Ordering, Sleepers, Until, Value};
+use machine::{Atom, Field, Interrupted, Machine, Note, Op, Ordering, Sleepers, Until, Value};
 
 /// An access in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +36,8 @@ pub enum Change {
     NoWait,
     /// The read-modify-write is a load and then a store.
     Torn,
+    /// The wait is not interrupted.
+    Deaf,
 }
 
 /// A change at a site.
@@ -57,6 +59,7 @@ impl fmt::Display for Change {
             Change::OffByOne => "off by one",
             Change::NoWait => "no wait",
             Change::Torn => "torn",
+            Change::Deaf => "deaf",
         })
     }
 }
@@ -181,9 +184,12 @@ impl<M: Machine> Machine for Mutated<'_, M> {
     #[track_caller]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
         let relaxing = if ordering == Ordering::Relaxed { 1 } else { 0 };
-        match self.change(&[Change::Relaxed, Change::NoWait][relaxing..]) {
+        match self.change(&[Change::Relaxed, Change::NoWait, Change::Deaf][relaxing..]) {
             None => self.machine.await_until(atom, until, ordering),
             Some(Change::NoWait) => self.machine.op(atom, Op::Load, ordering),
+            Some(Change::Deaf) => {
+                self.machine.uninterrupted(|| self.machine.await_until(atom, until, ordering))
+            }
             Some(_) => self.machine.await_until(atom, until, Ordering::Relaxed),
         }
     }
@@ -245,6 +251,17 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         if self.change(&[Change::Skipped]).is_none() {
             self.machine.wake(atom, whom);
         }
+    }
+
+    #[track_caller]
+    fn interrupt(&self, whom: Interrupted) {
+        if self.change(&[Change::Skipped]).is_none() {
+            self.machine.interrupt(whom);
+        }
+    }
+
+    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.machine.uninterrupted(body)
     }
 
     fn pause(&self, turns: u32) {

@@ -136,7 +136,15 @@ impl Litmus {
         let last = || if self.is_outcome(words) { Err(String::new()) } else { Ok(()) };
         let nodes = vec![0; self.tasks.len()];
         let (fifo, alike) = (false, false);
-        let setup = Setup { region: &region, nodes: &nodes, task: &task, last: &last, fifo, alike };
+        let setup = Setup {
+            region: &region,
+            nodes: &nodes,
+            task: &task,
+            interrupted: None,
+            last: &last,
+            fifo,
+            alike,
+        };
         search(&setup, &Options { memory, ..Options::default() }).unwrap()
     }
 

@@ -10,6 +10,7 @@
 mod access;
 mod atom;
 mod image;
+mod interrupts;
 mod native;
 mod patient;
 mod region;
@@ -18,10 +19,11 @@ mod task;
 pub use access::{Op, Test, Until};
 pub use atom::{Atom, Field, Line, Value};
 pub use image::{Image, Word};
+pub use interrupts::{Attending, Peers};
 pub use native::Native;
 pub use patient::Patient;
 pub use region::{Array, Block, Region};
-pub use task::{Machine, Note, Sleepers};
+pub use task::{Interrupted, Machine, Note, Sleepers};
 
 /// What the macro `image!` needs of the standard library.
 #[doc(hidden)]

@@ -1,11 +1,11 @@
-//! The native machine: plain atomics, futexes, and the CPU's own pause.
+//! The native machine: plain atomics, futexes, signals, and the CPU's own pause.
 
 use std::cell::Cell;
 use std::hint::{black_box, spin_loop};
 use std::ptr;
 use std::sync::atomic::Ordering::{self, Relaxed};
 
-use crate::{Atom, Field, Machine, Op, Sleepers, Until, Value};
+use crate::{Atom, Field, Interrupted, Machine, Op, Peers, Sleepers, Until, Value, interrupts};
 
 /// A task on this computer.
 #[derive(Debug)]
@@ -15,6 +15,7 @@ pub struct Native {
     /// Turns of the work loop in 1024 ns.
     turns_per_1024_ns: u64,
     random: Cell<u32>,
+    peers: Option<Peers>,
 }
 
 impl Native {
@@ -22,12 +23,17 @@ impl Native {
     pub fn new(cpu: usize, node: usize) -> Native {
         // Odd, so that xorshift never sees zero.
         let seed = (cpu as u32).wrapping_mul(0x9E37_79B9) | 1;
-        Native { cpu, node, turns_per_1024_ns: 1024, random: Cell::new(seed) }
+        Native { cpu, node, turns_per_1024_ns: 1024, random: Cell::new(seed), peers: None }
     }
 
     /// The same, with the speed of its work loop as somebody measured it.
     pub fn with_turns_per_ns(self, turns_per_ns: f64) -> Native {
         Native { turns_per_1024_ns: (turns_per_ns * 1024.0).round() as u64, ..self }
+    }
+
+    /// The same, with others that it can interrupt.
+    pub fn with_peers(self, peers: &Peers) -> Native {
+        Native { peers: Some(peers.clone()), ..self }
     }
 }
 
@@ -95,6 +101,17 @@ impl Machine for Native {
             Sleepers::All => i32::MAX as u32,
         };
         futex(atom, libc::FUTEX_WAKE, number);
+    }
+
+    /// A signal to each. Interrupting without peers is a mistake of whoever made the machine.
+    fn interrupt(&self, whom: Interrupted) {
+        let peers = self.peers.as_ref().expect("a machine that interrupts has peers");
+        peers.interrupt(self.cpu, whom);
+    }
+
+    #[inline(always)]
+    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
+        interrupts::masked(body)
     }
 
     #[inline(always)]

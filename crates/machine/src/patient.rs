@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::{Atom, Field, Machine, Note, Op, Sleepers, Until, Value};
+use crate::{Atom, Field, Interrupted, Machine, Note, Op, Sleepers, Until, Value};
 
 /// Some tens of microseconds: longer than any wait for a task that runs.
 const LOOKS: u32 = 2000;
@@ -74,6 +74,16 @@ impl<M: Machine> Machine for Patient<M> {
     #[inline(always)]
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
         self.0.wake(atom, whom);
+    }
+
+    #[inline(always)]
+    fn interrupt(&self, whom: Interrupted) {
+        self.0.interrupt(whom);
+    }
+
+    #[inline(always)]
+    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.0.uninterrupted(body)
     }
 
     #[inline(always)]

@@ -63,6 +63,15 @@ pub trait Machine {
     #[track_caller]
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers);
 
+    /// Interrupts other CPUs: each does what its machine was told to do then, before it goes on,
+    /// also where it waits. Several that come before it does are one.
+    #[track_caller]
+    fn interrupt(&self, whom: Interrupted);
+
+    /// Does something during which this CPU is not interrupted. What comes meanwhile comes
+    /// afterwards.
+    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R;
+
     /// Lets the CPU breathe for about this many turns of a spin loop.
     fn pause(&self, turns: u32);
 
@@ -70,7 +79,7 @@ pub trait Machine {
     /// search need not try them all.
     fn back_off(&self, below: u32);
 
-    /// Computes for this long.
+    /// Computes for this long, during which interrupts may come.
     fn work(&self, ns: u64);
 
     /// The CPU it runs on, from 0.
@@ -104,6 +113,15 @@ pub trait Machine {
     fn note(&self, note: Note) {
         let _ = note;
     }
+}
+
+/// Which CPUs are interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupted {
+    /// This one, which is not the own.
+    One(usize),
+    /// All others, by one command.
+    Others,
 }
 
 /// Whom to wake of those who sleep.

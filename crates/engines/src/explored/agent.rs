@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::ptr;
 
-use machine::{Atom, Field, Machine, Note, Op, Ordering, Sleepers, Until, Value};
+use machine::{Atom, Field, Interrupted, Machine, Note, Op, Ordering, Sleepers, Until, Value};
 
+use super::Handler;
 use super::hash::mix;
 use super::request::{Kind, Reply, Request, widened, widened_until};
+use super::state::Task;
 use super::world::{Caught, World};
 use crate::steppable::Yielder;
 
@@ -19,7 +21,12 @@ pub struct Explored<'a> {
     pub(super) node: usize,
     /// The address of the region.
     pub(super) base: usize,
+    /// What it does when interrupted.
+    pub(super) interrupted: Option<&'a Handler<'a>>,
 }
+
+/// Stands in a history for having been interrupted.
+const HANDLING: u64 = 0x1A7E_22F7;
 
 /// A moment in a task's history.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +44,45 @@ impl Explored<'_> {
     fn ask<T: Value>(&self, atom: &Atom<T>, kind: Kind, ordering: Ordering) -> Reply {
         let (offset, size) = (self.offset(atom), size_of::<T>() as u8);
         let location = Location::caller();
-        self.yielder.suspend(Request { kind, offset, size, ordering, location })
+        self.request(Request { kind, offset, size, ordering, location })
+    }
+
+    /// Something that is of no word.
+    #[track_caller]
+    fn ask_alone(&self, kind: Kind) -> Reply {
+        let (ordering, location) = (Ordering::Relaxed, Location::caller());
+        self.request(Request { kind, offset: 0, size: 0, ordering, location })
+    }
+
+    /// Stops with a request until it is replied to, and sees to interrupts meanwhile. Those
+    /// leave the history as it was: whatever they did, they told the task nothing.
+    fn request(&self, request: Request) -> Reply {
+        loop {
+            let reply = self.yielder.suspend(request);
+            if !reply.interrupted {
+                return reply;
+            }
+            let before = self.mark();
+            self.task_state(|task| task.history = mix(task.history, HANDLING));
+            let handler = self.interrupted.expect("only who can be interrupted is");
+            handler(self, self.task);
+            self.task_state(|task| {
+                (task.history, task.steps) = (before.history, 0);
+                task.names.truncate(before.names);
+                task.masked -= 1;
+            });
+        }
+    }
+
+    fn task_state(&self, change: impl FnOnce(&mut Task)) {
+        change(&mut self.world.borrow_mut().state.tasks[self.task]);
+    }
+
+    /// What a CPU does that has nothing to do.
+    pub(super) fn idle(&self) {
+        let nothing = Mark { history: 0, names: 0 };
+        self.cut(nothing, 0);
+        self.ask_alone(Kind::Idle);
     }
 
     /// Does something that is no step. Where that is a fault, the task never goes on.
@@ -116,11 +161,33 @@ impl Machine for Explored<'_> {
         self.ask(atom, kind, Ordering::Relaxed);
     }
 
+    fn interrupt(&self, whom: Interrupted) {
+        let all = (1_u16 << self.world.borrow().state.tasks.len()) - 1;
+        let others = all & !(1 << self.task);
+        let whom = match whom {
+            Interrupted::One(cpu) => others & 1 << cpu,
+            Interrupted::Others => others,
+        };
+        self.ask_alone(Kind::Interrupt(whom));
+    }
+
+    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.task_state(|task| task.masked += 1);
+        let done = body();
+        self.task_state(|task| task.masked -= 1);
+        done
+    }
+
     fn pause(&self, _: u32) {}
 
     fn back_off(&self, _: u32) {}
 
-    fn work(&self, _: u64) {}
+    fn work(&self, _: u64) {
+        let masked = self.world.borrow().state.tasks[self.task].masked > 0;
+        if self.interrupted.is_some() && !masked {
+            self.ask_alone(Kind::Work);
+        }
+    }
 
     fn cpu(&self) -> usize {
         self.task
@@ -131,10 +198,7 @@ impl Machine for Explored<'_> {
     }
 
     fn random(&self, below: u32) -> u32 {
-        let (kind, ordering) = (Kind::Choose(below), Ordering::Relaxed);
-        let location = Location::caller();
-        let request = Request { kind, offset: 0, size: 0, ordering, location };
-        self.yielder.suspend(request).value as u32
+        self.ask_alone(Kind::Choose(below)).value as u32
     }
 
     fn chance(&self, _: u32) -> bool {

@@ -12,6 +12,7 @@ use super::hash::mix;
 use super::layout::LaidWord;
 use super::orders::{Events, all};
 use super::request::{Kind, ones};
+use super::state::Task;
 use super::world::World;
 
 /// The place of each task.
@@ -111,7 +112,7 @@ impl Canonical {
         self.knows.clear();
         let mut phases = [0; TASKS_MAX];
         for (phase, task) in phases.iter_mut().zip(&world.state.tasks) {
-            *phase = mix(task.history, self::phase(task.request.kind, task.ended));
+            *phase = mix(task.history, self::phase(task));
         }
         phases
     }
@@ -141,7 +142,7 @@ impl Canonical {
             }
         };
         for (t, task) in state.tasks.iter().enumerate() {
-            let doing = mix(task.history, phase(task.request.kind, task.ended));
+            let doing = mix(task.history, phase(task));
             sketches[t] = mix(doing, u64::from(task.buffered));
             for (i, cpu) in task.names.iter().enumerate() {
                 know(&mut sketches, t, usize::from(cpu), KNOWN | i as u64);
@@ -183,7 +184,7 @@ impl Canonical {
         let mut sum = 0_u64;
         for (t, task) in state.tasks.iter().enumerate() {
             let mut own = mix(u64::from(places[t]), task.history);
-            own = mix(own, phase(task.request.kind, task.ended));
+            own = mix(own, phase(task));
             if task.request.kind == Kind::Asleep {
                 own = mix(own, place_of(world, task.request.offset, places) | ASLEEP);
             }
@@ -249,13 +250,14 @@ impl Canonical {
 }
 
 /// What a task is at, beside its history: two tasks that were told the same may differ in it.
-fn phase(kind: Kind, ended: bool) -> u64 {
-    match (ended, kind) {
+fn phase(task: &Task) -> u64 {
+    let phase = match (task.ended, task.request.kind) {
         (true, _) => 1,
         (false, Kind::Asleep) => 2,
         (false, Kind::Woken) => 3,
         _ => 0,
-    }
+    };
+    phase | u64::from(task.interrupt) << 8 | u64::from(task.masked) << 16
 }
 
 fn identity() -> Places {

@@ -12,6 +12,7 @@
 //! What is checked, in every state: nobody is inside together who must not be; whoever
 //! arrived first enters first, where that is claimed; plain accesses are ordered by acquire
 //! and release; some task can always go on, and the end can always be reached.
+//! A task that can be interrupted is so at any of its steps after somebody interrupted it.
 //! What is not: orders that hardware weaker than x86 adds to atomic accesses. Those are
 //! known only where a plain field or an `init` would see them.
 
@@ -42,6 +43,9 @@ use machine::Region;
 /// The largest number of tasks.
 pub const TASKS_MAX: usize = 15;
 
+/// What a task does when it is interrupted.
+pub type Handler<'a> = dyn Fn(&Explored, usize) + 'a;
+
 /// What is explored.
 pub struct Setup<'a> {
     /// The memory, as all tasks find it; it is so again afterwards.
@@ -50,6 +54,9 @@ pub struct Setup<'a> {
     pub nodes: &'a [usize],
     /// What a task does. It owns no heap memory and holds no guard across an access.
     pub task: &'a dyn Fn(&Explored, usize),
+    /// What a task does when it is interrupted, if it can be. Then an ended task is an idle
+    /// CPU, which still does that.
+    pub interrupted: Option<&'a Handler<'a>>,
     /// What must hold of the memory when all tasks have ended.
     pub last: &'a dyn Fn() -> Result<(), String>,
     /// Whether those who arrive first must enter first.

@@ -32,6 +32,12 @@ pub enum Kind {
     WakeOne,
     WakeAll,
     Choose(u32),
+    /// Interrupts these tasks, as bits.
+    Interrupt(u16),
+    /// Computes; a point where it can be interrupted.
+    Work,
+    /// Has done all; can still be interrupted.
+    Idle,
     /// Found at fault; never goes on.
     Stuck,
 }
@@ -42,6 +48,8 @@ pub struct Reply {
     pub value: u64,
     /// Whether the condition of a bounded wait held.
     pub held: bool,
+    /// No reply yet: it was interrupted, and is to ask again.
+    pub interrupted: bool,
 }
 
 pub fn widened<T: Value>(op: Op<T>) -> Op<u64> {
@@ -106,6 +114,9 @@ impl fmt::Display for Kind {
             Kind::WakeOne => write!(f, "wake one"),
             Kind::WakeAll => write!(f, "wake all"),
             Kind::Choose(below) => write!(f, "choose below {below}"),
+            Kind::Interrupt(whom) => write!(f, "interrupt {whom:#b}"),
+            Kind::Work => write!(f, "work"),
+            Kind::Idle => write!(f, "idle"),
             Kind::Stuck => write!(f, "stuck"),
         }
     }

@@ -1,8 +1,8 @@
 //! A schedule: which task goes next, and which way where it could go several.
 //!
 //! As text: steps with dots between them. `2` is a step of task 2, `2f` the oldest store in
-//! its buffer becoming visible, `2a1` its step with alternative 1, `2s` waking by itself;
-//! `x3` behind a step: three times.
+//! its buffer becoming visible, `2a1` its step with alternative 1, `2s` waking by itself,
+//! `2i` being interrupted; `x3` behind a step: three times.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,6 +11,8 @@ use std::str::FromStr;
 pub const FLUSH: u8 = u8::MAX;
 /// Waking from sleep without having been woken.
 pub const SPURIOUS: u8 = u8::MAX - 1;
+/// Being interrupted: what was to be done is done afterwards.
+pub const INTERRUPT: u8 = u8::MAX - 2;
 
 /// One step: a task and its alternative.
 pub type Turn = (u8, u8);
@@ -41,6 +43,7 @@ impl fmt::Display for Schedule {
                 0 => {}
                 FLUSH => write!(f, "f")?,
                 SPURIOUS => write!(f, "s")?,
+                INTERRUPT => write!(f, "i")?,
                 other => write!(f, "a{other}")?,
             }
             if run.len() > 1 {
@@ -72,6 +75,7 @@ fn step(token: &str) -> Option<(Turn, usize)> {
         "" => 0,
         "f" => FLUSH,
         "s" => SPURIOUS,
+        "i" => INTERRUPT,
         _ => way.strip_prefix('a')?.parse().ok()?,
     };
     let times = times.parse().ok().filter(|times| *times <= 1_000_000)?;
@@ -84,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_schedule_is_read_as_it_was_written() {
-        for text in ["", "0", "0x3.1f.1.2a1x2.12s"] {
+        for text in ["", "0", "0x3.1f.1.2a1x2.12s.1i"] {
             assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
         }
         assert_eq!("0.0..0".parse::<Schedule>().unwrap().to_string(), "0x3");

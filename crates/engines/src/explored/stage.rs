@@ -10,7 +10,7 @@ use machine::{Ordering, Region};
 use super::layout::Layout;
 use super::request::{Kind, Reply, Request};
 use super::schedule::{Schedule, Turn};
-use super::state::Task;
+use super::state::{Names, Task};
 use super::told::{Failure, Fault};
 use super::world::World;
 use super::{Options, Setup, TASKS_MAX};
@@ -61,7 +61,12 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Stag
     for task in 0..tasks {
         let body = move |yielder: &Yielder<Reply, Request>| {
             let (node, base) = (setup.nodes[task], setup.region.start() as usize);
-            (setup.task)(&Explored { yielder, world, task, node, base }, task);
+            let interrupted = setup.interrupted;
+            let m = Explored { yielder, world, task, node, base, interrupted };
+            (setup.task)(&m, task);
+            if interrupted.is_some() {
+                m.idle();
+            }
         };
         let (thread, step) = Steppable::start(body, Reply::default())?;
         stage.threads.push(thread);
@@ -74,7 +79,10 @@ fn new_task() -> Task {
     let location = Location::caller();
     let request =
         Request { kind: Kind::Stuck, offset: 0, size: 0, ordering: Ordering::Relaxed, location };
-    Task { request, ended: false, history: 0, names: Default::default(), steps: 0, buffered: 0 }
+    let names = Names::default();
+    let (history, steps, buffered) = (0, 0, 0);
+    let (ended, interrupt, masked) = (false, false, 0);
+    Task { request, ended, history, names, steps, buffered, interrupt, masked }
 }
 
 impl Stage<'_> {
@@ -104,7 +112,7 @@ impl Stage<'_> {
                 }
                 Step::Panics(why) => return world.accuse(Fault::Panicked(why)),
             }
-            if world.fault.is_some() || !world.holds_back(task) {
+            if world.fault.is_some() || !world.need_not_stop(task) {
                 return;
             }
             let reply = world.perform((task as u8, 0));
@@ -128,7 +136,9 @@ impl Stage<'_> {
     pub fn wrong_at_the_end(&self) -> Option<Fault> {
         let world = self.world.borrow();
         let tasks = 0..world.state.tasks.len();
-        let blocked: Vec<usize> = tasks.filter(|&task| !world.state.tasks[task].ended).collect();
+        let at_the_end = |task: &Task| task.ended || task.request.kind == Kind::Idle;
+        let blocked: Vec<usize> =
+            tasks.filter(|&task| !at_the_end(&world.state.tasks[task])).collect();
         if blocked.is_empty() {
             drop(world);
             return (self.setup.last)().err().map(Fault::Last);

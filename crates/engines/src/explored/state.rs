@@ -37,6 +37,10 @@ pub struct Task {
     pub steps: u32,
     /// Stores held back.
     pub buffered: u8,
+    /// Whether it was interrupted and has not seen to it.
+    pub interrupt: bool,
+    /// How many sections deep it cannot be interrupted.
+    pub masked: u8,
 }
 
 /// The CPUs named in what a task was told, in order: kept apart from its history, so that

@@ -8,7 +8,7 @@ use super::hash::mix;
 use super::layout::Layout;
 use super::orders::{Orders, Unordered};
 use super::request::{Kind, Reply, Request, acquires, ones, releases, written};
-use super::schedule::{FLUSH, SPURIOUS, Turn};
+use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, Turn};
 use super::state::{BUFFER, Entry, State};
 use super::told::Fault;
 use super::{Memory, Options, Setup};
@@ -31,6 +31,7 @@ pub struct World {
     races: bool,
     spurious: bool,
     fifo: bool,
+    interrupts: bool,
     /// Whether CPUs that values name are kept apart from the values.
     pub alike: bool,
     /// What is wrong, once something is.
@@ -53,6 +54,7 @@ impl World {
             races: options.races,
             spurious: options.spurious,
             fifo: setup.fifo,
+            interrupts: setup.interrupted.is_some(),
             // What is pending is compared by name.
             alike: options.symmetry && setup.alike && !options.check_cuts,
             fault: None,
@@ -95,15 +97,28 @@ impl World {
             if self.spurious && self.state.tasks[task].request.kind == Kind::Asleep {
                 into.push((task as u8, SPURIOUS));
             }
+            if self.can_be_interrupted(task) {
+                into.push((task as u8, INTERRUPT));
+            }
         }
+    }
+
+    fn can_be_interrupted(&self, task: usize) -> bool {
+        let task = &self.state.tasks[task];
+        task.interrupt && task.masked == 0 && task.request.kind != Kind::Stuck
     }
 
     fn unseen(&self, task: usize) -> bool {
         matches!(self.state.tasks[task].request.kind, Kind::Choose(_) | Kind::Woken)
     }
 
+    /// Whether a task can do its store at once: nobody sees it, and nothing could come between.
+    pub fn need_not_stop(&self, task: usize) -> bool {
+        !self.interrupts && self.holds_back(task)
+    }
+
     /// Whether a task can issue its store without anybody seeing it: into its buffer.
-    pub fn holds_back(&self, task: usize) -> bool {
+    fn holds_back(&self, task: usize) -> bool {
         let Request { kind, ordering, .. } = self.state.tasks[task].request;
         self.buffers
             && matches!(kind, Kind::Access(Op::Store(_)))
@@ -121,12 +136,13 @@ impl World {
         let can = match kind {
             Kind::Access(Op::Load) | Kind::AwaitFor(_) => true,
             Kind::Await(until) => until.holds(self.seen(task, offset, size)),
-            Kind::Access(_) | Kind::Park(_) | Kind::WakeAll => drained,
+            Kind::Access(Op::Store(_)) if self.interrupts && self.holds_back(task) => true,
+            Kind::Access(_) | Kind::Park(_) | Kind::WakeAll | Kind::Interrupt(_) => drained,
             Kind::WakeOne if drained => {
                 return self.state.asleep_on(offset).count().max(1) as u8;
             }
-            Kind::WakeOne | Kind::Asleep | Kind::Stuck => false,
-            Kind::Woken | Kind::Choose(_) => true,
+            Kind::WakeOne | Kind::Asleep | Kind::Idle | Kind::Stuck => false,
+            Kind::Woken | Kind::Choose(_) | Kind::Work => true,
         };
         u8::from(can)
     }
@@ -140,8 +156,14 @@ impl World {
             return None;
         }
         let request = self.state.tasks[task].request;
+        if way == INTERRUPT {
+            self.tell(task, &request, "is interrupted");
+            let task = &mut self.state.tasks[task];
+            (task.interrupt, task.masked) = (false, 1);
+            return Some(Reply { interrupted: true, ..Reply::default() });
+        }
         let Request { kind, offset, size, .. } = request;
-        let mut reply = Reply { value: 0, held: true };
+        let mut reply = Reply { value: 0, held: true, interrupted: false };
         match kind {
             Kind::Access(op) => reply.value = self.access(task, &request, op),
             Kind::Await(until) | Kind::AwaitFor(until) => {
@@ -165,7 +187,12 @@ impl World {
                 }
             }
             Kind::Choose(_) => reply.value = u64::from(way),
-            Kind::Asleep | Kind::Woken | Kind::Stuck => {}
+            Kind::Interrupt(whom) => {
+                for (t, task) in self.state.tasks.iter_mut().enumerate() {
+                    task.interrupt |= whom >> t & 1 != 0;
+                }
+            }
+            Kind::Work | Kind::Asleep | Kind::Woken | Kind::Idle | Kind::Stuck => {}
         }
         if self.trace.is_some() {
             let held = if reply.held { "" } else { " in vain" };
@@ -227,7 +254,7 @@ impl World {
             self.acquire(task, request);
         }
         self.touch(task, request);
-        Reply { value, held }
+        Reply { value, held, interrupted: false }
     }
 
     fn access(&mut self, task: usize, request: &Request, op: Op<u64>) -> u64 {

@@ -90,6 +90,7 @@ impl<R, F: FnMut(&Setup) -> R> Visitor for FileLocksSetup<F> {
                 region: &region,
                 nodes: &vec![0; threads],
                 task: &task,
+                interrupted: None,
                 last: &last,
                 fifo: false,
                 // Each has calls of its own.
@@ -150,6 +151,7 @@ impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
             region: &region,
             nodes: &nodes,
             task: &task,
+            interrupted: None,
             last: &last,
             // Who arrived where is not told.
             fifo: L::FIFO && locks == 1,
@@ -181,6 +183,7 @@ impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
             region: &region,
             nodes: &nodes,
             task: &task,
+            interrupted: None,
             last: &|| match lock.at_rest(&Native::new(0, 0), at) {
                 true => Ok(()),
                 false => Err(IN_USE.to_string()),
