@@ -6,7 +6,9 @@ use engines::simulated::{
     Costs, Cpu, Host, NS, Options, Outcome, Preemption, ROWS, Row, Setup, Simulated, Time, Traced,
     Transfer, simulate,
 };
-use machine::{Array, Atom, Line, Machine, Note, Ordering, Region, Sleepers, Until, image};
+use machine::{
+    Array, Atom, Interrupted, Line, Machine, Note, Ordering, Region, Sleepers, Until, image,
+};
 
 image! {
     /// What the tests use.
@@ -52,6 +54,9 @@ fn host(nodes: usize, cpus: usize) -> Host {
             wake_latency: 2000 * NS,
             switch: 1500 * NS,
             slice: 100_000 * NS,
+            interrupt_send: 400 * NS,
+            interrupt_delivery: 1000 * NS,
+            interrupt_entry: 600 * NS,
         },
     }
 }
@@ -71,8 +76,20 @@ fn run(
     options: &Options,
     task: impl Fn(&Simulated, &Words, usize),
 ) -> Result<Outcome, String> {
+    run_interrupted(host, tasks, options, task, None)
+}
+
+/// The same with CPUs that do something when interrupted.
+fn run_interrupted(
+    host: &Host,
+    tasks: usize,
+    options: &Options,
+    task: impl Fn(&Simulated, &Words, usize),
+    interrupted: Option<&dyn Fn(&Simulated, &Words, usize)>,
+) -> Result<Outcome, String> {
     let region = Region::new(4096).unwrap();
     let words: Array<Words> = region.array("words", 1);
+    let handler = |m: &Simulated, cpu: usize| interrupted.expect("asked")(m, &words[0], cpu);
     let places: Vec<usize> = (0..host.cpus.len()).collect();
     let task = |m: &Simulated, i: usize| task(m, &words[0], i);
     let setup = Setup {
@@ -81,6 +98,7 @@ fn run(
         tasks,
         places: &places,
         task: &task,
+        interrupted: interrupted.map(|_| &handler as _),
         exclusive: true,
         fifo: true,
     };
@@ -261,6 +279,80 @@ fn a_holder_that_loses_its_cpu_keeps_all_waiting_only_where_it_may() {
     assert!((39_000 * NS..45_000 * NS).contains(&times[1]), "{times:?}");
 }
 
+/// Who interrupts and waits for the answer; the answer; what a round takes, in ns.
+fn round(
+    host: &Host,
+    preemption: Preemption,
+    tasks: usize,
+    other: impl Fn(&Simulated),
+) -> (f64, Outcome) {
+    let ask = |m: &Simulated, words: &Words, i: usize| {
+        if i > 0 {
+            return other(m);
+        }
+        for turn in 1.. {
+            words.turn.store(m, turn, Ordering::Release);
+            m.interrupt(Interrupted::One(1));
+            m.await_until(&words.other, Until::equals(turn), Ordering::Acquire);
+            m.operation_done();
+        }
+    };
+    let answer = |m: &Simulated, words: &Words, cpu: usize| {
+        assert_eq!(cpu, 1);
+        let asked = words.turn.load(m, Ordering::Acquire);
+        words.other.store(m, asked, Ordering::Release);
+    };
+    let options = Options { preemption, ..OPTIONS };
+    let outcome = run_interrupted(host, tasks, &options, ask, Some(&answer)).unwrap();
+    let rounds = outcome.operations[0] as f64;
+    ((OPTIONS.length / NS) as f64 / rounds, outcome)
+}
+
+#[test]
+fn an_interrupt_comes_wherever_its_cpu_is() {
+    let host = host(1, 2);
+    // Sent, delivered, entered: 2 us; then it reads, writes, and is read: three transfers.
+    let expected = 2000.0 + 3.0 * 40.0;
+    let kernel = Preemption::BetweenOperations;
+    let check = |tasks, other: &dyn Fn(&Simulated)| {
+        let (took, outcome) = round(&host, kernel, tasks, other);
+        within(took, expected, 0.02);
+        let time: Time =
+            ROWS.iter().zip(outcome.rows).filter(|(row, _)| row.runs()).map(|(_, t)| t).sum();
+        assert_eq!(time + outcome.idle, 2 * OPTIONS.length);
+        outcome.rows[Row::Interrupted as usize] as f64 / OPTIONS.length as f64
+    };
+    // Where it works, where it waits, and where nobody is.
+    let share = check(2, &|m| m.work(10_000_000));
+    // Entered, and read; its store is under way when it goes on.
+    within(share, 641.0 / expected, 0.02);
+    check(2, &|m| {
+        while m.random(2) < 2 {
+            m.work(100);
+            m.operation_done();
+        }
+    });
+    check(1, &|_| ());
+    check(2, &|_| ());
+}
+
+#[test]
+fn an_interrupt_waits_where_it_must_not_come() {
+    let host = host(1, 2);
+    let other = |m: &Simulated| loop {
+        m.uninterrupted(|| m.work(20_000));
+        m.operation_done();
+    };
+    let (took, _) = round(&host, Preemption::BetweenOperations, 2, other);
+    assert!((5_000.0..25_000.0).contains(&took), "{took}");
+    // A virtual CPU that is not running handles it when it runs again, and who waits for that
+    // sees it when that one's slice is over.
+    let mut crowded = self::host(1, 1);
+    crowded.costs.slice = 50_000 * NS;
+    let (took, _) = round(&crowded, Preemption::Anywhere, 2, |m| m.work(10_000_000));
+    assert!((90_000.0..120_000.0).contains(&took), "{took}");
+}
+
 #[test]
 fn a_trace_reads_as_what_happened() {
     let host = host(1, 2);
@@ -301,4 +393,64 @@ fn hosts_that_contradict_themselves_are_refused() {
         |host| host.costs.busy_per_mille = 1001,
         "a transfer keeps its line busy for 1001 of 1000 of its time",
     );
+}
+
+/// Throughput in operations per ns of `n` CPUs that take a ticket lock: time `inside`, `outside`,
+/// and for a request of the line. Boyd-Wickizer, Kaashoek, Morris and Zeldovich 2012
+/// (Non-scalable locks are dangerous): a chain of states by how many are at the lock; with k
+/// waiting, the next one is served after half of their requests.
+fn markov_chain(n: usize, inside: f64, outside: f64, request: f64) -> f64 {
+    let served = |at_lock: usize| 1.0 / (inside + request * (at_lock - 1) as f64 / 2.0);
+    let mut shares = vec![1.0];
+    for at_lock in 0..n {
+        let arrivals = (n - at_lock) as f64 / outside;
+        shares.push(shares[at_lock] * arrivals / served(at_lock + 1));
+    }
+    let all: f64 = shares.iter().sum();
+    (1..=n).map(|at_lock| shares[at_lock] / all * served(at_lock)).sum()
+}
+
+/// The ticket lock of that model: the next ticket and the one that is served do not share a line.
+fn ticket(m: &Simulated, words: &Words) {
+    loop {
+        let mine = words.turn.fetch_add(m, 1, Ordering::Relaxed);
+        m.await_until(&words.other, Until::equals(mine), Ordering::Acquire);
+        m.work(120);
+        words.other.store(m, mine + 1, Ordering::Release);
+        // The chain's times between two operations have no memory.
+        let chance = (f64::from(m.random(1 << 30)) + 0.5) / f64::from(1 << 30);
+        m.work((-chance.ln() * 530.0) as u64);
+        m.operation_done();
+    }
+}
+
+#[test]
+fn a_ticket_lock_collapses_as_the_markov_chain_says() {
+    // A request takes 60 ns in the chain. Here the next in line comes at any place among those
+    // who look, and the release waits for the last of them: so each look takes half of it.
+    let mut host = host(1, 48);
+    let request = 60 * NS;
+    let half = request / 2;
+    host.transfers[1] = Transfer {
+        load_modified: half,
+        load_shared: half,
+        load_memory: half,
+        store_modified: half,
+        store_shared: half,
+        atomic_modified: half,
+        atomic_shared: half,
+    };
+    host.costs = Costs {
+        load: 0,
+        store: 0,
+        atomic: 0,
+        busy_per_mille: 1000,
+        busy_shared: half,
+        ..host.costs
+    };
+    let options = Options { length: 5_000_000 * NS, ..OPTIONS };
+    for cpus in 2..=48 {
+        let rate = run(&host, cpus, &options, |m, words, _| ticket(m, words)).unwrap().rate();
+        within(rate / 1e9, markov_chain(cpus, 120.0, 530.0, 60.0), 0.15);
+    }
 }

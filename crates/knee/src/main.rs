@@ -59,7 +59,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List records, workloads, algorithms, experiments, commands, metrics
+    /// List records, workloads, algorithms, hosts, experiments, commands, metrics
     List(verbs::list::Arguments),
     /// Explain a workload, an algorithm, an experiment, a command, a metric
     Describe(verbs::describe::Arguments),

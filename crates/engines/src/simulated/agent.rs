@@ -4,7 +4,9 @@
 use std::cell::RefCell;
 use std::ptr;
 
-use machine::{Atom, Field, Machine, Native, Note, Op, Ordering, Sleepers, Until, Value};
+use machine::{
+    Atom, Field, Interrupted, Machine, Native, Note, Op, Ordering, Sleepers, Until, Value,
+};
 
 use super::Time;
 use super::ledger::Row;
@@ -24,11 +26,46 @@ pub struct Simulated<'a> {
     pub(super) node: usize,
     /// The address of the region.
     pub(super) base: usize,
+    /// What it does when interrupted.
+    pub(super) interrupted: Option<&'a Handler<'a>>,
     /// Does to the memory what has been priced.
     pub(super) native: Native,
 }
 
+/// What a CPU does when interrupted; it is told its number.
+pub type Handler<'a> = dyn Fn(&Simulated, usize) + 'a;
+
 impl Simulated<'_> {
+    /// Stops until it is due, and sees to interrupts meanwhile.
+    pub(super) fn suspend(&self) {
+        loop {
+            self.yielder.suspend(());
+            let called = self.world.borrow_mut().is_called(self.task);
+            if !called {
+                return;
+            }
+            self.handle();
+        }
+    }
+
+    /// Does what it has to when interrupted.
+    fn handle(&self) {
+        let handler = self.interrupted.expect("only who can be interrupted is");
+        loop {
+            self.spend(Row::Interrupted, |world| world.costs.interrupt_entry);
+            self.uninterrupted_until_done(|| handler(self, self.cpu));
+            if !self.world.borrow_mut().handled(self.task) {
+                return;
+            }
+        }
+    }
+
+    fn uninterrupted_until_done(&self, body: impl FnOnce()) {
+        self.world.borrow_mut().tasks[usize::from(self.task)].masked += 1;
+        body();
+        self.world.borrow_mut().tasks[usize::from(self.task)].masked -= 1;
+    }
+
     /// Says that an operation is done.
     pub fn operation_done(&self) {
         if self.world.borrow().cpus_are_shared {
@@ -37,7 +74,7 @@ impl Simulated<'_> {
         }
         let waits = self.world.borrow_mut().operation_done(self.task);
         if waits {
-            self.yielder.suspend(());
+            self.suspend();
         }
     }
 
@@ -50,7 +87,7 @@ impl Simulated<'_> {
     pub(super) fn turn(&self) {
         let waits = self.world.borrow_mut().must_wait(self.task);
         if waits {
-            self.yielder.suspend(());
+            self.suspend();
         }
     }
 
@@ -80,7 +117,7 @@ impl Simulated<'_> {
         let (offset, size) = (self.offset(atom), size_of::<T>() as u8);
         world.watch(self.task, Watch { offset, size, until: widened_until(until), deadline });
         drop(world);
-        self.yielder.suspend(());
+        self.suspend();
         self.world.borrow().tasks[usize::from(self.task)].seen.map(T::of_bits)
     }
 
@@ -163,7 +200,7 @@ impl Machine for Simulated<'_> {
         self.access(atom, Use::Load, word.into());
         if word == expected {
             self.world.borrow_mut().sleep(self.task, self.offset(atom));
-            self.yielder.suspend(());
+            self.suspend();
         }
     }
 
@@ -171,6 +208,31 @@ impl Machine for Simulated<'_> {
         self.spend(Row::System, |world| world.costs.wake);
         self.turn();
         self.world.borrow_mut().wake(self.task, self.offset(atom), whom);
+    }
+
+    fn interrupt(&self, whom: Interrupted) {
+        let mut world = self.world.borrow_mut();
+        match whom {
+            Interrupted::One(number) => world.send(self.task, [number].into_iter()),
+            Interrupted::Others => {
+                let (own, all) = (self.cpu, world.tasks.len() - world.workers);
+                world.send(self.task, (0..all).filter(|&number| number != own));
+            }
+        }
+    }
+
+    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.world.borrow_mut().tasks[usize::from(self.task)].masked += 1;
+        let done = body();
+        let comes_now = {
+            let who = &mut self.world.borrow_mut().tasks[usize::from(self.task)];
+            who.masked -= 1;
+            who.masked == 0 && std::mem::take(&mut who.pending)
+        };
+        if comes_now {
+            self.handle();
+        }
+        done
     }
 
     fn pause(&self, turns: u32) {
@@ -185,6 +247,9 @@ impl Machine for Simulated<'_> {
     fn work(&self, ns: u64) {
         let inside = self.world.borrow().tasks[usize::from(self.task)].inside;
         self.spend(if inside { Row::Inside } else { Row::Work }, |_| ns * super::NS);
+        if self.world.borrow().is_watched(self.task) {
+            self.turn();
+        }
     }
 
     fn cpu(&self) -> usize {

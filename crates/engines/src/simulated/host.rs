@@ -81,6 +81,12 @@ pub struct Costs {
     pub switch: Time,
     /// How long a task may have a CPU that others wait for.
     pub slice: Time,
+    /// To send an interrupt, for the one who does: to one CPU, or to all others by one command.
+    pub interrupt_send: Time,
+    /// From there to the first instruction of the other CPU's handler.
+    pub interrupt_delivery: Time,
+    /// What being interrupted costs, beside what the handler does.
+    pub interrupt_entry: Time,
 }
 
 impl Host {

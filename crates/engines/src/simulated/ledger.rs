@@ -17,6 +17,10 @@ pub enum Row {
     Spinning,
     /// Goes to sleep, wakes others, changes places with other tasks.
     System,
+    /// Sends interrupts.
+    Sending,
+    /// Is interrupted, and does what it then has to.
+    Interrupted,
     /// Could run, but other tasks have its CPU.
     Ready,
     /// Sleeps, or is being woken.
@@ -24,13 +28,15 @@ pub enum Row {
 }
 
 /// All rows, in the order in which they are shown.
-pub const ROWS: [Row; 8] = [
+pub const ROWS: [Row; 10] = [
     Row::Work,
     Row::Inside,
     Row::Local,
     Row::Transfer,
     Row::Spinning,
     Row::System,
+    Row::Sending,
+    Row::Interrupted,
     Row::Ready,
     Row::Asleep,
 ];
@@ -45,6 +51,8 @@ impl Row {
             Row::Transfer => "waiting for lines",
             Row::Spinning => "spinning",
             Row::System => "sleeping and waking",
+            Row::Sending => "sending interrupts",
+            Row::Interrupted => "interrupts",
             Row::Ready => "waiting for a CPU",
             Row::Asleep => "asleep",
         }
@@ -62,23 +70,40 @@ pub struct Account {
     window: (Time, Time),
     /// Up to when all time is in some row.
     booked: Time,
+    /// What was booked last: its row, and from when.
+    last: (Row, Time),
     rows: [Time; ROWS.len()],
 }
 
 impl Account {
     /// An account of what happens within the window.
     pub fn new(window: (Time, Time)) -> Account {
-        Account { window, booked: 0, rows: [0; ROWS.len()] }
+        Account { window, booked: 0, last: (Row::Asleep, 0), rows: [0; ROWS.len()] }
     }
 
     /// Books all time up to `until` that is in no row yet.
     #[inline]
     pub fn book(&mut self, row: Row, until: Time) {
-        let (from, to) = (self.booked.max(self.window.0), until.min(self.window.1));
-        if to > from {
-            self.rows[row as usize] += to - from;
+        if until > self.booked {
+            self.rows[row as usize] += self.counts(self.booked, until);
+            self.last = (row, self.booked);
+            self.booked = until;
         }
-        self.booked = self.booked.max(until);
+    }
+
+    /// Takes back what was booked last, from `now` on: it is interrupted. Returns when that is,
+    /// which is not before it began, and what has to be done later: how long, and in which row.
+    pub fn take_back(&mut self, now: Time) -> (Time, Time, Row) {
+        let (row, from) = self.last;
+        let (now, end) = (now.clamp(from, self.booked), self.booked);
+        self.rows[row as usize] -= self.counts(now, end);
+        self.booked = now;
+        (now, end - now, row)
+    }
+
+    /// How much of an interval lies in the window.
+    fn counts(&self, from: Time, to: Time) -> Time {
+        to.min(self.window.1).saturating_sub(from.max(self.window.0))
     }
 
     /// The time of each row.

@@ -26,7 +26,7 @@ mod world;
 use std::cell::RefCell;
 use std::io;
 
-pub use agent::Simulated;
+pub use agent::{Handler, Simulated};
 pub use host::{CPUS_MAX, Costs, Cpu, Host, Transfer};
 pub use ledger::{ROWS, Row};
 use machine::{Native, Region};
@@ -55,10 +55,31 @@ pub struct Setup<'a> {
     /// What a task does: operations, for ever or so many. It owns no heap memory and holds no
     /// guard across an access.
     pub task: &'a (dyn Fn(&Simulated, usize) + 'a),
+    /// What a CPU does when interrupted, also while it waits or has no task; nothing where no
+    /// task interrupts others.
+    pub interrupted: Option<&'a Handler<'a>>,
     /// Whether `Note::Enter` says that nobody else is inside.
     pub exclusive: bool,
     /// Whether those who arrive first must enter first.
     pub fifo: bool,
+}
+
+impl Setup<'_> {
+    /// How many numbers `cpu` may say.
+    fn numbers(&self, preemption: Preemption) -> usize {
+        match preemption {
+            Preemption::BetweenOperations => self.host.cpus.len(),
+            Preemption::Anywhere => self.tasks,
+        }
+    }
+
+    /// The CPU that `cpu` means by a number.
+    fn home(&self, number: usize, preemption: Preemption) -> usize {
+        match preemption {
+            Preemption::BetweenOperations => number,
+            Preemption::Anywhere => self.places[number % self.places.len()],
+        }
+    }
 }
 
 /// How it is simulated.
@@ -94,7 +115,8 @@ pub struct Outcome {
     pub operations: Vec<u64>,
     /// The length of the window.
     pub length: Time,
-    /// Time of all tasks in the window by row, as in [`ROWS`]. They add up to tasks × length.
+    /// Time of all tasks in the window by row, as in [`ROWS`]. They add up to tasks × length,
+    /// and to what CPUs without a task spent on interrupts.
     pub rows: [Time; ROWS.len()],
     /// Time in which CPUs had no task: CPUs × length, less all rows that run.
     pub idle: Time,
@@ -138,24 +160,35 @@ fn start<'a>(
     options: &Options,
     world: &'a RefCell<World>,
 ) -> io::Result<Vec<Thread<'a>>> {
-    let anywhere = options.preemption == Preemption::Anywhere;
-    let thread = |task: usize| {
-        let place = setup.places[task % setup.places.len()];
-        let (node, cpu) =
-            (usize::from(setup.host.cpus[place].node), if anywhere { task } else { place });
-        let base = setup.region.start() as usize;
+    let view = |task: usize, number: usize| {
+        let home = setup.home(number, options.preemption);
+        (task as u16, number, usize::from(setup.host.cpus[home].node))
+    };
+    let number = |task: usize| match options.preemption {
+        Preemption::BetweenOperations => setup.places[task % setup.places.len()],
+        Preemption::Anywhere => task,
+    };
+    let all = world.borrow().tasks.len();
+    let workers = (0..setup.tasks).map(|task| view(task, number(task)));
+    let handlers = (setup.tasks..all).map(|task| view(task, task - setup.tasks));
+    let base = setup.region.start() as usize;
+    let thread = |(task, cpu, node): (u16, usize, usize)| {
+        let interrupted = setup.interrupted;
         let body = move |yielder: &Yielder<(), ()>| {
-            // Not before its time.
-            yielder.suspend(());
             let native = Native::new(cpu, node);
-            let view = Simulated { yielder, world, task: task as u16, cpu, node, base, native };
-            (setup.task)(&view, task);
+            let m = Simulated { yielder, world, task, cpu, node, base, interrupted, native };
+            // Not before its time.
+            m.suspend();
+            match usize::from(task) < setup.tasks {
+                true => (setup.task)(&m, task.into()),
+                false => unreachable!("a CPU without a task only handles interrupts"),
+            }
             // Its last work takes time too.
-            view.turn();
+            m.turn();
         };
         Ok(Steppable::start(body, ())?.0)
     };
-    (0..setup.tasks).map(thread).collect()
+    workers.chain(handlers).map(thread).collect()
 }
 
 /// Lets time pass, until it is over or all tasks have ended.
@@ -168,18 +201,11 @@ fn pass(setup: &Setup, threads: &mut [Thread], world: &RefCell<World>) -> io::Re
             w.close();
             return Ok(());
         }
-        let who = usize::from(due.who);
-        if who >= threads.len() {
-            w.clock(who - threads.len(), due.time);
-            continue;
-        }
-        if !w.due(due.who, due.turn, due.time) {
-            continue;
-        }
+        let Some(task) = w.happens(due) else { continue };
         drop(w);
-        match threads[who].step(()) {
+        match threads[usize::from(task)].step(()) {
             Step::Asks(()) => (),
-            Step::Ends => world.borrow_mut().end(due.who),
+            Step::Ends => world.borrow_mut().end(task),
             Step::Panics(why) => return Err(fault(why)),
         }
     }
@@ -194,7 +220,7 @@ fn fault(why: String) -> io::Error {
 
 /// Nobody is due any more: everybody has ended, or waits for what nobody will do.
 fn blocked(setup: &Setup, world: &World) -> io::Result<()> {
-    let waits = world.tasks.iter().enumerate().filter_map(|(i, task)| {
+    let waits = world.tasks[..world.workers].iter().enumerate().filter_map(|(i, task)| {
         let (verb, offset) = match task.doing {
             tasks::Doing::Ended => return None,
             tasks::Doing::Watching(watch) | tasks::Doing::Looking(watch) => {
@@ -214,16 +240,21 @@ fn blocked(setup: &Setup, world: &World) -> io::Result<()> {
 
 fn outcome(setup: &Setup, options: &Options, world: World) -> Outcome {
     let mut rows = [0; ROWS.len()];
-    for task in &world.tasks {
-        for (sum, time) in rows.iter_mut().zip(task.account.rows()) {
-            *sum += time;
+    for (i, task) in world.tasks.iter().enumerate() {
+        for ((row, sum), time) in ROWS.iter().zip(&mut rows).zip(task.account.rows()) {
+            // Who handles interrupts where no task is only counts while it does.
+            *sum += if i < setup.tasks || row.runs() { time } else { 0 };
         }
     }
     let ran: Time = ROWS.iter().zip(rows).filter(|(row, _)| row.runs()).map(|(_, time)| time).sum();
-    let cpus = setup.places.len().min(setup.tasks) as u64;
+    // A host whose CPUs are interrupted has them all in its sum.
+    let cpus = match setup.interrupted {
+        Some(_) => setup.host.cpus.len(),
+        None => setup.places.len().min(setup.tasks),
+    } as u64;
     let trace = world.trace.map(|trace| trace.told(setup.region)).unwrap_or_default();
     Outcome {
-        operations: world.tasks.iter().map(|task| task.operations).collect(),
+        operations: world.tasks[..setup.tasks].iter().map(|task| task.operations).collect(),
         length: options.length,
         rows,
         idle: cpus * options.length - ran,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use machine::Until;
 
 use super::Time;
-use super::ledger::Account;
+use super::ledger::{Account, Row};
 
 /// What a task is doing.
 ///
@@ -32,10 +32,12 @@ pub enum Doing {
 /// What a task does once it has a CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Then {
-    /// What it was doing takes so long still.
-    GoOn(Time),
+    /// What it was doing takes so long still, in that row.
+    GoOn(Time, Row),
     /// Looks at its word.
     Look(Watch),
+    /// Handles an interrupt for a CPU that has nothing else to do, and is done.
+    Handle,
 }
 
 /// What a task waits for.
@@ -62,9 +64,33 @@ pub struct Task {
     /// What it saw when its wait ended; nothing if it gave up.
     pub seen: Option<u64>,
     pub inside: bool,
+    /// How many sections deep it is not to be interrupted.
+    pub masked: u32,
+    /// An interrupt has come, and was not handled yet.
+    pub pending: bool,
+    /// It is being interrupted, and goes on with this afterwards.
+    pub handling: Option<Then>,
+    /// It goes on because it was interrupted just now.
+    pub called: bool,
     pub operations: u64,
     pub random: u64,
     pub account: Account,
+}
+
+impl Task {
+    /// Stops what it does at `now`; what it has to do afterwards.
+    pub fn stop(&mut self, now: Time) -> Then {
+        let (now, remaining, row) = self.account.take_back(now);
+        (self.time, self.turn) = (now, 0);
+        Then::GoOn(remaining, row)
+    }
+
+    /// Books all time up to `until` that is in no row yet.
+    #[inline]
+    pub fn book(&mut self, row: Row, until: Time) {
+        let row = if self.handling.is_some() && row.runs() { Row::Interrupted } else { row };
+        self.account.book(row, until);
+    }
 }
 
 /// One CPU, and who waits for it.

@@ -4,15 +4,21 @@ use machine::{Region, Sleepers};
 
 use super::ledger::{Account, Row};
 use super::lines::{Lines, Use};
-use super::queue::Queue;
+use super::queue::{Due, Queue};
 use super::tasks::{Doing, RunQueue, Task, Then, Watch};
 use super::trace::{Access, Trace};
 use super::watched::Watched;
 use super::{Options, Preemption, Setup, Time};
 
+/// Goes on at once.
+const NOW: Then = Then::GoOn(0, Row::Local);
+
 /// All that an engine knows.
 pub struct World {
+    /// Tasks, and behind them who handles interrupts where no task is, by the CPU's number.
     pub tasks: Vec<Task>,
+    /// How many of them are tasks.
+    pub workers: usize,
     pub cpus: Vec<RunQueue>,
     pub lines: Lines,
     pub queue: Queue,
@@ -47,27 +53,34 @@ impl World {
             _ => u64::from(host.costs.both_threads_per_mille),
         };
         let queue_of = |cpu| RunQueue { slower_per_mille: slower(cpu), ..RunQueue::default() };
-        let task = |i: usize| Task {
+        let task = |i: usize, cpu: usize| Task {
             time: 0,
-            cpu: cpu_of(i) as u16,
-            doing: Doing::Ready(Then::GoOn(0)),
+            cpu: cpu as u16,
+            doing: Doing::Ready(NOW),
             turn: 0,
             drained: 0,
             seen: None,
             inside: false,
+            masked: 0,
+            pending: false,
+            handling: None,
+            called: false,
             operations: 0,
             random: seeded(options.seed, i as u64 + 1),
             account: Account::new(window),
         };
-        // What is "per CPU" to the algorithm is per task where tasks are virtual CPUs.
-        let homes = |index: usize| match options.preemption {
-            Preemption::Anywhere => cpu_of(index),
-            Preemption::BetweenOperations => index,
-        };
+        let numbers = setup.numbers(options.preemption);
+        let handlers = if setup.interrupted.is_some() { numbers } else { 0 };
+        let home = |number| setup.home(number, options.preemption);
+        let tasks = (0..setup.tasks).map(|i| task(i, cpu_of(i)));
+        // A CPU without a task has somebody too who handles interrupts.
+        let tasks =
+            tasks.chain((0..handlers).map(|number| task(setup.tasks + number, home(number))));
         let mut world = World {
-            tasks: (0..setup.tasks).map(task).collect(),
+            tasks: tasks.collect(),
+            workers: setup.tasks,
             cpus: (0..host.cpus.len()).map(queue_of).collect(),
-            lines: Lines::new(setup.region, host, homes),
+            lines: Lines::new(setup.region, host, home),
             queue: Queue::default(),
             watched: Watched::new(setup.exclusive, setup.fifo),
             trace: options.trace.map(Trace::new),
@@ -82,7 +95,10 @@ impl World {
             random: seeded(options.seed, 0),
         };
         for task in 0..setup.tasks as u16 {
-            world.make_ready(task, Then::GoOn(0), 0, 0);
+            world.make_ready(task, NOW, 0, 0);
+        }
+        for task in &mut world.tasks[setup.tasks..] {
+            task.doing = Doing::Ended;
         }
         world
     }
@@ -98,6 +114,13 @@ impl World {
         true
     }
 
+    /// Whether somebody may take the CPU of the task while it works, or the time is over.
+    #[inline]
+    pub fn is_watched(&self, task: u16) -> bool {
+        let others = self.cpus_are_shared || self.tasks.len() > self.workers;
+        others || self.tasks[usize::from(task)].time >= self.window.1
+    }
+
     fn schedule(&mut self, task: u16, time: Time) {
         self.tasks[usize::from(task)].turn = self.queue.push(time, task);
     }
@@ -108,7 +131,7 @@ impl World {
         let slower = self.cpus[usize::from(self.tasks[usize::from(task)].cpu)].slower_per_mille;
         let task = &mut self.tasks[usize::from(task)];
         task.time += cost * slower / 1000;
-        task.account.book(row, task.time);
+        task.book(row, task.time);
     }
 
     /// Does an access, whose effect on the memory is done elsewhere: prices it, and lets those
@@ -126,11 +149,11 @@ impl World {
             (Use::Store, false) => {
                 who.drained = who.drained.max(served.end);
                 who.time = asked + self.costs.store;
-                who.account.book(Row::Local, who.time);
+                who.book(Row::Local, who.time);
             }
             (_, hit) => {
                 who.time = served.end;
-                who.account.book(if hit { Row::Local } else { Row::Transfer }, served.end);
+                who.book(if hit { Row::Local } else { Row::Transfer }, served.end);
             }
         }
         self.told(task, offset, size, how, old, asked, served.end);
@@ -183,7 +206,7 @@ impl World {
         task.seen = Some(word);
         task.doing = Doing::Running;
         task.time = served.end;
-        task.account.book(Row::Spinning, served.end);
+        task.book(Row::Spinning, served.end);
         self.schedule(waiter, served.end);
         true
     }
@@ -203,8 +226,22 @@ impl World {
         waiters.retain(|&waiter| waiter != task);
     }
 
+    /// What is due happens; the task that goes on, if one does.
+    pub fn happens(&mut self, due: Due) -> Option<u16> {
+        let who = usize::from(due.who);
+        let (tasks, cpus) = (self.tasks.len(), self.cpus.len());
+        if who < tasks {
+            return self.due(due.who, due.turn, due.time).then_some(due.who);
+        }
+        if who < tasks + cpus {
+            self.clock(who - tasks, due.time);
+            return None;
+        }
+        self.interrupted(who - tasks - cpus, due.time)
+    }
+
     /// An event of a task is due; whether the task goes on.
-    pub fn due(&mut self, task: u16, turn: u64, now: Time) -> bool {
+    fn due(&mut self, task: u16, turn: u64, now: Time) -> bool {
         if self.tasks[usize::from(task)].turn != turn {
             return false;
         }
@@ -216,7 +253,7 @@ impl World {
                 self.watch_no_more(task, watch);
                 let task = &mut self.tasks[usize::from(task)];
                 (task.seen, task.doing, task.time) = (None, Doing::Running, now);
-                task.account.book(Row::Spinning, now);
+                task.book(Row::Spinning, now);
                 true
             }
             Doing::Looking(watch) => {
@@ -242,8 +279,8 @@ impl World {
             let (_, task) = self.sleepers.remove(first);
             self.spend(waker, Row::System, self.costs.wake_each);
             let now = self.tasks[usize::from(waker)].time;
-            self.tasks[usize::from(task)].account.book(Row::Asleep, now);
-            self.make_ready(task, Then::GoOn(0), now, self.costs.wake_latency);
+            self.tasks[usize::from(task)].book(Row::Asleep, now);
+            self.make_ready(task, NOW, now, self.costs.wake_latency);
             if whom == Sleepers::One {
                 return;
             }
@@ -264,7 +301,7 @@ impl World {
         let cpu = &self.cpus[usize::from(who.cpu)];
         let gives_way = !cpu.ready.is_empty() && who.time >= cpu.slice_end;
         if gives_way && self.preemption == Preemption::BetweenOperations {
-            self.give_way(task, Then::GoOn(0));
+            self.give_way(task, NOW);
             return true;
         }
         false
@@ -293,7 +330,7 @@ impl World {
         who.doing = Doing::Ready(then);
         let cpu = usize::from(who.cpu);
         if self.cpus[cpu].current.is_none() {
-            who.account.book(Row::Asleep, now + latency);
+            who.book(Row::Asleep, now + latency);
             return self.run(task, now + latency, 0);
         }
         self.cpus[cpu].ready.push_back(task);
@@ -317,44 +354,143 @@ impl World {
         let Doing::Ready(then) = who.doing else {
             unreachable!("task {task} gets a CPU and is {:?}", who.doing);
         };
-        who.account.book(Row::Ready, begin);
-        who.account.book(Row::System, begin + switch);
+        who.book(Row::Ready, begin);
+        who.book(Row::System, begin + switch);
         let start = begin + switch;
-        who.time = match then {
-            Then::GoOn(remaining) => start + remaining,
-            Then::Look(_) => start,
-        };
-        who.doing = match then {
-            Then::GoOn(_) => Doing::Running,
-            Then::Look(watch) => Doing::Looking(watch),
-        };
-        let due = who.time;
+        who.time = start;
         self.cpus[cpu].current = Some(task);
         self.cpus[cpu].slice_end = start + self.costs.slice;
-        self.schedule(task, due);
+        self.go_on(task, then);
+        if std::mem::take(&mut self.tasks[usize::from(task)].pending) {
+            self.queue.push(start, self.interrupt_of(usize::from(task)));
+        }
         if !self.cpus[cpu].ready.is_empty() {
             self.set_timer(cpu, start);
         }
     }
 
+    /// What the task does from its time on.
+    fn go_on(&mut self, task: u16, then: Then) {
+        let who = &mut self.tasks[usize::from(task)];
+        who.doing = match then {
+            Then::GoOn(remaining, row) => {
+                who.time += remaining;
+                who.book(row, who.time);
+                Doing::Running
+            }
+            Then::Look(watch) => Doing::Looking(watch),
+            Then::Handle => {
+                (who.handling, who.called) = (Some(Then::Handle), true);
+                Doing::Running
+            }
+        };
+        let due = who.time;
+        self.schedule(task, due);
+    }
+
+    /// Who is due when a CPU of this number is interrupted.
+    fn interrupt_of(&self, number: usize) -> u16 {
+        (self.tasks.len() + self.cpus.len() + number) as u16
+    }
+
+    /// Interrupts the CPU of this number, whose own number is not `own`.
+    pub fn send(&mut self, sender: u16, numbers: impl Iterator<Item = usize>) {
+        self.spend(sender, Row::Sending, self.costs.interrupt_send);
+        let now = self.tasks[usize::from(sender)].time;
+        for number in numbers {
+            self.queue.push(now + self.costs.interrupt_delivery, self.interrupt_of(number));
+        }
+    }
+
+    /// An interrupt has come to the CPU of this number; who handles it, if it is now.
+    fn interrupted(&mut self, number: usize, now: Time) -> Option<u16> {
+        let task = match self.preemption {
+            Preemption::BetweenOperations => self.cpus[number].current,
+            Preemption::Anywhere => Some(number as u16).filter(|&task| {
+                !matches!(self.tasks[usize::from(task)].doing, Doing::Asleep { .. } | Doing::Ended)
+            }),
+        };
+        let Some(task) = task else {
+            self.handle_idle((self.workers + number) as u16, now);
+            return None;
+        };
+        let who = &mut self.tasks[usize::from(task)];
+        if who.masked > 0 || who.handling.is_some() {
+            who.pending = true;
+            return None;
+        }
+        let then = match who.doing {
+            Doing::Running => who.stop(now),
+            Doing::Watching(watch) | Doing::Looking(watch) => {
+                (who.time, who.turn) = (now.max(who.time), 0);
+                Then::Look(watch)
+            }
+            // It has no CPU: once it has.
+            _ => {
+                who.pending = true;
+                return None;
+            }
+        };
+        if let Doing::Watching(watch) = who.doing {
+            who.book(Row::Spinning, now);
+            self.watch_no_more(task, watch);
+        }
+        let who = &mut self.tasks[usize::from(task)];
+        who.doing = Doing::Running;
+        (who.handling, who.called) = (Some(then), true);
+        Some(task)
+    }
+
+    /// Whether the task goes on because it was interrupted, and not because it is due.
+    pub fn is_called(&mut self, task: u16) -> bool {
+        std::mem::take(&mut self.tasks[usize::from(task)].called)
+    }
+
+    /// A CPU that has nothing to do has this.
+    fn handle_idle(&mut self, handler: u16, now: Time) {
+        let who = &mut self.tasks[usize::from(handler)];
+        if who.doing == Doing::Ended {
+            who.time = who.time.max(now);
+            who.book(Row::Asleep, now);
+            self.make_ready(handler, Then::Handle, now, 0);
+        } else {
+            who.pending = true;
+        }
+    }
+
+    /// The task has handled its interrupt and goes on; whether another one has come.
+    pub fn handled(&mut self, task: u16) -> bool {
+        let who = &mut self.tasks[usize::from(task)];
+        if std::mem::take(&mut who.pending) {
+            return true;
+        }
+        match who.handling.take() {
+            Some(Then::Handle) => self.leave_cpu(task, Doing::Ended),
+            Some(then) => self.go_on(task, then),
+            // It was in a section that was not to be interrupted, and goes on at once.
+            None => (),
+        }
+        false
+    }
+
     /// The clock of a CPU rings: its task has had its slice.
-    pub fn clock(&mut self, cpu: usize, now: Time) {
+    fn clock(&mut self, cpu: usize, now: Time) {
         let queue = &self.cpus[cpu];
         let Some(task) = queue.current.filter(|_| !queue.ready.is_empty()) else { return };
         if now < queue.slice_end {
             return;
         }
-        let who = &self.tasks[usize::from(task)];
+        let who = &mut self.tasks[usize::from(task)];
         let then = match who.doing {
-            Doing::Running => Then::GoOn(who.time.saturating_sub(now)),
+            Doing::Running => who.stop(now),
             Doing::Watching(watch) | Doing::Looking(watch) => Then::Look(watch),
             doing => unreachable!("task {task} has a CPU and is {doing:?}"),
         };
         if let Doing::Watching(watch) = who.doing {
+            who.time = now.max(who.time);
+            who.book(Row::Spinning, who.time);
             self.watch_no_more(task, watch);
-            self.tasks[usize::from(task)].account.book(Row::Spinning, now);
         }
-        self.tasks[usize::from(task)].time = now;
         self.give_way(task, then);
     }
 
@@ -368,7 +504,7 @@ impl World {
                 Doing::Ready(_) => Row::Ready,
                 Doing::Asleep { .. } | Doing::Ended => Row::Asleep,
             };
-            task.account.book(row, end);
+            task.book(row, end);
         }
     }
 

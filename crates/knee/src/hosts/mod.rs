@@ -89,7 +89,7 @@ const TRANSFERS: [&str; 7] = [
     "atomic_modified",
     "atomic_shared",
 ];
-const COSTS: [&str; 14] = [
+const COSTS: [&str; 17] = [
     "load",
     "store",
     "atomic",
@@ -104,6 +104,9 @@ const COSTS: [&str; 14] = [
     "wake_latency",
     "switch",
     "slice",
+    "interrupt_send",
+    "interrupt_delivery",
+    "interrupt_entry",
 ];
 
 /// The host of this name, or of this file.
@@ -270,6 +273,9 @@ impl Described {
                 wake_latency: cost("wake_latency"),
                 switch: cost("switch"),
                 slice: cost("slice"),
+                interrupt_send: cost("interrupt_send"),
+                interrupt_delivery: cost("interrupt_delivery"),
+                interrupt_entry: cost("interrupt_entry"),
             },
         }
     }

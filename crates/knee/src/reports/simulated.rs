@@ -6,7 +6,7 @@ use super::prose::{counted, wrapped};
 use super::quantity::{duration_ns, short};
 use super::table::{Align, Table};
 use crate::hosts::{Described, Origin};
-use crate::simulations::Load;
+use crate::simulations::{Load, Point};
 use crate::verbs::simulate::Simulated;
 
 /// Algorithms on a host.
@@ -33,26 +33,36 @@ pub fn simulated(
     text + &wrapped(&basis(host, draws), style.width, 2)
 }
 
+/// As many side by side as fit a line.
+const ABREAST: usize = 4;
+
 fn rates(all: &[Simulated], style: Style) -> String {
-    let mut columns = vec![("CPUs".to_string(), Align::Right), ("tasks".to_string(), Align::Right)];
-    for one in all {
-        columns.push((format!("{}\noperations/s", one.name), Align::Right));
-        columns.push(("lowest to\nhighest".to_string(), Align::Right));
-    }
-    let mut table = Table::new(columns);
-    let counts = all.first().map_or(0, |one| one.points.len());
-    for index in 0..counts {
-        let (cpus, tasks) = (all[0].points[index].cpus, all[0].points[index].tasks);
-        let mut cells = vec![cpus.to_string(), tasks.to_string()];
-        for one in all {
-            let point = &one.points[index];
-            let (low, high) = point.range();
-            cells.push(short(point.middle.rate()));
-            cells.push(format!("{} to {}", short(low), short(high)));
+    let crowded = all.iter().flat_map(|one| &one.points).any(|point| point.tasks != point.cpus);
+    let some = |some: &[Simulated]| {
+        let mut columns = vec![("CPUs".to_string(), Align::Right)];
+        columns.extend(crowded.then(|| ("tasks".to_string(), Align::Right)));
+        columns
+            .extend(some.iter().map(|one| (format!("{}\noperations/s", one.name), Align::Right)));
+        let mut table = Table::new(columns);
+        for index in 0..some[0].points.len() {
+            let (cpus, tasks) = (some[0].points[index].cpus, some[0].points[index].tasks);
+            let mut cells = vec![cpus.to_string()];
+            cells.extend(crowded.then(|| tasks.to_string()));
+            cells.extend(some.iter().map(|one| rate(&one.points[index])));
+            table.row(cells);
         }
-        table.row(cells);
+        within(&table, style)
+    };
+    all.chunks(ABREAST).map(some).collect::<Vec<_>>().join("\n")
+}
+
+/// The middle one, and the lowest and highest of all draws.
+fn rate(point: &Point) -> String {
+    let (low, high) = point.range();
+    match point.rates.len() {
+        1 => short(point.middle.rate()),
+        _ => format!("{} ({}..{})", short(point.middle.rate()), short(low), short(high)),
     }
-    within(&table, style)
 }
 
 fn within(table: &Table, style: Style) -> String {
@@ -117,10 +127,16 @@ fn basis(host: &Described, draws: u64) -> String {
     let found = of(|origin| matches!(origin, Origin::Found(_)));
     let measured = of(|origin| matches!(origin, Origin::Measured(_)));
     let assumed = of(|origin| matches!(origin, Origin::Assumed(_)));
+    let draws = match draws {
+        0 => String::new(),
+        draws => format!(
+            "; in brackets the lowest and highest of {} more",
+            counted(draws as usize, "draw")
+        ),
+    };
     format!(
         "simulated, not measured: {found} of the host's numbers were found in publications, {measured} measured, {assumed} \
-         assumed as ranges. Rates are those of the middle of all ranges; lowest to highest are of {} more. Compare \
-         algorithms by ratios and shapes, not by operations/s",
-        counted(draws as usize, "draw")
+         assumed as ranges. Rates are those of the middle of all ranges{draws}. Compare algorithms by \
+         ratios and shapes, not by operations/s"
     )
 }

@@ -141,6 +141,7 @@ fn once(
             tasks,
             places: &places,
             task: tasks_of.task,
+            interrupted: None,
             exclusive: true,
             fifo: tasks_of.fifo,
         };
@@ -210,3 +211,6 @@ impl<R, F: FnOnce(&Tasks) -> io::Result<R>> Visitor for LockTasks<F> {
         (self.act)(&Tasks { region, task, fifo: false })
     }
 }
+
+#[cfg(test)]
+mod tests;
