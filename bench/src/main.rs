@@ -9,6 +9,7 @@
 
 mod command;
 mod comparing;
+mod file_locks;
 mod file_system;
 mod fs_mark;
 mod listing;
@@ -68,6 +69,10 @@ struct Options {
     /// Only planted causes whose name has this in it
     #[arg(long)]
     planted: Vec<String>,
+    /// Keep the records of planted causes here; a pair whose record is here already is explained
+    /// again and not measured
+    #[arg(long, value_name = "DIR")]
+    records: Option<PathBuf>,
     /// Blocks of each pair of planted causes
     #[arg(long, default_value_t = 6)]
     blocks: usize,
@@ -128,6 +133,7 @@ fn main() -> Result<()> {
     }
     if wanted("locks") {
         report.add(locks::measure(&mut bench, &options)?);
+        report.add(file_locks::measure(&options)?);
     }
     if wanted("searches") {
         report.add(searches::measure(&bench)?);

@@ -3,6 +3,8 @@
 //! scaling, and a gap longer than the distance of two samples was seen by none and is a row. Of
 //! tasks, or by another event, a sample stands for its period, and the rows add up to these.
 
+mod looked;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use records::perf_data::{Function, Recording, Sample};
@@ -11,6 +13,8 @@ use serde::Serialize;
 
 use super::sampled::{piled, place};
 use super::{IDLE, Ledger, OTHERS, Row, Unit, WORK, split};
+
+pub use looked::looked;
 
 /// A ledger needs so many windows for intervals that mean something.
 const WINDOWS: u64 = 10;
@@ -160,7 +164,8 @@ fn stack(recording: &Recording, key: usize, count: u64) -> Stack {
         kernel => kernel,
     };
     let offset = locations.first().map_or(0, |leaf| place(leaf).address);
-    Stack { base: Base::Work, state: CpuState::Rest, mode, frames, kernel_frames, offset, count }
+    let (base, state) = (Base::Work, CpuState::Rest);
+    Stack { base, state, mode, frames, kernel_frames, offset, call: None, count }
 }
 
 /// Functions by name; those without one by the object they lie in, or each address would be a row.
@@ -394,7 +399,7 @@ impl<'a> Builder<'a> {
             None => lengths,
         };
         let units = operations.into_iter().zip(&root.ns);
-        units.map(|(operations, ns)| Unit { operations, budget_ns: *ns }).collect()
+        units.map(|(operations, ns)| Unit { operations, budget_ns: *ns, block: None }).collect()
     }
 }
 
