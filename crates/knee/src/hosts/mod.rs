@@ -336,9 +336,9 @@ mod tests {
         check("busy = {", "lazy = {", "[costs] has \"lazy\"; it can have load, store,");
         check("[transfer.hop2]", "[transfer.hop4]", "[transfer.hop2] is missing");
         check(
-            "load_shared = { found = \"44",
-            "load_shraed = { found = \"44",
-            "[transfer.node] has \"load_shraed\"",
+            "load_shared = { assumed = \"40",
+            "load_shraed = { assumed = \"40",
+            "[transfer.node] has \"load_shraed\"; it can have load_modified,",
         );
     }
 }
