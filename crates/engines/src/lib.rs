@@ -6,6 +6,7 @@
 
 pub mod explored;
 mod mutated;
+pub mod simulated;
 mod steppable;
 
 pub use mutated::{Change, Mutant, Mutated, Site};

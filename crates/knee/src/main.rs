@@ -12,6 +12,7 @@ mod descendants;
 mod experiments;
 mod file_systems;
 mod host_state;
+mod hosts;
 mod leftovers;
 mod looks;
 mod names;
@@ -26,6 +27,7 @@ mod runner;
 mod schedule;
 mod settings;
 mod signals;
+mod simulations;
 mod talk;
 mod topology;
 mod variants;
@@ -57,7 +59,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List records, workloads, algorithms, experiments, commands, metrics
+    /// List records, workloads, algorithms, hosts, experiments, commands, metrics
     List(verbs::list::Arguments),
     /// Explain a workload, an algorithm, an experiment, a command, a metric
     Describe(verbs::describe::Arguments),
@@ -71,6 +73,8 @@ enum Verb {
     Explain(Box<verbs::explain::Arguments>),
     /// Search what the tasks of an algorithm can do together, in every order
     Check(verbs::check::Arguments),
+    /// Time algorithms on a described host, at up to 256 CPUs
+    Simulate(verbs::simulate::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Make a record of other tools' results
@@ -111,6 +115,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
         Verb::Check(arguments) => verbs::check::run(&arguments),
+        Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),

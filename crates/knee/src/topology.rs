@@ -22,7 +22,7 @@ pub fn order(topology: &Topology, placement: Placement) -> Vec<u32> {
 /// The group that a CPU is in, of one kind of group.
 type Group = fn(&Cpu) -> u32;
 
-fn ordered(topology: &Topology, placement: Placement) -> Vec<Cpu> {
+pub fn ordered(topology: &Topology, placement: Placement) -> Vec<Cpu> {
     let compact = compact(topology);
     match placement {
         Placement::Compact => compact,

@@ -77,6 +77,23 @@ impl Region {
         self.mapping.start.as_ptr()
     }
 
+    /// What the word at this distance from the start is called: "node[3].next".
+    pub fn name(&self, offset: usize) -> String {
+        let blocks = self.blocks();
+        let block = blocks.iter().rev().find(|block| block.offset <= offset);
+        let Some(block) = block.filter(|block| offset < block.end()) else {
+            return format!("byte {offset}");
+        };
+        let (element, within) =
+            ((offset - block.offset) / block.stride, (offset - block.offset) % block.stride);
+        let word = block.words.iter().rev().find(|word| word.offset <= within);
+        let index = match (block.length, block.per_cpu) {
+            (1, false) => String::new(),
+            _ => format!("[{element}]"),
+        };
+        format!("{}{index}{}", block.name, word.map_or("", |word| &word.path))
+    }
+
     /// Bytes in use.
     pub fn used(&self) -> usize {
         self.blocks().last().map_or(0, Block::end)

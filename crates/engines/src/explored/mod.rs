@@ -23,7 +23,7 @@ mod layout;
 mod orders;
 mod quiet;
 mod reduction;
-mod request;
+pub(crate) mod request;
 mod sample;
 mod schedule;
 mod search;
@@ -37,6 +37,7 @@ pub use agent::Explored;
 pub use sample::{Sampled, sample};
 pub use schedule::Schedule;
 pub use search::{Replayed, Searched, replay, search};
+pub(crate) use stage::{copy, put_back};
 pub use told::{Failure, Fault};
 
 use machine::Region;

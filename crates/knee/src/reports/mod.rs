@@ -19,6 +19,7 @@ pub mod recording;
 mod scaling;
 mod selfcheck;
 mod selfcheck_host;
+mod simulated;
 mod table;
 mod will_it_scale;
 
@@ -38,6 +39,7 @@ pub use prose::{counted, wrapped};
 pub use scaling::{Detail, detailed, scaling};
 pub use selfcheck::selfcheck;
 pub use selfcheck_host::selfcheck_host;
+pub use simulated::simulated;
 pub use will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]

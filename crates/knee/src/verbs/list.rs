@@ -1,4 +1,4 @@
-//! `knee list`: records, workloads, algorithms, experiments, commands, metrics.
+//! `knee list`: records, workloads, algorithms, hosts, experiments, commands, metrics.
 
 use std::process::ExitCode;
 
@@ -11,6 +11,7 @@ use workloads::{Family, WORKLOADS};
 
 use crate::commands::{self, COMMANDS, PREFIX};
 use crate::experiments::{self, EXPERIMENTS};
+use crate::hosts::{self, Described, HOSTS};
 use crate::paths;
 use crate::reports::{counted, wrapped};
 use crate::talk::{print, print_line, talk};
@@ -37,6 +38,8 @@ enum What {
     Workloads,
     /// Locks and mechanisms that can be checked
     Algorithms,
+    /// Described hosts on which algorithms can be simulated
+    Hosts,
     /// Experiments that come with knee
     Experiments,
     /// Definitions of other programs that come with knee
@@ -52,6 +55,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         What::Workloads if arguments.json => print_line(format_args!("{:#}", workloads_json()))?,
         What::Workloads => print(workloads_text())?,
         What::Algorithms => algorithms(arguments.json)?,
+        What::Hosts => described_hosts(arguments.json)?,
         What::Experiments => experiments(arguments.json)?,
         What::Commands => commands(arguments.json)?,
         What::Metrics if arguments.json => print_line(format_args!("{:#}", metrics_json()))?,
@@ -136,6 +140,25 @@ fn algorithms(as_json: bool) -> Result<()> {
     let locks = LOCKS.iter().map(|lock| line(lock.name, lock.summary()));
     let mechanisms = MECHANISMS.iter().map(|one| line(one.name, one.summary()));
     print(locks.chain(mechanisms).collect::<String>())
+}
+
+fn described_hosts(as_json: bool) -> Result<()> {
+    let all = HOSTS.iter().map(|(name, _)| hosts::find(name)).collect::<Result<Vec<_>>>()?;
+    if as_json {
+        let one = |host: &Described| {
+            let Described { name, about, sources, .. } = host;
+            json!({ "name": name, "cpus": host.cpus(), "about": about, "sources": sources })
+        };
+        return print_line(format_args!(
+            "{:#}",
+            all.iter().map(one).collect::<serde_json::Value>()
+        ));
+    }
+    let one = |host: &Described| {
+        let cpus = counted(host.cpus(), "CPU");
+        format!("{}, {cpus}\n{}", host.name, wrapped(&format!("    {}", host.about), 100, 4))
+    };
+    print(all.iter().map(one).collect::<String>())
 }
 
 fn experiments(as_json: bool) -> Result<()> {

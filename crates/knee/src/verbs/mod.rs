@@ -12,4 +12,5 @@ pub mod list;
 pub mod run;
 pub mod selfcheck;
 pub mod show;
+pub mod simulate;
 pub mod worker;

@@ -1,0 +1,137 @@
+//! A host as it is priced: where its CPUs are, and what they pay for what.
+
+use super::Time;
+
+/// The largest number of CPUs.
+pub const CPUS_MAX: usize = 256;
+
+/// A host. All costs are in picoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// Where each CPU is.
+    pub cpus: Vec<Cpu>,
+    /// How far nodes are from each other: an index of [`Host::transfers`], square. A node is
+    /// at distance 1 from itself; 0 is for the threads of one core.
+    pub distances: Vec<Vec<u8>>,
+    /// What it costs to get a line over each distance: 0 from the other thread of the core,
+    /// 1 within the node, and so on.
+    pub transfers: Vec<Transfer>,
+    /// What does not depend on the distance.
+    pub costs: Costs,
+}
+
+/// Where a CPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// Its core; CPUs of one core are threads of it.
+    pub core: u16,
+    /// Its memory node.
+    pub node: u16,
+}
+
+/// The time from the request for a line until the instruction is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// To read it, where another CPU has it alone and changed it.
+    pub load_modified: Time,
+    /// To read it, where others have it to read.
+    pub load_shared: Time,
+    /// To read it from the memory of that node, where no CPU has it.
+    pub load_memory: Time,
+    /// To write it, where another CPU has it alone.
+    pub store_modified: Time,
+    /// To write it, where CPUs up to that distance have it to read.
+    pub store_shared: Time,
+    /// To read and write it in one, where another CPU has it alone.
+    pub atomic_modified: Time,
+    /// To read and write it in one, where CPUs up to that distance have it to read.
+    pub atomic_shared: Time,
+}
+
+/// What does not depend on distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// A load from the own cache.
+    pub load: Time,
+    /// A store to a line that is one's own. Any store costs its CPU this: where the line has
+    /// to come first, the store waits for it in the CPU's buffer, and others see it later.
+    pub store: Time,
+    /// A read-modify-write of a line that is one's own.
+    pub atomic: Time,
+    /// How much of a transfer of a line that one CPU has alone keeps other requests for that
+    /// line waiting, of 1000.
+    pub busy_per_mille: u32,
+    /// How long a read of a line that others have to read keeps other requests waiting.
+    pub busy_shared: Time,
+    /// How much longer a CPU that got a line alone keeps it, and has it for itself.
+    pub hold: Time,
+    /// One turn of a spin loop that looks at nothing.
+    pub pause: Time,
+    /// What everything takes where the other thread of the core is busy too, of 1000.
+    pub both_threads_per_mille: u32,
+    /// To go to sleep: the way into the kernel and off the CPU.
+    pub park: Time,
+    /// To wake, for the one who does: the way into the kernel.
+    pub wake: Time,
+    /// The same for each that is woken.
+    pub wake_each: Time,
+    /// From being woken to running, on a CPU that is idle.
+    pub wake_latency: Time,
+    /// From one task to the next on the same CPU.
+    pub switch: Time,
+    /// How long a task may have a CPU that others wait for.
+    pub slice: Time,
+    /// To send an interrupt, for the one who does: to one CPU, or to all others by one command.
+    pub interrupt_send: Time,
+    /// From there to the first instruction of the other CPU's handler.
+    pub interrupt_delivery: Time,
+    /// What being interrupted costs, beside what the handler does.
+    pub interrupt_entry: Time,
+}
+
+impl Host {
+    /// The CPUs that are threads of the core of this one, itself among them.
+    pub fn threads(&self, cpu: usize) -> impl Iterator<Item = usize> + use<'_> {
+        let core = self.cpus[cpu].core;
+        (0..self.cpus.len()).filter(move |&other| self.cpus[other].core == core)
+    }
+
+    /// The distance of two CPUs.
+    pub fn distance(&self, a: usize, b: usize) -> u8 {
+        let (a, b) = (self.cpus[a], self.cpus[b]);
+        match a.core == b.core {
+            true => 0,
+            false => self.distances[usize::from(a.node)][usize::from(b.node)],
+        }
+    }
+
+    /// What makes it impossible, in words.
+    pub fn contradiction(&self) -> Option<String> {
+        let (cpus, nodes) = (self.cpus.len(), self.distances.len());
+        if cpus == 0 || cpus > CPUS_MAX {
+            return Some(format!("{cpus} CPUs: 1 to {CPUS_MAX} can be simulated"));
+        }
+        if let Some(cpu) = self.cpus.iter().find(|cpu| usize::from(cpu.node) >= nodes) {
+            return Some(format!("a CPU is on node {}, of {nodes}", cpu.node));
+        }
+        for (a, row) in self.distances.iter().enumerate() {
+            if row.len() != nodes {
+                return Some(format!("node {a} has {} distances, of {nodes}", row.len()));
+            }
+            for (b, &distance) in row.iter().enumerate() {
+                if usize::from(distance) >= self.transfers.len() || distance == 0 {
+                    return Some(format!("nodes {a} and {b} have no costs of distance {distance}"));
+                }
+                if (a == b) != (distance == 1) || distance != self.distances[b][a] {
+                    return Some(format!("the distance of nodes {a} and {b} contradicts itself"));
+                }
+            }
+        }
+        match self.costs.busy_per_mille {
+            0..=1000 => None,
+            share => {
+                Some(format!("a transfer keeps its line busy for {share} of 1000 of its time"))
+            }
+        }
+    }
+}

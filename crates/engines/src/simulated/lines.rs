@@ -1,0 +1,216 @@
+//! Cache lines: who has them, and what it costs to get them.
+//!
+//!     memory     no CPU has it: whoever comes gets it from the memory of its home node
+//!     alone c    CPU c has it to write; another one's request goes to c
+//!     shared S   the CPUs of S have it to read; a writer takes it from all of them
+//!
+//! Requests for a line are served in the order in which they come, each keeping the line busy
+//! for a while. A word has its new value when the request is made: the order of requests is the
+//! order of accesses, and nobody can see a value before its request has been served, for all
+//! who look come after it in line. There are no capacities: a line once read stays until
+//! another CPU writes it.
+
+use machine::Region;
+
+use super::Time;
+use super::host::{CPUS_MAX, Host, Transfer};
+
+/// Bytes of a line, as a shift.
+const LINE_SHIFT: u32 = 6;
+/// No CPU.
+const NOBODY: u16 = u16::MAX;
+
+/// How a line is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Load,
+    Store,
+    /// Read-modify-write, also one that fails.
+    Atomic,
+}
+
+/// What a use costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// When the instruction is done, and when others can see what it did.
+    pub end: Time,
+    /// Whether the line was there already.
+    pub hit: bool,
+}
+
+/// A set of CPUs.
+type Cpus = [u64; CPUS_MAX / 64];
+
+#[derive(Clone, Debug)]
+struct Line {
+    /// Who has it alone.
+    owner: u16,
+    /// Who has it to read; nobody where it has an owner.
+    readers: Cpus,
+    /// Until when the requests that have come keep it.
+    busy: Time,
+    /// The node of its memory.
+    home: u16,
+    /// Tasks that wait for a word of it to change.
+    waiters: Vec<u16>,
+}
+
+/// All lines of a region.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    lines: Vec<Line>,
+    /// By CPU: the line that was asked of it last, and until when it still had it.
+    kept: Vec<(u32, Time)>,
+    /// The CPUs of each node.
+    nodes: Vec<Cpus>,
+    /// The distance of two CPUs.
+    distances: Vec<u8>,
+    host: Host,
+}
+
+impl Lines {
+    /// The lines of a region on this host: what belongs to a CPU is homed on its node, by
+    /// `cpu_of`, and all else on the first.
+    pub fn new(region: &Region, host: &Host, cpu_of: impl Fn(usize) -> usize) -> Lines {
+        let count = region.used().div_ceil(1 << LINE_SHIFT);
+        let line =
+            Line { owner: NOBODY, readers: Cpus::default(), busy: 0, home: 0, waiters: Vec::new() };
+        let mut lines = vec![line; count];
+        for block in region.blocks().iter().filter(|block| block.per_cpu) {
+            for element in 0..block.length {
+                let offset = block.offset + element * block.stride;
+                lines[offset >> LINE_SHIFT].home = host.cpus[cpu_of(element)].node;
+            }
+        }
+        let cpus = host.cpus.len();
+        let mut nodes = vec![Cpus::default(); host.distances.len()];
+        for (i, cpu) in host.cpus.iter().enumerate() {
+            add(&mut nodes[usize::from(cpu.node)], i);
+        }
+        let distance = |index| host.distance(index / cpus, index % cpus);
+        let distances = (0..cpus * cpus).map(distance).collect();
+        Lines { lines, kept: vec![(u32::MAX, 0); cpus], nodes, distances, host: host.clone() }
+    }
+
+    /// The line of a word.
+    pub fn of(offset: u32) -> u32 {
+        offset >> LINE_SHIFT
+    }
+
+    /// Who waits for a change of the line.
+    pub fn waiters(&mut self, line: u32) -> &mut Vec<u16> {
+        &mut self.lines[line as usize].waiters
+    }
+
+    /// Whether the CPU need not ask for the line.
+    #[inline]
+    pub fn has(&self, line: u32, cpu: u16, how: Use, now: Time) -> bool {
+        let state = &self.lines[line as usize];
+        let reads = how == Use::Load && contains(&state.readers, cpu);
+        let (kept, until) = self.kept[usize::from(cpu)];
+        state.owner == cpu || reads || (kept == line && now < until)
+    }
+
+    /// Uses a line at this time.
+    #[inline]
+    pub fn serve(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
+        if self.has(line, cpu, how, now) {
+            let costs = &self.host.costs;
+            let cost = match how {
+                Use::Load => costs.load,
+                Use::Store => costs.store,
+                Use::Atomic => costs.atomic,
+            };
+            return Served { end: now + cost, hit: true };
+        }
+        Served { end: self.fetch(line, cpu, how, now), hit: false }
+    }
+
+    fn fetch(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Time {
+        let state = &self.lines[line as usize];
+        let owner = state.owner;
+        let (latency, busy) = self.price(state, cpu, how);
+        let state = &mut self.lines[line as usize];
+        let start = now.max(state.busy);
+        if owner != NOBODY {
+            self.kept[usize::from(owner)] = (line, start);
+        }
+        state.busy = start + busy;
+        match how {
+            Use::Load => {
+                if owner != NOBODY {
+                    add(&mut state.readers, usize::from(owner));
+                    state.owner = NOBODY;
+                }
+                add(&mut state.readers, usize::from(cpu));
+            }
+            Use::Store | Use::Atomic => {
+                state.readers = Cpus::default();
+                state.owner = cpu;
+                state.busy += self.host.costs.hold;
+            }
+        }
+        start + latency
+    }
+
+    /// How long a request takes, and for how much of that it keeps others waiting.
+    fn price(&self, state: &Line, cpu: u16, how: Use) -> (Time, Time) {
+        let costs = &self.host.costs;
+        if state.owner != NOBODY {
+            let transfer = self.over(cpu, state.owner);
+            let latency = match how {
+                Use::Load => transfer.load_modified,
+                Use::Store => transfer.store_modified,
+                Use::Atomic => transfer.atomic_modified,
+            };
+            return (latency, latency * Time::from(costs.busy_per_mille) / 1000);
+        }
+        let home = self.from_memory(cpu, state.home);
+        if state.readers == Cpus::default() {
+            // A store finds the line in memory like a load does.
+            let latency = home.load_memory + if how == Use::Atomic { costs.atomic } else { 0 };
+            return (latency, latency * Time::from(costs.busy_per_mille) / 1000);
+        }
+        match how {
+            Use::Load => {
+                let nearest = self.readers(state, cpu).min().unwrap_or(1);
+                (self.host.transfers[nearest].load_shared, costs.busy_shared)
+            }
+            Use::Store | Use::Atomic => {
+                let farthest = self.readers(state, cpu).max().unwrap_or(1);
+                let transfer = &self.host.transfers[farthest];
+                let latency = match how {
+                    Use::Atomic => transfer.atomic_shared,
+                    _ => transfer.store_shared,
+                };
+                (latency, latency * Time::from(costs.busy_per_mille) / 1000)
+            }
+        }
+    }
+
+    fn over(&self, cpu: u16, other: u16) -> &Transfer {
+        let distance = self.distances[usize::from(cpu) * self.host.cpus.len() + usize::from(other)];
+        &self.host.transfers[usize::from(distance)]
+    }
+
+    fn from_memory(&self, cpu: u16, home: u16) -> &Transfer {
+        let node = usize::from(self.host.cpus[usize::from(cpu)].node);
+        &self.host.transfers[usize::from(self.host.distances[node][usize::from(home)])]
+    }
+
+    /// The distances of the nodes that have readers.
+    fn readers<'a>(&'a self, state: &'a Line, cpu: u16) -> impl Iterator<Item = usize> + 'a {
+        let distances = &self.host.distances[usize::from(self.host.cpus[usize::from(cpu)].node)];
+        let nodes = self.nodes.iter().zip(distances);
+        let has = |node: &Cpus| node.iter().zip(&state.readers).any(|(a, b)| a & b != 0);
+        nodes.filter(move |(node, _)| has(node)).map(|(_, &distance)| usize::from(distance))
+    }
+}
+
+fn add(cpus: &mut Cpus, cpu: usize) {
+    cpus[cpu / 64] |= 1 << (cpu % 64);
+}
+
+fn contains(cpus: &Cpus, cpu: u16) -> bool {
+    cpus[usize::from(cpu) / 64] >> (cpu % 64) & 1 == 1
+}

@@ -1,0 +1,265 @@
+//! Virtual time: algorithms run on a host that is only described, and each access costs what
+//! it would cost there.
+//!
+//!     Setup: region, host, tasks ──> simulate ──> Outcome: operations, ledger, hash
+//!                                       │
+//!     Queue (who is due) ──> a task runs, up to where somebody else is due before it
+//!                              └─ World: lines (who has them), CPUs (who runs), sleepers
+//!
+//! Time is in whole picoseconds. Accesses happen one at a time, in the order of their times,
+//! and among equals in the order in which they were asked for: the same seed gives the same
+//! run on every computer, to the last bit, and a hash over all accesses tells whether it was.
+//! Orderings are ignored; stores are buffered and what is locked waits for them, as on x86.
+//!
+//! While time passes, the algorithm's claims are checked: who is inside alone, who came first.
+
+mod agent;
+mod host;
+mod ledger;
+mod lines;
+mod queue;
+mod tasks;
+mod trace;
+mod watched;
+mod world;
+
+use std::cell::RefCell;
+use std::io;
+
+pub use agent::{Handler, Simulated};
+pub use host::{CPUS_MAX, Costs, Cpu, Host, Transfer};
+pub use ledger::{ROWS, Row};
+use machine::{Native, Region};
+pub use trace::Traced;
+use world::World;
+
+use crate::explored::{copy, put_back};
+use crate::steppable::{Step, Steppable, Yielder};
+
+/// Picoseconds.
+pub type Time = u64;
+/// A nanosecond.
+pub const NS: Time = 1000;
+
+/// What is simulated.
+pub struct Setup<'a> {
+    /// The memory, as all tasks find it; it is so again afterwards.
+    pub region: &'a Region,
+    /// The host.
+    pub host: &'a Host,
+    /// The number of tasks.
+    pub tasks: usize,
+    /// The CPUs that tasks may have, in the order in which they get them: task i has CPU
+    /// `places[i % places.len()]`.
+    pub places: &'a [usize],
+    /// What a task does: operations, for ever or so many. It owns no heap memory and holds no
+    /// guard across an access.
+    pub task: &'a (dyn Fn(&Simulated, usize) + 'a),
+    /// What a CPU does when interrupted, also while it waits or has no task; nothing where no
+    /// task interrupts others.
+    pub interrupted: Option<&'a Handler<'a>>,
+    /// Whether `Note::Enter` says that nobody else is inside.
+    pub exclusive: bool,
+    /// Whether those who arrive first must enter first.
+    pub fifo: bool,
+}
+
+impl Setup<'_> {
+    /// How many numbers `cpu` may say.
+    fn numbers(&self, preemption: Preemption) -> usize {
+        match preemption {
+            Preemption::BetweenOperations => self.host.cpus.len(),
+            Preemption::Anywhere => self.tasks,
+        }
+    }
+
+    /// The CPU that `cpu` means by a number.
+    fn home(&self, number: usize, preemption: Preemption) -> usize {
+        match preemption {
+            Preemption::BetweenOperations => number,
+            Preemption::Anywhere => self.places[number % self.places.len()],
+        }
+    }
+}
+
+/// How it is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What chance depends on.
+    pub seed: u64,
+    /// How long nothing counts.
+    pub warm_up: Time,
+    /// How long it counts, after that.
+    pub length: Time,
+    /// Where tasks lose their CPU to others.
+    pub preemption: Preemption,
+    /// What to write down.
+    pub trace: Option<Traced>,
+}
+
+/// Where a task whose slice is over loses its CPU to others that wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preemption {
+    /// Between operations, or where it sleeps: in the kernel, who holds or wants a spinlock is
+    /// not preempted. `cpu` is the CPU.
+    BetweenOperations,
+    /// Anywhere, also inside: tasks are virtual CPUs, which the host takes away without
+    /// asking. `cpu` is the task.
+    Anywhere,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Operations of each task that ended in the window.
+    pub operations: Vec<u64>,
+    /// The length of the window.
+    pub length: Time,
+    /// Time of all tasks in the window by row, as in [`ROWS`]. They add up to tasks × length,
+    /// and to what CPUs without a task spent on interrupts.
+    pub rows: [Time; ROWS.len()],
+    /// Time in which CPUs had no task: CPUs × length, less all rows that run.
+    pub idle: Time,
+    /// All accesses, looks of waiting tasks among them.
+    pub accesses: u64,
+    /// Equal for equal runs.
+    pub hash: u64,
+    /// What was to be written down.
+    pub trace: Vec<String>,
+}
+
+impl Outcome {
+    /// Operations per second of all tasks together.
+    pub fn rate(&self) -> f64 {
+        self.operations.iter().sum::<u64>() as f64 / (self.length as f64 / 1e12)
+    }
+}
+
+/// Simulates.
+///
+/// # Errors
+/// A host that contradicts itself, an algorithm that breaks its promise or panics, tasks that
+/// wait for each other for ever, in words that name who waits for what.
+pub fn simulate(setup: &Setup, options: &Options) -> io::Result<Outcome> {
+    if let Some(why) = setup.host.contradiction() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let before = copy(setup.region);
+    let world = RefCell::new(World::new(setup, options));
+    let ended =
+        start(setup, options, &world).and_then(|mut threads| pass(setup, &mut threads, &world));
+    put_back(setup.region, &before);
+    ended?;
+    Ok(outcome(setup, options, world.into_inner()))
+}
+
+type Thread<'a> = Steppable<'a, (), ()>;
+
+fn start<'a>(
+    setup: &'a Setup<'a>,
+    options: &Options,
+    world: &'a RefCell<World>,
+) -> io::Result<Vec<Thread<'a>>> {
+    let view = |task: usize, number: usize| {
+        let home = setup.home(number, options.preemption);
+        (task as u16, number, usize::from(setup.host.cpus[home].node))
+    };
+    let number = |task: usize| match options.preemption {
+        Preemption::BetweenOperations => setup.places[task % setup.places.len()],
+        Preemption::Anywhere => task,
+    };
+    let all = world.borrow().tasks.len();
+    let workers = (0..setup.tasks).map(|task| view(task, number(task)));
+    let handlers = (setup.tasks..all).map(|task| view(task, task - setup.tasks));
+    let base = setup.region.start() as usize;
+    let thread = |(task, cpu, node): (u16, usize, usize)| {
+        let interrupted = setup.interrupted;
+        let body = move |yielder: &Yielder<(), ()>| {
+            let native = Native::new(cpu, node);
+            let m = Simulated { yielder, world, task, cpu, node, base, interrupted, native };
+            // Not before its time.
+            m.suspend();
+            match usize::from(task) < setup.tasks {
+                true => (setup.task)(&m, task.into()),
+                false => unreachable!("a CPU without a task only handles interrupts"),
+            }
+            // Its last work takes time too.
+            m.turn();
+        };
+        Ok(Steppable::start(body, ())?.0)
+    };
+    workers.chain(handlers).map(thread).collect()
+}
+
+/// Lets time pass, until it is over or all tasks have ended.
+fn pass(setup: &Setup, threads: &mut [Thread], world: &RefCell<World>) -> io::Result<()> {
+    let end = world.borrow().window.1;
+    loop {
+        let mut w = world.borrow_mut();
+        let Some(due) = w.queue.pop() else { break };
+        if due.time >= end {
+            w.close();
+            return Ok(());
+        }
+        let Some(task) = w.happens(due) else { continue };
+        drop(w);
+        match threads[usize::from(task)].step(()) {
+            Step::Asks(()) => (),
+            Step::Ends => world.borrow_mut().end(task),
+            Step::Panics(why) => return Err(fault(why)),
+        }
+    }
+    blocked(setup, &world.borrow())?;
+    world.borrow_mut().close();
+    Ok(())
+}
+
+fn fault(why: String) -> io::Error {
+    io::Error::other(why)
+}
+
+/// Nobody is due any more: everybody has ended, or waits for what nobody will do.
+fn blocked(setup: &Setup, world: &World) -> io::Result<()> {
+    let waits = world.tasks[..world.workers].iter().enumerate().filter_map(|(i, task)| {
+        let (verb, offset) = match task.doing {
+            tasks::Doing::Ended => return None,
+            tasks::Doing::Watching(watch) | tasks::Doing::Looking(watch) => {
+                ("waits at", watch.offset)
+            }
+            tasks::Doing::Asleep { offset } => ("sleeps on", offset),
+            tasks::Doing::Running | tasks::Doing::Ready(_) => unreachable!("task {i} is due"),
+        };
+        Some(format!("t{i} {verb} {}", setup.region.name(offset as usize)))
+    });
+    let waits: Vec<String> = waits.collect();
+    match waits.is_empty() {
+        true => Ok(()),
+        false => Err(fault(format!("nobody can go on: {}", waits.join("; ")))),
+    }
+}
+
+fn outcome(setup: &Setup, options: &Options, world: World) -> Outcome {
+    let mut rows = [0; ROWS.len()];
+    for (i, task) in world.tasks.iter().enumerate() {
+        for ((row, sum), time) in ROWS.iter().zip(&mut rows).zip(task.account.rows()) {
+            // Who handles interrupts where no task is only counts while it does.
+            *sum += if i < setup.tasks || row.runs() { time } else { 0 };
+        }
+    }
+    let ran: Time = ROWS.iter().zip(rows).filter(|(row, _)| row.runs()).map(|(_, time)| time).sum();
+    // A host whose CPUs are interrupted has them all in its sum.
+    let cpus = match setup.interrupted {
+        Some(_) => setup.host.cpus.len(),
+        None => setup.places.len().min(setup.tasks),
+    } as u64;
+    let trace = world.trace.map(|trace| trace.told(setup.region)).unwrap_or_default();
+    Outcome {
+        operations: world.tasks[..setup.tasks].iter().map(|task| task.operations).collect(),
+        length: options.length,
+        rows,
+        idle: cpus * options.length - ran,
+        accesses: world.accesses,
+        hash: world.hash,
+        trace,
+    }
+}

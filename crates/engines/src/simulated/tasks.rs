@@ -1,0 +1,105 @@
+//! Tasks, CPUs and who has which.
+
+use std::collections::VecDeque;
+
+use machine::Until;
+
+use super::Time;
+use super::ledger::{Account, Row};
+
+/// What a task is doing.
+///
+///     Running ──waits──> Watching ──seen──> Running
+///        │ ^ └─parks──> Asleep ──woken──┐
+///        │ └──gets a CPU── Ready <──────┤
+///        └──loses its CPU───> Ready <───┘   (a watching one too: then it looks again)
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Doing {
+    /// Goes on at its time.
+    Running,
+    /// Has a CPU and waits for a word to change.
+    Watching(Watch),
+    /// Has got a CPU again, to look at its word.
+    Looking(Watch),
+    /// Sleeps on a word.
+    Asleep { offset: u32 },
+    /// Waits for a CPU.
+    Ready(Then),
+    /// Has nothing left to do.
+    Ended,
+}
+
+/// What a task does once it has a CPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Then {
+    /// What it was doing takes so long still, in that row.
+    GoOn(Time, Row),
+    /// Looks at its word.
+    Look(Watch),
+    /// Handles an interrupt for a CPU that has nothing else to do, and is done.
+    Handle,
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watch {
+    pub offset: u32,
+    pub size: u8,
+    pub until: Until<u64>,
+    /// When it gives up.
+    pub deadline: Time,
+}
+
+/// One task.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Up to when it has done things.
+    pub time: Time,
+    pub cpu: u16,
+    pub doing: Doing,
+    /// The turn of its one valid event; 0: none.
+    pub turn: u64,
+    /// When its stores are all out of its CPU's buffer.
+    pub drained: Time,
+    /// What it saw when its wait ended; nothing if it gave up.
+    pub seen: Option<u64>,
+    pub inside: bool,
+    /// How many sections deep it is not to be interrupted.
+    pub masked: u32,
+    /// An interrupt has come, and was not handled yet.
+    pub pending: bool,
+    /// It is being interrupted, and goes on with this afterwards.
+    pub handling: Option<Then>,
+    /// It goes on because it was interrupted just now.
+    pub called: bool,
+    pub operations: u64,
+    pub random: u64,
+    pub account: Account,
+}
+
+impl Task {
+    /// Stops what it does at `now`; what it has to do afterwards.
+    pub fn stop(&mut self, now: Time) -> Then {
+        let (now, remaining, row) = self.account.take_back(now);
+        (self.time, self.turn) = (now, 0);
+        Then::GoOn(remaining, row)
+    }
+
+    /// Books all time up to `until` that is in no row yet.
+    #[inline]
+    pub fn book(&mut self, row: Row, until: Time) {
+        let row = if self.handling.is_some() && row.runs() { Row::Interrupted } else { row };
+        self.account.book(row, until);
+    }
+}
+
+/// One CPU, and who waits for it.
+#[derive(Clone, Debug, Default)]
+pub struct RunQueue {
+    pub current: Option<u16>,
+    pub ready: VecDeque<u16>,
+    /// Until when the current task may stay while others wait.
+    pub slice_end: Time,
+    /// What local things cost, of 1000.
+    pub slower_per_mille: u64,
+}

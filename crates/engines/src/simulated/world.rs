@@ -1,0 +1,544 @@
+//! What is so at a moment of simulated time, and what accesses, waits and sleep do to it.
+
+use machine::{Region, Sleepers};
+
+use super::ledger::{Account, Row};
+use super::lines::{Lines, Use};
+use super::queue::{Due, Queue};
+use super::tasks::{Doing, RunQueue, Task, Then, Watch};
+use super::trace::{Access, Trace};
+use super::watched::Watched;
+use super::{Options, Preemption, Setup, Time};
+
+/// Goes on at once.
+const NOW: Then = Then::GoOn(0, Row::Local);
+
+/// All that an engine knows.
+pub struct World {
+    /// Tasks, and behind them who handles interrupts where no task is, by the CPU's number.
+    pub tasks: Vec<Task>,
+    /// How many of them are tasks.
+    pub workers: usize,
+    pub cpus: Vec<RunQueue>,
+    pub lines: Lines,
+    pub queue: Queue,
+    pub watched: Watched,
+    pub trace: Option<Trace>,
+    pub preemption: Preemption,
+    /// Whether there are more tasks than CPUs.
+    pub cpus_are_shared: bool,
+    pub costs: super::Costs,
+    /// Nothing happens after it; operations count from the first.
+    pub window: (Time, Time),
+    /// Tasks that sleep and on which word, in the order in which they went.
+    sleepers: Vec<(u32, u16)>,
+    /// Depends on every access: equal for equal runs.
+    pub hash: u64,
+    /// How many accesses there were, looks of waiting tasks among them.
+    pub accesses: u64,
+    /// The address of the region.
+    base: usize,
+    /// For choices that are the hardware's.
+    random: u64,
+}
+
+impl World {
+    pub fn new(setup: &Setup, options: &Options) -> World {
+        let host = setup.host;
+        let window = (options.warm_up, options.warm_up + options.length);
+        let cpu_of = |task: usize| setup.places[task % setup.places.len()];
+        let is_used = |cpu: usize| setup.places.contains(&cpu);
+        let slower = |cpu: usize| match host.threads(cpu).filter(|&c| is_used(c)).count() {
+            0 | 1 => 1000,
+            _ => u64::from(host.costs.both_threads_per_mille),
+        };
+        let queue_of = |cpu| RunQueue { slower_per_mille: slower(cpu), ..RunQueue::default() };
+        let task = |i: usize, cpu: usize| Task {
+            time: 0,
+            cpu: cpu as u16,
+            doing: Doing::Ready(NOW),
+            turn: 0,
+            drained: 0,
+            seen: None,
+            inside: false,
+            masked: 0,
+            pending: false,
+            handling: None,
+            called: false,
+            operations: 0,
+            random: seeded(options.seed, i as u64 + 1),
+            account: Account::new(window),
+        };
+        let numbers = setup.numbers(options.preemption);
+        let handlers = if setup.interrupted.is_some() { numbers } else { 0 };
+        let home = |number| setup.home(number, options.preemption);
+        let tasks = (0..setup.tasks).map(|i| task(i, cpu_of(i)));
+        // A CPU without a task has somebody too who handles interrupts.
+        let tasks =
+            tasks.chain((0..handlers).map(|number| task(setup.tasks + number, home(number))));
+        let mut world = World {
+            tasks: tasks.collect(),
+            workers: setup.tasks,
+            cpus: (0..host.cpus.len()).map(queue_of).collect(),
+            lines: Lines::new(setup.region, host, home),
+            queue: Queue::default(),
+            watched: Watched::new(setup.exclusive, setup.fifo),
+            trace: options.trace.map(Trace::new),
+            preemption: options.preemption,
+            cpus_are_shared: setup.tasks > setup.places.len(),
+            costs: host.costs,
+            window,
+            sleepers: Vec::new(),
+            hash: options.seed,
+            accesses: 0,
+            base: base(setup.region),
+            random: seeded(options.seed, 0),
+        };
+        for task in 0..setup.tasks as u16 {
+            world.make_ready(task, NOW, 0, 0);
+        }
+        for task in &mut world.tasks[setup.tasks..] {
+            task.doing = Doing::Ended;
+        }
+        world
+    }
+
+    /// Has the task wait for its turn, if somebody else is due before; whether it must.
+    #[inline]
+    pub fn must_wait(&mut self, task: u16) -> bool {
+        let time = self.tasks[usize::from(task)].time;
+        if time < self.queue.next_time() && time < self.window.1 {
+            return false;
+        }
+        self.schedule(task, time);
+        true
+    }
+
+    /// Whether somebody may take the CPU of the task while it works, or the time is over.
+    #[inline]
+    pub fn is_watched(&self, task: u16) -> bool {
+        let others = self.cpus_are_shared || self.tasks.len() > self.workers;
+        others || self.tasks[usize::from(task)].time >= self.window.1
+    }
+
+    fn schedule(&mut self, task: u16, time: Time) {
+        self.tasks[usize::from(task)].turn = self.queue.push(time, task);
+    }
+
+    /// Lets the task's time pass.
+    #[inline]
+    pub fn spend(&mut self, task: u16, row: Row, cost: Time) {
+        let slower = self.cpus[usize::from(self.tasks[usize::from(task)].cpu)].slower_per_mille;
+        let task = &mut self.tasks[usize::from(task)];
+        task.time += cost * slower / 1000;
+        task.book(row, task.time);
+    }
+
+    /// Does an access, whose effect on the memory is done elsewhere: prices it, and lets those
+    /// who wait for the line see.
+    #[inline]
+    pub fn access(&mut self, task: u16, offset: u32, size: u8, how: Use, old: u64) {
+        let line = Lines::of(offset);
+        let who = &self.tasks[usize::from(task)];
+        let (asked, cpu) = (who.time, who.cpu);
+        // As on x86: what is locked waits for all stores before it.
+        let now = if how == Use::Atomic { asked.max(who.drained) } else { asked };
+        let served = self.lines.serve(line, cpu, how, now);
+        let who = &mut self.tasks[usize::from(task)];
+        match (how, served.hit) {
+            (Use::Store, false) => {
+                who.drained = who.drained.max(served.end);
+                who.time = asked + self.costs.store;
+                who.book(Row::Local, who.time);
+            }
+            (_, hit) => {
+                who.time = served.end;
+                who.book(if hit { Row::Local } else { Row::Transfer }, served.end);
+            }
+        }
+        self.told(task, offset, size, how, old, asked, served.end);
+        if how != Use::Load {
+            self.seen_by_waiters(line, served.end);
+        }
+    }
+
+    /// Books an access in the hash, and in the trace if there is one.
+    #[inline]
+    fn told(&mut self, task: u16, offset: u32, size: u8, how: Use, old: u64, at: Time, end: Time) {
+        self.accesses += 1;
+        let what = u64::from(task) << 48 ^ u64::from(offset) << 16 ^ how as u64;
+        self.hash =
+            (self.hash ^ what ^ end).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ old;
+        if self.trace.is_some() {
+            let new = self.read(offset, size);
+            let access = Access { task, offset, how, old, new, at, end };
+            self.trace.as_mut().expect("as just seen").add(access);
+        }
+    }
+
+    /// All who wait for a word of the line ask for it again, and find it changed or not. Who of
+    /// them is first is chance: arbitration knows no order of arrival.
+    fn seen_by_waiters(&mut self, line: u32, visible: Time) {
+        let mut waiters = std::mem::take(self.lines.waiters(line));
+        if waiters.is_empty() {
+            return;
+        }
+        let first = below(&mut self.random, waiters.len() as u32) as usize;
+        waiters.rotate_left(first);
+        waiters.retain(|&waiter| !self.look(waiter, visible));
+        *self.lines.waiters(line) = waiters;
+    }
+
+    /// A waiting task looks at its word; whether that ended its wait.
+    fn look(&mut self, waiter: u16, now: Time) -> bool {
+        let task = &self.tasks[usize::from(waiter)];
+        let (Doing::Watching(watch) | Doing::Looking(watch)) = task.doing else {
+            unreachable!("task {waiter} waits for no word: {:?}", task.doing);
+        };
+        let served =
+            self.lines.serve(Lines::of(watch.offset), task.cpu, Use::Load, now.max(task.time));
+        let word = self.read(watch.offset, watch.size);
+        self.told(waiter, watch.offset, watch.size, Use::Load, word, now, served.end);
+        if !watch.until.holds(word) {
+            return false;
+        }
+        let task = &mut self.tasks[usize::from(waiter)];
+        task.seen = Some(word);
+        task.doing = Doing::Running;
+        task.time = served.end;
+        task.book(Row::Spinning, served.end);
+        self.schedule(waiter, served.end);
+        true
+    }
+
+    /// The task waits from now on; it was not so when it looked.
+    pub fn watch(&mut self, task: u16, watch: Watch) {
+        self.lines.waiters(Lines::of(watch.offset)).push(task);
+        self.tasks[usize::from(task)].doing = Doing::Watching(watch);
+        match watch.deadline {
+            Time::MAX => self.tasks[usize::from(task)].turn = 0,
+            deadline => self.schedule(task, deadline),
+        }
+    }
+
+    fn watch_no_more(&mut self, task: u16, watch: Watch) {
+        let waiters = self.lines.waiters(Lines::of(watch.offset));
+        waiters.retain(|&waiter| waiter != task);
+    }
+
+    /// What is due happens; the task that goes on, if one does.
+    pub fn happens(&mut self, due: Due) -> Option<u16> {
+        let who = usize::from(due.who);
+        let (tasks, cpus) = (self.tasks.len(), self.cpus.len());
+        if who < tasks {
+            return self.due(due.who, due.turn, due.time).then_some(due.who);
+        }
+        if who < tasks + cpus {
+            self.clock(who - tasks, due.time);
+            return None;
+        }
+        self.interrupted(who - tasks - cpus, due.time)
+    }
+
+    /// An event of a task is due; whether the task goes on.
+    fn due(&mut self, task: u16, turn: u64, now: Time) -> bool {
+        if self.tasks[usize::from(task)].turn != turn {
+            return false;
+        }
+        self.tasks[usize::from(task)].turn = 0;
+        match self.tasks[usize::from(task)].doing {
+            Doing::Running => true,
+            Doing::Watching(watch) => {
+                // Its patience is over.
+                self.watch_no_more(task, watch);
+                let task = &mut self.tasks[usize::from(task)];
+                (task.seen, task.doing, task.time) = (None, Doing::Running, now);
+                task.book(Row::Spinning, now);
+                true
+            }
+            Doing::Looking(watch) => {
+                self.tasks[usize::from(task)].time = now;
+                if !self.look(task, now) {
+                    self.watch(task, watch);
+                }
+                false
+            }
+            doing => unreachable!("task {task} is due and {doing:?}"),
+        }
+    }
+
+    /// The task goes to sleep on a word; its CPU is free.
+    pub fn sleep(&mut self, task: u16, offset: u32) {
+        self.sleepers.push((offset, task));
+        self.leave_cpu(task, Doing::Asleep { offset });
+    }
+
+    /// Wakes tasks that sleep on the word.
+    pub fn wake(&mut self, waker: u16, offset: u32, whom: Sleepers) {
+        while let Some(first) = self.sleepers.iter().position(|sleeper| sleeper.0 == offset) {
+            let (_, task) = self.sleepers.remove(first);
+            self.spend(waker, Row::System, self.costs.wake_each);
+            let now = self.tasks[usize::from(waker)].time;
+            self.tasks[usize::from(task)].book(Row::Asleep, now);
+            self.make_ready(task, NOW, now, self.costs.wake_latency);
+            if whom == Sleepers::One {
+                return;
+            }
+        }
+    }
+
+    /// The task has ended.
+    pub fn end(&mut self, task: u16) {
+        self.leave_cpu(task, Doing::Ended);
+    }
+
+    /// An operation is done; whether the task has to wait before the next one.
+    pub fn operation_done(&mut self, task: u16) -> bool {
+        let who = &mut self.tasks[usize::from(task)];
+        if (self.window.0..self.window.1).contains(&who.time) {
+            who.operations += 1;
+        }
+        let cpu = &self.cpus[usize::from(who.cpu)];
+        let gives_way = !cpu.ready.is_empty() && who.time >= cpu.slice_end;
+        if gives_way && self.preemption == Preemption::BetweenOperations {
+            self.give_way(task, NOW);
+            return true;
+        }
+        false
+    }
+
+    /// Others have the CPU first.
+    fn give_way(&mut self, task: u16, then: Then) {
+        let cpu = usize::from(self.tasks[usize::from(task)].cpu);
+        self.cpus[cpu].ready.push_back(task);
+        self.leave_cpu(task, Doing::Ready(then));
+    }
+
+    fn leave_cpu(&mut self, task: u16, doing: Doing) {
+        let who = &mut self.tasks[usize::from(task)];
+        (who.doing, who.turn) = (doing, 0);
+        let (cpu, now) = (usize::from(who.cpu), who.time);
+        self.cpus[cpu].current = None;
+        if let Some(next) = self.cpus[cpu].ready.pop_front() {
+            self.run(next, now, self.costs.switch);
+        }
+    }
+
+    /// The task wants a CPU: at once where its own is idle, which takes `latency` to notice.
+    fn make_ready(&mut self, task: u16, then: Then, now: Time, latency: Time) {
+        let who = &mut self.tasks[usize::from(task)];
+        who.doing = Doing::Ready(then);
+        let cpu = usize::from(who.cpu);
+        if self.cpus[cpu].current.is_none() {
+            who.book(Row::Asleep, now + latency);
+            return self.run(task, now + latency, 0);
+        }
+        self.cpus[cpu].ready.push_back(task);
+        if self.cpus[cpu].ready.len() == 1 {
+            self.set_timer(cpu, now);
+        }
+    }
+
+    /// Where tasks may be preempted anywhere, a CPU that others wait for looks at the clock.
+    fn set_timer(&mut self, cpu: usize, now: Time) {
+        if self.preemption == Preemption::Anywhere {
+            let at = self.cpus[cpu].slice_end.max(now);
+            self.queue.push(at, (self.tasks.len() + cpu) as u16);
+        }
+    }
+
+    /// The task gets its CPU.
+    fn run(&mut self, task: u16, now: Time, switch: Time) {
+        let who = &mut self.tasks[usize::from(task)];
+        let (cpu, begin) = (usize::from(who.cpu), now.max(who.time));
+        let Doing::Ready(then) = who.doing else {
+            unreachable!("task {task} gets a CPU and is {:?}", who.doing);
+        };
+        who.book(Row::Ready, begin);
+        who.book(Row::System, begin + switch);
+        let start = begin + switch;
+        who.time = start;
+        self.cpus[cpu].current = Some(task);
+        self.cpus[cpu].slice_end = start + self.costs.slice;
+        self.go_on(task, then);
+        if std::mem::take(&mut self.tasks[usize::from(task)].pending) {
+            self.queue.push(start, self.interrupt_of(usize::from(task)));
+        }
+        if !self.cpus[cpu].ready.is_empty() {
+            self.set_timer(cpu, start);
+        }
+    }
+
+    /// What the task does from its time on.
+    fn go_on(&mut self, task: u16, then: Then) {
+        let who = &mut self.tasks[usize::from(task)];
+        who.doing = match then {
+            Then::GoOn(remaining, row) => {
+                who.time += remaining;
+                who.book(row, who.time);
+                Doing::Running
+            }
+            Then::Look(watch) => Doing::Looking(watch),
+            Then::Handle => {
+                (who.handling, who.called) = (Some(Then::Handle), true);
+                Doing::Running
+            }
+        };
+        let due = who.time;
+        self.schedule(task, due);
+    }
+
+    /// Who is due when a CPU of this number is interrupted.
+    fn interrupt_of(&self, number: usize) -> u16 {
+        (self.tasks.len() + self.cpus.len() + number) as u16
+    }
+
+    /// Interrupts the CPU of this number, whose own number is not `own`.
+    pub fn send(&mut self, sender: u16, numbers: impl Iterator<Item = usize>) {
+        self.spend(sender, Row::Sending, self.costs.interrupt_send);
+        let now = self.tasks[usize::from(sender)].time;
+        for number in numbers {
+            self.queue.push(now + self.costs.interrupt_delivery, self.interrupt_of(number));
+        }
+    }
+
+    /// An interrupt has come to the CPU of this number; who handles it, if it is now.
+    fn interrupted(&mut self, number: usize, now: Time) -> Option<u16> {
+        let task = match self.preemption {
+            Preemption::BetweenOperations => self.cpus[number].current,
+            Preemption::Anywhere => Some(number as u16).filter(|&task| {
+                !matches!(self.tasks[usize::from(task)].doing, Doing::Asleep { .. } | Doing::Ended)
+            }),
+        };
+        let Some(task) = task else {
+            self.handle_idle((self.workers + number) as u16, now);
+            return None;
+        };
+        let who = &mut self.tasks[usize::from(task)];
+        if who.masked > 0 || who.handling.is_some() {
+            who.pending = true;
+            return None;
+        }
+        let then = match who.doing {
+            Doing::Running => who.stop(now),
+            Doing::Watching(watch) | Doing::Looking(watch) => {
+                (who.time, who.turn) = (now.max(who.time), 0);
+                Then::Look(watch)
+            }
+            // It has no CPU: once it has.
+            _ => {
+                who.pending = true;
+                return None;
+            }
+        };
+        if let Doing::Watching(watch) = who.doing {
+            who.book(Row::Spinning, now);
+            self.watch_no_more(task, watch);
+        }
+        let who = &mut self.tasks[usize::from(task)];
+        who.doing = Doing::Running;
+        (who.handling, who.called) = (Some(then), true);
+        Some(task)
+    }
+
+    /// Whether the task goes on because it was interrupted, and not because it is due.
+    pub fn is_called(&mut self, task: u16) -> bool {
+        std::mem::take(&mut self.tasks[usize::from(task)].called)
+    }
+
+    /// A CPU that has nothing to do has this.
+    fn handle_idle(&mut self, handler: u16, now: Time) {
+        let who = &mut self.tasks[usize::from(handler)];
+        if who.doing == Doing::Ended {
+            who.time = who.time.max(now);
+            who.book(Row::Asleep, now);
+            self.make_ready(handler, Then::Handle, now, 0);
+        } else {
+            who.pending = true;
+        }
+    }
+
+    /// The task has handled its interrupt and goes on; whether another one has come.
+    pub fn handled(&mut self, task: u16) -> bool {
+        let who = &mut self.tasks[usize::from(task)];
+        if std::mem::take(&mut who.pending) {
+            return true;
+        }
+        match who.handling.take() {
+            Some(Then::Handle) => self.leave_cpu(task, Doing::Ended),
+            Some(then) => self.go_on(task, then),
+            // It was in a section that was not to be interrupted, and goes on at once.
+            None => (),
+        }
+        false
+    }
+
+    /// The clock of a CPU rings: its task has had its slice.
+    fn clock(&mut self, cpu: usize, now: Time) {
+        let queue = &self.cpus[cpu];
+        let Some(task) = queue.current.filter(|_| !queue.ready.is_empty()) else { return };
+        if now < queue.slice_end {
+            return;
+        }
+        let who = &mut self.tasks[usize::from(task)];
+        let then = match who.doing {
+            Doing::Running => who.stop(now),
+            Doing::Watching(watch) | Doing::Looking(watch) => Then::Look(watch),
+            doing => unreachable!("task {task} has a CPU and is {doing:?}"),
+        };
+        if let Doing::Watching(watch) = who.doing {
+            who.time = now.max(who.time);
+            who.book(Row::Spinning, who.time);
+            self.watch_no_more(task, watch);
+        }
+        self.give_way(task, then);
+    }
+
+    /// Books what was going on when the time was over.
+    pub fn close(&mut self) {
+        let end = self.window.1;
+        for task in &mut self.tasks {
+            let row = match task.doing {
+                Doing::Running => Row::Local,
+                Doing::Watching(_) | Doing::Looking(_) => Row::Spinning,
+                Doing::Ready(_) => Row::Ready,
+                Doing::Asleep { .. } | Doing::Ended => Row::Asleep,
+            };
+            task.book(row, end);
+        }
+    }
+
+    pub fn read(&self, offset: u32, size: u8) -> u64 {
+        let at = (self.base + offset as usize) as *const u8;
+        // SAFETY: a word of the region, of that size and so aligned; nobody else runs now.
+        unsafe {
+            match size {
+                1 => u64::from(at.read()),
+                2 => u64::from(at.cast::<u16>().read()),
+                4 => u64::from(at.cast::<u32>().read()),
+                _ => at.cast::<u64>().read(),
+            }
+        }
+    }
+}
+
+fn base(region: &Region) -> usize {
+    region.start() as usize
+}
+
+/// A state of `below`, never 0. SplitMix64 (Steele, Lea and Flood 2014).
+fn seeded(seed: u64, stream: u64) -> u64 {
+    let mut z = seed.wrapping_add(stream.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (z ^ (z >> 31)) | 1
+}
+
+/// A number below the bound. Xorshift64* (Vigna 2016).
+pub fn below(state: &mut u64, bound: u32) -> u32 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    let high = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
+    ((high * u64::from(bound)) >> 32) as u32
+}

@@ -1,0 +1,344 @@
+//! Described hosts: `hosts/*.toml`, those that come with knee and those that
+//! `knee calibrate` makes. Every number says whether it was found (in which publication),
+//! measured (where, when) or assumed (in which range, why).
+
+mod number;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use engines::simulated::{CPUS_MAX, Costs, Cpu, Host, Transfer};
+use records::Topology;
+use serde::Deserialize;
+
+pub use number::{Draw, Number, Origin};
+use number::{Units, Written};
+
+use crate::names::nearest;
+
+macro_rules! hosts {
+    ($($name:literal,)*) => {
+        /// The hosts that come with knee: name and file.
+        pub static HOSTS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../../hosts/", $name, ".toml"))),)*];
+    };
+}
+
+hosts! {
+    "generic-2s",
+    "icelake-2s",
+    "ivybridge-ex-4s",
+    "modern-8n",
+    "opteron-32",
+    "uma-2",
+    "westmere-ex-8s",
+}
+
+/// A host as its file describes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    about: String,
+    nodes: usize,
+    cores: usize,
+    threads: usize,
+    ghz: Option<f64>,
+    #[serde(default)]
+    hops: Option<Hops>,
+    #[serde(default)]
+    sources: BTreeMap<String, String>,
+    transfer: BTreeMap<String, Transfers>,
+    costs: BTreeMap<String, Written>,
+}
+
+/// How far nodes are from each other: all alike, or a square of distances, 0 on its diagonal.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Hops {
+    Alike(u8),
+    Each(Vec<Vec<u8>>),
+}
+
+type Transfers = BTreeMap<String, Written>;
+
+/// A described host.
+#[derive(Clone, Debug)]
+pub struct Described {
+    pub name: String,
+    /// What it is, in a paragraph.
+    pub about: String,
+    /// What its numbers were found in, by the names that they use.
+    pub sources: BTreeMap<String, String>,
+    cpus: Vec<Cpu>,
+    distances: Vec<Vec<u8>>,
+    /// The number of distances, from the threads of a core on.
+    reach: usize,
+    numbers: BTreeMap<String, Number>,
+}
+
+/// Distances by name: threads of one core, within a node, and by hops between nodes.
+const DISTANCES: [&str; 5] = ["core", "node", "hop1", "hop2", "hop3"];
+const TRANSFERS: [&str; 7] = [
+    "load_modified",
+    "load_shared",
+    "load_memory",
+    "store_modified",
+    "store_shared",
+    "atomic_modified",
+    "atomic_shared",
+];
+const COSTS: [&str; 17] = [
+    "load",
+    "store",
+    "atomic",
+    "busy",
+    "busy_shared",
+    "hold",
+    "pause",
+    "both_threads",
+    "park",
+    "wake",
+    "wake_each",
+    "wake_latency",
+    "switch",
+    "slice",
+    "interrupt_send",
+    "interrupt_delivery",
+    "interrupt_entry",
+];
+
+/// The host of this name, or of this file.
+pub fn find(name: &str) -> Result<Described> {
+    if let Some((name, text)) = HOSTS.iter().find(|(known, _)| *known == name) {
+        return parse(name, text).with_context(|| format!("host {name}"));
+    }
+    let path = Path::new(name);
+    if name.ends_with(".toml") || path.exists() {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        return parse(&stem, &text).with_context(|| format!("host {name}"));
+    }
+    let names = HOSTS.iter().map(|(name, _)| *name);
+    bail!("there is no host {name:?}{}; see: knee list hosts, or name a file", nearest(name, names))
+}
+
+fn parse(name: &str, text: &str) -> Result<Described> {
+    let file: File = toml::from_str(text)?;
+    let (cpus, nodes) = (file.nodes * file.cores * file.threads, file.nodes);
+    ensure!((1..=CPUS_MAX).contains(&cpus), "{cpus} CPUs: 1 to {CPUS_MAX} can be simulated");
+    if let Some(ghz) = file.ghz {
+        ensure!(ghz.is_finite() && ghz > 0.0, "ghz = {ghz}: a clock goes forward");
+    }
+    let distances = distances(nodes, &file.hops)?;
+    let farthest = distances.iter().flatten().copied().max().unwrap_or(1);
+    let reach = usize::from(farthest) + 1;
+    ensure!(reach <= DISTANCES.len(), "nodes are at most {} hops apart", DISTANCES.len() - 2);
+    let units = Units { cycle_ps: file.ghz.map(|ghz| 1000.0 / ghz) };
+    let sources: Vec<String> = file.sources.keys().cloned().collect();
+    let mut numbers = BTreeMap::new();
+    let mut take = |place: &str, table: &BTreeMap<String, Written>, keys: &[&str]| -> Result<()> {
+        if let Some(other) = table.keys().find(|key| !keys.contains(&key.as_str())) {
+            bail!("[{place}] has {other:?}; it can have {}", keys.join(", "));
+        }
+        for key in keys {
+            let at = || format!("{place}.{key}");
+            let written = table.get(*key).with_context(|| format!("{} is missing", at()))?;
+            numbers.insert(at(), written.number(units, &sources).with_context(at)?);
+        }
+        Ok(())
+    };
+    let first = usize::from(file.threads == 1);
+    for distance in &DISTANCES[first..reach] {
+        let table = file.transfer.get(*distance);
+        let place = format!("transfer.{distance}");
+        take(&place, table.with_context(|| format!("[{place}] is missing"))?, &TRANSFERS)?;
+    }
+    let known = |name: &&String| !DISTANCES[first..reach].contains(&name.as_str());
+    if let Some(other) = file.transfer.keys().find(known) {
+        bail!("[transfer.{other}]: nothing of this host is at that distance");
+    }
+    take("costs", &file.costs, &COSTS)?;
+    let cpu = |i: usize| place(i, nodes, file.cores);
+    let described = Described {
+        name: name.to_string(),
+        about: file.about.trim().replace('\n', " "),
+        sources: file.sources,
+        cpus: (0..cpus).map(cpu).collect(),
+        distances,
+        reach,
+        numbers,
+    };
+    if let Some(why) = described.host(Draw::Middle).contradiction() {
+        bail!(why);
+    }
+    Ok(described)
+}
+
+/// CPUs are numbered as Linux does: first threads of all cores, node by node, then the second
+/// ones.
+fn place(cpu: usize, nodes: usize, cores: usize) -> Cpu {
+    let core = cpu % (nodes * cores);
+    Cpu { core: core as u16, node: (core / cores) as u16 }
+}
+
+/// 1 for a node and itself, then one more for each hop.
+fn distances(nodes: usize, hops: &Option<Hops>) -> Result<Vec<Vec<u8>>> {
+    let alike = |hops: u8| {
+        let between = |a, b| if a == b { 1 } else { hops + 1 };
+        (0..nodes).map(|a| (0..nodes).map(|b| between(a, b)).collect()).collect()
+    };
+    match hops {
+        None if nodes == 1 => Ok(alike(1)),
+        None => bail!("`hops` between the {nodes} nodes are missing"),
+        Some(Hops::Alike(0)) if nodes > 1 => {
+            bail!("`hops`: different nodes are at least one apart")
+        }
+        Some(Hops::Alike(hops)) => Ok(alike(*hops)),
+        Some(Hops::Each(rows)) => {
+            let is_square = rows.len() == nodes && rows.iter().all(|row| row.len() == nodes);
+            ensure!(is_square, "`hops` is not {nodes} rows of {nodes} numbers");
+            let far = rows.iter().flatten().max().copied().unwrap_or(0);
+            ensure!(usize::from(far) + 2 <= DISTANCES.len(), "{far} hops are too many");
+            Ok(rows.iter().map(|row| row.iter().map(|hops| hops + 1).collect()).collect())
+        }
+    }
+}
+
+impl Described {
+    /// Its numbers by name, as the file has them.
+    pub fn numbers(&self) -> &BTreeMap<String, Number> {
+        &self.numbers
+    }
+
+    /// The number of its CPUs.
+    pub fn cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// Its CPUs as those of a measured host are told: a node is a package with a cache.
+    pub fn topology(&self) -> Topology {
+        let first = |same: fn(&Cpu, &Cpu) -> bool, cpu: &Cpu| {
+            self.cpus.iter().position(|other| same(cpu, other)).unwrap_or(0) as u32
+        };
+        let cpu = |(i, cpu): (usize, &Cpu)| records::Cpu {
+            cpu: i as u32,
+            core: first(|a, b| a.core == b.core, cpu),
+            llc: first(|a, b| a.node == b.node, cpu),
+            node: cpu.node.into(),
+            package: cpu.node.into(),
+        };
+        Topology { cpus: self.cpus.iter().enumerate().map(cpu).collect() }
+    }
+
+    /// The host, with a value for each range.
+    pub fn host(&self, draw: Draw) -> Host {
+        let number = |name: &str| match self.numbers.get(name) {
+            Some(number) => number.draw(draw, name),
+            // Threads of a core, where cores have one: at a distance that does not occur.
+            None => 0.0,
+        };
+        let time = |name: &str| number(name).round() as u64;
+        let transfer = |distance: &&str| {
+            let time = |key: &str| time(&format!("transfer.{distance}.{key}"));
+            Transfer {
+                load_modified: time("load_modified"),
+                load_shared: time("load_shared"),
+                load_memory: time("load_memory"),
+                store_modified: time("store_modified"),
+                store_shared: time("store_shared"),
+                atomic_modified: time("atomic_modified"),
+                atomic_shared: time("atomic_shared"),
+            }
+        };
+        let cost = |key: &str| time(&format!("costs.{key}"));
+        let per_mille = |key: &str| (number(&format!("costs.{key}")) * 1000.0).round() as u32;
+        Host {
+            cpus: self.cpus.clone(),
+            distances: self.distances.clone(),
+            transfers: DISTANCES[..self.reach].iter().map(transfer).collect(),
+            costs: Costs {
+                load: cost("load"),
+                store: cost("store"),
+                atomic: cost("atomic"),
+                busy_per_mille: per_mille("busy"),
+                busy_shared: cost("busy_shared"),
+                hold: cost("hold"),
+                pause: cost("pause"),
+                both_threads_per_mille: per_mille("both_threads"),
+                park: cost("park"),
+                wake: cost("wake"),
+                wake_each: cost("wake_each"),
+                wake_latency: cost("wake_latency"),
+                switch: cost("switch"),
+                slice: cost("slice"),
+                interrupt_send: cost("interrupt_send"),
+                interrupt_delivery: cost("interrupt_delivery"),
+                interrupt_entry: cost("interrupt_entry"),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use records::Placement;
+
+    use super::*;
+    use crate::topology::ordered;
+
+    #[test]
+    fn all_hosts_that_come_with_knee_can_be_simulated() {
+        for (name, _) in HOSTS {
+            let described = find(name).unwrap();
+            for draw in [Draw::Middle, Draw::Any(1), Draw::Any(2)] {
+                assert_eq!(described.host(draw).contradiction(), None, "{name}");
+            }
+            assert_eq!(described.topology().cpus.len(), described.cpus());
+        }
+    }
+
+    #[test]
+    fn tasks_go_to_nodes_in_turn_or_one_after_the_other_and_to_second_threads_last() {
+        let host = find("westmere-ex-8s").unwrap();
+        let nodes = |placement| -> Vec<u32> {
+            let order = ordered(&host.topology(), placement);
+            assert_eq!(order[80].core, 0);
+            order[..9].iter().map(|cpu| cpu.node).collect()
+        };
+        assert_eq!(nodes(Placement::Scatter), [0, 1, 2, 3, 4, 5, 6, 7, 0]);
+        assert_eq!(nodes(Placement::Cores), [0; 9]);
+    }
+
+    #[test]
+    fn bad_hosts_are_refused_in_words() {
+        let good = HOSTS.iter().find(|(name, _)| *name == "westmere-ex-8s").unwrap().1;
+        let check = |from: &str, to: &str, expected: &str| {
+            assert!(good.contains(from), "{from}");
+            let why = parse("x", &good.replacen(from, to, 1)).unwrap_err();
+            let why = format!("{why:#}");
+            assert!(why.contains(expected), "{why}");
+        };
+        check("nodes = 8", "nodes = 80", "1600 CPUs: 1 to 256 can be simulated");
+        check("ghz = 2.13", "ghz = -1", "a clock goes forward");
+        check(
+            "found = \"109 cycles\"",
+            "found = \"-109 cycles\"",
+            "transfer.node.load_modified: \"-109 cycles\": it is negative",
+        );
+        check(
+            "source = \"sosp13\"",
+            "source = \"rumour\"",
+            "source \"rumour\" is not in [sources]",
+        );
+        check("found = \"109 cycles\"", "guessed = \"109 cycles\"", "unknown field `guessed`");
+        check("busy = {", "lazy = {", "[costs] has \"lazy\"; it can have load, store,");
+        check("[transfer.hop2]", "[transfer.hop4]", "[transfer.hop2] is missing");
+        check(
+            "load_shared = { assumed = \"40",
+            "load_shraed = { assumed = \"40",
+            "[transfer.node] has \"load_shraed\"; it can have load_modified,",
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! One number of a host: what it is, in which unit, and where it comes from.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+/// A number as a file has it: `{ found = "109 cycles", source = "sosp13" }`. A value or a range
+/// with its unit, and its origin.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// It stands in a publication.
+    found: Option<String>,
+    /// Which: a name of `[sources]`.
+    source: Option<String>,
+    /// It was measured.
+    measured: Option<String>,
+    /// Where and when.
+    at: Option<String>,
+    /// Nobody knows; it should be in this range.
+    assumed: Option<String>,
+    /// Why.
+    why: Option<String>,
+}
+
+/// Where a number comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// A publication says so.
+    Found(String),
+    /// It was measured, where and when.
+    Measured(String),
+    /// A guess, and why.
+    Assumed(String),
+}
+
+/// A number in its base unit: picoseconds, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Number {
+    pub low: f64,
+    pub high: f64,
+    pub origin: Origin,
+    /// As the file has it.
+    pub text: String,
+}
+
+/// What a unit of the file is in picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Units {
+    /// Of one clock cycle.
+    pub cycle_ps: Option<f64>,
+}
+
+/// Which value of a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Draw {
+    /// The one in the middle of each.
+    Middle,
+    /// Any of each, by this seed.
+    Any(u64),
+}
+
+impl Written {
+    /// The number.
+    pub fn number(&self, units: Units, sources: &[String]) -> Result<Number> {
+        let (text, origin) = match (&self.found, &self.measured, &self.assumed) {
+            (Some(text), None, None) => {
+                let source = self.source.clone().context("what is found has a `source`")?;
+                let is_known = sources.contains(&source);
+                ensure!(is_known, "source {source:?} is not in [sources]");
+                (text, Origin::Found(source))
+            }
+            (None, Some(text), None) => {
+                (text, Origin::Measured(self.at.clone().context("what is measured says `at`")?))
+            }
+            (None, None, Some(text)) => {
+                (text, Origin::Assumed(self.why.clone().context("what is assumed says `why`")?))
+            }
+            _ => bail!("a number is one of found, measured or assumed"),
+        };
+        let (low, high) = range(text, units).with_context(|| format!("{text:?}"))?;
+        Ok(Number { low, high, origin, text: text.clone() })
+    }
+}
+
+/// `109 cycles`, `90..140 ns`, `0.5`.
+fn range(text: &str, units: Units) -> Result<(f64, f64)> {
+    let (numbers, unit) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    let unit = match unit.trim() {
+        "" => 1.0,
+        "ps" => 1.0,
+        "ns" => 1e3,
+        "us" => 1e6,
+        "ms" => 1e9,
+        "cycles" => units.cycle_ps.context("cycles of which clock? The host has no `ghz`")?,
+        other => bail!("unit {other:?}: ps, ns, us, ms, cycles, or none"),
+    };
+    let (low, high) = numbers.split_once("..").unwrap_or((numbers, numbers));
+    let parse = |text: &str| text.parse::<f64>().with_context(|| format!("{text:?} is no number"));
+    let (low, high) = (parse(low)?, parse(high)?);
+    ensure!(low.is_finite() && high.is_finite() && low >= 0.0, "it is negative or not finite");
+    ensure!(low <= high, "a range begins with its smaller end");
+    Ok((low * unit, high * unit))
+}
+
+impl Number {
+    /// A value: the middle one, or any, the same for the same seed and name. Ranges are
+    /// searched by ratio: between 10 and 1000 the middle is 100.
+    pub fn draw(&self, draw: Draw, name: &str) -> f64 {
+        let share = match draw {
+            Draw::Middle => 0.5,
+            Draw::Any(seed) => uniform(seed, name),
+        };
+        if self.low == self.high {
+            return self.low;
+        }
+        match self.low > 0.0 {
+            true => self.low * (self.high / self.low).powf(share),
+            false => self.high * share,
+        }
+    }
+}
+
+/// A number from 0 to 1. FNV-1a (Fowler, Noll, Vo 1991), and the finish of MurmurHash3.
+fn uniform(seed: u64, name: &str) -> f64 {
+    let hash =
+        name.bytes().chain(seed.to_le_bytes()).fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+        });
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    ((hash ^ (hash >> 33)) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNITS: Units = Units { cycle_ps: Some(500.0) };
+
+    #[test]
+    fn numbers_have_units_and_ranges() {
+        let check = |text, expected| assert_eq!(range(text, UNITS).unwrap(), expected);
+        check("109 cycles", (54_500.0, 54_500.0));
+        check("90..140 ns", (90_000.0, 140_000.0));
+        check("0.3..1.0", (0.3, 1.0));
+        check("2 us", (2e6, 2e6));
+        let refused = |text, expected: &str| {
+            assert_eq!(range(text, Units { cycle_ps: None }).unwrap_err().to_string(), expected);
+        };
+        refused("5 parsecs", "unit \"parsecs\": ps, ns, us, ms, cycles, or none");
+        refused("-5 ns", "it is negative or not finite");
+        refused("inf ns", "it is negative or not finite");
+        refused("7..5 ns", "a range begins with its smaller end");
+        refused("5 cycles", "cycles of which clock? The host has no `ghz`");
+        refused("x ns", "\"x\" is no number");
+    }
+
+    #[test]
+    fn draws_are_in_the_range_and_differ_by_name_and_seed() {
+        let number = Number {
+            low: 10.0,
+            high: 1000.0,
+            origin: Origin::Assumed(String::new()),
+            text: String::new(),
+        };
+        assert!((number.draw(Draw::Middle, "a") - 100.0).abs() < 1e-9);
+        let draws: Vec<f64> = (0..1000).map(|seed| number.draw(Draw::Any(seed), "a")).collect();
+        assert!(draws.iter().all(|draw| (10.0..=1000.0).contains(draw)));
+        let below = draws.iter().filter(|draw| **draw < 100.0).count();
+        assert!((400..600).contains(&below), "{below}");
+        assert_ne!(number.draw(Draw::Any(1), "a"), number.draw(Draw::Any(1), "b"));
+    }
+}

@@ -1,0 +1,142 @@
+//! What was simulated, as text: rates over CPUs, where the time goes, and what it rests on.
+
+use super::Style;
+use super::plot::{Plot, SYMBOLS, Series, plot};
+use super::prose::{counted, wrapped};
+use super::quantity::{duration_ns, short};
+use super::table::{Align, Table};
+use crate::hosts::{Described, Origin};
+use crate::simulations::{Load, Point};
+use crate::verbs::simulate::Simulated;
+
+/// Algorithms on a host.
+pub fn simulated(
+    all: &[Simulated],
+    host: &Described,
+    load: Load,
+    draws: u64,
+    style: Style,
+) -> String {
+    let mut text = style.bold(&format!(
+        "simulated on {}: {} inside, {} outside",
+        host.name,
+        duration_ns(load.hold_ns as f64),
+        duration_ns(load.work_ns as f64)
+    ));
+    text += "\n";
+    text += &rates(all, style);
+    text += "\n";
+    text += &curves(all, style);
+    text += "\n";
+    text += &ledgers(all, style);
+    text += "\n";
+    text + &wrapped(&basis(host, draws), style.width, 2)
+}
+
+/// As many side by side as fit a line.
+const ABREAST: usize = 4;
+
+fn rates(all: &[Simulated], style: Style) -> String {
+    let crowded = all.iter().flat_map(|one| &one.points).any(|point| point.tasks != point.cpus);
+    let some = |some: &[Simulated]| {
+        let mut columns = vec![("CPUs".to_string(), Align::Right)];
+        columns.extend(crowded.then(|| ("tasks".to_string(), Align::Right)));
+        columns
+            .extend(some.iter().map(|one| (format!("{}\noperations/s", one.name), Align::Right)));
+        let mut table = Table::new(columns);
+        for index in 0..some[0].points.len() {
+            let (cpus, tasks) = (some[0].points[index].cpus, some[0].points[index].tasks);
+            let mut cells = vec![cpus.to_string()];
+            cells.extend(crowded.then(|| tasks.to_string()));
+            cells.extend(some.iter().map(|one| rate(&one.points[index])));
+            table.row(cells);
+        }
+        within(&table, style)
+    };
+    all.chunks(ABREAST).map(some).collect::<Vec<_>>().join("\n")
+}
+
+/// The middle one, and the lowest and highest of all draws.
+fn rate(point: &Point) -> String {
+    let (low, high) = point.range();
+    match point.rates.len() {
+        1 => short(point.middle.rate()),
+        _ => format!("{} ({}..{})", short(point.middle.rate()), short(low), short(high)),
+    }
+}
+
+fn within(table: &Table, style: Style) -> String {
+    let (text, lost) = table.within(style.width);
+    match lost.is_empty() {
+        true => text,
+        false => format!("{text}(no room for: {})\n", lost.join(", ")),
+    }
+}
+
+fn curves(all: &[Simulated], style: Style) -> String {
+    let series = |one: &Simulated| Series {
+        name: one.name.clone(),
+        points: one.points.iter().map(|p| (p.cpus as u32, p.middle.rate())).collect(),
+        idle: Vec::new(),
+    };
+    all.chunks(SYMBOLS)
+        .map(|some| {
+            plot(
+                &Plot {
+                    title: "operations/s, simulated".to_string(),
+                    series: some.iter().map(series).collect(),
+                    ideal: None,
+                },
+                style,
+            )
+        })
+        .collect()
+}
+
+/// Where the time of an operation goes, at the most CPUs.
+fn ledgers(all: &[Simulated], style: Style) -> String {
+    let last: Vec<_> = all.iter().filter_map(|one| Some((one, one.points.last()?))).collect();
+    let told: Vec<_> = last
+        .iter()
+        .filter_map(|(one, point)| Some((one.name.as_str(), point.ns_per_operation()?)))
+        .collect();
+    let Some((_, first)) = told.first() else {
+        return "no operation ended in the time that was simulated: try a longer --length\n"
+            .to_string();
+    };
+    let cpus = last[0].1.cpus;
+    let heading = format!("CPU time per operation\nat {}, ns", counted(cpus, "CPU"));
+    let names = told.iter().map(|(name, _)| ((*name).to_string(), Align::Right));
+    let mut table = Table::new([(heading, Align::Left)].into_iter().chain(names));
+    let ns = |ns: f64| format!("{ns:.1}");
+    let all_of = |rows: &[(&str, f64)]| ns(rows.iter().map(|(_, ns)| ns).sum());
+    let cells = told.iter().map(|(_, rows)| all_of(rows));
+    table.row([format!("all: {} x time", counted(cpus, "CPU"))].into_iter().chain(cells).collect());
+    for (index, (row, _)) in first.iter().enumerate() {
+        let cells: Vec<f64> = told.iter().map(|(_, rows)| rows[index].1).collect();
+        if cells.iter().any(|ns| *ns > 0.0) {
+            table.row([format!("  {row}")].into_iter().chain(cells.into_iter().map(ns)).collect());
+        }
+    }
+    within(&table, style)
+}
+
+/// What the numbers rest on.
+fn basis(host: &Described, draws: u64) -> String {
+    let of = |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
+    let found = of(|origin| matches!(origin, Origin::Found(_)));
+    let measured = of(|origin| matches!(origin, Origin::Measured(_)));
+    let assumed = of(|origin| matches!(origin, Origin::Assumed(_)));
+    let draws = match draws {
+        0 => String::new(),
+        draws => format!(
+            "; in brackets the lowest and highest of {} more",
+            counted(draws as usize, "draw")
+        ),
+    };
+    format!(
+        "simulated, not measured: {found} of the host's numbers were found in publications, {measured} measured, {assumed} \
+         assumed as ranges. Rates are those of the middle of all ranges{draws}. Compare algorithms by \
+         ratios and shapes, not by operations/s"
+    )
+}

@@ -1,0 +1,185 @@
+//! `knee simulate`: times algorithms on a described host, in virtual time.
+
+use std::process::ExitCode;
+
+use algorithms::locks::LOCKS;
+use anyhow::{Result, bail, ensure};
+use engines::simulated::{NS, Preemption, Time};
+use records::Placement;
+use serde_json::{Value, json};
+
+use crate::hosts::{self, Described};
+use crate::names::nearest;
+use crate::reports::{self, Style};
+use crate::simulations::{self, Load, Place, Point};
+use crate::talk::{print, print_line, talk};
+use crate::topology::points;
+
+/// What to simulate, and where.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Locks, or `all` (see: knee list algorithms)
+    #[arg(required = true, value_delimiter = ',')]
+    names: Vec<String>,
+    /// The host: one that comes with knee (see: knee list hosts), or a file
+    #[arg(long, default_value = "generic-2s")]
+    host: String,
+    /// CPU counts: 1..all (doubling, plus edges of the topology), 1-8 (each), 4, cores, all
+    #[arg(long, default_value = "1..all")]
+    cpus: String,
+    /// Tasks, where they are more than CPUs [default: one a CPU]
+    #[arg(long)]
+    tasks: Option<usize>,
+    /// Work outside of the lock, between two operations: 500ns, 2us
+    #[arg(long, default_value = "1us", value_parser = duration_ns)]
+    work: u64,
+    /// Work inside
+    #[arg(long, default_value = "200ns", value_parser = duration_ns)]
+    hold: u64,
+    /// How many of 100 take a read-write lock to read
+    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(0..=100))]
+    reads: u32,
+    /// Which CPUs first: compact, cores, scatter, one-per-llc, one-per-node
+    #[arg(long, default_value = "cores")]
+    placement: Placement,
+    /// Tasks lose their CPU anywhere, also where they hold or want a lock, as virtual CPUs do;
+    /// without it only between operations or asleep, as in the kernel
+    #[arg(long)]
+    preempt_anywhere: bool,
+    /// How many draws of all that the host only knows as a range, beside their middle
+    #[arg(long, default_value_t = 8)]
+    draws: u64,
+    /// Simulated time that counts [default: 2ms; 200ms with more tasks than CPUs]
+    #[arg(long, value_parser = duration_ns)]
+    length: Option<u64>,
+    /// What chance depends on: the same seed gives the same results on every computer
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Show this many accesses from the middle of a run, at the highest CPU count
+    #[arg(long, value_name = "ACCESSES")]
+    trace: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One algorithm at all CPU counts.
+pub struct Simulated {
+    pub name: String,
+    pub points: Vec<Point>,
+}
+
+/// Simulates and prints.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let names = named(&arguments.names)?;
+    let host = hosts::find(&arguments.host)?;
+    let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
+    let load = Load { work_ns: arguments.work, hold_ns: arguments.hold, reads: arguments.reads };
+    let place = place(arguments, &host)?;
+    if let Some(accesses) = arguments.trace {
+        let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
+        for name in &names {
+            let lines = simulations::trace(name, load, &place, cpus, accesses)?;
+            print(format!("{name} at {cpus} CPUs of {}:\n{}\n", host.name, lines.join("\n")))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut all = Vec::new();
+    for name in names {
+        talk(format_args!("simulating {name} …"));
+        let point = |&cpus: &u32| {
+            let cpus = cpus as usize;
+            simulations::point(name, load, &place, cpus, arguments.tasks.unwrap_or(cpus).max(cpus))
+        };
+        let points = counts.iter().map(point).collect::<Result<_>>()?;
+        all.push(Simulated { name: name.to_string(), points });
+    }
+    match arguments.json {
+        true => print_line(format_args!("{:#}", as_json(&all, &host, load, arguments)))?,
+        false => print(reports::simulated(&all, &host, load, place.draws, Style::of_stdout()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {
+    let is_crowded = arguments.tasks.is_some();
+    if let Some(tasks) = arguments.tasks {
+        ensure!((1..=4096).contains(&tasks), "--tasks {tasks}: 1 to 4096 can be simulated");
+    }
+    let default_ns = if is_crowded { 200_000_000 } else { 2_000_000 };
+    let length_ns = arguments.length.unwrap_or(default_ns);
+    let within = 1000..=60_000_000_000;
+    ensure!(within.contains(&length_ns), "--length: from 1us to 60s of simulated time");
+    ensure!(arguments.draws <= 10_000, "--draws {}: at most 10000", arguments.draws);
+    Ok(Place {
+        host,
+        placement: arguments.placement,
+        preemption: match arguments.preempt_anywhere {
+            true => Preemption::Anywhere,
+            false => Preemption::BetweenOperations,
+        },
+        seed: arguments.seed,
+        draws: arguments.draws,
+        length: length_ns as Time * NS,
+    })
+}
+
+fn named(names: &[String]) -> Result<Vec<&'static str>> {
+    if names == ["all"] {
+        return Ok(LOCKS.iter().map(|lock| lock.name).collect());
+    }
+    let find = |name: &String| match LOCKS.iter().find(|lock| lock.name == *name) {
+        Some(lock) => Ok(lock.name),
+        None => {
+            let near = nearest(name, LOCKS.iter().map(|lock| lock.name));
+            bail!("no lock is called {name:?}{near}; see: knee list algorithms")
+        }
+    };
+    names.iter().map(find).collect()
+}
+
+/// `200ns`, `2us`, `1.5ms`, `1s`, as whole ns.
+fn duration_ns(text: &str) -> Result<u64> {
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let parsed = units.iter().find_map(|(unit, size)| {
+        let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
+        (0.0..=1e12).contains(&(number * size)).then_some((number * size).round() as u64)
+    });
+    match parsed {
+        Some(ns) => Ok(ns),
+        None => bail!("{text:?} is no duration: write 200ns, 2us, 1.5ms or 1s"),
+    }
+}
+
+fn as_json(all: &[Simulated], host: &Described, load: Load, arguments: &Arguments) -> Value {
+    let point = |point: &Point| {
+        let (low, high) = point.range();
+        json!({
+            "cpus": point.cpus,
+            "tasks": point.tasks,
+            "operations_per_s": point.middle.rate(),
+            "operations_per_s_lowest": low,
+            "operations_per_s_highest": high,
+            "cpu_ns_per_operation": point.ns_per_operation().map(|rows| {
+                rows.into_iter().map(|(row, ns)| (row.to_string(), ns.into())).collect::<serde_json::Map<_, _>>()
+            }),
+            "accesses": point.middle.accesses,
+            "hash": format!("{:016x}", point.middle.hash),
+        })
+    };
+    let one = |simulated: &Simulated| {
+        let points: Vec<Value> = simulated.points.iter().map(point).collect();
+        json!({ "name": simulated.name, "points": points })
+    };
+    json!({
+        "obtained": "simulated",
+        "host": host.name,
+        "placement": arguments.placement.name(),
+        "preemption": if arguments.preempt_anywhere { "anywhere" } else { "between operations" },
+        "work_ns": load.work_ns,
+        "hold_ns": load.hold_ns,
+        "seed": arguments.seed,
+        "draws": arguments.draws,
+        "algorithms": all.iter().map(one).collect::<Vec<_>>(),
+    })
+}
