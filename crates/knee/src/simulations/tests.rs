@@ -61,6 +61,10 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
     let host = hosts::find("icelake-2s").unwrap();
     let hash =
         |name| format!("{:016x}", point(name, LOAD, &place(&host), 8, 8).unwrap().middle.hash);
-    expect_test::expect![""]
-        .assert_eq(&["ticket", "mcs", "queued", "parking"].map(hash).join("\n"));
+    expect_test::expect![[r#"
+        6944ce7f24b72852
+        be8f07293d2e092b
+        42e0c11c431bf024
+        95b7628d173be56f"#]]
+    .assert_eq(&["ticket", "mcs", "queued", "parking"].map(hash).join("\n"));
 }
