@@ -4,17 +4,18 @@
 
 use algorithms::locks::LOCKS;
 use algorithms::locks::ticket::Ticket;
+use algorithms::mechanisms::MECHANISMS;
 use algorithms::mechanisms::file_locks::{
     DESIGNS, Design, FileLocks, Kind, Outcome, Owner, Range, Refused,
 };
 use engines::Change;
-use engines::explored::{Memory, Options, replay, sample, search};
+use engines::explored::{Memory, Options, Setup, replay, sample, search};
 use expect_test::{Expect, expect};
 use machine::{Native, Region};
 
 use super::against_kernel::compare;
 use super::mutants::{self, Fate};
-use super::{Between, Size, with_file_locks, with_setup};
+use super::{Between, Size, with_file_locks, with_mechanism, with_setup};
 
 const SIZES: &[Size] = &[
     Size { threads: 2, acquires: 1, locks: 1 },
@@ -248,5 +249,73 @@ fn file_locks_answer_as_the_kernel_does() {
         if let Err(difference) = compare(5000, *design, 1) {
             panic!("{name}: {difference:#}");
         }
+    }
+}
+
+/// Does something with every design of every mechanism, with its tasks at their start.
+fn each_design<R>(size: Size, mut act: impl FnMut(&str, &Setup) -> R) {
+    for mechanism in MECHANISMS {
+        for design in mechanism.designs() {
+            let name = format!("{}:{design}", mechanism.name);
+            let done = with_mechanism(
+                mechanism.name,
+                design,
+                "test_and_set",
+                size,
+                Between::Nothing,
+                |setup| drop(act(&name, setup)),
+            );
+            done.unwrap().unwrap();
+        }
+    }
+}
+
+#[test]
+fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
+    let mut table = String::from("two tasks with one operation each; then --tso\n");
+    each_design(SIZES[0], |name, setup| {
+        table += name;
+        for memory in MEMORIES {
+            let found = search(setup, &Options { memory, ..Options::default() }).unwrap();
+            if let Some(failure) = found.failure {
+                panic!("{name}: {}\n{}", failure.fault, failure.steps.join("\n"));
+            }
+            table += &format!(" {}", found.states);
+        }
+        table.push('\n');
+    });
+    expect![[""]].assert_eq(&table);
+}
+
+#[test]
+fn no_cut_of_a_mechanism_merges_states_that_differ() {
+    let options = Options { check_cuts: true, races: false, ..Options::default() };
+    each_design(SIZES[0], |name, setup| {
+        let failure = search(setup, &options).unwrap().failure;
+        assert!(failure.is_none(), "{name}: {}", failure.unwrap().fault);
+    });
+}
+
+#[test]
+fn random_schedules_of_mechanisms_with_more_tasks_find_nothing() {
+    each_design(Size { threads: 4, acquires: 3, locks: 1 }, |name, setup| {
+        for memory in MEMORIES {
+            let options = Options { memory, ..Options::default() };
+            if let Some(failure) = sample(setup, &options, 200, 3, 1).unwrap().failure {
+                panic!("{name}: {}\n{}", failure.fault, failure.steps.join("\n"));
+            }
+        }
+    });
+}
+
+#[test]
+fn no_mutant_of_a_mechanism_survives_that_is_not_known_as_equivalent() {
+    for mechanism in MECHANISMS {
+        let judged = mutants::judge_mechanism(mechanism).unwrap();
+        assert!(judged.len() >= 5, "{} has {} mutants", mechanism.name, judged.len());
+        let survived = judged.iter().filter(|one| matches!(one.fate, Fate::Survived));
+        let survived: Vec<String> =
+            survived.map(|one| format!("{}: {}", one.line, one.mutant.change)).collect();
+        assert!(survived.is_empty(), "{}:\n{}", mechanism.name, survived.join("\n"));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use algorithms::locks::{Algorithm, LOCKS};
 use algorithms::mechanisms::file_locks::{DESIGNS, Design};
+use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::explored::{
     Failure, Fault, Memory, Options, Replayed, Schedule, Setup, TASKS_MAX, replay, sample, search,
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use crate::checks::against_kernel::{Compared, compare};
 use crate::checks::mutants::{self, Fate, Judged};
-use crate::checks::{Between, Size, with_file_locks, with_setup};
+use crate::checks::{Between, Size, with_file_locks, with_mechanism, with_setup};
 use crate::names::nearest;
 use crate::reports::{self, Style};
 use crate::talk::{print, print_line, talk};
@@ -28,7 +29,7 @@ pub struct Arguments {
     /// Tasks that run at once
     #[arg(long, default_value_t = 3, value_name = "N")]
     threads: usize,
-    /// How often each task takes the lock; of file locks, how many calls it does
+    /// How often each task takes the lock; of mechanisms, how many operations it does
     #[arg(long, default_value_t = 1, value_name = "M")]
     acquires: u32,
     /// How many locks each task holds at once: 2 are one inside of the other
@@ -71,6 +72,8 @@ pub struct Arguments {
 enum Subject {
     Lock(&'static Algorithm),
     FileLocks(&'static str, Design),
+    /// In one of its designs.
+    Mechanism(&'static Entry, &'static str),
 }
 
 impl Subject {
@@ -78,6 +81,7 @@ impl Subject {
         match self {
             Subject::Lock(lock) => lock.name.to_string(),
             Subject::FileLocks(design, _) => format!("file_locks:{design}"),
+            Subject::Mechanism(mechanism, design) => format!("{}:{design}", mechanism.name),
         }
     }
 }
@@ -91,6 +95,9 @@ fn with_subject<R>(
     let done = match subject {
         Subject::Lock(lock) => with_setup(lock.name, size, Between::Nothing, act),
         Subject::FileLocks(_, design) => with_file_locks(design, over, size, act),
+        Subject::Mechanism(mechanism, design) => {
+            with_mechanism(mechanism.name, design, over, size, Between::Nothing, act)
+        }
     };
     Ok(done.with_context(|| format!("--over {over}: no lock that one holds is called so"))??)
 }
@@ -153,7 +160,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// or in one: `file_locks:after`.
 fn named(names: &[String]) -> Result<Vec<Subject>> {
     let designs = DESIGNS.iter().map(|&(name, design)| Subject::FileLocks(name, design));
-    let all = || LOCKS.iter().map(Subject::Lock).chain(designs.clone());
+    let mechanisms = MECHANISMS.iter().flat_map(|mechanism| {
+        mechanism.designs().into_iter().map(|design| Subject::Mechanism(mechanism, design))
+    });
+    let all = || LOCKS.iter().map(Subject::Lock).chain(designs.clone()).chain(mechanisms.clone());
     let mut found = Vec::new();
     for name in names {
         let before = found.len();
@@ -307,11 +317,23 @@ fn checked_json(checked: &Checked) -> serde_json::Value {
 
 fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
     let mut all = Vec::new();
-    // Mutants are of locks: what a mechanism does inside of its lock is not searched for them.
+    let mut mechanisms = Vec::new();
     for subject in subjects {
-        let Subject::Lock(lock) = subject else { continue };
-        talk(format_args!("mutants of {} …", lock.name));
-        all.push((lock.name, mutants::judge(lock)?));
+        let (name, judged) = match *subject {
+            Subject::Lock(lock) => {
+                talk(format_args!("mutants of {} …", lock.name));
+                (lock.name, mutants::judge(lock)?)
+            }
+            // Once for all its designs: a mutant is caught if it is in one of them.
+            Subject::Mechanism(mechanism, _) if !mechanisms.contains(&mechanism.name) => {
+                mechanisms.push(mechanism.name);
+                talk(format_args!("mutants of {} …", mechanism.name));
+                (mechanism.name, mutants::judge_mechanism(mechanism)?)
+            }
+            // What file locks do inside of their locks is not mutated.
+            Subject::Mechanism(..) | Subject::FileLocks(..) => continue,
+        };
+        all.push((name, judged));
     }
     if arguments.json {
         let one = |(name, judged): &(&str, Vec<Judged>)| json!({"name": name, "mutants": judged.iter().map(judged_json).collect::<Vec<_>>()});
