@@ -164,6 +164,7 @@ macro_rules! mechanisms {
 }
 
 mechanisms! {
+    fault_path FaultPath,
     log_commit_list LogCommitList,
     tlb_shootdown TlbShootdown,
 }

@@ -196,7 +196,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
             default: 64,
             min: 1,
             max: 4096,
-            searched: 1,
+            searched: 2,
         },
         Setting {
             name: "moved_pages",
@@ -204,7 +204,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
             default: 1,
             min: 1,
             max: PAGES_MAX as u64,
-            searched: 1,
+            searched: 2,
         },
         Setting {
             name: "uses",

@@ -284,7 +284,27 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
         }
         table.push('\n');
     });
-    expect![[""]].assert_eq(&table);
+    expect![[r#"
+        two tasks with one operation each; then --tso
+        log_commit_list:before 5667 5299
+        log_commit_list:before+once 5667 5299
+        log_commit_list:before+per-cpu-space 7459 7453
+        log_commit_list:before+per-cpu-context 7081 7866
+        log_commit_list:before+ids 7490 7010
+        log_commit_list:before+ids+moved 7490 7010
+        log_commit_list:after 7588 7204
+        log_commit_list:after+one-list 10442 10506
+        log_commit_list:after+moved 10442 10506
+        log_commit_list:after+one-sum 7190 6798
+        log_commit_list:after+per-cpu-context 10123 11038
+        tlb_shootdown:before 5702 9665
+        tlb_shootdown:before+broadcast 5702 9665
+        tlb_shootdown:before+batch 5702 9665
+        tlb_shootdown:before+never-lazy 6708 10459
+        tlb_shootdown:before+skipped 17946 27293
+        tlb_shootdown:after 17946 27293
+    "#]]
+    .assert_eq(&table);
 }
 
 #[test]
@@ -310,12 +330,14 @@ fn random_schedules_of_mechanisms_with_more_tasks_find_nothing() {
 
 #[test]
 fn no_mutant_of_a_mechanism_survives_that_is_not_known_as_equivalent() {
+    let mut survived = String::new();
     for mechanism in MECHANISMS {
         let judged = mutants::judge_mechanism(mechanism).unwrap();
-        assert!(judged.len() >= 5, "{} has {} mutants", mechanism.name, judged.len());
-        let survived = judged.iter().filter(|one| matches!(one.fate, Fate::Survived));
-        let survived: Vec<String> =
-            survived.map(|one| format!("{}: {}", one.line, one.mutant.change)).collect();
-        assert!(survived.is_empty(), "{}:\n{}", mechanism.name, survived.join("\n"));
+        let caught = judged.iter().filter(|one| matches!(one.fate, Fate::Caught { .. })).count();
+        assert!(caught >= 5, "{}: {caught} mutants were found", mechanism.name);
+        for one in judged.iter().filter(|one| matches!(one.fate, Fate::Survived)) {
+            survived += &format!("{}: {}: {}\n", mechanism.name, one.line, one.mutant.change);
+        }
     }
+    assert_eq!(survived, "");
 }
