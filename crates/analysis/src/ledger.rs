@@ -9,13 +9,15 @@ mod difference;
 mod explained;
 mod recording;
 mod sampled;
+mod tables;
 mod trust;
 
 pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger};
 pub use causes::{Cause, causes, is_count};
 pub use difference::{Change, Split, difference};
 pub use explained::{Explained, explain};
-pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, recorded};
+pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, looked, recorded};
+pub use tables::{Ipis, LockRow, Locks, ipis, locks};
 pub use trust::{CLOCK_MAX, COST_MAX, Cost, SelfCheck, cost, self_check};
 
 use records::Obtained;

@@ -270,6 +270,9 @@ pub struct Samples {
     pub lost: u64,
     /// Names of functions, that stacks refer to by index.
     pub functions: Vec<String>,
+    /// Of each function the file that it lies in; empty or not there for the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<String>,
     /// Equal samples together.
     pub stacks: Vec<Stack>,
 }

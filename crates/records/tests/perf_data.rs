@@ -1,6 +1,8 @@
 //! Recordings that perf made, read back; and such as cannot be read, refused in words.
 
-use std::io::Cursor;
+#[path = "perf_data/turned.rs"]
+mod turned;
+
 use std::path::{Path, PathBuf};
 
 use records::perf_data::{Recording, recognise};
@@ -14,7 +16,7 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Result<Recording, String> {
-    Recording::read_alone(Cursor::new(bytes)).map_err(|error| format!("{error:#}"))
+    Recording::read_alone(bytes).map_err(|error| format!("{error:#}"))
 }
 
 /// Names of the functions of the chain of some sample.
@@ -71,6 +73,26 @@ fn what_perf_wrote_to_a_pipe_is_read_too() {
 }
 
 #[test]
+fn what_perf_compressed_is_read_too() {
+    let recording = read(&bytes("compressed.data")).unwrap();
+    assert_eq!((recording.event.name.as_str(), recording.samples.len()), ("cpu-clock", 17));
+    assert!(recording.tasks.iter().any(|task| task == "dd"));
+    let mut cut = bytes("compressed.data");
+    let at = cut.windows(4).position(|four| four == b"\x28\xb5\x2f\xfd").unwrap();
+    cut[at + 8] ^= 0xff;
+    assert!(read(&cut).unwrap_err().contains("a compressed part"));
+}
+
+#[test]
+fn a_recording_of_a_big_endian_host_says_the_same() {
+    for name in ["dd-1.data", "all-cpus.data", "two-events.data"] {
+        let (little, big) = (bytes(name), turned::around(&bytes(name)));
+        assert_eq!(&big[..8], b"2ELIFREP");
+        assert_eq!(read(&big).unwrap(), read(&little).unwrap(), "{name}");
+    }
+}
+
+#[test]
 fn symbols_come_from_a_file_that_the_user_names() {
     let plain = read(&bytes("dd-1.data")).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -98,10 +120,9 @@ fn what_cannot_be_read_is_refused_in_words() {
     refused(b"#!/bin/sh\nexit 0\n and more text", "no recording of perf");
     refused(&good[..10], "damaged");
     refused(&good[..good.len() / 2], "cut off or damaged");
-    refused(&bytes("compressed.data"), "compressed");
     let mut foreign = good.clone();
     foreign[..8].copy_from_slice(b"2ELIFREP");
-    refused(&foreign, "big-endian");
+    refused(&foreign, "damaged: its header claims");
     let mut old = good.clone();
     old[..8].copy_from_slice(b"PERFFILE");
     refused(&old, "before 2010");

@@ -24,7 +24,7 @@ pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
 }
 
 /// The replicates: looks, or the windows of a single one.
-fn units<'a>(looks: &[&'a Look], kind: LookKind) -> Vec<Vec<&'a Window>> {
+pub(super) fn units<'a>(looks: &[&'a Look], kind: LookKind) -> Vec<Vec<&'a Window>> {
     let seen = looks.iter().filter(|look| look.kind == kind && look.finished());
     let windows: Vec<Vec<&Window>> = seen
         .map(|look| look.windows.iter().filter(|window| window.operations > 0).collect())
@@ -253,10 +253,10 @@ fn entries(window: &Window, is: impl Fn(Base, CpuState) -> bool) -> u64 {
 }
 
 /// What looks know of locks, by the place where each lies.
-struct Names(BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)>);
+pub(super) struct Names(BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)>);
 
 impl Names {
-    fn of(looks: &[&Look]) -> Names {
+    pub(super) fn of(looks: &[&Look]) -> Names {
         let mut names: BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)> = BTreeMap::new();
         let windows = looks.iter().flat_map(|look| &look.windows);
         for lock in windows.flat_map(|window| &window.locks) {
@@ -271,7 +271,7 @@ impl Names {
 
     /// What a lock is called: its member where only one can be meant, else who waits for it, else
     /// where it lies.
-    fn name(&self, lock: &LockTime) -> String {
+    pub(super) fn name(&self, lock: &LockTime) -> String {
         // An address says nothing, and no other run has it.
         if lock.place.starts_with("0x") {
             return "locks without a name".to_string();

@@ -3,6 +3,8 @@
 //! scaling, and a gap longer than the distance of two samples was seen by none and is a row. Of
 //! tasks, or by another event, a sample stands for its period, and the rows add up to these.
 
+mod looked;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use records::perf_data::{Function, Recording, Sample};
@@ -11,6 +13,8 @@ use serde::Serialize;
 
 use super::sampled::{piled, place};
 use super::{IDLE, Ledger, OTHERS, Row, Unit, WORK, split};
+
+pub use looked::looked;
 
 /// A ledger needs so many windows for intervals that mean something.
 const WINDOWS: u64 = 10;

@@ -3,11 +3,15 @@
 
 mod difference;
 mod growth;
+mod ipis;
+mod locks;
 mod numbers;
 mod trust;
 
 pub use difference::{Side, text as difference};
 pub use growth::text as growth;
+pub use ipis::text as ipis;
+pub use locks::text as locks;
 
 use analysis::ledger::{Belongs, Events, Explained, Ledger, Row};
 use records::{Obtained, Opened, Point};

@@ -32,7 +32,7 @@ pub use csv::{csv, csv_header};
 pub use doubts::of_runs as doubts_of_runs;
 pub use header::{header, quoted};
 pub use json::{summary, whole};
-pub use ledger::{Side, difference, explained, growth};
+pub use ledger::{Side, difference, explained, growth, ipis, locks, title};
 pub use plan::plan;
 pub use prose::{counted, wrapped};
 pub use scaling::{Detail, detailed, scaling};
@@ -77,7 +77,7 @@ impl Style {
     }
 
     /// A title stands out where that is possible.
-    fn bold(self, text: &str) -> String {
+    pub fn bold(self, text: &str) -> String {
         if self.terminal { format!("\x1b[1m{text}\x1b[0m") } else { text.to_string() }
     }
 }

@@ -2,12 +2,13 @@
 //! difference between two.
 
 mod perf_data;
+mod views;
 
 use std::process::ExitCode;
 
 use analysis::ledger::{Explained, explain};
 use analysis::{Arm, matched};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use records::{Look, Opened, Store};
 
 use super::compare::Named;
@@ -16,6 +17,7 @@ use crate::reports::{self, Style};
 use crate::runner::End;
 use crate::talk::{print, talk};
 use crate::{commands, experiments, names};
+use views::{Place, View};
 
 /// What to explain, and how.
 ///
@@ -37,6 +39,9 @@ pub struct Arguments {
     /// Explain at 1, 2, 4 … CPUs and say which rows grow
     #[arg(long)]
     grow: bool,
+    /// How to show it
+    #[arg(long, value_enum, default_value = "ledger")]
+    view: View,
     /// Show also what looking changed too much, and compare although operations differ
     #[arg(long)]
     force: bool,
@@ -48,7 +53,13 @@ pub struct Arguments {
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     let json = std::mem::take(&mut arguments.run.json);
     if let Some(files) = perf_data::recordings(&arguments.run.what)? {
-        return perf_data::run(&files, &arguments.run.operations, json, &arguments.recording);
+        return perf_data::run(
+            &files,
+            &arguments.run.operations,
+            json,
+            arguments.view,
+            &arguments.recording,
+        );
     }
     take_command(&mut arguments.run);
     let (named, mut code) = match is_measured_first(&arguments.run) {
@@ -56,6 +67,11 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         false => (Named::resolve(&arguments.run.what, store)?, ExitCode::SUCCESS),
     };
     let looks: Vec<Vec<Look>> = named.records.iter().map(Opened::looks).collect::<Result<_>>()?;
+    if arguments.view != View::Ledger {
+        ensure!(!json, "--view {} is not JSON: leave --json out", arguments.view.name());
+        print(view(&arguments, &named, &looks)?)?;
+        return Ok(code);
+    }
     let explained: Vec<Vec<Explained>> = named
         .records
         .iter()
@@ -78,6 +94,27 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     };
     print(text)?;
     Ok(code)
+}
+
+/// What was seen in another view: each point, or the first variant against each other one.
+fn view(arguments: &Arguments, named: &Named, looks: &[Vec<Look>]) -> Result<String> {
+    let (view, style) = (arguments.view, Style::of_stdout());
+    let arms = named.arms();
+    if arms.len() < 2 || !view.is_of_pairs() {
+        let places = named.records.iter().zip(looks).flat_map(|(record, looks)| {
+            (0..record.record.points.len()).map(|point| Place::new(record, looks, point))
+        });
+        return views::of_points(view, &places.collect::<Vec<_>>(), style);
+    }
+    let place = |(record, point): (&Opened, usize)| {
+        let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
+        Place::new(&named.records[index], &looks[index], point)
+    };
+    let mut pairs = Vec::new();
+    for cell in matched(&arms, arguments.force).map_err(anyhow::Error::msg)? {
+        pairs.extend(cell[1..].iter().map(|other| [place(cell[0]), place(*other)]));
+    }
+    views::of_pairs(view, &pairs, style)
 }
 
 /// Each point, and what changed between variants.

@@ -135,6 +135,7 @@ pub fn folded(raw: &[Raw], hertz: u32, lost: u64, symbols: &Symbols) -> Samples 
         hertz,
         lost,
         functions: functions.names,
+        objects: Vec::new(),
         stacks: stacks.into_iter().map(stack).collect(),
     }
 }

@@ -6,9 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use object::{
-    Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, ReadCache, SymbolIndex, SymbolKind,
-};
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 
 use super::kallsyms::plainness;
 use super::{caught, printable};
@@ -64,13 +62,24 @@ pub fn all(path: &Path, build_id: &[u8]) -> Result<Vec<(u64, String)>> {
 /// Which of these offsets follow a system call instruction (x86-64).
 pub fn after_system_call(path: &Path, offsets: &[u64]) -> Vec<bool> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    let Ok(file) = File::open(path) else { return vec![false; offsets.len()] };
-    let is_after = |offset: &u64| {
-        let mut before = [0; 2];
-        let at = offset.checked_sub(2);
-        at.is_some_and(|at| file.read_exact_at(&mut before, at).is_ok() && before == SYSCALL)
-    };
-    offsets.iter().map(is_after).collect()
+    /// Read at once: offsets of one function are near to each other.
+    const BLOCK_BYTES: usize = 1 << 14;
+    let mut is_after = vec![false; offsets.len()];
+    let Ok(file) = File::open(path) else { return is_after };
+    let mut order: Vec<usize> = (0..offsets.len()).filter(|index| offsets[*index] >= 2).collect();
+    order.sort_unstable_by_key(|index| offsets[*index]);
+    let mut block = vec![0; BLOCK_BYTES];
+    let (mut start, mut length) = (0, 0);
+    for index in order {
+        let before = offsets[index] - 2;
+        if before + 2 > start + length as u64 {
+            start = before;
+            length = file.read_at(&mut block, start).unwrap_or(0);
+        }
+        let at = (before - start) as usize;
+        is_after[index] = block[..length].get(at..at + 2) == Some(&SYSCALL[..]);
+    }
+    is_after
 }
 
 type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
@@ -110,7 +119,7 @@ fn addresses(elf: &Elf, offsets: &[u64]) -> Vec<u64> {
 /// are asked for: only those names are read.
 fn names(elf: &Elf, addresses: &[u64]) -> Result<Vec<Option<String>>> {
     let mut order: Vec<usize> = (0..addresses.len()).collect();
-    order.sort_by_key(|index| addresses[*index]);
+    order.sort_unstable_by_key(|index| addresses[*index]);
     let sorted: Vec<u64> = order.iter().map(|index| addresses[*index]).collect();
     let mut best: Vec<Option<Candidate>> = vec![None; sorted.len()];
     let mut any = false;
@@ -118,55 +127,52 @@ fn names(elf: &Elf, addresses: &[u64]) -> Result<Vec<Option<String>>> {
         any = true;
         offer(&sorted, &mut best, &symbol);
     }
-    let table = match any {
-        true => elf.symbol_table(),
-        false => {
-            let dynamic = elf.dynamic_symbols().take(SYMBOLS_MAX).filter(is_function);
-            dynamic.for_each(|symbol| offer(&sorted, &mut best, &symbol));
-            elf.dynamic_symbol_table()
-        }
-    };
+    if !any {
+        let dynamic = elf.dynamic_symbols().take(SYMBOLS_MAX).filter(is_function);
+        dynamic.for_each(|symbol| offer(&sorted, &mut best, &symbol));
+    }
     let mut names = vec![None; addresses.len()];
-    let Some(table) = table else { return Ok(names) };
+    // Addresses of one function follow each other.
+    let mut last: Option<(Candidate, String)> = None;
     for (index, candidate) in order.into_iter().zip(best) {
-        let symbols = candidate.map_or_else(Vec::new, |candidate| candidate.symbols);
-        let known = symbols.into_iter().filter_map(|index| {
-            let symbol = table.symbol_by_index(index).ok()?;
-            Some(name_of(symbol.name_bytes().ok().filter(|name| !name.is_empty())?))
-        });
-        names[index] = known.min_by(|a, b| plainness(a).cmp(&plainness(b)));
+        let Some(candidate) = candidate else { continue };
+        let name = match last.take().filter(|(known, _)| *known == candidate) {
+            Some((_, name)) => name,
+            None => name_of(candidate.name),
+        };
+        names[index] = Some(name.clone());
+        last = Some((candidate, name));
     }
     Ok(names)
 }
 
-/// Symbols that begin where the nearest one before an address does.
-#[derive(Clone)]
-struct Candidate {
+/// The symbol that begins nearest before an address; of several, the plainest.
+#[derive(Clone, Copy, PartialEq)]
+struct Candidate<'d> {
     start: u64,
-    symbols: Vec<SymbolIndex>,
+    name: &'d [u8],
 }
 
 /// Takes a symbol for the addresses in it for which there is none that begins later.
-fn offer<'d>(sorted: &[u64], best: &mut [Option<Candidate>], symbol: &impl ObjectSymbol<'d>) {
+fn offer<'d>(sorted: &[u64], best: &mut [Option<Candidate<'d>>], symbol: &impl ObjectSymbol<'d>) {
     /// Symbols of no size, written in assembly, reach to the next, but not that far.
     const UNSIZED_BYTES_MAX: u64 = 4096;
-    /// No function has more names.
-    const ALIASES_MAX: usize = 16;
     let start = symbol.address();
     let size = if symbol.size() == 0 { UNSIZED_BYTES_MAX } else { symbol.size() };
     let first = sorted.partition_point(|address| *address < start);
+    if sorted.get(first).is_none_or(|address| address - start >= size) {
+        return;
+    }
+    let Some(name) = symbol.name_bytes().ok().filter(|name| !name.is_empty()) else { return };
     for (address, best) in sorted[first..].iter().zip(&mut best[first..]) {
         if address - start >= size {
             break;
         }
-        match best {
-            Some(known) if known.start > start => {}
-            Some(known) if known.start == start => {
-                if known.symbols.len() < ALIASES_MAX {
-                    known.symbols.push(symbol.index());
-                }
-            }
-            _ => *best = Some(Candidate { start, symbols: vec![symbol.index()] }),
+        let is_better = best.is_none_or(|known| {
+            known.start < start || (known.start == start && plainness(name) < plainness(known.name))
+        });
+        if is_better {
+            *best = Some(Candidate { start, name });
         }
     }
 }

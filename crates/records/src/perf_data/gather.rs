@@ -1,25 +1,49 @@
 //! From records to samples: what each record changes, and where each sample was, as addresses
 //! in objects. Names come later.
 
-use std::collections::HashMap;
-use std::io::{Read, Seek};
+use std::hash::BuildHasher;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use linux_perf_data::linux_perf_event_reader::constants::{
-    PERF_CONTEXT_GUEST, PERF_CONTEXT_GUEST_KERNEL, PERF_CONTEXT_GUEST_USER, PERF_CONTEXT_HV,
-    PERF_CONTEXT_KERNEL, PERF_CONTEXT_MAX, PERF_CONTEXT_USER,
-};
-use linux_perf_data::linux_perf_event_reader::{
-    CpuMode, EventRecord, Mmap2FileId, PerfEventType, RecordType, SampleFormat, SampleRecord,
-    SamplingPolicy, SoftwareCounterType,
-};
-use linux_perf_data::{AttributeDescription, PerfFileReader, PerfFileRecord};
+use anyhow::{Context, Result, bail, ensure};
+use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::container::{Container, u32_at, u64_at, until_zero};
+use super::attribute::{Attribute, Policy, Sampled};
+use super::container::{Container, until_zero};
+use super::events::{Events, Record};
+use super::order::Order;
 use super::spaces::{Mapping, Spaces};
-use super::stream::Stream;
-use super::{Chains, Loss, Object, Recording, Sample, SampledEvent, damaged, printable};
+use super::{Chains, Loss, Map, Object, Recording, Sample, SampledEvent, damaged, printable};
 use crate::look::Mode;
+
+/// Types of the kernel's records (`PERF_RECORD_*` in include/uapi/linux/perf_event.h).
+const MMAP: u32 = 1;
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const THROTTLE: u32 = 5;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const MMAP2: u32 = 10;
+const LOST_SAMPLES: u32 = 13;
+const KSYMBOL: u32 = 17;
+
+/// Bits of a record's `misc` (`PERF_RECORD_MISC_*`); their meaning depends on the record.
+const CPU_MODE: u16 = 7;
+const OF_KERNEL: u16 = 1;
+const OF_USER: u16 = 2;
+const OF_HYPERVISOR: u16 = 3;
+const OF_GUEST_KERNEL: u16 = 4;
+const OF_GUEST_USER: u16 = 5;
+const DATA: u16 = 1 << 13;
+const EXEC: u16 = 1 << 13;
+const HAS_BUILD_ID: u16 = 1 << 14;
+
+/// Marks among the addresses of a chain (`CONTEXT_*`); the lowest of them is the last.
+const CONTEXT_HYPERVISOR: u64 = -32_i64 as u64;
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const CONTEXT_USER: u64 = -512_i64 as u64;
+const CONTEXT_GUEST: u64 = -2048_i64 as u64;
+const CONTEXT_GUEST_KERNEL: u64 = -2176_i64 as u64;
+const CONTEXT_GUEST_USER: u64 = -2560_i64 as u64;
+const CONTEXT_LOWEST: u64 = -4095_i64 as u64;
 
 /// The kernel is the first object; what runs in guests the second; the third is what lies in no
 /// known object.
@@ -57,51 +81,22 @@ pub struct KernelMap {
     pub symbols: Vec<(u64, u64, String)>,
 }
 
-/// Reads a whole file.
-pub fn gather(mut source: impl Read + Seek) -> Result<Gathered> {
-    let container = Container::read(&mut source)?;
-    let (stream, met) = Stream::new(source, container);
-    // What the stream has to say is better than what the parser makes of the end of it.
-    let failure = || met.borrow().failure.clone().map(anyhow::Error::msg);
-    let reader = PerfFileReader::parse_pipe(stream);
-    let reader = reader.map_err(|e| failure().unwrap_or_else(|| explained(e)))?;
-    let PerfFileReader { mut perf_file, mut record_iter } = reader;
-    let mut gathering = Gathering::new(perf_file.event_attributes().to_vec());
-    loop {
-        let record = record_iter.next_record(&mut perf_file);
-        match record.map_err(|e| failure().unwrap_or_else(|| explained(e)))? {
-            Some(PerfFileRecord::EventRecord { attr_index, record }) => {
-                gathering.take(attr_index, &record)?;
+/// Reads all records of a container.
+pub fn gather(container: Container) -> Result<Gathered> {
+    let mut inflated = Vec::new();
+    let events = Events::read(container, &mut inflated)?;
+    let mut gathering = Gathering::new(events.attributes.len(), events.order);
+    for (time_ns, event, record) in events.records() {
+        if record.kind == SAMPLE {
+            match events.attributes[event].sample(record.body) {
+                Some(sample) => gathering.sample(event, time_ns, mode(record.misc), &sample)?,
+                None => gathering.broken += 1,
             }
-            Some(PerfFileRecord::UserRecord(_)) => {}
-            None => break,
+        } else if gathering.take(time_ns, &record)?.is_none() {
+            gathering.broken += 1;
         }
     }
-    if let Some(failure) = failure() {
-        return Err(failure);
-    }
-    let met = met.take();
-    let mut gathered = gathering.finish(&met.features.event_names)?;
-    gathered.recording.origin = met.features.origin;
-    gathered.build_ids = met.features.build_ids;
-    gathered.recording.all_cpus = all_cpus(&gathered.recording);
-    if met.traces_bytes > 0 {
-        gathered.recording.doubts.push("Traces of hardware in it were left out.".to_string());
-    }
-    Ok(gathered)
-}
-
-/// What the parser says, as the end of a sentence.
-fn explained(error: linux_perf_data::Error) -> anyhow::Error {
-    use linux_perf_data::Error;
-    match error {
-        Error::NoIdentifierDespiteMultiEvent(_)
-        | Error::InconsistentSampleIdAllWithMultiEvent(_) => {
-            anyhow!("it has several events that cannot be told apart: record one event")
-        }
-        Error::NoAttributes => damaged("it has no events"),
-        other => damaged(other),
-    }
+    gathering.finish(events)
 }
 
 /// Whether the recording was of all CPUs: only such have samples of the idle task, and perf was
@@ -117,116 +112,129 @@ fn all_cpus(recording: &Recording) -> bool {
 
 /// What was gathered so far.
 struct Gathering {
-    attributes: Vec<AttributeDescription>,
+    order: Order,
     /// Samples of each event.
     samples: Vec<Vec<Sample>>,
-    /// Ids of counters to events.
     recording: Recording,
     kernel: KernelMap,
     spaces: Spaces,
-    objects: HashMap<(Vec<u8>, Vec<u8>), u32>,
-    tasks: HashMap<Vec<u8>, u32>,
-    task_of: HashMap<i32, u32>,
+    objects: Map<(Vec<u8>, Vec<u8>), u32>,
+    tasks: Map<Vec<u8>, u32>,
+    task_of: Map<i32, u32>,
     places: Vec<Place>,
-    place_index: HashMap<Place, u32>,
-    chain_index: HashMap<Vec<u64>, u32>,
-    /// Space and addresses of the chain at hand.
+    place_index: Map<Place, u32>,
+    chains: ChainIndex,
+    /// Space and addresses of the chain at hand, and its locations.
     key: Vec<u64>,
+    located: Vec<u32>,
     /// Records that could not be read.
     broken: u64,
 }
 
 impl Gathering {
-    fn new(attributes: Vec<AttributeDescription>) -> Gathering {
+    fn new(events: usize, order: Order) -> Gathering {
         let object = |path: &str| Object { path: path.to_string(), build_id: Vec::new() };
         let objects = vec![object("[kernel]"), object("[guest]"), object("[unknown]")];
         Gathering {
-            samples: vec![Vec::new(); attributes.len()],
-            attributes,
+            order,
+            samples: vec![Vec::new(); events],
             recording: Recording { objects, ..Recording::default() },
             kernel: KernelMap::default(),
             spaces: Spaces::default(),
-            objects: HashMap::new(),
-            tasks: HashMap::new(),
-            task_of: HashMap::new(),
+            objects: Map::default(),
+            tasks: Map::default(),
+            task_of: Map::default(),
             places: Vec::new(),
-            place_index: HashMap::new(),
-            chain_index: HashMap::new(),
+            place_index: Map::default(),
+            chains: ChainIndex::default(),
             key: Vec::new(),
+            located: Vec::new(),
             broken: 0,
         }
     }
 
-    fn take(
-        &mut self,
-        event: usize,
-        record: &linux_perf_data::linux_perf_event_reader::RawEventRecord,
-    ) -> Result<()> {
-        let Ok(parsed) = record.parse() else {
-            self.broken += 1;
-            return Ok(());
-        };
-        match parsed {
-            EventRecord::Sample(sample) => return self.sample(event, &sample),
-            EventRecord::Comm(comm) => {
-                let task = self.task(&comm.name.as_slice())?;
-                self.task_of.insert(comm.tid, task);
-                if comm.is_execve {
-                    self.spaces.exec(comm.pid);
+    /// Takes any record but a sample; `None` if it is shorter than its kind.
+    fn take(&mut self, time_ns: u64, record: &Record) -> Result<Option<()>> {
+        let (order, body) = (self.order, record.body);
+        let id = |at| order.u32_at(body, at).map(|id| id as i32);
+        let number = |at| order.u64_at(body, at);
+        match record.kind {
+            MMAP | MMAP2 => return self.take_map(record),
+            COMM => {
+                let (Some(pid), Some(tid)) = (id(0), id(4)) else { return Ok(None) };
+                let task = self.task(&body[8..])?;
+                self.task_of.insert(tid, task);
+                if record.misc & EXEC != 0 {
+                    self.spaces.exec(pid);
                 }
             }
-            EventRecord::Fork(fork) => {
-                if let Some(task) = self.task_of.get(&fork.ptid).copied() {
-                    self.task_of.insert(fork.tid, task);
+            FORK => {
+                let (Some(pid), Some(parent)) = (id(0), id(4)) else { return Ok(None) };
+                let (Some(tid), Some(parent_tid)) = (id(8), id(12)) else { return Ok(None) };
+                if let Some(task) = self.task_of.get(&parent_tid).copied() {
+                    self.task_of.insert(tid, task);
                 }
-                self.spaces.fork(fork.ppid, fork.pid);
+                self.spaces.fork(parent, pid);
             }
-            EventRecord::Mmap(map) if map.is_executable => {
-                let range = (map.address, map.length, map.page_offset);
-                self.map(map.pid, map.cpu_mode, range, &map.path.as_slice(), Vec::new())?;
+            LOST | LOST_SAMPLES => {
+                let at = if record.kind == LOST { 8 } else { 0 };
+                let Some(samples) = number(at) else { return Ok(None) };
+                self.loss(time_ns, samples);
             }
-            EventRecord::Mmap2(map) if map.protection & 4 != 0 => {
-                let id = match map.file_id {
-                    Mmap2FileId::BuildId(id) => id,
-                    Mmap2FileId::InodeAndVersion(_) => Vec::new(),
-                };
-                let range = (map.address, map.length, map.page_offset);
-                self.map(map.pid, map.cpu_mode, range, &map.path.as_slice(), id)?;
-            }
-            EventRecord::Lost(lost) => self.loss(record.timestamp(), lost.count),
-            EventRecord::Throttle(_) => self.recording.throttled += 1,
-            EventRecord::Raw(raw) if raw.record_type == RecordType::LOST_SAMPLES => {
-                let count = u64_at(&raw.data.as_slice(), 0).unwrap_or(0);
-                self.loss(record.timestamp(), count);
-            }
-            EventRecord::Raw(raw) if raw.record_type == RecordType::KSYMBOL => {
-                self.kernel_symbol(&raw.data.as_slice());
-            }
+            THROTTLE => self.recording.throttled += 1,
+            KSYMBOL => return Ok(self.kernel_symbol(body)),
             _ => {}
         }
-        Ok(())
+        Ok(Some(()))
     }
 
-    fn loss(&mut self, time_ns: Option<u64>, samples: u64) {
+    /// A part of a file in an address space; only code is of interest.
+    fn take_map(&mut self, record: &Record) -> Result<Option<()>> {
+        let (order, body) = (self.order, record.body);
+        let number = |at| order.u64_at(body, at);
+        let (Some(pid), Some(start)) = (order.u32_at(body, 0), number(8)) else { return Ok(None) };
+        let (Some(length), Some(offset)) = (number(16), number(24)) else { return Ok(None) };
+        let (path, is_code, build_id) = match record.kind {
+            MMAP => (body.get(32..), record.misc & DATA == 0, Vec::new()),
+            _ => {
+                let Some(protection) = order.u32_at(body, 56) else { return Ok(None) };
+                let id = match record.misc & HAS_BUILD_ID != 0 {
+                    true => body[36..36 + usize::from(body[32]).min(20)].to_vec(),
+                    false => Vec::new(),
+                };
+                (body.get(64..), protection & 4 != 0, id)
+            }
+        };
+        let Some(path) = path else { return Ok(None) };
+        if is_code {
+            let range = (start, length, offset);
+            self.map(pid as i32, record.misc & CPU_MODE, range, path, build_id)?;
+        }
+        Ok(Some(()))
+    }
+
+    fn loss(&mut self, time_ns: u64, samples: u64) {
         if samples > 0 {
-            self.recording.losses.push(Loss { time_ns: time_ns.unwrap_or(0), samples });
+            self.recording.losses.push(Loss { time_ns, samples });
         }
     }
 
     /// Address, length, type, flags, name.
-    fn kernel_symbol(&mut self, body: &[u8]) {
-        let (Ok(start), Ok(length)) = (u64_at(body, 0), u32_at(body, 8)) else { return };
-        let Some(name) = body.get(16..).map(until_zero).filter(|name| !name.is_empty()) else {
-            return;
-        };
-        let end = start.saturating_add(u64::from(length));
-        self.kernel.symbols.push((start, end, printable(name)));
+    fn kernel_symbol(&mut self, body: &[u8]) -> Option<()> {
+        let start = self.order.u64_at(body, 0)?;
+        let length = self.order.u32_at(body, 8)?;
+        let name = until_zero(body.get(16..)?);
+        if !name.is_empty() {
+            let end = start.saturating_add(u64::from(length));
+            self.kernel.symbols.push((start, end, printable(name)));
+        }
+        Some(())
     }
 
     fn map(
         &mut self,
         pid: i32,
-        mode: CpuMode,
+        mode: u16,
         (start, length, offset): (u64, u64, u64),
         path: &[u8],
         build_id: Vec<u8>,
@@ -234,11 +242,11 @@ impl Gathering {
         let path = until_zero(path);
         let end = start.saturating_add(length);
         match mode {
-            CpuMode::Kernel => {
+            OF_KERNEL => {
                 self.map_kernel(start, end, offset, path);
                 Ok(())
             }
-            CpuMode::User => {
+            OF_USER => {
                 let object = self.object(path, build_id)?;
                 let mapping = Mapping { end, object, shift: offset.wrapping_sub(start) };
                 self.spaces.map(pid, start, mapping)
@@ -285,21 +293,22 @@ impl Gathering {
         Ok(index)
     }
 
-    fn sample(&mut self, event: usize, sample: &SampleRecord) -> Result<()> {
-        let mode = match sample.cpu_mode {
-            CpuMode::User | CpuMode::GuestUser => Mode::User,
-            _ => Mode::Kernel,
-        };
+    fn sample(
+        &mut self,
+        event: usize,
+        time_ns: u64,
+        (mode, mark): (Mode, u64),
+        sample: &Sampled,
+    ) -> Result<()> {
         let (pid, tid) = (sample.pid.unwrap_or(-1), sample.tid.unwrap_or(-1));
         let task = match self.task_of.get(&tid).copied() {
             Some(task) => task,
             None if tid == 0 => self.task(b"swapper")?,
             None => self.task(b"[unknown]")?,
         };
-        let chain = self.chain(pid, sample)?;
-        let samples = self.samples.get_mut(event).ok_or_else(|| damaged("an unknown event"))?;
-        samples.push(Sample {
-            time_ns: sample.timestamp.unwrap_or(0),
+        let chain = self.chain(pid, mark, sample)?;
+        self.samples[event].push(Sample {
+            time_ns,
             cpu: sample.cpu.unwrap_or(0),
             pid,
             tid,
@@ -312,22 +321,20 @@ impl Gathering {
     }
 
     /// The chain of a sample: found again where the same addresses meant the same before.
-    fn chain(&mut self, pid: i32, sample: &SampleRecord) -> Result<u32> {
+    fn chain(&mut self, pid: i32, mark: u64, sample: &Sampled) -> Result<u32> {
         let version = self.spaces.of(pid).map_or(0, |space| space.version);
         let mut key = std::mem::take(&mut self.key);
         key.clear();
-        key.extend([version, context(sample.cpu_mode)]);
-        match &sample.callchain {
-            Some(chain) if !chain.is_empty() => {
-                key.extend((0..chain.len()).filter_map(|i| chain.get(i)));
-            }
-            _ => key.extend(sample.ip),
+        key.extend([version, mark]);
+        match sample.chain {
+            [] => key.extend(sample.ip),
+            chain => key.extend(self.order.u64s(chain)),
         }
-        let chain = match self.chain_index.get(&key) {
-            Some(chain) => *chain,
+        let chain = match self.chains.recorded_before(&key) {
+            Some(chain) => chain,
             None => {
                 let chain = self.new_chain(pid, &key[1..])?;
-                self.chain_index.insert(key.clone(), chain);
+                self.chains.keep(&key, chain).context("it has too many call chains")?;
                 chain
             }
         };
@@ -337,11 +344,12 @@ impl Gathering {
 
     /// Addresses with marks between them that say of which mode the following ones are.
     fn new_chain(&mut self, pid: i32, addresses: &[u64]) -> Result<u32> {
-        let mut mode = PERF_CONTEXT_USER;
-        let mut locations = Vec::with_capacity(addresses.len());
+        let mut mode = CONTEXT_USER;
+        let mut locations = std::mem::take(&mut self.located);
+        locations.clear();
         let mut kernel_frames = 0;
         for &address in addresses {
-            if address >= PERF_CONTEXT_MAX {
+            if address >= CONTEXT_LOWEST {
                 mode = address;
                 continue;
             }
@@ -349,17 +357,19 @@ impl Gathering {
             // another function's first.
             let at = if locations.is_empty() { address } else { address.saturating_sub(1) };
             let place = match mode {
-                PERF_CONTEXT_KERNEL | PERF_CONTEXT_HV => Place { object: KERNEL, address: at },
-                PERF_CONTEXT_GUEST | PERF_CONTEXT_GUEST_KERNEL | PERF_CONTEXT_GUEST_USER => {
+                CONTEXT_KERNEL | CONTEXT_HYPERVISOR => Place { object: KERNEL, address: at },
+                CONTEXT_GUEST | CONTEXT_GUEST_KERNEL | CONTEXT_GUEST_USER => {
                     Place { object: GUEST, address: 0 }
                 }
                 _ => self.user_place(pid, at),
             };
-            kernel_frames += u32::from(mode == PERF_CONTEXT_KERNEL);
+            kernel_frames += u32::from(mode == CONTEXT_KERNEL);
             locations.push(self.location(place)?);
         }
-        let chains: &mut Chains = &mut self.recording.chains;
-        chains.push(locations.into_iter(), kernel_frames).context("it has too many call chains")
+        let chains = &mut self.recording.chains;
+        let chain = self.chains.same_or_new(chains, &locations, kernel_frames);
+        self.located = locations;
+        chain.context("it has too many call chains")
     }
 
     fn user_place(&self, pid: i32, address: u64) -> Place {
@@ -380,9 +390,10 @@ impl Gathering {
     }
 
     /// The event to go on with: of the clocks, else of all, the one with most samples.
-    fn finish(mut self, names: &[String]) -> Result<Gathered> {
-        let event = |index: usize| event(&self.attributes[index], names.get(index));
-        let events: Vec<SampledEvent> = (0..self.attributes.len()).map(event).collect();
+    fn finish(mut self, events: Events) -> Result<Gathered> {
+        let Events { attributes, features, traces_bytes, .. } = events;
+        let event = |index: usize| event(&attributes[index], features.event_names.get(index));
+        let events: Vec<SampledEvent> = (0..attributes.len()).map(event).collect();
         let rank = |&index: &usize| {
             let samples = self.samples[index].len();
             (events[index].is_clock && samples > 0, samples, std::cmp::Reverse(index))
@@ -399,63 +410,113 @@ impl Gathering {
         let others = events.iter().zip(&self.samples).filter(|(_, samples)| !samples.is_empty());
         self.recording.other_events =
             others.map(|(event, samples)| (event.name.clone(), samples.len() as u64)).collect();
-        self.recording.samples = with_periods(samples, &self.attributes[chosen]);
-        self.recording.samples.sort_by_key(|sample| sample.time_ns);
+        self.recording.samples = with_periods(samples, &attributes[chosen]);
+        self.recording.event = events[chosen].clone();
+        self.recording.origin = features.origin;
+        self.recording.all_cpus = all_cpus(&self.recording);
+        if traces_bytes > 0 {
+            self.recording.doubts.push("Traces of hardware in it were left out.".to_string());
+        }
         if self.broken > 0 {
             let text = format!("{} records could not be read and were left out.", self.broken);
             self.recording.doubts.push(text);
         }
-        self.recording.event = events[chosen].clone();
         Ok(Gathered {
             recording: self.recording,
             places: self.places,
             kernel: self.kernel,
-            build_ids: Vec::new(),
+            build_ids: features.build_ids,
         })
     }
 }
 
-/// The mark that a chain without marks would begin with.
-fn context(mode: CpuMode) -> u64 {
-    match mode {
-        CpuMode::Kernel | CpuMode::Unknown => PERF_CONTEXT_KERNEL,
-        CpuMode::Hypervisor => PERF_CONTEXT_HV,
-        CpuMode::GuestKernel | CpuMode::GuestUser => PERF_CONTEXT_GUEST,
-        _ => PERF_CONTEXT_USER,
+/// Which chain a sample has, found again twice: by what was recorded, a space and addresses, and
+/// by what that means, since processes of one program lie elsewhere and their chains are the same.
+#[derive(Default)]
+struct ChainIndex {
+    state: DefaultHashBuilder,
+    /// Recorded keys one behind the other, and of each its end and the chain that it means.
+    keys: Vec<u64>,
+    ends: Vec<(usize, u32)>,
+    /// Indices into `ends`, and into the chains.
+    recorded: HashTable<u32>,
+    meant: HashTable<u32>,
+}
+
+impl ChainIndex {
+    fn recorded_before(&self, key: &[u64]) -> Option<u32> {
+        let is_key = |index: &u32| nth(&self.keys, &self.ends, *index) == key;
+        let found = self.recorded.find(self.state.hash_one(key), is_key)?;
+        Some(self.ends[*found as usize].1)
+    }
+
+    fn keep(&mut self, key: &[u64], chain: u32) -> Option<()> {
+        let index = u32::try_from(self.ends.len()).ok()?;
+        self.keys.extend_from_slice(key);
+        self.ends.push((self.keys.len(), chain));
+        let (state, keys, ends) = (&self.state, &self.keys, &self.ends);
+        let hash = |index: &u32| state.hash_one(nth(keys, ends, *index));
+        self.recorded.insert_unique(state.hash_one(key), index, hash);
+        Some(())
+    }
+
+    fn same_or_new(&mut self, chains: &mut Chains, locations: &[u32], kernel: u32) -> Option<u32> {
+        let state = &self.state;
+        let of = |chains: &Chains, chain: u32| {
+            state.hash_one((chains.locations(chain), chains.kernel_frames(chain)))
+        };
+        let hash = state.hash_one((locations, kernel as usize));
+        let is_same = |chain: &u32| {
+            chains.locations(*chain) == locations && chains.kernel_frames(*chain) == kernel as usize
+        };
+        if let Some(chain) = self.meant.find(hash, is_same) {
+            return Some(*chain);
+        }
+        let chain = chains.push(locations.iter().copied(), kernel)?;
+        self.meant.insert_unique(hash, chain, |chain| of(chains, *chain));
+        Some(chain)
     }
 }
 
-fn event(attribute: &AttributeDescription, name: Option<&String>) -> SampledEvent {
-    let is_clock = matches!(
-        attribute.attr.type_,
-        PerfEventType::Software(SoftwareCounterType::CpuClock | SoftwareCounterType::TaskClock)
-    );
-    let hertz = match attribute.attr.sampling_policy {
-        SamplingPolicy::Frequency(hertz) => Some(hertz),
-        SamplingPolicy::Period(period) if is_clock => Some(1_000_000_000 / period.get().max(1)),
+fn nth<'a>(keys: &'a [u64], ends: &[(usize, u32)], index: u32) -> &'a [u64] {
+    let start = index.checked_sub(1).map_or(0, |before| ends[before as usize].0);
+    &keys[start..ends[index as usize].0]
+}
+
+/// In which mode the CPU was, and the mark that a chain without marks would begin with.
+fn mode(misc: u16) -> (Mode, u64) {
+    match misc & CPU_MODE {
+        OF_USER => (Mode::User, CONTEXT_USER),
+        OF_GUEST_USER => (Mode::User, CONTEXT_GUEST),
+        OF_GUEST_KERNEL => (Mode::Kernel, CONTEXT_GUEST),
+        OF_HYPERVISOR => (Mode::Kernel, CONTEXT_HYPERVISOR),
+        _ => (Mode::Kernel, CONTEXT_KERNEL),
+    }
+}
+
+fn event(attribute: &Attribute, name: Option<&String>) -> SampledEvent {
+    let is_clock = attribute.is_clock();
+    let hertz = match attribute.policy() {
+        Policy::Hertz(hertz) => Some(hertz),
+        Policy::Period(period) if is_clock => Some(1_000_000_000 / period.max(1)),
         _ => None,
     };
-    let known = match attribute.attr.type_ {
-        PerfEventType::Software(SoftwareCounterType::CpuClock) => "cpu-clock".to_string(),
-        PerfEventType::Software(SoftwareCounterType::TaskClock) => "task-clock".to_string(),
-        PerfEventType::Hardware(id, _) => format!("{id:?}"),
-        _ => "an event without a name".to_string(),
-    };
-    let name = name.filter(|name| !name.is_empty()).cloned().unwrap_or(known);
+    let name = name.filter(|name| !name.is_empty()).cloned();
+    let name = name.unwrap_or_else(|| attribute.name().to_string());
     SampledEvent { name, is_clock, hertz }
 }
 
 /// Periods are recorded only where they vary; else the attribute has the one of all samples.
-fn with_periods(mut samples: Vec<Sample>, attribute: &AttributeDescription) -> Vec<Sample> {
+fn with_periods(mut samples: Vec<Sample>, attribute: &Attribute) -> Vec<Sample> {
     /// No sample stands for more than a minute, or for that many events; sums of more would not
     /// fit their numbers.
     const PERIOD_MAX: u64 = 1 << 36;
-    let recorded = attribute.attr.sample_format.contains(SampleFormat::PERIOD);
-    let constant = match attribute.attr.sampling_policy {
-        SamplingPolicy::Period(period) => period.get(),
-        SamplingPolicy::Frequency(hertz) => 1_000_000_000 / hertz.max(1),
-        SamplingPolicy::NoSampling => 1,
+    let constant = match attribute.policy() {
+        Policy::Period(period) => period,
+        Policy::Hertz(hertz) => 1_000_000_000 / hertz.max(1),
+        Policy::Never => 1,
     };
+    let recorded = attribute.has_periods();
     for sample in &mut samples {
         sample.period = if recorded { sample.period } else { constant }.clamp(1, PERIOD_MAX);
     }

@@ -1,13 +1,13 @@
 //! Symbols of a kernel: from text like /proc/kallsyms or System.map, moved to where the kernel
-//! was when it was recorded.
-
-use std::collections::HashMap;
+//! was when it was recorded. There are a hundred thousand, and few are asked for: names stay in
+//! the text.
 
 /// Functions of one kernel by address.
 #[derive(Debug, Default)]
 pub struct KernelSymbols {
-    /// Address, name, and the module it belongs to.
-    functions: Vec<(u64, String, Option<String>)>,
+    text: Vec<u8>,
+    /// Address, and where in the text the name begins; behind it may be `[MODULE]`.
+    functions: Vec<(u64, u32)>,
     /// Recorded address minus that of the table.
     shift: u64,
 }
@@ -16,69 +16,90 @@ pub struct KernelSymbols {
 const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 
 impl KernelSymbols {
-    /// Takes lines `ADDRESS TYPE NAME [MODULE]`; hidden addresses read as 0. `reference` is a
-    /// symbol and where it was when recorded: a kernel lies elsewhere after each boot.
-    pub fn parse(text: &str, reference: Option<&(String, u64)>) -> Result<KernelSymbols, String> {
-        let mut functions = Vec::new();
-        let mut at = HashMap::new();
-        for line in text.lines() {
-            let mut words = line.split_ascii_whitespace();
-            let (Some(address), Some(kind), Some(name)) =
-                (words.next(), words.next(), words.next())
-            else {
-                continue;
-            };
-            let Some(address) = u64::from_str_radix(address, 16).ok().filter(|a| *a > 0) else {
-                continue;
-            };
-            if reference.is_some_and(|(symbol, _)| symbol == name) {
-                at.insert(name, address);
+    /// Takes lines `ADDRESS TYPE NAME [MODULE]`; hidden addresses read as 0.
+    pub fn parse(text: Vec<u8>) -> Result<KernelSymbols, String> {
+        u32::try_from(text.len()).map_err(|_| "is too large".to_string())?;
+        let mut functions = Vec::with_capacity(text.len() / 40);
+        let mut at = 0;
+        for line in text.split(|byte| *byte == b'\n') {
+            if let Some((address, kind, name)) = symbol(line)
+                && matches!(kind, b't' | b'T' | b'w' | b'W')
+            {
+                functions.push((address, (at + name) as u32));
             }
-            if matches!(kind, "t" | "T" | "w" | "W") {
-                let module = words.next().map(str::to_string);
-                functions.push((address, name.to_string(), module));
-            }
+            at += line.len() + 1;
         }
-        KernelSymbols::of(functions, reference, |symbol| at.get(symbol).copied())
-    }
-
-    /// Of functions that somebody else has read.
-    pub fn of(
-        mut functions: Vec<(u64, String, Option<String>)>,
-        reference: Option<&(String, u64)>,
-        find: impl Fn(&str) -> Option<u64>,
-    ) -> Result<KernelSymbols, String> {
         if functions.is_empty() {
             return Err("shows no addresses (kernel.kptr_restrict?)".to_string());
         }
-        let shift = match reference {
-            None => 0,
-            Some((symbol, recorded)) => match find(symbol) {
-                Some(here) => recorded.wrapping_sub(here),
-                None => return Err(format!("has no symbol {symbol}")),
-            },
-        };
-        if shift != 0 {
-            // Modules lie elsewhere by distances of their own.
-            functions.retain(|(_, _, module)| module.is_none());
-        }
-        functions.sort_by(|a, b| (a.0, plainness(&a.1)).cmp(&(b.0, plainness(&b.1))));
-        functions.dedup_by_key(|(address, _, _)| *address);
-        Ok(KernelSymbols { functions, shift })
+        // Mostly sorted: it is made of sorted parts.
+        functions.sort();
+        Ok(KernelSymbols { text, functions, shift: 0 })
+    }
+
+    /// Of functions that somebody else has read.
+    pub fn of(functions: &[(u64, String)]) -> Result<KernelSymbols, String> {
+        let line = |(address, name): &(u64, String)| format!("{address:x} t {name}\n");
+        KernelSymbols::parse(functions.iter().map(line).collect::<String>().into_bytes())
+    }
+
+    /// The same for where the kernel was: `reference` is a symbol and its recorded address, since
+    /// a kernel lies elsewhere after each boot.
+    pub fn moved(mut self, reference: Option<&(String, u64)>) -> Result<KernelSymbols, String> {
+        let Some((symbol, recorded)) = reference else { return Ok(self) };
+        let here = self.address(symbol).ok_or_else(|| format!("has no symbol {symbol}"))?;
+        self.shift = recorded.wrapping_sub(here);
+        Ok(self)
     }
 
     /// The function at a recorded address, and its module.
-    pub fn find(&self, address: u64) -> Option<(&str, Option<&str>)> {
+    pub fn find(&self, address: u64) -> Option<(String, Option<String>)> {
         let address = address.wrapping_sub(self.shift);
-        let after = self.functions.partition_point(|(start, _, _)| *start <= address);
-        let (start, name, module) = self.functions.get(after.checked_sub(1)?)?;
-        (address - start < FUNCTION_BYTES_MAX).then_some((name, module.as_deref()))
+        let after = self.functions.partition_point(|(start, _)| *start <= address);
+        let (start, _) = *self.functions.get(after.checked_sub(1)?)?;
+        let first = self.functions[..after].partition_point(|(other, _)| *other < start);
+        let aliases = self.functions[first..after].iter().map(|(_, at)| self.name(*at));
+        // Modules lie elsewhere by distances of their own.
+        let aliases = aliases.filter(|(_, module)| self.shift == 0 || module.is_none());
+        let plainest = aliases
+            .min_by(|(a, _), (b, _)| plainness(a.as_bytes()).cmp(&plainness(b.as_bytes())))?;
+        (address - start < FUNCTION_BYTES_MAX).then_some(plainest)
+    }
+
+    /// Where a symbol of any kind is.
+    fn address(&self, wanted: &str) -> Option<u64> {
+        let mut lines = self.text.split(|byte| *byte == b'\n');
+        lines.find_map(|line| {
+            let (address, _, name) = symbol(line).filter(|_| line.ends_with(wanted.as_bytes()))?;
+            (&line[name..] == wanted.as_bytes()).then_some(address)
+        })
+    }
+
+    /// The name that begins there, and its module, which is in brackets.
+    fn name(&self, at: u32) -> (String, Option<String>) {
+        let line = self.text[at as usize..].split(|byte| *byte == b'\n').next();
+        let line = String::from_utf8_lossy(line.unwrap_or_default());
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next().unwrap_or_default();
+        (super::printable(name.as_bytes()), words.next().map(|m| super::printable(m.as_bytes())))
     }
 }
 
+/// The address, the type and where the name begins.
+fn symbol(line: &[u8]) -> Option<(u64, u8, usize)> {
+    let digits = line.iter().position(|byte| *byte == b' ')?;
+    let mut address = 0_u64;
+    for byte in &line[..digits] {
+        let digit = (*byte as char).to_digit(16)?;
+        address = address.checked_mul(16)? | u64::from(digit);
+    }
+    let [b' ', kind, b' ', _, ..] = line[digits..] else { return None };
+    (address > 0).then_some((address, kind, digits + 3))
+}
+
 /// Of several names of one address, the one that people know comes first.
-pub fn plainness(name: &str) -> (usize, usize, &str) {
-    (name.len() - name.trim_start_matches('_').len(), name.len(), name)
+pub fn plainness(name: &[u8]) -> (usize, usize, &[u8]) {
+    (name.iter().take_while(|byte| **byte == b'_').count(), name.len(), name)
 }
 
 #[cfg(test)]
@@ -89,19 +110,27 @@ mod tests {
                         ffffffff82000000 D data\n0000000000000000 T hidden\nnonsense\n\
                         ffffffffc0000000 t of_module\t[xfs]\n";
 
+    fn parse(text: &str) -> Result<KernelSymbols, String> {
+        KernelSymbols::parse(text.as_bytes().to_vec())
+    }
+
     #[test]
     fn a_kernel_that_lay_elsewhere_is_moved_and_its_modules_are_not() {
-        let here = KernelSymbols::parse(TEXT, None).unwrap();
-        assert_eq!(here.find(0xffff_ffff_8100_0100), Some(("first", None)));
-        assert_eq!(here.find(0xffff_ffff_c000_0010), Some(("of_module", Some("[xfs]"))));
-        assert_eq!(here.find(0xffff_ffff_8000_0000), None);
+        let found = |symbols: &KernelSymbols, address| {
+            let (name, module) = symbols.find(address)?;
+            Some(name + &module.unwrap_or_default())
+        };
+        let here = parse(TEXT).unwrap();
+        assert_eq!(found(&here, 0xffff_ffff_8100_0100).as_deref(), Some("first"));
+        assert_eq!(found(&here, 0xffff_ffff_c000_0010).as_deref(), Some("of_module[xfs]"));
+        assert_eq!(found(&here, 0xffff_ffff_8000_0000), None);
         let reference = ("_text".to_string(), 0xffff_ffff_9100_0000);
-        let moved = KernelSymbols::parse(TEXT, Some(&reference)).unwrap();
-        assert_eq!(moved.find(0xffff_ffff_9100_01ff), Some(("first", None)));
-        assert_eq!(moved.find(0xffff_ffff_c000_0010), None);
+        let moved = parse(TEXT).unwrap().moved(Some(&reference)).unwrap();
+        assert_eq!(found(&moved, 0xffff_ffff_9100_01ff).as_deref(), Some("first"));
+        assert_eq!(found(&moved, 0xffff_ffff_c000_0010), None);
         let missing = ("_stext".to_string(), 1);
-        let error = KernelSymbols::parse(TEXT, Some(&missing)).unwrap_err();
+        let error = parse(TEXT).unwrap().moved(Some(&missing)).unwrap_err();
         assert_eq!(error, "has no symbol _stext");
-        assert!(KernelSymbols::parse("0000000000000000 T hidden\n", None).is_err());
+        assert!(parse("0000000000000000 T hidden\n").is_err());
     }
 }

@@ -1,34 +1,43 @@
 //! Recordings of Linux perf (`perf.data`) as plain values: where CPUs were seen, when, and by
 //! which chain of callers, with the names of functions as far as this host knows them.
 //!
-//!     file ─container─→ records ─stream─→ linux-perf-data ─gather─→ Recording ─resolve─→ names
+//!     file ─container─→ attributes, records ─events─→ by time ─gather─→ places ─resolve─→ names
 //!
-//! The file is somebody else's: lengths are checked against its real one before anything is read
-//! (`container`, `stream`), since the parser behind believes them, and what that parser panics on
-//! is caught and becomes an error.
+//! The file is somebody else's, in either byte order: each number is read by a place that is
+//! checked against the file (`order`), so that no claim of it is believed.
 //!
-//! Format: tools/perf/Documentation/perf.data-file-format.txt in the kernel's source.
+//! Format: tools/perf/Documentation/perf.data-file-format.txt in the kernel's source, and the
+//! man page perf_event_open(2).
 
+mod attribute;
 mod container;
 mod elf;
+mod events;
 mod gather;
 mod kallsyms;
+mod order;
 mod resolve;
 mod spaces;
-mod stream;
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::look::Mode;
 
 pub use container::recognise;
+
+use container::Container;
+use resolve::Local;
+
+/// A map whose hashes cost little. Seeds differ from run to run, so that no file can be made to
+/// collide.
+type Map<K, V> = hashbrown::HashMap<K, V>;
 
 /// What perf recorded of one event.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -200,20 +209,19 @@ impl Recording {
     /// like /proc/kallsyms or System.map, ELF files such as vmlinux, and folders like ~/.debug.
     pub fn open(path: &Path, symbols: &[PathBuf]) -> Result<Recording> {
         let what = || format!("reading {}", path.display());
-        let file = File::open(path).with_context(what)?;
-        Recording::read(BufReader::with_capacity(1 << 20, file), symbols).with_context(what)
+        Recording::read(&whole(path).with_context(what)?, symbols).with_context(what)
     }
 
-    /// Reads what [`open`](Recording::open) has opened.
-    pub fn read(source: impl Read + Seek, symbols: &[PathBuf]) -> Result<Recording> {
-        let gathered = caught("perf.data", || gather::gather(source))?;
-        Ok(resolve::resolve(gathered, symbols))
+    /// Reads what is in a file.
+    pub fn read(file: &[u8], symbols: &[PathBuf]) -> Result<Recording> {
+        let container = Container::read(file)?;
+        let local = Local::of_host(symbols, &container.features);
+        Ok(resolve::resolve(gather::gather(container)?, local))
     }
 
     /// The same without looking for symbols on this host: only what the file says.
-    pub fn read_alone(source: impl Read + Seek) -> Result<Recording> {
-        let gathered = caught("perf.data", || gather::gather(source))?;
-        Ok(resolve::unresolved(gathered))
+    pub fn read_alone(file: &[u8]) -> Result<Recording> {
+        Ok(resolve::unresolved(gather::gather(Container::read(file)?)?))
     }
 
     /// The time from the first to the last sample.
@@ -235,10 +243,23 @@ impl Recording {
     }
 }
 
+/// All bytes of a file. Its samples take about as much memory again.
+fn whole(path: &Path) -> Result<Vec<u8>> {
+    const BYTES_MAX: u64 = 4 << 30;
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    ensure!(
+        length <= BYTES_MAX,
+        "it has {length} bytes, more than the {BYTES_MAX} that are read: record for a shorter time"
+    );
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length as usize + 1).context("it does not fit into memory")?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Calls a parser that may panic on hostile input: that becomes an error, and nothing is said
-/// about it on standard error. Known of linux-perf-data 0.13: its sorter panics where marks of
-/// rounds and times contradict each other; its reader of samples overflows on the length of a
-/// chain where overflows are checked.
+/// about it on standard error.
 fn caught<T>(what: &str, parse: impl FnOnce() -> Result<T>) -> Result<T> {
     SILENCER.call_once(|| {
         let before = std::panic::take_hook();

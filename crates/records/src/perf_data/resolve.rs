@@ -2,24 +2,29 @@
 //! the kernel that was recorded, perf's cache, debug files, the programs themselves. A file is
 //! believed only if its build id is the recorded one, or if it lies where it was recorded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
+use super::container::Features;
 use super::elf::{self, Question};
 use super::gather::{Gathered, KERNEL, Place};
 use super::kallsyms::KernelSymbols;
-use super::{Function, Location, Object, Recording};
+use super::{Function, Location, Map, Object, Origin, Recording};
 use crate::look::Mode;
 
 /// Longer than the symbols of any kernel.
 const KALLSYMS_BYTES_MAX: u64 = 256 << 20;
 
+const RUNNING_KERNEL: &str = "/proc/kallsyms";
+
 /// Names all places by what this host knows.
-pub fn resolve(gathered: Gathered, symbols: &[PathBuf]) -> Recording {
-    let local = Local::of_host(symbols);
-    name_all(gathered, Some(&local))
+pub fn resolve(gathered: Gathered, mut local: Local) -> Recording {
+    name_all(gathered, Some(&mut local))
 }
 
 /// Names no place but those that the file itself names.
@@ -27,9 +32,9 @@ pub fn unresolved(gathered: Gathered) -> Recording {
     name_all(gathered, None)
 }
 
-fn name_all(mut gathered: Gathered, local: Option<&Local>) -> Recording {
+fn name_all(mut gathered: Gathered, mut local: Option<&mut Local>) -> Recording {
     let mut namer = Namer::new(&mut gathered);
-    namer.name_kernel(local);
+    namer.name_kernel(local.as_deref_mut());
     if let Some(local) = local {
         namer.name_objects(local);
     }
@@ -37,7 +42,7 @@ fn name_all(mut gathered: Gathered, local: Option<&Local>) -> Recording {
 }
 
 /// Where names may lie on this host.
-struct Local {
+pub struct Local {
     /// Folders like ~/.debug, of the user's first.
     caches: Vec<PathBuf>,
     /// Files with the symbols of a kernel, as the user named them.
@@ -45,22 +50,61 @@ struct Local {
     host: String,
     release: String,
     build_id: Vec<u8>,
+    /// The symbols of the running kernel: the kernel takes 30 ms to print them, meanwhile
+    /// records are read.
+    running: Option<JoinHandle<Result<KernelSymbols, String>>>,
 }
 
 impl Local {
-    fn of_host(symbols: &[PathBuf]) -> Local {
+    /// Looks around, and begins to read the symbols of the running kernel if it is the one that
+    /// was recorded.
+    pub fn of_host(symbols: &[PathBuf], recorded: &Features) -> Local {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
         let (mut caches, kernels): (Vec<_>, Vec<_>) =
             symbols.iter().cloned().partition(|path| path.is_dir());
         caches.extend(std::env::var_os("HOME").map(|home| Path::new(&home).join(".debug")));
         caches.push(PathBuf::from("/usr/lib/debug"));
-        Local {
+        let mut local = Local {
+            running: None,
             caches,
             kernels,
             host: text("/proc/sys/kernel/hostname"),
             release: text("/proc/sys/kernel/osrelease"),
             build_id: build_id_of_notes(&fs::read("/sys/kernel/notes").unwrap_or_default()),
+        };
+        let build_id = build_id_of(&recorded.build_ids, b"[kernel.kallsyms]");
+        let is_cached = local.cached_kernels(&build_id).iter().any(|file| file.is_file());
+        if !is_cached && local.runs(&build_id, &recorded.origin) {
+            local.running = Some(thread::spawn(|| read_kernel(Path::new(RUNNING_KERNEL), &[])));
         }
+        local
+    }
+
+    /// Whether the running kernel is the one that was recorded.
+    fn runs(&self, build_id: &[u8], origin: &Origin) -> bool {
+        match build_id {
+            [] => origin.host == self.host && origin.release == self.release,
+            id => id == self.build_id,
+        }
+    }
+
+    /// Where perf keeps the symbols of a kernel that it has recorded.
+    fn cached_kernels(&self, build_id: &[u8]) -> Vec<PathBuf> {
+        let file =
+            |cache: &PathBuf| cache.join("[kernel.kallsyms]").join(hex(build_id)).join("kallsyms");
+        let caches = self.caches.iter().filter(|_| !build_id.is_empty());
+        caches.map(file).collect()
+    }
+
+    /// The symbols in a file of a kernel with that id.
+    fn kernel(&mut self, file: &Path, build_id: &[u8]) -> Result<KernelSymbols, String> {
+        if file == Path::new(RUNNING_KERNEL)
+            && let Some(reading) = self.running.take()
+        {
+            return reading.join().map_err(|_| "could not be read".to_string())?;
+        }
+        let is_named = self.kernels.iter().any(|named| named == file);
+        read_kernel(file, if is_named { &[] } else { build_id })
     }
 
     /// Files that perf or a distribution keeps by build id.
@@ -89,12 +133,12 @@ impl Namer<'_> {
     }
 
     /// Places of the kernel, and which modules they belong to.
-    fn name_kernel(&mut self, local: Option<&Local>) {
-        let build_id = self.build_id_of(b"[kernel.kallsyms]");
+    fn name_kernel(&mut self, local: Option<&mut Local>) {
+        let build_id = build_id_of(&self.gathered.build_ids, b"[kernel.kallsyms]");
+        self.gathered.kernel.symbols.sort();
+        self.gathered.kernel.mappings.sort();
         let symbols = local.and_then(|local| self.kernel_symbols(local, &build_id));
-        let mut kernel = std::mem::take(&mut self.gathered.kernel);
-        kernel.symbols.sort();
-        kernel.mappings.sort();
+        let kernel = std::mem::take(&mut self.gathered.kernel);
         let mut modules: HashMap<String, u32> = HashMap::new();
         for (index, place) in self.gathered.places.iter_mut().enumerate() {
             if place.object != KERNEL {
@@ -104,15 +148,15 @@ impl Namer<'_> {
             let mapping = at(&kernel.mappings, place.address);
             let (name, module) = match (at(&kernel.symbols, place.address), of_table) {
                 (Some((_, _, name)), _) => (Some(name.clone()), None),
-                (_, Some((name, module))) => (Some(name.to_string()), module),
+                (_, Some((name, module))) => (Some(name), module),
                 (None, None) => (None, None),
             };
             self.names[index] = name;
-            let module = module.or(mapping.map(|(_, _, name)| name.as_str()));
-            if let Some(module) = module.filter(|module| *module != "[kernel]") {
+            let module = module.or_else(|| mapping.map(|(_, _, name)| name.clone()));
+            if let Some(module) = module.filter(|module| module != "[kernel]") {
                 let objects = &mut self.gathered.recording.objects;
-                place.object = *modules.entry(module.to_string()).or_insert_with(|| {
-                    objects.push(Object { path: module.to_string(), build_id: Vec::new() });
+                place.object = *modules.entry(module).or_insert_with_key(|module| {
+                    objects.push(Object { path: module.clone(), build_id: Vec::new() });
                     objects.len() as u32 - 1
                 });
             }
@@ -125,23 +169,21 @@ impl Namer<'_> {
     }
 
     /// The symbols of the kernel that was recorded, wherever they are found first.
-    fn kernel_symbols(&mut self, local: &Local, build_id: &[u8]) -> Option<KernelSymbols> {
+    fn kernel_symbols(&mut self, local: &mut Local, build_id: &[u8]) -> Option<KernelSymbols> {
         let reference = self.gathered.kernel.reference.clone();
         let origin = &self.gathered.recording.origin;
-        let is_running = match build_id {
-            [] => origin.host == local.host && origin.release == local.release,
-            id => id == local.build_id,
-        };
         let release = origin.release.clone();
         let mut files: Vec<PathBuf> = local.kernels.clone();
-        if is_running {
-            files.push(PathBuf::from("/proc/kallsyms"));
+        // perf's copy is read in no time, but modules lie elsewhere after each boot.
+        let mut copies = local.cached_kernels(build_id);
+        if !self.has_modules() {
+            files.append(&mut copies);
         }
+        if local.runs(build_id, origin) {
+            files.push(PathBuf::from(RUNNING_KERNEL));
+        }
+        files.append(&mut copies);
         if !build_id.is_empty() {
-            let of_cache = |cache: &PathBuf| {
-                cache.join("[kernel.kallsyms]").join(hex(build_id)).join("kallsyms")
-            };
-            files.extend(local.caches.iter().map(of_cache));
             files.extend(local.by_id(build_id));
             // A release comes from the file and becomes a part of a path.
             if !release.is_empty() && !release.contains('/') {
@@ -151,8 +193,8 @@ impl Namer<'_> {
         }
         let mut why = Vec::new();
         for file in files.into_iter().filter(|file| file.is_file()) {
-            let named = local.kernels.contains(&file);
-            match read_kernel(&file, reference.as_ref(), if named { &[] } else { build_id }) {
+            let symbols = local.kernel(&file, build_id);
+            match symbols.and_then(|symbols| symbols.moved(reference.as_ref())) {
                 Ok(symbols) => return Some(symbols),
                 Err(error) => why.push(format!("{} {error}", file.display())),
             }
@@ -170,40 +212,74 @@ impl Namer<'_> {
         None
     }
 
-    /// Places in programs and libraries, file by file.
+    /// Whether samples lie in modules, of which only the table of that boot tells the functions.
+    fn has_modules(&self) -> bool {
+        let Gathered { places, kernel, .. } = &*self.gathered;
+        let is_core = |address| at(&kernel.mappings, address).is_some_and(|m| m.2 == "[kernel]");
+        let mut kernels = places.iter().filter(|place| place.object == KERNEL);
+        kernels.any(|place| !is_core(place.address) && at(&kernel.symbols, place.address).is_none())
+    }
+
+    /// Places in programs and libraries, file by file, two at a time.
     fn name_objects(&mut self, local: &Local) {
+        const THREADS: usize = 2;
         let mut by_object: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (index, place) in self.gathered.places.iter().enumerate() {
-            if self.names[index].is_none() {
+            let object = &self.gathered.recording.objects[place.object as usize];
+            if self.names[index].is_none() && object.path.starts_with('/') {
                 by_object.entry(place.object).or_default().push(index);
             }
         }
+        let all: Vec<(u32, Vec<usize>)> = by_object.into_iter().collect();
         let leaves = self.leaves_of_users();
-        for (object, places) in by_object {
-            let object = &self.gathered.recording.objects[object as usize];
-            if !object.path.starts_with('/') {
-                continue;
+        let next = AtomicUsize::new(0);
+        let named = Mutex::new(Vec::new());
+        let this = &*self;
+        let work = || {
+            while let Some((object, places)) = all.get(next.fetch_add(1, Relaxed)) {
+                let found = this.found(local, *object, places, &leaves);
+                named.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
             }
-            let path = PathBuf::from(&object.path);
-            let build_id = match &object.build_id[..] {
-                [] => self.build_id_of(object.path.as_bytes()),
-                id => id.to_vec(),
-            };
-            let offsets: Vec<u64> =
-                places.iter().map(|place| self.gathered.places[*place].address).collect();
-            let Some(found) = self.functions(local, &path, &build_id, &offsets) else { continue };
-            for (place, name) in places.iter().zip(found.names) {
-                self.names[*place] = name;
-            }
-            let program = found.program.filter(|_| self.is_x86());
-            let Some(program) = program else { continue };
-            let leaves: Vec<usize> =
-                places.into_iter().filter(|place| leaves.contains(&(*place as u32))).collect();
-            let offsets: Vec<u64> =
-                leaves.iter().map(|place| self.gathered.places[*place].address).collect();
-            let after = elf::after_system_call(&program, &offsets);
-            leaves.iter().zip(after).for_each(|(place, is)| self.after_system_call[*place] = is);
+        };
+        thread::scope(|scope| {
+            (1..THREADS.min(all.len())).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        for (place, name, after) in named.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            self.names[place] = name;
+            self.after_system_call[place] = after;
         }
+    }
+
+    /// Of each place in an object, its function and whether it follows a system call.
+    fn found(
+        &self,
+        local: &Local,
+        object: u32,
+        places: &[usize],
+        leaves: &HashSet<u32>,
+    ) -> Vec<(usize, Option<String>, bool)> {
+        let object = &self.gathered.recording.objects[object as usize];
+        let build_id = match &object.build_id[..] {
+            [] => build_id_of(&self.gathered.build_ids, object.path.as_bytes()),
+            id => id.to_vec(),
+        };
+        let address = |place: &usize| self.gathered.places[*place].address;
+        let offsets: Vec<u64> = places.iter().map(address).collect();
+        let path = Path::new(&object.path);
+        let Some(found) = self.functions(local, path, &build_id, &offsets) else {
+            return Vec::new();
+        };
+        let is_leaf = |place: &usize| leaves.contains(&(*place as u32));
+        let mut after = HashSet::new();
+        if let Some(program) = found.program.filter(|_| self.is_x86()) {
+            let leaves: Vec<usize> = places.iter().copied().filter(is_leaf).collect();
+            let offsets: Vec<u64> = leaves.iter().map(address).collect();
+            let is_after = elf::after_system_call(&program, &offsets);
+            after.extend(leaves.into_iter().zip(is_after).filter(|(_, is)| *is).map(|(at, _)| at));
+        }
+        let named = places.iter().zip(found.names);
+        named.map(|(place, name)| (*place, name, after.contains(place))).collect()
     }
 
     fn functions(
@@ -231,7 +307,7 @@ impl Namer<'_> {
     }
 
     /// Where samples in user mode were.
-    fn leaves_of_users(&self) -> std::collections::HashSet<u32> {
+    fn leaves_of_users(&self) -> HashSet<u32> {
         let recording = &self.gathered.recording;
         let users = recording.samples.iter().filter(|sample| sample.mode == Mode::User);
         users.filter_map(|s| recording.chains.locations(s.chain).first().copied()).collect()
@@ -241,15 +317,10 @@ impl Namer<'_> {
         self.gathered.recording.origin.architecture == "x86_64"
     }
 
-    fn build_id_of(&self, path: &[u8]) -> Vec<u8> {
-        let mut listed = self.gathered.build_ids.iter();
-        listed.find(|(known, _)| known == path).map(|(_, id)| id.clone()).unwrap_or_default()
-    }
-
     /// Functions of the names, and locations that refer to them.
     fn finish(self) -> Recording {
         let mut recording = std::mem::take(&mut self.gathered.recording);
-        let mut index: HashMap<Function, u32> = HashMap::new();
+        let mut index: Map<Function, u32> = Map::default();
         let places = self.gathered.places.iter().zip(self.names).zip(self.after_system_call);
         for ((place, name), after_system_call) in places {
             let known = name.is_some();
@@ -278,6 +349,12 @@ impl Namer<'_> {
     }
 }
 
+/// The id of a file, as the recording lists them; empty where it does not.
+fn build_id_of(listed: &[(Vec<u8>, Vec<u8>)], path: &[u8]) -> Vec<u8> {
+    let mut listed = listed.iter();
+    listed.find(|(known, _)| known == path).map(|(_, id)| id.clone()).unwrap_or_default()
+}
+
 /// The range that an address lies in, of sorted ones.
 fn at(ranges: &[(u64, u64, String)], address: u64) -> Option<&(u64, u64, String)> {
     let after = ranges.partition_point(|(start, _, _)| *start <= address);
@@ -304,34 +381,23 @@ fn nameless(recording: &Recording, place: &Place) -> String {
 }
 
 /// Reads a kernel's symbols from text or ELF.
-fn read_kernel(
-    path: &Path,
-    reference: Option<&(String, u64)>,
-    build_id: &[u8],
-) -> Result<KernelSymbols, String> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| {
-        let mut start = Vec::new();
-        (&file).take(4).read_to_end(&mut start)?;
-        bytes.extend(&start);
-        match &start[..] {
+fn read_kernel(path: &Path, build_id: &[u8]) -> Result<KernelSymbols, String> {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|mut file| {
+        file.by_ref().take(4).read_to_end(&mut text)?;
+        match &text[..] {
             b"\x7fELF" => Ok(0),
-            _ => (&file).take(KALLSYMS_BYTES_MAX).read_to_end(&mut bytes),
+            _ => file.take(KALLSYMS_BYTES_MAX).read_to_end(&mut text),
         }
     });
     read.map_err(|error| error.to_string())?;
-    if bytes != b"\x7fELF" {
-        return KernelSymbols::parse(&String::from_utf8_lossy(&bytes), reference);
-    }
-    let all = elf::all(path, build_id).map_err(|error| format!("{error:#}"))?;
-    let at: HashMap<String, u64> = match reference {
-        Some((symbol, _)) => {
-            all.iter().filter(|(_, n)| n == symbol).map(|(a, n)| (n.clone(), *a)).collect()
+    match &text[..] {
+        b"\x7fELF" => {
+            let all = elf::all(path, build_id).map_err(|error| format!("{error:#}"))?;
+            KernelSymbols::of(&all)
         }
-        None => HashMap::new(),
-    };
-    let functions = all.into_iter().map(|(address, name)| (address, name, None)).collect();
-    KernelSymbols::of(functions, reference, |symbol| at.get(symbol).copied())
+        _ => KernelSymbols::parse(text),
+    }
 }
 
 /// The id in the notes of the running kernel: lengths of name and contents, type 3, `GNU`.

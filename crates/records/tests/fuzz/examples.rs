@@ -91,13 +91,6 @@ pub fn results() -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).expect("reading a result")).collect()
 }
 
-/// Recordings of perf, the small ones.
-pub fn recordings() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perf_data");
-    let names = ["all-cpus.data", "dd-64k.data", "pipe.data", "two-events.data"];
-    names.map(|name| fs::read(folder.join(name)).expect("reading a recording")).to_vec()
-}
-
 /// The files of a record's folder, by name.
 pub type Files = Vec<(String, Vec<u8>)>;
 

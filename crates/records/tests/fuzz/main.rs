@@ -4,15 +4,14 @@
 
 mod examples;
 mod fuzzer;
+mod recordings;
 
 use std::fs;
-use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use fuzzer::{Fuzzer, Noting, fuzz};
 use records::import::{FORMATS, Input, Telling, assemble};
-use records::perf_data::Recording;
 use records::{Event, Experiment, Index, Job, Opened, Record, Run, Session, Store};
 use serde::Serialize;
 
@@ -128,77 +127,6 @@ fn feed_result(input: &Input, format: Option<&str>) -> Result<(), String> {
         return Err("more runs are planned than there are".to_string());
     }
     same(&serde_json::to_string(&imported.record).expect("plain data"), Record::read, Record::read)
-}
-
-#[test]
-fn fuzzed_recordings_are_refused_or_read() {
-    let examples = examples::recordings();
-    fuzz(10_000, &format!("{REPLAY} recordings"), |fuzzer| {
-        let mut input = match fuzzer.below(3) {
-            0 => fuzzer.damage(&examples),
-            _ => fuzzer.pick(&examples).clone(),
-        };
-        for _ in 0..fuzzer.below(6) {
-            put_extreme(&mut input, fuzzer);
-        }
-        match Recording::read_alone(Cursor::new(&input)) {
-            Ok(recording) => use_recording(&recording),
-            Err(error) if format!("{error:#}").is_empty() => Err("refused without a word".into()),
-            Err(_) => Ok(()),
-        }
-    });
-}
-
-/// Writes a number that readers trip over, where numbers lie: mostly in the header and behind it.
-fn put_extreme(input: &mut [u8], fuzzer: &mut Fuzzer) {
-    let reach = if fuzzer.below(2) == 0 { input.len().min(1024) } else { input.len() };
-    if reach < 8 {
-        return;
-    }
-    let at = fuzzer.below(reach / 8) * 8;
-    let extremes = [
-        0,
-        1,
-        7,
-        8,
-        0xff,
-        0xffff,
-        1 << 16,
-        1 << 31,
-        u64::MAX >> 32,
-        1 << 40,
-        1 << 63,
-        u64::MAX - 7,
-        u64::MAX,
-    ];
-    let number = *fuzzer.pick(&extremes);
-    match fuzzer.below(3) {
-        0 => input[at..at + 8].copy_from_slice(&number.to_le_bytes()),
-        1 => input[at + 4..at + 8].copy_from_slice(&(number as u32).to_le_bytes()),
-        _ => input[at + 6..at + 8].copy_from_slice(&(number as u16).to_le_bytes()),
-    }
-}
-
-/// Whatever was read refers only to what is there, and names cannot steer a terminal.
-fn use_recording(recording: &Recording) -> Result<(), String> {
-    let (start, end) = recording.span_ns();
-    if recording.samples.is_empty() || start > end {
-        return Err("read, but without samples".to_string());
-    }
-    for sample in &recording.samples {
-        let task = &recording.tasks[sample.task as usize];
-        let locations = recording.chains.locations(sample.chain).iter();
-        let mut names = locations.map(|location| &recording.function(*location).name).chain([task]);
-        if let Some(name) = names.find(|name| name.contains(char::is_control)) {
-            return Err(format!("a name that moves the cursor: {name:?}"));
-        }
-        if recording.chains.kernel_frames(sample.chain)
-            > recording.chains.locations(sample.chain).len()
-        {
-            return Err("more frames in the kernel than frames".to_string());
-        }
-    }
-    Ok(())
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn samples(random: &mut Xoshiro256PlusPlus) -> Samples {
         hertz: 199,
         lost: 0,
         functions: functions.map(str::to_string).to_vec(),
+        objects: Vec::new(),
         stacks: (0..count).map(|_| stack(random)).collect(),
     }
 }

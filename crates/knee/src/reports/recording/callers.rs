@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use records::perf_data::Recording;
 
+use super::super::quantity::{duration_ns, short};
 use super::{Told, is_idle};
 
 /// Smaller shares of the whole are left out.
@@ -14,22 +15,27 @@ const SHARE_MIN: f64 = 0.005;
 #[derive(Default)]
 struct Node {
     samples: u64,
+    /// What they stand for.
+    periods: u64,
     callers: BTreeMap<u32, Node>,
 }
 
 /// Functions by their own samples, the most first, with who called them; idle left out.
 pub fn callers(told: &Told) -> String {
     let recording = told.recording;
-    let mut counts = vec![0_u64; recording.chains.len()];
-    let busy = recording.samples.iter().filter(|sample| !is_idle(sample));
-    busy.for_each(|sample| counts[sample.chain as usize] += 1);
-    let mut root = Node::default();
-    for (chain, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-        root.samples += count;
-        add(&mut root, recording, chain as u32, *count);
+    let mut sums = vec![(0_u64, 0_u64); recording.chains.len()];
+    for sample in recording.samples.iter().filter(|sample| !is_idle(sample)) {
+        let (samples, periods) = &mut sums[sample.chain as usize];
+        *samples += 1;
+        *periods += sample.period;
     }
+    let mut root = Node::default();
+    for (chain, sum) in sums.into_iter().enumerate().filter(|(_, (samples, _))| *samples > 0) {
+        add(&mut root, recording, chain as u32, sum);
+    }
+    let per = if told.operations.is_some() { "; time per operation" } else { "" };
     let mut text = format!(
-        "# {} of tasks, by function and who called it; what is below {} % is left out\n",
+        "# {} of tasks, by function and who called it{per}; what is below {} % is left out\n",
         super::super::prose::counted(root.samples as usize, "sample"),
         100.0 * SHARE_MIN
     );
@@ -40,19 +46,29 @@ pub fn callers(told: &Told) -> String {
         let function = &recording.functions[function as usize];
         let object = recording.object_name(function.object);
         let share = 100.0 * node.samples as f64 / root.samples as f64;
-        let _ = writeln!(text, "\n{share:6.2}%  {}  {object}", function.name);
+        let each = each(told, node).map_or_else(String::new, |each| format!("{each:>9}  "));
+        let _ = writeln!(text, "\n{share:6.2}%  {each}{}  {object}", function.name);
         write(&mut text, recording, node, &root, 1);
     }
     text
 }
 
+/// What a function's samples stand for, per operation, where those were counted.
+fn each(told: &Told, node: &Node) -> Option<String> {
+    let value = node.periods as f64 / told.operations?.max(1) as f64;
+    Some(if told.recording.event.is_clock { duration_ns(value) } else { short(value) })
+}
+
 /// Adds a chain below its innermost function.
-fn add(root: &mut Node, recording: &Recording, chain: u32, count: u64) {
+fn add(root: &mut Node, recording: &Recording, chain: u32, (samples, periods): (u64, u64)) {
     let mut node = root;
+    node.samples += samples;
+    node.periods += periods;
     for location in recording.chains.locations(chain) {
         let function = recording.locations[*location as usize].function;
         node = node.callers.entry(function).or_default();
-        node.samples += count;
+        node.samples += samples;
+        node.periods += periods;
     }
 }
 

@@ -155,16 +155,16 @@ fn callers_stand_below_the_function_that_used_the_time() {
     check(
         &callers(&told(&recording(20))),
         expect![[r#"
-        # 41 samples of tasks, by function and who called it; what is below 0.5 % is left out
+            # 41 samples of tasks, by function and who called it; time per operation; what is below 0.5 % is left out
 
-         51.22%  native_queued_spin_lock_slowpath  [kernel]
-                 __x64_sys_fcntl
-                 entry_SYSCALL_64
-                 fcntl
-                 main
+             51.22%      21 us  native_queued_spin_lock_slowpath  [kernel]
+                     __x64_sys_fcntl
+                     entry_SYSCALL_64
+                     fcntl
+                     main
 
-         48.78%  main  load
-    "#]],
+             48.78%      20 us  main  load
+        "#]],
     );
 }
 

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 
 use analysis::ledger::{Question, Recorded, causes, difference, recorded};
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
 use records::perf_data::{Recording, recognise};
 use serde_json::json;
 
+use super::views::View;
 use crate::reports::Style;
 use crate::reports::recording::{self as reports, Told};
 use crate::talk::print;
@@ -19,9 +19,6 @@ use crate::talk::print;
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct Options {
-    /// How to show a recording
-    #[arg(long, value_enum, default_value = "ledger", help_heading = "Recordings of perf")]
-    view: View,
     /// The workload is the tasks of this name, all others are others [default: all but perf]
     #[arg(long = "task", value_name = "NAME", help_heading = "Recordings of perf")]
     followed: Vec<String>,
@@ -29,21 +26,6 @@ pub struct Options {
     /// like ~/.debug; for a recording from another host or boot
     #[arg(long, value_name = "PATH", help_heading = "Recordings of perf")]
     symbols: Vec<PathBuf>,
-}
-
-/// What is shown of recordings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum View {
-    /// A ledger that adds up; of two, what changed, ranked
-    Ledger,
-    /// Callers of each function: percent, symbol, chain
-    Tree,
-    /// Two: baseline, delta, object, symbol, like perf diff but per operation
-    Diff,
-    /// Stacks for flame graphs, a line each; of two, both counts
-    Folded,
-    /// JSON for the Firefox Profiler
-    Firefox,
 }
 
 /// The files, if these words name recordings; an error where only some do.
@@ -72,6 +54,7 @@ pub fn run(
     files: &[PathBuf],
     operations: &[u64],
     json: bool,
+    view: View,
     options: &Options,
 ) -> Result<ExitCode> {
     ensure!(files.len() <= 2, "{} recordings: name one, or two to compare", files.len());
@@ -96,14 +79,16 @@ pub fn run(
             operations: operations.get(index).copied(),
         })
         .collect();
-    print(options.shown(&told, json)?)?;
+    print(options.shown(&told, view, json)?)?;
+    // The process ends here: taking apart millions of samples first would be seen.
+    std::mem::forget(recordings);
     Ok(ExitCode::SUCCESS)
 }
 
 impl Options {
-    fn shown(&self, told: &[Told], json: bool) -> Result<String> {
+    fn shown(&self, told: &[Told], view: View, json: bool) -> Result<String> {
         let style = Style::of_stdout();
-        match (told, self.view) {
+        match (told, view) {
             ([one], View::Ledger) => {
                 let recorded = self.recorded(&[one]).remove(0);
                 match json {
@@ -117,6 +102,11 @@ impl Options {
             ([base, new], View::Ledger) => self.changes([base, new], json, style),
             ([base, new], View::Diff) => Ok(reports::functions([base, new], style)),
             ([base, new], View::Folded) => Ok(reports::folded_pair([base, new])),
+            (_, View::Locks | View::Ipis) => bail!(
+                "a recording of perf has no {}: measure a workload with knee explain --view {}",
+                if view == View::Locks { "locks" } else { "interrupts" },
+                view.name()
+            ),
             (_, View::Diff) => bail!("--view diff is of two recordings: name both"),
             _ => bail!("this --view is of one recording: name one"),
         }

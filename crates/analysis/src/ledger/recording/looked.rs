@@ -1,0 +1,159 @@
+//! The samples of looks as a recording, so that they have the views that recordings have. Looks
+//! keep equal samples together and no times: here each task's samples follow one another, and
+//! each stands for its part of the exact time that it splits.
+
+use std::collections::{BTreeMap, HashMap};
+
+use records::perf_data::{Function, Location, Object, Origin, Recording, Sample, SampledEvent};
+use records::{Base, CpuState, Look, LookKind, Samples, Stack, Window};
+
+use super::super::split;
+
+/// What looks at time have sampled, and the operations that were done meanwhile; nothing where
+/// none has samples. `workload` is the name of its tasks.
+pub fn looked(looks: &[&Look], workload: &str, origin: Origin) -> Option<(Recording, u64)> {
+    let times = looks.iter().filter(|look| look.kind == LookKind::Time && look.finished());
+    let windows: Vec<(&Window, &Samples)> = times
+        .flat_map(|look| &look.windows)
+        .filter_map(|window| Some((window, window.samples.as_ref()?)))
+        .collect();
+    let hertz = windows.first().map(|(_, samples)| u64::from(samples.hertz))?;
+    let mut making = Making::new(workload, origin, hertz);
+    windows.iter().try_for_each(|(window, samples)| making.add(window, samples))?;
+    making.recording.samples.sort_by_key(|sample| sample.time_ns);
+    let operations = windows.iter().map(|(window, _)| window.operations).sum();
+    (!making.recording.samples.is_empty()).then_some((making.recording, operations))
+}
+
+/// A recording as it grows.
+struct Making {
+    recording: Recording,
+    objects: HashMap<String, u32>,
+    functions: HashMap<(String, u32), u32>,
+    chains: HashMap<(Vec<u32>, u32), u32>,
+    /// How far the samples of each task are.
+    at_ns: [u64; Base::ALL.len()],
+}
+
+impl Making {
+    fn new(workload: &str, origin: Origin, hertz: u64) -> Making {
+        let tasks = ["idle", workload, "other tasks", "knee"].map(str::to_string).to_vec();
+        let event =
+            SampledEvent { name: "cpu-clock".to_string(), is_clock: true, hertz: Some(hertz) };
+        let recording = Recording { origin, event, all_cpus: true, tasks, ..Recording::default() };
+        let mut making = Making {
+            recording,
+            objects: HashMap::new(),
+            functions: HashMap::new(),
+            chains: HashMap::new(),
+            at_ns: [0; Base::ALL.len()],
+        };
+        making.object("[kernel]");
+        making
+    }
+
+    /// Adds a window: the time of each base in each state belongs to the samples of it.
+    fn add(&mut self, window: &Window, samples: &Samples) -> Option<()> {
+        let mut groups: BTreeMap<(Base, CpuState), Vec<&Stack>> = BTreeMap::new();
+        for stack in &samples.stacks {
+            groups.entry((stack.base, stack.state)).or_default().push(stack);
+        }
+        for ((base, state), stacks) in groups {
+            let ns = window.time_ns(|b, s| (b, s) == (base, state));
+            let all: u64 = stacks.iter().map(|stack| stack.count).sum();
+            let mut periods = split(ns, &vec![1; usize::try_from(all).ok()?]).into_iter();
+            for stack in stacks {
+                let chain = self.chain(samples, stack)?;
+                for period in periods.by_ref().take(stack.count as usize) {
+                    self.sample(base, stack, chain, period);
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn sample(&mut self, base: Base, stack: &Stack, chain: u32, period: u64) {
+        let task = Base::ALL.iter().position(|other| *other == base).unwrap_or_default();
+        self.at_ns[task] += period;
+        self.recording.samples.push(Sample {
+            time_ns: self.at_ns[task],
+            cpu: 0,
+            pid: task as i32,
+            tid: task as i32,
+            task: task as u32,
+            chain,
+            period,
+            mode: stack.mode,
+        });
+    }
+
+    fn chain(&mut self, samples: &Samples, stack: &Stack) -> Option<u32> {
+        let frames = stack.frames.iter();
+        let locations: Vec<u32> = frames.map(|frame| self.function(samples, *frame)).collect();
+        let kernel = stack.kernel_frames.min(locations.len() as u32);
+        let key = (locations, kernel);
+        if let Some(chain) = self.chains.get(&key) {
+            return Some(*chain);
+        }
+        let chain = self.recording.chains.push(key.0.iter().copied(), kernel)?;
+        self.chains.insert(key, chain);
+        Some(chain)
+    }
+
+    /// The location of a function: looks have none within functions.
+    fn function(&mut self, samples: &Samples, frame: u32) -> u32 {
+        let name = samples.functions.get(frame as usize).map_or("[unknown]", String::as_str);
+        let object = samples.objects.get(frame as usize).map_or("", String::as_str);
+        let object = self.object(if object.is_empty() { "[kernel]" } else { object });
+        let key = (name.to_string(), object);
+        if let Some(index) = self.functions.get(&key) {
+            return *index;
+        }
+        let index = self.recording.functions.len() as u32;
+        let known = !name.contains("+0x") && !name.starts_with('[');
+        self.recording.functions.push(Function { name: name.to_string(), object, known });
+        let (address, function) = (0, index);
+        let location = Location { object, address, function, after_system_call: false };
+        self.recording.locations.push(location);
+        self.functions.insert(key, index);
+        index
+    }
+
+    fn object(&mut self, path: &str) -> u32 {
+        let next = self.recording.objects.len() as u32;
+        let index = *self.objects.entry(path.to_string()).or_insert(next);
+        if index == next {
+            let object = Object { path: path.to_string(), build_id: Vec::new() };
+            self.recording.objects.push(object);
+        }
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_stand_for_all_the_time_that_they_split() {
+        let lines = include_str!("../build/recorded.ndjson").lines();
+        let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
+        let all: Vec<&Look> = looks.iter().collect();
+        let (recording, operations) = looked(&all, "posix_lock_shared", Origin::default()).unwrap();
+        let windows = looks.iter().flat_map(|look| &look.windows);
+        let sampled: Vec<&Window> = windows.filter(|window| window.samples.is_some()).collect();
+        assert_eq!(operations, sampled.iter().map(|window| window.operations).sum::<u64>());
+        let count = |samples: &Samples| samples.stacks.iter().map(|s| s.count).sum::<u64>();
+        let counts = sampled.iter().filter_map(|window| window.samples.as_ref()).map(count);
+        assert_eq!(recording.samples.len() as u64, counts.sum::<u64>());
+        let rest = |window: &&Window| {
+            window.time_ns(|base, state| (base, state) == (Base::Work, CpuState::Rest))
+        };
+        // In these looks one sample of the workload was taken in a softirq.
+        let softirq = sampled[1].time_ns(|b, s| (b, s) == (Base::Work, CpuState::SoftirqTimer));
+        let of_work = recording.samples.iter().filter(|sample| sample.task == 1);
+        let periods: u64 = of_work.map(|sample| sample.period).sum();
+        assert_eq!(periods, sampled.iter().map(rest).sum::<u64>() + softirq);
+        assert!(recording.samples.is_sorted_by_key(|sample| sample.time_ns));
+    }
+}

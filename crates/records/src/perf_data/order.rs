@@ -1,0 +1,58 @@
+//! Numbers of a file in the byte order of the host that recorded. What is not there is `None`:
+//! nothing that a file claims can read behind its end.
+
+/// The order of the bytes of a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The lowest first, as x86 and most others have it.
+    #[default]
+    Little,
+    /// The highest first, as s390 has it.
+    Big,
+}
+
+impl Order {
+    /// The number of eight bytes at an offset.
+    pub fn u64_at(self, bytes: &[u8], at: usize) -> Option<u64> {
+        let eight = bytes.get(at..at.checked_add(8)?)?.try_into().ok()?;
+        Some(self.u64(eight))
+    }
+
+    /// The number of four bytes at an offset.
+    pub fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
+        let four = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(match self {
+            Order::Little => u32::from_le_bytes(four),
+            Order::Big => u32::from_be_bytes(four),
+        })
+    }
+
+    /// The number of two bytes at an offset.
+    pub fn u16_at(self, bytes: &[u8], at: usize) -> Option<u16> {
+        let two = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(match self {
+            Order::Little => u16::from_le_bytes(two),
+            Order::Big => u16::from_be_bytes(two),
+        })
+    }
+
+    /// All numbers of eight bytes.
+    pub fn u64s(self, bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> {
+        bytes.chunks_exact(8).map(move |eight| self.u64(eight.try_into().unwrap_or_default()))
+    }
+
+    /// Flags that C has as single bits: compilers fill them from the end that comes first.
+    pub fn bits(self, flags: u64) -> u64 {
+        match self {
+            Order::Little => flags,
+            Order::Big => flags.reverse_bits(),
+        }
+    }
+
+    fn u64(self, eight: [u8; 8]) -> u64 {
+        match self {
+            Order::Little => u64::from_le_bytes(eight),
+            Order::Big => u64::from_be_bytes(eight),
+        }
+    }
+}
