@@ -116,6 +116,9 @@ image! {
     }
 }
 
+const FULL_BARRIER: &str = "what it orders beside are atomic accesses, for which every \
+                            read-modify-write is a full barrier, here and on x86";
+
 /// Mappings and their journal.
 #[derive(Debug)]
 pub struct FaultPath<L: Lock> {
@@ -194,7 +197,15 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         Setting::time("in_lock_ns", "work under the lock of the journal or its list, in ns", 0),
         Setting::time("write_ns", "work to write a transaction, in ns", 0),
     ];
-    const EQUIVALENT: &'static [Equivalent] = &[];
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent { change: "no wait", line: "m.await_until(&journal.locked", why: "it looks again, more often" },
+        Equivalent { change: "no acquire", line: "journal.updates.fetch_add(m, 1, Ordering::AcqRel)", why: FULL_BARRIER },
+        Equivalent { change: "no release", line: "journal.updates.fetch_add(m, 1, Ordering::AcqRel)", why: FULL_BARRIER },
+        Equivalent { change: "relaxed", line: "journal.updates.fetch_add(m, 1_u32.wrapping_neg(), Ordering::Release)", why: FULL_BARRIER },
+        Equivalent { change: "no release", line: "journal.locked.swap(m, 1,", why: FULL_BARRIER },
+        Equivalent { change: "off by one", line: "journal.locked.swap(m, 1,", why: "every value but 0 says locked" },
+        Equivalent { change: "skipped", line: "journal.sequence.set(m,", why: "it is there for the check that a handle stays in its transaction" },
+    ];
 
     fn bytes(tasks: usize, settings: &Settings) -> usize {
         (64 << 10) + tasks * 2048 + settings.get("mappings") as usize * 128
@@ -311,7 +322,7 @@ impl<L: Lock> FaultPath<L> {
                 return self.joined(m, joining);
             }
             m.cut(start, digest([credits.into(), joining.live(), full.into()]));
-            // Release: what we looked at is looked at no more. Pairs with the wait in `commit`.
+            // Release: our credits are given back. Pairs with the wait in `commit`.
             journal.updates.fetch_add(m, 1_u32.wrapping_neg(), Ordering::Release);
             self.joined(m, joining);
             m.cut(start, digest([credits.into(), full.into()]));

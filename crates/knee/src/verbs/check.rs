@@ -118,7 +118,13 @@ pub struct Checked {
 
 /// Checks and prints. The status is 1 if something is wrong, or was not searched to the end.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let subjects = named(&arguments.names)?;
+    let mut subjects = named(&arguments.names)?;
+    let many = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
+    if many && !arguments.mutants && arguments.names.iter().any(|name| name == "all") {
+        // Their searches take minutes where those of locks take seconds.
+        subjects.retain(|subject| !matches!(subject, Subject::Mechanism(..)));
+        talk("mechanisms are left out: `all` has them with --threads 2 --acquires 1 or --sample");
+    }
     ensure!(
         (1..=TASKS_MAX).contains(&arguments.threads),
         "--threads {}: 1 to {TASKS_MAX} can be explored",
