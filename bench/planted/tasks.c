@@ -3,7 +3,7 @@
  *     tasks lines   apart|together OPERATIONS     two threads, each counts: on lines of its own or on one
  *     tasks held    LOCKS OPERATIONS FILE         one byte locked and unlocked beside so many held locks
  *     tasks partner same|other OPERATIONS         a byte there and back, the partner on the same CPU or not
- *     tasks herd    ONE|SLEEPERS OPERATIONS       each round wakes one sleeper, or all of so many
+ *     tasks herd    1|16 OPERATIONS               each round wakes so many of 16 sleepers
  *     tasks yield   1|2 OPERATIONS                so many tasks on one CPU that give it away in turn
  */
 #include "planted.h"
@@ -91,40 +91,41 @@ static long futex(_Atomic int *word, int call, int value)
 	return syscall(SYS_futex, word, call, value, NULL, NULL, 0);
 }
 
-/* Each round has one sleeper do its part; the others, if woken too, sleep again. */
+/* All on one CPU: each round wakes so many, and is over when all of them have run. On two CPUs waking
+ * many made rounds shorter, since the first of them came sooner. */
 static void herd(int sleepers, int woken)
 {
-	struct { _Alignas(128) _Atomic int round; _Alignas(128) _Atomic int taken, slept; } *at;
+	struct { _Alignas(128) _Atomic int round; _Alignas(128) _Atomic int ran; } *at;
 	at = shared_memory(sizeof *at);
+	pin(0);
 	for (int i = 0; i < sleepers; i++) {
 		if (child())
 			continue;
-		pin(1);
-		for (;;) {
-			int round = at->round;
+		for (int round = 0;;) {
+			futex(&at->round, FUTEX_WAIT, round);
+			/* Nobody is woken for nothing but by a signal. */
+			if (at->round == round)
+				continue;
+			round = at->round;
 			if (round < 0)
 				_exit(0);
-			int expected = round - 1;
-			if (round && atomic_compare_exchange_strong(&at->taken, &expected, round))
-				continue;
-			futex(&at->round, FUTEX_WAIT, round);
+			if (atomic_fetch_add(&at->ran, 1) + 1 >= woken)
+				futex(&at->ran, FUTEX_WAKE, 1);
 		}
 	}
-	pin(0);
 	for (long i = 1; i <= operations; i++) {
+		at->ran = 0;
 		at->round = i;
 		futex(&at->round, FUTEX_WAKE, woken);
-		while (at->taken != i) {
-			/* Who was asked may have been on its way to sleep. */
-			usleep(1);
-			if (at->taken != i)
-				futex(&at->round, FUTEX_WAKE, woken);
-		}
+		for (int ran; (ran = at->ran) < woken;)
+			futex(&at->ran, FUTEX_WAIT, ran);
 	}
 	at->round = -1;
-	for (int i = 0; i < 1000 && futex(&at->round, FUTEX_WAKE, sleepers) >= 0; i++)
-		usleep(10);
-	reap(sleepers);
+	for (int left = sleepers, status; left; usleep(10)) {
+		futex(&at->round, FUTEX_WAKE, sleepers);
+		while (waitpid(-1, &status, WNOHANG) > 0)
+			left--;
+	}
 }
 
 static void yield(int tasks)

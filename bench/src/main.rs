@@ -68,6 +68,10 @@ struct Options {
     /// Only planted causes whose name has this in it
     #[arg(long)]
     planted: Vec<String>,
+    /// Keep the records of planted causes here; a pair whose record is here already is explained
+    /// again and not measured
+    #[arg(long, value_name = "DIR")]
+    records: Option<PathBuf>,
     /// Blocks of each pair of planted causes
     #[arg(long, default_value_t = 6)]
     blocks: usize,

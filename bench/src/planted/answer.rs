@@ -3,9 +3,8 @@
 use std::env::temp_dir;
 use std::path::{Path, PathBuf};
 
-use analysis::ledger::{causes, difference, explain};
 use anyhow::{Context, Result, ensure};
-use records::{Look, Opened, Run};
+use records::{Opened, Run};
 use serde_json::Value;
 
 use super::pair::Pair;
@@ -24,25 +23,32 @@ pub struct Answer {
 
 /// Measures a pair and asks.
 pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Result<Vec<Answer>> {
-    let home = fresh_directory(&temp_dir())?;
-    let file = home.path().join("planted.toml");
-    std::fs::write(&file, pair.experiment(options.blocks, options.look_seconds, programs)?)?;
-    let mut command = bench.knee(home.path());
-    let said = command.arg("explain").arg(&file).args(["--json", "--force"]).output()?;
+    let kept =
+        options.records.as_ref().map(|folder| folder.join(pair.name.replace(['/', ' '], "-")));
+    let fresh = fresh_directory(&temp_dir())?;
+    let home = kept.as_deref().unwrap_or(fresh.path());
+    std::fs::create_dir_all(home).with_context(|| format!("making {}", home.display()))?;
+    let file = home.join("planted.toml");
+    let what = match only_record(home) {
+        Ok(_) => "last".into(),
+        Err(_) => {
+            let experiment = pair.experiment(options.blocks, options.look_seconds, programs)?;
+            std::fs::write(&file, experiment)?;
+            file
+        }
+    };
+    let said = bench.knee(home).arg("explain").arg(what).args(["--json", "--force"]).output()?;
     let why = String::from_utf8_lossy(&said.stderr).trim().to_string();
     // Where looking cost too much, the status says so.
     let json: Value = serde_json::from_slice(&said.stdout)
         .with_context(|| format!("no JSON, but: {}", why.lines().last().unwrap_or_default()))?;
-    let opened = Opened::open(&only_record(home.path())?)?;
-    let looks = opened.looks()?;
+    let opened = Opened::open(&only_record(home)?)?;
     let points = points(pair, &opened)?;
     let mut told = Vec::new();
     collect(&json, &mut told);
-    let variants = points[1..].iter().enumerate().map(|(index, point)| Answer {
-        causes: told
-            .get(index)
-            .cloned()
-            .unwrap_or_else(|| of_looks(&opened, &looks, [points[0], *point])),
+    ensure!(told.len() == points.len() - 1, "knee told of {} differences", told.len());
+    let variants = points[1..].iter().zip(told).map(|(point, causes)| Answer {
+        causes,
         clean_cpu_ns: clean(&opened, pair, [points[0], *point]),
         refused: !said.status.success(),
     });
@@ -52,7 +58,8 @@ pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Res
 pub fn only_record(home: &Path) -> Result<PathBuf> {
     let mut folder = home.join("records");
     while !folder.join("record.json").exists() {
-        let mut inside = std::fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+        let inside = std::fs::read_dir(&folder).context("no record is kept yet")?;
+        let mut inside = inside.filter_map(|entry| Some(entry.ok()?.path()));
         folder = inside.find(|path| path.is_dir()).context("knee kept no record")?;
     }
     Ok(folder)
@@ -78,14 +85,6 @@ fn collect(json: &Value, lists: &mut Vec<Vec<Value>>) {
         }
         _ => (),
     }
-}
-
-/// What the sentences of `knee explain` are made of, where its JSON has none.
-fn of_looks(opened: &Opened, looks: &[Look], sides: [usize; 2]) -> Vec<Value> {
-    let ledgers = sides.map(|point| explain(opened, looks, point).ledger);
-    let [Some(before), Some(after)] = ledgers else { return Vec::new() };
-    let causes = causes(&difference(&before, &after));
-    causes.iter().filter_map(|cause| serde_json::to_value(cause).ok()).collect()
 }
 
 /// The difference of CPU time per operation between runs that nobody watched.

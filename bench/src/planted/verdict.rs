@@ -59,7 +59,7 @@ impl Verdict {
         let mut verdict = Verdict::new(pair);
         match pair.same {
             0 => verdict.judge(pair, &answers[0]),
-            _ => verdict.count_invented(answers),
+            _ => verdict.count_invented(pair, answers),
         }
         if answers.iter().any(|answer| answer.refused) {
             verdict.misses.push("refused, but for --force".to_string());
@@ -67,10 +67,10 @@ impl Verdict {
         verdict
     }
 
-    fn count_invented(&mut self, answers: &[Answer]) {
+    fn count_invented(&mut self, pair: &Pair, answers: &[Answer]) {
         self.equal = answers.len();
         let invented: Vec<String> =
-            answers.iter().flat_map(|answer| &answer.causes).map(described).collect();
+            answers.iter().flat_map(|answer| &answer.causes).map(|c| described(c, pair)).collect();
         self.invented = invented.len();
         self.said = format!("{} causes in {} differences", invented.len(), answers.len());
         self.misses.extend(invented.into_iter().map(|cause| format!("invented: {cause}")));
@@ -82,7 +82,7 @@ impl Verdict {
             self.first_right = Some(false);
             return self.misses.push(format!("not seen: {}", pair.causes[0].row));
         };
-        self.said = described(first);
+        self.said = described(first, pair);
         let path = path(first);
         let truth = pair.causes.iter().find(|truth| path.contains(&truth.row));
         self.first_right = Some(truth.is_some());
@@ -166,9 +166,12 @@ fn times(cause: &Value) -> Option<(f64, f64)> {
     Some((times.first()?.as_f64()?, times.get(1)?.as_f64()?))
 }
 
-fn described(cause: &Value) -> String {
-    let ns = cause["own_ns"].as_f64().unwrap_or(0.0);
-    let times = times(cause).map_or(String::new(), |(a, b)| format!(" {a:.3} -> {b:.3}"));
+/// Per operation, where a command's run has a known number of them.
+fn described(cause: &Value, pair: &Pair) -> String {
+    let each = |value: f64| value / pair.operations;
+    let ns = each(cause["own_ns"].as_f64().unwrap_or(0.0));
+    let times =
+        times(cause).map_or(String::new(), |(a, b)| format!(" {:.3} -> {:.3}", each(a), each(b)));
     let path = path(cause).replace("the workload > ", "");
     format!("{path} {ns:+.0} ns, {}{times}", words(how(cause)))
 }

@@ -4,6 +4,7 @@
 
 mod build;
 mod causes;
+mod chance;
 mod coarse;
 mod difference;
 mod explained;
@@ -13,7 +14,7 @@ mod tables;
 mod trust;
 
 pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger};
-pub use causes::{Cause, causes, is_count};
+pub use causes::{Cause, Part, causes, is_count};
 pub use difference::{Change, Split, difference};
 pub use explained::{Explained, explain};
 pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, looked, recorded};
@@ -42,6 +43,10 @@ pub struct Unit {
     pub operations: u64,
     /// CPUs × time.
     pub budget_ns: u64,
+    /// The block of its run, which is that of a run next to it on the other side of a difference;
+    /// nothing where units are windows of one run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<u32>,
 }
 
 /// A part of the time.
@@ -253,7 +258,7 @@ mod tests {
     fn a_row_that_does_not_add_up_is_found() {
         let exact = |name: &str, ns: [u64; 2]| Row::new(name, Obtained::Exact, ns.to_vec());
         let rows = vec![exact("work", [70, 80]), exact("idle", [30, 20])];
-        let unit = |operations| Unit { operations, budget_ns: 100 };
+        let unit = |operations| Unit { operations, budget_ns: 100, block: None };
         let root = Row::sum_of("all", Obtained::Exact, rows);
         let mut ledger = Ledger { units: vec![unit(10), unit(20)], root };
         assert_eq!(ledger.broken(), None);

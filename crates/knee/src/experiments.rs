@@ -34,7 +34,9 @@ experiments! {
 
 /// Whether an argument of `knee run` names an experiment and not a workload.
 pub fn is_experiment(argument: &str) -> bool {
-    argument.ends_with(".toml") || argument.contains('/') || built_in(argument).is_some()
+    // A folder with a path is a record.
+    let is_file = argument.contains('/') && !std::path::Path::new(argument).is_dir();
+    argument.ends_with(".toml") || is_file || built_in(argument).is_some()
 }
 
 /// The text of an experiment that comes with knee.

@@ -294,6 +294,11 @@ pub struct Stack {
     /// Offset of the instruction in the innermost function: samples of a section without
     /// interrupts all sit on the instruction that ends it.
     pub offset: u64,
+    /// The system call that the task was in, by its number's name: an index into `functions`. Absent:
+    /// in none, or nobody asked. Frames alone do not tell: a call whose last step is a jump to another
+    /// function leaves none of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<u32>,
     /// How many samples.
     pub count: u64,
 }

@@ -9,30 +9,35 @@ use super::{Events, Ledger, Row, Unit};
 
 /// The ledger of one point, from its looks; nothing if none of them saw where the time went.
 pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
-    let times = units(looks, LookKind::Time);
+    let (blocks, times) = units(looks, LookKind::Time);
     if times.is_empty() {
         return None;
     }
-    let counted = units(looks, LookKind::Counts);
+    let (_, counted) = units(looks, LookKind::Counts);
     let builder = Builder { units: &times, counted: &counted, names: Names::of(looks) };
     let root = builder.root();
-    let unit = |windows: &Vec<&Window>| Unit {
+    let unit = |(block, windows): (&Option<u32>, &Vec<&Window>)| Unit {
         operations: windows.iter().map(|window| window.operations).sum(),
         budget_ns: windows.iter().map(|window| window.budget_ns()).sum(),
+        block: *block,
     };
-    Some(Ledger { units: times.iter().map(unit).collect(), root })
+    Some(Ledger { units: blocks.iter().zip(&times).map(unit).collect(), root })
 }
 
-/// The replicates: looks, or the windows of a single one.
-pub(super) fn units<'a>(looks: &[&'a Look], kind: LookKind) -> Vec<Vec<&'a Window>> {
+/// The replicates and their blocks: looks, or the windows of a single one, which are of no block.
+pub(super) fn units<'a>(
+    looks: &[&'a Look],
+    kind: LookKind,
+) -> (Vec<Option<u32>>, Vec<Vec<&'a Window>>) {
     let seen = looks.iter().filter(|look| look.kind == kind && look.finished());
-    let windows: Vec<Vec<&Window>> = seen
-        .map(|look| look.windows.iter().filter(|window| window.operations > 0).collect())
-        .filter(|windows: &Vec<&Window>| !windows.is_empty())
-        .collect();
-    match &windows[..] {
-        [single] => single.iter().map(|window| vec![*window]).collect(),
-        _ => windows,
+    let units: (Vec<Option<u32>>, Vec<Vec<&Window>>) = seen
+        .map(|look| (look.block, look.windows.iter().filter(|window| window.operations > 0)))
+        .map(|(block, windows)| (Some(block), windows.collect::<Vec<&Window>>()))
+        .filter(|(_, windows)| !windows.is_empty())
+        .unzip();
+    match &units.1[..] {
+        [single] => single.iter().map(|window| (None, vec![*window])).unzip(),
+        _ => units,
     }
 }
 
@@ -99,11 +104,34 @@ impl Builder<'_> {
         let samples = Sampled::of(self.units);
         match samples {
             Some(samples) => {
-                let rows = sampled_rows(&samples, &rest);
+                let mut rows = sampled_rows(&samples, &rest);
+                rows.extend(self.unseen_calls(&rows));
                 rows.into_iter().map(|row| self.with_counts(row)).collect()
             }
             None => vec![Row::new("not sampled", self.obtained(), rest)],
         }
+    }
+
+    /// Calls that were counted and that no sample saw: a row that is not there would say that they were
+    /// not made.
+    fn unseen_calls(&self, seen: &[Row]) -> Vec<Row> {
+        // Rarer ones are what the worker does once.
+        const PER_OPERATION_MIN: f64 = 1e-3;
+        let windows = self.counted.iter().flatten();
+        let calls = windows.flat_map(|window| window.counts.keys());
+        let mut calls: Vec<&str> = calls.filter_map(|name| name.strip_prefix("syscall.")).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        let row = |call: &str| {
+            let none = vec![0; self.units.len()];
+            let row = Row::new(format!("system call {call}"), Obtained::Sampled, none);
+            self.with_counts(Row { samples: Some(0), ..row })
+        };
+        let is_often = |row: &Row| {
+            row.events.as_ref().is_some_and(|e| e.per_operation().mean >= PER_OPERATION_MIN)
+        };
+        let rows = calls.into_iter().map(row).filter(is_often);
+        rows.filter(|row| seen.iter().all(|seen| seen.name != row.name)).collect()
     }
 
     /// How often the calls or faults of a row happened, where looks have counted them.
@@ -236,7 +264,9 @@ impl Builder<'_> {
 
     /// The sum of those rows that have any time or event, the largest first.
     fn sum(&self, name: &str, mut rows: Vec<Row>) -> Row {
-        rows.retain(|row| row.total_ns() > 0);
+        let happened =
+            |row: &Row| row.events.as_ref().is_some_and(|e| e.counts.iter().any(|n| *n > 0));
+        rows.retain(|row| row.total_ns() > 0 || happened(row));
         rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
         let row = Row::sum_of(name, self.obtained(), rows);
         let none = row.ns.is_empty();

@@ -68,7 +68,7 @@ fn times(run: &Run, point: &Point) -> Option<Times> {
     };
     let operations = metrics.get("operations").map_or(1, |n| *n as u64);
     Some(Times {
-        unit: Unit { operations, budget_ns },
+        unit: Unit { operations, budget_ns, block: Some(run.block) },
         user_ns: parts[0],
         system_ns: parts[1],
         rest_ns: [divided[0], divided[1], divided[2]],

@@ -164,7 +164,8 @@ fn stack(recording: &Recording, key: usize, count: u64) -> Stack {
         kernel => kernel,
     };
     let offset = locations.first().map_or(0, |leaf| place(leaf).address);
-    Stack { base: Base::Work, state: CpuState::Rest, mode, frames, kernel_frames, offset, count }
+    let (base, state) = (Base::Work, CpuState::Rest);
+    Stack { base, state, mode, frames, kernel_frames, offset, call: None, count }
 }
 
 /// Functions by name; those without one by the object they lie in, or each address would be a row.
@@ -398,7 +399,7 @@ impl<'a> Builder<'a> {
             None => lengths,
         };
         let units = operations.into_iter().zip(&root.ns);
-        units.map(|(operations, ns)| Unit { operations, budget_ns: *ns }).collect()
+        units.map(|(operations, ns)| Unit { operations, budget_ns: *ns, block: None }).collect()
     }
 }
 

@@ -4,6 +4,10 @@
 //! the instruction that lets them on again, so a function whose samples all sit on one
 //! instruction did not use that time itself: the section that ends there did. And a sample on
 //! the first user instruction after a system call was due in the kernel's way out.
+//!
+//! Which call a sample belongs to is told by the call's number, where the samples have it: a call
+//! whose last step is a jump to another function (listxattr) has no frame of its own. Without the
+//! number, as in recordings of perf, frames tell.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +29,10 @@ const USER: &str = "user code";
 const ENTRY: &str = "system call entry and exit";
 /// The group of what no call and no fault leads to.
 const OTHER: &str = "kernel, neither call nor fault";
+
+/// Functions that every system call passes.
+const ENTRIES: [&str; 5] =
+    ["do_syscall_64", "entry_SYSCALL", "x64_sys_call", "syscall_enter", "syscall_exit"];
 
 /// As many samples on one instruction, and as large a share of a function's, are no chance.
 const PILED_MIN: u64 = 8;
@@ -91,17 +99,25 @@ pub(super) fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place
     }
     let frames: Vec<&str> = (0..kernel).map(|frame| name(samples, stack, frame)).collect();
     let leaf = frames.first().copied().unwrap_or("[unknown]");
-    let is_entry = leaf.starts_with("do_syscall_64") || leaf.starts_with("entry_SYSCALL");
+    let is_entry = ENTRIES.iter().any(|entry| leaf.starts_with(entry));
+    let call = stack.call.and_then(|index| samples.functions.get(index as usize));
     let function = match (piled.iter().any(|piled| piled == leaf), frames.get(1)) {
-        (true, _) if is_entry => "entry, where interrupts are off".to_string(),
+        (true, _) if is_entry && !leaf.starts_with("syscall_exit") => {
+            "entry, where interrupts are off".to_string()
+        }
         (true, Some(caller)) => format!("interrupts off, until {leaf} in {caller}"),
         _ => leaf.to_string(),
     };
-    (group(&frames, is_entry), function)
+    (group(&frames, call.map(String::as_str), is_entry), function)
 }
 
-/// The way into the kernel that a stack tells.
-fn group(frames: &[&str], is_entry: bool) -> String {
+/// The way into the kernel that a sample tells. What is right at the entry is no call's, although
+/// the number is there already: its other half, the exit, is sampled where no number is. A fault
+/// inside a call is the call's, since the call made it.
+fn group(frames: &[&str], call: Option<&str>, is_entry: bool) -> String {
+    if let Some(call) = call.filter(|_| !is_entry) {
+        return format!("system call {call}");
+    }
     let call = frames.iter().find_map(|frame| {
         let call = ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_", "ksys_"]
             .iter()

@@ -29,7 +29,7 @@ pub struct Locks {
 
 /// Locks that the workload waited for; nothing without looks at time.
 pub fn locks(looks: &[&Look]) -> Option<Locks> {
-    let units = units(looks, LookKind::Time);
+    let (_, units) = units(looks, LookKind::Time);
     let ledger = frame(&units)?;
     let names = Names::of(looks);
     let mut callers: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
@@ -92,7 +92,7 @@ const SENT: [(&str, &str); 7] = [
 
 /// Interrupts from other CPUs; nothing without looks at time.
 pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
-    let units = units(looks, LookKind::Time);
+    let (_, units) = units(looks, LookKind::Time);
     let ledger = frame(&units)?;
     let whose = [
         (Base::Work, "while the workload ran"),
@@ -120,7 +120,7 @@ pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
 
 /// What looks at counts have counted of them; what was not counted is not there.
 fn sent(looks: &[&Look]) -> Vec<Events> {
-    let units = units(looks, LookKind::Counts);
+    let (_, units) = units(looks, LookKind::Counts);
     let events = |(counter, what): (&str, &str)| {
         let of = |window: &&Window| window.counts.get(counter).copied();
         let counts: Option<Vec<u64>> =
@@ -143,7 +143,7 @@ fn operations(units: &[Vec<&Window>]) -> Vec<u64> {
 /// All the time of these units, undivided.
 fn frame(units: &[Vec<&Window>]) -> Option<Ledger> {
     let budgets = each(units, Window::budget_ns);
-    let unit = |(operations, budget_ns)| Unit { operations, budget_ns };
+    let unit = |(operations, budget_ns)| Unit { operations, budget_ns, block: None };
     let all = operations(units).into_iter().zip(budgets.iter().copied()).map(unit).collect();
     let root = Row::new("all", Obtained::Exact, budgets);
     (!units.is_empty()).then_some(Ledger { units: all, root })

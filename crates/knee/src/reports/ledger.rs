@@ -6,9 +6,10 @@ mod growth;
 mod ipis;
 mod locks;
 mod numbers;
+mod sentences;
 mod trust;
 
-pub use difference::{Side, text as difference};
+pub use difference::{Side, per, text as difference};
 pub use growth::text as growth;
 pub use ipis::text as ipis;
 pub use locks::text as locks;
@@ -159,3 +160,6 @@ fn how(row: &Row) -> String {
         None => row.obtained.name().to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,7 +32,7 @@ pub use csv::{csv, csv_header};
 pub use doubts::of_runs as doubts_of_runs;
 pub use header::{header, quoted};
 pub use json::{summary, whole};
-pub use ledger::{Side, difference, explained, growth, ipis, locks, title};
+pub use ledger::{Side, difference, explained, growth, ipis, locks, per, title};
 pub use plan::plan;
 pub use prose::{counted, wrapped};
 pub use scaling::{Detail, detailed, scaling};

@@ -134,6 +134,7 @@ fn as_json(
         differences.push(serde_json::json!({
             "before": { "name": before.name, "point": before.explained.point },
             "after": { "name": after.name, "point": after.explained.point },
+            "per": reports::per(&after),
             "causes": analysis::ledger::causes(&change),
             "change": change,
         }));

@@ -67,6 +67,7 @@ int BPF_PROG(stack_contention_begin, void *lock, unsigned int flags)
 		s->mode = WAIT;
 		s->lock = (__u64)lock;
 		s->tgid = flags;
+		s->call = -1;
 		s->user_frames = 0;
 		s->kernel_frames = frames_of(bpf_get_stack(ctx, s->frames, KERNEL_FRAMES * 8, 0));
 		size = s->kernel_frames;

@@ -17,6 +17,8 @@ struct sample {
 	__u32 user_frames;
 	__u32 tgid;
 	__u64 lock;
+	// The system call that the task is in, or a number that is none.
+	__s64 call;
 	__u64 frames[KERNEL_FRAMES + USER_FRAMES];
 };
 
@@ -80,12 +82,15 @@ int take_sample(struct bpf_perf_event_data *context)
 		s->user_frames = frames_of(bpf_get_stack(context, &s->frames[s->kernel_frames & 63],
 			USER_FRAMES * 8, BPF_F_USER_STACK));
 		s->mode = s->kernel_frames ? 0 : 1;
+		// In user mode the interrupt's registers lie where those of a call would.
+		s->call = s->kernel_frames ? call_of(bpf_get_current_task_btf()) : -1;
 		if (s->mode && s->user_frames && is_after_system_call(s->frames[0]))
 			s->mode = AFTER_SYSTEM_CALL;
 	} else {
 		s->kernel_frames = 0;
 		s->user_frames = 0;
 		s->mode = 0;
+		s->call = -1;
 	}
 	size = s->kernel_frames + s->user_frames;
 	if (size > KERNEL_FRAMES + USER_FRAMES)

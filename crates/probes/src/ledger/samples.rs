@@ -9,6 +9,7 @@ use std::rc::Rc;
 use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
 use records::{Base, CpuState, Mode, Samples, Stack};
 
+use super::calls;
 use super::load::SAMPLER;
 use super::symbols::Symbols;
 use crate::perf_event::{self, Attributes};
@@ -24,6 +25,8 @@ pub struct Raw {
     user: Vec<u64>,
     /// The lock that is waited for, where this is no sample but a wait.
     pub lock: Option<u64>,
+    /// The number of the system call that the task was in.
+    call: Option<u64>,
 }
 
 /// Takes samples for as long as it lives.
@@ -82,14 +85,17 @@ impl Sampler {
 
 impl Raw {
     fn read(bytes: &[u8]) -> Option<Raw> {
-        const HEAD_BYTES: usize = 32;
+        const HEAD_BYTES: usize = 40;
+        // Larger numbers are what a signal or a debugger left.
+        const CALL_MAX: u64 = 1000;
         const WAIT: u32 = 3;
         let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let kernel_frames = word(12)? as usize;
         let frames = bytes.get(HEAD_BYTES..)?.chunks_exact(8);
         let mut frames = frames.map(|f| u64::from_ne_bytes(f.try_into().unwrap_or_default()));
         let kernel = frames.by_ref().take(kernel_frames).collect();
-        let lock = bytes.get(24..32)?.try_into().ok().map(u64::from_ne_bytes);
+        let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+        let lock = long(24);
         let mode = match word(8)? {
             WAIT => 0,
             mode => mode,
@@ -101,6 +107,7 @@ impl Raw {
             kernel,
             user: frames.take(word(16)? as usize).collect(),
             lock: lock.filter(|_| word(8) == Some(WAIT)),
+            call: long(32).filter(|number| *number < CALL_MAX),
         })
     }
 }
@@ -108,7 +115,7 @@ impl Raw {
 /// Names the samples of one window and puts equal ones together.
 pub fn folded(raw: &[Raw], hertz: u32, lost: u64, symbols: &Symbols) -> Samples {
     let mut functions = Functions::default();
-    type Key = (Base, CpuState, Mode, Vec<u32>, u32, u64);
+    type Key = (Base, CpuState, Mode, Vec<u32>, u32, u64, Option<u32>);
     let mut stacks: BTreeMap<Key, u64> = BTreeMap::new();
     for sample in raw {
         let name = |address: &u64| match symbols.find(*address) {
@@ -119,16 +126,18 @@ pub fn folded(raw: &[Raw], hertz: u32, lost: u64, symbols: &Symbols) -> Samples 
         let offset = named.first().map_or(0, |(_, offset)| *offset);
         let frames: Vec<u32> = named.into_iter().map(|(name, _)| functions.index(name)).collect();
         let kernel_frames = frames.len() as u32;
-        let key = (sample.base, sample.state, sample.mode, frames, kernel_frames, offset);
+        let call = sample.call.map(|number| functions.index(calls::name(number)));
+        let key = (sample.base, sample.state, sample.mode, frames, kernel_frames, offset, call);
         *stacks.entry(key).or_default() += 1;
     }
-    let stack = |((base, state, mode, frames, kernel_frames, offset), count)| Stack {
+    let stack = |((base, state, mode, frames, kernel_frames, offset, call), count)| Stack {
         base,
         state,
         mode,
         frames,
         kernel_frames,
         offset,
+        call,
         count,
     };
     Samples {
@@ -163,8 +172,8 @@ mod tests {
     use super::*;
 
     fn bytes(words: [u32; 6], frames: &[u64]) -> Vec<u8> {
-        let lock = 0xabc_u64.to_ne_bytes();
-        let words = words.iter().flat_map(|w| w.to_ne_bytes()).chain(lock);
+        let longs = [0xabc_u64, 72].into_iter().flat_map(u64::to_ne_bytes);
+        let words = words.iter().flat_map(|w| w.to_ne_bytes()).chain(longs);
         words.chain(frames.iter().flat_map(|f| f.to_ne_bytes())).collect()
     }
 
@@ -174,7 +183,11 @@ mod tests {
         assert_eq!((&raw.kernel[..], &raw.user[..]), (&[10, 11][..], &[12][..]));
         assert_eq!(Raw::read(&bytes([1, 0, 9, 0, 0, 0], &[])), None);
         assert_eq!(Raw::read(&[1, 2, 3]), None);
-        assert_eq!(raw.lock, None);
+        assert_eq!((raw.lock, raw.call), (None, Some(72)));
+        let none = Raw { call: None, ..raw.clone() };
+        let mut faulted = bytes([1, 0, 0, 2, 1, 77], &[10, 11, 12]);
+        faulted[32..40].copy_from_slice(&(-1_i64).to_ne_bytes());
+        assert_eq!(Raw::read(&faulted), Some(none));
         let wait = Raw::read(&bytes([1, 1, 3, 1, 0, 0], &[10])).unwrap();
         assert_eq!((wait.lock, wait.kernel), (Some(0xabc), vec![10]));
         let short = Raw::read(&bytes([1, 0, 2, 0, 3, 0], &[5])).unwrap();

@@ -74,6 +74,7 @@ fn samples(random: &mut Xoshiro256PlusPlus) -> Samples {
         frames: (0..3).map(|_| random.random_range(0..=functions.len() as u32)).collect(),
         kernel_frames: 3,
         offset: random.random_range(0..3),
+        call: (random.random_range(0..2) > 0).then(|| random.random_range(0..7)),
         count: random.random_range(1..20),
     };
     let count = random.random_range(0..10);

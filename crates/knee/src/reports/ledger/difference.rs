@@ -1,9 +1,10 @@
 //! Two ledgers against each other: what changed per operation, and what made it.
 
-use analysis::ledger::{Belongs, Cause, Change, Explained, INTERRUPTS, Split, causes, difference};
+use analysis::ledger::{Change, Explained, Split, difference};
 use records::Opened;
 
 use super::numbers::{self, Unit};
+use super::sentences::{self, signed};
 use super::{shortened, title, trust};
 use crate::reports::Style;
 use crate::reports::prose::wrapped;
@@ -33,11 +34,12 @@ pub fn text(before: &Side, after: &Side, force: bool, style: Style) -> String {
     };
     if let (Some(a), Some(b)) = (usable(before), usable(after)) {
         let change = difference(&a, &b);
-        text += &sentences(&change, style);
+        let per = per(after);
+        text += &sentences::text(&change, per, style);
         text += "\n";
-        text += &table(&change, before.name, after.name, style);
-        text += &interrupts(&change, style);
-        text += &counts(before.explained, after.explained, style);
+        text += &table(&change, per, [before.name, after.name], style);
+        text += &interrupts(&change, per, style);
+        text += &counts(before.explained, after.explained, per, style);
     } else {
         text += "no ledgers to compare\n";
     }
@@ -47,121 +49,18 @@ pub fn text(before: &Side, after: &Side, force: bool, style: Style) -> String {
     text
 }
 
-/// The causes, largest first.
-fn sentences(change: &Change, style: Style) -> String {
-    let causes = causes(change);
-    let total = change.change;
-    let mut text = format!(
-        "an operation takes {} more CPU time: {} instead of {}\n",
-        signed(total),
-        duration_ns(change.after.mean),
-        duration_ns(change.before.mean)
-    );
-    if total < 0.0 {
-        text = text.replace("more CPU time", "CPU time");
-    }
-    if causes.is_empty() {
-        let why = "no row differs beyond chance: nothing here says why it would";
-        return text + &wrapped(why, style.width, 2);
-    }
-    for (number, cause) in causes.iter().enumerate() {
-        let sentence = format!("{}. {}", number + 1, sentence(cause, total));
-        text += &wrapped(&sentence, style.width, 3);
-    }
-    text
+/// What time is told of.
+pub fn per(side: &Side) -> &'static str {
+    let command = &side.record.record.points[side.explained.point].command;
+    if command.is_some() { "run" } else { "operation" }
 }
 
-/// "+6.8 us of +7.7 us: the workload, spinning for …: as often as before (1.000 -> 1.000 spins per
-/// operation), 24 times dearer (0.3 -> 7.1 us each); 95 % interval …".
-fn sentence(cause: &Cause, total: f64) -> String {
-    let change = &cause.change;
-    let how = match &change.split {
-        Split::CountAndCost { what, times, each, .. } => count_and_cost(what, *times, *each),
-        Split::ShareAndLength { share, length_ns, .. } => format!(
-            "{:.1} % of the time instead of {:.1} % ({} more come only of longer operations)",
-            100.0 * share.1,
-            100.0 * share.0,
-            signed(*length_ns)
-        ),
-        Split::CountUnknown => "how often is not known".to_string(),
-    };
-    let interval = change.half.map_or_else(String::new, |half| {
-        format!("; {} to {} at 95 %", signed(change.change - half), signed(change.change + half))
-    });
-    format!(
-        "{} of {}: {}: {how} ({}{interval}). To confirm: {}",
-        signed(cause.own_ns),
-        signed(total),
-        cause.path.join(", "),
-        change.obtained.name(),
-        confirmation(cause)
-    )
-}
-
-fn count_and_cost(what: &str, times: (f64, f64), each: (Option<f64>, Option<f64>)) -> String {
-    let often = |n: f64| numbers::times(n);
-    match each {
-        (None, Some(each)) => {
-            format!("new: {} {what}s per operation, {} each", often(times.1), duration_ns(each))
-        }
-        (Some(each), None) => {
-            format!("gone: {} {what}s per operation, {} each", often(times.0), duration_ns(each))
-        }
-        (Some(was), Some(is)) => format!(
-            "{} ({} -> {} {what}s per operation), {} ({} -> {} each)",
-            compared(times.1 / times.0, "as often as before", "times as often"),
-            often(times.0),
-            often(times.1),
-            compared(is / was, "as dear as before", "times as dear"),
-            duration_ns(was),
-            duration_ns(is)
-        ),
-        (None, None) => format!("no {what} on either side"),
-    }
-}
-
-fn compared(ratio: f64, same: &str, times: &str) -> String {
-    match (0.95..=1.05).contains(&ratio) {
-        true => same.to_string(),
-        false => format!("{ratio:.2} {times}"),
-    }
-}
-
-/// What one would do to be sure.
-fn confirmation(cause: &Cause) -> &'static str {
-    let has = |name: &str| cause.path.iter().any(|part| part.contains(name));
-    if cause.change.belongs == Belongs::Time {
-        return "measure again without these tasks, or pinned away from them";
-    }
-    if has("spinning") {
-        return "fewer tasks, or a lock of its own for each, must make the row go";
-    }
-    if has("idle") {
-        return "fewer tasks, or what they wait for made faster, must make the row shrink";
-    }
-    if has("page faults") {
-        return "the counters of `knee show --counters` (page faults, TLB flushes) must agree";
-    }
-    if has(INTERRUPTS) {
-        return "/proc/interrupts in `knee show --counters` must agree";
-    }
-    if has("user code") {
-        return "perf record of user code, or the two programs' own profiles";
-    }
-    "a profile of the function (perf record -g), or a kernel in which it is changed"
-}
-
-fn signed(ns: f64) -> String {
-    let sign = if ns < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", duration_ns(ns.abs()))
-}
-
-fn table(change: &Change, before: &str, after: &str, style: Style) -> String {
+pub(super) fn table(change: &Change, per: &str, names: [&str; 2], style: Style) -> String {
     let unit = Unit::of(change.before.mean.max(change.after.mean));
     let mut table = Table::new([
-        (format!("time per operation, {}", unit.name), Align::Left),
-        (before.to_string(), Align::Right),
-        (after.to_string(), Align::Right),
+        (format!("time per {per}, {}", unit.name), Align::Left),
+        (names[0].to_string(), Align::Right),
+        (names[1].to_string(), Align::Right),
         ("change".to_string(), Align::Right),
         (style.plus_minus().to_string(), Align::Right),
         ("of count\nor share".to_string(), Align::Right),
@@ -211,7 +110,7 @@ fn add(table: &mut Table, change: &Change, unit: &Unit, depth: usize, least_ns: 
 }
 
 /// One line that answers whether there are more interrupts from other CPUs, or dearer ones.
-fn interrupts(change: &Change, style: Style) -> String {
+fn interrupts(change: &Change, per: &str, style: Style) -> String {
     let is_sent =
         |row: &&Change| row.name.starts_with("reschedule") || row.name.starts_with("function call");
     let rows: Vec<&Change> = change.walk().into_iter().filter(is_sent).collect();
@@ -230,7 +129,7 @@ fn interrupts(change: &Change, style: Style) -> String {
         if times > 0.0 { duration_ns(ns / times) } else { "none".to_string() }
     };
     let line = format!(
-        "interrupts from other CPUs: {} -> {} received per operation, {} -> {} each: {} of {} come \
+        "interrupts from other CPUs: {} -> {} received per {per}, {} -> {} each: {} of {} come \
          of how often, {} of how dear",
         numbers::times(times.0),
         numbers::times(times.1),
@@ -244,7 +143,7 @@ fn interrupts(change: &Change, style: Style) -> String {
 }
 
 /// What was counted and is not as often as before.
-fn counts(before: &Explained, after: &Explained, style: Style) -> String {
+fn counts(before: &Explained, after: &Explained, per: &str, style: Style) -> String {
     const CHANGED: f64 = 0.05;
     const TOLD_MIN: f64 = 1e-3;
     let (was, is) = (&before.counts, &after.counts);
@@ -264,7 +163,7 @@ fn counts(before: &Explained, after: &Explained, style: Style) -> String {
     match changed.is_empty() {
         true => String::new(),
         false => {
-            let line = format!("counted per operation, changed: {}", changed.join(", "));
+            let line = format!("counted per {per}, changed: {}", changed.join(", "));
             wrapped(&line, style.width, 2)
         }
     }
