@@ -10,13 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use algorithms::locks::clh::Clh;
+use algorithms::locks::cna::Cna;
 use algorithms::locks::mcs::Mcs;
 use algorithms::locks::parking::Parking;
+use algorithms::locks::per_cpu_read_write::PerCpuReadWrite;
 use algorithms::locks::queued::Queued;
+use algorithms::locks::queued_paravirtual::QueuedParavirtual;
+use algorithms::locks::queued_read_write::QueuedReadWrite;
 use algorithms::locks::test_and_set::TestAndSet;
 use algorithms::locks::test_and_test_and_set::TestAndTestAndSet;
 use algorithms::locks::ticket::Ticket;
-use algorithms::{Hold, Lock, Shape};
+use algorithms::{Hold, Lock, Shape, SharedLock};
 use anyhow::{Context, Result};
 use machine::{Array, Field, Image, Native, Region, image};
 use rand::seq::SliceRandom;
@@ -59,6 +63,22 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
         figures.extend(hand("mcs", &*ours::<Mcs>()?, &by_hand::mcs())?);
         figures.extend(hand("clh", &*ours::<Clh>()?, &by_hand::clh())?);
         figures.extend(hand("queued", &*ours::<Queued>()?, &by_hand::queued())?);
+        figures.extend(hand("cna", &*ours::<Cna>()?, &by_hand::cna())?);
+        figures.extend(hand(
+            "queued_paravirtual",
+            &*ours::<QueuedParavirtual>()?,
+            &by_hand::queued_paravirtual(),
+        )?);
+        figures.extend(hand(
+            "queued_read_write",
+            &*ours_shared::<QueuedReadWrite>()?,
+            &by_hand::queued_read_write(),
+        )?);
+        figures.extend(hand(
+            "per_cpu_read_write",
+            &*ours_shared::<PerCpuReadWrite>()?,
+            &by_hand::per_cpu_read_write(),
+        )?);
         figures.extend(hand("parking", &*ours::<Parking>()?, &by_hand::parking())?);
         let parking = ours::<Parking>()?;
         figures.extend(both("parking / std", 0.95, &*parking, &by_hand::std_mutex())?);
@@ -162,6 +182,38 @@ impl<L: Lock> Passed for Ours<L> {
             let hold: Hold = self.lock.lock(&m, lock);
             count.set(&m, count.get(&m) + 1);
             self.lock.unlock(&m, lock, hold);
+        }
+    }
+
+    fn counted(&self) -> u64 {
+        self.guarded[0].count.get(&Native::new(0, 0))
+    }
+}
+
+struct OursShared<L: SharedLock> {
+    lock: L,
+    guarded: Array<Guarded<L::Mem>>,
+}
+
+fn ours_shared<L: SharedLock>() -> Result<Box<OursShared<L>>> {
+    let region = Region::new(64 << 10).context("mapping memory for a lock")?;
+    let lock = L::new(&region, Shape { cpus: CPUS, locks: 1 });
+    let guarded = region.array("guarded", 1);
+    Ok(Box::new(OursShared { lock, guarded }))
+}
+
+/// A pass writes once and reads once.
+impl<L: SharedLock> Passed for OursShared<L> {
+    fn pass(&self, cpu: usize, times: u64) {
+        let m = Native::new(cpu, 0);
+        let Guarded { lock, count } = &self.guarded[0];
+        for _ in 0..times {
+            let hold = self.lock.write_lock(&m, lock);
+            count.set(&m, count.get(&m) + 1);
+            self.lock.write_unlock(&m, lock, hold);
+            let hold = self.lock.read_lock(&m, lock);
+            count.get(&m);
+            self.lock.read_unlock(&m, lock, hold);
         }
     }
 

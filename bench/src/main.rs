@@ -9,6 +9,7 @@
 
 mod command;
 mod comparing;
+mod file_locks;
 mod file_system;
 mod fs_mark;
 mod listing;
@@ -132,6 +133,7 @@ fn main() -> Result<()> {
     }
     if wanted("locks") {
         report.add(locks::measure(&mut bench, &options)?);
+        report.add(file_locks::measure(&options)?);
     }
     if wanted("searches") {
         report.add(searches::measure(&bench)?);

@@ -125,7 +125,7 @@ impl Litmus {
         Litmus { tasks: tasks.collect(), exists: line("exists: ").unwrap().to_string() }
     }
 
-    fn search(&self, memory: Memory) -> Searched {
+    fn search(&self, memory: Memory, reduction: bool) -> Searched {
         let region = Region::new(4096).unwrap();
         let words = &region.array::<Words>("w", 1)[0];
         let task = |m: &Explored, task: usize| {
@@ -145,7 +145,7 @@ impl Litmus {
             fifo,
             alike,
         };
-        search(&setup, &Options { memory, ..Options::default() }).unwrap()
+        search(&setup, &Options { memory, reduction, ..Options::default() }).unwrap()
     }
 
     fn is_outcome(&self, words: &Words) -> bool {
@@ -162,8 +162,11 @@ impl Litmus {
     }
 
     /// `never` or `sometimes`.
-    fn verdict(&self, memory: Memory) -> &'static str {
-        match (self.search(memory).failure.map(|failure| failure.fault), self.exists.as_str()) {
+    fn verdict(&self, memory: Memory, reduction: bool) -> &'static str {
+        match (
+            self.search(memory, reduction).failure.map(|failure| failure.fault),
+            self.exists.as_str(),
+        ) {
             (None, _) => "never",
             (Some(Fault::Race(_)), "race") => "sometimes",
             (Some(Fault::Last(_)), exists) if exists != "race" => "sometimes",
@@ -186,8 +189,10 @@ fn every_litmus_test_has_its_outcome() {
         for (name, memory) in models {
             let expected = text.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
             let (expected, why) = expected.unwrap().split_once(": ").expect("a reason");
-            let found = litmus.verdict(memory);
-            assert_eq!(found, expected, "{}, {name}: {why}", path.display());
+            for reduction in [true, false] {
+                let found = litmus.verdict(memory, reduction);
+                assert_eq!(found, expected, "{}, {name}: {why}", path.display());
+            }
         }
     }
 }

@@ -34,8 +34,8 @@ pub use host::{Directory, Host};
 pub use index::{Index, Listed};
 pub use job::{Form, Job, Native, PROTOCOL, Pass, TASKS_MAX, Until, Watch, Work};
 pub use look::{
-    Base, CpuTime, LockTime, Look, LookKind, Mode, Samples, Share, Slice, Stack, State as CpuState,
-    Window,
+    Base, Bursts, CpuTime, LockTime, Look, LookKind, Mode, Samples, Share, Slice, Stack,
+    State as CpuState, Window,
 };
 pub use metric::{Better, Described, METRICS, Metric, Obtained};
 pub use record::{FORMAT, HostChange, Point, Record, Seal, Session, Source, State, Unit, Warning};

@@ -96,16 +96,38 @@ pub struct Window {
     /// How often things happened while the workload had the CPU: `syscall.fcntl`, `ipi.reschedule`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
+    /// What happened so often that counting it all the time would have slowed the operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<Bursts>,
+    /// Functions that sent interrupts to other CPUs, by the name of the count (`ipi.reschedule`):
+    /// how often each was seen, of one interrupt in 16.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub senders: BTreeMap<String, BTreeMap<String, u64>>,
     /// What went wrong while watching, by name, how often. Absent: nothing did.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub anomalies: BTreeMap<String, u64>,
     /// CPU time of the tasks meanwhile by their own clocks: a second opinion on the slices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_clock_ns: Option<u64>,
-    /// From wake-ups of the tasks to the switches to them. The kernel charges a woken task from its
-    /// wake-up, so its own clock may be ahead by as much.
+    /// From wake-ups of the tasks on idle CPUs to the switches to them. The kernel charges a woken
+    /// task from its wake-up, so its own clock may be ahead by as much.
     #[serde(default)]
     pub woken_ns: u64,
+}
+
+/// What was counted in short bursts of a window, together with the operations of the same bursts.
+/// An operation that was under way at an edge of a burst is in it with a part of its events: less
+/// than one operation a task and edge, as often too many as too few.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// How many.
+    pub number: u64,
+    /// How long they were, all together and of all CPUs.
+    pub ns: u64,
+    /// Operations completed meanwhile.
+    pub operations: u64,
+    /// How often things happened, by name as in [`Window::counts`]; what is here is not there.
+    pub counts: BTreeMap<String, u64>,
 }
 
 /// The time of one CPU.
@@ -352,6 +374,26 @@ impl Window {
         self.slices().filter(|slice| is(slice.base, slice.state)).map(|slice| slice.ns).sum()
     }
 
+    /// How often something happened, and in how many operations; nothing if nobody counted it. A
+    /// system call that never happened has no name, but was counted with all the others.
+    pub fn count(&self, name: &str) -> Option<(u64, u64)> {
+        let bursts = self.bursts.as_ref().filter(|bursts| bursts.operations > 0);
+        let in_bursts = || {
+            let bursts = bursts?;
+            bursts.counts.get(name).map(|times| (*times, bursts.operations))
+        };
+        let counted = self.counts.get(name).map(|times| (*times, self.operations));
+        counted.or_else(in_bursts).or_else(|| match name.starts_with("syscall.") {
+            true => self.count("syscalls").map(|(_, operations)| (0, operations)),
+            false => None,
+        })
+    }
+
+    /// Names of all that was counted.
+    pub fn counted(&self) -> impl Iterator<Item = &String> {
+        self.counts.keys().chain(self.bursts.iter().flat_map(|bursts| bursts.counts.keys()))
+    }
+
     /// The first law that the window breaks, in words; none if its rows are exact.
     pub fn broken_law(&self) -> Option<String> {
         if self.obtained != Obtained::Exact {
@@ -409,6 +451,8 @@ mod tests {
             others: vec![share("kworker", 150)],
             samples: None,
             counts: BTreeMap::new(),
+            bursts: None,
+            senders: BTreeMap::new(),
             anomalies: BTreeMap::new(),
             task_clock_ns: Some(800),
             woken_ns: 0,
@@ -444,6 +488,33 @@ mod tests {
             }),
             None
         );
+    }
+
+    #[test]
+    fn what_was_counted_in_bursts_has_the_operations_of_the_bursts() {
+        let counts = |counts: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            counts.iter().map(|(name, n)| (name.to_string(), *n)).collect()
+        };
+        let bursts = Bursts {
+            number: 2,
+            ns: 4,
+            operations: 100,
+            counts: counts(&[("syscalls", 200), ("syscall.fcntl", 200)]),
+        };
+        let watched = Window {
+            operations: 5000,
+            counts: counts(&[("migration", 3)]),
+            bursts: Some(bursts),
+            ..window()
+        };
+        assert_eq!(watched.count("migration"), Some((3, 5000)));
+        assert_eq!(watched.count("syscall.fcntl"), Some((200, 100)));
+        assert_eq!(watched.count("syscall.open"), Some((0, 100)));
+        assert_eq!(watched.count("fault.user"), None);
+        assert_eq!(watched.counted().count(), 3);
+        // No operation ended in a burst: nothing can be said per operation.
+        let none = Window { bursts: Some(Bursts { number: 1, ..Bursts::default() }), ..watched };
+        assert_eq!(none.count("syscall.fcntl"), None);
     }
 
     #[test]

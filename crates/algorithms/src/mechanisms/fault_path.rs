@@ -1,5 +1,5 @@
-//! Write faults on a file whose file system keeps a journal: find the page, mark it dirty, and
-//! now and then tell the journal. In the journals of three file systems.
+//! Write faults on a file whose file system keeps a journal, in the journals of three file systems.
+//! A fault finds the page, marks it dirty, and now and then tells the journal.
 //!
 //!     handle:       none ──start: joins, with its credits──> open ──stop──> none
 //!     transaction:  running ──(full: one closes it)──> locked ──(no handle is open)──> written

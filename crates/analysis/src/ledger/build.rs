@@ -41,6 +41,23 @@ pub(super) fn units<'a>(
     }
 }
 
+/// How often any of `names` happened, and in how many operations, in each unit that counted them;
+/// nothing if none did.
+pub(super) fn counted(units: &[Vec<&Window>], what: &str, names: &[String]) -> Option<Events> {
+    let count = |window: &&Window| -> Option<(u64, u64)> {
+        let counts = names.iter().map(|name| window.count(name));
+        let counts: Vec<(u64, u64)> = counts.collect::<Option<_>>()?;
+        // All of them were counted in bursts, or none.
+        Some((counts.iter().map(|(times, _)| times).sum(), counts.first()?.1))
+    };
+    let of_unit = |windows: &Vec<&Window>| {
+        let counts = windows.iter().filter_map(count);
+        counts.reduce(|sum, each| (sum.0 + each.0, sum.1 + each.1))
+    };
+    let (counts, operations): (Vec<u64>, Vec<u64>) = units.iter().filter_map(of_unit).unzip();
+    (!counts.is_empty()).then(|| Events { what: what.to_string(), counts, operations })
+}
+
 /// Reads rows out of the windows of each unit.
 struct Builder<'a> {
     units: &'a [Vec<&'a Window>],
@@ -104,12 +121,29 @@ impl Builder<'_> {
         let samples = Sampled::of(self.units);
         match samples {
             Some(samples) => {
-                let mut rows = sampled_rows(&samples, &rest);
+                let (seen, lost) = self.without_lost(&rest);
+                let mut rows = sampled_rows(&samples, &seen);
                 rows.extend(self.unseen_calls(&rows));
+                let lost = Row::new("where samples were lost", Obtained::Apportioned, lost);
+                rows.extend((lost.total_ns() > 0).then_some(lost));
                 rows.into_iter().map(|row| self.with_counts(row)).collect()
             }
             None => vec![Row::new("not sampled", self.obtained(), rest)],
         }
+    }
+
+    /// The time that samples divide, less the part of it whose samples found no room on their way
+    /// here: as large as the lost ones are among all.
+    fn without_lost(&self, rest: &[u64]) -> (Vec<u64>, Vec<u64>) {
+        let of_unit = |(ns, windows): (&u64, &Vec<&Window>)| {
+            let samples = || windows.iter().filter_map(|window| window.samples.as_ref());
+            let lost = samples().map(|samples| samples.lost).sum();
+            let taken =
+                samples().flat_map(|samples| &samples.stacks).map(|stack| stack.count).sum();
+            let parts = super::split(*ns, &[taken, lost]);
+            (parts[0], parts[1])
+        };
+        rest.iter().zip(self.units).map(of_unit).unzip()
     }
 
     /// Calls that were counted and that no sample saw: a row that is not there would say that they were
@@ -118,7 +152,7 @@ impl Builder<'_> {
         // Rarer ones are what the worker does once.
         const PER_OPERATION_MIN: f64 = 1e-3;
         let windows = self.counted.iter().flatten();
-        let calls = windows.flat_map(|window| window.counts.keys());
+        let calls = windows.flat_map(|window| window.counted());
         let mut calls: Vec<&str> = calls.filter_map(|name| name.strip_prefix("syscall.")).collect();
         calls.sort_unstable();
         calls.dedup();
@@ -144,21 +178,10 @@ impl Builder<'_> {
                 None => return row,
             },
         };
-        match self.counts(what, &names) {
+        match counted(self.counted, what, &names) {
             Some(events) => row.with_events(events),
             None => row,
         }
-    }
-
-    fn counts(&self, what: &str, names: &[String]) -> Option<Events> {
-        let count = |window: &&Window| -> Option<u64> {
-            names.iter().map(|name| window.counts.get(name).copied()).sum()
-        };
-        let of_unit = |windows: &Vec<&Window>| -> Option<u64> { windows.iter().map(count).sum() };
-        let counts: Vec<u64> = self.counted.iter().map(of_unit).collect::<Option<_>>()?;
-        let operations = |windows: &Vec<&Window>| windows.iter().map(|w| w.operations).sum();
-        let operations = self.counted.iter().map(operations).collect();
-        (!counts.is_empty()).then(|| Events { what: what.to_string(), counts, operations })
     }
 
     fn spinning(&self) -> Row {
@@ -302,14 +325,15 @@ impl Names {
     /// What a lock is called: its member where only one can be meant, else who waits for it, else
     /// where it lies.
     pub(super) fn name(&self, lock: &LockTime) -> String {
-        // An address says nothing, and no other run has it.
-        if lock.place.starts_with("0x") {
-            return "locks without a name".to_string();
-        }
+        let is_address = lock.place.starts_with("0x");
         let known = self.0.get(&lock.place);
         let (members, callers) = known.cloned().unwrap_or_default();
         match (&members[..], callers.iter().max_by_key(|(_, times)| **times)) {
             ([member], _) => member.clone(),
+            // What lies in no slab is there as long as the kernel runs: an address is the same lock
+            // in each look, and says nothing to anybody.
+            (_, Some((caller, _))) if is_address => format!("a lock in {caller}"),
+            (_, None) if is_address => "locks whose waiters were not looked at".to_string(),
             (_, Some((caller, _))) => format!("a lock in {caller} ({})", lock.place),
             ([], None) => lock.place.clone(),
             (several, None) => format!("{} ({})", several.join(" or "), lock.place),

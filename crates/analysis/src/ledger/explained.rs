@@ -44,13 +44,13 @@ impl Explained {
 fn counts(looks: &[&Look]) -> BTreeMap<String, f64> {
     let counted = looks.iter().filter(|look| look.kind == LookKind::Counts && look.finished());
     let windows: Vec<&records::Window> = counted.flat_map(|look| &look.windows).collect();
-    let operations: u64 = windows.iter().map(|window| window.operations).sum();
-    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-    for (name, times) in windows.iter().flat_map(|window| &window.counts) {
-        *sums.entry(name.clone()).or_default() += times;
-    }
-    let each = |(name, times): (String, u64)| (name, times as f64 / operations.max(1) as f64);
-    sums.into_iter().map(each).collect()
+    let names: BTreeSet<&String> = windows.iter().flat_map(|window| window.counted()).collect();
+    let each = |name: &String| {
+        let counts = windows.iter().filter_map(|window| window.count(name));
+        let (times, operations) = counts.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+        (name.clone(), times as f64 / operations.max(1) as f64)
+    };
+    names.into_iter().map(each).collect()
 }
 
 /// Explains a point by the looks of its record.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use records::{Base, CpuState, LockTime, Look, LookKind, Obtained, Window};
 
-use super::build::{Names, units};
+use super::build::{Names, counted, units};
 use super::{Events, Ledger, Row, Unit};
 
 /// A lock that tasks waited for.
@@ -121,13 +121,7 @@ pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
 /// What looks at counts have counted of them; what was not counted is not there.
 fn sent(looks: &[&Look]) -> Vec<Events> {
     let (_, units) = units(looks, LookKind::Counts);
-    let events = |(counter, what): (&str, &str)| {
-        let of = |window: &&Window| window.counts.get(counter).copied();
-        let counts: Option<Vec<u64>> =
-            units.iter().map(|windows| windows.iter().map(of).sum()).collect();
-        let (what, operations) = (what.to_string(), operations(&units));
-        counts.filter(|counts| !counts.is_empty()).map(|counts| Events { what, counts, operations })
-    };
+    let events = |(name, what): (&str, &str)| counted(&units, what, &[name.to_string()]);
     SENT.into_iter().filter_map(events).collect()
 }
 

@@ -44,7 +44,11 @@ impl Explored<'_> {
     fn ask<T: Value>(&self, atom: &Atom<T>, kind: Kind, ordering: Ordering) -> Reply {
         let (offset, size) = (self.offset(atom), size_of::<T>() as u8);
         let location = Location::caller();
-        self.request(Request { kind, offset, size, ordering, location })
+        let request = Request { kind, offset, size, ordering, location };
+        match self.aside(|world| world.quiet(self.task, &request)) {
+            Some(reply) => reply,
+            None => self.request(request),
+        }
     }
 
     /// Something that is of no word.

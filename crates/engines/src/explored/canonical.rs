@@ -221,16 +221,18 @@ impl Canonical {
                 *known &= row;
             }
         }
+        let column_id = |&column: &u16| id(&layout.words[usize::from(column)], places) << 24;
         let mut sum = 0_u64;
         let mut add = |row: usize, row_id: u64| {
             let row = state.orders.row(row);
-            for (column, (row, to_all)) in row.iter().zip(to_all.iter()).enumerate() {
-                let more = row & !to_all;
-                if more != 0 {
-                    let column = &layout.words[usize::from(layout.columns[column])];
-                    let what = mix(row_id ^ id(column, places) << 24, renamed_events(more, places));
-                    sum = sum.wrapping_add(what);
-                }
+            let more = row.iter().zip(&*to_all).map(|(row, to_all)| row & !to_all);
+            // Most rows have nothing; to see that takes no loop over columns.
+            if more.clone().fold(0, |any, more| any | more) == 0 {
+                return;
+            }
+            for (more, column) in more.zip(&layout.columns).filter(|(more, _)| *more != 0) {
+                let what = mix(row_id ^ column_id(column), renamed_events(more, places));
+                sum = sum.wrapping_add(what);
             }
         };
         for (task, &place) in places[..tasks].iter().enumerate() {

@@ -1,6 +1,6 @@
 //! What lies where in the region, by the names that its arrays gave.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use machine::Region;
 
@@ -12,12 +12,21 @@ const NONE: u16 = u16::MAX;
 pub struct Layout {
     pub words: Vec<LaidWord>,
     at: Vec<u16>,
-    /// Words with plain accesses, as they were found: each has a column of `Orders`.
+    /// Words with plain accesses that several tasks use, as they were found: each has a
+    /// column of `Orders`.
     pub columns: Vec<u16>,
     column_of: Vec<u16>,
+    uses: Vec<Uses>,
+    /// By kind: whether tasks come to such words in no certain order.
+    contended: Vec<bool>,
     /// Words that released something: each has a row of `Orders`.
     pub rows: Vec<u16>,
     row_of: Vec<u16>,
+    /// Words that name CPUs.
+    pub naming: Vec<u16>,
+    /// By role of the word where a CPU's name is read: which of its words are then accessed,
+    /// as was found.
+    pub leads_to: Vec<OwnWords>,
     /// Eight bytes each: their offset, and the words that begin in them.
     chunks: Vec<(u32, Range<u16>)>,
 }
@@ -31,13 +40,29 @@ pub struct LaidWord {
     pub cpu: Option<u8>,
     /// Which word it is: alike for the same word of all elements of a per-CPU array.
     pub role: u16,
+    /// Which of the words of its CPU, as a bit; none if it is no CPU's.
+    pub own: OwnWords,
+    /// Which field of which array it is: alike for all elements.
+    kind: u16,
     pub cpu_shift: Option<u32>,
 }
+
+/// Who was seen to use a word.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    /// Some task, plainly.
+    plainly: bool,
+    /// The tasks, as bits.
+    tasks: u16,
+}
+
+/// Words of one CPU, as bits; from the 64th on they share one.
+pub type OwnWords = u64;
 
 impl Layout {
     pub fn of(region: &Region) -> Layout {
         let mut words = Vec::new();
-        let mut roles = 0;
+        let (mut roles, mut own_words, mut kinds) = (0, 0, 0);
         for block in region.blocks() {
             let each = block.words.len() as u16;
             for element in 0..block.length {
@@ -53,10 +78,14 @@ impl Layout {
                         size: word.size as u8,
                         cpu: block.per_cpu.then_some(element as u8),
                         role: roles + own + i as u16,
+                        kind: kinds + i as u16,
+                        own: if block.per_cpu { 1 << (own_words + i).min(63) } else { 0 },
                         cpu_shift: word.cpu_shift,
                     });
                 }
             }
+            kinds += each;
+            own_words += if block.per_cpu { block.words.len() } else { 0 };
             roles += if block.per_cpu { each } else { each * block.length as u16 };
         }
         let mut at = vec![NONE; region.used()];
@@ -65,8 +94,21 @@ impl Layout {
         }
         let none = vec![NONE; words.len()];
         let chunks = chunks(&words);
-        let (columns, rows) = (vec![], vec![]);
-        Layout { at, columns, column_of: none.clone(), rows, row_of: none, words, chunks }
+        let naming = (0..words.len()).filter(|&word| words[word].cpu_shift.is_some());
+        let naming = naming.map(|word| word as u16).collect();
+        Layout {
+            at,
+            columns: vec![],
+            column_of: none.clone(),
+            uses: vec![Uses::default(); words.len()],
+            contended: vec![false; usize::from(kinds)],
+            rows: vec![],
+            row_of: none,
+            naming,
+            leads_to: vec![0; usize::from(roles)],
+            words,
+            chunks,
+        }
     }
 
     pub fn chunks(&self) -> impl Iterator<Item = (u32, Range<u16>)> {
@@ -74,7 +116,7 @@ impl Layout {
     }
 
     /// The words that `size` bytes at this offset touch.
-    pub fn touched(&self, offset: u32, size: u8) -> impl Iterator<Item = usize> + use<> {
+    pub fn touched(&self, offset: u32, size: u8) -> RangeInclusive<usize> {
         let first = self.at[offset as usize];
         let last = self.at[offset as usize + usize::from(size) - 1];
         assert!(first != NONE && last != NONE, "offset {offset} is in no word of the region");
@@ -95,9 +137,34 @@ impl Layout {
         Some(usize::from(self.row_of[word])).filter(|&row| row != usize::from(NONE))
     }
 
-    pub fn add_column(&mut self, word: usize) {
-        self.column_of[word] = self.columns.len() as u16;
-        self.columns.push(word as u16);
+    pub fn is_contended(&self, word: usize) -> bool {
+        self.contended[usize::from(self.words[word].kind)]
+    }
+
+    /// Tasks come to words of this kind in no certain order. What was taken for plain uses
+    /// of them was none, so the columns are to be found anew.
+    pub fn contend(&mut self, word: usize) {
+        self.contended[usize::from(self.words[word].kind)] = true;
+        self.columns.clear();
+        self.column_of.fill(NONE);
+        self.uses.fill(Uses::default());
+    }
+
+    /// Notes a use of a word. Whether the word, and that of other CPUs which it is, got a
+    /// column by it: what only one task uses needs none.
+    pub fn use_word(&mut self, word: usize, task: usize, plainly: bool) -> bool {
+        let uses = &mut self.uses[word];
+        uses.tasks |= 1 << task;
+        uses.plainly |= plainly;
+        if !uses.plainly || uses.tasks.is_power_of_two() || self.column_of[word] != NONE {
+            return false;
+        }
+        let role = self.words[word].role;
+        for alike in (0..self.words.len()).filter(|&word| self.words[word].role == role) {
+            self.column_of[alike] = self.columns.len() as u16;
+            self.columns.push(alike as u16);
+        }
+        true
     }
 
     pub fn add_row(&mut self, word: usize) {

@@ -21,6 +21,8 @@ mod canonical;
 mod hash;
 mod layout;
 mod orders;
+mod quiet;
+mod reduction;
 mod request;
 mod sample;
 mod schedule;
@@ -72,6 +74,9 @@ pub struct Options {
     pub memory: Memory,
     /// Whether states that differ only in who is who are merged, where the setup allows.
     pub symmetry: bool,
+    /// Whether steps that commute with all others are tried in one order only, where the
+    /// setup allows.
+    pub reduction: bool,
     /// Whether plain accesses must be ordered by acquire and release.
     pub races: bool,
     /// Whether a task that sleeps may also wake by itself.
@@ -90,6 +95,7 @@ impl Default for Options {
         Options {
             memory: Memory::SequentiallyConsistent,
             symmetry: true,
+            reduction: true,
             races: true,
             spurious: false,
             check_cuts: false,

@@ -41,7 +41,8 @@ pub fn sample(
     depth: usize,
     seed: u64,
 ) -> io::Result<Sampled> {
-    let (mut sampled, fault) = on_stage(setup, options, |stage| {
+    let each_step = Options { reduction: false, ..*options };
+    let (mut sampled, fault) = on_stage(setup, &each_step, |stage| {
         let mut sampler = Sampler::new(stage, depth, seed);
         let fault = (0..schedules).find_map(|_| sampler.schedule());
         let Sampler { schedules, steps, schedule, .. } = sampler;

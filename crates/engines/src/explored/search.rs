@@ -65,7 +65,9 @@ pub fn replay(
     options: &Options,
     schedule: &Schedule,
 ) -> io::Result<Result<Replayed, String>> {
-    on_stage(setup, options, |stage| {
+    // Each access is a step of the schedule, also one that need be none.
+    let options = Options { reduction: false, ..*options };
+    on_stage(setup, &options, |stage| {
         let followed = stage.follow(schedule)?;
         let at_the_end = || stage.wrong_at_the_end().filter(|_| followed.ended);
         let fault = followed.fault.clone().or_else(at_the_end);
@@ -105,6 +107,10 @@ struct Frame {
     turns: Vec<Turn>,
     /// How many of the turns were taken.
     next: usize,
+    /// How many of them are to be taken: of a step that goes alone, that one.
+    wanted: usize,
+    /// Quiet accesses in the last turn that was taken.
+    quiet: u32,
     /// Its number, and the lowest number of an open state that can be reached from it.
     number: u32,
     low: u32,
@@ -146,9 +152,17 @@ impl<'s, 'a> Search<'s, 'a> {
 
     fn run(mut self) -> Found {
         let fault = self.walk().err();
-        let path = self.frames[..self.depth].iter();
-        let taken = path.filter_map(|f| f.turns.get(f.next.wrapping_sub(1)).copied());
-        let schedule = Schedule(taken.collect());
+        let first = std::mem::take(&mut self.stage.world.borrow_mut().quiet_at_first);
+        let mut taken = Vec::new();
+        for (task, times) in first.into_iter().enumerate() {
+            taken.extend((0..times).map(|_| (task as u8, 0)));
+        }
+        for frame in &self.frames[..self.depth] {
+            let Some(&turn) = frame.turns.get(frame.next.wrapping_sub(1)) else { continue };
+            taken.push(turn);
+            taken.extend((0..frame.quiet).map(|_| (turn.0, 0)));
+        }
+        let schedule = Schedule(taken);
         self.found.states = self.visited.len() as u64;
         Found { searched: self.found, fault: fault.map(|fault| (fault, schedule)) }
     }
@@ -200,7 +214,12 @@ impl<'s, 'a> Search<'s, 'a> {
         if turn.1 != FLUSH {
             self.stage.restore(task, &self.stacks[stacks[task] as usize]);
         }
+        {
+            let mut world = self.stage.world.borrow_mut();
+            (world.arrived, world.quiet_steps) = (false, 0);
+        }
         self.stage.go(turn);
+        self.frames[self.depth - 1].quiet = self.stage.world.borrow().quiet_steps;
         self.found.steps += 1;
         if self.grown() {
             return Ok(());
@@ -212,7 +231,12 @@ impl<'s, 'a> Search<'s, 'a> {
             stacks[task] = fresh as u32;
         }
         // Only a state that is searched further needs the stack.
-        if self.arrive(stacks)? && moved {
+        let from = self.depth - 1;
+        let seen = self.arrive(stacks)?;
+        if self.stage.world.borrow().arrived || matches!(seen, Seen::Open(_)) {
+            self.frames[from].wanted = self.frames[from].turns.len();
+        }
+        if seen == Seen::New && moved {
             if self.stacks.len() <= fresh {
                 self.stacks.resize_with(fresh + 1, Saved::default);
             }
@@ -221,8 +245,8 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(())
     }
 
-    /// The live state was reached. Whether it is new, and so the last frame now.
-    fn arrive(&mut self, stacks: [u32; TASKS_MAX]) -> Result<bool, Fault> {
+    /// The live state was reached. If it is new, it is the last frame now.
+    fn arrive(&mut self, stacks: [u32; TASKS_MAX]) -> Result<Seen, Fault> {
         let world = self.stage.world.borrow();
         let fingerprint = self.canonical.fingerprint(&world);
         if self.options.check_cuts {
@@ -233,7 +257,8 @@ impl<'s, 'a> Search<'s, 'a> {
             }
         }
         let last = self.frames[..self.depth].last_mut();
-        match (self.visited.enter(fingerprint, self.numbers + 1), last) {
+        let seen = self.visited.enter(fingerprint, self.numbers + 1);
+        match (seen, last) {
             (Seen::Closed, Some(last)) => last.exits = true,
             (Seen::Open(number), Some(last)) => {
                 last.low = last.low.min(number);
@@ -245,10 +270,9 @@ impl<'s, 'a> Search<'s, 'a> {
                 }
                 drop(world);
                 self.push(fingerprint, stacks)?;
-                return Ok(true);
             }
         }
-        Ok(false)
+        Ok(seen)
     }
 
     fn push(&mut self, fingerprint: u64, stacks: [u32; TASKS_MAX]) -> Result<(), Fault> {
@@ -266,6 +290,13 @@ impl<'s, 'a> Search<'s, 'a> {
             return Err(fault);
         }
         (frame.fingerprint, frame.next, frame.exits) = (fingerprint, 0, false);
+        frame.wanted = frame.turns.len();
+        let alone = if self.options.reduction && frame.wanted > 1 { world.alone() } else { None };
+        let at = alone.and_then(|alone| frame.turns.iter().position(|&turn| turn == alone));
+        if let Some(at) = at {
+            frame.turns.swap(0, at);
+            frame.wanted = 1;
+        }
         (frame.number, frame.low) = (self.numbers, self.numbers);
         frame.component = self.component.len();
         frame.stacks = stacks;
@@ -308,7 +339,7 @@ impl<'s, 'a> Search<'s, 'a> {
 
 impl Frame {
     fn untaken(&self) -> bool {
-        self.next < self.turns.len()
+        self.next < self.wanted
     }
 }
 

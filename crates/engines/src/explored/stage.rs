@@ -71,6 +71,9 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Stag
         let (thread, step) = Steppable::start(body, Reply::default())?;
         stage.threads.push(thread);
         stage.settle(task, step);
+        let mut world = world.borrow_mut();
+        let first = std::mem::take(&mut world.quiet_steps);
+        world.quiet_at_first.push(first);
     }
     Ok(stage)
 }
@@ -104,6 +107,9 @@ impl Stage<'_> {
                 Step::Asks(request) => {
                     world.state.tasks[task].request = request;
                     world.looks(task);
+                    // A fault is kept; the task goes no further.
+                    let Request { offset, size, location, .. } = request;
+                    let _ = world.reaches(task, offset, size, location);
                 }
                 Step::Ends => {
                     let buffered = world.state.tasks[task].buffered;
@@ -190,7 +196,8 @@ pub struct Followed {
 
 /// Tells a fault: the way to it is walked once more, and written down.
 pub fn told(setup: &Setup, options: &Options, fault: Fault, schedule: Schedule) -> Failure {
-    let followed = on_stage(setup, options, |stage| stage.follow(&schedule));
+    let options = Options { reduction: false, ..*options };
+    let followed = on_stage(setup, &options, |stage| stage.follow(&schedule));
     let steps = match followed {
         Ok(Ok(followed)) => followed.steps,
         Ok(Err(why)) => vec![why],

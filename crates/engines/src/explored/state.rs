@@ -44,17 +44,18 @@ pub struct Task {
 }
 
 /// The CPUs named in what a task was told, in order: kept apart from its history, so that
-/// they can be renamed.
+/// they can be renamed. Beside each the role of the word that named it, which follows from
+/// the history.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Names {
-    list: [u8; NAMES],
+    list: [(u8, u16); NAMES],
     length: u8,
 }
 
 impl Names {
-    pub fn push(&mut self, cpu: u8) {
+    pub fn push(&mut self, cpu: u8, role: u16) {
         assert!(usize::from(self.length) < NAMES, "a task sees CPUs named without ever a cut");
-        self.list[usize::from(self.length)] = cpu;
+        self.list[usize::from(self.length)] = (cpu, role);
         self.length += 1;
     }
 
@@ -67,6 +68,10 @@ impl Names {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = u8> {
+        self.with_roles().map(|(cpu, _)| cpu)
+    }
+
+    pub fn with_roles(&self) -> impl Iterator<Item = (u8, u16)> {
         self.list[..usize::from(self.length)].iter().copied()
     }
 }

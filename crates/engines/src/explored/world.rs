@@ -28,10 +28,16 @@ pub struct World {
     pub layout: Layout,
     base: *mut u8,
     buffers: bool,
-    races: bool,
+    pub races: bool,
+    /// Whether accesses that something else orders are no steps.
+    pub quiet: bool,
+    /// How many of them there were since this was last set to 0.
+    pub quiet_steps: u32,
+    /// How many each task did before its first step.
+    pub quiet_at_first: Vec<u32>,
     spurious: bool,
     fifo: bool,
-    interrupts: bool,
+    pub interrupts: bool,
     /// Whether CPUs that values name are kept apart from the values.
     pub alike: bool,
     /// What is wrong, once something is.
@@ -39,6 +45,8 @@ pub struct World {
     /// Whether the layout got a new row or column: then the table of orders must be made
     /// anew, and the search begun again.
     pub grown: bool,
+    /// Whether a task got its place in a queue, which others can see.
+    pub arrived: bool,
     /// What happened, where somebody wants to read it.
     pub trace: Option<Vec<String>>,
     plain: u32,
@@ -52,6 +60,15 @@ impl World {
             base: Region::start(setup.region),
             buffers: options.memory == Memory::TotalStoreOrder,
             races: options.races,
+            quiet_steps: 0,
+            quiet_at_first: Vec::new(),
+            // Who arrives first could be seen by the order of such accesses.
+            quiet: options.reduction
+                && options.races
+                && !setup.alike
+                && setup.interrupted.is_none()
+                && !setup.fifo
+                && options.memory == Memory::SequentiallyConsistent,
             spurious: options.spurious,
             fifo: setup.fifo,
             interrupts: setup.interrupted.is_some(),
@@ -59,6 +76,7 @@ impl World {
             alike: options.symmetry && setup.alike && !options.check_cuts,
             fault: None,
             grown: false,
+            arrived: false,
             trace: None,
             plain: 0,
         }
@@ -127,7 +145,7 @@ impl World {
     }
 
     /// In how many ways a task can do its next step now.
-    fn ways(&self, task: usize) -> u8 {
+    pub fn ways(&self, task: usize) -> u8 {
         let Request { kind, offset, size, .. } = self.state.tasks[task].request;
         if self.state.tasks[task].ended {
             return 0;
@@ -236,7 +254,7 @@ impl World {
             let start = 8 * (word.offset - offset);
             let name = (value >> start & ones(word.size)) >> shift;
             if let Some(cpu) = name.checked_sub(1).filter(|cpu| (*cpu as usize) < self.tasks()) {
-                self.state.tasks[task].names.push(cpu as u8);
+                self.state.tasks[task].names.push(cpu as u8, word.role);
                 rest ^= (name ^ 1) << shift << start;
             }
         }
@@ -292,6 +310,7 @@ impl World {
         location: &'static Location<'static>,
     ) -> Result<u64, Caught> {
         self.count_plain(task, location)?;
+        self.reaches(task, offset, size, location)?;
         let value = self.seen(task, offset, size);
         let plain = Plain { task, offset, size, location, what: "reads" };
         self.ordered(&plain, Orders::read)?;
@@ -310,6 +329,7 @@ impl World {
         location: &'static Location<'static>,
     ) -> Result<(), Caught> {
         self.count_plain(task, location)?;
+        self.reaches(task, offset, size, location)?;
         let plain = Plain { task, offset, size, location, what: "writes" };
         self.ordered(&plain, Orders::write)?;
         if self.trace.is_some() {
@@ -333,6 +353,25 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Whether a task is where it can be.
+    pub fn reaches(
+        &mut self,
+        task: usize,
+        offset: u32,
+        size: u8,
+        location: &'static Location<'static>,
+    ) -> Result<(), Caught> {
+        if self.find_reach(task, offset, size) {
+            return Ok(());
+        }
+        let name = self.layout.name(offset, size);
+        self.accuse(Fault::Cut(format!(
+            "t{task} is at {name} at {}, of a CPU whose name it has forgotten",
+            short(location)
+        )));
+        Err(Caught)
     }
 
     fn count_plain(
@@ -359,7 +398,7 @@ impl World {
             return Ok(());
         }
         for word in self.layout.touched(plain.offset, plain.size) {
-            let Some(column) = self.column(word) else { return Ok(()) };
+            let Some(column) = self.column(word, plain.task, true) else { continue };
             if let Err(unordered) = rule(&mut self.state.orders, plain.task, column) {
                 let after = match unordered {
                     Unordered::Write => "the last write".to_string(),
@@ -377,14 +416,10 @@ impl World {
         Ok(())
     }
 
-    /// The column of a word, which it gets at its first plain access.
-    fn column(&mut self, word: usize) -> Option<usize> {
-        let column = self.layout.column(word);
-        if column.is_none() {
-            self.layout.add_column(word);
-            self.grown = true;
-        }
-        column.filter(|_| !self.grown)
+    /// The column of a word, which it gets when a second task uses it.
+    pub fn column(&mut self, word: usize, task: usize, plainly: bool) -> Option<usize> {
+        self.grown |= self.layout.use_word(word, task, plainly);
+        self.layout.column(word).filter(|_| !self.grown)
     }
 
     /// The row of a word, which it gets when it first releases something.
@@ -405,7 +440,7 @@ impl World {
             return;
         }
         for word in self.layout.touched(request.offset, request.size) {
-            let Some(column) = self.layout.column(word) else { continue };
+            let Some(column) = self.column(word, task, false) else { continue };
             if self.state.orders.read(task, column).is_err() {
                 let name = &self.layout.words[word].name;
                 self.accuse(Fault::Race(format!(
@@ -507,7 +542,7 @@ impl World {
     // Memory.
 
     /// What a task sees in a word: the memory, with its own stores over it.
-    fn seen(&self, task: usize, offset: u32, size: u8) -> u64 {
+    pub fn seen(&self, task: usize, offset: u32, size: u8) -> u64 {
         let mut value = self.read(offset, size);
         for entry in self.state.held_back(task) {
             for byte in 0..u32::from(entry.size) {
@@ -554,7 +589,10 @@ impl World {
     pub fn noted(&mut self, task: usize, note: Note) -> Result<(), Caught> {
         let state = &mut self.state;
         match note {
-            Note::Arrive => state.arrivals.push(task as u8),
+            Note::Arrive => {
+                state.arrivals.push(task as u8);
+                self.arrived = true;
+            }
             Note::Enter => {
                 let alone = state.inside == 0 && state.sharing == 0;
                 state.inside += 1;

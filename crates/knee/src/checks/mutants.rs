@@ -154,7 +154,7 @@ impl mechanisms::Visitor for Properties {
 }
 
 /// What can be changed in the file of the lock, and in the nodes that it shares with others.
-fn possible(lock: &Algorithm) -> Result<BTreeSet<Mutant>> {
+pub fn possible(lock: &Algorithm) -> Result<BTreeSet<Mutant>> {
     let noted = RefCell::new(BTreeSet::new());
     for &size in &SIZES[..SIZES.len() - 1] {
         let searched = with_setup(lock.name, size, Between::Noting(&noted), |setup| {

@@ -2,6 +2,7 @@
 //! what it may be trusted with.
 
 mod difference;
+mod flushes;
 mod growth;
 mod ipis;
 mod locks;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use algorithms::locks::{Algorithm, LOCKS};
-use algorithms::mechanisms::file_locks::{DESIGNS, Design};
+use algorithms::mechanisms::file_locks::contract::CALLS_MAX;
+use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::explored::{
@@ -59,6 +60,9 @@ pub struct Arguments {
     /// Tell apart states that differ only in who is who
     #[arg(long)]
     no_symmetry: bool,
+    /// Try steps that commute with all others in every order too
+    #[arg(long)]
+    no_reduction: bool,
     /// Give up at this many states
     #[arg(long, default_value_t = 100_000_000, value_name = "STATES")]
     states: u64,
@@ -131,6 +135,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         arguments.threads
     );
     ensure!(arguments.acquires <= 1000, "--acquires {}: 1000 at most", arguments.acquires);
+    let subjects = possible(arguments, subjects)?;
     if arguments.mutants {
         return judge(arguments, &subjects);
     }
@@ -187,6 +192,41 @@ fn named(names: &[String]) -> Result<Vec<Subject>> {
     Ok(found)
 }
 
+/// Those that can be checked as asked for. Refuses what would look at nothing, or at less than
+/// it says.
+fn possible(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Subject>> {
+    let nothing = |flag, what| format!("{flag} 0: {what}, so there would be nothing to check");
+    ensure!(arguments.acquires > 0, nothing("--acquires", "no task would take the lock"));
+    ensure!(arguments.states > 0, nothing("--states", "the search would give up at its start"));
+    ensure!(arguments.sample != Some(0), nothing("--sample", "no schedule would be tried"));
+    ensure!(arguments.against_kernel != Some(0), nothing("--against-kernel", "nothing is called"));
+    let calls = |subject: &Subject| matches!(subject, Subject::FileLocks(..));
+    let one_lock = |subject: &Subject| match subject {
+        Subject::Lock(lock) => lock.shared,
+        Subject::FileLocks(..) | Subject::Mechanism(..) => true,
+    };
+    let all = arguments.names.iter().any(|name| name == "all");
+    if arguments.locks > 1 && all {
+        subjects.retain(|subject| !one_lock(subject));
+    }
+    if arguments.acquires > CALLS_MAX && all {
+        subjects.retain(|subject| !calls(subject));
+    }
+    for subject in &subjects {
+        let (name, acquires) = (subject.name(), arguments.acquires);
+        ensure!(
+            !calls(subject) || acquires <= CALLS_MAX || arguments.against_kernel.is_some(),
+            "{name} --acquires {acquires}: its tasks have {CALLS_MAX} calls to do at most"
+        );
+        ensure!(
+            arguments.locks == 1 || !one_lock(subject),
+            "{name} --locks {}: its tasks take one; try a lock that one holds",
+            arguments.locks
+        );
+    }
+    Ok(subjects)
+}
+
 fn size(arguments: &Arguments) -> Size {
     let (threads, acquires) = (arguments.threads, arguments.acquires);
     Size { threads, acquires, locks: arguments.locks.into() }
@@ -195,8 +235,8 @@ fn size(arguments: &Arguments) -> Size {
 fn options(arguments: &Arguments) -> Options {
     let memory =
         if arguments.tso { Memory::TotalStoreOrder } else { Memory::SequentiallyConsistent };
-    let (symmetry, states_max) = (!arguments.no_symmetry, arguments.states);
-    Options { memory, symmetry, states_max, ..Options::default() }
+    let (symmetry, reduction) = (!arguments.no_symmetry, !arguments.no_reduction);
+    Options { memory, symmetry, reduction, states_max: arguments.states, ..Options::default() }
 }
 
 fn check(arguments: &Arguments, subject: Subject) -> Result<Checked> {
@@ -271,30 +311,48 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
         let Subject::FileLocks(_, design) = *subject else {
             bail!("--against-kernel: of file_locks, which the kernel has too");
         };
+        if design.deadlocks == Deadlocks::Ignored {
+            // The kernel looks for them.
+            talk(format_args!("{} is left out: the kernel does find deadlocks", subject.name()));
+            continue;
+        }
         talk(format_args!("comparing {} with the kernel …", subject.name()));
         let since = Instant::now();
         let compared = compare(calls, design, arguments.seed);
         let seconds = since.elapsed().as_secs_f64();
         let difference = compared.as_ref().err().map(|why| format!("{why:#}"));
-        let Compared { granted, refused, asked, .. } = compared.unwrap_or_default();
+        let Compared { granted, refused, deadlocks, waited, asked, forks, exits, tables, .. } =
+            compared.unwrap_or_default();
         if !arguments.json {
             let verdict = difference.as_deref().unwrap_or("no difference");
+            let name = subject.name();
             print_line(format_args!(
-                "{:32} {calls} calls: {granted} granted, {refused} refused, {asked} asked; \
-                 {seconds:.1} s: {verdict}",
-                subject.name()
+                "{name}: {calls} calls in {seconds:.1} s: {granted} granted, {refused} EAGAIN, \
+                 {deadlocks} EDEADLK, {waited} waited, {asked} asked, {forks} forks, {exits} \
+                 exits, {tables} tables: {verdict}"
             ))?;
+            if difference.is_some() {
+                let seed = arguments.seed;
+                let again = format!("knee check {name} --against-kernel {calls} --seed {seed}");
+                print_line(format_args!("again: {again}"))?;
+            }
         }
         all.push(json!({
             "name": subject.name(),
             "calls": calls,
             "granted": granted,
             "refused": refused,
+            "deadlocks": deadlocks,
+            "waited": waited,
             "asked": asked,
+            "forks": forks,
+            "exits": exits,
+            "tables": tables,
             "seconds": seconds,
             "difference": difference,
         }));
     }
+    ensure!(!all.is_empty(), "--against-kernel: the kernel finds deadlocks, these designs do not");
     let same = all.iter().all(|one| one["difference"].is_null());
     if arguments.json {
         print_line(format_args!("{:#}", json!(all)))?;

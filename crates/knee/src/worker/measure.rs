@@ -130,15 +130,16 @@ fn run_for(
     let end_ns = (seconds * 1e9) as u64;
     let interval_ns = interval_ns(end_ns, birth.job.tasks);
     let mut next_ns = interval_ns;
-    let mut edges_ns = watch.edges_ns(end_ns).into_iter().peekable();
+    let mut moments = watch.moments(end_ns).into_iter().peekable();
     loop {
         let gate = board.gate();
         let at_ns = now_ns() - released_ns;
-        while edges_ns.next_if(|edge_ns| *edge_ns <= at_ns).is_some() {
-            watch.edge(board, birth.job.form)?;
+        if let Some((_, moment)) = moments.next_if(|(due_ns, _)| *due_ns <= at_ns) {
+            watch.take(moment, at_ns, board, birth.job.form)?;
+            continue;
         }
-        let edge_ns = edges_ns.peek().copied().unwrap_or(end_ns);
-        let next = next_ns.min(edge_ns).min(end_ns);
+        let due_ns = moments.peek().map_or(end_ns, |(due_ns, _)| *due_ns);
+        let next = next_ns.min(due_ns).min(end_ns);
         if at_ns < next && !board.has_failed() {
             board.sleep(gate, Duration::from_nanos(next - at_ns));
             continue;

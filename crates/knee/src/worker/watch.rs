@@ -3,8 +3,8 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use probes::ledger::{Marker, Plan, Watcher};
-use records::{Event, Form, Job, Work};
+use probes::ledger::{Marker, Moment, Plan, Watcher};
+use records::{Event, Form, Job, LookKind, Until, Work};
 
 use super::board::Board;
 
@@ -30,6 +30,7 @@ impl Watch {
             hertz: watch.hertz,
             cpus: job.cpus.clone(),
             tasks,
+            bursts: watch.kind == LookKind::Counts && matches!(job.until, Until::Seconds(_)),
             knee: watch.knee,
         };
         match Watcher::begin(plan) {
@@ -50,15 +51,26 @@ impl Watch {
         self.watcher.as_ref().map(Watcher::marker)
     }
 
-    /// When to take the edges of a run of this length, in ns since the release, but for the
-    /// last, which is its end. What the tasks do first is in no window.
-    pub fn edges_ns(&self, end_ns: u64) -> Vec<u64> {
-        if self.watcher.is_none() {
-            return Vec::new();
+    /// When to do what in a run of this length, in ns since the release, but for the edge that is
+    /// its end.
+    pub fn moments(&self, end_ns: u64) -> Vec<(u64, Moment)> {
+        let watcher = self.watcher.as_ref();
+        watcher.map_or(Vec::new(), |watcher| watcher.moments(end_ns, u64::from(self.windows)))
+    }
+
+    /// Does what is due at a moment, so long after the release.
+    pub fn take(
+        &mut self,
+        moment: Moment,
+        at_ns: u64,
+        board: &Board,
+        form: Form,
+    ) -> Result<(), String> {
+        let Some(watcher) = &mut self.watcher else { return Ok(()) };
+        match moment {
+            Moment::Edge => self.edge(board, form),
+            Moment::Burst(length) => watcher.burst(length, at_ns),
         }
-        let settled_ns = (end_ns / 10).min(200_000_000);
-        let windows = u64::from(self.windows);
-        (0..windows).map(|i| settled_ns + (end_ns - settled_ns) * i / windows).collect()
     }
 
     /// Takes an edge between two windows.

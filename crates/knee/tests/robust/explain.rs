@@ -2,8 +2,9 @@
 //! and foreign records have ledgers too; nothing stays attached.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
-use records::{LookKind, Opened};
+use records::{LookKind, Opened, Window};
 
 use crate::home::Home;
 use crate::process::wait_for;
@@ -48,6 +49,12 @@ fn explained(home: &Home, arguments: &str) -> Option<Opened> {
     }
 }
 
+/// System calls that were counted, all the time or in bursts.
+fn calls(window: &Window) -> u64 {
+    let in_bursts = window.bursts.iter().flat_map(|bursts| bursts.counts.get("syscalls"));
+    window.counts.get("syscalls").into_iter().chain(in_bursts).sum()
+}
+
 #[test]
 fn every_nanosecond_of_every_look_is_in_a_row_and_nothing_stays_attached() {
     for load in ["getppid", "posix_lock_shared", "futex --as threads", "create_files"] {
@@ -60,8 +67,7 @@ fn every_nanosecond_of_every_look_is_in_a_row_and_nothing_stays_attached() {
         for kind in [LookKind::Time, LookKind::Counts, LookKind::Names] {
             assert_eq!(looks.iter().filter(|look| look.kind == kind).count(), 2, "{load}");
         }
-        let calls = looks.iter().flat_map(|look| &look.windows);
-        let calls: u64 = calls.filter_map(|window| window.counts.get("syscalls")).sum();
+        let calls: u64 = looks.iter().flat_map(|look| &look.windows).map(calls).sum();
         assert!(calls > 0, "{load}: system calls were counted");
         let said = home.said("stdout");
         assert!(said.contains("rows add up to CPUs x time to the nanosecond"), "{said}");
@@ -107,4 +113,33 @@ fn what_cannot_be_explained_says_so() {
         assert_eq!(ended.status.code(), Some(2), "{arguments}: {}", ended.stderr);
         assert!(ended.stderr.contains(part), "{arguments}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn without_the_right_to_watch_there_is_the_ledger_of_proc_and_why() {
+    let home = Home::new();
+    let without_rights = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all"]).args(words);
+        home.move_in(&mut command);
+        command
+    };
+    if !without_rights(&["true"]).status().is_ok_and(|status| status.success()) {
+        return skip("explain", "setpriv may not take rights away here");
+    }
+    let knee = env!("CARGO_BIN_EXE_knee");
+    let explain = ["explain", "getppid", "--cpus=1", "--seconds=0.1", "--blocks=2", "--force"];
+    let ended = home.start(&mut without_rights(&[&[knee][..], &explain].concat())).end();
+    let said = home.said("stdout");
+    assert!(ended.status.success(), "{:?} {}\n{said}", ended.status, ended.stderr);
+    assert!(said.contains("this is what /proc tells"), "{said}");
+    assert!(said.contains("not seen: ledger: "), "{said}");
+}
+
+#[test]
+fn a_command_that_ends_at_once_or_fails_leaves_nothing_attached() {
+    let home = Home::new();
+    let ended = home.run("explain --blocks 2 --force --command false");
+    assert!(!ended.status.success(), "{}", home.said("stdout"));
+    home.check_nothing_is_left();
 }

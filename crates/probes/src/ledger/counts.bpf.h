@@ -10,8 +10,7 @@ enum count {
 	FLUSH_FIRST, FLUSH_LAST = FLUSH_FIRST + 5,
 	PAGES_FIRST, PAGES_LAST = PAGES_FIRST + 5,
 	MIGRATION, WAKE_UP,
-	WAIT_SPIN, WAIT_MUTEX, SLEEP_MUTEX, WAIT_READ, WAIT_WRITE, WAIT_OTHER,
-	FILE_LOCK_POSIX, FILE_LOCK_FLOCK, FILE_LOCK_CONTEXT, LEASE,
+	FILE_LOCK_POSIX, FILE_LOCK_FLOCK, LEASE,
 	JOURNAL_START, JOURNAL_COMMIT, XFS_LOG_RESERVE, XFS_LOG_FORCE, BTRFS_COMMIT,
 	COUNTED_LAST = BTRFS_COMMIT
 };
@@ -35,7 +34,6 @@ COUNT(ipi_send_cpumask, IPI_CALL_MANY)
 COUNT(sched_waking, WAKE_UP)
 COUNT(posix_lock_inode, FILE_LOCK_POSIX)
 COUNT(flock_lock_inode, FILE_LOCK_FLOCK)
-COUNT(locks_get_lock_context, FILE_LOCK_CONTEXT)
 COUNT(generic_add_lease, LEASE)
 COUNT(jbd2_handle_start, JOURNAL_START)
 COUNT(jbd2_start_commit, JOURNAL_COMMIT)
@@ -81,22 +79,5 @@ int BPF_PROG(count_sched_migrate_task, struct task_struct *task, int cpu)
 
 	if (c && bpf_task_storage_get(&marks, task, 0, 0))
 		__sync_fetch_and_add(&c->totals.counts[MIGRATION], 1);
-	return 0;
-}
-
-SEC("tp_btf/contention_begin")
-int BPF_PROG(count_contention_begin, void *lock, unsigned int flags)
-{
-	// A mutex is spun for first, and begins again when it is slept for.
-	if (flags & CONTENTION_MUTEX)
-		count(flags & CONTENTION_SPIN ? WAIT_MUTEX : SLEEP_MUTEX, 1);
-	else if (flags & CONTENTION_SPIN)
-		count(WAIT_SPIN, 1);
-	else if (flags & CONTENTION_READ)
-		count(WAIT_READ, 1);
-	else if (flags & CONTENTION_WRITE)
-		count(WAIT_WRITE, 1);
-	else
-		count(WAIT_OTHER, 1);
 	return 0;
 }

@@ -53,9 +53,6 @@ struct kmem_cache {
 // include/trace/events/lock.h, include/linux/sched.h
 enum {
 	CONTENTION_SPIN = 1,
-	CONTENTION_READ = 2,
-	CONTENTION_WRITE = 4,
-	CONTENTION_MUTEX = 32,
 	TASK_DEAD = 0x80
 };
 

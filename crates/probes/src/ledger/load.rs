@@ -9,6 +9,7 @@ use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, PrintLevel};
 use records::LookKind;
 
+use super::counters::COUNTERS;
 use super::{Plan, steal};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
@@ -16,95 +17,53 @@ static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"
 /// Run by knee, never attached.
 const CALLED: &[&str] = &["mark_me", "snapshot", "describe"];
 
-/// What the programs that count tell: the start of a count's name, and its program.
-const COUNTERS: &[(&str, &str)] = &[
-    ("fault.user", "count_page_fault_user"),
-    ("fault.kernel", "count_page_fault_kernel"),
-    ("ipi.call_many", "count_ipi_send_cpumask"),
-    ("ipi.", "count_ipi_send_cpu"),
-    ("tlb_", "count_tlb_flush"),
-    ("migration", "count_sched_migrate_task"),
-    ("wake_up", "count_sched_waking"),
-    ("wait.", "count_contention_begin"),
-    ("file_lock.posix", "count_posix_lock_inode"),
-    ("file_lock.flock", "count_flock_lock_inode"),
-    ("file_lock.context", "count_locks_get_lock_context"),
-    ("file_lock.lease", "count_generic_add_lease"),
-    ("journal.start", "count_jbd2_handle_start"),
-    ("journal.commit", "count_jbd2_start_commit"),
-    ("xfs_log.reserve", "count_xfs_log_reserve"),
-    ("xfs_log.force", "count_xfs_log_force"),
-    ("btrfs.commit", "count_btrfs_transaction_commit"),
-    ("syscalls", "count_sys_enter"),
-];
-
-impl Loaded {
-    /// Whether a count of this name is being made.
-    pub fn counts(&self, name: &str) -> bool {
-        let counter = COUNTERS.iter().find(|(start, _)| name.starts_with(start));
-        counter.is_some_and(|(_, program)| self.attached.contains(program))
-    }
-}
 /// Attached to a perf event of each CPU.
 pub const SAMPLER: &str = "take_sample";
 
 /// Without these there is no ledger.
 const ESSENTIAL: &[&str] = &["sched_switch", "sched_process_fork"];
 
-/// What a look attaches, in this order: what ends a state before what begins it, so that
-/// nothing that is never left is entered.
-fn wanted(kind: LookKind) -> &'static [&'static str] {
+/// What a look attaches.
+fn wanted(kind: LookKind) -> Vec<&'static str> {
     match kind {
-        LookKind::Time => &[
-            "local_timer_exit",
-            "reschedule_exit",
-            "call_function_exit",
-            "call_function_single_exit",
-            "irq_work_exit",
-            "irq_handler_exit",
-            "x86_platform_ipi_exit",
-            "thermal_apic_exit",
-            "error_apic_exit",
-            "spurious_apic_exit",
-            "softirq_exit",
-            "contention_end",
-            "sched_waking",
-            "local_timer_entry",
-            "reschedule_entry",
-            "call_function_entry",
-            "call_function_single_entry",
-            "irq_work_entry",
-            "irq_handler_entry",
-            "x86_platform_ipi_entry",
-            "thermal_apic_entry",
-            "error_apic_entry",
-            "spurious_apic_entry",
-            "softirq_entry",
-            "contention_begin",
-        ],
-        LookKind::Counts => &[
-            "count_sys_enter",
-            "count_page_fault_user",
-            "count_page_fault_kernel",
-            "count_ipi_send_cpu",
-            "count_ipi_send_cpumask",
-            "count_tlb_flush",
-            "count_sched_migrate_task",
-            "count_sched_waking",
-            "count_contention_begin",
-            "count_posix_lock_inode",
-            "count_flock_lock_inode",
-            "count_locks_get_lock_context",
-            "count_generic_add_lease",
-            "count_jbd2_handle_start",
-            "count_jbd2_start_commit",
-            "count_xfs_log_reserve",
-            "count_xfs_log_force",
-            "count_btrfs_transaction_commit",
-        ],
-        LookKind::Names => &["stack_contention_begin"],
+        LookKind::Time => TIMED.to_vec(),
+        LookKind::Counts => COUNTERS.iter().map(|counter| counter.program).collect(),
+        LookKind::Names => {
+            vec!["stack_contention_begin", "stack_ipi_send_cpu", "stack_ipi_send_cpumask"]
+        }
     }
 }
+
+/// In this order: what ends a state before what begins it, so that nothing that is never left is
+/// entered.
+const TIMED: &[&str] = &[
+    "local_timer_exit",
+    "reschedule_exit",
+    "call_function_exit",
+    "call_function_single_exit",
+    "irq_work_exit",
+    "irq_handler_exit",
+    "x86_platform_ipi_exit",
+    "thermal_apic_exit",
+    "error_apic_exit",
+    "spurious_apic_exit",
+    "softirq_exit",
+    "contention_end",
+    "sched_waking",
+    "sched_wakeup",
+    "local_timer_entry",
+    "reschedule_entry",
+    "call_function_entry",
+    "call_function_single_entry",
+    "irq_work_entry",
+    "irq_handler_entry",
+    "x86_platform_ipi_entry",
+    "thermal_apic_entry",
+    "error_apic_entry",
+    "spurious_apic_entry",
+    "softirq_entry",
+    "contention_begin",
+];
 
 /// `config` of `state.bpf.h`.
 #[repr(C)]
@@ -116,19 +75,17 @@ struct Config {
     steal_offset: i64,
 }
 
-/// Programs in the kernel, attached.
+/// Programs in the kernel.
 pub struct Loaded {
     /// The programs and their maps.
     pub object: Object,
-    /// What detaches when it is dropped.
-    pub links: Vec<Link>,
-    /// Names of the programs that are attached.
-    attached: Vec<&'static str>,
+    /// Those that are attached, by name; what detaches one is to drop its link.
+    attached: Vec<(&'static str, Link)>,
     /// What could not be attached, and why.
     pub blind: BTreeMap<String, String>,
 }
 
-/// Loads and attaches what `plan` needs.
+/// Loads what `plan` needs, and attaches all of it but what is counted in bursts.
 pub fn load(plan: &Plan) -> Result<Loaded, String> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
         SAID.lock().unwrap_or_else(|e| e.into_inner()).push(line);
@@ -142,28 +99,42 @@ pub fn load(plan: &Plan) -> Result<Loaded, String> {
     configure(&mut open, plan, steal::offset(&kernel))?;
     choose(&mut open, plan.kind, &kernel, &mut blind)?;
     let object = open.load().map_err(|e| said("loading knee's BPF programs", &e))?;
-    let (mut links, mut attached) = (Vec::new(), Vec::new());
-    for name in ESSENTIAL.iter().chain(wanted(plan.kind)) {
-        let Some(program) = object.progs_mut().find(|program| program.name() == *name) else {
-            continue;
-        };
-        if blind.contains_key(*name) {
-            continue;
-        }
-        match program.attach() {
-            Ok(link) => {
-                links.push(link);
-                attached.push(*name);
-            }
-            Err(e) if ESSENTIAL.contains(name) => {
-                return Err(said(&format!("attaching {name}"), &e));
-            }
-            Err(e) => {
-                blind.insert(name.to_string(), said("attaching it", &e));
-            }
+    let mut loaded = Loaded { object, attached: Vec::new(), blind };
+    for name in ESSENTIAL {
+        loaded.attach(name);
+        if let Some(why) = loaded.blind.get(*name) {
+            return Err(format!("{name}: {why}"));
         }
     }
-    Ok(Loaded { object, links, attached, blind })
+    if !plan.bursts {
+        wanted(plan.kind).into_iter().for_each(|name| loaded.attach(name));
+    }
+    Ok(loaded)
+}
+
+impl Loaded {
+    /// Attaches a program, or says in `blind` why not.
+    pub fn attach(&mut self, name: &'static str) {
+        if self.attached.iter().any(|(known, _)| *known == name) || self.blind.contains_key(name) {
+            return;
+        }
+        let program = self.object.progs_mut().find(|program| program.name() == name);
+        match program.map(|program| program.attach()) {
+            Some(Ok(link)) => self.attached.push((name, link)),
+            Some(Err(e)) => drop(self.blind.insert(name.to_string(), said("attaching it", &e))),
+            None => {}
+        }
+    }
+
+    /// Detaches a program.
+    pub fn detach(&mut self, name: &str) {
+        self.attached.retain(|(known, _)| *known != name);
+    }
+
+    /// Detaches all of them.
+    pub fn detach_all(&mut self) {
+        self.attached.clear();
+    }
 }
 
 fn configure(open: &mut OpenObject, plan: &Plan, steal_offset: Option<i64>) -> Result<(), String> {
@@ -226,7 +197,9 @@ fn choose(
             continue;
         }
         let is_sampler = name == SAMPLER && kind == LookKind::Time;
-        let is_wanted = is_sampler || ESSENTIAL.iter().chain(wanted(kind)).any(|w| *w == name);
+        let is_wanted = is_sampler
+            || ESSENTIAL.contains(&name.as_str())
+            || wanted(kind).contains(&name.as_str());
         let section = program.section().to_string_lossy().into_owned();
         let tracepoint = section.strip_prefix("tp_btf/");
         let missing = tracepoint.filter(|tracepoint| !has_tracepoint(kernel, tracepoint));
@@ -261,5 +234,43 @@ fn said(trying: &str, error: &libbpf_rs::Error) -> String {
     match lines[end.saturating_sub(3)..end].join("; ") {
         telling if telling.is_empty() => format!("{trying}: {error}"),
         telling => format!("{trying}: {error} ({telling})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tracepoint_that_the_kernel_lacks_is_told_apart_from_those_it_has() {
+        // A kernel without its own types is for other tests.
+        let Ok(kernel) = Btf::from_vmlinux() else { return };
+        assert!(has_tracepoint(&kernel, "sched_switch"));
+        assert!(!has_tracepoint(&kernel, "no_such_tracepoint"));
+    }
+
+    #[test]
+    fn what_is_not_attached_has_a_reason() {
+        for kind in [LookKind::Time, LookKind::Counts, LookKind::Names] {
+            let plan = Plan { kind, hertz: 0, cpus: vec![0], tasks: 0, bursts: false, knee: 0 };
+            // Not everybody may: the tests beside the crate say so.
+            let Ok(loaded) = load(&plan) else { return };
+            for name in wanted(kind) {
+                let attached = loaded.attached.iter().any(|(known, _)| *known == name);
+                assert_ne!(attached, loaded.blind.contains_key(name), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_reason_of_the_verifier_is_the_end_of_what_it_says() {
+        let said_by_libbpf = "prog 'x': BPF program load failed: EPERM\n-- BEGIN PROG LOAD LOG --\n\
+                              0: R1=ctx()\n5: invalid access to memory\nprocessed 6 insns\n\
+                              -- END PROG LOAD LOG --\nprog 'x': failed to load: -1\n";
+        SAID.lock().unwrap_or_else(|e| e.into_inner()).push(said_by_libbpf.to_string());
+        let error = libbpf_rs::Error::from_raw_os_error(libc::EPERM);
+        let told = said("loading knee's BPF programs", &error);
+        assert!(told.contains("invalid access to memory"), "{told}");
+        assert!(!told.contains("processed"), "{told}");
     }
 }

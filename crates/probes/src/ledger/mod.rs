@@ -11,8 +11,11 @@ mod btf_walk;
 #[cfg(feature = "bpf")]
 mod calls;
 #[cfg(feature = "bpf")]
+mod counters;
+#[cfg(feature = "bpf")]
 mod load;
 mod mark;
+mod moments;
 #[cfg(feature = "bpf")]
 mod raw;
 #[cfg(feature = "bpf")]
@@ -35,6 +38,7 @@ pub use without::Watcher;
 pub use watcher::Watcher;
 
 pub use mark::Marker;
+pub use moments::Moment;
 
 use std::collections::BTreeMap;
 
@@ -51,6 +55,9 @@ pub struct Plan {
     pub cpus: Vec<u32>,
     /// Tasks whose operations are counted; task i is pinned to `cpus[i % cpus.len()]`.
     pub tasks: u32,
+    /// Whether what is frequent may be counted in bursts: the run lasts some seconds, whatever its
+    /// operations do, and its operations are counted while it lasts.
+    pub bursts: bool,
     /// The process that started the worker: its time is knee's own too.
     pub knee: u32,
 }

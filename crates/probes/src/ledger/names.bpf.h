@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What a lock is called: the slab object it lies in, and who waits for it.
+// What a lock is called: the slab object it lies in, and who waits for it. Who interrupts other
+// CPUs.
 #pragma once
 
 struct object {
@@ -48,10 +49,9 @@ int describe(__u64 *context)
 	return 1;
 }
 
-// One wait in so many, with its stack: a stack costs as much as what it looks at, and delays
-// those who come before the queue.
-SEC("tp_btf/contention_begin")
-int BPF_PROG(stack_contention_begin, void *lock, unsigned int flags)
+// One event in so many, with its stack: a stack costs as much as what it looks at, and delays
+// those who come before the queue. `what` is the lock, or how an interrupt is sent.
+static __always_inline void send_stack(void *context, __u32 mode, __u64 what)
 {
 	__u32 zero = 0, size;
 	struct sample *s;
@@ -63,13 +63,13 @@ int BPF_PROG(stack_contention_begin, void *lock, unsigned int flags)
 	if (c && s && c->base == WORK && config.stack_every &&
 	    c->waits++ % config.stack_every == 0) {
 		s->base = c->base;
-		s->state = SPIN;
-		s->mode = WAIT;
-		s->lock = (__u64)lock;
-		s->tgid = flags;
+		s->state = REST;
+		s->mode = mode;
+		s->lock = what;
+		s->tgid = 0;
 		s->call = -1;
 		s->user_frames = 0;
-		s->kernel_frames = frames_of(bpf_get_stack(ctx, s->frames, KERNEL_FRAMES * 8, 0));
+		s->kernel_frames = frames_of(bpf_get_stack(context, s->frames, KERNEL_FRAMES * 8, 0));
 		size = s->kernel_frames;
 		if (size > KERNEL_FRAMES)
 			size = KERNEL_FRAMES;
@@ -78,5 +78,25 @@ int BPF_PROG(stack_contention_begin, void *lock, unsigned int flags)
 			note(c, SAMPLE_LOST);
 	}
 	UNPROTECT();
+}
+
+SEC("tp_btf/contention_begin")
+int BPF_PROG(stack_contention_begin, void *lock)
+{
+	send_stack(ctx, WAIT, (__u64)lock);
+	return 0;
+}
+
+SEC("tp_btf/ipi_send_cpu")
+int BPF_PROG(stack_ipi_send_cpu, unsigned int cpu, unsigned long caller, void *callback)
+{
+	send_stack(ctx, SEND, callback ? IPI_CALL_ONE : IPI_RESCHEDULE);
+	return 0;
+}
+
+SEC("tp_btf/ipi_send_cpumask")
+int BPF_PROG(stack_ipi_send_cpumask)
+{
+	send_stack(ctx, SEND, IPI_CALL_MANY);
 	return 0;
 }

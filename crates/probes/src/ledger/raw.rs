@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, CpuTime, LockTime, Obtained, Share, Slice, Window};
+use records::{Base, Bursts, CpuState, CpuTime, LockTime, Obtained, Share, Slice, Window};
 
 use super::calls;
 
@@ -16,7 +16,7 @@ const COUNTED: usize = 64;
 const CALLS: usize = 512;
 
 /// What is counted, in the order of `enum count`.
-const COUNTS: [&str; 34] = [
+const COUNTS: [&str; 27] = [
     "fault.user",
     "fault.kernel",
     "ipi.reschedule",
@@ -36,15 +36,8 @@ const COUNTS: [&str; 34] = [
     "tlb_pages.other",
     "migration",
     "wake_up",
-    "wait.spin",
-    "wait.mutex",
-    "wait.mutex_sleep",
-    "wait.rwsem_read",
-    "wait.rwsem_write",
-    "wait.other",
     "file_lock.posix",
     "file_lock.flock",
-    "file_lock.context",
     "file_lock.lease",
     "journal.start",
     "journal.commit",
@@ -170,10 +163,41 @@ pub fn window(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> Windo
         others: others.into(),
         samples: None,
         counts: counts(before, after, seen),
+        senders: BTreeMap::new(),
+        bursts: None,
         anomalies,
         task_clock_ns: None,
         woken_ns: pairs().map(|(_, a, b)| b.woken_ns - a.woken_ns).sum(),
     }
+}
+
+/// Operations done up to an edge.
+pub fn operations(edge: &Edge) -> u64 {
+    edge.iter().map(|(_, totals)| totals.operations).sum()
+}
+
+/// What was counted between the two edges of each burst.
+pub fn bursts<'a>(
+    bursts: impl Iterator<Item = (&'a Edge, &'a Edge)>,
+    seen: impl Fn(&str) -> bool,
+) -> Bursts {
+    let mut sum = Bursts::default();
+    for (before, after) in bursts {
+        sum.number += 1;
+        for ((_, a), (_, b)) in before.iter().zip(after) {
+            sum.ns += b.at_ns - a.at_ns;
+            sum.operations += b.operations - a.operations;
+        }
+        for (name, times) in counts(before, after, &seen) {
+            *sum.counts.entry(name).or_default() += times;
+        }
+    }
+    sum
+}
+
+/// The name of a count by its number.
+pub fn count_name(number: u64) -> Option<&'static str> {
+    usize::try_from(number).ok().and_then(|number| COUNTS.get(number)).copied()
 }
 
 fn counts(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> BTreeMap<String, u64> {

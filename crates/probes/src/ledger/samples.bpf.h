@@ -7,6 +7,8 @@
 #define AFTER_SYSTEM_CALL 2
 // No sample of the clock: a wait for a lock.
 #define WAIT 3
+// Neither: an interrupt that is sent to another CPU.
+#define SEND 4
 
 // In the order of `Raw` in samples.rs.
 struct sample {

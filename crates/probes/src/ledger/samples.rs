@@ -25,6 +25,8 @@ pub struct Raw {
     user: Vec<u64>,
     /// The lock that is waited for, where this is no sample but a wait.
     pub lock: Option<u64>,
+    /// How an interrupt was sent to another CPU, where it is neither: the number of a count.
+    pub sent: Option<u64>,
     /// The number of the system call that the task was in.
     call: Option<u64>,
 }
@@ -89,15 +91,16 @@ impl Raw {
         // Larger numbers are what a signal or a debugger left.
         const CALL_MAX: u64 = 1000;
         const WAIT: u32 = 3;
+        const SEND: u32 = 4;
         let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let kernel_frames = word(12)? as usize;
         let frames = bytes.get(HEAD_BYTES..)?.chunks_exact(8);
         let mut frames = frames.map(|f| u64::from_ne_bytes(f.try_into().unwrap_or_default()));
         let kernel = frames.by_ref().take(kernel_frames).collect();
         let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
-        let lock = long(24);
+        let what = long(24);
         let mode = match word(8)? {
-            WAIT => 0,
+            WAIT | SEND => 0,
             mode => mode,
         };
         Some(Raw {
@@ -106,7 +109,8 @@ impl Raw {
             mode: *[Mode::Kernel, Mode::User, Mode::AfterSystemCall].get(mode as usize)?,
             kernel,
             user: frames.take(word(16)? as usize).collect(),
-            lock: lock.filter(|_| word(8) == Some(WAIT)),
+            lock: what.filter(|_| word(8) == Some(WAIT)),
+            sent: what.filter(|_| word(8) == Some(SEND)),
             call: long(32).filter(|number| *number < CALL_MAX),
         })
     }
@@ -189,7 +193,9 @@ mod tests {
         faulted[32..40].copy_from_slice(&(-1_i64).to_ne_bytes());
         assert_eq!(Raw::read(&faulted), Some(none));
         let wait = Raw::read(&bytes([1, 1, 3, 1, 0, 0], &[10])).unwrap();
-        assert_eq!((wait.lock, wait.kernel), (Some(0xabc), vec![10]));
+        assert_eq!((wait.lock, wait.sent, wait.kernel), (Some(0xabc), None, vec![10]));
+        let sent = Raw::read(&bytes([1, 0, 4, 1, 0, 0], &[10])).unwrap();
+        assert_eq!((sent.lock, sent.sent), (None, Some(0xabc)));
         let short = Raw::read(&bytes([1, 0, 2, 0, 3, 0], &[5])).unwrap();
         assert_eq!((short.mode, short.user), (Mode::AfterSystemCall, vec![5]));
     }

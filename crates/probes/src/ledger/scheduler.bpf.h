@@ -154,9 +154,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	}
 	mark = bpf_task_storage_get(&marks, next, 0, 0);
 	if (mark && mark->waking_ns) {
-		c->totals.woken_ns += now - mark->waking_ns;
-		if (c->base == IDLE)
+		if (c->base == IDLE) {
 			move_waking(c, mark, now);
+			c->totals.woken_ns += now - mark->woken_ns;
+		}
 		mark->waking_ns = 0;
 	}
 	give_to(c, next);
@@ -174,6 +175,19 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	return 0;
 }
 
+// The run queue's clock is brought up to date when a task is put there, and not again for the
+// switch that this asks for (rq_clock_skip_update in kernel/sched/core.c): a task that wakes on
+// an idle CPU is charged from here on.
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	struct mark *mark = bpf_task_storage_get(&marks, task, 0, 0);
+
+	if (mark)
+		mark->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
 // What a marked task starts is marked too.
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
@@ -183,13 +197,24 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	return 0;
 }
 
-// Run by a task itself, through bpf(BPF_PROG_TEST_RUN): from now on it is the workload's.
+// Run by a task itself, through bpf(BPF_PROG_TEST_RUN): from now on it is the workload's, and so
+// is its CPU: it may be long until the next switch.
 SEC("raw_tp")
 int mark_me(void *context)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct cpu *c;
 
-	return bpf_task_storage_get(&marks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 1 : 0;
+	if (!bpf_task_storage_get(&marks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+		return 0;
+	PROTECT();
+	c = this_cpu();
+	if (c) {
+		close_interval(c, bpf_ktime_get_ns());
+		give_to(c, task);
+	}
+	UNPROTECT();
+	return 1;
 }
 
 struct count_context {

@@ -10,6 +10,7 @@ use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 use records::{Base, LockTime};
 
 use super::btf_walk::locks_at;
+use super::raw;
 use super::samples::Raw;
 use super::symbols::Symbols;
 
@@ -64,10 +65,22 @@ impl<'a> Namer<'a> {
                 sleeps: 0,
                 sleep_ns: 0,
             });
-            let caller = self.symbols.and_then(|symbols| caller(symbols, &wait.kernel));
+            let caller = self.symbols.and_then(|symbols| first(symbols, wait, PARTS_OF_WAITING));
             *lock.callers.entry(caller.unwrap_or("[unknown]").to_string()).or_default() += 1;
         }
         locks.into_values().collect()
+    }
+
+    /// Who sent interrupts to other CPUs.
+    pub fn senders(&self, events: &[Raw]) -> BTreeMap<String, BTreeMap<String, u64>> {
+        let mut senders: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+        for event in events {
+            let Some(how) = event.sent.and_then(raw::count_name) else { continue };
+            let sender = self.symbols.and_then(|symbols| first(symbols, event, PARTS_OF_SENDING));
+            let times = senders.entry(how.to_string()).or_default();
+            *times.entry(sender.unwrap_or("[unknown]").to_string()).or_default() += 1;
+        }
+        senders
     }
 
     fn found(&self, address: u64) -> (String, Vec<String>) {
@@ -132,34 +145,57 @@ fn add(known: &mut LockTime, lock: LockTime) {
     }
 }
 
-/// The function that wants the lock: the first that is no part of waiting itself.
-fn caller<'a>(symbols: &'a Symbols, frames: &[u64]) -> Option<&'a str> {
-    const PARTS_OF_WAITING: &[&str] = &[
-        "bpf_",
-        "__bpf_",
-        "__traceiter_",
-        "trace_",
-        "_raw_",
-        "__raw_",
-        "queued_",
-        "__pv_",
-        "pv_",
-        "native_queued",
-        "rwsem_",
-        "down_",
-        "__down",
-        "mutex_",
-        "__mutex",
-        "rt_mutex",
-        "percpu_",
-        "lock_page",
-        "folio_lruvec_lock",
-        "do_raw_",
-    ];
-    let names = frames.iter().filter_map(|frame| symbols.find(*frame)).map(|(name, _)| name);
-    let mut callers =
-        names.filter(|name| !PARTS_OF_WAITING.iter().any(|part| name.starts_with(part)));
-    callers.next()
+/// Beginnings of functions that are a part of waiting itself, or of what watches it.
+const PARTS_OF_WAITING: &[&str] = &[
+    "bpf_",
+    "__bpf_",
+    "__traceiter_",
+    "trace_",
+    "_raw_",
+    "raw_spin_",
+    "__raw_",
+    "queued_",
+    "__pv_",
+    "pv_",
+    "native_queued",
+    "rwsem_",
+    "down_",
+    "__down",
+    "mutex_",
+    "__mutex",
+    "rt_mutex",
+    "percpu_",
+    "lock_page",
+    "folio_lruvec_lock",
+    "do_raw_",
+];
+
+/// The same of sending an interrupt to another CPU.
+const PARTS_OF_SENDING: &[&str] = &[
+    "bpf_",
+    "__bpf_",
+    "__traceiter_",
+    "trace_",
+    "smp_call_function",
+    "__smp_call_",
+    "generic_exec_single",
+    "on_each_cpu",
+    "send_call_function",
+    "native_send_call",
+    "native_smp_send",
+    "arch_send",
+    "kvm_",
+    "x2apic_",
+    "resched_curr",
+    "__resched_curr",
+    "ttwu_queue",
+    "__ttwu_queue",
+];
+
+/// The first function of a stack, from within, that is no such part.
+fn first<'a>(symbols: &'a Symbols, event: &Raw, parts: &[&str]) -> Option<&'a str> {
+    let names = event.kernel.iter().filter_map(|frame| symbols.find(*frame)).map(|(name, _)| name);
+    names.into_iter().find(|name| !parts.iter().any(|part| name.starts_with(part)))
 }
 
 /// Names of all caches that share the slabs of this one.

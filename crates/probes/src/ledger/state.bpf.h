@@ -59,7 +59,7 @@ struct share {
 struct totals {
 	__u64 at_ns;
 	__u64 operations;
-	// From the wake-ups of the workload's tasks to the switches to them.
+	// From the wake-ups of the workload's tasks on idle CPUs to the switches to them.
 	__u64 woken_ns;
 	__u64 ns[BASES][STATES];
 	__u64 entries[BASES][STATES];
@@ -100,6 +100,7 @@ struct cpu {
 // What is known of a task of the workload; other tasks have none.
 struct mark {
 	__u64 waking_ns;
+	__u64 woken_ns;
 	__u64 lock;
 	__u64 lock_since_ns;
 };

@@ -13,7 +13,11 @@ impl Symbols {
     /// Reads them; an error says what keeps them hidden.
     pub fn of_kernel() -> Result<Symbols, String> {
         let text = fs::read("/proc/kallsyms").map_err(|e| format!("/proc/kallsyms: {e}"))?;
-        let symbols = Symbols::parse(&String::from_utf8_lossy(&text));
+        Symbols::of(&String::from_utf8_lossy(&text))
+    }
+
+    fn of(text: &str) -> Result<Symbols, String> {
+        let symbols = Symbols::parse(text);
         match symbols.functions.is_empty() {
             false => Ok(symbols),
             true => Err("/proc/kallsyms shows no addresses: set kernel.kptr_restrict to 0 or run \
@@ -66,6 +70,15 @@ fn nearest(symbols: &[(u64, Box<str>)], address: u64, bytes_max: u64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_that_hides_its_addresses_is_told_from_one_without_functions() {
+        // As kernel.kptr_restrict = 2 shows them, to root too.
+        let hidden = "0000000000000000 T _stext\n0000000000000000 t first\n";
+        let why = Symbols::of(hidden).err().unwrap();
+        assert!(why.contains("kernel.kptr_restrict"), "{why}");
+        assert!(Symbols::of("ffffffff81000100 t first\n").is_ok());
+    }
 
     #[test]
     fn an_address_lies_in_the_function_before_it() {

@@ -6,8 +6,10 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
 use records::LookKind;
 
+use super::counters::{self, COUNTERS, Counter};
 use super::load::{self, Loaded};
 use super::mark::Marker;
+use super::moments::{self, Moment};
 use super::raw::{self, Edge, Totals};
 use super::samples::{self, Raw, Sampler};
 use super::slab::Namer;
@@ -25,6 +27,10 @@ pub struct Watcher {
     task_clocks_ns: Vec<u64>,
     /// Those of the window before each edge.
     samples: Vec<Vec<Raw>>,
+    /// What is counted in bursts.
+    frequent: Vec<&'static Counter>,
+    /// Bursts that were, each with the number of edges before it.
+    bursts: Vec<(usize, Edge, Edge)>,
 }
 
 /// How long knee stays on each CPU so that a switch there tells who has it.
@@ -46,6 +52,7 @@ impl Watcher {
                 }
             },
         };
+        let frequent = if plan.bursts { COUNTERS.iter().collect() } else { Vec::new() };
         let watcher = Watcher {
             plan,
             loaded,
@@ -55,6 +62,8 @@ impl Watcher {
             edges: Vec::new(),
             task_clocks_ns: Vec::new(),
             samples: Vec::new(),
+            frequent,
+            bursts: Vec::new(),
         };
         watcher.visit_cpus()?;
         Ok(watcher)
@@ -71,13 +80,49 @@ impl Watcher {
         Marker { program: program.map_or(-1, |program| program.as_fd().as_raw_fd()) }
     }
 
+    /// When to do what in a run of `end_ns` and so many windows, in ns since its beginning, but
+    /// for the edge that is its end.
+    pub fn moments(&self, end_ns: u64, windows: u64) -> Vec<(u64, Moment)> {
+        moments::moments(end_ns, windows, !self.frequent.is_empty())
+    }
+
+    /// Counts for so long what is counted in bursts; `at_ns` is the time since the release. The
+    /// burst before the first edge is the trial: what is rare stays attached.
+    pub fn burst(&mut self, length: Duration, at_ns: u64) -> Result<(), String> {
+        if self.frequent.is_empty() {
+            return Ok(());
+        }
+        self.frequent.iter().for_each(|counter| self.loaded.attach(counter.program));
+        let begun = self.snapshot()?;
+        std::thread::sleep(length);
+        let ended = self.snapshot()?;
+        if self.edges.is_empty() {
+            self.frequent = counters::frequent(&begun, &ended, at_ns);
+        } else {
+            self.bursts.push((self.edges.len(), begun, ended));
+        }
+        self.frequent.iter().for_each(|counter| self.loaded.detach(counter.program));
+        Ok(())
+    }
+
     /// Takes an edge between two windows; `task_clock_ns` is what the clocks of all tasks show.
     pub fn edge(&mut self, task_clock_ns: u64) -> Result<(), String> {
+        let edge = self.snapshot()?;
+        if let Some(sampler) = &self.sampler {
+            self.samples.push(sampler.take());
+        }
+        self.edges.push(edge);
+        self.task_clocks_ns.push(task_clock_ns);
+        Ok(())
+    }
+
+    /// The totals of all CPUs, each taken on the CPU itself.
+    fn snapshot(&self) -> Result<Edge, String> {
+        const ON_CPU: u32 = 1; // BPF_F_TEST_RUN_ON_CPU
         let snapshot = self.loaded.object.progs_mut().find(|p| p.name() == "snapshot");
         let snapshot = snapshot.ok_or("knee's own mistake: no program takes snapshots")?;
         let step = self.plan.cpus.len() as u64;
         for (first, cpu) in self.plan.cpus.iter().enumerate() {
-            const ON_CPU: u32 = 1; // BPF_F_TEST_RUN_ON_CPU
             let context = [first as u64, step].map(u64::to_ne_bytes);
             let mut context = context.concat();
             let input = ProgramInput {
@@ -90,17 +135,12 @@ impl Watcher {
                 format!("a snapshot of CPU {cpu}: {e}; was it taken offline during the run?")
             })?;
         }
-        if let Some(sampler) = &self.sampler {
-            self.samples.push(sampler.take());
-        }
         let read = |cpu: &u32| {
             let bytes = self.snapshots.lookup(&cpu.to_ne_bytes(), MapFlags::ANY);
             let bytes = bytes.map_err(|e| format!("reading the snapshot of CPU {cpu}: {e}"))?;
             Ok((*cpu, Totals::read(&bytes.unwrap_or_default())?))
         };
-        self.edges.push(self.plan.cpus.iter().map(read).collect::<Result<_, String>>()?);
-        self.task_clocks_ns.push(task_clock_ns);
-        Ok(())
+        self.plan.cpus.iter().map(read).collect()
     }
 
     /// Empties what would overflow.
@@ -115,7 +155,18 @@ impl Watcher {
         let Watcher { plan, mut loaded, sampler, edges, task_clocks_ns, samples, .. } = self;
         let sampled = sampler.is_some();
         drop(sampler);
-        loaded.links.clear();
+        let in_bursts = |counter: &Counter| {
+            self.frequent.iter().any(|frequent| frequent.program == counter.program)
+        };
+        let (always, sometimes): (Vec<&Counter>, Vec<&Counter>) = COUNTERS
+            .iter()
+            .filter(|counter| !loaded.blind.contains_key(counter.program))
+            .partition(|counter| !in_bursts(counter));
+        let is_by = |counters: &[&Counter], name: &str| {
+            let of = Counter::of(name);
+            of.is_some_and(|of| counters.iter().any(|counter| counter.program == of.program))
+        };
+        loaded.detach_all();
         let symbols = Symbols::of_kernel();
         if let Err(why) = &symbols {
             loaded.blind.insert("symbols".to_string(), why.clone());
@@ -124,9 +175,17 @@ impl Watcher {
         let namer = Namer::new(&loaded.object, symbols.as_ref());
         let mut windows = Vec::new();
         for (index, pair) in edges.windows(2).enumerate() {
-            let mut window = raw::window(&pair[0], &pair[1], |name| loaded.counts(name));
+            let mut window = raw::window(&pair[0], &pair[1], |name| {
+                plan.kind == LookKind::Counts && is_by(&always, name)
+            });
+            let bursts = self.bursts.iter().filter(|(edges, ..)| *edges == index + 1);
+            let bursts = bursts.map(|(_, begun, ended)| (begun, ended));
+            window.bursts = Some(raw::bursts(bursts, |name| is_by(&sometimes, name)))
+                .filter(|_| !sometimes.is_empty());
             if plan.kind == LookKind::Names {
-                window.locks = namer.waits(samples.get(index + 1).map_or(&[], Vec::as_slice));
+                let events = samples.get(index + 1).map_or(&[][..], Vec::as_slice);
+                window.locks = namer.waits(events);
+                window.senders = namer.senders(events);
             }
             namer.name(&mut window.locks);
             let clock_ns = task_clocks_ns[index + 1].saturating_sub(task_clocks_ns[index]);

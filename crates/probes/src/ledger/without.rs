@@ -1,8 +1,9 @@
 //! A knee that was built without BPF: says so, and sees nothing.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use super::{Plan, Seen};
+use super::{Moment, Plan, Seen};
 
 /// Nothing can make one.
 #[derive(Debug)]
@@ -23,6 +24,16 @@ impl Watcher {
 
     /// Marks tasks as the workload's.
     pub fn marker(&self) -> super::Marker {
+        match *self {}
+    }
+
+    /// When to do what.
+    pub fn moments(&self, _end_ns: u64, _windows: u64) -> Vec<(u64, Moment)> {
+        match *self {}
+    }
+
+    /// Counts for so long what is counted in bursts.
+    pub fn burst(&mut self, _length: Duration, _at_ns: u64) -> Result<(), String> {
         match *self {}
     }
 

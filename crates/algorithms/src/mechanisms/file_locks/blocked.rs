@@ -69,20 +69,22 @@ impl<L: Lock> FileLocks<L> {
     }
 
     /// Makes it known whom the owner of a request waits for. Fails if that closes a circle;
-    /// looking and making known are one step under the lock of the table. Only processes are
-    /// followed: an open file can be shared, and then nobody knows who would unlock it.
+    /// looking and making known are one step under the lock of the table.
     fn block<M: Machine>(&self, m: &M, name: u32) -> bool {
         let start = m.mark();
         let record = self.record(name);
-        let owner = record.owner.get(m);
-        if !matches!(owner_of(owner), Owner::Process(_)) {
+        let (owner, obstacle) = (record.owner.get(m), record.obstacle.get(m));
+        if !self.is_listed_as_blocked(m, name) && !is_process(owner) {
+            m.cut(start, 0);
             return true;
         }
         let table = &self.blocked[0];
         let hold = self.lock_beside(m, &table.lock);
+        // An open file can be shared: nobody knows who would unlock it, so it is not refused.
         let circle = self.design.deadlocks == Deadlocks::Found
-            && self.leads_to(m, record.obstacle.get(m), owner);
-        if !circle {
+            && is_process(owner)
+            && self.leads_to(m, obstacle, owner);
+        if !circle && self.is_listed_as_blocked(m, name) {
             let bucket = &table.buckets[self.bucket(owner)];
             record.blocked_next.set(m, bucket.get(m));
             bucket.set(m, name);
@@ -94,11 +96,11 @@ impl<L: Lock> FileLocks<L> {
 
     fn unblock<M: Machine>(&self, m: &M, name: u32) {
         let start = m.mark();
+        if !self.is_listed_as_blocked(m, name) {
+            return m.cut(start, 0);
+        }
         let record = self.record(name);
         let owner = record.owner.get(m);
-        if !matches!(owner_of(owner), Owner::Process(_)) {
-            return;
-        }
         let table = &self.blocked[0];
         let hold = self.lock_beside(m, &table.lock);
         let bucket = &table.buckets[self.bucket(owner)];
@@ -114,6 +116,15 @@ impl<L: Lock> FileLocks<L> {
         }
         self.unlock_beside(m, &table.lock, hold);
         m.cut(start, 0);
+    }
+
+    /// Whether a request is one that a circle could lead through: it waits for a process. So
+    /// a process is refused also where an open file waits for it whose locks it wants itself,
+    /// as in Linux (__locks_insert_block).
+    fn is_listed_as_blocked<M: Machine>(&self, m: &M, name: u32) -> bool {
+        let record = self.record(name);
+        let flock = matches!(owner_of(record.owner.get(m)), Owner::Flock(_));
+        !flock && is_process(record.obstacle.get(m))
     }
 
     /// Whether following who waits for whom leads from one owner to another.
@@ -154,7 +165,8 @@ impl<L: Lock> FileLocks<L> {
     /// Whether nothing is held and nobody waits.
     pub fn at_rest<M: Machine>(&self, m: &M) -> bool {
         let empty = |file: &super::File<L::Mem>| {
-            [&file.posix, &file.flock, &file.waits].iter().all(|list| list.get(m) == 0)
+            let lists = [&file.posix, &file.flock, &file.waits, &file.root, &file.owners];
+            lists.iter().all(|list| list.get(m) == 0)
         };
         self.files.iter().all(|file| empty(file))
             && self.held.iter().all(|list| list.first.get(m) == 0)
@@ -170,4 +182,8 @@ impl<L: Lock> FileLocks<L> {
     pub fn is_blocked<M: Machine>(&self, m: &M, owner: Owner) -> bool {
         self.obstacle_of(m, code_of(owner)).is_some()
     }
+}
+
+fn is_process(owner: u32) -> bool {
+    matches!(owner_of(owner), Owner::Process(_))
 }

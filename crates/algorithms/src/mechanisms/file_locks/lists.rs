@@ -13,6 +13,19 @@ impl<L: Lock> FileLocks<L> {
             0 => self.last(m, list),
             next => self.record(next).before.get(m),
         };
+        self.insert_between(m, list, name, [before, next]);
+        m.cut(start, 0);
+    }
+
+    /// Puts a record between two that are next to each other.
+    pub(super) fn insert_between<M: Machine>(
+        &self,
+        m: &M,
+        list: &Field<u32>,
+        name: u32,
+        [before, next]: [u32; 2],
+    ) {
+        let start = m.mark();
         let record = self.record(name);
         record.next.set(m, next);
         record.before.set(m, before);

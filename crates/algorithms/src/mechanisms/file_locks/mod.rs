@@ -16,7 +16,8 @@
 //!
 //! Designs: one lock for everything, or one a file (with one each for the lists beside it);
 //! one list of all held locks, or one a CPU; the blocked in a list or in a hash; deadlocks
-//! looked for or not; all waiters woken at a change, or those who need to look.
+//! looked for or not; all waiters woken at a change, or those who need to look; ranges found by a
+//! walk over their list, or by a tree beside it.
 //!
 //! Linux kernel/fs/locks.c of 3.10 (the former of each) and of 6.x (the latter), by Andy Walker,
 //! Matthew Wilcox, Jeff Layton and others; locks: encapsulate the fl_link list handling,
@@ -28,6 +29,7 @@ pub mod contract;
 mod held;
 mod lists;
 mod ranges;
+mod tree;
 
 use machine::{Array, Atom, Field, Image, Line, Machine, Ordering, Region, image};
 
@@ -49,6 +51,8 @@ pub struct Design {
     pub deadlocks: Deadlocks,
     /// Who is woken at a change.
     pub wake: Wake,
+    /// How the ranges of a file are found.
+    pub ranges: Ranges,
 }
 
 /// What the locks cover.
@@ -96,6 +100,15 @@ pub enum Wake {
     Concerned,
 }
 
+/// How the ranges of a file are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranges {
+    /// By a walk over the list of all.
+    List,
+    /// By a tree beside it.
+    Tree,
+}
+
 impl Design {
     /// As it was before it was made to scale.
     pub const BEFORE: Design = Design {
@@ -104,6 +117,7 @@ impl Design {
         blocked: Blocked::List,
         deadlocks: Deadlocks::Found,
         wake: Wake::All,
+        ranges: Ranges::List,
     };
 
     /// As it was afterwards.
@@ -113,6 +127,7 @@ impl Design {
         blocked: Blocked::Hash,
         deadlocks: Deadlocks::Found,
         wake: Wake::All,
+        ranges: Ranges::List,
     };
 }
 
@@ -124,9 +139,11 @@ pub const DESIGNS: &[(&str, Design)] = &[
     ("before+hash", Design { blocked: Blocked::Hash, ..Design::BEFORE }),
     ("before+no-detection", Design { deadlocks: Deadlocks::Ignored, ..Design::BEFORE }),
     ("before+wake-concerned", Design { wake: Wake::Concerned, ..Design::BEFORE }),
+    ("before+tree", Design { ranges: Ranges::Tree, ..Design::BEFORE }),
     ("after", Design::AFTER),
     ("after+no-detection", Design { deadlocks: Deadlocks::Ignored, ..Design::AFTER }),
     ("after+wake-concerned", Design { wake: Wake::Concerned, ..Design::AFTER }),
+    ("after+tree", Design { ranges: Ranges::Tree, ..Design::AFTER }),
 ];
 
 /// Whose lock it is, which also says what kind of owner that is.
@@ -203,6 +220,9 @@ image! {
         posix: Field<u32>,
         flock: Field<u32>,
         waits: Field<u32>,
+        /// Of the tree of ranges: its root, and the chain of owners.
+        root: Field<u32>,
+        owners: Field<u32>,
     }
 
     /// A list of held locks.
@@ -240,6 +260,7 @@ pub struct FileLocks<L: Lock> {
     blocked: Array<Line<BlockedTable<L::Mem>>>,
     pools: Array<Line<Pool>>,
     records: Array<Record>,
+    branches: Array<tree::Branch>,
     records_a_cpu: u32,
 }
 
@@ -276,6 +297,10 @@ impl<L: Lock> FileLocks<L> {
             Held::OneList => 1,
             Held::PerCpu => cpus,
         };
+        let branches = match design.ranges {
+            Ranges::List => 0,
+            Ranges::Tree => cpus * records,
+        };
         FileLocks {
             design,
             lock: L::new(region, Shape { cpus, locks: files + lists + 2 }),
@@ -285,6 +310,7 @@ impl<L: Lock> FileLocks<L> {
             blocked: region.array("blocked", 1),
             pools: region.array("pool", cpus),
             records: region.array("record", cpus * records),
+            branches: region.array("branch", branches),
             records_a_cpu: records as u32,
         }
     }
@@ -402,6 +428,9 @@ impl<L: Lock> FileLocks<L> {
 
     /// The first record in the way of this range.
     fn obstacle<M: Machine>(&self, m: &M, file: usize, range: Range) -> Option<u32> {
+        if self.has_tree(range.owner) {
+            return self.obstacle_in_tree(m, file, range);
+        }
         let mut at = self.list_of(file, range.owner).get(m);
         while at != 0 {
             let record = self.record(at);
@@ -411,6 +440,11 @@ impl<L: Lock> FileLocks<L> {
             at = record.next.get(m);
         }
         None
+    }
+
+    /// Whether locks of this owner lie in a tree, too.
+    fn has_tree(&self, owner: Owner) -> bool {
+        self.design.ranges == Ranges::Tree && !matches!(owner, Owner::Flock(_))
     }
 
     fn list_of(&self, file: usize, owner: Owner) -> &Field<u32> {

@@ -3,7 +3,7 @@
 
 use machine::Machine;
 
-use super::{FileLocks, Kind, Range, Refused, TO_THE_END, digest};
+use super::{FileLocks, Kind, Range, Refused, TO_THE_END, code_of, digest};
 use crate::Lock;
 
 /// What the walk over the owner's ranges has found out.
@@ -39,7 +39,6 @@ impl<L: Lock> FileLocks<L> {
         file: usize,
         mut range: Range,
     ) -> Result<(), Refused> {
-        let list = self.list_of(file, range.owner);
         // Two records at most are needed; taken first, so that nothing is half done.
         let spare = self.spare_records(m, range)?;
         let start = m.mark();
@@ -47,7 +46,7 @@ impl<L: Lock> FileLocks<L> {
         m.cut(start, digest([walk.live(), range.start, range.end]));
         let mut used = [walk.covers != 0 && walk.covers == spare[0], false];
         if !walk.added && range.kind != Kind::Unlock {
-            self.insert(m, list, spare[0], walk.place);
+            self.insert_range(m, file, spare[0], walk.place);
             self.list(m, spare[0]);
             (walk.covers, walk.place) = (spare[0], spare[0]);
             used[0] = true;
@@ -59,15 +58,17 @@ impl<L: Lock> FileLocks<L> {
                 self.record(spare[1]).kind.set(m, u32::from(whole.kind == Kind::Write));
                 self.record(spare[1]).start.set(m, whole.start);
                 self.record(spare[1]).end.set(m, whole.end);
-                self.insert(m, list, spare[1], walk.place);
+                self.insert_range(m, file, spare[1], walk.place);
                 self.list(m, spare[1]);
                 (walk.left, used[1]) = (spare[1], true);
             }
             self.record(walk.right).start.set(m, range.end + 1);
+            self.range_changed(m, walk.right);
             walk.gave = true;
         }
         if walk.left != 0 {
             self.record(walk.left).end.set(m, range.start - 1);
+            self.range_changed(m, walk.left);
             walk.gave = true;
         }
         for (name, used) in spare.into_iter().zip(used) {
@@ -98,12 +99,8 @@ impl<L: Lock> FileLocks<L> {
     /// Goes over the owner's ranges in order; merges what has the same kind and touches,
     /// removes or replaces by `spare` what the request covers.
     fn walk<M: Machine>(&self, m: &M, file: usize, range: &mut Range, spare: u32) -> Walk {
-        let list = self.list_of(file, range.owner);
         let mut walk = Walk { covers: 0, added: false, left: 0, right: 0, place: 0, gave: false };
-        let mut at = list.get(m);
-        while at != 0 && self.range(m, at).owner != range.owner {
-            at = self.record(at).next.get(m);
-        }
+        let mut at = self.begin(m, file, *range);
         while at != 0 {
             let (old, next) = (self.range(m, at), self.record(at).next.get(m));
             if old.owner != range.owner {
@@ -127,6 +124,7 @@ impl<L: Lock> FileLocks<L> {
                 }
                 self.record(walk.covers).start.set(m, range.start);
                 self.record(walk.covers).end.set(m, range.end);
+                self.range_changed(m, walk.covers);
             } else {
                 if old.end < range.start {
                     at = next;
@@ -147,7 +145,7 @@ impl<L: Lock> FileLocks<L> {
                     if !walk.added {
                         self.record(spare).start.set(m, range.start);
                         self.record(spare).end.set(m, range.end);
-                        self.insert(m, list, spare, at);
+                        self.insert_range(m, file, spare, at);
                         self.list(m, spare);
                         (walk.covers, walk.added) = (spare, true);
                     }
@@ -161,9 +159,53 @@ impl<L: Lock> FileLocks<L> {
         walk
     }
 
+    /// Where the walk begins: at a range of the owner with none before it that matters.
+    fn begin<M: Machine>(&self, m: &M, file: usize, range: Range) -> u32 {
+        if self.has_tree(range.owner) {
+            let first = self.first_of(m, file, range.owner);
+            return if first == 0 { 0 } else { self.near(m, first, range.start) };
+        }
+        let mut at = self.list_of(file, range.owner).get(m);
+        while at != 0 && self.range(m, at).owner != range.owner {
+            at = self.record(at).next.get(m);
+        }
+        at
+    }
+
+    /// Puts a range before another one, or at the end where that is 0.
+    fn insert_range<M: Machine>(&self, m: &M, file: usize, name: u32, next: u32) {
+        let owner = self.range(m, name).owner;
+        let list = self.list_of(file, owner);
+        if !self.has_tree(owner) {
+            return self.insert(m, list, name, next);
+        }
+        let start = m.mark();
+        let before = match next {
+            0 => self.last_in_tree(m, file),
+            next => self.record(next).before.get(m),
+        };
+        self.insert_between(m, list, name, [before, next]);
+        self.grow(m, file, name);
+        m.cut(start, 0);
+    }
+
+    /// A granted range begins or ends elsewhere now.
+    fn range_changed<M: Machine>(&self, m: &M, name: u32) {
+        if self.has_tree(self.range(m, name).owner) {
+            let start = m.mark();
+            self.resized(m, name);
+            m.cut(start, 0);
+        }
+    }
+
     /// Takes a granted range out of everything.
     fn drop_range<M: Machine>(&self, m: &M, file: usize, name: u32) {
+        let start = m.mark();
         let owner = self.range(m, name).owner;
+        if self.has_tree(owner) {
+            self.shrink(m, file, name);
+            m.cut(start, code_of(owner).into());
+        }
         self.remove(m, self.list_of(file, owner), name);
         self.unlist(m, name);
         self.give_record(m, name);

@@ -31,6 +31,8 @@ fn window(random: &mut Xoshiro256PlusPlus) -> Window {
         others: Vec::new(),
         samples: None,
         counts: BTreeMap::new(),
+        bursts: None,
+        senders: BTreeMap::new(),
         anomalies: BTreeMap::new(),
         task_clock_ns: None,
         woken_ns: 0,
@@ -140,7 +142,61 @@ fn recorded_looks_keep_their_laws_and_make_a_ledger() {
 }
 
 #[test]
+fn samples_that_were_lost_are_a_row_of_their_part_of_the_time() {
+    let random = Xoshiro256PlusPlus::seed_from_u64(3);
+    let slice = Slice { base: Base::Work, state: CpuState::Rest, ns: 1000, entries: 1 };
+    let stack = |count| Stack {
+        base: Base::Work,
+        mode: Mode::User,
+        frames: Vec::new(),
+        kernel_frames: 0,
+        count,
+        ..samples(&mut Xoshiro256PlusPlus::seed_from_u64(0)).stacks[0].clone()
+    };
+    let seen = |lost| {
+        let stacks = vec![Stack { state: CpuState::Rest, ..stack(30) }];
+        let sampled = Samples { lost, stacks, ..samples(&mut random.clone()) };
+        let cpus = vec![CpuTime { cpu: 0, length_ns: 1000, slices: vec![slice] }];
+        let (locks, idle, others) = Default::default();
+        let window = window(&mut random.clone());
+        let window = Window { cpus, locks, idle, others, samples: Some(sampled), ..window };
+        let ledger = ledger(&[&look(0, vec![window])]).unwrap();
+        assert_eq!(ledger.broken(), None);
+        ledger.find(&[WORK, "where samples were lost"]).map(|row| row.total_ns())
+    };
+    assert_eq!(seen(10), Some(250));
+    assert_eq!(seen(0), None);
+}
+
+#[test]
 fn looks_that_saw_nothing_make_no_ledger() {
     assert_eq!(ledger(&[]), None);
     assert_eq!(ledger(&[&look(0, Vec::new())]), None);
+}
+
+#[test]
+fn a_lock_is_called_by_its_member_or_by_who_waits_for_it() {
+    let lock = |place: &str, members: &[&str], callers: &[(&str, u64)]| LockTime {
+        base: Base::Work,
+        place: place.to_string(),
+        members: members.iter().map(|member| member.to_string()).collect(),
+        callers: callers.iter().map(|(caller, times)| (caller.to_string(), *times)).collect(),
+        spins: 1,
+        spin_ns: 10,
+        sleeps: 0,
+        sleep_ns: 0,
+    };
+    let mut window = window(&mut Xoshiro256PlusPlus::seed_from_u64(1));
+    window.locks = vec![
+        lock("a+1", &["a.lock"], &[("f", 3)]),
+        lock("b+2", &["b.lock", "c.lock"], &[("f", 3), ("g", 9)]),
+        lock("0xffff", &[], &[("futex_q_lock", 2), ("futex_wake", 7)]),
+    ];
+    let seen = Look { kind: LookKind::Names, ..look(0, vec![window]) };
+    let names = Names::of(&[&seen]);
+    let called = |place: &str, members: &[&str]| names.name(&lock(place, members, &[]));
+    assert_eq!(called("a+1", &["a.lock"]), "a.lock");
+    assert_eq!(called("b+2", &[]), "a lock in g (b+2)");
+    assert_eq!(called("0xffff", &[]), "a lock in futex_wake");
+    assert_eq!(called("0xfffe", &[]), "locks whose waiters were not looked at");
 }

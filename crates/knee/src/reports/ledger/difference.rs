@@ -3,6 +3,7 @@
 use analysis::ledger::{Change, Explained, Split, difference};
 use records::Opened;
 
+use super::flushes;
 use super::numbers::{self, Unit};
 use super::sentences::{self, signed};
 use super::{shortened, title, trust};
@@ -39,6 +40,7 @@ pub fn text(before: &Side, after: &Side, force: bool, style: Style) -> String {
         text += "\n";
         text += &table(&change, per, [before.name, after.name], style);
         text += &interrupts(&change, per, style);
+        text += &flushes::text(&change, before.explained, after.explained, style);
         text += &counts(before.explained, after.explained, per, style);
     } else {
         text += "no ledgers to compare\n";

@@ -1,6 +1,12 @@
 //! The locks as one would write them without a machine in between: on the atomics of the
 //! standard library, each for this purpose only. And two mutexes that everybody uses.
 
+mod cna;
+mod paravirtual;
+mod read_write;
+
+pub use read_write::{per_cpu_read_write, queued_read_write};
+
 use std::hint::spin_loop;
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -65,6 +71,14 @@ pub fn clh() -> impl Passed {
 
 pub fn queued() -> impl Passed {
     Box::<Page<Hand<Queued>>>::default()
+}
+
+pub fn cna() -> impl Passed {
+    Box::<Page<Hand<cna::Cna>>>::default()
+}
+
+pub fn queued_paravirtual() -> impl Passed {
+    Box::<Page<Hand<paravirtual::QueuedParavirtual>>>::default()
 }
 
 pub fn parking() -> impl Passed {
@@ -327,13 +341,14 @@ impl ByHand for Queued {
 #[derive(Default)]
 struct Parking(AtomicU32);
 
-impl Parking {
-    fn futex(&self, command: libc::c_int, value: u32) {
-        let timeout = ptr::null::<libc::timespec>();
-        // SAFETY: the word is live, and the kernel only reads it.
-        unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), command, value, timeout) };
-    }
+/// A futex call without a timeout.
+fn futex(word: &AtomicU32, command: libc::c_int, value: u32) {
+    let timeout = ptr::null::<libc::timespec>();
+    // SAFETY: the word is live, and the kernel only reads it.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), command, value, timeout) };
+}
 
+impl Parking {
     #[cold]
     fn contended(&self) {
         let mut state = self.0.load(Relaxed);
@@ -348,7 +363,7 @@ impl Parking {
             return;
         }
         while self.0.swap(2, Acquire) != 0 {
-            self.futex(libc::FUTEX_WAIT, 2);
+            futex(&self.0, libc::FUTEX_WAIT, 2);
         }
     }
 }
@@ -364,7 +379,7 @@ impl ByHand for Parking {
     #[inline(always)]
     fn unlock(&self, _: usize) {
         if self.0.swap(0, Release) == 2 {
-            self.futex(libc::FUTEX_WAKE, 1);
+            futex(&self.0, libc::FUTEX_WAKE, 1);
         }
     }
 }

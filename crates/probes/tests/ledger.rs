@@ -1,0 +1,400 @@
+//! Each probe of the ledger on its example: it loads, fires, and counts what the example must
+//! cause. Live, so for root on a kernel with BTF; elsewhere each says why it does not run.
+#![cfg(feature = "bpf")]
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use probes::ledger::{Marker, Plan, Seen, Watcher};
+use records::{Base, CpuState, LookKind, Window};
+
+/// Watches all CPUs while `example` runs; nothing where this host lets nobody watch.
+fn watch(test: &str, kind: LookKind, hertz: u32, example: impl FnOnce(Marker)) -> Option<Seen> {
+    // One at a time: examples on all CPUs would crowd each other out.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let cpus = cpus();
+    let plan = Plan { kind, hertz, cpus, tasks: 0, bursts: false, knee: std::process::id() };
+    let mut watcher = match Watcher::begin(plan) {
+        Ok(watcher) => watcher,
+        Err(why) => {
+            skip(test, &why);
+            return None;
+        }
+    };
+    watcher.edge(0).unwrap();
+    example(watcher.marker());
+    watcher.edge(0).unwrap();
+    let seen = watcher.end();
+    assert_eq!(seen.windows.len(), 1);
+    assert_eq!(seen.windows[0].broken_law(), None);
+    Some(seen)
+}
+
+fn skip(test: &str, why: &str) {
+    println!("skipped: {test}: {why}");
+    let Some(path) = std::env::var_os("KNEE_SKIPS") else { return };
+    let mut file = File::options().create(true).append(true).open(path).unwrap();
+    writeln!(file, "probes: {test}: {why}").unwrap();
+}
+
+fn cpus() -> Vec<u32> {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    probes::parse_cpu_list(online.trim()).unwrap()
+}
+
+/// Does something as the workload: on a thread of its own, marked.
+fn as_work<T: Send>(marker: Marker, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let marked = scope.spawn(move || {
+            marker.mark().unwrap();
+            work()
+        });
+        marked.join().unwrap()
+    })
+}
+
+/// Does the same on so many tasks of each CPU at once, for a while.
+fn on_all_cpus(marker: Marker, per_cpu: usize, work: impl Fn(usize) + Sync) {
+    let end = AtomicBool::new(false);
+    let (end, work) = (&end, &work);
+    std::thread::scope(|scope| {
+        for (index, cpu) in cpus().repeat(per_cpu).into_iter().enumerate() {
+            scope.spawn(move || {
+                pin(cpu);
+                marker.mark().unwrap();
+                while !end.load(Ordering::Relaxed) {
+                    work(index);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        end.store(true, Ordering::Relaxed);
+    });
+}
+
+fn pin(cpu: u32) {
+    // SAFETY: an all-zero set is a valid one; it is live during the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+    }
+}
+
+/// Counts what `example` does on a marked thread.
+fn counted(test: &str, example: impl FnOnce() + Send) -> Option<Seen> {
+    watch(test, LookKind::Counts, 0, |marker| as_work(marker, example))
+}
+
+/// How often something was counted; nothing where this kernel does not tell it.
+fn times(seen: &Seen, name: &str, program: &str) -> Option<u64> {
+    match seen.blind.get(program) {
+        Some(why) => {
+            skip(name, why);
+            None
+        }
+        None => Some(seen.windows[0].counts[name]),
+    }
+}
+
+fn time_ns(window: &Window, base: Base, state: CpuState) -> u64 {
+    window.time_ns(|b, s| b == base && s == state)
+}
+
+#[test]
+fn scheduler_gives_busy_time_to_the_workload_and_sleep_to_its_reason() {
+    let mut used_ns = 0;
+    let seen = watch("scheduler", LookKind::Time, 0, |marker| {
+        used_ns = as_work(marker, || {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(50) {}
+            (0..5).for_each(|_| std::thread::sleep(Duration::from_millis(10)));
+            cpu_clock_ns()
+        });
+    });
+    let Some(seen) = seen else { return };
+    let window = &seen.windows[0];
+    let work_ns = window.time_ns(|base, state| base == Base::Work && state != CpuState::Steal);
+    // A switch that the kernel does not tell is found at the next tick.
+    let unseen = window.anomalies.get("unseen switches").copied().unwrap_or(0);
+    let off_max_ns = used_ns / 10 + 10_000_000 * unseen;
+    assert!(
+        work_ns.abs_diff(used_ns) <= off_max_ns,
+        "{work_ns} ns of work, {used_ns} ns by the thread's clock, {unseen} unseen switches"
+    );
+    let slept = window.idle.iter().any(|share| share.name == "sleep (clock_nanosleep)");
+    let woken = window.idle.iter().any(|share| share.name == "wake-up latency");
+    // A CPU that somebody else uses meanwhile is never idle.
+    let idle_ns = time_ns(window, Base::Idle, CpuState::Rest);
+    assert!((slept && woken) || idle_ns == 0, "{:?}", window.idle);
+}
+
+fn cpu_clock_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is live.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[test]
+fn interrupts_are_counted_by_vector_beneath_what_they_interrupt() {
+    let seen = watch("interrupts", LookKind::Time, 0, |marker| on_all_cpus(marker, 1, |_| {}));
+    let Some(seen) = seen else { return };
+    let slices = || seen.windows[0].slices().filter(|slice| slice.base == Base::Work);
+    let timer: u64 =
+        slices().filter(|s| s.state == CpuState::IrqTimer).map(|slice| slice.entries).sum();
+    // At least 100 ticks a second and busy CPU; the CPUs may be shared.
+    assert!(timer >= 10, "{timer} timer interrupts");
+}
+
+#[test]
+fn samples_are_taken_with_the_kernel_functions_they_hit() {
+    let seen = watch("samples", LookKind::Time, 997, |marker| {
+        on_all_cpus(marker, 1, |_| drop(std::fs::metadata("/proc/self")));
+    });
+    let Some(samples) = seen.and_then(|seen| seen.windows[0].samples.clone()) else { return };
+    let of_work: u64 =
+        samples.stacks.iter().filter(|s| s.base == Base::Work).map(|stack| stack.count).sum();
+    assert!(of_work > 50, "{of_work} samples");
+    assert_eq!(samples.lost, 0);
+    assert!(samples.functions.iter().any(|name| name.contains("do_syscall_64")));
+}
+
+#[test]
+fn contention_spins_for_the_lock_of_a_file_by_its_name() {
+    let file = tempfile::tempfile().unwrap();
+    let file = file.as_raw_fd();
+    let look = |kind| {
+        watch("contention", kind, 0, |marker| {
+            on_all_cpus(marker, 1, |index| {
+                lock_range(file, 64 * index as i64, libc::F_RDLCK);
+                lock_range(file, 64 * index as i64, libc::F_UNLCK);
+            });
+        })
+    };
+    let Some(timed) = look(LookKind::Time) else { return };
+    let Some(named) = look(LookKind::Names) else { return };
+    let is_file_lock =
+        |members: &[String]| members.iter().any(|member| member == "file_lock_context.flc_lock");
+    let locks = &timed.windows[0].locks;
+    let spun = locks.iter().filter(|lock| is_file_lock(&lock.members));
+    let spins: u64 = spun.map(|lock| lock.spins).sum();
+    let [a, b] = [&timed, &named].map(|seen| seen.blind.get("contention_begin"));
+    if let Some(why) = a.or(b) {
+        return skip("contention", why);
+    }
+    if cpus().len() == 1 {
+        return skip("contention", "there is one CPU");
+    }
+    assert!(spins > 0, "{locks:?}");
+    let waits = &named.windows[0].locks;
+    let callers = waits.iter().filter(|lock| is_file_lock(&lock.members)).flat_map(|l| &l.callers);
+    let callers: Vec<&String> = callers.map(|(caller, _)| caller).collect();
+    assert!(callers.iter().any(|caller| *caller == "posix_lock_inode"), "{waits:?}");
+}
+
+/// Takes or releases an open file description's lock.
+fn lock_range(file: i32, start: i64, kind: i32) {
+    let lock = libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: start,
+        l_len: 64,
+        l_pid: 0,
+    };
+    // SAFETY: the lock is live during the call.
+    assert_eq!(unsafe { libc::fcntl(file, libc::F_SETLKW, &lock) }, 0);
+}
+
+#[test]
+fn names_tell_the_sleeping_lock_of_a_file_and_who_waits() {
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    let megabyte = vec![0; 1 << 20];
+    let seen = watch("names", LookKind::Names, 0, |marker| {
+        // Who holds the lock is sometimes off its CPU: then the others sleep.
+        on_all_cpus(marker, 3, |_| file.write_all_at(&megabyte, 0).unwrap());
+    });
+    let Some(seen) = seen else { return };
+    let locks = &seen.windows[0].locks;
+    let rwsem = locks.iter().find(|lock| lock.members.iter().any(|m| m.ends_with("i_rwsem")));
+    assert!(rwsem.is_some_and(|lock| !lock.callers.is_empty()), "{locks:?}");
+}
+
+#[test]
+fn system_calls_are_counted_by_name() {
+    let seen = counted("system calls", || {
+        for _ in 0..1000 {
+            // SAFETY: no preconditions.
+            unsafe { libc::getppid() };
+        }
+    });
+    let Some(seen) = seen else { return };
+    assert_eq!(times(&seen, "syscall.getppid", "count_sys_enter"), Some(1000));
+    assert!(seen.windows[0].count("syscall.mount") == Some((0, 0)), "none is not unknown");
+}
+
+#[test]
+fn faults_are_counted() {
+    const PAGES: usize = 256;
+    let seen = counted("faults", || {
+        let mapped = map_pages(PAGES);
+        // SAFETY: written within the mapping.
+        (0..PAGES).for_each(|page| unsafe { mapped.add(page * 4096).write_volatile(1) });
+        // SAFETY: as it was mapped.
+        unsafe { libc::munmap(mapped.cast(), PAGES * 4096) };
+    });
+    let Some(seen) = seen else { return };
+    let faults = times(&seen, "fault.user", "count_page_fault_user").unwrap();
+    assert!((PAGES as u64..PAGES as u64 + 64).contains(&faults), "{faults} faults");
+}
+
+/// Private memory in small pages.
+fn map_pages(pages: usize) -> *mut u8 {
+    // SAFETY: a new mapping.
+    unsafe {
+        let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let writable = libc::PROT_READ | libc::PROT_WRITE;
+        let mapped = libc::mmap(std::ptr::null_mut(), pages * 4096, writable, how, -1, 0);
+        assert_ne!(mapped, libc::MAP_FAILED);
+        libc::madvise(mapped, pages * 4096, libc::MADV_NOHUGEPAGE);
+        mapped.cast()
+    }
+}
+
+#[test]
+fn flushes_of_another_cpu_are_counted_by_reason_with_the_interrupts_that_ask_for_them() {
+    let [first, second] = cpus()[..] else { return skip("flushes", "there are not two CPUs") };
+    let look = |kind| watch("flushes", kind, 0, |marker| flush(marker, first, second));
+    let (Some(seen), Some(named)) = (look(LookKind::Counts), look(LookKind::Names)) else { return };
+    let count = |name: &str, program| times(&seen, name, program).unwrap_or(0);
+    let sent = count("tlb_flush.shootdown_sent", "count_tlb_flush");
+    let pages = count("tlb_pages.shootdown_sent", "count_tlb_flush");
+    let calls = count("ipi.call_one", "count_ipi_send_cpu")
+        + count("ipi.call_many", "count_ipi_send_cpumask");
+    // A guest may leave the flush to a host that has the other CPU off, without an interrupt.
+    assert!(sent > 0 && pages >= sent, "{sent} flushes of {pages} pages");
+    assert!(calls > 0 && calls <= sent + 100, "{calls} interrupts for {sent} flushes");
+    let senders = &named.windows[0].senders;
+    let functions: Vec<&String> = senders.values().flat_map(BTreeMap::keys).collect();
+    assert!(functions.iter().any(|name| name.contains("flush_tlb")), "{senders:?}");
+}
+
+/// Discards a page again and again that a thread on another CPU may have in its TLB.
+fn flush(marker: Marker, first: u32, second: u32) {
+    let (end, mapped) = (&AtomicBool::new(false), map_pages(8) as usize);
+    std::thread::scope(|scope| {
+        // Keeps the address space in use on the other CPU.
+        scope.spawn(move || {
+            pin(second);
+            while !end.load(Ordering::Relaxed) {
+                // SAFETY: read within the mapping.
+                unsafe { (mapped as *const u8).read_volatile() };
+            }
+        });
+        as_work(marker, move || {
+            pin(first);
+            for _ in 0..2000 {
+                // SAFETY: within the mapping.
+                unsafe {
+                    (mapped as *mut u8).write_volatile(1);
+                    libc::madvise(mapped as *mut _, 4096, libc::MADV_DONTNEED);
+                }
+            }
+        });
+        end.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn migrations_and_wake_ups_are_counted() {
+    let [first, second] = cpus()[..] else { return skip("migrations", "there are not two CPUs") };
+    let seen = counted("migrations", || {
+        for _ in 0..50 {
+            pin(first);
+            pin(second);
+        }
+        let (asks, answers) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+        std::thread::scope(|scope| {
+            // Started by a marked thread, so marked too.
+            scope.spawn(move || asks.1.iter().for_each(|()| answers.0.send(()).unwrap()));
+            for _ in 0..100 {
+                asks.0.send(()).unwrap();
+                answers.1.recv().unwrap();
+            }
+            drop(asks.0);
+        });
+    });
+    let Some(seen) = seen else { return };
+    let migrations = times(&seen, "migration", "count_sched_migrate_task").unwrap();
+    assert!((99..150).contains(&migrations), "{migrations} migrations");
+    let woken = times(&seen, "wake_up", "count_sched_waking").unwrap();
+    assert!(woken > 0, "{woken} wake-ups");
+}
+
+#[test]
+fn file_locks_of_each_kind_are_counted() {
+    let seen = counted("file locks", || {
+        let file = tempfile::tempfile().unwrap();
+        let number = file.as_raw_fd();
+        for _ in 0..100 {
+            lock_range(number, 0, libc::F_RDLCK);
+            lock_range(number, 0, libc::F_UNLCK);
+            // SAFETY: an open file.
+            unsafe {
+                assert_eq!(libc::flock(number, libc::LOCK_EX), 0);
+                assert_eq!(libc::flock(number, libc::LOCK_UN), 0);
+            }
+        }
+    });
+    let Some(seen) = seen else { return };
+    let check = |name, program| {
+        if let Some(times) = times(&seen, name, program) {
+            assert_eq!(times, 200, "{name}");
+        }
+    };
+    check("file_lock.posix", "count_posix_lock_inode");
+    check("file_lock.flock", "count_flock_lock_inode");
+}
+
+#[test]
+fn the_journal_of_a_file_system_is_counted() {
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    let name = CString::new(home.path().as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: the name and the result are live.
+    let kind = unsafe {
+        let mut told: libc::statfs = std::mem::zeroed();
+        assert_eq!(libc::statfs(name.as_ptr(), &mut told), 0);
+        told.f_type
+    };
+    let (count, program) = match kind {
+        libc::EXT4_SUPER_MAGIC if journals("/proc/fs/jbd2") => {
+            ("journal.start", "count_jbd2_handle_start")
+        }
+        libc::XFS_SUPER_MAGIC => ("xfs_log.reserve", "count_xfs_log_reserve"),
+        _ => return skip("journal", "/var/tmp has no journal that is traced"),
+    };
+    let seen = counted("journal", || {
+        (0..100).for_each(|number| make(&home.path().join(number.to_string())));
+    });
+    let Some(seen) = seen else { return };
+    if let Some(times) = times(&seen, count, program) {
+        assert!(times >= 100, "{times} for 100 files");
+    }
+}
+
+fn journals(folder: &str) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|journals| journals.count() > 0)
+}
+
+fn make(path: &Path) {
+    File::create(path).unwrap();
+}
