@@ -342,29 +342,29 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
     });
     expect![[r#"
         two tasks with one operation each; then --tso
-        fault_path:one-lock 1204 1354
-        fault_path:one-lock+list 1703 1863
+        fault_path:one-lock 695 1354
+        fault_path:one-lock+list 1063 1863
         fault_path:read-side 1196 1318
         fault_path:read-side+list 1988 2012
         fault_path:counters 742 840
         fault_path:counters+list 1186 1302
-        log_commit_list:before 6333 6039
-        log_commit_list:before+once 6333 6039
+        log_commit_list:before 5001 6039
+        log_commit_list:before+once 5001 6039
         log_commit_list:before+per-cpu-space 7562 7544
-        log_commit_list:before+per-cpu-context 7591 9392
-        log_commit_list:before+ids 8352 7968
-        log_commit_list:before+ids+moved 8352 7968
+        log_commit_list:before+per-cpu-context 6571 9392
+        log_commit_list:before+ids 6628 7968
+        log_commit_list:before+ids+moved 6628 7968
         log_commit_list:after 7800 7530
         log_commit_list:after+one-list 10284 10270
         log_commit_list:after+moved 10284 10270
         log_commit_list:after+one-sum 8060 7780
         log_commit_list:after+per-cpu-context 9568 11702
-        tlb_shootdown:before 41427 68492
-        tlb_shootdown:before+broadcast 41427 68492
-        tlb_shootdown:before+batch 12007 32485
-        tlb_shootdown:before+never-lazy 42469 68886
-        tlb_shootdown:before+skipped 129517 201714
-        tlb_shootdown:after 29907 68404
+        tlb_shootdown:before 32571 54866
+        tlb_shootdown:before+broadcast 32571 54866
+        tlb_shootdown:before+batch 10913 29361
+        tlb_shootdown:before+never-lazy 33221 55170
+        tlb_shootdown:before+skipped 97173 155372
+        tlb_shootdown:after 22569 55274
     "#]]
     .assert_eq(&table);
 }
