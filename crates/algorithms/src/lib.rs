@@ -89,6 +89,14 @@ pub trait SharedLock: Sized + Send + Sync + 'static {
     fn at_rest<M: Machine>(&self, m: &M, at: &Self::Mem) -> bool;
 }
 
+/// Several numbers that matter, as one, for `Machine::cut`.
+fn digest(parts: impl IntoIterator<Item = u64>) -> u64 {
+    // FNV-1a with 64 bits, word by word.
+    parts.into_iter().fold(0xCBF2_9CE4_8422_2325, |hash, part| {
+        ((hash ^ part) ^ (hash >> 29)).wrapping_mul(0x0000_0100_0000_01B3)
+    })
+}
+
 /// The first sentence of a manual page, on one line.
 fn summary(manual: &str) -> String {
     let paragraph = manual.split("\n\n").next().unwrap_or_default().replace('\n', " ");

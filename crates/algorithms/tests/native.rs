@@ -1,11 +1,12 @@
-//! The contract of all locks on the native machine: real threads, many turns.
+//! The contracts of all locks and mechanisms on the native machine: real threads, many turns.
 
 use std::thread;
 
 use algorithms::contract::{Guarded, exclusive, shared};
 use algorithms::locks::{LOCKS, Visitor, visit};
+use algorithms::mechanisms::{self, MECHANISMS, Mechanism, Settings};
 use algorithms::{Lock, Shape, SharedLock};
-use machine::{Native, Patient, Region};
+use machine::{Atom, Machine, Native, Ordering, Patient, Peers, Region, Until};
 
 const THREADS: usize = 4;
 const TURNS: u32 = 2000;
@@ -79,5 +80,76 @@ fn every_file_of_a_lock_is_listed_and_explains_itself() {
         assert!(manual.contains("\n    "), "{} draws no states", lock.name);
         let cited = (1960..2030).any(|year| manual.contains(&year.to_string()));
         assert!(cited, "{} cites nobody", lock.name);
+    }
+}
+
+/// All designs of a mechanism: small in one run, so that everything happens, and as they are.
+struct Operated;
+
+impl mechanisms::Visitor for Operated {
+    type Out = &'static str;
+
+    fn mechanism<X: Mechanism>(self) -> &'static str {
+        for (_, design) in X::DESIGNS {
+            operate::<X>(*design, &Settings::searched(X::SETTINGS));
+            operate::<X>(*design, &Settings::of(X::SETTINGS, |setting| setting.default));
+        }
+        X::NAME
+    }
+}
+
+fn operate<X: Mechanism>(design: X::Design, settings: &Settings) {
+    const OPERATIONS: u32 = 300;
+    let region = Region::new(X::bytes(THREADS, settings) + 4096).unwrap();
+    let mechanism = X::new(&region, design, THREADS, settings);
+    let peers = Peers::new(&region, THREADS);
+    let arrived = &region.array::<Atom<u32>>("arrived", 1)[0];
+    thread::scope(|scope| {
+        for cpu in 0..THREADS {
+            let (mechanism, peers) = (&mechanism, &peers);
+            scope.spawn(move || {
+                let machine = || Patient(Native::new(cpu, 0).with_peers(peers));
+                let (m, inner) = (machine(), machine());
+                let attending = peers.attend(cpu, || mechanism.interrupted(&inner));
+                let mut task = mechanism.start(&m);
+                for _ in 0..OPERATIONS {
+                    mechanism.operate(&m, &mut task);
+                }
+                // Somebody may be interrupting us still.
+                arrived.fetch_add(&m, 1, Ordering::AcqRel);
+                m.await_until(arrived, Until::equals(THREADS as u32), Ordering::Acquire);
+                mechanism.finish(&m, &mut task);
+                drop(attending);
+            });
+        }
+    });
+    let m = Patient(Native::new(0, 0).with_peers(&peers));
+    let checked = mechanism.check(&m, u64::from(OPERATIONS) * THREADS as u64);
+    assert_eq!(checked, Ok(()), "{}", X::NAME);
+}
+
+#[test]
+fn mechanisms_lose_nothing() {
+    for mechanism in MECHANISMS {
+        assert_eq!(mechanisms::visit(mechanism.name, "queued", Operated), Some(mechanism.name));
+    }
+}
+
+#[test]
+fn every_file_of_a_mechanism_is_listed_and_explains_itself() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/mechanisms");
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut names: Vec<String> =
+        names.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    names.retain(|name| !["mod", "settings"].contains(&name.as_str()));
+    names.sort();
+    assert_eq!(names, mechanisms::all().map(|one| one.name).collect::<Vec<_>>());
+    for mechanism in mechanisms::all() {
+        let (name, manual) = (mechanism.name, mechanism.manual());
+        assert!((10..=100).contains(&mechanism.summary().len()), "{name}: {}", mechanism.summary());
+        assert!(manual.contains("\n    "), "{name} draws no states");
+        assert!(manual.contains("Designs:"), "{name} names no designs");
+        assert!(manual.contains("Linux"), "{name} does not say which kernel it follows");
+        assert!(mechanism.designs().len() >= 4, "{name} has no designs to choose from");
     }
 }

@@ -154,6 +154,14 @@ thread_local! {
     static STEPPING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Does something whose panics are results, as those of a thread are.
+pub fn caught<R>(body: impl FnOnce() -> R) -> Result<R, String> {
+    STEPPING.set(true);
+    let done = catch_unwind(AssertUnwindSafe(body));
+    STEPPING.set(false);
+    done.map_err(|payload| message(&*payload))
+}
+
 fn keep_panics_quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

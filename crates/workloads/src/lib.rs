@@ -17,6 +17,7 @@ mod files;
 mod load;
 mod lock;
 mod mapping;
+mod mechanism;
 mod message;
 mod need;
 mod open_close;
@@ -79,6 +80,8 @@ pub enum Family {
     Scheduling,
     /// Locks taken in user space.
     UserLocks,
+    /// Kernel mechanisms done in user space.
+    UserMechanisms,
     /// The floor to compare with.
     Baseline,
 }
@@ -93,6 +96,7 @@ impl Family {
             Family::Memory => "memory",
             Family::Scheduling => "scheduling and IPC",
             Family::UserLocks => "user locks",
+            Family::UserMechanisms => "user mechanisms",
             Family::Baseline => "baseline",
         }
     }
@@ -129,7 +133,7 @@ macro_rules! workloads {
     ($($name:ident,)*) => {
         $(mod $name;)*
         /// Every workload, in alphabetical order: those of the list below, and one for each
-        /// lock that is listed as an algorithm.
+        /// lock and each mechanism that is listed as an algorithm.
         pub static WORKLOADS: LazyLock<Vec<Workload>> = LazyLock::new(|| {
             let mut workloads = vec![$(Workload {
                 name: stringify!($name),
@@ -137,6 +141,7 @@ macro_rules! workloads {
                 spec: &$name::SPEC,
             },)*];
             workloads.extend(lock::workloads());
+            workloads.extend(mechanism::workloads());
             workloads.sort_by_key(|workload| workload.name);
             workloads
         });

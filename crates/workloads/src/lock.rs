@@ -105,13 +105,13 @@ fn region(load: &Load, guarded: usize) -> Result<Region, Failure> {
 }
 
 /// What task `index` can do. To the lock, tasks are its CPUs: each has its own nodes.
-fn machine(index: usize) -> Patient<Native> {
+pub(crate) fn machine(index: usize) -> Native {
     let mut node: libc::c_uint = 0;
     // SAFETY: the call fills one live number; a null CPU is allowed.
     unsafe {
         libc::syscall(libc::SYS_getcpu, std::ptr::null_mut::<libc::c_uint>(), &mut node);
     }
-    Patient(Native::new(index, node as usize))
+    Native::new(index, node as usize)
 }
 
 fn excluded(operations: u64, counted: u64) -> Result<(), Failure> {
@@ -143,11 +143,16 @@ struct Exclusive<L: Lock> {
 impl<L: Lock> Prepared for Exclusive<L> {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let guarded = &self.guarded[index % self.guarded.len()];
-        Ok(Box::new(Locker { lock: &self.lock, guarded, hold: self.hold, m: machine(index) }))
+        Ok(Box::new(Locker {
+            lock: &self.lock,
+            guarded,
+            hold: self.hold,
+            m: Patient(machine(index)),
+        }))
     }
 
     fn verify(&self, operations: u64) -> Result<(), Failure> {
-        let m = machine(0);
+        let m = Patient(machine(0));
         excluded(operations, self.guarded.iter().map(|guarded| guarded.count.get(&m)).sum())?;
         match self.guarded.iter().all(|guarded| self.lock.at_rest(&m, &guarded.lock)) {
             true => Ok(()),
@@ -195,11 +200,17 @@ struct Sharing<L: SharedLock> {
 
 impl<L: SharedLock> Prepared for Sharing<L> {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        Ok(Box::new(Sharer { all: self, index, m: machine(index), reads: 0, disturbed: false }))
+        Ok(Box::new(Sharer {
+            all: self,
+            index,
+            m: Patient(machine(index)),
+            reads: 0,
+            disturbed: false,
+        }))
     }
 
     fn verify(&self, operations: u64) -> Result<(), Failure> {
-        let m = machine(0);
+        let m = Patient(machine(0));
         let reads: u64 = self.reads.iter().map(|reads| reads.get(&m)).sum();
         excluded(operations, reads + self.guarded[0].count.get(&m))
     }

@@ -1,22 +1,103 @@
 //! Kernel mechanisms, in the designs that they had before and after they scaled.
+//!
+//! A mechanism is an operation that tasks repeat, what it is made of, and what must hold when
+//! they have stopped. One file and one line in the list below make it known to every machine.
 
 pub mod file_locks;
+mod settings;
 
-use crate::manual;
+pub use settings::{Setting, Settings};
 
-/// One mechanism.
-#[derive(Debug)]
-pub struct Mechanism {
-    /// The name of its folder and of everything that shows it.
-    pub name: &'static str,
-    source: &'static str,
+use machine::{Machine, Region};
+
+use crate::{Equivalent, Lock, SharedLock, locks, manual};
+
+/// A mechanism in one of its designs. Three kinds of machines run it, each by a loop of its own:
+///
+///     new ──> start ──> operate, operate, … ──> finish ──> check      in each task, but the ends
+///                          interrupted ──┘ (on its CPU, at any time, where it interrupts)
+///
+/// explored by [`operations`], with the small sizes of [`Setting::searched`]; natively by a workload;
+/// simulated by whoever wants an operation's time. What takes time beside the accesses is
+/// `Machine::work` of a setting in nanoseconds.
+pub trait Mechanism: Sized + Send + Sync + 'static {
+    /// The name of its file.
+    const NAME: &'static str;
+    /// How it is built.
+    type Design: Copy + Send + Sync + 'static;
+    /// Its designs by name, the one that did not scale first.
+    const DESIGNS: &'static [(&'static str, Self::Design)];
+    /// Its sizes and times.
+    const SETTINGS: &'static [Setting];
+    /// What one operation is.
+    const OPERATION: &'static str;
+    /// Its mutants that are no faults.
+    const EQUIVALENT: &'static [Equivalent] = &[];
+    /// Whether its tasks interrupt each other.
+    const INTERRUPTS: bool = false;
+    /// The most tasks that it can have.
+    const TASKS_MAX: usize = 4096;
+    /// What a task keeps from one operation to the next.
+    type Task: Copy;
+
+    /// Bytes of a region that so many tasks need.
+    fn bytes(tasks: usize, settings: &Settings) -> usize;
+
+    /// Sets it up. Task i runs on CPU i.
+    fn new(region: &Region, design: Self::Design, tasks: usize, settings: &Settings) -> Self;
+
+    /// A task begins.
+    fn start<M: Machine>(&self, m: &M) -> Self::Task;
+
+    /// One operation.
+    fn operate<M: Machine>(&self, m: &M, task: &mut Self::Task);
+
+    /// A task will do no more.
+    fn finish<M: Machine>(&self, m: &M, task: &mut Self::Task) {
+        let _ = (m, task);
+    }
+
+    /// Its CPU was interrupted.
+    fn interrupted<M: Machine>(&self, m: &M) {
+        let _ = m;
+    }
+
+    /// All that a task still knows between two operations and that matters for the next.
+    fn live(task: &Self::Task) -> u64;
+
+    /// What must hold when all tasks have finished, each of its operations.
+    fn check<M: Machine>(&self, m: &M, operations: u64) -> Result<(), String>;
+
+    /// What a task has seen beside its operations, by name; to be added up over tasks.
+    fn effects(task: &Self::Task) -> Vec<(&'static str, u64)> {
+        let _ = task;
+        Vec::new()
+    }
 }
 
-/// Every mechanism, in alphabetical order.
-pub static MECHANISMS: &[Mechanism] =
-    &[Mechanism { name: "file_locks", source: include_str!("file_locks/mod.rs") }];
+/// What a searched task does: so many operations.
+pub fn operations<X: Mechanism, M: Machine>(mechanism: &X, m: &M, operations: u32) {
+    let begin = m.mark();
+    let mut task = mechanism.start(m);
+    for turn in 0..operations {
+        m.cut(begin, u64::from(turn) << 48 ^ X::live(&task));
+        mechanism.operate(m, &mut task);
+    }
+    m.cut(begin, X::live(&task));
+    mechanism.finish(m, &mut task);
+    m.cut(begin, 0);
+}
 
-impl Mechanism {
+/// One listed mechanism.
+#[derive(Debug)]
+pub struct Entry {
+    /// The name of its file or folder and of everything that shows it.
+    pub name: &'static str,
+    /// Its file.
+    pub source: &'static str,
+}
+
+impl Entry {
     /// Its manual page: the module doc of its file.
     pub fn manual(&self) -> String {
         manual(self.source)
@@ -26,4 +107,75 @@ impl Mechanism {
     pub fn summary(&self) -> String {
         crate::summary(&self.manual())
     }
+
+    /// The names of its designs.
+    pub fn designs(&self) -> Vec<&'static str> {
+        struct Names;
+        impl Visitor for Names {
+            type Out = Vec<&'static str>;
+            fn mechanism<X: Mechanism>(self) -> Self::Out {
+                X::DESIGNS.iter().map(|(name, _)| *name).collect()
+            }
+        }
+        let of_file_locks = || file_locks::DESIGNS.iter().map(|(name, _)| *name).collect();
+        visit(self.name, "ticket", Names).unwrap_or_else(of_file_locks)
+    }
+}
+
+/// What is done with a mechanism of whatever type.
+pub trait Visitor {
+    /// What comes of it.
+    type Out;
+    /// With this one.
+    fn mechanism<X: Mechanism>(self) -> Self::Out;
+}
+
+macro_rules! mechanisms {
+    ($($module:ident $type:ident,)*) => {
+        $(pub mod $module;)*
+
+        /// Every mechanism that follows [`Mechanism`], in alphabetical order.
+        pub static MECHANISMS: &[Entry] = &[$(Entry {
+            name: stringify!($module),
+            source: include_str!(concat!(stringify!($module), ".rs")),
+        },)*];
+
+        /// Does something with the mechanism of this name, over the lock of another. `None`
+        /// if there is no such mechanism, or no lock that one holds.
+        pub fn visit<V: Visitor>(name: &str, over: &str, visitor: V) -> Option<V::Out> {
+            struct Over<'a, V>(&'a str, V);
+            impl<V: Visitor> locks::Visitor for Over<'_, V> {
+                type Out = Option<V::Out>;
+                fn lock<L: Lock>(self) -> Self::Out {
+                    match self.0 {
+                        $(stringify!($module) => {
+                            Some(self.1.mechanism::<$module::$type<L>>())
+                        })*
+                        _ => None,
+                    }
+                }
+                fn shared<L: SharedLock>(self) -> Self::Out {
+                    None
+                }
+            }
+            locks::visit(over, Over(name, visitor)).flatten()
+        }
+    };
+}
+
+mechanisms! {
+    fault_path FaultPath,
+    log_commit_list LogCommitList,
+    tlb_shootdown TlbShootdown,
+}
+
+/// The one that has a contract of its own.
+pub static FILE_LOCKS: Entry =
+    Entry { name: "file_locks", source: include_str!("file_locks/mod.rs") };
+
+/// Every mechanism, in alphabetical order.
+pub fn all() -> impl Iterator<Item = &'static Entry> {
+    let mut all: Vec<&Entry> = MECHANISMS.iter().chain([&FILE_LOCKS]).collect();
+    all.sort_by_key(|entry| entry.name);
+    all.into_iter()
 }

@@ -186,9 +186,9 @@ impl Machine for Explored<'_> {
 
     fn back_off(&self, _: u32) {}
 
-    fn work(&self, _: u64) {
+    fn work(&self, ns: u64) {
         let masked = self.world.borrow().state.tasks[self.task].masked > 0;
-        if self.interrupted.is_some() && !masked {
+        if self.interrupted.is_some() && !masked && ns > 0 {
             self.ask_alone(Kind::Work);
         }
     }

@@ -15,7 +15,7 @@ use super::told::{Failure, Fault};
 use super::world::World;
 use super::{Options, Setup, TASKS_MAX};
 use crate::explored::Explored;
-use crate::steppable::{Saved, Step, Steppable, Yielder};
+use crate::steppable::{Saved, Step, Steppable, Yielder, caught};
 
 /// Tasks on a region.
 pub struct Stage<'a> {
@@ -147,7 +147,10 @@ impl Stage<'_> {
             tasks.filter(|&task| !at_the_end(&world.state.tasks[task])).collect();
         if blocked.is_empty() {
             drop(world);
-            return (self.setup.last)().err().map(Fault::Last);
+            return match caught(self.setup.last) {
+                Ok(last) => last.err().map(Fault::Last),
+                Err(why) => Some(Fault::Panicked(why)),
+            };
         }
         let waits = blocked.iter().map(|&task| {
             let Request { kind, offset, size, location, .. } = world.state.tasks[task].request;

@@ -12,10 +12,11 @@ use algorithms::contract::{self, Guarded};
 use algorithms::locks::{self, Visitor};
 use algorithms::mechanisms::file_locks::contract::{Bytes, calls};
 use algorithms::mechanisms::file_locks::{Design, FileLocks};
+use algorithms::mechanisms::{self, Mechanism, Settings, operations};
 use algorithms::{Lock, Shape, SharedLock};
-use engines::explored::{Explored, Setup};
+use engines::explored::{Explored, Handler, Setup};
 use engines::{Mutant, Mutated};
-use machine::{Native, Region};
+use machine::{Machine, Native, Region};
 
 /// Memory of a region: enough for the tables of every algorithm.
 const REGION_BYTES: usize = 64 << 10;
@@ -52,6 +53,93 @@ pub fn with_setup<R>(
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
     locks::visit(name, LockSetup { size, between, act })
+}
+
+/// The same for a mechanism in this design, over the lock of this name. `None` if there is no
+/// such mechanism, design or lock.
+pub fn with_mechanism<R>(
+    name: &str,
+    design: &str,
+    over: &str,
+    size: Size,
+    between: Between,
+    act: impl FnMut(&Setup) -> R,
+) -> Option<io::Result<R>> {
+    mechanisms::visit(name, over, MechanismSetup { design, size, between, act }).flatten()
+}
+
+struct MechanismSetup<'a, F> {
+    design: &'a str,
+    size: Size,
+    between: Between<'a>,
+    act: F,
+}
+
+impl<R, F: FnMut(&Setup) -> R> mechanisms::Visitor for MechanismSetup<'_, F> {
+    type Out = Option<io::Result<R>>;
+
+    fn mechanism<X: Mechanism>(mut self) -> Self::Out {
+        let (_, design) = X::DESIGNS.iter().find(|(name, _)| *name == self.design)?;
+        let Size { threads, acquires, .. } = self.size;
+        let settings = Settings::searched(X::SETTINGS);
+        Some(Region::new(X::bytes(threads, &settings)).map(|region| {
+            let mechanism = X::new(&region, *design, threads, &settings);
+            let task = |m: &Explored, _: usize| {
+                self.between.put(m, &Operations { mechanism: &mechanism, times: acquires });
+            };
+            let interrupted = |m: &Explored, _: usize| {
+                self.between.put(m, &Interrupted { mechanism: &mechanism });
+            };
+            let setup = Setup {
+                region: &region,
+                nodes: &vec![0; threads],
+                task: &task,
+                interrupted: X::INTERRUPTS.then_some(&interrupted as &Handler),
+                last: &|| mechanism.check(&Native::new(0, 0), threads as u64 * u64::from(acquires)),
+                fifo: false,
+                // Each has things of its own.
+                alike: false,
+            };
+            (self.act)(&setup)
+        }))
+    }
+}
+
+/// Something that is done on whichever machine.
+trait Part {
+    fn run<M: Machine>(&self, m: &M);
+}
+
+struct Operations<'a, X> {
+    mechanism: &'a X,
+    times: u32,
+}
+
+impl<X: Mechanism> Part for Operations<'_, X> {
+    fn run<M: Machine>(&self, m: &M) {
+        operations(self.mechanism, m, self.times);
+    }
+}
+
+struct Interrupted<'a, X> {
+    mechanism: &'a X,
+}
+
+impl<X: Mechanism> Part for Interrupted<'_, X> {
+    fn run<M: Machine>(&self, m: &M) {
+        self.mechanism.interrupted(m);
+    }
+}
+
+impl Between<'_> {
+    /// Does a part on the machine, with this between them.
+    fn put(self, m: &Explored, part: &impl Part) {
+        match self {
+            Between::Nothing => part.run(m),
+            Between::Mutant(mutant) => part.run(&Mutated::new(m, mutant)),
+            Between::Noting(noted) => part.run(&Mutated::noting(m, noted)),
+        }
+    }
 }
 
 /// The same for file locks of this design, over the lock of this name.

@@ -4,17 +4,18 @@
 
 use algorithms::locks::LOCKS;
 use algorithms::locks::ticket::Ticket;
+use algorithms::mechanisms::MECHANISMS;
 use algorithms::mechanisms::file_locks::{
     DESIGNS, Deadlocks, Design, FileLocks, Kind, Outcome, Owner, Range, Refused,
 };
 use engines::Change;
-use engines::explored::{Memory, Options, replay, sample, search};
+use engines::explored::{Memory, Options, Setup, replay, sample, search};
 use expect_test::{Expect, expect};
 use machine::{Native, Region};
 
 use super::against_kernel::{Compared, compare};
 use super::mutants::{self, Fate};
-use super::{Between, Size, with_file_locks, with_setup};
+use super::{Between, Size, with_file_locks, with_mechanism, with_setup};
 
 const SIZES: &[Size] = &[
     Size { threads: 2, acquires: 1, locks: 1 },
@@ -305,6 +306,88 @@ fn file_locks_answer_as_the_kernel_does() {
             }
         }
     }
+}
+
+/// Does something with every design of every mechanism, with its tasks at their start.
+fn each_design<R>(size: Size, mut act: impl FnMut(&str, &Setup) -> R) {
+    for mechanism in MECHANISMS {
+        for design in mechanism.designs() {
+            let name = format!("{}:{design}", mechanism.name);
+            let done = with_mechanism(
+                mechanism.name,
+                design,
+                "test_and_set",
+                size,
+                Between::Nothing,
+                |setup| drop(act(&name, setup)),
+            );
+            done.unwrap().unwrap();
+        }
+    }
+}
+
+#[test]
+fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
+    let mut table = String::from("two tasks with one operation each; then --tso\n");
+    each_design(SIZES[0], |name, setup| {
+        table += name;
+        for memory in MEMORIES {
+            let found = search(setup, &Options { memory, ..Options::default() }).unwrap();
+            if let Some(failure) = found.failure {
+                panic!("{name}: {}\n{}", failure.fault, failure.steps.join("\n"));
+            }
+            table += &format!(" {}", found.states);
+        }
+        table.push('\n');
+    });
+    expect![[r#"
+        two tasks with one operation each; then --tso
+        fault_path:one-lock 695 1354
+        fault_path:one-lock+list 1063 1863
+        fault_path:read-side 1196 1318
+        fault_path:read-side+list 1988 2012
+        fault_path:counters 742 840
+        fault_path:counters+list 1186 1302
+        log_commit_list:before 5001 6039
+        log_commit_list:before+once 5001 6039
+        log_commit_list:before+per-cpu-space 7562 7544
+        log_commit_list:before+per-cpu-context 6571 9392
+        log_commit_list:before+ids 6628 7968
+        log_commit_list:before+ids+moved 6628 7968
+        log_commit_list:after 7800 7530
+        log_commit_list:after+one-list 10284 10270
+        log_commit_list:after+moved 10284 10270
+        log_commit_list:after+one-sum 8060 7780
+        log_commit_list:after+per-cpu-context 9568 11702
+        tlb_shootdown:before 32571 54866
+        tlb_shootdown:before+broadcast 32571 54866
+        tlb_shootdown:before+batch 10913 29361
+        tlb_shootdown:before+never-lazy 33221 55170
+        tlb_shootdown:before+skipped 97173 155372
+        tlb_shootdown:after 22569 55274
+    "#]]
+    .assert_eq(&table);
+}
+
+#[test]
+fn no_cut_of_a_mechanism_merges_states_that_differ() {
+    let options = Options { check_cuts: true, races: false, ..Options::default() };
+    each_design(SIZES[0], |name, setup| {
+        let failure = search(setup, &options).unwrap().failure;
+        assert!(failure.is_none(), "{name}: {}", failure.unwrap().fault);
+    });
+}
+
+#[test]
+fn random_schedules_of_mechanisms_with_more_tasks_find_nothing() {
+    each_design(Size { threads: 4, acquires: 3, locks: 1 }, |name, setup| {
+        for memory in MEMORIES {
+            let options = Options { memory, ..Options::default() };
+            if let Some(failure) = sample(setup, &options, 200, 3, 1).unwrap().failure {
+                panic!("{name}: {}\n{}", failure.fault, failure.steps.join("\n"));
+            }
+        }
+    });
 }
 
 /// What the comparison is for: a manager that does not look for deadlocks is found out.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use algorithms::locks::{Algorithm, LOCKS};
 use algorithms::mechanisms::file_locks::contract::CALLS_MAX;
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
+use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::explored::{
     Failure, Fault, Memory, Options, Replayed, Schedule, Setup, TASKS_MAX, replay, sample, search,
@@ -15,7 +16,7 @@ use serde_json::json;
 
 use crate::checks::against_kernel::{Compared, compare};
 use crate::checks::mutants::{self, Fate, Judged};
-use crate::checks::{Between, Size, with_file_locks, with_setup};
+use crate::checks::{Between, Size, with_file_locks, with_mechanism, with_setup};
 use crate::names::nearest;
 use crate::reports::{self, Style};
 use crate::talk::{print, print_line, talk};
@@ -29,7 +30,7 @@ pub struct Arguments {
     /// Tasks that run at once
     #[arg(long, default_value_t = 3, value_name = "N")]
     threads: usize,
-    /// How often each task takes the lock; of file locks, how many calls it does
+    /// How often each task takes the lock; of mechanisms, how many operations it does
     #[arg(long, default_value_t = 1, value_name = "M")]
     acquires: u32,
     /// How many locks each task holds at once: 2 are one inside of the other
@@ -75,6 +76,8 @@ pub struct Arguments {
 enum Subject {
     Lock(&'static Algorithm),
     FileLocks(&'static str, Design),
+    /// In one of its designs.
+    Mechanism(&'static Entry, &'static str),
 }
 
 impl Subject {
@@ -82,6 +85,7 @@ impl Subject {
         match self {
             Subject::Lock(lock) => lock.name.to_string(),
             Subject::FileLocks(design, _) => format!("file_locks:{design}"),
+            Subject::Mechanism(mechanism, design) => format!("{}:{design}", mechanism.name),
         }
     }
 }
@@ -95,6 +99,9 @@ fn with_subject<R>(
     let done = match subject {
         Subject::Lock(lock) => with_setup(lock.name, size, Between::Nothing, act),
         Subject::FileLocks(_, design) => with_file_locks(design, over, size, act),
+        Subject::Mechanism(mechanism, design) => {
+            with_mechanism(mechanism.name, design, over, size, Between::Nothing, act)
+        }
     };
     Ok(done.with_context(|| format!("--over {over}: no lock that one holds is called so"))??)
 }
@@ -115,7 +122,13 @@ pub struct Checked {
 
 /// Checks and prints. The status is 1 if something is wrong, or was not searched to the end.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let subjects = named(&arguments.names)?;
+    let mut subjects = named(&arguments.names)?;
+    let many = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
+    if many && !arguments.mutants && arguments.names.iter().any(|name| name == "all") {
+        // Their searches take minutes where those of locks take seconds.
+        subjects.retain(|subject| !matches!(subject, Subject::Mechanism(..)));
+        talk("mechanisms are left out: `all` has them with --threads 2 --acquires 1 or --sample");
+    }
     ensure!(
         (1..=TASKS_MAX).contains(&arguments.threads),
         "--threads {}: 1 to {TASKS_MAX} can be explored",
@@ -158,7 +171,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// or in one: `file_locks:after`.
 fn named(names: &[String]) -> Result<Vec<Subject>> {
     let designs = DESIGNS.iter().map(|&(name, design)| Subject::FileLocks(name, design));
-    let all = || LOCKS.iter().map(Subject::Lock).chain(designs.clone());
+    let mechanisms = MECHANISMS.iter().flat_map(|mechanism| {
+        mechanism.designs().into_iter().map(|design| Subject::Mechanism(mechanism, design))
+    });
+    let all = || LOCKS.iter().map(Subject::Lock).chain(designs.clone()).chain(mechanisms.clone());
     let mut found = Vec::new();
     for name in names {
         let before = found.len();
@@ -187,7 +203,7 @@ fn possible(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Sub
     let calls = |subject: &Subject| matches!(subject, Subject::FileLocks(..));
     let one_lock = |subject: &Subject| match subject {
         Subject::Lock(lock) => lock.shared,
-        Subject::FileLocks(..) => true,
+        Subject::FileLocks(..) | Subject::Mechanism(..) => true,
     };
     let all = arguments.names.iter().any(|name| name == "all");
     if arguments.locks > 1 && all {
@@ -365,11 +381,23 @@ fn checked_json(checked: &Checked) -> serde_json::Value {
 
 fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
     let mut all = Vec::new();
-    // Mutants are of locks: what a mechanism does inside of its lock is not searched for them.
+    let mut mechanisms = Vec::new();
     for subject in subjects {
-        let Subject::Lock(lock) = subject else { continue };
-        talk(format_args!("mutants of {} …", lock.name));
-        all.push((lock.name, mutants::judge(lock)?));
+        let (name, judged) = match *subject {
+            Subject::Lock(lock) => {
+                talk(format_args!("mutants of {} …", lock.name));
+                (lock.name, mutants::judge(lock)?)
+            }
+            // Once for all its designs: a mutant is caught if it is in one of them.
+            Subject::Mechanism(mechanism, _) if !mechanisms.contains(&mechanism.name) => {
+                mechanisms.push(mechanism.name);
+                talk(format_args!("mutants of {} …", mechanism.name));
+                (mechanism.name, mutants::judge_mechanism(mechanism)?)
+            }
+            // What file locks do inside of their locks is not mutated.
+            Subject::Mechanism(..) | Subject::FileLocks(..) => continue,
+        };
+        all.push((name, judged));
     }
     if arguments.json {
         let one = |(name, judged): &(&str, Vec<Judged>)| json!({"name": name, "mutants": judged.iter().map(judged_json).collect::<Vec<_>>()});

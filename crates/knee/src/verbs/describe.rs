@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use algorithms::locks::{Algorithm, LOCKS};
-use algorithms::mechanisms::file_locks::DESIGNS;
-use algorithms::mechanisms::{MECHANISMS, Mechanism};
+use algorithms::mechanisms::{self, Entry};
 use anyhow::{Result, bail};
 use records::Metric;
 use serde_json::json;
@@ -42,7 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         } else {
             print(lock_page(lock))?;
         }
-    } else if let Some(mechanism) = MECHANISMS.iter().find(|one| one.name == name) {
+    } else if let Some(mechanism) = mechanisms::all().find(|one| one.name == name) {
         if arguments.json {
             print_line(format_args!("{:#}", mechanism_json(mechanism)))?;
         } else {
@@ -74,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let experiments = EXPERIMENTS.iter().map(|(n, _)| *n);
         let metrics = all_metrics().map(|m| m.name);
         let locks = LOCKS.iter().map(|lock| lock.name);
-        let locks = locks.chain(MECHANISMS.iter().map(|one| one.name));
+        let locks = locks.chain(mechanisms::all().map(|one| one.name));
         let known = workloads.chain(locks).chain(experiments).chain(commands).chain(metrics);
         let hint = nearest(name, known);
         bail!(
@@ -116,24 +115,29 @@ fn lock_page(lock: &Algorithm) -> String {
     )
 }
 
-fn mechanism_page(mechanism: &Mechanism) -> String {
-    let designs: Vec<&str> = DESIGNS.iter().map(|(name, _)| *name).collect();
+fn mechanism_page(mechanism: &Entry) -> String {
+    let workload = format!("mechanism_{}", mechanism.name);
+    let natively = match Workload::find(&workload) {
+        Some(_) => format!("natively         knee run {workload} --cpus 1..all\n"),
+        None => String::new(),
+    };
     format!(
-        "{0}  (mechanism)\n\n{1}\n\n{2}search all       knee check {0} --threads 3\n\
-         search one       knee check {0}:after --threads 3 --acquires 2 --over ticket\n",
+        "{0}  (mechanism)\n\n{1}\n\n{2}search all       knee check {0} --threads 2\n\
+         search one       knee check {0}:after --threads 2 --acquires 2 --over ticket\n{3}",
         mechanism.name,
         mechanism.manual().trim_end(),
-        wrapped(&format!("designs          {}", designs.join(", ")), 100, 17),
+        wrapped(&format!("designs          {}", mechanism.designs().join(", ")), 100, 17),
+        natively,
     )
 }
 
-fn mechanism_json(mechanism: &Mechanism) -> serde_json::Value {
+fn mechanism_json(mechanism: &Entry) -> serde_json::Value {
     json!({
         "name": mechanism.name,
         "kind": "mechanism",
         "summary": mechanism.summary(),
         "manual": mechanism.manual(),
-        "designs": DESIGNS.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "designs": mechanism.designs(),
     })
 }
 

@@ -33,7 +33,7 @@ mod tree;
 
 use machine::{Array, Atom, Field, Image, Line, Machine, Ordering, Region, image};
 
-use crate::{Hold, Lock, Shape};
+use crate::{Hold, Lock, Shape, digest};
 
 /// The last byte that a lock can cover.
 pub const TO_THE_END: u64 = i64::MAX as u64;
@@ -267,14 +267,6 @@ pub struct FileLocks<L: Lock> {
 /// A request that waits: the record that stands for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting(u32);
-
-/// Several numbers that matter, as one.
-fn digest(parts: impl IntoIterator<Item = u64>) -> u64 {
-    // FNV-1a with 64 bits, word by word.
-    parts.into_iter().fold(0xCBF2_9CE4_8422_2325, |hash, part| {
-        ((hash ^ part) ^ (hash >> 29)).wrapping_mul(0x0000_0100_0000_01B3)
-    })
-}
 
 /// What became of a request.
 #[derive(Debug)]

@@ -1,0 +1,672 @@
+//! Committed items of a log, listed until they are written: XFS's CIL, in designs to switch.
+//! Transactions commit items to the current context; now and then somebody pushes the whole
+//! context to the log, each item once however often it was committed.
+//!
+//!     item:     clean ──commit──> listed ──commit──> listed, with newer content
+//!                 ▲                  │ push: content goes to the chain
+//!                 └──────────────────┘
+//!     context:  open ──(space used up: one pusher)──> closed ──> chain taken, next one open
+//!               commits hold it shared, the pusher alone
+//!     chain:    sorted by order, written; only one is under way
+//!
+//! Designs: what happens to an item that is listed already (it is moved to the tail, which is
+//! the order that replay needs; or it stays, and the order of commits is lost; or the lists
+//! are one a CPU and it stays in the list of whichever CPU committed it first); the order of
+//! a push (that of the list, or ids taken from a counter and sorted when all is over); the
+//! space used (counted under the list's lock, or on each CPU and given to the sum now and
+//! then); the lock of the context (a word that all who commit write to, or one a CPU).
+//!
+//! Invariants: each committed item is in exactly one push, with its last content; a push has
+//! the items that one CPU committed last in the order of its commits, where the design claims
+//! an order; the space counted is that of the items pushed; at the end nothing is listed.
+//!
+//! Differs from Linux: who finds the context full pushes it itself, where Linux wakes a worker;
+//! what a transaction reserves is not counted; the lock of the context spins.
+//!
+//! Linux fs/xfs/xfs_log_cil.c of 3.x to 5.19 (`before`) and of 6.0 (`after`), by Dave Chinner:
+//! xfs: Introduce delayed logging core code, 2010; xfs: implement percpu cil space used
+//! calculation, xfs: Add order IDs to log items in CIL, xfs: convert CIL to unordered per cpu
+//! lists, xfs: move CIL ordering to the logvec chain, all 2022.
+
+use machine::{Array, Atom, Field, Image, Line, Machine, Ordering, Region, image};
+
+use super::{Mechanism, Setting, Settings};
+use crate::locks::per_cpu_read_write::PerCpuReadWrite;
+use crate::locks::queued_read_write::{QueuedReadWrite, QueuedReadWriteMem};
+use crate::{Equivalent, Hold, Lock, Shape, SharedLock, digest};
+
+/// How the list is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Design {
+    /// Where items are listed.
+    pub lists: Lists,
+    /// What gives a push its order.
+    pub order: Order,
+    /// Where the space used is counted.
+    pub space: Space,
+    /// What keeps commits and pushes apart.
+    pub context: Context,
+}
+
+/// Where items are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lists {
+    /// In one list under a lock; every commit moves its items to the tail, unless there.
+    Moved,
+    /// In one list under a lock; an item that is listed stays where it is.
+    Once,
+    /// In a list of the CPU that committed it first, without a lock.
+    PerCpu,
+}
+
+/// What gives a push its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The list.
+    OfTheList,
+    /// An id of the last commit of each item, from a counter that all share.
+    Ids,
+}
+
+/// Where the space used is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// In one sum, under the lock of the list or, where that has none, atomically.
+    OneSum,
+    /// On each CPU; a part at a time goes to the sum.
+    PerCpu,
+}
+
+/// What keeps commits and pushes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// A read-write lock of one word, as Linux has.
+    Shared,
+    /// A lock a CPU, of which a push takes all.
+    PerCpu,
+}
+
+impl Design {
+    /// As it was before it was made to scale.
+    pub const BEFORE: Design = Design {
+        lists: Lists::Moved,
+        order: Order::OfTheList,
+        space: Space::OneSum,
+        context: Context::Shared,
+    };
+
+    /// As it was afterwards.
+    pub const AFTER: Design = Design {
+        lists: Lists::PerCpu,
+        order: Order::Ids,
+        space: Space::PerCpu,
+        context: Context::Shared,
+    };
+
+    /// Whether a push is in the order of commits.
+    fn ordered(self) -> bool {
+        self.order == Order::Ids || self.lists == Lists::Moved
+    }
+}
+
+image! {
+    /// Something that transactions change. Items are named by what has a CPU in it, so that
+    /// a search knows who is who: (CPU + 1) << 16 | which; CPU n are those that all share.
+    struct Item<L: Image> {
+        /// Guards the content of a shared item for as long as a transaction has it.
+        lock: L,
+        /// The content, as a count of its changes.
+        content: Field<u32>,
+        /// The content as it was last committed; 0 where it is not listed.
+        formatted: Field<u32>,
+        /// Its neighbours in a list.
+        next: Field<u32>,
+        before: Field<u32>,
+        /// The id of its last commit.
+        order: Field<u64>,
+        /// Which CPU committed it last, plus one, and as its how-manieth commit.
+        by: Field<u32>,
+        turn: Field<u32>,
+        /// The content as it is in the log. Who pushes uses it.
+        logged: Field<u32>,
+        pushed_in: Field<u32>,
+    }
+
+    /// A list of items, of all CPUs or of one.
+    struct List<L: Image> {
+        lock: L,
+        first: Field<u32>,
+        last: Field<u32>,
+        /// Space used and not in the sum.
+        space: Field<u64>,
+        /// Items listed in all, to compare with those pushed.
+        listed: Field<u64>,
+    }
+
+    /// What is counted by whoever pushes.
+    struct Pusher {
+        /// 1 while somebody pushes.
+        pushing: Atom<u32>,
+        /// Which push it is.
+        sequence: Field<u32>,
+        /// The length of the chain.
+        length: Field<u32>,
+        /// Items pushed in all.
+        pushed: Field<u64>,
+    }
+
+    /// An item of the chain: what is to be written of it.
+    struct Written {
+        name: Field<u32>,
+        content: Field<u32>,
+        order: Field<u64>,
+        by: Field<u32>,
+        turn: Field<u32>,
+    }
+}
+
+/// The list of a log.
+#[derive(Debug)]
+pub struct LogCommitList<L: Lock> {
+    design: Design,
+    tasks: usize,
+    /// Items of each CPU, and of all.
+    own: usize,
+    shared: usize,
+    shared_one_in: u32,
+    limit: u64,
+    work_ns: u64,
+    format_ns: u64,
+    in_lock_ns: u64,
+    write_ns: u64,
+    lock: L,
+    context: Array<Line<QueuedReadWriteMem>>,
+    context_lock: QueuedReadWrite,
+    contexts: PerCpuReadWrite,
+    lists: Array<Line<List<L::Mem>>>,
+    ids: Array<Line<Atom<u64>>>,
+    space: Array<Line<Atom<u64>>>,
+    pusher: Array<Line<Pusher>>,
+    items: Array<Line<Item<L::Mem>>>,
+    chain: Array<Written>,
+}
+
+/// The space that an item takes in the log.
+const ITEM_BYTES: u64 = 256;
+
+/// What a task keeps: how often it has committed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Committer {
+    turn: u32,
+    pushes: u64,
+    pushed: u64,
+}
+
+impl<L: Lock> Mechanism for LogCommitList<L> {
+    const NAME: &'static str = "log_commit_list";
+    type Design = Design;
+    type Task = Committer;
+    const OPERATION: &'static str = "one transaction: some items changed and committed";
+    const DESIGNS: &'static [(&'static str, Design)] = &[
+        ("before", Design::BEFORE),
+        ("before+once", Design { lists: Lists::Once, ..Design::BEFORE }),
+        ("before+per-cpu-space", Design { space: Space::PerCpu, ..Design::BEFORE }),
+        ("before+per-cpu-context", Design { context: Context::PerCpu, ..Design::BEFORE }),
+        ("before+ids", Design { lists: Lists::Once, order: Order::Ids, ..Design::BEFORE }),
+        ("before+ids+moved", Design { order: Order::Ids, ..Design::BEFORE }),
+        ("after", Design::AFTER),
+        ("after+one-list", Design { lists: Lists::Once, ..Design::AFTER }),
+        ("after+moved", Design { lists: Lists::Moved, ..Design::AFTER }),
+        ("after+one-sum", Design { space: Space::OneSum, ..Design::AFTER }),
+        ("after+per-cpu-context", Design { context: Context::PerCpu, ..Design::AFTER }),
+    ];
+    const SETTINGS: &'static [Setting] = &[
+        Setting {
+            name: "own_items",
+            about: "items that only one task changes, for each task; a transaction changes two \
+                    of them, or the one",
+            default: 16,
+            min: 1,
+            max: 4096,
+            searched: 1,
+        },
+        Setting {
+            name: "shared_items",
+            about: "items that all tasks change",
+            default: 4,
+            min: 1,
+            max: 4096,
+            searched: 1,
+        },
+        Setting {
+            name: "shared_one_in",
+            about: "transactions of which one changes a shared item too",
+            default: 8,
+            min: 1,
+            max: 1_000_000,
+            searched: 2,
+        },
+        Setting {
+            name: "limit_items",
+            about: "items whose space makes the context full",
+            default: 1024,
+            min: 1,
+            max: 1 << 20,
+            searched: 2,
+        },
+        Setting::time("work_ns", "work of a transaction before it commits, in ns", 0),
+        Setting::time("format_ns", "work to format its items, under the shared context, in ns", 0),
+        Setting::time("in_lock_ns", "work under the lock of the one list, in ns", 0),
+        Setting::time("write_ns", "work to write a pushed item, in ns", 0),
+    ];
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "skipped",
+            line: "item.turn.set(m, turn)",
+            why: "it is there for the check of the order",
+        },
+        Equivalent {
+            change: "skipped",
+            line: "item.pushed_in.set(m, sequence)",
+            why: "it is there for the check that nothing is doubled",
+        },
+        Equivalent {
+            change: "off by one",
+            line: "self.ids[0].fetch_add",
+            why: "ids need only grow",
+        },
+        Equivalent {
+            change: "off by one",
+            line: "pusher.pushing.swap(m, 1,",
+            why: "every value but 0 says that somebody pushes",
+        },
+    ];
+
+    fn bytes(tasks: usize, settings: &Settings) -> usize {
+        let items = tasks * settings.get("own_items") as usize + settings.get("shared_items") as usize;
+        (64 << 10) + tasks * 2048 + items * 256
+    }
+
+    fn new(region: &Region, design: Design, tasks: usize, settings: &Settings) -> Self {
+        let (own, shared) = (settings.get("own_items"), settings.get("shared_items"));
+        let (own, shared) = (own as usize, shared as usize);
+        let items = tasks * own + shared;
+        let shape = Shape { cpus: tasks, locks: shared + 1 };
+        LogCommitList {
+            design,
+            tasks,
+            own,
+            shared,
+            shared_one_in: settings.get("shared_one_in") as u32,
+            limit: settings.get("limit_items") * ITEM_BYTES,
+            work_ns: settings.get("work_ns"),
+            format_ns: settings.get("format_ns"),
+            in_lock_ns: settings.get("in_lock_ns"),
+            write_ns: settings.get("write_ns"),
+            lock: L::new(region, shape),
+            context: region.array("context", 1),
+            context_lock: QueuedReadWrite::new(region, Shape { cpus: tasks, locks: 1 }),
+            contexts: PerCpuReadWrite::new(region, Shape { cpus: tasks, locks: 1 }),
+            // Where there is one list, it is that of the first CPU.
+            lists: region.per_cpu("list", tasks),
+            ids: region.array("ids", 1),
+            space: region.array("space", 1),
+            pusher: region.array("pusher", 1),
+            items: region.array("item", items),
+            chain: region.array("chain", items),
+        }
+    }
+
+    fn start<M: Machine>(&self, _: &M) -> Committer {
+        Committer::default()
+    }
+
+    /// One transaction. Who finds the context full afterwards pushes it.
+    fn operate<M: Machine>(&self, m: &M, task: &mut Committer) {
+        let start = m.mark();
+        task.turn = task.turn.wrapping_add(1);
+        m.work(self.work_ns);
+        let (items, shared) = self.choose(m);
+        let items = &items[..];
+        let chosen = digest(items.iter().map(|&name| name.into()));
+        m.cut(start, chosen);
+        let held = (shared != 0).then(|| self.lock.lock(m, &self.item(shared).lock));
+        let chosen = digest([chosen, held.as_ref().map_or(0, |held| u64::from(held.0) + 1)]);
+        m.cut(start, chosen);
+        for item in self.each(items) {
+            item.content.set(m, item.content.get(m) + 1);
+        }
+        let context = self.open(m);
+        let chosen = digest([chosen, context.0.into()]);
+        m.cut(start, chosen);
+        let full = self.commit(m, items, task.turn);
+        m.cut(start, digest([chosen, full.into()]));
+        if let Some(held) = held {
+            self.lock.unlock(m, &self.item(shared).lock, held);
+        }
+        m.cut(start, digest([context.0.into(), full.into()]));
+        self.close(m, context);
+        m.cut(start, full.into());
+        if full {
+            self.push(m, task);
+        }
+        m.cut(start, 0);
+    }
+
+    /// The last push has what is left.
+    fn finish<M: Machine>(&self, m: &M, task: &mut Committer) {
+        self.push(m, task);
+    }
+
+    fn live(task: &Committer) -> u64 {
+        task.turn.into()
+    }
+
+    fn check<M: Machine>(&self, m: &M, _: u64) -> Result<(), String> {
+        // Who finished while another pushed has left its items.
+        self.push(m, &mut Committer::default());
+        let listed: u64 = self.lists.iter().map(|list| list.listed.get(m)).sum();
+        let pushed = self.pusher[0].pushed.get(m);
+        if listed != pushed {
+            return Err(format!("{listed} items were listed, {pushed} were pushed"));
+        }
+        for (i, item) in self.items.iter().enumerate() {
+            let (content, logged) = (item.content.get(m), item.logged.get(m));
+            if content != logged || item.formatted.get(m) != 0 {
+                return Err(format!("item {i} was changed {content} times, the log has {logged}"));
+            }
+        }
+        let rest = self.space[0].load(m, Ordering::Relaxed);
+        let parts: u64 = self.lists.iter().map(|list| list.space.get(m)).sum();
+        if rest != 0 || parts != 0 {
+            return Err(format!("nothing is listed, with {rest} + {parts} bytes"));
+        }
+        let at_rest = self.lists.iter().all(|list| self.lock.at_rest(m, &list.lock))
+            && self.items.iter().all(|item| self.lock.at_rest(m, &item.lock))
+            && self.context_lock.at_rest(m, &self.context[0])
+            && self.contexts.at_rest(m, &());
+        if at_rest { Ok(()) } else { Err("some lock is still in use".to_string()) }
+    }
+
+    fn effects(task: &Committer) -> Vec<(&'static str, u64)> {
+        vec![("pushes", task.pushes), ("pushed_items", task.pushed)]
+    }
+}
+
+impl<L: Lock> LogCommitList<L> {
+    /// Up to three items: two of the CPU's, or one, and sometimes one that is shared, which
+    /// is also returned by itself. 0 is none.
+    fn choose<M: Machine>(&self, m: &M) -> ([u32; 3], u32) {
+        let own = |which: u32| (m.cpu() as u32 + 1) << 16 | which;
+        let first = if self.own > 1 { m.random(self.own as u32 - 1) } else { 0 };
+        let second = if self.own > 1 { own(first + 1) } else { 0 };
+        let mut shared = 0;
+        if m.chance(self.shared_one_in) {
+            let which = if self.shared > 1 { m.random(self.shared as u32) } else { 0 };
+            shared = (self.tasks as u32 + 1) << 16 | which;
+        }
+        ([shared, own(first), second], shared)
+    }
+
+    fn item(&self, name: u32) -> &Item<L::Mem> {
+        &self.items[((name >> 16) as usize - 1) * self.own + (name & 0xFFFF) as usize]
+    }
+
+    fn each<'a>(&'a self, names: &'a [u32]) -> impl Iterator<Item = &'a Item<L::Mem>> {
+        names.iter().filter(|name| **name != 0).map(|name| self.item(*name))
+    }
+
+    // The context.
+
+    fn open<M: Machine>(&self, m: &M) -> Hold {
+        match self.design.context {
+            Context::Shared => self.context_lock.read_lock(m, &self.context[0]),
+            Context::PerCpu => self.contexts.read_lock(m, &()),
+        }
+    }
+
+    fn close<M: Machine>(&self, m: &M, hold: Hold) {
+        match self.design.context {
+            Context::Shared => self.context_lock.read_unlock(m, &self.context[0], hold),
+            Context::PerCpu => self.contexts.read_unlock(m, &(), hold),
+        }
+    }
+
+    /// Commits items under the shared context (xlog_cil_insert_items). Whether it is full now.
+    fn commit<M: Machine>(&self, m: &M, items: &[u32], turn: u32) -> bool {
+        m.work(self.format_ns);
+        let mut space = 0;
+        for item in self.each(items) {
+            space += if item.formatted.get(m) == 0 { ITEM_BYTES } else { 0 };
+            item.formatted.set(m, item.content.get(m));
+            item.by.set(m, m.cpu() as u32 + 1);
+            item.turn.set(m, turn);
+        }
+        if self.design.order == Order::Ids {
+            // Relaxed: the numbers tell the order, and items go by what guards them.
+            let id = self.ids[0].fetch_add(m, 1, Ordering::Relaxed) + 1;
+            self.each(items).for_each(|item| item.order.set(m, id));
+        }
+        if self.design.lists == Lists::PerCpu {
+            let list = &self.lists[m.cpu()];
+            self.insert(m, list, items, space);
+            return self.count(m, space);
+        }
+        let list = &self.lists[0];
+        let hold = self.lock.lock(m, &list.lock);
+        m.work(self.in_lock_ns);
+        self.insert(m, list, items, space);
+        if self.design.space == Space::OneSum {
+            let used = list.space.get(m) + space;
+            list.space.set(m, used);
+            self.lock.unlock(m, &list.lock, hold);
+            return used >= self.limit;
+        }
+        self.lock.unlock(m, &list.lock, hold);
+        self.count(m, space)
+    }
+
+    /// Lists items, each unless it was listed before this commit, which took no space then.
+    fn insert<M: Machine>(&self, m: &M, list: &List<L::Mem>, items: &[u32], space: u64) {
+        let mut fresh = space / ITEM_BYTES;
+        list.listed.set(m, list.listed.get(m) + fresh);
+        for &name in items.iter().filter(|name| **name != 0) {
+            let item = self.item(name);
+            let listed = item.next.get(m) != 0;
+            fresh -= u64::from(!listed);
+            match (listed, self.design.lists) {
+                (true, Lists::Once | Lists::PerCpu) => {}
+                (true, Lists::Moved) => {
+                    // Not where it is the last: so the list is never empty meanwhile.
+                    if list.last.get(m) != name {
+                        self.unlink(m, list, name);
+                        self.append(m, list, name);
+                    }
+                }
+                (false, _) => self.append(m, list, name),
+            }
+        }
+        assert_eq!(fresh, 0, "every item without content was listed");
+    }
+
+    /// Appends an item. Only what is listed has neighbours: the first and the last item name
+    /// themselves.
+    fn append<M: Machine>(&self, m: &M, list: &List<L::Mem>, name: u32) {
+        let (item, last) = (self.item(name), list.last.get(m));
+        item.next.set(m, name);
+        list.last.set(m, name);
+        if last == 0 {
+            item.before.set(m, name);
+            return list.first.set(m, name);
+        }
+        item.before.set(m, last);
+        self.item(last).next.set(m, name);
+    }
+
+    /// Takes out an item that is not the last.
+    fn unlink<M: Machine>(&self, m: &M, list: &List<L::Mem>, name: u32) {
+        let item = self.item(name);
+        let (before, next) = (item.before.get(m), item.next.get(m));
+        if before == name {
+            list.first.set(m, next);
+            return self.item(next).before.set(m, next);
+        }
+        self.item(before).next.set(m, next);
+        self.item(next).before.set(m, before);
+    }
+
+    /// Counts space on this CPU, and gives it to the sum when it is its share of the limit or
+    /// the sum is over it already. Whether the context is full.
+    fn count<M: Machine>(&self, m: &M, space: u64) -> bool {
+        if self.design.space == Space::OneSum {
+            // Relaxed, as below.
+            return self.space[0].fetch_add(m, space, Ordering::Relaxed) + space >= self.limit;
+        }
+        let part = &self.lists[m.cpu()].space;
+        let own = part.get(m) + space;
+        // Relaxed: what is pushed is found under the lock of the context, not by this.
+        let sum = self.space[0].load(m, Ordering::Relaxed);
+        if sum < self.limit && own <= self.limit / self.tasks as u64 {
+            part.set(m, own);
+            return false;
+        }
+        part.set(m, 0);
+        // Relaxed, as above.
+        self.space[0].fetch_add(m, own, Ordering::Relaxed) + own >= self.limit
+    }
+
+    // A push.
+
+    /// Pushes the context, unless somebody does (xlog_cil_push_work).
+    fn push<M: Machine>(&self, m: &M, task: &mut Committer) {
+        let start = m.mark();
+        let pusher = &self.pusher[0];
+        // 0 -> 1. Pairs with the release at the end.
+        if pusher.pushing.swap(m, 1, Ordering::Acquire) != 0 {
+            return;
+        }
+        m.cut(start, 0);
+        let hold = match self.design.context {
+            Context::Shared => self.context_lock.write_lock(m, &self.context[0]),
+            Context::PerCpu => self.contexts.write_lock(m, &()),
+        };
+        m.cut(start, hold.0.into());
+        self.take_all(m);
+        m.cut(start, hold.0.into());
+        match self.design.context {
+            Context::Shared => self.context_lock.write_unlock(m, &self.context[0], hold),
+            Context::PerCpu => self.contexts.write_unlock(m, &(), hold),
+        }
+        m.cut(start, 0);
+        if self.design.order == Order::Ids {
+            self.sort(m);
+        }
+        let length = self.write(m);
+        task.pushes += 1;
+        task.pushed += u64::from(length);
+        // 1 -> 0. Pairs with the acquire above.
+        pusher.pushing.store(m, 0, Ordering::Release);
+        m.cut(start, 0);
+    }
+
+    /// Takes what is committed off the items and the items off the lists, into the chain.
+    /// Nobody commits meanwhile.
+    fn take_all<M: Machine>(&self, m: &M) {
+        let (pusher, mut length, mut space) = (&self.pusher[0], 0, 0);
+        pusher.sequence.set(m, pusher.sequence.get(m) + 1);
+        for list in self.lists.iter() {
+            let mut name = list.first.get(m);
+            while name != 0 {
+                let (item, written) = (self.item(name), &self.chain[length]);
+                written.name.set(m, name);
+                written.content.set(m, item.formatted.get(m));
+                written.order.set(m, item.order.get(m));
+                written.by.set(m, item.by.get(m));
+                written.turn.set(m, item.turn.get(m));
+                item.formatted.set(m, 0);
+                let next = item.next.get(m);
+                item.next.set(m, 0);
+                m.discard(&item.before);
+                length += 1;
+                name = if next == name { 0 } else { next };
+            }
+            list.first.set(m, 0);
+            list.last.set(m, 0);
+            space += list.space.get(m);
+            list.space.set(m, 0);
+        }
+        // Relaxed: nobody commits.
+        space += self.space[0].load(m, Ordering::Relaxed);
+        self.space[0].store(m, 0, Ordering::Relaxed);
+        assert_eq!(space, length as u64 * ITEM_BYTES, "the space used is that of the items");
+        pusher.length.set(m, length as u32);
+    }
+
+    /// Sorts the chain by order, with the lock of the context dropped (Shell 1959).
+    fn sort<M: Machine>(&self, m: &M) {
+        let chain = &self.chain[..self.pusher[0].length.get(m) as usize];
+        let mut gap = chain.len() / 2;
+        while gap > 0 {
+            for end in gap..chain.len() {
+                let mut at = end;
+                while at >= gap && chain[at - gap].order.get(m) > chain[at].order.get(m) {
+                    chain[at].exchange(m, &chain[at - gap]);
+                    at -= gap;
+                }
+            }
+            gap /= 2;
+        }
+    }
+
+    /// Writes the chain to the log, and looks whether it is as claimed.
+    fn write<M: Machine>(&self, m: &M) -> u32 {
+        let pusher = &self.pusher[0];
+        let (length, sequence) = (pusher.length.get(m), pusher.sequence.get(m));
+        let chain = &self.chain[..length as usize];
+        for (i, written) in chain.iter().enumerate() {
+            let item = self.item(written.name.get(m));
+            assert_ne!(item.pushed_in.get(m), sequence, "an item is twice in a push");
+            item.pushed_in.set(m, sequence);
+            item.logged.set(m, written.content.get(m));
+            m.work(self.write_ns);
+            // The last one before it that the same CPU committed; a look at a few will do.
+            let by = written.by.get(m);
+            let mut earlier = chain[i.saturating_sub(8)..i].iter().rev();
+            let earlier = earlier.find(|earlier| earlier.by.get(m) == by);
+            if let Some(earlier) = earlier.filter(|_| self.design.ordered()) {
+                let (first, then) = (earlier.turn.get(m), written.turn.get(m));
+                assert!(first <= then, "a push is not in the order of commits");
+            }
+        }
+        for written in chain {
+            written.forget(m);
+        }
+        pusher.pushed.set(m, pusher.pushed.get(m) + u64::from(length));
+        length
+    }
+}
+
+impl Written {
+    fn exchange<M: Machine>(&self, m: &M, other: &Written) {
+        for (a, b) in [
+            (&self.name, &other.name),
+            (&self.content, &other.content),
+            (&self.by, &other.by),
+            (&self.turn, &other.turn),
+        ] {
+            let value = a.get(m);
+            a.set(m, b.get(m));
+            b.set(m, value);
+        }
+        let order = self.order.get(m);
+        self.order.set(m, other.order.get(m));
+        other.order.set(m, order);
+    }
+
+    fn forget<M: Machine>(&self, m: &M) {
+        for field in [&self.name, &self.content, &self.by, &self.turn] {
+            m.discard(field);
+        }
+        m.discard(&self.order);
+    }
+}
