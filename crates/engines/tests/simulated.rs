@@ -7,7 +7,7 @@ use engines::simulated::{
     Transfer, simulate,
 };
 use machine::{
-    Array, Atom, Interrupted, Line, Machine, Note, Ordering, Region, Sleepers, Until, image,
+    Array, Atom, Interrupted as Whom, Line, Machine, Note, Ordering, Region, Sleepers, Until, image,
 };
 
 image! {
@@ -79,13 +79,16 @@ fn run(
     run_interrupted(host, tasks, options, task, None)
 }
 
+/// What a CPU does when interrupted.
+type Interrupted<'a> = &'a dyn Fn(&Simulated, &Words, usize);
+
 /// The same with CPUs that do something when interrupted.
 fn run_interrupted(
     host: &Host,
     tasks: usize,
     options: &Options,
     task: impl Fn(&Simulated, &Words, usize),
-    interrupted: Option<&dyn Fn(&Simulated, &Words, usize)>,
+    interrupted: Option<Interrupted<'_>>,
 ) -> Result<Outcome, String> {
     let region = Region::new(4096).unwrap();
     let words: Array<Words> = region.array("words", 1);
@@ -141,14 +144,12 @@ fn two_that_answer_each_other_take_a_transfer_each_way() {
             let (mine, theirs) = (&words.turn, &words.other);
             let (mine, theirs) = if i == 0 { (mine, theirs) } else { (theirs, mine) };
             for round in 1.. {
-                match i {
-                    0 => mine.store(m, round, Ordering::Release),
-                    _ => (),
+                if i == 0 {
+                    mine.store(m, round, Ordering::Release);
                 }
                 m.await_until(theirs, Until::equals(round), Ordering::Acquire);
-                match i {
-                    0 => (),
-                    _ => mine.store(m, round, Ordering::Release),
+                if i == 1 {
+                    mine.store(m, round, Ordering::Release);
                 }
                 m.operation_done();
             }
@@ -292,7 +293,7 @@ fn round(
         }
         for turn in 1.. {
             words.turn.store(m, turn, Ordering::Release);
-            m.interrupt(Interrupted::One(1));
+            m.interrupt(Whom::One(1));
             m.await_until(&words.other, Until::equals(turn), Ordering::Acquire);
             m.operation_done();
         }

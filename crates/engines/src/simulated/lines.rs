@@ -165,7 +165,7 @@ impl Lines {
             };
             return (latency, latency * Time::from(costs.busy_per_mille) / 1000);
         }
-        let home = self.from_memory(cpu, state.home);
+        let home = self.memory_of(cpu, state.home);
         if state.readers == Cpus::default() {
             // A store finds the line in memory like a load does.
             let latency = home.load_memory + if how == Use::Atomic { costs.atomic } else { 0 };
@@ -193,7 +193,7 @@ impl Lines {
         &self.host.transfers[usize::from(distance)]
     }
 
-    fn from_memory(&self, cpu: u16, home: u16) -> &Transfer {
+    fn memory_of(&self, cpu: u16, home: u16) -> &Transfer {
         let node = usize::from(self.host.cpus[usize::from(cpu)].node);
         &self.host.transfers[usize::from(self.host.distances[node][usize::from(home)])]
     }

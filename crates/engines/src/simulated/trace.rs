@@ -10,8 +10,10 @@ use super::lines::Use;
 pub struct Access {
     pub task: u16,
     pub offset: u32,
+    pub size: u8,
     pub how: Use,
     pub old: u64,
+    /// Known where accesses are written down.
     pub new: u64,
     /// When the task asked for it.
     pub at: Time,

@@ -156,7 +156,8 @@ impl World {
                 who.book(if hit { Row::Local } else { Row::Transfer }, served.end);
             }
         }
-        self.told(task, offset, size, how, old, asked, served.end);
+        let end = served.end;
+        self.told(Access { task, offset, size, how, old, new: 0, at: asked, end });
         if how != Use::Load {
             self.seen_by_waiters(line, served.end);
         }
@@ -164,15 +165,15 @@ impl World {
 
     /// Books an access in the hash, and in the trace if there is one.
     #[inline]
-    fn told(&mut self, task: u16, offset: u32, size: u8, how: Use, old: u64, at: Time, end: Time) {
+    fn told(&mut self, access: Access) {
+        let Access { task, offset, size, how, old, end, .. } = access;
         self.accesses += 1;
         let what = u64::from(task) << 48 ^ u64::from(offset) << 16 ^ how as u64;
-        self.hash =
-            (self.hash ^ what ^ end).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ old;
-        if self.trace.is_some() {
-            let new = self.read(offset, size);
-            let access = Access { task, offset, how, old, new, at, end };
-            self.trace.as_mut().expect("as just seen").add(access);
+        let mixed = (self.hash ^ what ^ end).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.hash = mixed.rotate_left(29) ^ old;
+        let new = self.trace.is_some().then(|| self.read(offset, size));
+        if let (Some(trace), Some(new)) = (&mut self.trace, new) {
+            trace.add(Access { new, ..access });
         }
     }
 
@@ -198,7 +199,8 @@ impl World {
         let served =
             self.lines.serve(Lines::of(watch.offset), task.cpu, Use::Load, now.max(task.time));
         let word = self.read(watch.offset, watch.size);
-        self.told(waiter, watch.offset, watch.size, Use::Load, word, now, served.end);
+        let (offset, size, how, end) = (watch.offset, watch.size, Use::Load, served.end);
+        self.told(Access { task: waiter, offset, size, how, old: word, new: 0, at: now, end });
         if !watch.until.holds(word) {
             return false;
         }
