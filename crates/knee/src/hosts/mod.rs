@@ -126,7 +126,8 @@ pub fn find(name: &str) -> Result<Described> {
 
 fn parse(name: &str, text: &str) -> Result<Described> {
     let file: File = toml::from_str(text)?;
-    let (cpus, nodes) = (file.nodes * file.cores * file.threads, file.nodes);
+    let (cpus, nodes) = (file.nodes.saturating_mul(file.cores), file.nodes);
+    let cpus = cpus.saturating_mul(file.threads);
     ensure!((1..=CPUS_MAX).contains(&cpus), "{cpus} CPUs: 1 to {CPUS_MAX} can be simulated");
     if let Some(ghz) = file.ghz {
         ensure!(ghz.is_finite() && ghz > 0.0, "ghz = {ghz}: a clock goes forward");
@@ -194,6 +195,9 @@ fn distances(nodes: usize, hops: &Option<Hops>) -> Result<Vec<Vec<u8>>> {
         None => bail!("`hops` between the {nodes} nodes are missing"),
         Some(Hops::Alike(0)) if nodes > 1 => {
             bail!("`hops`: different nodes are at least one apart")
+        }
+        Some(Hops::Alike(hops)) if usize::from(*hops) + 2 > DISTANCES.len() => {
+            bail!("{hops} hops are too many")
         }
         Some(Hops::Alike(hops)) => Ok(alike(*hops)),
         Some(Hops::Each(rows)) => {
@@ -312,6 +316,14 @@ mod tests {
     }
 
     #[test]
+    fn distances_are_bounded() {
+        let why = |hops| distances(2, &Some(hops)).unwrap_err().to_string();
+        assert_eq!(why(Hops::Alike(255)), "255 hops are too many");
+        assert_eq!(why(Hops::Each(vec![vec![0, 255], vec![255, 0]])), "255 hops are too many");
+        assert_eq!(why(Hops::Alike(0)), "`hops`: different nodes are at least one apart");
+    }
+
+    #[test]
     fn bad_hosts_are_refused_in_words() {
         let good = HOSTS.iter().find(|(name, _)| *name == "westmere-ex-8s").unwrap().1;
         let check = |from: &str, to: &str, expected: &str| {
@@ -321,6 +333,7 @@ mod tests {
             assert!(why.contains(expected), "{why}");
         };
         check("nodes = 8", "nodes = 80", "1600 CPUs: 1 to 256 can be simulated");
+        check("nodes = 8", "nodes = 9223372036854775807", "1 to 256 can be simulated");
         check("ghz = 2.13", "ghz = -1", "a clock goes forward");
         check(
             "found = \"109 cycles\"",

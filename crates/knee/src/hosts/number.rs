@@ -82,6 +82,9 @@ impl Written {
     }
 }
 
+/// A second in ps: longer than anything that a host is priced for, and far from overflowing.
+const LARGEST: f64 = 1e12;
+
 /// `109 cycles`, `90..140 ns`, `0.5`.
 fn range(text: &str, units: Units) -> Result<(f64, f64)> {
     let (numbers, unit) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
@@ -99,6 +102,7 @@ fn range(text: &str, units: Units) -> Result<(f64, f64)> {
     let (low, high) = (parse(low)?, parse(high)?);
     ensure!(low.is_finite() && high.is_finite() && low >= 0.0, "it is negative or not finite");
     ensure!(low <= high, "a range begins with its smaller end");
+    ensure!(high * unit <= LARGEST, "it is more than a second");
     Ok((low * unit, high * unit))
 }
 
@@ -150,6 +154,7 @@ mod tests {
         refused("5 parsecs", "unit \"parsecs\": ps, ns, us, ms, cycles, or none");
         refused("-5 ns", "it is negative or not finite");
         refused("inf ns", "it is negative or not finite");
+        refused("1e300 ns", "it is more than a second");
         refused("7..5 ns", "a range begins with its smaller end");
         refused("5 cycles", "cycles of which clock? The host has no `ghz`");
         refused("x ns", "\"x\" is no number");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::hosts::{self, Described};
 use crate::names::nearest;
-use crate::reports::{self, Style};
+use crate::reports::{self, Style, counted};
 use crate::simulations::{self, Load, Place, Point};
 use crate::talk::{print, print_line, talk};
 use crate::topology::points;
@@ -76,11 +76,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
     let load = Load { work_ns: arguments.work, hold_ns: arguments.hold, reads: arguments.reads };
     let place = place(arguments, &host)?;
+    if let (Some(tasks), Some(&most)) = (arguments.tasks, counts.last()) {
+        ensure!(
+            tasks >= most as usize,
+            "--tasks {tasks}: fewer than {most} CPUs; use --cpus 1..{tasks}"
+        );
+    }
     if let Some(accesses) = arguments.trace {
         let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
         for name in &names {
             let lines = simulations::trace(name, load, &place, cpus, accesses)?;
-            print(format!("{name} at {cpus} CPUs of {}:\n{}\n", host.name, lines.join("\n")))?;
+            let at = counted(cpus, "CPU");
+            print(format!("{name} at {at} of {}:\n{}\n", host.name, lines.join("\n")))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -89,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         talk(format_args!("simulating {name} …"));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
-            simulations::point(name, load, &place, cpus, arguments.tasks.unwrap_or(cpus).max(cpus))
+            simulations::point(name, load, &place, cpus, arguments.tasks.unwrap_or(cpus))
         };
         let points = counts.iter().map(point).collect::<Result<_>>()?;
         all.push(Simulated { name: name.to_string(), points });
