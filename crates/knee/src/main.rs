@@ -4,6 +4,7 @@
 // Macros that panic when nobody listens: `talk` has what to use instead.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod calibration;
 mod cautions;
 mod checks;
 mod clock;
@@ -18,6 +19,7 @@ mod looks;
 mod names;
 mod past;
 mod paths;
+mod pinned;
 mod places;
 mod plan;
 mod progress;
@@ -75,6 +77,8 @@ enum Verb {
     Check(verbs::check::Arguments),
     /// Time algorithms on a described host, at up to 256 CPUs
     Simulate(verbs::simulate::Arguments),
+    /// Measure this host, to simulate on it
+    Calibrate(verbs::calibrate::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Make a record of other tools' results
@@ -116,6 +120,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
         Verb::Check(arguments) => verbs::check::run(&arguments),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
+        Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),

@@ -10,9 +10,9 @@ use machine::{
 
 use super::Time;
 use super::ledger::Row;
-use super::lines::Use;
+use super::lines::{Use, Word};
 use super::tasks::Watch;
-use super::world::{World, below};
+use super::world::{Asked, World, below};
 use crate::explored::request::widened_until;
 use crate::steppable::Yielder;
 
@@ -78,8 +78,9 @@ impl Simulated<'_> {
         }
     }
 
-    fn offset<C>(&self, cell: &C) -> u32 {
-        (ptr::from_ref(cell) as usize - self.base) as u32
+    fn word<C>(&self, cell: &C) -> Word {
+        let offset = (ptr::from_ref(cell) as usize - self.base) as u32;
+        Word { offset, size: size_of::<C>() as u8 }
     }
 
     /// Waits until nobody else is due before.
@@ -91,10 +92,47 @@ impl Simulated<'_> {
         }
     }
 
+    /// Gets the line of a word to read it, or to read and write it.
     #[inline]
-    fn access<C>(&self, word: &C, how: Use, old: u64) {
-        let (offset, size) = (self.offset(word), size_of::<C>() as u8);
-        self.world.borrow_mut().access(self.task, offset, size, how, old);
+    fn get_line(&self, word: Word, how: Use) -> Asked {
+        self.turn();
+        while self.world.borrow().waits_for_stores(self.task, word.line(), how) {
+            self.drain();
+        }
+        let asked = self.world.borrow_mut().ask(self.task, word.line(), how);
+        if !asked.hit {
+            self.turn();
+        }
+        asked
+    }
+
+    fn drain(&self) {
+        self.world.borrow_mut().drain(self.task);
+        self.turn();
+    }
+
+    /// What the kernel does comes after all stores.
+    fn enter_kernel(&self) {
+        self.turn();
+        while !self.world.borrow().tasks[usize::from(self.task)].stores.is_empty() {
+            self.drain();
+        }
+    }
+
+    /// Does something to a word that may read it; returns what that returns.
+    #[inline]
+    fn access<C, T: Value>(&self, cell: &C, how: Use, touch: impl FnOnce() -> T) -> T {
+        let word = self.word(cell);
+        let asked = self.get_line(word, how);
+        let old = touch();
+        self.world.borrow_mut().used(self.task, word, how, old.bits(), asked);
+        old
+    }
+
+    #[inline]
+    fn store<C>(&self, cell: &C, new: u64) {
+        self.turn();
+        self.world.borrow_mut().store(self.task, self.word(cell), new);
     }
 
     #[inline]
@@ -106,38 +144,40 @@ impl Simulated<'_> {
 
     /// Waits for the word, until the deadline; what it was seen to be.
     fn watch<T: Value>(&self, atom: &Atom<T>, until: Until<T>, patience: Time) -> Option<T> {
-        self.turn();
-        let word = atom.load(&self.native, Ordering::Relaxed);
-        self.access(atom, Use::Load, word.bits());
-        if until.holds(word) {
-            return Some(word);
+        let seen = self.access(atom, Use::Load, || atom.load(&self.native, Ordering::Relaxed));
+        if until.holds(seen) {
+            return Some(seen);
         }
         let mut world = self.world.borrow_mut();
         let deadline = world.tasks[usize::from(self.task)].time.saturating_add(patience);
-        let (offset, size) = (self.offset(atom), size_of::<T>() as u8);
-        world.watch(self.task, Watch { offset, size, until: widened_until(until), deadline });
+        let watch = Watch { word: self.word(atom), until: widened_until(until), deadline };
+        world.watch(self.task, watch);
         drop(world);
         self.suspend();
         self.world.borrow().tasks[usize::from(self.task)].seen.map(T::of_bits)
     }
 
-    /// A plain field is a cache hit, or else an access like any other.
-    fn field<C>(&self, field: &C, how: Use, touch: impl FnOnce() -> u64) -> u64 {
-        let mut world = self.world.borrow_mut();
-        let who = &world.tasks[usize::from(self.task)];
-        let (line, cpu, time) = (super::lines::Lines::of(self.offset(field)), who.cpu, who.time);
-        let is_hit = world.lines.has(line, cpu, how, time);
-        if is_hit {
+    /// Whether a plain field is there to be used, without a look at who else is due.
+    #[inline]
+    fn is_at_hand<C>(&self, cell: &C, how: Use) -> bool {
+        let world = &mut *self.world.borrow_mut();
+        let who = &mut world.tasks[usize::from(self.task)];
+        let is_at_hand = who.stores.is_empty()
+            && world.lines.hit(self.word(cell).line(), who.cpu, how, who.time);
+        if is_at_hand {
+            world.accesses += 1;
             let cost = if how == Use::Load { world.costs.load } else { world.costs.store };
             world.spend(self.task, Row::Local, cost);
-            world.accesses += 1;
-            return touch();
         }
-        drop(world);
-        self.turn();
-        let value = touch();
-        self.access(field, how, value);
-        value
+        is_at_hand
+    }
+
+    /// Writes a plain field.
+    fn put<C>(&self, cell: &C, new: u64, touch: impl FnOnce()) {
+        match self.is_at_hand(cell, Use::Store) {
+            true => touch(),
+            false => self.store(cell, new),
+        }
     }
 }
 
@@ -148,15 +188,13 @@ impl Machine for Simulated<'_> {
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
         let how = match op {
             Op::Load => Use::Load,
-            Op::Store(_) => Use::Store,
+            Op::Store(new) => {
+                self.store(atom, new.bits());
+                return T::ZERO;
+            }
             _ => Use::Atomic,
         };
-        self.turn();
-        // A store returns nothing, but a trace shows what it replaced.
-        let before = self.native.op(atom, Op::Load, Ordering::Relaxed);
-        let old = self.native.op(atom, op, ordering);
-        self.access(atom, how, before.bits());
-        old
+        self.access(atom, how, || self.native.op(atom, op, ordering))
     }
 
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, _: Ordering) -> T {
@@ -176,41 +214,39 @@ impl Machine for Simulated<'_> {
     }
 
     fn get<T: Value>(&self, field: &Field<T>) -> T {
-        T::of_bits(self.field(field, Use::Load, || self.native.get(field).bits()))
+        let touch = || self.native.get(field);
+        match self.is_at_hand(field, Use::Load) {
+            true => touch(),
+            false => self.access(field, Use::Load, touch),
+        }
     }
 
     fn set<T: Value>(&self, field: &Field<T>, value: T) {
-        self.field(field, Use::Store, || {
-            self.native.set(field, value);
-            value.bits()
-        });
+        self.put(field, value.bits(), || self.native.set(field, value));
     }
 
     fn init<T: Value>(&self, atom: &Atom<T>, value: T) {
-        self.field(atom, Use::Store, || {
-            self.native.init(atom, value);
-            value.bits()
-        });
+        self.put(atom, value.bits(), || self.native.init(atom, value));
     }
 
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         self.spend(Row::System, |world| world.costs.park);
-        self.turn();
-        let word = atom.load(&self.native, Ordering::Relaxed);
-        self.access(atom, Use::Load, word.into());
+        self.enter_kernel();
+        let word = self.access(atom, Use::Load, || atom.load(&self.native, Ordering::Relaxed));
         if word == expected {
-            self.world.borrow_mut().sleep(self.task, self.offset(atom));
+            self.world.borrow_mut().sleep(self.task, self.word(atom).offset);
             self.suspend();
         }
     }
 
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
         self.spend(Row::System, |world| world.costs.wake);
-        self.turn();
-        self.world.borrow_mut().wake(self.task, self.offset(atom), whom);
+        self.enter_kernel();
+        self.world.borrow_mut().wake(self.task, self.word(atom).offset, whom);
     }
 
     fn interrupt(&self, whom: Interrupted) {
+        self.enter_kernel();
         let mut world = self.world.borrow_mut();
         match whom {
             Interrupted::One(number) => world.send(self.task, [number].into_iter()),
@@ -273,6 +309,10 @@ impl Machine for Simulated<'_> {
     fn cut(&self, (): (), _: u64) {}
 
     fn note(&self, note: Note) {
+        if matches!(note, Note::Leave | Note::LeaveShared) {
+            // Its work inside has been paid for, and others may have come meanwhile.
+            self.turn();
+        }
         let mut world = self.world.borrow_mut();
         let inside = match note {
             Note::Enter | Note::EnterShared => Some(true),

@@ -58,12 +58,16 @@ pub struct Costs {
     pub store: Time,
     /// A read-modify-write of a line that is one's own.
     pub atomic: Time,
-    /// How much of a transfer of a line that one CPU has alone keeps other requests for that
-    /// line waiting, of 1000.
+    /// How much of a transfer of a line that one CPU has alone is the flight from there, during
+    /// which nobody has it and other requests wait, of 1000. Before it, the request is on its
+    /// way.
     pub busy_per_mille: u32,
     /// How long a read of a line that others have to read keeps other requests waiting.
     pub busy_shared: Time,
-    /// How much longer a CPU that got a line alone keeps it, and has it for itself.
+    /// Whether who reads a line that another CPU has written has it alone from then on, to write it
+    /// too; otherwise both have it to read.
+    pub read_moves: bool,
+    /// How long a CPU that got a line alone has it for itself where others ask for it already.
     pub hold: Time,
     /// One turn of a spin loop that looks at nothing.
     pub pause: Time,

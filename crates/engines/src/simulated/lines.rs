@@ -1,14 +1,17 @@
 //! Cache lines: who has them, and what it costs to get them.
 //!
 //!     memory     no CPU has it: whoever comes gets it from the memory of its home node
-//!     alone c    CPU c has it to write; another one's request goes to c
+//!     alone c    CPU c has it to write; another one's request goes to c. Who reads what c has
+//!                written shares it with c, or has it alone from then on (`read_moves`)
 //!     shared S   the CPUs of S have it to read; a writer takes it from all of them
 //!
-//! Requests for a line are served in the order in which they come, each keeping the line busy
-//! for a while. A word has its new value when the request is made: the order of requests is the
-//! order of accesses, and nobody can see a value before its request has been served, for all
-//! who look come after it in line. There are no capacities: a line once read stays until
-//! another CPU writes it.
+//! A request finds the line, which then leaves for who asked:
+//!
+//!     asked ── the request is on its way ──> leaves ── flight ──> comes ── hold ──> may leave again
+//!              the owner uses the line                            the new one does
+//!
+//! Requests are served in the order in which they are made. There are no capacities: a line once
+//! read stays until another CPU writes it.
 
 use machine::Region;
 
@@ -29,12 +32,31 @@ pub enum Use {
     Atomic,
 }
 
-/// What a use costs.
+/// Where a word is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Bytes from the start of the region.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u8,
+}
+
+impl Word {
+    /// The line that it is in.
+    #[inline]
+    pub fn line(self) -> u32 {
+        self.offset >> LINE_SHIFT
+    }
+}
+
+/// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// When the instruction is done, and when others can see what it did.
-    pub end: Time,
-    /// Whether the line was there already.
+    /// When the line is there: at once, where it was there already.
+    pub comes: Time,
+    /// When those who had it and may not keep it lose it.
+    pub leaves: Time,
+    /// Whether it was there already.
     pub hit: bool,
 }
 
@@ -45,10 +67,12 @@ type Cpus = [u64; CPUS_MAX / 64];
 struct Line {
     /// Who has it alone.
     owner: u16,
+    /// Whether that one has written it since it came.
+    written: bool,
     /// Who has it to read; nobody where it has an owner.
     readers: Cpus,
-    /// Until when the requests that have come keep it.
-    busy: Time,
+    /// From when on it may leave for the next request.
+    free: Time,
     /// The node of its memory.
     home: u16,
     /// Tasks that wait for a word of it to change.
@@ -59,7 +83,7 @@ struct Line {
 #[derive(Clone, Debug)]
 pub struct Lines {
     lines: Vec<Line>,
-    /// By CPU: the line that was asked of it last, and until when it still had it.
+    /// By CPU: the line that was asked of it last, and until when it still has it.
     kept: Vec<(u32, Time)>,
     /// The CPUs of each node.
     nodes: Vec<Cpus>,
@@ -73,8 +97,14 @@ impl Lines {
     /// `cpu_of`, and all else on the first.
     pub fn new(region: &Region, host: &Host, cpu_of: impl Fn(usize) -> usize) -> Lines {
         let count = region.used().div_ceil(1 << LINE_SHIFT);
-        let line =
-            Line { owner: NOBODY, readers: Cpus::default(), busy: 0, home: 0, waiters: Vec::new() };
+        let line = Line {
+            owner: NOBODY,
+            written: false,
+            readers: Cpus::default(),
+            free: 0,
+            home: 0,
+            waiters: Vec::new(),
+        };
         let mut lines = vec![line; count];
         for block in region.blocks().iter().filter(|block| block.per_cpu) {
             for element in 0..block.length {
@@ -92,11 +122,6 @@ impl Lines {
         Lines { lines, kept: vec![(u32::MAX, 0); cpus], nodes, distances, host: host.clone() }
     }
 
-    /// The line of a word.
-    pub fn of(offset: u32) -> u32 {
-        offset >> LINE_SHIFT
-    }
-
     /// Who waits for a change of the line.
     pub fn waiters(&mut self, line: u32) -> &mut Vec<u16> {
         &mut self.lines[line as usize].waiters
@@ -111,32 +136,38 @@ impl Lines {
         state.owner == cpu || reads || (kept == line && now < until)
     }
 
-    /// Uses a line at this time.
+    /// Uses a line that the CPU need not ask for; whether that is so.
     #[inline]
-    pub fn serve(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
-        if self.has(line, cpu, how, now) {
-            let costs = &self.host.costs;
-            let cost = match how {
-                Use::Load => costs.load,
-                Use::Store => costs.store,
-                Use::Atomic => costs.atomic,
-            };
-            return Served { end: now + cost, hit: true };
-        }
-        Served { end: self.fetch(line, cpu, how, now), hit: false }
+    pub fn hit(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> bool {
+        let is_there = self.has(line, cpu, how, now);
+        self.lines[line as usize].written |= is_there && how != Use::Load;
+        is_there
     }
 
-    fn fetch(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Time {
+    /// Asks for a line at this time.
+    #[inline]
+    pub fn serve(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
+        match self.hit(line, cpu, how, now) {
+            true => Served { comes: now, leaves: now, hit: true },
+            false => self.fetch(line, cpu, how, now),
+        }
+    }
+
+    fn fetch(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
         let state = &self.lines[line as usize];
         let owner = state.owner;
-        let (latency, busy) = self.price(state, cpu, how);
+        let (latency, flight) = self.price(state, cpu, how);
         let state = &mut self.lines[line as usize];
-        let start = now.max(state.busy);
+        let leaves = state.free.max(now + latency.saturating_sub(flight));
+        let comes = leaves + flight.min(latency);
         if owner != NOBODY {
-            self.kept[usize::from(owner)] = (line, start);
+            self.kept[usize::from(owner)] = (line, leaves);
         }
-        state.busy = start + busy;
+        state.free = leaves + flight;
         match how {
+            Use::Load if owner != NOBODY && state.written && self.host.costs.read_moves => {
+                (state.owner, state.written) = (cpu, false);
+            }
             Use::Load => {
                 if owner != NOBODY {
                     add(&mut state.readers, usize::from(owner));
@@ -146,14 +177,14 @@ impl Lines {
             }
             Use::Store | Use::Atomic => {
                 state.readers = Cpus::default();
-                state.owner = cpu;
-                state.busy += self.host.costs.hold;
+                (state.owner, state.written) = (cpu, true);
+                state.free += self.host.costs.hold;
             }
         }
-        start + latency
+        Served { comes, leaves, hit: false }
     }
 
-    /// How long a request takes, and for how much of that it keeps others waiting.
+    /// How long a request takes, and for how much of that nobody has the line.
     fn price(&self, state: &Line, cpu: u16, how: Use) -> (Time, Time) {
         let costs = &self.host.costs;
         if state.owner != NOBODY {

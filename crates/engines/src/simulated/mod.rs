@@ -224,7 +224,7 @@ fn blocked(setup: &Setup, world: &World) -> io::Result<()> {
         let (verb, offset) = match task.doing {
             tasks::Doing::Ended => return None,
             tasks::Doing::Watching(watch) | tasks::Doing::Looking(watch) => {
-                ("waits at", watch.offset)
+                ("waits at", watch.word.offset)
             }
             tasks::Doing::Asleep { offset } => ("sleeps on", offset),
             tasks::Doing::Running | tasks::Doing::Ready(_) => unreachable!("task {i} is due"),

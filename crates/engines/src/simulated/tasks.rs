@@ -6,6 +6,7 @@ use machine::Until;
 
 use super::Time;
 use super::ledger::{Account, Row};
+use super::lines::Word;
 
 /// What a task is doing.
 ///
@@ -43,11 +44,23 @@ pub enum Then {
 /// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watch {
-    pub offset: u32,
-    pub size: u8,
+    pub word: Word,
     pub until: Until<u64>,
     /// When it gives up.
     pub deadline: Time,
+}
+
+/// A store in the buffer of its CPU: the line was asked for, and the word has not changed yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Store {
+    pub word: Word,
+    pub new: u64,
+    /// When the task wrote it.
+    pub at: Time,
+    /// When the line comes.
+    pub comes: Time,
+    /// When those who have the line lose it.
+    pub leaves: Time,
 }
 
 /// One task.
@@ -59,7 +72,9 @@ pub struct Task {
     pub doing: Doing,
     /// The turn of its one valid event; 0: none.
     pub turn: u64,
-    /// When its stores are all out of its CPU's buffer.
+    /// Its stores that others do not see yet, in order.
+    pub stores: VecDeque<Store>,
+    /// When they should all be out.
     pub drained: Time,
     /// What it saw when its wait ended; nothing if it gave up.
     pub seen: Option<u64>,

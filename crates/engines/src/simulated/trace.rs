@@ -3,14 +3,13 @@
 use machine::Region;
 
 use super::Time;
-use super::lines::Use;
+use super::lines::{Use, Word};
 
 /// One access.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     pub task: u16,
-    pub offset: u32,
-    pub size: u8,
+    pub word: Word,
     pub how: Use,
     pub old: u64,
     /// Known where accesses are written down.
@@ -56,7 +55,7 @@ impl Trace {
         accesses.sort_by_key(|access| access.at);
         let from = accesses.first().map_or(0, |first| first.at);
         let line = |access: &Access| {
-            let name = region.name(access.offset as usize);
+            let name = region.name(access.word.offset as usize);
             let what = match (access.how, access.new == access.old) {
                 (Use::Load, _) => format!("reads {name}: {}", access.old),
                 (Use::Store, _) => format!("writes {name}: {} -> {}", access.old, access.new),

@@ -1,17 +1,28 @@
 //! What is so at a moment of simulated time, and what accesses, waits and sleep do to it.
 
+use std::collections::VecDeque;
+
 use machine::{Region, Sleepers};
 
 use super::ledger::{Account, Row};
-use super::lines::{Lines, Use};
+use super::lines::{Lines, Use, Word};
 use super::queue::{Due, Queue};
-use super::tasks::{Doing, RunQueue, Task, Then, Watch};
+use super::tasks::{Doing, RunQueue, Store, Task, Then, Watch};
 use super::trace::{Access, Trace};
 use super::watched::Watched;
 use super::{Options, Preemption, Setup, Time};
 
 /// Goes on at once.
 const NOW: Then = Then::GoOn(0, Row::Local);
+
+/// An access that has asked for its line.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    at: Time,
+    leaves: Time,
+    /// Whether the line was there.
+    pub hit: bool,
+}
 
 /// All that an engine knows.
 pub struct World {
@@ -59,6 +70,7 @@ impl World {
             doing: Doing::Ready(NOW),
             turn: 0,
             drained: 0,
+            stores: VecDeque::new(),
             seen: None,
             inside: false,
             masked: 0,
@@ -134,59 +146,123 @@ impl World {
         task.book(row, task.time);
     }
 
-    /// Does an access, whose effect on the memory is done elsewhere: prices it, and lets those
-    /// who wait for the line see.
+    /// Whether the task has to wait for its stores before this: what is locked waits for all, as
+    /// on x86, and nothing sees a line that one of them is about to change.
     #[inline]
-    pub fn access(&mut self, task: u16, offset: u32, size: u8, how: Use, old: u64) {
-        let line = Lines::of(offset);
-        let who = &self.tasks[usize::from(task)];
-        let (asked, cpu) = (who.time, who.cpu);
-        // As on x86: what is locked waits for all stores before it.
-        let now = if how == Use::Atomic { asked.max(who.drained) } else { asked };
-        let served = self.lines.serve(line, cpu, how, now);
+    pub fn waits_for_stores(&self, task: u16, line: u32, how: Use) -> bool {
+        let stores = &self.tasks[usize::from(task)].stores;
+        let mut lines = stores.iter().map(|store| store.word.line());
+        !stores.is_empty() && (how == Use::Atomic || lines.any(|other| other == line))
+    }
+
+    /// Lets time pass until all stores of the task should be out of its CPU's buffer.
+    pub fn drain(&mut self, task: u16) {
         let who = &mut self.tasks[usize::from(task)];
-        match (how, served.hit) {
-            (Use::Store, false) => {
-                who.drained = who.drained.max(served.end);
-                who.time = asked + self.costs.store;
-                who.book(Row::Local, who.time);
-            }
-            (_, hit) => {
-                who.time = served.end;
-                who.book(if hit { Row::Local } else { Row::Transfer }, served.end);
-            }
+        who.time = who.time.max(who.drained);
+        who.book(Row::Transfer, who.time);
+    }
+
+    /// Asks for a line to read it, or to read and write it; the task's time is when it comes.
+    #[inline]
+    pub fn ask(&mut self, task: u16, line: u32, how: Use) -> Asked {
+        let who = &mut self.tasks[usize::from(task)];
+        let (at, served) = (who.time, self.lines.serve(line, who.cpu, how, who.time));
+        if !served.hit {
+            who.time = served.comes;
+            who.book(Row::Transfer, served.comes);
         }
-        let end = served.end;
-        self.told(Access { task, offset, size, how, old, new: 0, at: asked, end });
+        Asked { at, leaves: served.leaves, hit: served.hit }
+    }
+
+    /// The task, which has the line now, has used it: the memory is as it is afterwards.
+    #[inline]
+    pub fn used(&mut self, task: u16, word: Word, how: Use, old: u64, asked: Asked) {
+        let who = &mut self.tasks[usize::from(task)];
+        if asked.hit {
+            who.time += if how == Use::Load { self.costs.load } else { self.costs.atomic };
+            who.book(Row::Local, who.time);
+        }
+        let end = who.time;
+        self.told(Access { task, word, how, old, new: 0, at: asked.at, end });
         if how != Use::Load {
-            self.seen_by_waiters(line, served.end);
+            self.seen_by_waiters(word.line(), asked.leaves);
         }
+    }
+
+    /// The task writes a word. It goes on at once; the word changes when the line is there and
+    /// all that was written before has changed.
+    #[inline]
+    pub fn store(&mut self, task: u16, word: Word, new: u64) {
+        let who = &mut self.tasks[usize::from(task)];
+        let (at, line) = (who.time, word.line());
+        let served = self.lines.serve(line, who.cpu, Use::Store, at);
+        who.time += self.costs.store;
+        who.book(Row::Local, who.time);
+        let store = Store { word, new, at, comes: served.comes, leaves: served.leaves };
+        if served.hit && who.stores.is_empty() {
+            let end = who.time;
+            return self.commit(task, store, end);
+        }
+        who.drained = who.drained.max(served.comes);
+        who.stores.push_back(store);
+        if who.stores.len() == 1 {
+            self.queue.push(served.comes, self.store_of(task));
+        }
+    }
+
+    /// The first store in the buffer is due.
+    fn stored(&mut self, task: u16, now: Time) {
+        let who = &mut self.tasks[usize::from(task)];
+        let store = who.stores.front_mut().expect("a store that is due is in the buffer");
+        // It waited for those before it, and the line may be gone again.
+        if store.comes < now && !self.lines.has(store.word.line(), who.cpu, Use::Store, now) {
+            let served = self.lines.serve(store.word.line(), who.cpu, Use::Store, now);
+            (store.comes, store.leaves) = (served.comes, served.leaves);
+            who.drained = who.drained.max(served.comes);
+            self.queue.push(served.comes, self.store_of(task));
+            return;
+        }
+        let store = *store;
+        who.stores.pop_front();
+        if let Some(next) = who.stores.front() {
+            let due = next.comes.max(now);
+            self.queue.push(due, self.store_of(task));
+        }
+        self.commit(task, store, now);
+    }
+
+    fn commit(&mut self, task: u16, store: Store, now: Time) {
+        let Store { word, new, at, leaves, .. } = store;
+        let old = self.read(word);
+        self.write(word, new);
+        self.told(Access { task, word, how: Use::Store, old, new, at, end: now });
+        self.seen_by_waiters(word.line(), leaves);
     }
 
     /// Books an access in the hash, and in the trace if there is one.
     #[inline]
     fn told(&mut self, access: Access) {
-        let Access { task, offset, size, how, old, end, .. } = access;
+        let Access { task, word, how, old, end, .. } = access;
         self.accesses += 1;
-        let what = u64::from(task) << 48 ^ u64::from(offset) << 16 ^ how as u64;
+        let what = u64::from(task) << 48 ^ u64::from(word.offset) << 16 ^ how as u64;
         let mixed = (self.hash ^ what ^ end).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.hash = mixed.rotate_left(29) ^ old;
-        let new = self.trace.is_some().then(|| self.read(offset, size));
+        let new = self.trace.is_some().then(|| self.read(word));
         if let (Some(trace), Some(new)) = (&mut self.trace, new) {
             trace.add(Access { new, ..access });
         }
     }
 
-    /// All who wait for a word of the line ask for it again, and find it changed or not. Who of
-    /// them is first is chance: arbitration knows no order of arrival.
-    fn seen_by_waiters(&mut self, line: u32, visible: Time) {
+    /// All who wait for a word of the line ask for it again once it is gone, and find it changed or
+    /// not. Who of them is first is chance: arbitration knows no order of arrival.
+    fn seen_by_waiters(&mut self, line: u32, gone: Time) {
         let mut waiters = std::mem::take(self.lines.waiters(line));
         if waiters.is_empty() {
             return;
         }
         let first = below(&mut self.random, waiters.len() as u32) as usize;
         waiters.rotate_left(first);
-        waiters.retain(|&waiter| !self.look(waiter, visible));
+        waiters.retain(|&waiter| !self.look(waiter, gone));
         *self.lines.waiters(line) = waiters;
     }
 
@@ -196,26 +272,26 @@ impl World {
         let (Doing::Watching(watch) | Doing::Looking(watch)) = task.doing else {
             unreachable!("task {waiter} waits for no word: {:?}", task.doing);
         };
-        let served =
-            self.lines.serve(Lines::of(watch.offset), task.cpu, Use::Load, now.max(task.time));
-        let word = self.read(watch.offset, watch.size);
-        let (offset, size, how, end) = (watch.offset, watch.size, Use::Load, served.end);
-        self.told(Access { task: waiter, offset, size, how, old: word, new: 0, at: now, end });
-        if !watch.until.holds(word) {
+        let (word, now) = (watch.word, now.max(task.time));
+        let served = self.lines.serve(word.line(), task.cpu, Use::Load, now);
+        let end = if served.hit { now + self.costs.load } else { served.comes };
+        let seen = self.read(word);
+        self.told(Access { task: waiter, word, how: Use::Load, old: seen, new: 0, at: now, end });
+        let task = &mut self.tasks[usize::from(waiter)];
+        task.time = end;
+        if !watch.until.holds(seen) {
             return false;
         }
-        let task = &mut self.tasks[usize::from(waiter)];
-        task.seen = Some(word);
+        task.seen = Some(seen);
         task.doing = Doing::Running;
-        task.time = served.end;
-        task.book(Row::Spinning, served.end);
-        self.schedule(waiter, served.end);
+        task.book(Row::Spinning, end);
+        self.schedule(waiter, end);
         true
     }
 
     /// The task waits from now on; it was not so when it looked.
     pub fn watch(&mut self, task: u16, watch: Watch) {
-        self.lines.waiters(Lines::of(watch.offset)).push(task);
+        self.lines.waiters(watch.word.line()).push(task);
         self.tasks[usize::from(task)].doing = Doing::Watching(watch);
         match watch.deadline {
             Time::MAX => self.tasks[usize::from(task)].turn = 0,
@@ -224,22 +300,40 @@ impl World {
     }
 
     fn watch_no_more(&mut self, task: u16, watch: Watch) {
-        let waiters = self.lines.waiters(Lines::of(watch.offset));
+        let waiters = self.lines.waiters(watch.word.line());
         waiters.retain(|&waiter| waiter != task);
     }
 
-    /// What is due happens; the task that goes on, if one does.
+    /// What is due happens; the task that goes on, if one does. Events are for tasks, the stores
+    /// of tasks, CPUs, and who is interrupted, in the order of their numbers.
     pub fn happens(&mut self, due: Due) -> Option<u16> {
         let who = usize::from(due.who);
         let (tasks, cpus) = (self.tasks.len(), self.cpus.len());
         if who < tasks {
             return self.due(due.who, due.turn, due.time).then_some(due.who);
         }
-        if who < tasks + cpus {
-            self.clock(who - tasks, due.time);
+        if who < 2 * tasks {
+            self.stored((who - tasks) as u16, due.time);
             return None;
         }
-        self.interrupted(who - tasks - cpus, due.time)
+        if who < 2 * tasks + cpus {
+            self.clock(who - 2 * tasks, due.time);
+            return None;
+        }
+        self.interrupted(who - 2 * tasks - cpus, due.time)
+    }
+
+    fn store_of(&self, task: u16) -> u16 {
+        self.tasks.len() as u16 + task
+    }
+
+    fn clock_of(&self, cpu: usize) -> u16 {
+        (2 * self.tasks.len() + cpu) as u16
+    }
+
+    /// Who is due when a CPU of this number is interrupted.
+    fn interrupt_of(&self, number: usize) -> u16 {
+        (2 * self.tasks.len() + self.cpus.len() + number) as u16
     }
 
     /// An event of a task is due; whether the task goes on.
@@ -254,12 +348,12 @@ impl World {
                 // Its patience is over.
                 self.watch_no_more(task, watch);
                 let task = &mut self.tasks[usize::from(task)];
+                let now = now.max(task.time);
                 (task.seen, task.doing, task.time) = (None, Doing::Running, now);
                 task.book(Row::Spinning, now);
                 true
             }
             Doing::Looking(watch) => {
-                self.tasks[usize::from(task)].time = now;
                 if !self.look(task, now) {
                     self.watch(task, watch);
                 }
@@ -345,7 +439,7 @@ impl World {
     fn set_timer(&mut self, cpu: usize, now: Time) {
         if self.preemption == Preemption::Anywhere {
             let at = self.cpus[cpu].slice_end.max(now);
-            self.queue.push(at, (self.tasks.len() + cpu) as u16);
+            self.queue.push(at, self.clock_of(cpu));
         }
     }
 
@@ -388,11 +482,6 @@ impl World {
         };
         let due = who.time;
         self.schedule(task, due);
-    }
-
-    /// Who is due when a CPU of this number is interrupted.
-    fn interrupt_of(&self, number: usize) -> u16 {
-        (self.tasks.len() + self.cpus.len() + number) as u16
     }
 
     /// Interrupts the CPU of this number, whose own number is not `own`.
@@ -510,15 +599,28 @@ impl World {
         }
     }
 
-    pub fn read(&self, offset: u32, size: u8) -> u64 {
-        let at = (self.base + offset as usize) as *const u8;
+    pub fn read(&self, word: Word) -> u64 {
+        let at = (self.base + word.offset as usize) as *const u8;
         // SAFETY: a word of the region, of that size and so aligned; nobody else runs now.
         unsafe {
-            match size {
+            match word.size {
                 1 => u64::from(at.read()),
                 2 => u64::from(at.cast::<u16>().read()),
                 4 => u64::from(at.cast::<u32>().read()),
                 _ => at.cast::<u64>().read(),
+            }
+        }
+    }
+
+    fn write(&self, word: Word, new: u64) {
+        let at = (self.base + word.offset as usize) as *mut u8;
+        // SAFETY: as for `read`.
+        unsafe {
+            match word.size {
+                1 => at.write(new as u8),
+                2 => at.cast::<u16>().write(new as u16),
+                4 => at.cast::<u32>().write(new as u32),
+                _ => at.cast::<u64>().write(new),
             }
         }
     }

@@ -79,8 +79,8 @@ pub struct Described {
 }
 
 /// Distances by name: threads of one core, within a node, and by hops between nodes.
-const DISTANCES: [&str; 5] = ["core", "node", "hop1", "hop2", "hop3"];
-const TRANSFERS: [&str; 7] = [
+pub const DISTANCES: [&str; 5] = ["core", "node", "hop1", "hop2", "hop3"];
+pub const TRANSFERS: [&str; 7] = [
     "load_modified",
     "load_shared",
     "load_memory",
@@ -89,12 +89,13 @@ const TRANSFERS: [&str; 7] = [
     "atomic_modified",
     "atomic_shared",
 ];
-const COSTS: [&str; 17] = [
+pub const COSTS: [&str; 18] = [
     "load",
     "store",
     "atomic",
     "busy",
     "busy_shared",
+    "read_moves",
     "hold",
     "pause",
     "both_threads",
@@ -109,12 +110,13 @@ const COSTS: [&str; 17] = [
     "interrupt_entry",
 ];
 
-/// The host of this name, or of this file.
+/// The host of this name: one that comes with knee, one of the directory `hosts`, or a file.
 pub fn find(name: &str) -> Result<Described> {
     if let Some((name, text)) = HOSTS.iter().find(|(known, _)| *known == name) {
         return parse(name, text).with_context(|| format!("host {name}"));
     }
-    let path = Path::new(name);
+    let below = format!("hosts/{name}.toml");
+    let path = if Path::new(&below).exists() { Path::new(&below) } else { Path::new(name) };
     if name.ends_with(".toml") || path.exists() {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -268,6 +270,7 @@ impl Described {
                 atomic: cost("atomic"),
                 busy_per_mille: per_mille("busy"),
                 busy_shared: cost("busy_shared"),
+                read_moves: number("costs.read_moves") > 0.5,
                 hold: cost("hold"),
                 pause: cost("pause"),
                 both_threads_per_mille: per_mille("both_threads"),

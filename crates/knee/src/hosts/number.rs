@@ -16,6 +16,8 @@ pub struct Written {
     measured: Option<String>,
     /// Where and when.
     at: Option<String>,
+    /// In which way.
+    how: Option<String>,
     /// Nobody knows; it should be in this range.
     assumed: Option<String>,
     /// Why.
@@ -27,8 +29,8 @@ pub struct Written {
 pub enum Origin {
     /// A publication says so.
     Found(String),
-    /// It was measured, where and when.
-    Measured(String),
+    /// It was measured, where and when, and how.
+    Measured(String, String),
     /// A guess, and why.
     Assumed(String),
 }
@@ -37,6 +39,7 @@ pub enum Origin {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
     pub low: f64,
+    pub middle: f64,
     pub high: f64,
     pub origin: Origin,
     /// As the file has it.
@@ -70,23 +73,26 @@ impl Written {
                 (text, Origin::Found(source))
             }
             (None, Some(text), None) => {
-                (text, Origin::Measured(self.at.clone().context("what is measured says `at`")?))
+                let at = self.at.clone().context("what is measured says `at`: where and when")?;
+                let how = self.how.clone().context("what is measured says `how`")?;
+                (text, Origin::Measured(at, how))
             }
             (None, None, Some(text)) => {
                 (text, Origin::Assumed(self.why.clone().context("what is assumed says `why`")?))
             }
             _ => bail!("a number is one of found, measured or assumed"),
         };
-        let (low, high) = range(text, units).with_context(|| format!("{text:?}"))?;
-        Ok(Number { low, high, origin, text: text.clone() })
+        let [low, middle, high] = range(text, units).with_context(|| format!("{text:?}"))?;
+        Ok(Number { low, middle, high, origin, text: text.clone() })
     }
 }
 
 /// A second in ps: longer than anything that a host is priced for, and far from overflowing.
 const LARGEST: f64 = 1e12;
 
-/// `109 cycles`, `90..140 ns`, `0.5`.
-fn range(text: &str, units: Units) -> Result<(f64, f64)> {
+/// `109 cycles`, `90..140 ns`, `90..110..140 ns`, `0.5`: the lowest value, the middle one, the
+/// highest. The middle of a range is that of ratios: between 10 and 1000 it is 100.
+fn range(text: &str, units: Units) -> Result<[f64; 3]> {
     let (numbers, unit) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
     let unit = match unit.trim() {
         "" => 1.0,
@@ -97,29 +103,37 @@ fn range(text: &str, units: Units) -> Result<(f64, f64)> {
         "cycles" => units.cycle_ps.context("cycles of which clock? The host has no `ghz`")?,
         other => bail!("unit {other:?}: ps, ns, us, ms, cycles, or none"),
     };
-    let (low, high) = numbers.split_once("..").unwrap_or((numbers, numbers));
     let parse = |text: &str| text.parse::<f64>().with_context(|| format!("{text:?} is no number"));
-    let (low, high) = (parse(low)?, parse(high)?);
-    ensure!(low.is_finite() && high.is_finite() && low >= 0.0, "it is negative or not finite");
-    ensure!(low <= high, "a range begins with its smaller end");
+    let numbers: Vec<f64> = numbers.split("..").map(parse).collect::<Result<_>>()?;
+    let (low, middle, high) = match numbers[..] {
+        [number] => (number, number, number),
+        [0.0, high] => (0.0, high / 2.0, high),
+        [low, high] => (low, (low * high).sqrt(), high),
+        [low, middle, high] => (low, middle, high),
+        _ => bail!("a range is lowest..highest, or lowest..middle..highest"),
+    };
+    let is_number = |number: &f64| number.is_finite() && *number >= 0.0;
+    ensure!(numbers.iter().all(is_number), "it is negative or not finite");
+    ensure!(low <= middle && middle <= high, "a range begins with its smaller end");
     ensure!(high * unit <= LARGEST, "it is more than a second");
-    Ok((low * unit, high * unit))
+    Ok([low * unit, middle * unit, high * unit])
 }
 
 impl Number {
-    /// A value: the middle one, or any, the same for the same seed and name. Ranges are
-    /// searched by ratio: between 10 and 1000 the middle is 100.
+    /// A value: the middle one, or any, the same for the same seed and name. As many are below the
+    /// middle as above, and all ratios are as likely.
     pub fn draw(&self, draw: Draw, name: &str) -> f64 {
         let share = match draw {
-            Draw::Middle => 0.5,
-            Draw::Any(seed) => uniform(seed, name),
+            Draw::Middle => return self.middle,
+            Draw::Any(seed) => 2.0 * uniform(seed, name),
         };
-        if self.low == self.high {
-            return self.low;
-        }
-        match self.low > 0.0 {
-            true => self.low * (self.high / self.low).powf(share),
-            false => self.high * share,
+        let (from, to, share) = match share < 1.0 {
+            true => (self.low, self.middle, share),
+            false => (self.middle, self.high, share - 1.0),
+        };
+        match from > 0.0 {
+            true => from * (to / from).powf(share),
+            false => to * share,
         }
     }
 }
@@ -144,10 +158,11 @@ mod tests {
     #[test]
     fn numbers_have_units_and_ranges() {
         let check = |text, expected| assert_eq!(range(text, UNITS).unwrap(), expected);
-        check("109 cycles", (54_500.0, 54_500.0));
-        check("90..140 ns", (90_000.0, 140_000.0));
-        check("0.3..1.0", (0.3, 1.0));
-        check("2 us", (2e6, 2e6));
+        check("109 cycles", [54_500.0; 3]);
+        check("10..1000", [10.0, 100.0, 1000.0]);
+        check("90..110..140 ns", [90_000.0, 110_000.0, 140_000.0]);
+        check("0..1.0", [0.0, 0.5, 1.0]);
+        check("2 us", [2e6; 3]);
         let refused = |text, expected: &str| {
             assert_eq!(range(text, Units { cycle_ps: None }).unwrap_err().to_string(), expected);
         };
@@ -156,6 +171,8 @@ mod tests {
         refused("inf ns", "it is negative or not finite");
         refused("1e300 ns", "it is more than a second");
         refused("7..5 ns", "a range begins with its smaller end");
+        refused("5..9..8 ns", "a range begins with its smaller end");
+        refused("5..6..7..8 ns", "a range is lowest..highest, or lowest..middle..highest");
         refused("5 cycles", "cycles of which clock? The host has no `ghz`");
         refused("x ns", "\"x\" is no number");
     }
@@ -164,6 +181,7 @@ mod tests {
     fn draws_are_in_the_range_and_differ_by_name_and_seed() {
         let number = Number {
             low: 10.0,
+            middle: 100.0,
             high: 1000.0,
             origin: Origin::Assumed(String::new()),
             text: String::new(),

@@ -39,7 +39,7 @@ pub use prose::{counted, wrapped};
 pub use scaling::{Detail, detailed, scaling};
 pub use selfcheck::selfcheck;
 pub use selfcheck_host::selfcheck_host;
-pub use simulated::simulated;
+pub use simulated::{agreements, simulated};
 pub use will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! What was simulated, as text: rates over CPUs, where the time goes, and what it rests on.
 
+use std::collections::BTreeSet;
+
 use super::Style;
 use super::plot::{Plot, SYMBOLS, Series, plot};
 use super::prose::{counted, wrapped};
 use super::quantity::{duration_ns, short};
 use super::table::{Align, Table};
 use crate::hosts::{Described, Origin};
+use crate::simulations::native::{AGREES, Agreement, Agreements};
 use crate::simulations::{Load, Point};
 use crate::verbs::simulate::Simulated;
 
@@ -31,6 +34,56 @@ pub fn simulated(
     text += &ledgers(all, style);
     text += "\n";
     text + &wrapped(&basis(host, draws), style.width, 2)
+}
+
+/// Simulated beside native.
+pub fn agreements(found: &Agreements, host: &Described, load: Load, style: Style) -> String {
+    let mut text = style.bold(&format!(
+        "simulated on {} and native on this host: {} inside, {} outside",
+        host.name,
+        duration_ns(load.hold_ns as f64),
+        duration_ns(load.work_ns as f64)
+    ));
+    text += "\n";
+    let head = [
+        ("lock", Align::Left),
+        ("CPUs", Align::Right),
+        ("native\noperations/s", Align::Right),
+        ("simulated\noperations/s", Align::Right),
+        ("simulated / native\n(quartiles)", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = Table::new(head.map(|(name, align)| (name.to_string(), align)));
+    let all = &found.all;
+    for one in all {
+        let Agreement { name, cpus, native, simulated, ratio } = one;
+        table.row(vec![
+            name.clone(),
+            cpus.to_string(),
+            short(native.median),
+            short(*simulated),
+            format!("{:.2} ({:.2}..{:.2})", ratio.median, ratio.low, ratio.high),
+            if one.agrees() { "agrees" } else { "DIFFERS" }.to_string(),
+        ]);
+    }
+    text += &within(&table, style);
+    let (least, most) = (AGREES.start(), AGREES.end());
+    let counts: BTreeSet<usize> = all.iter().map(|one| one.cpus).collect();
+    for cpus in counts {
+        let at: Vec<_> = all.iter().filter(|one| one.cpus == cpus).collect();
+        let agree = at.iter().filter(|one| one.agrees()).count();
+        let of = counted(cpus, "CPU");
+        text += &format!("at {of}: {agree} of {} within {least} to {most}\n", at.len());
+    }
+    if let (Some(now), Some(number)) =
+        (&found.transfer_ns, host.numbers().get("transfer.node.load_modified"))
+    {
+        text += &format!(
+            "a line took {:.0} ns ({:.0}..{:.0}) from CPU to CPU meanwhile; the host is described with {}\n",
+            now.median, now.low, now.high, number.text
+        );
+    }
+    text
 }
 
 /// As many side by side as fit a line.
@@ -125,7 +178,7 @@ fn ledgers(all: &[Simulated], style: Style) -> String {
 fn basis(host: &Described, draws: u64) -> String {
     let of = |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
     let found = of(|origin| matches!(origin, Origin::Found(_)));
-    let measured = of(|origin| matches!(origin, Origin::Measured(_)));
+    let measured = of(|origin| matches!(origin, Origin::Measured(..)));
     let assumed = of(|origin| matches!(origin, Origin::Assumed(_)));
     let draws = match draws {
         0 => String::new(),

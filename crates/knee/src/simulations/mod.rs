@@ -1,6 +1,8 @@
 //! Algorithms on described hosts: which tasks a lock is timed with, and what comes of it.
 //! Neither the algorithms nor the engine know of each other; here they meet.
 
+pub mod native;
+
 use std::io;
 
 use algorithms::locks::{self, Visitor};
@@ -153,6 +155,36 @@ fn once(
     done.with_context(|| format!("{name} with {tasks} tasks on {cpus} CPUs of {}", place.host.name))
 }
 
+/// An operation: takes the lock, works, lets go, works.
+#[inline(always)]
+fn exclusive<L: Lock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
+    let hold = lock.lock(m, at);
+    m.note(Note::Enter);
+    m.work(load.hold_ns);
+    m.note(Note::Leave);
+    lock.unlock(m, at, hold);
+    m.work(load.work_ns);
+}
+
+/// The same with a read-write lock.
+#[inline(always)]
+fn sharing<L: SharedLock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
+    if m.random(100) < load.reads {
+        let hold = lock.read_lock(m, at);
+        m.note(Note::EnterShared);
+        m.work(load.hold_ns);
+        m.note(Note::LeaveShared);
+        lock.read_unlock(m, at, hold);
+    } else {
+        let hold = lock.write_lock(m, at);
+        m.note(Note::Enter);
+        m.work(load.hold_ns);
+        m.note(Note::Leave);
+        lock.write_unlock(m, at, hold);
+    }
+    m.work(load.work_ns);
+}
+
 /// The tasks of an algorithm, at their start.
 struct Tasks<'a> {
     region: &'a Region,
@@ -173,14 +205,8 @@ impl<R, F: FnOnce(&Tasks) -> io::Result<R>> Visitor for LockTasks<F> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape);
         let at = &region.array::<L::Mem>("lock", 1)[0];
-        let Load { work_ns, hold_ns, .. } = self.load;
         let task = &|m: &Simulated, _: usize| loop {
-            let hold = lock.lock(m, at);
-            m.note(Note::Enter);
-            m.work(hold_ns);
-            m.note(Note::Leave);
-            lock.unlock(m, at, hold);
-            m.work(work_ns);
+            exclusive(m, &lock, at, self.load);
             m.operation_done();
         };
         (self.act)(&Tasks { region, task, fifo: L::FIFO })
@@ -190,22 +216,8 @@ impl<R, F: FnOnce(&Tasks) -> io::Result<R>> Visitor for LockTasks<F> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape);
         let at = &region.array::<L::Mem>("lock", 1)[0];
-        let Load { work_ns, hold_ns, reads } = self.load;
         let task = &|m: &Simulated, _: usize| loop {
-            if m.random(100) < reads {
-                let hold = lock.read_lock(m, at);
-                m.note(Note::EnterShared);
-                m.work(hold_ns);
-                m.note(Note::LeaveShared);
-                lock.read_unlock(m, at, hold);
-            } else {
-                let hold = lock.write_lock(m, at);
-                m.note(Note::Enter);
-                m.work(hold_ns);
-                m.note(Note::Leave);
-                lock.write_unlock(m, at, hold);
-            }
-            m.work(work_ns);
+            sharing(m, &lock, at, self.load);
             m.operation_done();
         };
         (self.act)(&Tasks { region, task, fifo: false })

@@ -1,9 +1,10 @@
 //! `knee simulate`: times algorithms on a described host, in virtual time.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use algorithms::locks::LOCKS;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{NS, Preemption, Time};
 use records::Placement;
 use serde_json::{Value, json};
@@ -11,9 +12,10 @@ use serde_json::{Value, json};
 use crate::hosts::{self, Described};
 use crate::names::nearest;
 use crate::reports::{self, Style, counted};
+use crate::simulations::native::{self, Agreement, Agreements};
 use crate::simulations::{self, Load, Place, Point};
 use crate::talk::{print, print_line, talk};
-use crate::topology::points;
+use crate::topology::{self, points};
 
 /// What to simulate, and where.
 #[derive(clap::Args)]
@@ -21,7 +23,8 @@ pub struct Arguments {
     /// Locks, or `all` (see: knee list algorithms)
     #[arg(required = true, value_delimiter = ',')]
     names: Vec<String>,
-    /// The host: one that comes with knee (see: knee list hosts), or a file
+    /// The host: one that comes with knee (see: knee list hosts), NAME for hosts/NAME.toml below this
+    /// directory (see: knee calibrate), or a file
     #[arg(long, default_value = "generic-2s")]
     host: String,
     /// CPU counts: 1..all (doubling, plus edges of the topology), 1-8 (each), 4, cores, all
@@ -58,6 +61,10 @@ pub struct Arguments {
     /// Show this many accesses from the middle of a run, at the highest CPU count
     #[arg(long, value_name = "ACCESSES")]
     trace: Option<usize>,
+    /// Run the same tasks natively on this host too, and say how far that is from what was simulated
+    /// (after: knee calibrate > hosts/mine.toml; with: --host mine)
+    #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere"])]
+    check: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -91,6 +98,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.check {
+        return check(arguments, &names, &host, load, &place, &counts);
+    }
     let mut all = Vec::new();
     for name in names {
         talk(format_args!("simulating {name} …"));
@@ -106,6 +116,49 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         false => print(reports::simulated(&all, &host, load, place.draws, Style::of_stdout()))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether this host does what is simulated of it.
+fn check(
+    arguments: &Arguments,
+    names: &[&str],
+    host: &Described,
+    load: Load,
+    place: &Place,
+    counts: &[u32],
+) -> Result<ExitCode> {
+    let allowed = probes::limits(Path::new("/")).cpus_allowed.map_err(anyhow::Error::msg)?;
+    let here = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
+    let cpus = topology::order(&here, arguments.placement);
+    let most = *counts.last().context("no CPU counts")? as usize;
+    ensure!(most <= cpus.len(), "{most} CPUs: this host has {}; use --cpus", cpus.len());
+    talk(format_args!("running {} natively …", counted(names.len(), "lock")));
+    let found = native::agreements(names, load, place, counts, &cpus)?;
+    match arguments.json {
+        true => print_line(format_args!("{:#}", agreements_json(&found, host, load)))?,
+        false => print(reports::agreements(&found, host, load, Style::of_stdout()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn agreements_json(found: &Agreements, host: &Described, load: Load) -> Value {
+    let one = |one: &Agreement| {
+        json!({
+            "name": one.name,
+            "cpus": one.cpus,
+            "native_operations_per_s": one.native,
+            "simulated_operations_per_s": one.simulated,
+            "ratio": one.ratio,
+            "agrees": one.agrees(),
+        })
+    };
+    json!({
+        "host": host.name,
+        "work_ns": load.work_ns,
+        "hold_ns": load.hold_ns,
+        "transfer_ns_meanwhile": found.transfer_ns,
+        "agreements": found.all.iter().map(one).collect::<Vec<_>>(),
+    })
 }
 
 fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {

@@ -20,6 +20,7 @@ mod watch;
 
 use std::io::Write;
 
+pub use measure::turns_per_ns;
 use records::{Event, Job, Native, PROTOCOL, Warning, Work};
 use workloads::{Forms, Load, Values, Workload};
 
@@ -115,6 +116,6 @@ fn load(workload: &Workload, native: &Native, job: &Job) -> Result<Load, String>
             records::Until::OperationsPerTask(n) => Some(n),
             records::Until::Seconds(_) | records::Until::End => None,
         },
-        turns_per_ns: measure::turns_per_ns(),
+        turns_per_ns: turns_per_ns(),
     })
 }

@@ -13,6 +13,7 @@ use super::durations;
 use super::priority::Policy;
 use super::usage;
 use crate::clock::now_ns;
+use crate::pinned::pin;
 
 /// What a task is born with.
 pub struct Birth<'a> {
@@ -58,7 +59,8 @@ pub fn live(birth: &Birth, index: usize) {
 fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<(), Failure> {
     let board = birth.board;
     board.introduce(index);
-    pin(report.cpu)?;
+    let cpu = report.cpu;
+    pin(cpu).map_err(|error| Failure::of(format!("pinning to CPU {cpu}"), error))?;
     if !birth.policy.is_default() {
         birth.policy.apply()?;
     }
@@ -128,24 +130,6 @@ fn own_usage(form: Form) -> Usage {
     match form {
         Form::Processes => usage::of_process(),
         Form::Threads => usage::of_thread(),
-    }
-}
-
-/// Pins the calling thread to one CPU.
-fn pin(cpu: u32) -> Result<(), Failure> {
-    // A mask of the needed length: cpu_set_t ends at 1024.
-    let bits = u64::BITS;
-    let mut mask = vec![0_u64; (cpu / bits) as usize + 1];
-    mask[(cpu / bits) as usize] |= 1 << (cpu % bits);
-    // SAFETY: the mask is live and its length given in bytes.
-    let result =
-        unsafe { libc::sched_setaffinity(0, mask.len() * size_of::<u64>(), mask.as_ptr().cast()) };
-    match result {
-        0 => Ok(()),
-        _ => {
-            let error = std::io::Error::last_os_error();
-            Err(Failure::of(format!("pinning to CPU {cpu}"), error))
-        }
     }
 }
 
