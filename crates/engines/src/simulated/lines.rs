@@ -204,7 +204,11 @@ impl Lines {
         }
         match how {
             Use::Load => {
-                let nearest = self.readers(state, cpu).min().unwrap_or(1);
+                let own = &self.nodes[usize::from(self.host.cpus[usize::from(cpu)].node)];
+                let nearest = match meet(own, &state.readers) {
+                    true => 1,
+                    false => self.readers(state, cpu).min().unwrap_or(1),
+                };
                 (self.host.transfers[nearest].load_shared, costs.busy_shared)
             }
             Use::Store | Use::Atomic => {
@@ -233,13 +237,18 @@ impl Lines {
     fn readers<'a>(&'a self, state: &'a Line, cpu: u16) -> impl Iterator<Item = usize> + 'a {
         let distances = &self.host.distances[usize::from(self.host.cpus[usize::from(cpu)].node)];
         let nodes = self.nodes.iter().zip(distances);
-        let has = |node: &Cpus| node.iter().zip(&state.readers).any(|(a, b)| a & b != 0);
-        nodes.filter(move |(node, _)| has(node)).map(|(_, &distance)| usize::from(distance))
+        nodes
+            .filter(|(node, _)| meet(node, &state.readers))
+            .map(|(_, &distance)| usize::from(distance))
     }
 }
 
 fn add(cpus: &mut Cpus, cpu: usize) {
     cpus[cpu / 64] |= 1 << (cpu % 64);
+}
+
+fn meet(a: &Cpus, b: &Cpus) -> bool {
+    a.iter().zip(b).any(|(a, b)| a & b != 0)
 }
 
 fn contains(cpus: &Cpus, cpu: u16) -> bool {

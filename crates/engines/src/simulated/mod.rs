@@ -34,7 +34,7 @@ pub use trace::Traced;
 use world::World;
 
 use crate::explored::{copy, put_back};
-use crate::steppable::{Step, Steppable, Yielder};
+use crate::steppable::{Steppable, Yielder, caught};
 
 /// Picoseconds.
 pub type Time = u64;
@@ -146,8 +146,9 @@ pub fn simulate(setup: &Setup, options: &Options) -> io::Result<Outcome> {
     }
     let before = copy(setup.region);
     let world = RefCell::new(World::new(setup, options));
-    let ended =
-        start(setup, options, &world).and_then(|mut threads| pass(setup, &mut threads, &world));
+    let ended = start(setup, options, &world).and_then(|mut threads| {
+        caught(|| pass(setup, &mut threads, &world)).unwrap_or_else(|why| Err(fault(why)))
+    });
     put_back(setup.region, &before);
     ended?;
     Ok(outcome(setup, options, world.into_inner()))
@@ -203,10 +204,8 @@ fn pass(setup: &Setup, threads: &mut [Thread], world: &RefCell<World>) -> io::Re
         }
         let Some(task) = w.happens(due) else { continue };
         drop(w);
-        match threads[usize::from(task)].step(()) {
-            Step::Asks(()) => (),
-            Step::Ends => world.borrow_mut().end(task),
-            Step::Panics(why) => return Err(fault(why)),
+        if threads[usize::from(task)].resume(()).is_none() {
+            world.borrow_mut().end(task);
         }
     }
     blocked(setup, &world.borrow())?;
