@@ -11,8 +11,8 @@ use machine::{
 use super::Time;
 use super::ledger::Row;
 use super::lines::{Use, Word};
-use super::tasks::Watch;
-use super::world::{Asked, World, below};
+use super::tasks::{Ask, Asked, Watch};
+use super::world::{World, below};
 use crate::explored::request::widened_until;
 use crate::steppable::Yielder;
 
@@ -94,28 +94,27 @@ impl Simulated<'_> {
 
     /// Gets the line of a word to read it, or to read and write it.
     #[inline]
-    fn get_line(&self, word: Word, how: Use) -> Asked {
-        self.turn();
-        while self.world.borrow().waits_for_stores(self.task, word.line(), how) {
-            self.drain();
+    fn get_line(&self, word: Word, how: Use, after_stores: bool) -> Asked {
+        let ask = Ask { line: word.line(), how, after_stores };
+        loop {
+            let must_wait = self.world.borrow_mut().wants(self.task, ask);
+            if must_wait {
+                self.suspend();
+            }
+            // An interrupt that comes before it was asked for ends that.
+            if let Some(asked) = self.world.borrow_mut().tasks[usize::from(self.task)].asked.take()
+            {
+                return asked;
+            }
         }
-        let asked = self.world.borrow_mut().ask(self.task, word.line(), how);
-        if !asked.hit {
-            self.turn();
-        }
-        asked
     }
 
-    fn drain(&self) {
-        self.world.borrow_mut().drain(self.task);
-        self.turn();
-    }
-
-    /// What the kernel does comes after all stores.
+    /// Waits until all its stores are out: what the kernel does comes after them.
     fn enter_kernel(&self) {
         self.turn();
         while !self.world.borrow().tasks[usize::from(self.task)].stores.is_empty() {
-            self.drain();
+            self.world.borrow_mut().drain(self.task);
+            self.turn();
         }
     }
 
@@ -123,7 +122,7 @@ impl Simulated<'_> {
     #[inline]
     fn access<C, T: Value>(&self, cell: &C, how: Use, touch: impl FnOnce() -> T) -> T {
         let word = self.word(cell);
-        let asked = self.get_line(word, how);
+        let asked = self.get_line(word, how, how == Use::Atomic);
         let old = touch();
         self.world.borrow_mut().used(self.task, word, how, old.bits(), asked);
         old
@@ -231,10 +230,12 @@ impl Machine for Simulated<'_> {
 
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         self.spend(Row::System, |world| world.costs.park);
-        self.enter_kernel();
-        let word = self.access(atom, Use::Load, || atom.load(&self.native, Ordering::Relaxed));
-        if word == expected {
-            self.world.borrow_mut().sleep(self.task, self.word(atom).offset);
+        let word = self.word(atom);
+        let asked = self.get_line(word, Use::Load, true);
+        let seen = atom.load(&self.native, Ordering::Relaxed);
+        self.world.borrow_mut().used(self.task, word, Use::Load, seen.into(), asked);
+        if seen == expected {
+            self.world.borrow_mut().sleep(self.task, word.offset);
             self.suspend();
         }
     }
@@ -309,10 +310,6 @@ impl Machine for Simulated<'_> {
     fn cut(&self, (): (), _: u64) {}
 
     fn note(&self, note: Note) {
-        if matches!(note, Note::Leave | Note::LeaveShared) {
-            // Its work inside has been paid for, and others may have come meanwhile.
-            self.turn();
-        }
         let mut world = self.world.borrow_mut();
         let inside = match note {
             Note::Enter | Note::EnterShared => Some(true),
@@ -321,6 +318,11 @@ impl Machine for Simulated<'_> {
         };
         if let Some(inside) = inside {
             world.tasks[usize::from(self.task)].inside = inside;
+        }
+        if matches!(note, Note::Leave | Note::LeaveShared) {
+            // Its work inside is paid for, but that time has not come yet.
+            world.tasks[usize::from(self.task)].leaving = Some(note);
+            return;
         }
         let noted = world.watched.noted(self.task, note);
         drop(world);

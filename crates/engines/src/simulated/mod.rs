@@ -226,7 +226,9 @@ fn blocked(setup: &Setup, world: &World) -> io::Result<()> {
                 ("waits at", watch.word.offset)
             }
             tasks::Doing::Asleep { offset } => ("sleeps on", offset),
-            tasks::Doing::Running | tasks::Doing::Ready(_) => unreachable!("task {i} is due"),
+            tasks::Doing::Running | tasks::Doing::Asking(_) | tasks::Doing::Ready(_) => {
+                unreachable!("task {i} is due")
+            }
         };
         Some(format!("t{i} {verb} {}", setup.region.name(offset as usize)))
     });

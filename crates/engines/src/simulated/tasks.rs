@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-use machine::Until;
+use machine::{Note, Until};
 
 use super::Time;
 use super::ledger::{Account, Row};
-use super::lines::Word;
+use super::lines::{Use, Word};
 
 /// What a task is doing.
 ///
+///     Running ──has to wait for its turn──> Asking ──the line comes──> Running
 ///     Running ──waits──> Watching ──seen──> Running
 ///        │ ^ └─parks──> Asleep ──woken──┐
 ///        │ └──gets a CPU── Ready <──────┤
@@ -18,6 +19,8 @@ use super::lines::Word;
 pub enum Doing {
     /// Goes on at its time.
     Running,
+    /// Asks for a line at its time.
+    Asking(Ask),
     /// Has a CPU and waits for a word to change.
     Watching(Watch),
     /// Has got a CPU again, to look at its word.
@@ -39,6 +42,25 @@ pub enum Then {
     Look(Watch),
     /// Handles an interrupt for a CPU that has nothing else to do, and is done.
     Handle,
+}
+
+/// A line that a task wants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ask {
+    pub line: u32,
+    pub how: Use,
+    /// Whether all stores before it must have been seen.
+    pub after_stores: bool,
+}
+
+/// A line that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    pub at: Time,
+    /// When those who have it lose it.
+    pub leaves: Time,
+    /// Whether it was there.
+    pub hit: bool,
 }
 
 /// What a task waits for.
@@ -76,6 +98,10 @@ pub struct Task {
     pub stores: VecDeque<Store>,
     /// When they should all be out.
     pub drained: Time,
+    /// The line that it asked for; nothing where an interrupt came first.
+    pub asked: Option<Asked>,
+    /// It leaves its section at its time.
+    pub leaving: Option<Note>,
     /// What it saw when its wait ended; nothing if it gave up.
     pub seen: Option<u64>,
     pub inside: bool,

@@ -7,22 +7,13 @@ use machine::{Region, Sleepers};
 use super::ledger::{Account, Row};
 use super::lines::{Lines, Use, Word};
 use super::queue::{Due, Queue};
-use super::tasks::{Doing, RunQueue, Store, Task, Then, Watch};
+use super::tasks::{Ask, Asked, Doing, RunQueue, Store, Task, Then, Watch};
 use super::trace::{Access, Trace};
 use super::watched::Watched;
 use super::{Options, Preemption, Setup, Time};
 
 /// Goes on at once.
 const NOW: Then = Then::GoOn(0, Row::Local);
-
-/// An access that has asked for its line.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    at: Time,
-    leaves: Time,
-    /// Whether the line was there.
-    pub hit: bool,
-}
 
 /// All that an engine knows.
 pub struct World {
@@ -71,6 +62,8 @@ impl World {
             turn: 0,
             drained: 0,
             stores: VecDeque::new(),
+            asked: None,
+            leaving: None,
             seen: None,
             inside: false,
             masked: 0,
@@ -120,10 +113,20 @@ impl World {
     pub fn must_wait(&mut self, task: u16) -> bool {
         let time = self.tasks[usize::from(task)].time;
         if time < self.queue.next_time() && time < self.window.1 {
+            self.leave(task);
             return false;
         }
         self.schedule(task, time);
         true
+    }
+
+    /// The task leaves its section, if it was about to: its work inside is done now.
+    #[inline]
+    fn leave(&mut self, task: u16) {
+        if let Some(note) = self.tasks[usize::from(task)].leaving.take() {
+            let left = self.watched.noted(task, note);
+            debug_assert!(left.is_ok(), "who is inside may leave");
+        }
     }
 
     /// Whether somebody may take the CPU of the task while it works, or the time is over.
@@ -140,19 +143,19 @@ impl World {
     /// Lets the task's time pass.
     #[inline]
     pub fn spend(&mut self, task: u16, row: Row, cost: Time) {
-        let slower = self.cpus[usize::from(self.tasks[usize::from(task)].cpu)].slower_per_mille;
         let task = &mut self.tasks[usize::from(task)];
-        task.time += cost * slower / 1000;
+        let slower = self.cpus[usize::from(task.cpu)].slower_per_mille;
+        task.time += if slower == 1000 { cost } else { cost * slower / 1000 };
         task.book(row, task.time);
     }
 
     /// Whether the task has to wait for its stores before this: what is locked waits for all, as
     /// on x86, and nothing sees a line that one of them is about to change.
     #[inline]
-    pub fn waits_for_stores(&self, task: u16, line: u32, how: Use) -> bool {
+    fn waits_for_stores(&self, task: u16, ask: Ask) -> bool {
         let stores = &self.tasks[usize::from(task)].stores;
         let mut lines = stores.iter().map(|store| store.word.line());
-        !stores.is_empty() && (how == Use::Atomic || lines.any(|other| other == line))
+        !stores.is_empty() && (ask.after_stores || lines.any(|other| other == ask.line))
     }
 
     /// Lets time pass until all stores of the task should be out of its CPU's buffer.
@@ -162,16 +165,44 @@ impl World {
         who.book(Row::Transfer, who.time);
     }
 
-    /// Asks for a line to read it, or to read and write it; the task's time is when it comes.
+    /// The task wants a line to read it, or to read and write it, at its time; whether it must wait
+    /// for it. If not, the line was asked for and is there.
     #[inline]
-    pub fn ask(&mut self, task: u16, line: u32, how: Use) -> Asked {
+    pub fn wants(&mut self, task: u16, ask: Ask) -> bool {
+        if self.must_wait(task) {
+            self.tasks[usize::from(task)].doing = Doing::Asking(ask);
+            return true;
+        }
+        if self.ask(task, ask) {
+            return false;
+        }
+        let who = &self.tasks[usize::from(task)];
+        let is_alone = who.doing == Doing::Running && who.time < self.queue.next_time();
+        if is_alone && who.time < self.window.1 {
+            return false;
+        }
+        let time = who.time;
+        self.schedule(task, time);
+        true
+    }
+
+    /// Asks for a line, once nothing has to be waited for before; whether it is there. The task's
+    /// time is when it comes, or when it can be asked for.
+    fn ask(&mut self, task: u16, ask: Ask) -> bool {
+        if self.waits_for_stores(task, ask) {
+            self.drain(task);
+            self.tasks[usize::from(task)].doing = Doing::Asking(ask);
+            return false;
+        }
         let who = &mut self.tasks[usize::from(task)];
-        let (at, served) = (who.time, self.lines.serve(line, who.cpu, how, who.time));
+        let (at, served) = (who.time, self.lines.serve(ask.line, who.cpu, ask.how, who.time));
         if !served.hit {
             who.time = served.comes;
             who.book(Row::Transfer, served.comes);
         }
-        Asked { at, leaves: served.leaves, hit: served.hit }
+        who.doing = Doing::Running;
+        who.asked = Some(Asked { at, leaves: served.leaves, hit: served.hit });
+        served.hit
     }
 
     /// The task, which has the line now, has used it: the memory is as it is afterwards.
@@ -342,8 +373,17 @@ impl World {
             return false;
         }
         self.tasks[usize::from(task)].turn = 0;
+        self.leave(task);
         match self.tasks[usize::from(task)].doing {
             Doing::Running => true,
+            Doing::Asking(ask) => {
+                let is_there = self.ask(task, ask);
+                if !is_there {
+                    let time = self.tasks[usize::from(task)].time;
+                    self.schedule(task, time);
+                }
+                is_there
+            }
             Doing::Watching(watch) => {
                 // Its patience is over.
                 self.watch_no_more(task, watch);
@@ -511,7 +551,7 @@ impl World {
             return None;
         }
         let then = match who.doing {
-            Doing::Running => who.stop(now),
+            Doing::Running | Doing::Asking(_) => who.stop(now),
             Doing::Watching(watch) | Doing::Looking(watch) => {
                 (who.time, who.turn) = (now.max(who.time), 0);
                 Then::Look(watch)
@@ -573,7 +613,7 @@ impl World {
         }
         let who = &mut self.tasks[usize::from(task)];
         let then = match who.doing {
-            Doing::Running => who.stop(now),
+            Doing::Running | Doing::Asking(_) => who.stop(now),
             Doing::Watching(watch) | Doing::Looking(watch) => Then::Look(watch),
             doing => unreachable!("task {task} has a CPU and is {doing:?}"),
         };
@@ -590,7 +630,7 @@ impl World {
         let end = self.window.1;
         for task in &mut self.tasks {
             let row = match task.doing {
-                Doing::Running => Row::Local,
+                Doing::Running | Doing::Asking(_) => Row::Local,
                 Doing::Watching(_) | Doing::Looking(_) => Row::Spinning,
                 Doing::Ready(_) => Row::Ready,
                 Doing::Asleep { .. } | Doing::Ended => Row::Asleep,
