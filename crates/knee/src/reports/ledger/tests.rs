@@ -159,5 +159,6 @@ fn rows_that_grow_with_the_cpus_say_how_fast_and_why() {
             user code            50.0    50.0    50.0    +0.00  0.01
             spinning for locks   20.0    40.0    80.0    +1.00  0.01  +0.00  +1.00
           other tasks            10.0    10.0    10.0    +0.00  0.01
-    "#]].assert_eq(&super::growth::table(&ledgers, Style::PLAIN));
+    "#]]
+    .assert_eq(&super::growth::table(&ledgers, Style::PLAIN));
 }
