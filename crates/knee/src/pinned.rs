@@ -5,20 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Pins the calling thread to one CPU.
-pub fn pin(cpu: u32) -> io::Result<()> {
-    // A mask of the needed length: cpu_set_t ends at 1024.
-    let bits = u64::BITS;
-    let mut mask = vec![0_u64; (cpu / bits) as usize + 1];
-    mask[(cpu / bits) as usize] |= 1 << (cpu % bits);
-    // SAFETY: the mask is live and its length given in bytes.
-    let result =
-        unsafe { libc::sched_setaffinity(0, mask.len() * size_of::<u64>(), mask.as_ptr().cast()) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
+use probes::affinity;
 
 /// Does a part on a thread of each of these CPUs, all at once; what each returned. They meet
 /// once before they begin, and whenever all want to.
@@ -29,7 +16,7 @@ pub fn together<R: Send>(
     let meeting = Meeting { threads: cpus.len(), arrived: AtomicUsize::new(0) };
     let pinned = AtomicUsize::new(0);
     let one = |i: usize| {
-        let own = pin(cpus[i]);
+        let own = affinity::set(&[cpus[i]]);
         pinned.fetch_add(usize::from(own.is_ok()), Ordering::Relaxed);
         meeting.meet();
         own?;

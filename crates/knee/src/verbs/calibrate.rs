@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::calibration::{self, Layout, Occasion};
 use crate::hosts;
@@ -27,7 +27,7 @@ pub fn run(_: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
     let host = probes::host(Path::new("/"));
     let sys = Path::new("/sys");
-    let allowed = probes::limits(Path::new("/")).cpus_allowed.map_err(anyhow::Error::msg)?;
+    let allowed = probes::affinity::get().context("asking on which CPUs to run")?;
     let topology = topology::read(sys)?.restricted_to(&allowed);
     ensure!(!topology.cpus.is_empty(), "this host allows no CPU to run on");
     let layout = Layout::of(&topology, sys);

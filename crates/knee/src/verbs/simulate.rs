@@ -127,7 +127,7 @@ fn check(
     place: &Place,
     counts: &[u32],
 ) -> Result<ExitCode> {
-    let allowed = probes::limits(Path::new("/")).cpus_allowed.map_err(anyhow::Error::msg)?;
+    let allowed = probes::affinity::get().context("asking on which CPUs to run")?;
     let here = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
     let cpus = topology::order(&here, arguments.placement);
     let most = *counts.last().context("no CPU counts")? as usize;

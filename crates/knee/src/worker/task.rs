@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use probes::affinity;
 use probes::ledger::Marker;
 use records::{Form, Job, Pass, TaskReport, Until, Usage};
 use workloads::{Control, Failure, Load, Prepared, Task};
@@ -13,7 +14,6 @@ use super::durations;
 use super::priority::Policy;
 use super::usage;
 use crate::clock::now_ns;
-use crate::pinned::pin;
 
 /// What a task is born with.
 pub struct Birth<'a> {
@@ -59,8 +59,7 @@ pub fn live(birth: &Birth, index: usize) {
 fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<(), Failure> {
     let board = birth.board;
     board.introduce(index);
-    let cpu = report.cpu;
-    pin(cpu).map_err(|error| Failure::of(format!("pinning to CPU {cpu}"), error))?;
+    pin(report.cpu)?;
     if !birth.policy.is_default() {
         birth.policy.apply()?;
     }
@@ -72,7 +71,7 @@ fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<
     if board.next_phase(Phase::Wait) == Phase::Abort {
         return Ok(());
     }
-    let driven = drive(birth, index, &mut *task, report);
+    let driven = drive(birth, index, &mut *task, report).and_then(|()| still_pinned(report.cpu));
     if driven.is_err() {
         board.fail();
     }
@@ -131,6 +130,24 @@ fn own_usage(form: Form) -> Usage {
         Form::Processes => usage::of_process(),
         Form::Threads => usage::of_thread(),
     }
+}
+
+/// Pins the calling thread to one CPU.
+fn pin(cpu: u32) -> Result<(), Failure> {
+    affinity::set(&[cpu]).map_err(|e| Failure::of(format!("pinning to CPU {cpu}"), e))
+}
+
+/// Whether the calling thread was on this CPU all the time. The kernel lets the tasks of a CPU
+/// that goes offline run anywhere, and does not take that back when it comes online again.
+fn still_pinned(cpu: u32) -> Result<(), Failure> {
+    let cpus = affinity::get().map_err(|e| Failure::of("sched_getaffinity", e))?;
+    if cpus != [cpu] {
+        return Err(Failure::new(format!(
+            "no longer pinned to CPU {cpu}: it was offline for a while, or somebody changed the \
+             task's affinity or cpuset; measure again"
+        )));
+    }
+    Ok(())
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
