@@ -22,6 +22,7 @@ mod ratio;
 mod rebuild;
 mod report;
 mod searches;
+mod simulated;
 mod tasks;
 mod turnover;
 mod xattr;
@@ -47,7 +48,7 @@ struct Options {
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
-    /// command, tasks, listing, comparing, perf-data, turnover, rebuild, planted or looking
+    /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted or looking
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory whose file system the runs of a pair use. In memory, operations are cheapest,
@@ -137,6 +138,9 @@ fn main() -> Result<()> {
     }
     if wanted("searches") {
         report.add(searches::measure(&bench)?);
+    }
+    if wanted("simulated") {
+        report.add(simulated::measure(&bench)?);
     }
     if wanted("command") {
         report.add(command::measure(&mut bench, &options)?);

@@ -5,7 +5,6 @@
 //! `ledger` attach BPF programs for the length of one run.
 
 mod activity;
-#[cfg(feature = "bpf")]
 pub mod affinity;
 mod cgroups;
 pub mod counters;

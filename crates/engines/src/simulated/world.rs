@@ -111,13 +111,19 @@ impl World {
     /// Has the task wait for its turn, if somebody else is due before; whether it must.
     #[inline]
     pub fn must_wait(&mut self, task: u16) -> bool {
-        let time = self.tasks[usize::from(task)].time;
-        if time < self.queue.next_time() && time < self.window.1 {
+        if self.is_first(task) {
             self.leave(task);
             return false;
         }
-        self.schedule(task, time);
+        self.schedule(task, self.tasks[usize::from(task)].time);
         true
+    }
+
+    /// Whether nobody else is due before the task, and the time is not over.
+    #[inline]
+    fn is_first(&self, task: u16) -> bool {
+        let time = self.tasks[usize::from(task)].time;
+        time < self.queue.next_time() && time < self.window.1
     }
 
     /// The task leaves its section, if it was about to: its work inside is done now.
@@ -173,17 +179,17 @@ impl World {
             self.tasks[usize::from(task)].doing = Doing::Asking(ask);
             return true;
         }
-        if self.ask(task, ask) {
-            return false;
+        !self.gets(task, ask)
+    }
+
+    /// The task asks for a line; whether that is there before anything else happens.
+    fn gets(&mut self, task: u16, ask: Ask) -> bool {
+        let is_there = self.ask(task, ask);
+        if is_there || self.is_first(task) && self.tasks[usize::from(task)].asked.is_some() {
+            return true;
         }
-        let who = &self.tasks[usize::from(task)];
-        let is_alone = who.doing == Doing::Running && who.time < self.queue.next_time();
-        if is_alone && who.time < self.window.1 {
-            return false;
-        }
-        let time = who.time;
-        self.schedule(task, time);
-        true
+        self.schedule(task, self.tasks[usize::from(task)].time);
+        false
     }
 
     /// Asks for a line, once nothing has to be waited for before; whether it is there. The task's
@@ -376,14 +382,7 @@ impl World {
         self.leave(task);
         match self.tasks[usize::from(task)].doing {
             Doing::Running => true,
-            Doing::Asking(ask) => {
-                let is_there = self.ask(task, ask);
-                if !is_there {
-                    let time = self.tasks[usize::from(task)].time;
-                    self.schedule(task, time);
-                }
-                is_there
-            }
+            Doing::Asking(ask) => self.gets(task, ask),
             Doing::Watching(watch) => {
                 // Its patience is over.
                 self.watch_no_more(task, watch);

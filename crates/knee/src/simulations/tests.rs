@@ -68,3 +68,26 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
         95b7628d173be56f"#]]
     .assert_eq(&["ticket", "mcs", "queued", "parking"].map(hash).join("\n"));
 }
+
+/// What three CPUs of a host do around hand-overs of a lock.
+fn check_trace(name: &str, expected: expect_test::Expect) {
+    let host = hosts::find("westmere-ex-8s").unwrap();
+    let load = Load { work_ns: 100, hold_ns: 100, reads: 0 };
+    let lines = trace(name, load, &place(&host), 3, 16).unwrap();
+    expected.assert_eq(&(lines.join("\n") + "\n"));
+}
+
+#[test]
+fn a_ticket_is_handed_over_by_a_store_that_all_who_wait_look_at() {
+    check_trace("ticket", expect_test::expect![[""]]);
+}
+
+#[test]
+fn an_mcs_lock_is_handed_over_by_a_store_to_the_next_ones_node() {
+    check_trace("mcs", expect_test::expect![[""]]);
+}
+
+#[test]
+fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_makes_way() {
+    check_trace("queued", expect_test::expect![[""]]);
+}
