@@ -126,7 +126,8 @@ pub fn find(name: &str) -> Result<Described> {
     bail!("there is no host {name:?}{}; see: knee list hosts, or name a file", nearest(name, names))
 }
 
-fn parse(name: &str, text: &str) -> Result<Described> {
+/// The host that a file of this text describes.
+pub fn parse(name: &str, text: &str) -> Result<Described> {
     let file: File = toml::from_str(text)?;
     let (cpus, nodes) = (file.nodes.saturating_mul(file.cores), file.nodes);
     let cpus = cpus.saturating_mul(file.threads);

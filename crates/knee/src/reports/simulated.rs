@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use analysis::ledger::{IDLE, WORK};
+
 use super::Style;
 use super::plot::{Plot, SYMBOLS, Series, plot};
 use super::prose::{counted, wrapped};
@@ -165,10 +167,17 @@ fn ledgers(all: &[Simulated], style: Style) -> String {
     let all_of = |rows: &[(&str, f64)]| ns(rows.iter().map(|(_, ns)| ns).sum());
     let cells = told.iter().map(|(_, rows)| all_of(rows));
     table.row([format!("all: {} x time", counted(cpus, "CPU"))].into_iter().chain(cells).collect());
-    for (index, (row, _)) in first.iter().enumerate() {
+    let is_idle = |row: &&(&str, f64)| row.0 == IDLE;
+    let of_work =
+        |rows: &[(&str, f64)]| ns(rows.iter().filter(|row| !is_idle(row)).map(|(_, ns)| ns).sum());
+    let cells = told.iter().map(|(_, rows)| of_work(rows));
+    table.row([format!("  {WORK}")].into_iter().chain(cells).collect());
+    for (index, row) in first.iter().enumerate() {
         let cells: Vec<f64> = told.iter().map(|(_, rows)| rows[index].1).collect();
         if cells.iter().any(|ns| *ns > 0.0) {
-            table.row([format!("  {row}")].into_iter().chain(cells.into_iter().map(ns)).collect());
+            let name =
+                if is_idle(&row) { format!("  {}", row.0) } else { format!("    {}", row.0) };
+            table.row([name].into_iter().chain(cells.into_iter().map(ns)).collect());
         }
     }
     within(&table, style)

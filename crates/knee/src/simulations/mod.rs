@@ -7,9 +7,10 @@ use std::io;
 
 use algorithms::locks::{self, Visitor};
 use algorithms::{Lock, Shape, SharedLock};
+use analysis::ledger::{IDLE, INTERRUPTS, SPINNING};
 use anyhow::{Context, Result};
 use engines::simulated::{
-    NS, Options, Outcome, Preemption, ROWS, Setup, Simulated, Time, Traced, simulate,
+    NS, Options, Outcome, Preemption, ROWS, Row, Setup, Simulated, Time, Traced, simulate,
 };
 use machine::{Machine, Note, Region};
 use records::Placement;
@@ -67,8 +68,15 @@ impl Point {
         let operations: u64 = self.middle.operations.iter().sum();
         let each = |time: Time| time as f64 / NS as f64 / operations as f64;
         let rows = ROWS.iter().zip(self.middle.rows).filter(|(row, _)| row.runs());
-        let rows = rows.map(|(row, time)| (row.name(), each(time)));
-        (operations > 0).then(|| rows.chain([("idle", each(self.middle.idle))]).collect())
+        // Named as a measured ledger names them, where they mean the same. What these tasks wait for
+        // is always a lock.
+        let name = |row: &Row| match row {
+            Row::Spinning => SPINNING,
+            Row::Interrupted => INTERRUPTS,
+            row => row.name(),
+        };
+        let rows = rows.map(|(row, time)| (name(row), each(time)));
+        (operations > 0).then(|| rows.chain([(IDLE, each(self.middle.idle))]).collect())
     }
 }
 
