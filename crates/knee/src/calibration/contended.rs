@@ -4,7 +4,6 @@ use std::hint::spin_loop;
 use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
 
 use machine::Line;
 
@@ -12,7 +11,7 @@ use crate::clock::now_ns;
 use crate::pinned::{Meeting, together};
 
 const ROUNDS: usize = 5;
-const ROUND: Duration = Duration::from_millis(8);
+const ROUND_NS: u64 = 8_000_000;
 
 /// One round in which CPUs change one word as fast as they can.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +33,11 @@ pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
             let start = now_ns();
             let (mut changes, mut turns, mut last) = (0_u64, 0_u64, u64::MAX);
             // The first one watches the time, at a cost that is spread over many changes.
-            while who > 0 && !stop.load(Relaxed)
-                || who == 0 && now_ns() - start < ROUND.as_nanos() as u64
-            {
+            let is_over = || match who {
+                0 => now_ns() - start >= ROUND_NS,
+                _ => stop.load(Relaxed),
+            };
+            while !is_over() {
                 for _ in 0..256 {
                     let seen = word.fetch_add(1, Relaxed);
                     turns += u64::from(seen != last.wrapping_add(1));
@@ -54,7 +55,7 @@ pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
         let of = |pick: fn(&(u64, u64, u64)) -> u64| {
             all.iter().map(|one| pick(&one[round])).sum::<u64>()
         };
-        let (changes, turns, ns) = (of(|one| one.0), of(|one| one.1), of(|one| one.2));
+        let (changes, turns, ns) = (of(|one| one.0), of(|one| one.1).max(1), of(|one| one.2));
         Storm {
             turn_ns: ns as f64 / all.len() as f64 / turns as f64,
             changes: changes as f64 / turns as f64,

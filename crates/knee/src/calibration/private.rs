@@ -4,13 +4,15 @@ use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread;
+use std::time::Duration;
 
 use machine::Line;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::clock::now_ns;
-use crate::pinned::together;
+use crate::pinned::{Meeting, together};
 
 const ROUNDS: usize = 11;
 const TIMES: u64 = 20_000;
@@ -60,24 +62,24 @@ fn each(mut what: impl FnMut(u64) -> u64) -> f64 {
 pub fn both_threads(threads: [u32; 2]) -> io::Result<Vec<f64>> {
     let work = || each(|turn| black_box(turn.wrapping_mul(0x9E37_79B9) ^ turn >> 7));
     let is_over = Line::<AtomicBool>::default();
-    let part = |who: usize, meeting: &crate::pinned::Meeting| {
+    let part = |who: usize, meeting: &Meeting| {
         let mut ratios = Vec::new();
         for _ in 0..ROUNDS {
             is_over.store(false, Relaxed);
             meeting.meet();
-            // The other one sleeps; then it works.
             if who == 1 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                thread::sleep(Duration::from_millis(1));
+                meeting.meet();
+                while !is_over.load(Relaxed) {
+                    work();
+                }
+            } else {
+                let alone = work();
+                meeting.meet();
+                ratios.push(work() / alone);
+                is_over.store(true, Relaxed);
             }
-            let alone = if who == 0 { work() } else { 0.0 };
             meeting.meet();
-            let both = if who == 0 { work() } else { 0.0 };
-            is_over.fetch_or(who == 0, Relaxed);
-            while who == 1 && !is_over.load(Relaxed) {
-                work();
-            }
-            meeting.meet();
-            ratios.push(both / alone);
         }
         ratios
     };
