@@ -53,7 +53,7 @@ fn mcs_is_flat_where_ticket_collapses() {
         assert!((rate / mcs[0] - 1.0).abs() < 0.1, "{mcs:?}");
     }
     let ticket = rates("ticket");
-    assert!(ticket[5] < ticket[0] / 3.0, "{ticket:?}");
+    assert!(ticket[5] < ticket[0] / 2.5, "{ticket:?}");
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
     let hash =
         |name| format!("{:016x}", point(name, LOAD, &place(&host), 8, 8).unwrap().middle.hash);
     expect_test::expect![[r#"
-        6944ce7f24b72852
-        be8f07293d2e092b
-        42e0c11c431bf024
-        95b7628d173be56f"#]]
+        e3ca0ca4071d28b7
+        ce11a0505bb4ddb3
+        80c45cd9db1b015f
+        7012ab0480168810"#]]
     .assert_eq(&["ticket", "mcs", "queued", "parking"].map(hash).join("\n"));
 }
 
@@ -79,15 +79,66 @@ fn check_trace(name: &str, expected: expect_test::Expect) {
 
 #[test]
 fn a_ticket_is_handed_over_by_a_store_that_all_who_wait_look_at() {
-    check_trace("ticket", expect_test::expect![[""]]);
+    check_trace("ticket", expect_test::expect![[r#"
+              0.0 ns  t0     53.0 ns  changes lock.next: 225 -> 226
+             23.9 ns  t2     67.1 ns  reads lock.serving: 223
+             53.0 ns  t0      1.8 ns  reads lock.serving: 223
+             91.7 ns  t1     20.6 ns  reads lock.serving: 223
+            112.3 ns  t1     54.4 ns  writes lock.serving: 223 -> 224
+            136.9 ns  t2     67.8 ns  reads lock.serving: 224
+            136.9 ns  t0     88.4 ns  reads lock.serving: 224
+            213.0 ns  t1     53.0 ns  changes lock.next: 226 -> 227
+            236.9 ns  t0     67.1 ns  reads lock.serving: 224
+            266.0 ns  t1      1.8 ns  reads lock.serving: 224
+            304.7 ns  t2     20.6 ns  reads lock.serving: 224
+            325.3 ns  t2     54.4 ns  writes lock.serving: 224 -> 225
+            349.9 ns  t1     67.8 ns  reads lock.serving: 225
+            349.9 ns  t0     88.4 ns  reads lock.serving: 225
+            426.0 ns  t2     53.0 ns  changes lock.next: 227 -> 228
+            449.9 ns  t1     67.1 ns  reads lock.serving: 225
+    "#]]);
 }
 
 #[test]
 fn an_mcs_lock_is_handed_over_by_a_store_to_the_next_ones_node() {
-    check_trace("mcs", expect_test::expect![[""]]);
+    check_trace("mcs", expect_test::expect![[r#"
+              0.0 ns  t0      1.8 ns  reads node[0][0].locked: 1
+             11.2 ns  t2      1.8 ns  reads node[2][0].used: 0
+             15.1 ns  t2     56.3 ns  changes lock.tail: 8 -> 12
+             71.4 ns  t2     54.0 ns  writes node[1][0].next: 0 -> 12
+             72.1 ns  t2      1.8 ns  reads node[2][0].locked: 0
+             95.8 ns  t1    107.2 ns  reads node[1][0].locked: 0
+            101.8 ns  t0      1.8 ns  reads node[0][0].next: 8
+            103.6 ns  t0     61.3 ns  writes node[1][0].locked: 0 -> 1
+            104.3 ns  t0      1.8 ns  reads node[0][0].used: 1
+            106.1 ns  t0     58.8 ns  writes node[0][0].used: 1 -> 0
+            203.0 ns  t1      1.8 ns  reads node[1][0].locked: 1
+            206.8 ns  t0      1.8 ns  reads node[0][0].used: 0
+            210.7 ns  t0     56.3 ns  changes lock.tail: 12 -> 4
+            267.8 ns  t0      1.8 ns  reads node[0][0].locked: 0
+            304.8 ns  t1      1.8 ns  reads node[1][0].next: 12
+            307.4 ns  t1      1.8 ns  reads node[1][0].used: 1
+    "#]]);
 }
 
 #[test]
 fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_makes_way() {
-    check_trace("queued", expect_test::expect![[""]]);
+    check_trace("queued", expect_test::expect![[r#"
+              0.0 ns  t0     53.0 ns  tries lock.locked: 524288
+              9.0 ns  t2     83.6 ns  writes lock.locked: 0 -> 1
+              9.7 ns  t2     51.2 ns  reads node[2][0].next: 8
+             56.9 ns  t0      1.8 ns  reads lock.locked: 524288
+             58.7 ns  t0      9.8 ns  changes lock.tail: 8 -> 4
+             60.8 ns  t2     54.0 ns  writes node[1][0].locked: 0 -> 1
+             61.5 ns  t2      1.8 ns  reads node[2][0].used: 1
+             63.4 ns  t2     54.4 ns  writes node[2][0].used: 1 -> 0
+             68.5 ns  t0     85.9 ns  writes node[1][0].next: 0 -> 4
+             69.2 ns  t0      1.8 ns  reads node[0][0].locked: 0
+             85.2 ns  t1    107.2 ns  reads node[1][0].locked: 1
+            164.0 ns  t2      0.7 ns  writes lock.locked: 1 -> 0
+            192.5 ns  t1      1.8 ns  reads node[1][0].next: 4
+            194.3 ns  t1     51.2 ns  reads lock.locked: 262144
+            245.5 ns  t1     54.4 ns  writes lock.locked: 0 -> 1
+            246.8 ns  t1      1.8 ns  reads node[1][0].used: 1
+    "#]]);
 }
