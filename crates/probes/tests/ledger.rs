@@ -16,24 +16,22 @@ use std::time::{Duration, Instant};
 use probes::ledger::{Marker, Plan, Seen, Watcher};
 use records::{Base, CpuState, LookKind, Window};
 
-/// Watches all CPUs while `example` runs; nothing where this host lets nobody watch.
-fn watch(test: &str, kind: LookKind, hertz: u32, example: impl FnOnce(Marker)) -> Option<Seen> {
-    watch_with_room(test, kind, hertz, Duration::from_secs(2), example)
+/// A look at all CPUs.
+fn plan(kind: LookKind, hertz: u32) -> Plan {
+    let (room, knee) = (Duration::from_secs(2), std::process::id());
+    let (cpus, functions) = (cpus(), Vec::new());
+    Plan { kind, hertz, room, cpus, tasks: 0, bursts: false, knee, functions }
 }
 
-/// The same where samples have this much room.
-fn watch_with_room(
-    test: &str,
-    kind: LookKind,
-    hertz: u32,
-    room: Duration,
-    example: impl FnOnce(Marker),
-) -> Option<Seen> {
+/// Watches all CPUs while `example` runs; nothing where this host lets nobody watch.
+fn watch(test: &str, kind: LookKind, hertz: u32, example: impl FnOnce(Marker)) -> Option<Seen> {
+    watch_by(test, plan(kind, hertz), example)
+}
+
+fn watch_by(test: &str, plan: Plan, example: impl FnOnce(Marker)) -> Option<Seen> {
     // One at a time: examples on all CPUs would crowd each other out.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    let (cpus, knee) = (cpus(), std::process::id());
-    let plan = Plan { kind, hertz, room, cpus, tasks: 0, bursts: false, knee };
     let mut watcher = match Watcher::begin(plan) {
         Ok(watcher) => watcher,
         Err(why) => {
@@ -182,8 +180,8 @@ fn samples_are_taken_with_the_kernel_functions_they_hit() {
 
 #[test]
 fn samples_that_find_no_room_are_counted_as_lost() {
-    const HERTZ: u32 = 10_000;
-    let seen = watch_with_room("lost samples", LookKind::Time, HERTZ, Duration::ZERO, |marker| {
+    let plan = Plan { room: Duration::ZERO, ..plan(LookKind::Time, 10_000) };
+    let seen = watch_by("lost samples", plan, |marker| {
         on_all_cpus(marker, 1, |_| drop(std::fs::metadata("/proc/self")));
     });
     let Some(samples) = seen.and_then(|seen| seen.windows[0].samples.clone()) else { return };
@@ -391,6 +389,39 @@ fn file_locks_of_each_kind_are_counted() {
     };
     check("file_lock.posix", "count_posix_lock_inode");
     check("file_lock.flock", "count_flock_lock_inode");
+}
+
+#[test]
+fn calls_of_named_functions_are_counted_or_it_is_said_why_not() {
+    let functions = ["posix_lock_inode", "no_such_function"].map(str::to_string).to_vec();
+    let plan = Plan { functions, ..plan(LookKind::Counts, 0) };
+    let seen = watch_by("functions", plan, |marker| {
+        as_work(marker, || {
+            let file = tempfile::tempfile().unwrap();
+            for _ in 0..100 {
+                lock_range(file.as_raw_fd(), 0, libc::F_RDLCK);
+                lock_range(file.as_raw_fd(), 0, libc::F_UNLCK);
+            }
+        });
+    });
+    let Some(seen) = seen else { return };
+    assert!(seen.blind.contains_key("function no_such_function"), "{:?}", seen.blind);
+    match seen.blind.get("function posix_lock_inode") {
+        Some(why) => skip("functions", why),
+        None => assert_eq!(seen.windows[0].counts["function.posix_lock_inode"], 200),
+    }
+}
+
+#[test]
+fn the_hardware_counts_or_it_is_said_why_not() {
+    let seen = watch("hardware", LookKind::Counts, 0, |marker| on_all_cpus(marker, 1, |_| {}));
+    let Some(seen) = seen else { return };
+    if let Some(why) = seen.blind.get("hardware counters") {
+        return skip("hardware counters", why);
+    }
+    let counts = &seen.windows[0].counts;
+    assert!(counts["hardware.instructions"] > 1_000_000, "{counts:?}");
+    assert!(counts["hardware.cycles"] > 1_000_000, "{counts:?}");
 }
 
 #[test]
