@@ -6,6 +6,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 // include/uapi/linux/perf_event.h
 pub(crate) const TYPE_HARDWARE: u32 = 0;
 pub(crate) const TYPE_SOFTWARE: u32 = 1;
+#[cfg(feature = "bpf")]
+pub(crate) const TYPE_RAW: u32 = 4;
 pub(crate) const COUNT_HW_CPU_CYCLES: u64 = 0;
 #[cfg(feature = "bpf")]
 pub(crate) const COUNT_HW_INSTRUCTIONS: u64 = 1;

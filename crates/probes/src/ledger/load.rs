@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::{KprobeOpts, Link, Object, ObjectBuilder, OpenObject, PrintLevel};
 use records::LookKind;
 
@@ -25,6 +25,11 @@ const ESSENTIAL: &[&str] = &["sched_switch", "sched_process_fork"];
 
 /// Counts calls of one function, told by its cookie; attached to each that the user named.
 const FUNCTION: &str = "count_function";
+
+/// Keeps interrupts out of updates of the totals.
+const UNINTERRUPTED: &str = "bpf_local_irq_save";
+/// Tells which slab object an address lies in.
+const SLABS: &str = "bpf_get_kmem_cache";
 
 /// What a look attaches.
 fn wanted(kind: LookKind) -> Vec<&'static str> {
@@ -97,7 +102,7 @@ pub fn load(plan: &Plan) -> Result<Loaded, String> {
     })));
     let kernel = Btf::from_vmlinux()
         .map_err(|e| format!("the kernel's types, /sys/kernel/btf/vmlinux: {e}"))?;
-    let mut blind = BTreeMap::new();
+    let mut blind = lacking(&kernel);
     let mut open = ObjectBuilder::default()
         .open_memory(PROGRAMS)
         .map_err(|e| said("opening knee's BPF programs", &e))?;
@@ -241,6 +246,22 @@ fn choose(
         program.set_autoload(is_wanted && missing.is_none());
     }
     Ok(())
+}
+
+/// What a kernel may lack and the programs do without, and what that costs.
+fn lacking(kernel: &Btf) -> BTreeMap<String, String> {
+    let wanted = [
+        (UNINTERRUPTED, "before Linux 6.14: an interrupt in an update may lose some microseconds"),
+        (SLABS, "before Linux 6.13: locks are named by who waits for them"),
+    ];
+    let is_missing = |name: &str| {
+        let function: Option<Func> = kernel.type_by_name(name);
+        function.is_none()
+    };
+    let missing = wanted.into_iter().filter(|(name, _)| is_missing(name));
+    missing
+        .map(|(name, why)| (name.to_string(), format!("this kernel has it not, being from {why}")))
+        .collect()
 }
 
 fn has_tracepoint(kernel: &Btf, name: &str) -> bool {
