@@ -145,9 +145,10 @@ fn scheduler_gives_busy_time_to_the_workload_and_sleep_to_its_reason() {
     );
     let slept = window.idle.iter().any(|share| share.name == "sleep (clock_nanosleep)");
     let woken = window.idle.iter().any(|share| share.name == "wake-up latency");
-    // A CPU that somebody else uses meanwhile is never idle.
-    let idle_ns = time_ns(window, Base::Idle, CpuState::Rest);
-    assert!((slept && woken) || idle_ns == 0, "{:?}", window.idle);
+    // Where others come and go meanwhile, idleness begins with them.
+    let others_ns = time_ns(window, Base::Other, CpuState::Rest);
+    let are_others = others_ns > window.budget_ns() / 10;
+    assert!((slept && woken) || are_others, "{:?}, {others_ns} ns of others", window.idle);
 }
 
 fn cpu_clock_ns() -> u64 {
