@@ -1,14 +1,16 @@
 //! What is so at a moment of simulated time, and what accesses, waits and sleep do to it.
 
+mod accesses;
+
 use std::collections::VecDeque;
 
 use machine::{Region, Sleepers};
 
 use super::ledger::{Account, Row};
-use super::lines::{Lines, Use, Word};
+use super::lines::Lines;
 use super::queue::{Due, Queue};
-use super::tasks::{Ask, Asked, Doing, RunQueue, Store, Task, Then, Watch};
-use super::trace::{Access, Trace};
+use super::tasks::{Doing, RunQueue, Task, Then};
+use super::trace::Trace;
 use super::watched::Watched;
 use super::{Options, Preemption, Setup, Time};
 
@@ -153,192 +155,6 @@ impl World {
         let slower = self.cpus[usize::from(task.cpu)].slower_per_mille;
         task.time += if slower == 1000 { cost } else { cost * slower / 1000 };
         task.book(row, task.time);
-    }
-
-    /// Whether the task has to wait for its stores before this: what is locked waits for all, as
-    /// on x86, and nothing sees a line that one of them is about to change.
-    #[inline]
-    fn waits_for_stores(&self, task: u16, ask: Ask) -> bool {
-        let stores = &self.tasks[usize::from(task)].stores;
-        let mut lines = stores.iter().map(|store| store.word.line());
-        !stores.is_empty() && (ask.after_stores || lines.any(|other| other == ask.line))
-    }
-
-    /// Lets time pass until all stores of the task should be out of its CPU's buffer.
-    pub fn drain(&mut self, task: u16) {
-        let who = &mut self.tasks[usize::from(task)];
-        who.time = who.time.max(who.drained);
-        who.book(Row::Transfer, who.time);
-    }
-
-    /// The task wants a line to read it, or to read and write it, at its time; whether it must wait
-    /// for it. If not, the line was asked for and is there.
-    #[inline]
-    pub fn wants(&mut self, task: u16, ask: Ask) -> bool {
-        if self.must_wait(task) {
-            self.tasks[usize::from(task)].doing = Doing::Asking(ask);
-            return true;
-        }
-        !self.gets(task, ask)
-    }
-
-    /// The task asks for a line; whether that is there before anything else happens.
-    fn gets(&mut self, task: u16, ask: Ask) -> bool {
-        let is_there = self.ask(task, ask);
-        if is_there || self.is_first(task) && self.tasks[usize::from(task)].asked.is_some() {
-            return true;
-        }
-        self.schedule(task, self.tasks[usize::from(task)].time);
-        false
-    }
-
-    /// Asks for a line, once nothing has to be waited for before; whether it is there. The task's
-    /// time is when it comes, or when it can be asked for.
-    fn ask(&mut self, task: u16, ask: Ask) -> bool {
-        if self.waits_for_stores(task, ask) {
-            self.drain(task);
-            self.tasks[usize::from(task)].doing = Doing::Asking(ask);
-            return false;
-        }
-        let who = &mut self.tasks[usize::from(task)];
-        let (at, served) = (who.time, self.lines.serve(ask.line, who.cpu, ask.how, who.time));
-        if !served.hit {
-            who.time = served.comes;
-            who.book(Row::Transfer, served.comes);
-        }
-        who.doing = Doing::Running;
-        who.asked = Some(Asked { at, leaves: served.leaves, hit: served.hit });
-        served.hit
-    }
-
-    /// The task, which has the line now, has used it: the memory is as it is afterwards.
-    #[inline]
-    pub fn used(&mut self, task: u16, word: Word, how: Use, old: u64, asked: Asked) {
-        let who = &mut self.tasks[usize::from(task)];
-        if asked.hit {
-            who.time += if how == Use::Load { self.costs.load } else { self.costs.atomic };
-            who.book(Row::Local, who.time);
-        }
-        let end = who.time;
-        self.told(Access { task, word, how, old, new: 0, at: asked.at, end });
-        if how != Use::Load {
-            self.seen_by_waiters(word.line(), asked.leaves);
-        }
-    }
-
-    /// The task writes a word. It goes on at once; the word changes when the line is there and
-    /// all that was written before has changed.
-    #[inline]
-    pub fn store(&mut self, task: u16, word: Word, new: u64) {
-        let who = &mut self.tasks[usize::from(task)];
-        let (at, line) = (who.time, word.line());
-        let served = self.lines.serve(line, who.cpu, Use::Store, at);
-        who.time += self.costs.store;
-        who.book(Row::Local, who.time);
-        let store = Store { word, new, at, comes: served.comes, leaves: served.leaves };
-        if served.hit && who.stores.is_empty() {
-            let end = who.time;
-            return self.commit(task, store, end);
-        }
-        who.drained = who.drained.max(served.comes);
-        who.stores.push_back(store);
-        if who.stores.len() == 1 {
-            self.queue.push(served.comes, self.store_of(task));
-        }
-    }
-
-    /// The first store in the buffer is due.
-    fn stored(&mut self, task: u16, now: Time) {
-        let who = &mut self.tasks[usize::from(task)];
-        let store = who.stores.front_mut().expect("a store that is due is in the buffer");
-        // It waited for those before it, and the line may be gone again.
-        if store.comes < now && !self.lines.has(store.word.line(), who.cpu, Use::Store, now) {
-            let served = self.lines.serve(store.word.line(), who.cpu, Use::Store, now);
-            (store.comes, store.leaves) = (served.comes, served.leaves);
-            who.drained = who.drained.max(served.comes);
-            self.queue.push(served.comes, self.store_of(task));
-            return;
-        }
-        let store = *store;
-        who.stores.pop_front();
-        if let Some(next) = who.stores.front() {
-            let due = next.comes.max(now);
-            self.queue.push(due, self.store_of(task));
-        }
-        self.commit(task, store, now);
-    }
-
-    fn commit(&mut self, task: u16, store: Store, now: Time) {
-        let Store { word, new, at, leaves, .. } = store;
-        let old = self.read(word);
-        self.write(word, new);
-        self.told(Access { task, word, how: Use::Store, old, new, at, end: now });
-        self.seen_by_waiters(word.line(), leaves);
-    }
-
-    /// Books an access in the hash, and in the trace if there is one.
-    #[inline]
-    fn told(&mut self, access: Access) {
-        let Access { task, word, how, old, end, .. } = access;
-        self.accesses += 1;
-        let what = u64::from(task) << 48 ^ u64::from(word.offset) << 16 ^ how as u64;
-        let mixed = (self.hash ^ what ^ end).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.hash = mixed.rotate_left(29) ^ old;
-        let new = self.trace.is_some().then(|| self.read(word));
-        if let (Some(trace), Some(new)) = (&mut self.trace, new) {
-            trace.add(Access { new, ..access });
-        }
-    }
-
-    /// All who wait for a word of the line ask for it again once it is gone, and find it changed or
-    /// not. Who of them is first is chance: arbitration knows no order of arrival.
-    fn seen_by_waiters(&mut self, line: u32, gone: Time) {
-        let mut waiters = std::mem::take(self.lines.waiters(line));
-        if waiters.is_empty() {
-            return;
-        }
-        let first = below(&mut self.random, waiters.len() as u32) as usize;
-        waiters.rotate_left(first);
-        waiters.retain(|&waiter| !self.look(waiter, gone));
-        *self.lines.waiters(line) = waiters;
-    }
-
-    /// A waiting task looks at its word; whether that ended its wait.
-    fn look(&mut self, waiter: u16, now: Time) -> bool {
-        let task = &self.tasks[usize::from(waiter)];
-        let (Doing::Watching(watch) | Doing::Looking(watch)) = task.doing else {
-            unreachable!("task {waiter} waits for no word: {:?}", task.doing);
-        };
-        let (word, now) = (watch.word, now.max(task.time));
-        let served = self.lines.serve(word.line(), task.cpu, Use::Load, now);
-        let end = if served.hit { now + self.costs.load } else { served.comes };
-        let seen = self.read(word);
-        self.told(Access { task: waiter, word, how: Use::Load, old: seen, new: 0, at: now, end });
-        let task = &mut self.tasks[usize::from(waiter)];
-        task.time = end;
-        if !watch.until.holds(seen) {
-            return false;
-        }
-        task.seen = Some(seen);
-        task.doing = Doing::Running;
-        task.book(Row::Spinning, end);
-        self.schedule(waiter, end);
-        true
-    }
-
-    /// The task waits from now on; it was not so when it looked.
-    pub fn watch(&mut self, task: u16, watch: Watch) {
-        self.lines.waiters(watch.word.line()).push(task);
-        self.tasks[usize::from(task)].doing = Doing::Watching(watch);
-        match watch.deadline {
-            Time::MAX => self.tasks[usize::from(task)].turn = 0,
-            deadline => self.schedule(task, deadline),
-        }
-    }
-
-    fn watch_no_more(&mut self, task: u16, watch: Watch) {
-        let waiters = self.lines.waiters(watch.word.line());
-        waiters.retain(|&waiter| waiter != task);
     }
 
     /// What is due happens; the task that goes on, if one does. Events are for tasks, the stores
@@ -635,32 +451,6 @@ impl World {
                 Doing::Asleep { .. } | Doing::Ended => Row::Asleep,
             };
             task.book(row, end);
-        }
-    }
-
-    pub fn read(&self, word: Word) -> u64 {
-        let at = (self.base + word.offset as usize) as *const u8;
-        // SAFETY: a word of the region, of that size and so aligned; nobody else runs now.
-        unsafe {
-            match word.size {
-                1 => u64::from(at.read()),
-                2 => u64::from(at.cast::<u16>().read()),
-                4 => u64::from(at.cast::<u32>().read()),
-                _ => at.cast::<u64>().read(),
-            }
-        }
-    }
-
-    fn write(&self, word: Word, new: u64) {
-        let at = (self.base + word.offset as usize) as *mut u8;
-        // SAFETY: as for `read`.
-        unsafe {
-            match word.size {
-                1 => at.write(new as u8),
-                2 => at.cast::<u16>().write(new as u16),
-                4 => at.cast::<u32>().write(new as u32),
-                _ => at.cast::<u64>().write(new),
-            }
         }
     }
 }

@@ -79,7 +79,9 @@ fn check_trace(name: &str, expected: expect_test::Expect) {
 
 #[test]
 fn a_ticket_is_handed_over_by_a_store_that_all_who_wait_look_at() {
-    check_trace("ticket", expect_test::expect![[r#"
+    check_trace(
+        "ticket",
+        expect_test::expect![[r#"
               0.0 ns  t0     53.0 ns  changes lock.next: 225 -> 226
              23.9 ns  t2     67.1 ns  reads lock.serving: 223
              53.0 ns  t0      1.8 ns  reads lock.serving: 223
@@ -96,12 +98,15 @@ fn a_ticket_is_handed_over_by_a_store_that_all_who_wait_look_at() {
             349.9 ns  t0     88.4 ns  reads lock.serving: 225
             426.0 ns  t2     53.0 ns  changes lock.next: 227 -> 228
             449.9 ns  t1     67.1 ns  reads lock.serving: 225
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_mcs_lock_is_handed_over_by_a_store_to_the_next_ones_node() {
-    check_trace("mcs", expect_test::expect![[r#"
+    check_trace(
+        "mcs",
+        expect_test::expect![[r#"
               0.0 ns  t0      1.8 ns  reads node[0][0].locked: 1
              11.2 ns  t2      1.8 ns  reads node[2][0].used: 0
              15.1 ns  t2     56.3 ns  changes lock.tail: 8 -> 12
@@ -118,12 +123,15 @@ fn an_mcs_lock_is_handed_over_by_a_store_to_the_next_ones_node() {
             267.8 ns  t0      1.8 ns  reads node[0][0].locked: 0
             304.8 ns  t1      1.8 ns  reads node[1][0].next: 12
             307.4 ns  t1      1.8 ns  reads node[1][0].used: 1
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_makes_way() {
-    check_trace("queued", expect_test::expect![[r#"
+    check_trace(
+        "queued",
+        expect_test::expect![[r#"
               0.0 ns  t0     53.0 ns  tries lock.locked: 524288
               9.0 ns  t2     83.6 ns  writes lock.locked: 0 -> 1
               9.7 ns  t2     51.2 ns  reads node[2][0].next: 8
@@ -140,5 +148,6 @@ fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_makes_way() {
             194.3 ns  t1     51.2 ns  reads lock.locked: 262144
             245.5 ns  t1     54.4 ns  writes lock.locked: 0 -> 1
             246.8 ns  t1      1.8 ns  reads node[1][0].used: 1
-    "#]]);
+    "#]],
+    );
 }
