@@ -74,7 +74,7 @@ fn check_trace(name: &str, expected: expect_test::Expect) {
     let host = hosts::find("westmere-ex-8s").unwrap();
     let load = Load { work_ns: 100, hold_ns: 100, reads: 0 };
     let lines = trace(name, load, &place(&host), 3, 16).unwrap();
-    expected.assert_eq(&(lines.join("\n") + "\n"));
+    expected.assert_eq(&format!("{name}:\n{}\n", lines.join("\n")));
 }
 
 #[test]
@@ -82,6 +82,7 @@ fn a_ticket_is_handed_over_by_a_store_that_all_who_wait_look_at() {
     check_trace(
         "ticket",
         expect_test::expect![[r#"
+        ticket:
               0.0 ns  t0     53.0 ns  changes lock.next: 225 -> 226
              23.9 ns  t2     67.1 ns  reads lock.serving: 223
              53.0 ns  t0      1.8 ns  reads lock.serving: 223
@@ -107,6 +108,7 @@ fn an_mcs_lock_is_handed_over_by_a_store_to_the_next_ones_node() {
     check_trace(
         "mcs",
         expect_test::expect![[r#"
+        mcs:
               0.0 ns  t0      1.8 ns  reads node[0][0].locked: 1
              11.2 ns  t2      1.8 ns  reads node[2][0].used: 0
              15.1 ns  t2     56.3 ns  changes lock.tail: 8 -> 12
@@ -132,6 +134,7 @@ fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_makes_way() {
     check_trace(
         "queued",
         expect_test::expect![[r#"
+        queued:
               0.0 ns  t0     53.0 ns  tries lock.locked: 524288
               9.0 ns  t2     83.6 ns  writes lock.locked: 0 -> 1
               9.7 ns  t2     51.2 ns  reads node[2][0].next: 8
