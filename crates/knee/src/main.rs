@@ -24,6 +24,7 @@ mod places;
 mod plan;
 mod progress;
 mod removal;
+mod replays;
 mod reports;
 mod runner;
 mod schedule;
@@ -79,6 +80,8 @@ enum Verb {
     Simulate(verbs::simulate::Arguments),
     /// Measure this host, to simulate on it
     Calibrate(verbs::calibrate::Arguments),
+    /// Predict what public reports of five incidents say, from their mechanisms
+    Replay(verbs::replay::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Make a record of other tools' results
@@ -121,6 +124,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Check(arguments) => verbs::check::run(&arguments),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),
+        Verb::Replay(arguments) => verbs::replay::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),

@@ -1,16 +1,17 @@
 //! Algorithms on described hosts: which tasks a lock is timed with, and what comes of it.
 //! Neither the algorithms nor the engine know of each other; here they meet.
 
+pub mod mechanisms;
 pub mod native;
 
 use std::io;
 
 use algorithms::locks::{self, Visitor};
 use algorithms::{Lock, Shape, SharedLock};
-use analysis::ledger::{IDLE, INTERRUPTS, SPINNING};
+use analysis::ledger::IDLE;
 use anyhow::{Context, Result};
 use engines::simulated::{
-    NS, Options, Outcome, Preemption, ROWS, Row, Setup, Simulated, Time, Traced, simulate,
+    NS, Options, Outcome, Preemption, ROWS, Setup, Simulated, Time, Traced, simulate,
 };
 use machine::{Machine, Note, Region};
 use records::Placement;
@@ -54,6 +55,8 @@ pub struct Point {
     pub middle: Outcome,
     /// Operations per second of each draw, the middle one first.
     pub rates: Vec<f64>,
+    /// What an operation did beside, by name, of the middle values.
+    pub effects: Vec<(&'static str, f64)>,
 }
 
 impl Point {
@@ -68,31 +71,42 @@ impl Point {
         let operations: u64 = self.middle.operations.iter().sum();
         let each = |time: Time| time as f64 / NS as f64 / operations as f64;
         let rows = ROWS.iter().zip(self.middle.rows).filter(|(row, _)| row.runs());
-        // Named as a measured ledger names them, where they mean the same. What these tasks wait for
-        // is always a lock.
-        let name = |row: &Row| match row {
-            Row::Spinning => SPINNING,
-            Row::Interrupted => INTERRUPTS,
-            row => row.name(),
-        };
-        let rows = rows.map(|(row, time)| (name(row), each(time)));
+        let rows = rows.map(|(row, time)| (row.name(), each(time)));
         (operations > 0).then(|| rows.chain([(IDLE, each(self.middle.idle))]).collect())
     }
 }
 
 /// Simulates a lock at so many CPUs, with as many tasks or more.
 pub fn point(name: &str, load: Load, place: &Place, cpus: usize, tasks: usize) -> Result<Point> {
-    let draws = (0..=place.draws).map(|draw| match draw {
-        0 => (Draw::Middle, place.seed),
-        draw => (Draw::Any(place.seed ^ draw), place.seed ^ draw),
-    });
     let mut outcomes = Vec::new();
-    for (draw, seed) in draws {
+    for (draw, seed) in draws(place) {
         let times = Times { seed, length: place.length, trace: None };
         outcomes.push(once(name, load, place, draw, cpus, tasks, times)?);
     }
     let rates = outcomes.iter().map(Outcome::rate).collect();
-    Ok(Point { cpus, tasks, middle: outcomes.swap_remove(0), rates })
+    Ok(Point { cpus, tasks, middle: outcomes.swap_remove(0), rates, effects: Vec::new() })
+}
+
+/// Which value of each range, and with which seed: the middle first.
+fn draws(place: &Place) -> impl Iterator<Item = (Draw, u64)> {
+    let seed = place.seed;
+    (0..=place.draws).map(move |draw| match draw {
+        0 => (Draw::Middle, seed),
+        draw => (Draw::Any(seed ^ draw), seed ^ draw),
+    })
+}
+
+/// Simulates a lock with one value of each range.
+pub fn drawn(
+    name: &str,
+    load: Load,
+    place: &Place,
+    draw: Draw,
+    cpus: usize,
+    tasks: usize,
+) -> Result<Outcome> {
+    let times = Times { seed: place.seed, length: place.length, trace: None };
+    once(name, load, place, draw, cpus, tasks, times)
 }
 
 /// What happens, access by access, in the middle of a run.
