@@ -107,8 +107,7 @@ fn range(text: &str, units: Units) -> Result<[f64; 3]> {
     let numbers: Vec<f64> = numbers.split("..").map(parse).collect::<Result<_>>()?;
     let (low, middle, high) = match numbers[..] {
         [number] => (number, number, number),
-        [0.0, high] => (0.0, high / 2.0, high),
-        [low, high] => (low, (low * high).sqrt(), high),
+        [low, high] => (low, middle(low, high), high),
         [low, middle, high] => (low, middle, high),
         _ => bail!("a range is lowest..highest, or lowest..middle..highest"),
     };
@@ -119,7 +118,17 @@ fn range(text: &str, units: Units) -> Result<[f64; 3]> {
     Ok([low * unit, middle * unit, high * unit])
 }
 
+/// Between 10 and 1000 it is 100.
+fn middle(low: f64, high: f64) -> f64 {
+    if low > 0.0 { (low * high).sqrt() } else { high / 2.0 }
+}
+
 impl Number {
+    /// A range, whose middle is that of ratios.
+    pub fn between(low: f64, high: f64, origin: Origin, text: String) -> Number {
+        Number { low, middle: middle(low, high), high, origin, text }
+    }
+
     /// A value: the middle one, or any, the same for the same seed and name. As many are below the
     /// middle as above, and all ratios are as likely.
     pub fn draw(&self, draw: Draw, name: &str) -> f64 {

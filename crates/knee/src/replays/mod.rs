@@ -233,14 +233,14 @@ impl Input {
     /// A number of the report, or of what it cites.
     pub fn found(name: &'static str, value: f64, source: &str) -> Input {
         let origin = Origin::Found(source.to_string());
-        Input { name, number: Number { low: value, high: value, origin, text: value.to_string() } }
+        Input { name, number: Number::between(value, value, origin, value.to_string()) }
     }
 
     /// A number that nobody knows, with a reason for its range.
     pub fn assumed(name: &'static str, low: f64, high: f64, unit: &str, why: &str) -> Input {
         let origin = Origin::Assumed(why.to_string());
         let text = format!("{low}..{high} {unit}").trim_end().to_string();
-        Input { name, number: Number { low, high, origin, text } }
+        Input { name, number: Number::between(low, high, origin, text) }
     }
 }
 
@@ -251,7 +251,7 @@ impl Provenance {
         for number in of_hosts.chain(inputs.iter().map(|input| &input.number)) {
             match number.origin {
                 Origin::Found(_) => all.found += 1,
-                Origin::Measured(_) => all.measured += 1,
+                Origin::Measured(..) => all.measured += 1,
                 Origin::Assumed(_) => all.assumed += 1,
             }
         }

@@ -46,7 +46,7 @@ fn inputs(replay: &Replay, style: Style) -> String {
     for input in &replay.inputs {
         let (origin, why) = match &input.number.origin {
             Origin::Found(source) => ("found", source),
-            Origin::Measured(at) => ("measured", at),
+            Origin::Measured(at, _) => ("measured", at),
             Origin::Assumed(why) => ("assumed", why),
         };
         let line = format!("{:8}  {}: {} ({why})", origin, input.name, input.number.text);

@@ -63,7 +63,7 @@ fn as_json(replay: &Replay) -> Value {
     let inputs = inputs.iter().map(|input| {
         let (origin, why) = match &input.number.origin {
             Origin::Found(source) => ("found", source),
-            Origin::Measured(at) => ("measured", at),
+            Origin::Measured(at, _) => ("measured", at),
             Origin::Assumed(why) => ("assumed", why),
         };
         json!({ "name": input.name, "value": input.number.text, "origin": origin, "why": why })
