@@ -6,7 +6,7 @@
 pub mod file_locks;
 mod settings;
 
-pub use settings::{Setting, Settings};
+pub use settings::{Scenario, Setting, Settings};
 
 use machine::{Machine, Region};
 
@@ -33,6 +33,10 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     const OPERATION: &'static str;
     /// Its mutants that are no faults.
     const EQUIVALENT: &'static [Equivalent] = &[];
+    /// Searches in which its mutants are looked for, the smallest first.
+    const SCENARIOS: &'static [Scenario] = &[Scenario::of(2, 1), Scenario::of(2, 2)];
+    /// What lies in a folder of its name, by name and with its text.
+    const PARTS: &'static [(&'static str, &'static str)] = &[];
     /// Whether its tasks interrupt each other.
     const INTERRUPTS: bool = false;
     /// The most tasks that it can have.
@@ -166,6 +170,7 @@ macro_rules! mechanisms {
 mechanisms! {
     fault_path FaultPath,
     log_commit_list LogCommitList,
+    repair Repair,
     tlb_shootdown TlbShootdown,
 }
 

@@ -34,11 +34,6 @@ impl Settings {
         Settings(settings.iter().map(|setting| (setting.name, value(setting))).collect())
     }
 
-    /// As small as a search has them.
-    pub fn searched(settings: &'static [Setting]) -> Settings {
-        Settings::of(settings, |setting| setting.searched)
-    }
-
     /// The value of one.
     ///
     /// # Panics
@@ -46,5 +41,35 @@ impl Settings {
     pub fn get(&self, name: &str) -> u64 {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.unwrap_or_else(|| panic!("no setting {name} is declared")).1
+    }
+}
+
+/// A search: how many tasks do how many operations each, and what is set other than
+/// [`Setting::searched`].
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// The number of tasks.
+    pub tasks: usize,
+    /// Operations of each.
+    pub operations: u32,
+    /// Settings by name.
+    pub settings: &'static [(&'static str, u64)],
+}
+
+impl Scenario {
+    /// So many tasks and operations, and nothing else.
+    pub const fn of(tasks: usize, operations: u32) -> Scenario {
+        Scenario { tasks, operations, settings: &[] }
+    }
+
+    /// The same with these settings.
+    pub const fn with(self, settings: &'static [(&'static str, u64)]) -> Scenario {
+        Scenario { settings, ..self }
+    }
+
+    /// Values for all settings.
+    pub fn settings(&self, all: &'static [Setting]) -> Settings {
+        let own = |name| self.settings.iter().find(|(own, _)| *own == name);
+        Settings::of(all, |setting| own(setting.name).map_or(setting.searched, |own| own.1))
     }
 }
