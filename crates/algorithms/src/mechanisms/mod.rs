@@ -53,7 +53,7 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     /// A task begins.
     fn start<M: Machine>(&self, m: &M) -> Self::Task;
 
-    /// One operation.
+    /// One operation. It ends also if others begin no more of theirs.
     fn operate<M: Machine>(&self, m: &M, task: &mut Self::Task);
 
     /// A task will do no more.

@@ -1,5 +1,5 @@
-//! Repair of a file system: workers go through allocation groups, others read ahead of them into a
-//! bounded cache, and pages move to the node that uses them. As xfs_repair is on a host of many nodes.
+//! Repair of a file system: groups in parallel, read-ahead into a bounded cache, pages that move. As
+//! xfs_repair is on a host of many nodes.
 //!
 //!     block:    on the device ──(read ahead, or by need)──> in a buffer ──> repaired
 //!                     ▲                                        │
@@ -9,8 +9,9 @@
 //!
 //! The first tasks are workers, one for each of `parallel_groups` groups that are repaired at once
 //! (the number of groups over xfs_repair's ag_stride; 1 is ag_stride=-1); the others read ahead, each of
-//! the worker that has the same number modulo that of workers, and no further than `ahead_blocks`. An operation is
-//! a block: of a worker one repaired, of a reader one read ahead. A worker goes over its groups
+//! the worker that has the same number modulo that of workers, and no further than `ahead_blocks`. An operation of
+//! a worker repairs a block, that of a reader reads one ahead, or waits a while in vain where it is
+//! far enough ahead: so it is `blocks_repaired` that tells the speed. A worker goes over its groups
 //! again and again, as the phases do; with `+wander` its threads are on another node each time.
 //! The cache (bhash) holds `cache_blocks`, in sets of eight as libxfs does; a set evicts what
 //! was used longest ago. What is too small for what is read ahead makes blocks be read twice.
@@ -21,6 +22,9 @@
 //! node (`before`). Each page that moves is a flush of a single page, by interrupts to all CPUs
 //! that run the address space, which is that of tlb_shootdown in its designs. A reader is lazy
 //! while it waits for the device.
+//!
+//! Designs: when a page moves, whether workers wander, and of the flushes those of tlb_shootdown: sent
+//! one by one or by one command, for a page or all of a block, and to lazy CPUs or not.
 //!
 //! Invariants: each group is repaired exactly once a round; no block is used before it was read;
 //! a block is in the cache once at most, and never more of them than it holds; no
@@ -110,7 +114,7 @@ image! {
 
     /// What a worker and its readers share.
     struct Stream {
-        /// Blocks repaired; all ones once the worker has stopped.
+        /// Blocks repaired.
         position: Line<Atom<u64>>,
         /// Blocks that were read ahead, or that somebody is at.
         ahead: Line<Atom<u64>>,
@@ -123,8 +127,8 @@ const MOVES: &str = "a page moves at another time or not at all, which harms nob
 /// Buffers of a set (HASH_CACHE_RATIO).
 const WAYS: usize = 8;
 
-/// The position of a worker that has stopped.
-const STOPPED: u64 = u64::MAX;
+/// Looks at the position of a worker, which may do no more.
+const LOOKS: u32 = 1000;
 
 /// A file system under repair.
 #[derive(Debug)]
@@ -182,7 +186,7 @@ impl<L: Lock> Mechanism for Repair<L> {
     const NAME: &'static str = "repair";
     type Design = Design;
     type Task = Repairer;
-    const OPERATION: &'static str = "one block repaired by a worker, or read ahead by a reader";
+    const OPERATION: &'static str = "one block repaired by a worker, or by a reader one read ahead if it is not far enough";
     const INTERRUPTS: bool = true;
     const TASKS_MAX: usize = CPUS_MAX;
     const DESIGNS: &'static [(&'static str, Design)] = &[
@@ -276,7 +280,7 @@ impl<L: Lock> Mechanism for Repair<L> {
         Equivalent { change: "skipped", line: "ahead.compare_exchange", why: AHEAD },
         Equivalent { change: "off by one", line: "ahead.compare_exchange", why: AHEAD },
         Equivalent { change: "torn", line: "ahead.compare_exchange", why: AHEAD },
-        Equivalent { change: "no wait", line: "m.await_until(position", why: "it looks again, more often" },
+        Equivalent { change: "no wait", line: "m.await_for(position", why: "it looks again, more often" },
         Equivalent { change: "no wait", line: "m.await_until(busy", why: "it looks again, more often" },
         Equivalent { change: "skipped", line: "self.scans[0].fetch_add", why: MOVES },
         Equivalent { change: "off by one", line: "self.scans[0].fetch_add", why: MOVES },
@@ -293,6 +297,8 @@ impl<L: Lock> Mechanism for Repair<L> {
             // The same block again, in the next round.
             Scenario::of(2, 2).with(&[("group_blocks", 1)]),
             Scenario::of(2, 2),
+            // Who waits for a buffer is interrupted by who has it.
+            Scenario::of(2, 3),
             // Buffers in an order.
             Scenario::of(2, 3).with(&[("cache_blocks", 2)]),
         ];
@@ -366,10 +372,6 @@ impl<L: Lock> Mechanism for Repair<L> {
     }
 
     fn finish<M: Machine>(&self, m: &M, _: &mut Repairer) {
-        if let Some(stream) = self.streams.get(m.cpu()) {
-            // Relaxed: it says no more than that nobody need read ahead.
-            stream.position.store(m, STOPPED, Ordering::Relaxed);
-        }
         self.space.go(m);
     }
 
@@ -588,23 +590,23 @@ impl<L: Lock> Repair<L> {
         m.cut(start, 0);
     }
 
-    /// Takes the number of a block to read ahead of a worker, and waits until it is near
-    /// enough. None once the worker has stopped.
+    /// Takes the number of a block to read ahead of a worker. None if that is too far ahead, also
+    /// after a while.
     fn next_ahead<M: Machine>(&self, m: &M, worker: u64) -> Option<u64> {
         let start = m.mark();
         let Stream { position, ahead } = &self.streams[worker as usize];
         loop {
             // All relaxed: numbers, by which nobody finds anything.
             let done = position.load(m, Ordering::Relaxed);
-            if done == STOPPED {
-                return None;
-            }
             let before = ahead.load(m, Ordering::Relaxed);
             let next = before.max(done);
             m.cut(start, digest([done, before]));
             if next >= done + self.distance {
-                m.await_until(position, Until::differs(done), Ordering::Relaxed);
-            } else if ahead.compare_exchange(m, before, next + 1, Ordering::Relaxed).is_ok() {
+                let further = Until::differs(done);
+                let _ = m.await_for(position, further, Ordering::Relaxed, LOOKS);
+                return None;
+            }
+            if ahead.compare_exchange(m, before, next + 1, Ordering::Relaxed).is_ok() {
                 return Some(next);
             }
             m.cut(start, 0);

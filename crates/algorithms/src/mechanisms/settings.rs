@@ -34,6 +34,11 @@ impl Settings {
         Settings(settings.iter().map(|setting| (setting.name, value(setting))).collect())
     }
 
+    /// As small as a search has them.
+    pub fn searched(settings: &'static [Setting]) -> Settings {
+        Settings::of(settings, |setting| setting.searched)
+    }
+
     /// The value of one.
     ///
     /// # Panics

@@ -15,8 +15,8 @@ use engines::{Change, Mutant, Site};
 
 use super::{Between, Size, with_scenario, with_setup};
 
-/// Sizes to try, the cheapest first: reuse of a node needs two turns, a queue three tasks,
-/// and what is kept for each lock two locks.
+/// Sizes to try, the cheapest first: reuse of a node needs two turns, with somebody behind it
+/// three, a queue three tasks, and what is kept for each lock two locks.
 const SIZES: &[Size] = &[
     Size { threads: 2, acquires: 1, locks: 1 },
     Size { threads: 2, acquires: 2, locks: 1 },
@@ -24,10 +24,18 @@ const SIZES: &[Size] = &[
     Size { threads: 3, acquires: 1, locks: 1 },
     Size { threads: 4, acquires: 1, locks: 1 },
     Size { threads: 3, acquires: 2, locks: 1 },
+    Size { threads: 2, acquires: 3, locks: 1 },
 ];
 
+/// Of more tasks, which many locks have too many states for, some schedules.
+const LOCK_SAMPLED: [Size; 2] = [
+    Size { threads: 3, acquires: 3, locks: 1 },
+    Size { threads: 4, acquires: 2, locks: 1 },
+];
+const LOCK_SCHEDULES: u64 = 5000;
+
 /// Sizes in which the lock itself has more states are left out.
-const LOCK_STATES_MAX: u64 = 200_000;
+const LOCK_STATES_MAX: u64 = 300_000;
 
 /// A mutant can make the states more than finite.
 const STATES_MAX: u64 = 1_000_000;
@@ -70,6 +78,18 @@ pub struct Caught {
     pub memory: Memory,
 }
 
+impl Caught {
+    fn with(fault: Fault, scenario: &Scenario, memory: Memory) -> Caught {
+        let Scenario { tasks, operations, settings } = *scenario;
+        Caught {
+            fault,
+            size: Size { threads: tasks, acquires: operations, locks: 1 },
+            settings,
+            memory,
+        }
+    }
+}
+
 const MEMORIES: [Memory; 2] = [Memory::SequentiallyConsistent, Memory::TotalStoreOrder];
 
 fn options(memory: Memory) -> Options {
@@ -99,8 +119,14 @@ pub fn judge(lock: &Algorithm) -> Result<Vec<Judged>> {
     let judge_one = |mutant: Mutant| {
         let line = line_of(&mutant.site, &[(lock.name, lock.source), ("nodes", NODES_SOURCE)]);
         let known = known(equivalent, &mutant, &line);
-        let sizes = if known.is_some() { &sizes[..sizes.len().min(4)] } else { &sizes[..] };
-        Ok(Judged { mutant, line, fate: fate(caught(lock.name, mutant, sizes)?, known) })
+        let mut caught = match known {
+            Some(_) => self::caught(lock.name, mutant, &sizes[..sizes.len().min(4)])?,
+            None => self::caught(lock.name, mutant, &sizes)?,
+        };
+        if caught.is_none() && known.is_none() {
+            caught = caught_by_chance(lock.name, mutant)?;
+        }
+        Ok(Judged { mutant, line, fate: fate(caught, known) })
     };
     let mutants: Vec<Mutant> = mutants.into_iter().collect();
     in_parallel(mutants.len(), |i| judge_one(mutants[i])).into_iter().collect()
@@ -148,6 +174,20 @@ fn caught(name: &str, mutant: Mutant, sizes: &[Size]) -> Result<Option<Caught>> 
     Ok(None)
 }
 
+/// Tries schedules with the mutant.
+fn caught_by_chance(name: &str, mutant: Mutant) -> Result<Option<Caught>> {
+    for size in LOCK_SAMPLED {
+        let memory = Memory::SequentiallyConsistent;
+        let sampled = with_setup(name, size, Between::Mutant(mutant), |setup| {
+            sample(setup, &options(memory), LOCK_SCHEDULES, 3, 1)
+        });
+        if let Some(Failure { fault, .. }) = sampled.context("a listed lock")???.failure {
+            return Ok(Some(Caught { fault, size, settings: &[], memory }));
+        }
+    }
+    Ok(None)
+}
+
 // Of mechanisms.
 
 /// All mutants of a mechanism, in the order of its source: each in all designs that have its
@@ -175,36 +215,44 @@ pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<Judged>> {
     let judge_one = |(mutant, designs): &(Mutant, Vec<&str>)| {
         let line = line_of(&mutant.site, &sources);
         let known = known(properties.equivalent, mutant, &line);
-        let scenarios = properties.scenarios;
-        let scenarios = if known.is_some() { &scenarios[..1] } else { scenarios };
-        let caught = caught_in(mechanism, designs, scenarios, *mutant)?;
+        let mut caught = caught_by_some(mechanism, designs, properties.scenarios, *mutant)?;
+        if caught.is_none() && known.is_none() {
+            caught = caught_in(mechanism, designs, properties.scenarios, *mutant)?;
+        }
         Ok(Judged { mutant: *mutant, line, fate: fate(caught, known) })
     };
     let mutants: Vec<_> = designs_of.into_iter().collect();
     in_parallel(mutants.len(), |i| judge_one(&mutants[i])).into_iter().collect()
 }
 
-/// Looks for a mutant in these designs: in some schedules, which finds most, and then in all.
-fn caught_in(
+/// Looks for a mutant in some schedules of these designs.
+fn caught_by_some(
     mechanism: &Entry,
     designs: &[&str],
-    scenarios: &'static [Scenario],
+    scenarios: &[Scenario],
     mutant: Mutant,
 ) -> Result<Option<Caught>> {
     let between = Between::Mutant(mutant);
-    let caught = |fault, scenario: &Scenario, memory| {
-        let size = Size { threads: scenario.tasks, acquires: scenario.operations, locks: 1 };
-        Some(Caught { fault, size, settings: scenario.settings, memory })
-    };
     for scenario in [SAMPLED].iter().chain(scenarios) {
         for memory in MEMORIES {
             for design in designs {
                 if let Some(fault) = some(mechanism, design, *scenario, between, memory)? {
-                    return Ok(caught(fault, scenario, memory));
+                    return Ok(Some(Caught::with(fault, scenario, memory)));
                 }
             }
         }
     }
+    Ok(None)
+}
+
+/// Searches these designs for it.
+fn caught_in(
+    mechanism: &Entry,
+    designs: &[&str],
+    scenarios: &[Scenario],
+    mutant: Mutant,
+) -> Result<Option<Caught>> {
+    let between = Between::Mutant(mutant);
     for scenario in scenarios {
         for memory in MEMORIES {
             for design in designs {
@@ -213,7 +261,7 @@ fn caught_in(
                 let found = with_scenario(mechanism.name, design, OVER, *scenario, between, all);
                 let found = found.context("a listed mechanism and lock")???;
                 if let Some(Failure { fault, .. }) = found.failure {
-                    return Ok(caught(fault, scenario, memory));
+                    return Ok(Some(Caught::with(fault, scenario, memory)));
                 }
             }
         }

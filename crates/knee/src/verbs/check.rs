@@ -1,7 +1,6 @@
 //! `knee check`: searches what the tasks of an algorithm can do together, in every order, or
 //! tries its mutants.
 
-
 use std::process::ExitCode;
 use std::time::Instant;
 
