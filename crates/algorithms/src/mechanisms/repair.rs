@@ -8,23 +8,23 @@
 //!     page:     looked at ──(a scan)──> hidden ──use: hint fault──> looked at, or moved here
 //!
 //! The first tasks are workers, one for each of `parallel_groups` groups that are repaired at once
-//! (the number of groups over xfs_repair's ag_stride; 1 is ag_stride=-1); the others read ahead, each of
-//! the worker that has the same number modulo that of workers, and no further than `ahead_blocks`. An operation of
-//! a worker repairs a block, that of a reader reads one ahead, or waits a while in vain where it is
-//! far enough ahead: so it is `blocks_repaired` that tells the speed. A worker goes over its groups
-//! again and again, as the phases do; with `+wander` its threads are on another node each time.
-//! The cache (bhash) holds `cache_blocks`, in sets of eight as libxfs does; a set evicts what
-//! was used longest ago. What is too small for what is read ahead makes blocks be read twice.
+//! (the number of groups over xfs_repair's ag_stride; 1 is ag_stride=-1). Each other one reads
+//! ahead of the worker whose number is its own modulo theirs, by `ahead_blocks` at most. Of a
+//! worker an operation repairs a block; of a reader it reads one, or waits a while in vain where
+//! it is far enough ahead: `blocks_repaired` tells the speed. A worker goes over its groups again and
+//! again, as the phases do; with `+wander` its threads are on another node each time. The cache
+//! (bhash) has sets of eight as libxfs does, which evict what was used longest ago. Where it is
+//! too small for what is read ahead, blocks are read twice.
 //!
-//! After each `scan_uses` blocks of a worker all pages are hidden by a flush of everything on all CPUs, and the
-//! next use of each is a hint fault (task_numa_work, do_numa_page). A page on another node than
-//! who uses it then moves there: at once (`after`), or if the fault before it was from the same
-//! node (`before`). Each page that moves is a flush of a single page, by interrupts to all CPUs
-//! that run the address space, which is that of tlb_shootdown in its designs. A reader is lazy
-//! while it waits for the device.
+//! After each `scan_uses` blocks of a worker all pages are hidden, by a flush of everything on all
+//! CPUs, and the next use of each is a hint fault (task_numa_work, do_numa_page). A page on
+//! another node than who uses it then moves there: at once (`after`), or if the fault before it
+//! was from the same node (`before`). Each page that moves is a flush of a single page, by
+//! interrupts to all CPUs that run the address space, which is that of tlb_shootdown in its
+//! designs. A reader is lazy while it waits for the device.
 //!
-//! Designs: when a page moves, whether workers wander, and of the flushes those of tlb_shootdown: sent
-//! one by one or by one command, for a page or all of a block, and to lazy CPUs or not.
+//! Designs: when a page moves, whether workers wander, and of the flushes those of tlb_shootdown:
+//! sent one by one or by one command, for a page or all of a block, and to lazy CPUs or not.
 //!
 //! Invariants: each group is repaired exactly once a round; no block is used before it was read;
 //! a block is in the cache once at most, and never more of them than it holds; no
@@ -186,7 +186,7 @@ impl<L: Lock> Mechanism for Repair<L> {
     const NAME: &'static str = "repair";
     type Design = Design;
     type Task = Repairer;
-    const OPERATION: &'static str = "one block repaired by a worker, or by a reader one read ahead if it is not far enough";
+    const OPERATION: &'static str = "one block repaired by a worker, or read ahead by a reader";
     const INTERRUPTS: bool = true;
     const TASKS_MAX: usize = CPUS_MAX;
     const DESIGNS: &'static [(&'static str, Design)] = &[
@@ -455,14 +455,14 @@ impl<L: Lock> Repair<L> {
         m.cut(start, buffer.into());
         self.let_go(m, buffer);
         task.done += 1;
-        if task.done % self.blocks == 0 {
+        if task.done.is_multiple_of(self.blocks) {
             let times = self.repaired[group as usize].get(m);
             assert_eq!(u64::from(times), round, "a group is repaired twice in a round, or was not");
             self.repaired[group as usize].set(m, times + 1);
         }
         // Relaxed: who reads ahead goes by the number, and by buffers that it finds itself.
         self.streams[worker as usize].position.store(m, task.done, Ordering::Relaxed);
-        if self.scan_uses > 0 && task.done % self.scan_uses == 0 {
+        if self.scan_uses > 0 && task.done.is_multiple_of(self.scan_uses) {
             m.cut(start, 0);
             self.scan(m, task);
         }
@@ -621,7 +621,7 @@ impl<L: Lock> Repair<L> {
         let start = m.mark();
         // Blocks of one group at the same place as in another lie in other sets (Knuth 1973).
         let mixed = u64::from(block.wrapping_mul(0x9E37_79B1));
-        let set = &self.sets[(mixed * self.sets.len() as u64 >> 32) as usize];
+        let set = &self.sets[((mixed * self.sets.len() as u64) >> 32) as usize];
         let hold = self.lock.lock(m, &set.lock);
         m.cut(start, hold.0.into());
         let (found, evicted) = self.find_in(m, set, block);

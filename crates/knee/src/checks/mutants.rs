@@ -28,10 +28,8 @@ const SIZES: &[Size] = &[
 ];
 
 /// Of more tasks, which many locks have too many states for, some schedules.
-const LOCK_SAMPLED: [Size; 2] = [
-    Size { threads: 3, acquires: 3, locks: 1 },
-    Size { threads: 4, acquires: 2, locks: 1 },
-];
+const LOCK_SAMPLED: [Size; 2] =
+    [Size { threads: 3, acquires: 3, locks: 1 }, Size { threads: 4, acquires: 2, locks: 1 }];
 const LOCK_SCHEDULES: u64 = 5000;
 
 /// Sizes in which the lock itself has more states are left out.
