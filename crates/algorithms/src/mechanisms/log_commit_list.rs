@@ -18,7 +18,8 @@
 //!
 //! Invariants: each committed item is in exactly one push, with its last content; a push has
 //! the items that one CPU committed last in the order of its commits, where the design claims
-//! an order; ids of one item grow with its commits, whoever commits it; the space counted is that of the items pushed; at the end nothing is listed.
+//! an order; ids of one item grow with its commits, whoever commits it; the space counted is
+//! that of the items pushed; at the end nothing is listed.
 //!
 //! Differs from Linux: who finds the context full pushes it itself, where Linux wakes a worker;
 //! what a transaction reserves is not counted; the lock of the context spins.

@@ -378,13 +378,13 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
         log_commit_list:after+moved 8054 8032
         log_commit_list:after+one-sum 6014 5724
         log_commit_list:after+per-cpu-context 4423 5357
-        repair:before 1134 2224
-        repair:before+wander 1134 2224
-        repair:after 1134 2224
-        repair:after+wander 1134 2224
-        repair:after+wander+broadcast 1134 2224
-        repair:after+wander+batch 1134 2224
-        repair:after+wander+skipped 1758 3199
+        repair:before 1053 1963
+        repair:before+wander 1053 1963
+        repair:after 1053 1963
+        repair:after+wander 1053 1963
+        repair:after+wander+broadcast 1053 1963
+        repair:after+wander+batch 1053 1963
+        repair:after+wander+skipped 1650 2881
         tlb_shootdown:before 39186 100175
         tlb_shootdown:before+broadcast 39186 100175
         tlb_shootdown:before+batch 28544 127252
