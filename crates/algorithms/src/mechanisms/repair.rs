@@ -39,12 +39,15 @@
 //! private, a shared one moved at each fault (mm: numa: group related processes based on VMA
 //! flags instead of page table flags, by Mel Gorman, 2015, found by Dave Chinner's repair).
 
-use machine::{Array, Atom, Field, Image, Line, Machine, Native, Ordering, Region, Until, image};
+mod cache;
 
+use machine::{Array, Atom, Field, Line, Machine, Ordering, Region, Until, image};
+
+use self::cache::{Cache, Found};
 use super::tlb_shootdown::address_space::{AddressSpace, CPUS_MAX, PAGES_MAX, Times};
 use super::tlb_shootdown::{self, Flush, Flushes, Lazy, Sending};
 use super::{Mechanism, Scenario, Setting, Settings};
-use crate::{Equivalent, Lock, Shape, digest};
+use crate::{Equivalent, Lock, digest};
 
 /// How it is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,30 +91,6 @@ impl Design {
 }
 
 image! {
-    /// A place for a block. Who has made it busy uses it alone.
-    struct Buffer {
-        /// 1 while somebody uses it; becomes that under the lock of its set only.
-        busy: Atom<u32>,
-        /// The block plus one; 0 is none. The lock of the set guards it.
-        block: Field<u32>,
-        /// The block that was read into it, plus one.
-        content: Field<u32>,
-        /// 1 once the block was used.
-        used: Field<u32>,
-        /// The node of its pages plus one, and that of their last hint fault.
-        node: Field<u32>,
-        faulted_on: Field<u32>,
-        /// The scan after which they were last looked at.
-        scanned: Field<u32>,
-    }
-
-    /// Some buffers, of which a block can have any.
-    struct Set<L: Image> {
-        lock: L,
-        /// The buffers by number, that which was used longest ago first.
-        order: [Field<u32>; WAYS],
-    }
-
     /// What a worker and its readers share.
     struct Stream {
         /// Blocks repaired.
@@ -123,9 +102,6 @@ image! {
 
 const AHEAD: &str = "another block is read ahead, or none: the worker reads what it needs";
 const MOVES: &str = "a page moves at another time or not at all, which harms nobody";
-
-/// Buffers of a set (HASH_CACHE_RATIO).
-const WAYS: usize = 8;
 
 /// Looks at the position of a worker, which may do no more.
 const LOOKS: u32 = 1000;
@@ -147,10 +123,7 @@ pub struct Repair<L: Lock> {
     repair_ns: u64,
     fault_ns: u64,
     space: AddressSpace,
-    lock: L,
-    ways: usize,
-    sets: Array<Line<Set<L::Mem>>>,
-    buffers: Array<Line<Buffer>>,
+    cache: Cache<L>,
     streams: Array<Stream>,
     /// How often each group was repaired. Only its worker uses it.
     repaired: Array<Field<u32>>,
@@ -167,19 +140,6 @@ pub struct Repairer {
     faults: u64,
     moved: u64,
     flushed: Flushes,
-}
-
-/// What became of a look for a block. Who has found its buffer has made it busy.
-#[derive(Clone, Copy)]
-enum Found {
-    /// In this buffer.
-    Cached(u32),
-    /// Not there, but this buffer is for it.
-    Empty(u32),
-    /// There, and somebody is at it.
-    Taken(u32),
-    /// Not there, and somebody is at each buffer it could have: at this one too.
-    Full(u32),
 }
 
 impl<L: Lock> Mechanism for Repair<L> {
@@ -291,6 +251,8 @@ impl<L: Lock> Mechanism for Repair<L> {
         Equivalent { change: "skipped", line: "buffer.used.set", why: "it is there to count blocks that are read twice" },
         Equivalent { change: "off by one", line: ".busy.store(m, 1,", why: "every value but 0 says busy" },
     ];
+    const PARTS: &'static [(&'static str, &'static str)] =
+        &[("cache", include_str!("repair/cache.rs"))];
     const SCENARIOS: &'static [Scenario] =
         &[
             Scenario::of(2, 1),
@@ -318,16 +280,15 @@ impl<L: Lock> Mechanism for Repair<L> {
             wanted => wanted,
         };
         let workers = wanted.min(groups).clamp(1, tasks);
-        let ways = size("cache_blocks").min(WAYS);
-        let sets = size("cache_blocks") / ways;
+        let cache = Cache::new(region, tasks, size("cache_blocks"));
         let pages = size("block_pages");
         let times = Times {
             flush_page_ns: settings.get("flush_page_ns"),
             flush_all_ns: settings.get("flush_all_ns"),
             copy_ns: settings.get("copy_ns"),
         };
-        let shape = Shape { cpus: tasks, locks: sets };
-        let repair = Repair {
+        let buffer_pages = cache.len() as usize * pages;
+        Repair {
             design,
             groups: groups as u64,
             blocks: settings.get("group_blocks"),
@@ -339,20 +300,12 @@ impl<L: Lock> Mechanism for Repair<L> {
             read_ns: settings.get("read_ns"),
             repair_ns: settings.get("repair_ns"),
             fault_ns: settings.get("fault_ns"),
-            space: AddressSpace::new(region, design.flushes, tasks, sets * ways * pages, times),
-            lock: L::new(region, shape),
-            ways,
-            sets: region.array("set", sets),
-            buffers: region.array("buffer", sets * ways),
+            space: AddressSpace::new(region, design.flushes, tasks, buffer_pages, times),
+            cache,
             streams: region.array("stream", workers),
             repaired: region.array("repaired", groups),
             scans: region.array("scans", 1),
-        };
-        let m = Native::new(0, 0);
-        for buffer in 0..sets * ways {
-            repair.sets[buffer / ways].order[buffer % ways].set(&m, buffer as u32);
         }
-        repair
     }
 
     fn start<M: Machine>(&self, m: &M) -> Repairer {
@@ -385,25 +338,7 @@ impl<L: Lock> Mechanism for Repair<L> {
 
     fn check<M: Machine>(&self, m: &M, _: u64) -> Result<(), String> {
         self.space.check(m)?;
-        let mut cached = Vec::new();
-        for buffer in self.buffers.iter() {
-            let (block, content) = (buffer.block.get(m), buffer.content.get(m));
-            if buffer.busy.load(m, Ordering::Relaxed) != 0 {
-                return Err("somebody is at a buffer still".to_string());
-            }
-            if block != content {
-                return Err(format!("the buffer of block {block} has {content}"));
-            }
-            cached.extend((block != 0).then_some(block));
-        }
-        let held = cached.len();
-        cached.sort_unstable();
-        cached.dedup();
-        if held != cached.len() {
-            return Err("a block is in the cache twice".to_string());
-        }
-        let at_rest = |set: &Line<Set<L::Mem>>| self.lock.at_rest(m, &set.lock);
-        if self.sets.iter().all(at_rest) { Ok(()) } else { Err("a set is locked".to_string()) }
+        self.cache.check(m)
     }
 
     fn effects(task: &Repairer) -> Vec<(&'static str, u64)> {
@@ -453,7 +388,7 @@ impl<L: Lock> Repair<L> {
         let node = self.node(m, round);
         self.use_block(m, buffer, block, node, task);
         m.cut(start, buffer.into());
-        self.let_go(m, buffer);
+        self.cache.let_go(m, buffer);
         task.done += 1;
         if task.done.is_multiple_of(self.blocks) {
             let times = self.repaired[group as usize].get(m);
@@ -482,7 +417,7 @@ impl<L: Lock> Repair<L> {
                 }
                 Found::Taken(buffer) | Found::Full(buffer) => {
                     m.cut(start, buffer.into());
-                    self.await_free(m, buffer);
+                    self.cache.await_free(m, buffer);
                     m.cut(start, 0);
                 }
             }
@@ -499,7 +434,7 @@ impl<L: Lock> Repair<L> {
         task: &mut Repairer,
     ) {
         let start = m.mark();
-        let buffer = &self.buffers[name as usize];
+        let buffer = self.cache.buffer(name);
         assert_eq!(buffer.content.get(m), block + 1, "a block is used before it was read");
         // Relaxed: a number. Where it comes late, the fault does.
         let scans = self.scans[0].load(m, Ordering::Relaxed);
@@ -520,7 +455,7 @@ impl<L: Lock> Repair<L> {
 
     /// A page that a scan has hidden is used from this node (do_numa_page).
     fn hint_fault<M: Machine>(&self, m: &M, name: u32, node: usize, task: &mut Repairer) {
-        let (buffer, node) = (&self.buffers[name as usize], node as u32 + 1);
+        let (buffer, node) = (self.cache.buffer(name), node as u32 + 1);
         m.work(self.fault_ns);
         task.faults += 1;
         let again = buffer.faulted_on.get(m) == node;
@@ -539,7 +474,7 @@ impl<L: Lock> Repair<L> {
         // Relaxed, as where it is looked at.
         self.scans[0].fetch_add(m, 1, Ordering::Relaxed);
         m.cut(start, 0);
-        let all = self.buffers.len() as u32 * self.pages;
+        let all = self.cache.len() * self.pages;
         self.space.flush(m, 0, all, &mut task.flushed);
         m.cut(start, 0);
     }
@@ -557,6 +492,15 @@ impl<L: Lock> Repair<L> {
         buffer * self.pages..(buffer + 1) * self.pages
     }
 
+    /// Looks for a block, and counts what that evicted.
+    fn find<M: Machine>(&self, m: &M, block: u32, task: &mut Repairer) -> Found {
+        let start = m.mark();
+        let (found, evicted) = self.cache.find(m, block);
+        task.read_twice += u64::from(evicted);
+        m.cut(start, found.live());
+        found
+    }
+
     // The readers.
 
     /// Reads the next block that a worker will come to, unless it is there.
@@ -570,19 +514,19 @@ impl<L: Lock> Repair<L> {
                 Found::Taken(_) => break,
                 Found::Cached(buffer) => {
                     m.cut(start, buffer.into());
-                    self.let_go(m, buffer);
+                    self.cache.let_go(m, buffer);
                     break;
                 }
                 Found::Empty(buffer) => {
                     m.cut(start, digest([next, buffer.into()]));
                     self.read(m, buffer, block, task);
                     m.cut(start, buffer.into());
-                    self.let_go(m, buffer);
+                    self.cache.let_go(m, buffer);
                     break;
                 }
                 Found::Full(buffer) => {
                     m.cut(start, digest([next, buffer.into()]));
-                    self.await_free(m, buffer);
+                    self.cache.await_free(m, buffer);
                     m.cut(start, next);
                 }
             }
@@ -613,80 +557,10 @@ impl<L: Lock> Repair<L> {
         }
     }
 
-    // The cache.
-
-    /// Looks for a block, and makes its buffer busy: where it is not there, that of the block
-    /// which was used longest ago.
-    fn find<M: Machine>(&self, m: &M, block: u32, task: &mut Repairer) -> Found {
-        let start = m.mark();
-        // Blocks of one group at the same place as in another lie in other sets (Knuth 1973).
-        let mixed = u64::from(block.wrapping_mul(0x9E37_79B1));
-        let set = &self.sets[((mixed * self.sets.len() as u64) >> 32) as usize];
-        let hold = self.lock.lock(m, &set.lock);
-        m.cut(start, hold.0.into());
-        let (found, evicted) = self.find_in(m, set, block);
-        task.read_twice += u64::from(evicted);
-        m.cut(start, digest([hold.0.into(), found.live()]));
-        self.lock.unlock(m, &set.lock, hold);
-        m.cut(start, found.live());
-        found
-    }
-
-    /// The same in a set that is locked; and whether a block was evicted before its use.
-    fn find_in<M: Machine>(&self, m: &M, set: &Set<L::Mem>, block: u32) -> (Found, bool) {
-        let ways = &set.order[..self.ways];
-        let name = |way: usize| ways[way].get(m);
-        // Pairs with the release in `let_go`.
-        let busy = |name: u32| self.buffers[name as usize].busy.load(m, Ordering::Acquire) != 0;
-        let has = |name: u32| self.buffers[name as usize].block.get(m) == block + 1;
-        if let Some(way) = (0..self.ways).find(|&way| has(name(way))) {
-            let found = name(way);
-            if busy(found) {
-                return (Found::Taken(found), false);
-            }
-            self.take(m, set, way);
-            return (Found::Cached(found), false);
-        }
-        let Some(way) = (0..self.ways).find(|&way| !busy(name(way))) else {
-            return (Found::Full(name(0)), false);
-        };
-        let free = name(way);
-        let buffer = &self.buffers[free as usize];
-        let unused = buffer.block.get(m) != 0 && buffer.used.get(m) == 0;
-        buffer.block.set(m, block + 1);
-        self.take(m, set, way);
-        (Found::Empty(free), unused)
-    }
-
-    /// Free -> busy, and the last to be evicted.
-    fn take<M: Machine>(&self, m: &M, set: &Set<L::Mem>, way: usize) {
-        let ways = &set.order[..self.ways];
-        let name = ways[way].get(m);
-        for (place, after) in ways[way..].iter().zip(&ways[way + 1..]) {
-            place.set(m, after.get(m));
-        }
-        ways[self.ways - 1].set(m, name);
-        // Relaxed: under the lock, as all looks that decide.
-        self.buffers[name as usize].busy.store(m, 1, Ordering::Relaxed);
-    }
-
-    /// Busy -> free.
-    fn let_go<M: Machine>(&self, m: &M, buffer: u32) {
-        // Pairs with the acquire in `find_in`.
-        self.buffers[buffer as usize].busy.store(m, 0, Ordering::Release);
-    }
-
-    /// Waits until somebody lets go of a buffer.
-    fn await_free<M: Machine>(&self, m: &M, buffer: u32) {
-        // Relaxed: it is looked at again, under the lock.
-        let busy = &self.buffers[buffer as usize].busy;
-        m.await_until(busy, Until::equals(0), Ordering::Relaxed);
-    }
-
     /// Reads a block into its buffer, on pages that the first reader has made.
     fn read<M: Machine>(&self, m: &M, name: u32, block: u32, task: &mut Repairer) {
         let start = m.mark();
-        let buffer = &self.buffers[name as usize];
+        let buffer = self.cache.buffer(name);
         self.space.leave(m);
         m.work(self.read_ns);
         self.space.come_back(m);
@@ -704,17 +578,5 @@ impl<L: Lock> Repair<L> {
         buffer.scanned.set(m, self.scans[0].load(m, Ordering::Relaxed));
         task.read += 1;
         m.cut(start, 0);
-    }
-}
-
-impl Found {
-    fn live(self) -> u64 {
-        let (which, buffer) = match self {
-            Found::Cached(buffer) => (0, buffer),
-            Found::Empty(buffer) => (1, buffer),
-            Found::Taken(buffer) => (2, buffer),
-            Found::Full(buffer) => (3, buffer),
-        };
-        which << 32 | u64::from(buffer)
     }
 }
