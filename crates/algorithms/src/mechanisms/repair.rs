@@ -107,7 +107,6 @@ const MOVES: &str = "a page moves at another time or not at all, which harms nob
 const LOOKS: u32 = 1000;
 
 /// A file system under repair.
-#[derive(Debug)]
 pub struct Repair<L: Lock> {
     design: Design,
     groups: u64,

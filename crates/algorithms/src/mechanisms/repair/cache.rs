@@ -47,7 +47,6 @@ pub(super) enum Found {
 }
 
 /// Buffers that hold a block each.
-#[derive(Debug)]
 pub(super) struct Cache<L: Lock> {
     lock: L,
     ways: usize,
