@@ -16,12 +16,12 @@ struct Run {
 
 impl Run {
     fn new(design: Design, scenario: Scenario) -> Run {
-        let settings = scenario.settings(Repaired::SETTINGS);
+        let settings = scenario.settings::<Repaired>();
         let region = Region::new(Repaired::bytes(scenario.tasks, &settings)).unwrap();
         let repair = Repaired::new(&region, design, scenario.tasks, &settings);
         let start = |cpu| {
             let m = Native::new(cpu, 0);
-            let task = repair.start(&m);
+            let task = repair.start(&m, cpu);
             (m, task)
         };
         let tasks = (0..scenario.tasks).map(start).collect();

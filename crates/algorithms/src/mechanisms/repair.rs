@@ -307,7 +307,7 @@ impl<L: Lock> Mechanism for Repair<L> {
         }
     }
 
-    fn start<M: Machine>(&self, m: &M) -> Repairer {
+    fn start<M: Machine>(&self, m: &M, _: usize) -> Repairer {
         let start = m.mark();
         self.space.enter(m);
         m.cut(start, 0);

@@ -183,7 +183,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
     }
 
     /// Comes into the address space, and maps its pages.
-    fn start<M: Machine>(&self, m: &M) -> Seen {
+    fn start<M: Machine>(&self, m: &M, _: usize) -> Seen {
         let begin = m.mark();
         let own = m.cpu() as u32 * self.own;
         (own..own + self.own).for_each(|page| self.space.map_first(m, page));
