@@ -246,6 +246,20 @@ struct Word {
     tail: AtomicU16,
 }
 
+impl Word {
+    #[inline(always)]
+    fn all(&self) -> &AtomicU32 {
+        // SAFETY: four bytes of atomics, aligned to four.
+        unsafe { &*ptr::from_ref(self).cast() }
+    }
+
+    #[inline(always)]
+    fn locked_pending(&self) -> &AtomicU16 {
+        // SAFETY: the first two of them.
+        unsafe { &*ptr::from_ref(self).cast() }
+    }
+}
+
 #[derive(Default)]
 struct Queued {
     word: Word,
@@ -253,18 +267,6 @@ struct Queued {
 }
 
 impl Queued {
-    #[inline(always)]
-    fn all(&self) -> &AtomicU32 {
-        // SAFETY: four bytes of atomics, aligned to four.
-        unsafe { &*ptr::from_ref(&self.word).cast() }
-    }
-
-    #[inline(always)]
-    fn locked_pending(&self) -> &AtomicU16 {
-        // SAFETY: the first two of them.
-        unsafe { &*ptr::from_ref(&self.word).cast() }
-    }
-
     #[cold]
     fn contended(&self, cpu: usize, mut word: u32) {
         for _ in 0..512 {
@@ -272,15 +274,15 @@ impl Queued {
                 break;
             }
             spin_loop();
-            word = self.all().load(Relaxed);
+            word = self.word.all().load(Relaxed);
         }
         if word & !0xFF == 0 {
-            word = self.all().fetch_or(0x100, Acquire);
+            word = self.word.all().fetch_or(0x100, Acquire);
             if word & !0xFF == 0 {
                 while word & 0xFF != 0 && self.word.locked.load(Acquire) != 0 {
                     spin_loop();
                 }
-                return self.locked_pending().store(1, Relaxed);
+                return self.word.locked_pending().store(1, Relaxed);
             }
             if word & 0xFF00 == 0 {
                 self.word.pending.store(0, Relaxed);
@@ -294,8 +296,8 @@ impl Queued {
         let (node, mine) = (&self.nodes[cpu], cpu as u32 + 1);
         node.next.store(0, Relaxed);
         node.locked.store(0, Relaxed);
-        if self.all().load(Relaxed) == 0
-            && self.all().compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+        if self.word.all().load(Relaxed) == 0
+            && self.word.all().compare_exchange(0, 1, Acquire, Relaxed).is_ok()
         {
             return;
         }
@@ -308,12 +310,13 @@ impl Queued {
             }
             next = node.next.load(Acquire);
         }
-        let mut word = self.all().load(Acquire);
+        let mut word = self.word.all().load(Acquire);
         while word & 0xFFFF != 0 {
             spin_loop();
-            word = self.all().load(Acquire);
+            word = self.word.all().load(Acquire);
         }
-        if word >> 16 == mine && self.all().compare_exchange(word, 1, Relaxed, Relaxed).is_ok() {
+        if word >> 16 == mine && self.word.all().compare_exchange(word, 1, Relaxed, Relaxed).is_ok()
+        {
             return;
         }
         self.word.locked.store(1, Relaxed);
@@ -327,7 +330,7 @@ impl Queued {
 impl ByHand for Queued {
     #[inline(always)]
     fn lock(&self, cpu: usize) {
-        if let Err(word) = self.all().compare_exchange(0, 1, Acquire, Relaxed) {
+        if let Err(word) = self.word.all().compare_exchange(0, 1, Acquire, Relaxed) {
             self.contended(cpu, word);
         }
     }

@@ -1,9 +1,8 @@
 //! The paravirtual queued spin lock, by hand.
 
 use std::hint::spin_loop;
-use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use super::{ByHand, CPUS, Word, futex};
 
@@ -31,18 +30,6 @@ pub struct QueuedParavirtual {
 
 impl QueuedParavirtual {
     #[inline(always)]
-    fn all(&self) -> &AtomicU32 {
-        // SAFETY: four bytes of atomics, aligned to four.
-        unsafe { &*ptr::from_ref(&self.word).cast() }
-    }
-
-    #[inline(always)]
-    fn locked_pending(&self) -> &AtomicU16 {
-        // SAFETY: the first two of them.
-        unsafe { &*ptr::from_ref(&self.word).cast() }
-    }
-
-    #[inline(always)]
     fn locked(&self) -> &AtomicU8 {
         &self.word.locked
     }
@@ -69,7 +56,7 @@ impl QueuedParavirtual {
 
     fn steal(&self) -> bool {
         loop {
-            let word = self.all().load(Relaxed);
+            let word = self.word.all().load(Relaxed);
             if word & 0xFFFF == 0 && self.locked().compare_exchange(0, 1, Acquire, Relaxed).is_ok()
             {
                 return true;
@@ -91,7 +78,7 @@ impl QueuedParavirtual {
                 }
                 spin_loop();
             }
-            if self.locked_pending().compare_exchange(0x100, 1, Acquire, Relaxed).is_ok() {
+            if self.word.locked_pending().compare_exchange(0x100, 1, Acquire, Relaxed).is_ok() {
                 return true;
             }
             looks = LOOKS;
@@ -155,7 +142,7 @@ impl QueuedParavirtual {
             next = node.next.load(Acquire);
         }
         self.wait_as_head(mine);
-        let word = self.all().load(Relaxed);
+        let word = self.word.all().load(Relaxed);
         if word >> 16 == mine && self.empty_queue(mine) {
             return;
         }
@@ -173,14 +160,14 @@ impl QueuedParavirtual {
 
     fn empty_queue(&self, mine: u32) -> bool {
         let word = mine << 16 | 1;
-        self.all().compare_exchange(word, 1, Relaxed, Relaxed).is_ok()
+        self.word.all().compare_exchange(word, 1, Relaxed, Relaxed).is_ok()
     }
 }
 
 impl ByHand for QueuedParavirtual {
     #[inline(always)]
     fn lock(&self, cpu: usize) {
-        if self.all().compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+        if self.word.all().compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             self.queue(cpu);
         }
     }
