@@ -1,12 +1,17 @@
 //! Locks natively: the rate of each against the same algorithm written by hand on the
 //! standard library's atomics, and of the parking mutex against two that everybody uses.
 //!
-//! Both sides run in this process, on the same CPUs and on memory that is placed alike, in
-//! random order within pairs. The second run by hand tells how far two equal things differ.
+//! All sides run in this process, on the same CPUs, and take turns in slices of some
+//! milliseconds, in random order, each with a lock that nobody ever took, on pages of its own: where
+//! its lines happen to lie and what the host does meanwhile meets all sides alike. The same by hand
+//! once more tells how far two equal things differ.
 
 mod by_hand;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::cell::Cell;
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use algorithms::locks::clh::Clh;
@@ -25,64 +30,116 @@ use anyhow::{Context, Result};
 use machine::{Array, Field, Image, Native, Region, image};
 use rand::seq::SliceRandom;
 
+use self::by_hand::{hand, hand_shared};
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options};
 
 /// CPUs of a contended pass.
 const CPUS: usize = 2;
 
-/// Passes between two looks at the stop flag.
-const BATCH: u64 = 64;
+/// Passes between two looks at the clock or at the others.
+const BATCH: u64 = 512;
+
+/// How long one side runs until another's turn.
+const SLICE: Duration = Duration::from_millis(5);
 
 /// A lock with a counter behind it, as a task sees it.
 trait Passed: Sync {
     /// Locks, counts and unlocks so many times.
-    fn pass(&self, cpu: usize, times: u64);
+    fn pass(&self, task: &Task, times: u64);
     /// How often it was counted.
     fn counted(&self) -> u64;
 }
 
+/// Who passes: the CPU it runs on, and its random numbers.
+struct Task {
+    cpu: usize,
+    /// Bound of the turns that it idles between two passes.
+    idle: u32,
+    random: Cell<u32>,
+}
+
+impl Task {
+    fn new(cpu: usize, idle: u32) -> Task {
+        // Odd, so that xorshift never sees zero.
+        Task { cpu, idle, random: Cell::new((cpu as u32).wrapping_mul(0x9E37_79B9) | 1) }
+    }
+
+    #[inline(always)]
+    fn random(&self, below: u32) -> u32 {
+        let mut x = self.random.get();
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        self.random.set(x);
+        ((u64::from(x) * u64::from(below)) >> 32) as u32
+    }
+
+    #[inline(always)]
+    fn idle(&self) {
+        if self.idle > 0 {
+            for turn in 0..self.random(self.idle) {
+                black_box(turn);
+            }
+        }
+    }
+}
+
+/// A lock of ours, and what it is measured against.
+struct Pairing {
+    lock: &'static str,
+    against: &'static str,
+    /// What the ratio of their rates must keep.
+    least: f64,
+    ours: Make,
+    other: Make,
+}
+
+/// Makes a lock that nobody ever took.
+type Make = fn() -> Result<Box<dyn Passed>>;
+
+const PAIRINGS: &[Pairing] = &[
+    by_hand("test_and_set", ours::<TestAndSet>, hand::<by_hand::TestAndSet>),
+    by_hand("test_and_test_and_set", ours::<TestAndTestAndSet>, hand::<by_hand::TestAndTestAndSet>),
+    by_hand("ticket", ours::<Ticket>, hand::<by_hand::Ticket>),
+    by_hand("mcs", ours::<Mcs>, hand::<by_hand::Mcs>),
+    by_hand("clh", ours::<Clh>, hand::<by_hand::Clh>),
+    by_hand("queued", ours::<Queued>, hand::<by_hand::Queued>),
+    by_hand("cna", ours::<Cna>, hand::<by_hand::Cna>),
+    by_hand("queued_paravirtual", ours::<QueuedParavirtual>, hand::<by_hand::QueuedParavirtual>),
+    by_hand(
+        "queued_read_write",
+        ours_shared::<QueuedReadWrite>,
+        hand_shared::<by_hand::QueuedReadWrite>,
+    ),
+    by_hand(
+        "per_cpu_read_write",
+        ours_shared::<PerCpuReadWrite>,
+        hand_shared::<by_hand::PerCpuReadWrite>,
+    ),
+    by_hand("parking", ours::<Parking>, hand::<by_hand::Parking>),
+    parking("std", by_hand::std_mutex),
+    parking("parking_lot", by_hand::parking_lot),
+];
+
+const fn by_hand(lock: &'static str, ours: Make, other: Make) -> Pairing {
+    Pairing { lock, against: "by hand", least: 0.98, ours, other }
+}
+
+const fn parking(against: &'static str, other: Make) -> Pairing {
+    Pairing { lock: "parking", against, least: 0.95, ours: ours::<Parking>, other }
+}
+
 /// Ratios for each lock, uncontended and with two tasks.
 pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
+    let wanted = |pairing: &&Pairing| {
+        options.lock.is_empty() || options.lock.iter().any(|lock| lock == pairing.lock)
+    };
     let mut figures = Vec::new();
     for tasks in 1..=CPUS {
-        let mut both = |name: &str, least: f64, ours: &dyn Passed, other: &dyn Passed| {
-            compare(bench, options, (name, least, tasks), ours, other)
-        };
-        let by_hand = "by hand";
-        let mut hand = |name: &str, ours: &dyn Passed, other: &dyn Passed| {
-            both(&format!("{name} / {by_hand}"), 0.98, ours, other)
-        };
-        figures.extend(hand("test_and_set", &*ours::<TestAndSet>()?, &by_hand::test_and_set())?);
-        figures.extend(hand(
-            "test_and_test_and_set",
-            &*ours::<TestAndTestAndSet>()?,
-            &by_hand::test_and_test_and_set(),
-        )?);
-        figures.extend(hand("ticket", &*ours::<Ticket>()?, &by_hand::ticket())?);
-        figures.extend(hand("mcs", &*ours::<Mcs>()?, &by_hand::mcs())?);
-        figures.extend(hand("clh", &*ours::<Clh>()?, &by_hand::clh())?);
-        figures.extend(hand("queued", &*ours::<Queued>()?, &by_hand::queued())?);
-        figures.extend(hand("cna", &*ours::<Cna>()?, &by_hand::cna())?);
-        figures.extend(hand(
-            "queued_paravirtual",
-            &*ours::<QueuedParavirtual>()?,
-            &by_hand::queued_paravirtual(),
-        )?);
-        figures.extend(hand(
-            "queued_read_write",
-            &*ours_shared::<QueuedReadWrite>()?,
-            &by_hand::queued_read_write(),
-        )?);
-        figures.extend(hand(
-            "per_cpu_read_write",
-            &*ours_shared::<PerCpuReadWrite>()?,
-            &by_hand::per_cpu_read_write(),
-        )?);
-        figures.extend(hand("parking", &*ours::<Parking>()?, &by_hand::parking())?);
-        let parking = ours::<Parking>()?;
-        figures.extend(both("parking / std", 0.95, &*parking, &by_hand::std_mutex())?);
-        figures.extend(both("parking / parking_lot", 0.95, &*parking, &by_hand::parking_lot())?);
+        for pairing in PAIRINGS.iter().filter(wanted) {
+            figures.extend(compare(bench, options, pairing, tasks)?);
+        }
     }
     Ok(figures)
 }
@@ -90,29 +147,22 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
 fn compare(
     bench: &mut Bench,
     options: &Options,
-    (name, least, tasks): (&str, f64, usize),
-    ours: &dyn Passed,
-    other: &dyn Passed,
+    pairing: &Pairing,
+    tasks: usize,
 ) -> Result<Vec<Figure>> {
+    let Pairing { lock, against, least, ours, other } = *pairing;
+    let plural = if tasks == 1 { "" } else { "s" };
+    let name = format!("{lock} / {against}, {tasks} task{plural}");
     let mut rates = [vec![], vec![], vec![]];
-    let mut order = [0, 1, 2];
     for pair in 1..=options.pairs {
-        eprintln!("{name} × {tasks}: pair {pair} of {}", options.pairs);
-        order.shuffle(&mut bench.random);
-        for side in order {
-            let passed = if side == 0 { ours } else { other };
-            rates[side].push(rate(passed, tasks, options.seconds)?);
-        }
+        eprintln!("{name}: pair {pair} of {}", options.pairs);
+        let means = in_turns(bench, [ours, other, other], options.seconds, tasks)?;
+        rates.iter_mut().zip(means).for_each(|(rates, mean)| rates.push(mean));
     }
     let [ours, other, again] = rates;
     let ratio = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a / b).collect();
-    let plural = if tasks == 1 { "" } else { "s" };
-    let figure = |what: &str, unit, limit, values| Figure {
-        name: format!("{name}, {tasks} task{plural}{what}"),
-        unit,
-        limit,
-        values,
-    };
+    let figure =
+        |what: &str, unit, limit, values| Figure { name: name.clone() + what, unit, limit, values };
     Ok(vec![
         figure("", "", Limit::AtLeast(least), ratio(&ours, &other)),
         figure(": the other against itself", "", Limit::None, ratio(&again, &other)),
@@ -120,31 +170,64 @@ fn compare(
     ])
 }
 
-/// Passes a second of this many tasks, each on a CPU of its own.
-fn rate(passed: &dyn Passed, tasks: usize, seconds: f64) -> Result<f64> {
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let before = passed.counted();
-    let since = Instant::now();
-    std::thread::scope(|scope| {
-        for cpu in 0..tasks {
-            let (stop, done) = (&stop, &done);
-            scope.spawn(move || {
-                pin(cpu);
-                let mut passes = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    passed.pass(cpu, BATCH);
-                    passes += BATCH;
-                }
-                done.fetch_add(passes, Ordering::Relaxed);
-            });
-        }
-        std::thread::sleep(Duration::from_secs_f64(seconds));
-        stop.store(true, Ordering::Relaxed);
+/// Each side's mean of passes a second, over slices that take so long in all for each.
+fn in_turns(bench: &mut Bench, sides: [Make; 3], seconds: f64, tasks: usize) -> Result<[f64; 3]> {
+    let turns = (seconds / SLICE.as_secs_f64()).ceil() as usize;
+    let mut order = Vec::new();
+    for _ in 0..turns {
+        let mut turn = [0, 1, 2];
+        turn.shuffle(&mut bench.random);
+        order.extend(turn);
+    }
+    let locks = order.iter().map(|&side| sides[side]()).collect::<Result<Vec<_>>>()?;
+    let mut means = [0.0; 3];
+    for (side, rate) in order.iter().zip(rates(&locks, tasks)?) {
+        means[*side] += rate / turns as f64;
+    }
+    Ok(means)
+}
+
+/// Passes a second through one lock after the other, for a slice each, by tasks on CPUs of
+/// their own.
+fn rates(locks: &[Box<dyn Passed>], tasks: usize) -> Result<Vec<f64>> {
+    let (arrived, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let part = |cpu: usize| {
+        pin(cpu);
+        let apart = std::env::var("APART").map_or(0, |a| a.parse().unwrap());
+        let task = Task::new(cpu, if tasks == 1 { 0 } else { apart });
+        let slice = |(number, lock): (usize, &Box<dyn Passed>)| {
+            arrived.fetch_add(1, Ordering::AcqRel);
+            while arrived.load(Ordering::Acquire) < (number + 1) * tasks {
+                spin_loop();
+            }
+            let (since, mut passes) = (Instant::now(), 0);
+            // Who has CPU 0 has the clock.
+            while if cpu == 0 {
+                since.elapsed() < SLICE
+            } else {
+                ended.load(Ordering::Relaxed) <= number
+            } {
+                lock.pass(&task, BATCH);
+                passes += BATCH;
+            }
+            if cpu == 0 {
+                ended.store(number + 1, Ordering::Relaxed);
+            }
+            (passes, since.elapsed())
+        };
+        locks.iter().enumerate().map(slice).collect::<Vec<_>>()
+    };
+    let told: Vec<_> = thread::scope(|scope| {
+        let tasks: Vec<_> = (0..tasks).map(|cpu| scope.spawn(move || part(cpu))).collect();
+        tasks.into_iter().map(|task| task.join().expect("a task passes locks")).collect()
     });
-    let wall_s = since.elapsed().as_secs_f64();
-    let counted = passed.counted() - before;
-    anyhow::ensure!(counted == done.load(Ordering::Relaxed), "a lock did not exclude");
-    Ok(counted as f64 / wall_s)
+    let rate = |(number, lock): (usize, &Box<dyn Passed>)| {
+        let passes: u64 = told.iter().map(|slices| slices[number].0).sum();
+        let longest = told.iter().map(|slices| slices[number].1).max();
+        anyhow::ensure!(lock.counted() == passes, "a lock did not exclude");
+        Ok(passes as f64 / longest.unwrap_or_default().as_secs_f64())
+    };
+    locks.iter().enumerate().map(rate).collect()
 }
 
 fn pin(cpu: usize) {
@@ -167,21 +250,22 @@ struct Ours<L: Lock> {
     guarded: Array<Guarded<L::Mem>>,
 }
 
-fn ours<L: Lock>() -> Result<Box<Ours<L>>> {
+fn ours<L: Lock>() -> Result<Box<dyn Passed>> {
     let region = Region::new(64 << 10).context("mapping memory for a lock")?;
     let lock = L::new(&region, Shape { cpus: CPUS, locks: 1 });
     let guarded = region.array("guarded", 1);
-    Ok(Box::new(Ours { lock, guarded }))
+    Ok(Box::new(Ours::<L> { lock, guarded }))
 }
 
 impl<L: Lock> Passed for Ours<L> {
-    fn pass(&self, cpu: usize, times: u64) {
-        let m = Native::new(cpu, 0);
+    fn pass(&self, task: &Task, times: u64) {
+        let m = &Native::new(task.cpu, 0);
         let Guarded { lock, count } = &self.guarded[0];
         for _ in 0..times {
-            let hold: Hold = self.lock.lock(&m, lock);
-            count.set(&m, count.get(&m) + 1);
-            self.lock.unlock(&m, lock, hold);
+            let hold: Hold = self.lock.lock(m, lock);
+            count.set(m, count.get(m) + 1);
+            self.lock.unlock(m, lock, hold);
+            task.idle();
         }
     }
 
@@ -195,25 +279,26 @@ struct OursShared<L: SharedLock> {
     guarded: Array<Guarded<L::Mem>>,
 }
 
-fn ours_shared<L: SharedLock>() -> Result<Box<OursShared<L>>> {
+fn ours_shared<L: SharedLock>() -> Result<Box<dyn Passed>> {
     let region = Region::new(64 << 10).context("mapping memory for a lock")?;
     let lock = L::new(&region, Shape { cpus: CPUS, locks: 1 });
     let guarded = region.array("guarded", 1);
-    Ok(Box::new(OursShared { lock, guarded }))
+    Ok(Box::new(OursShared::<L> { lock, guarded }))
 }
 
 /// A pass writes once and reads once.
 impl<L: SharedLock> Passed for OursShared<L> {
-    fn pass(&self, cpu: usize, times: u64) {
-        let m = Native::new(cpu, 0);
+    fn pass(&self, task: &Task, times: u64) {
+        let m = &Native::new(task.cpu, 0);
         let Guarded { lock, count } = &self.guarded[0];
         for _ in 0..times {
-            let hold = self.lock.write_lock(&m, lock);
-            count.set(&m, count.get(&m) + 1);
-            self.lock.write_unlock(&m, lock, hold);
-            let hold = self.lock.read_lock(&m, lock);
-            count.get(&m);
-            self.lock.read_unlock(&m, lock, hold);
+            let hold = self.lock.write_lock(m, lock);
+            count.set(m, count.get(m) + 1);
+            self.lock.write_unlock(m, lock, hold);
+            let hold = self.lock.read_lock(m, lock);
+            count.get(m);
+            self.lock.read_unlock(m, lock, hold);
+            task.idle();
         }
     }
 
