@@ -143,7 +143,7 @@ impl Figure {
     }
 
     fn row(&self) -> [String; 5] {
-        let number = |value: f64| match value {
+        let number = |value: f64| match value.abs() {
             0.0..10.0 => format!("{value:.3}"),
             0.0..1000.0 => format!("{value:.1}"),
             _ => format!("{value:.0}"),

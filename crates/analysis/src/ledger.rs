@@ -8,6 +8,7 @@ mod chance;
 mod coarse;
 mod difference;
 mod explained;
+mod growth;
 mod recording;
 mod sampled;
 mod tables;
@@ -17,6 +18,7 @@ pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger};
 pub use causes::{Cause, Part, causes, is_count};
 pub use difference::{Change, Split, difference};
 pub use explained::{Explained, explain};
+pub use growth::{Growth, Power, growth};
 pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, looked, recorded};
 pub use tables::{Ipis, LockRow, Locks, ipis, locks};
 pub use trust::{CLOCK_MAX, COST_MAX, Cost, SelfCheck, cost, self_check};
@@ -111,7 +113,7 @@ impl Ledger {
 
     /// The row at this path of names below the root.
     pub fn find(&self, path: &[&str]) -> Option<&Row> {
-        path.iter().try_fold(&self.root, |row, name| row.rows.iter().find(|r| r.name == *name))
+        path.iter().try_fold(&self.root, |row, name| row.part(name))
     }
 
     /// The first row whose parts do not add up to it, or the root that is not the budget.
@@ -161,6 +163,11 @@ impl Row {
         self.belongs = Belongs::Time;
         self.rows = self.rows.into_iter().map(Row::of_time).collect();
         self
+    }
+
+    /// The part of this name.
+    pub fn part(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
     }
 
     /// Time in all units.

@@ -6,7 +6,7 @@
 
 mod activity;
 #[cfg(feature = "bpf")]
-mod affinity;
+pub mod affinity;
 mod cgroups;
 pub mod counters;
 mod cpu_list;

@@ -18,11 +18,22 @@ use records::{Base, CpuState, LookKind, Window};
 
 /// Watches all CPUs while `example` runs; nothing where this host lets nobody watch.
 fn watch(test: &str, kind: LookKind, hertz: u32, example: impl FnOnce(Marker)) -> Option<Seen> {
+    watch_with_room(test, kind, hertz, Duration::from_secs(2), example)
+}
+
+/// The same where samples have this much room.
+fn watch_with_room(
+    test: &str,
+    kind: LookKind,
+    hertz: u32,
+    room: Duration,
+    example: impl FnOnce(Marker),
+) -> Option<Seen> {
     // One at a time: examples on all CPUs would crowd each other out.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    let cpus = cpus();
-    let plan = Plan { kind, hertz, cpus, tasks: 0, bursts: false, knee: std::process::id() };
+    let (cpus, knee) = (cpus(), std::process::id());
+    let plan = Plan { kind, hertz, room, cpus, tasks: 0, bursts: false, knee };
     let mut watcher = match Watcher::begin(plan) {
         Ok(watcher) => watcher,
         Err(why) => {
@@ -167,6 +178,17 @@ fn samples_are_taken_with_the_kernel_functions_they_hit() {
     assert!(of_work > 50, "{of_work} samples");
     assert_eq!(samples.lost, 0);
     assert!(samples.functions.iter().any(|name| name.contains("do_syscall_64")));
+}
+
+#[test]
+fn samples_that_find_no_room_are_counted_as_lost() {
+    const HERTZ: u32 = 10_000;
+    let seen = watch_with_room("lost samples", LookKind::Time, HERTZ, Duration::ZERO, |marker| {
+        on_all_cpus(marker, 1, |_| drop(std::fs::metadata("/proc/self")));
+    });
+    let Some(samples) = seen.and_then(|seen| seen.windows[0].samples.clone()) else { return };
+    let taken: u64 = samples.stacks.iter().map(|stack| stack.count).sum();
+    assert!(taken > 0 && samples.lost > taken, "{taken} taken, {} lost", samples.lost);
 }
 
 #[test]

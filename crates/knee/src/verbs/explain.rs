@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use analysis::ledger::{Explained, explain};
 use analysis::{Arm, matched};
 use anyhow::{Result, ensure};
-use records::{Look, Opened, Store};
+use records::{Look, Opened, Point, Store};
 
 use super::compare::Named;
 use super::run::{self, Measured};
@@ -88,7 +88,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     let arms = named.arms();
     let text = match arms.len() {
         _ if json => as_json(&named, &arms, &explained, arguments.force)?,
-        0 if arguments.grow => grown(&named, &explained),
+        _ if arguments.grow => grown(&named, &explained, arguments.force),
         0 | 1 => alone(&named, &explained, arguments.force),
         _ => differences(&named, &arms, &explained, arguments.force)?,
     };
@@ -154,25 +154,28 @@ fn alone(named: &Named, explained: &[Vec<Explained>], force: bool) -> String {
 }
 
 /// Loads over their CPU counts.
-fn grown(named: &Named, explained: &[Vec<Explained>]) -> String {
+fn grown(named: &Named, explained: &[Vec<Explained>], force: bool) -> String {
     let style = Style::of_stdout();
     let mut texts = Vec::new();
     for (record, explained) in named.records.iter().zip(explained) {
         let points = &record.record.points;
-        let same = |a: usize, b: usize| {
-            let load = |p: &records::Point| {
-                (p.workload.clone(), p.parameters.clone(), p.form, p.dir.clone(), p.tasks / p.cpus)
-            };
-            load(&points[a]) == load(&points[b])
-        };
         let mut left: Vec<&Explained> = explained.iter().collect();
-        while let Some(first) = left.first().map(|e| e.point) {
-            let (load, rest) = left.into_iter().partition(|e| same(first, e.point));
+        while let Some(first) = left.first().map(|e| &points[e.point]) {
+            let (same, rest) =
+                left.into_iter().partition(|e| differ_in_cpus_alone(first, &points[e.point]));
             left = rest;
-            texts.push(reports::growth(record, &load, style));
+            texts.push(reports::growth(record, &same, force, style));
         }
     }
     texts.join("\n")
+}
+
+/// Whether two points are one load on more or fewer CPUs, with as many tasks or as many a CPU.
+fn differ_in_cpus_alone(a: &Point, b: &Point) -> bool {
+    let load =
+        |point: &Point| Point { cpus: 0, cpu_list: vec![], tasks: 0, cell: None, ..point.clone() };
+    let per_cpu = |tasks: &Point, cpus: &Point| u64::from(tasks.tasks) * u64::from(cpus.cpus);
+    load(a) == load(b) && (a.tasks == b.tasks || per_cpu(a, b) == per_cpu(b, a))
 }
 
 /// The first arm against each other one, cell by cell.

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use probes::affinity;
 use probes::ledger::Marker;
 use records::{Form, Job, Pass, TaskReport, Until, Usage};
 use workloads::{Control, Failure, Load, Prepared, Task};
@@ -70,7 +71,7 @@ fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<
     if board.next_phase(Phase::Wait) == Phase::Abort {
         return Ok(());
     }
-    let driven = drive(birth, index, &mut *task, report);
+    let driven = drive(birth, index, &mut *task, report).and_then(|()| still_pinned(report.cpu));
     if driven.is_err() {
         board.fail();
     }
@@ -133,20 +134,20 @@ fn own_usage(form: Form) -> Usage {
 
 /// Pins the calling thread to one CPU.
 fn pin(cpu: u32) -> Result<(), Failure> {
-    // A mask of the needed length: cpu_set_t ends at 1024.
-    let bits = u64::BITS;
-    let mut mask = vec![0_u64; (cpu / bits) as usize + 1];
-    mask[(cpu / bits) as usize] |= 1 << (cpu % bits);
-    // SAFETY: the mask is live and its length given in bytes.
-    let result =
-        unsafe { libc::sched_setaffinity(0, mask.len() * size_of::<u64>(), mask.as_ptr().cast()) };
-    match result {
-        0 => Ok(()),
-        _ => {
-            let error = std::io::Error::last_os_error();
-            Err(Failure::of(format!("pinning to CPU {cpu}"), error))
-        }
+    affinity::set(&[cpu]).map_err(|e| Failure::of(format!("pinning to CPU {cpu}"), e))
+}
+
+/// Whether the calling thread was on this CPU all the time. The kernel lets the tasks of a CPU
+/// that goes offline run anywhere, and does not take that back when it comes online again.
+fn still_pinned(cpu: u32) -> Result<(), Failure> {
+    let cpus = affinity::get().map_err(|e| Failure::of("sched_getaffinity", e))?;
+    if cpus != [cpu] {
+        return Err(Failure::new(format!(
+            "no longer pinned to CPU {cpu}: it was offline for a while, or somebody changed the \
+             task's affinity or cpuset; measure again"
+        )));
     }
+    Ok(())
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

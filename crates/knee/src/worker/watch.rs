@@ -8,6 +8,10 @@ use records::{Event, Form, Job, LookKind, Until, Work};
 
 use super::board::Board;
 
+/// How long samples find room while nobody drains them, which is done each second and mostly far
+/// more often.
+const ROOM: Duration = Duration::from_secs(2);
+
 /// Watches, or knows why it does not.
 pub struct Watch {
     watcher: Option<Watcher>,
@@ -28,6 +32,7 @@ impl Watch {
         let plan = Plan {
             kind: watch.kind,
             hertz: watch.hertz,
+            room: ROOM,
             cpus: job.cpus.clone(),
             tasks,
             bursts: watch.kind == LookKind::Counts && matches!(job.until, Until::Seconds(_)),

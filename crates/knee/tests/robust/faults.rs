@@ -78,6 +78,24 @@ fn a_task_that_crashes_fails_its_run() {
 }
 
 #[test]
+fn a_task_that_leaves_its_cpu_fails_its_run() {
+    // As the kernel does it when a CPU goes offline: it may run anywhere from then on.
+    let unpin = |cast: &Cast| {
+        // SAFETY: an all-zero set is a valid one; it is live during the call.
+        let result = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            (0..libc::CPU_SETSIZE as usize).for_each(|cpu| libc::CPU_SET(cpu, &mut set));
+            libc::sched_setaffinity(cast.tasks[1].pid, size_of_val(&set), &set)
+        };
+        assert_eq!(result, 0);
+    };
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
+        return skip("a task that leaves its CPU", "there is one CPU");
+    }
+    check("getppid", "3", unpin, &["task ", "no longer pinned to CPU ", "offline for a while"]);
+}
+
+#[test]
 fn a_worker_that_is_killed_fails_its_run() {
     let kill = |cast: &Cast| cast.worker.kill(libc::SIGKILL);
     check("create_files", "60", kill, &["the worker was killed by SIGKILL"]);

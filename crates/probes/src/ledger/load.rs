@@ -163,12 +163,13 @@ fn configure(open: &mut OpenObject, plan: &Plan, steal_offset: Option<i64>) -> R
     Ok(())
 }
 
-/// Room for the samples of two seconds: it is emptied far more often. A power of two.
+/// A power of two, and whole pages.
 fn ring_bytes(plan: &Plan) -> u32 {
-    const SAMPLE_BYTES_MAX: u64 = 560;
+    const SAMPLE_BYTES_MAX: f64 = 560.0;
     // Waits for locks come as they come.
-    let hertz = if plan.kind == LookKind::Names { 5000 } else { u64::from(plan.hertz) };
-    let bytes = 2 * hertz * plan.cpus.len() as u64 * SAMPLE_BYTES_MAX;
+    let hertz = if plan.kind == LookKind::Names { 5000 } else { plan.hertz };
+    let samples = plan.room.as_secs_f64() * f64::from(hertz) * plan.cpus.len() as f64;
+    let bytes = (samples * SAMPLE_BYTES_MAX) as u64;
     bytes.next_power_of_two().clamp(1 << 16, 1 << 28) as u32
 }
 
@@ -252,7 +253,8 @@ mod tests {
     #[test]
     fn what_is_not_attached_has_a_reason() {
         for kind in [LookKind::Time, LookKind::Counts, LookKind::Names] {
-            let plan = Plan { kind, hertz: 0, cpus: vec![0], tasks: 0, bursts: false, knee: 0 };
+            let (cpus, room) = (vec![0], std::time::Duration::ZERO);
+            let plan = Plan { kind, hertz: 0, room, cpus, tasks: 0, bursts: false, knee: 0 };
             // Not everybody may: the tests beside the crate say so.
             let Ok(loaded) = load(&plan) else { return };
             for name in wanted(kind) {

@@ -43,6 +43,7 @@ pub use mark::Marker;
 pub use moments::Moment;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use records::{LookKind, Window};
 
@@ -53,6 +54,8 @@ pub struct Plan {
     pub kind: LookKind,
     /// Samples a second and CPU; 0 for none.
     pub hertz: u32,
+    /// How long the samples of all CPUs have room while nobody drains them.
+    pub room: Duration,
     /// The CPUs under measurement.
     pub cpus: Vec<u32>,
     /// Tasks whose operations are counted; task i is pinned to `cpus[i % cpus.len()]`.

@@ -15,6 +15,7 @@ use super::samples::{self, Raw, Sampler};
 use super::slab::Namer;
 use super::symbols::Symbols;
 use super::{Plan, Seen};
+use crate::affinity;
 
 /// Programs attached, from [`Watcher::begin`] to [`Watcher::end`] or until it is dropped.
 pub struct Watcher {
@@ -205,12 +206,15 @@ impl Watcher {
     /// Goes to each CPU for a moment: the switches tell the programs who has it. Without them a
     /// CPU on which nothing switches would keep the state that it was born with.
     fn visit_cpus(&self) -> Result<(), String> {
-        let home = crate::affinity::get()?;
+        let home = affinity::get().map_err(|e| format!("the CPUs that knee may use: {e}"))?;
+        let go = |cpus: &[u32]| {
+            affinity::set(cpus).map_err(|e| format!("moving knee to CPUs {cpus:?}: {e}"))
+        };
         for cpu in &self.plan.cpus {
-            crate::affinity::set(&[*cpu])?;
+            go(&[*cpu])?;
             std::thread::sleep(VISIT);
         }
-        crate::affinity::set(&home)
+        go(&home)
     }
 }
 

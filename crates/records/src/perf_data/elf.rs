@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use cpp_demangle::{DemangleOptions, DemangleWrite};
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 
 use super::kallsyms::plainness;
@@ -181,11 +182,68 @@ fn is_function<'d>(symbol: &impl ObjectSymbol<'d>) -> bool {
     symbol.kind() == SymbolKind::Text && symbol.is_definition()
 }
 
-/// Rust's names as people write them, without the hash.
+/// Names of Rust and C++ as people write them: without hash and without parameters, as perf has them.
 fn name_of(bytes: &[u8]) -> String {
     let name = printable(&bytes[..bytes.len().min(NAME_BYTES_MAX)]);
-    match rustc_demangle::try_demangle(&name) {
-        Ok(name) => printable(format!("{name:#}").as_bytes()),
-        Err(_) => name,
+    if let Ok(name) = rustc_demangle::try_demangle(&name) {
+        return printable(format!("{name:#}").as_bytes());
+    }
+    match name.starts_with("_Z").then(|| of_cplusplus(&name)).flatten() {
+        Some(name) => printable(name.as_bytes()),
+        None => name,
+    }
+}
+
+/// A short name may stand for a very long one: what is too long stays as it was.
+fn of_cplusplus(name: &str) -> Option<String> {
+    struct Bounded(String);
+    impl DemangleWrite for Bounded {
+        fn write_string(&mut self, part: &str) -> std::fmt::Result {
+            if self.0.len() + part.len() > NAME_BYTES_MAX {
+                return Err(std::fmt::Error);
+            }
+            self.0.push_str(part);
+            Ok(())
+        }
+    }
+    let symbol = cpp_demangle::Symbol::new(name).ok()?;
+    let mut written = Bounded(String::new());
+    let options = DemangleOptions::new().no_params().no_return_type();
+    symbol.structured_demangle(&mut written, &options).ok()?;
+    Some(written.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_compilers_are_written_as_people_write_them() {
+        let check = |name: &str, expected: &str| assert_eq!(name_of(name.as_bytes()), expected);
+        check("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write");
+        check(
+            "_ZNSt6vectorIiSaIiEE9push_backERKi",
+            "std::vector<int, std::allocator<int> >::push_back",
+        );
+        check("_ZN3foo3barEiPKc", "foo::bar");
+        check("do_syscall_64", "do_syscall_64");
+        check("_Znonsense", "_Znonsense");
+        check("_Z", "_Z");
+    }
+
+    #[test]
+    fn a_short_name_that_stands_for_a_long_one_stays_short() {
+        // Each substitution is a pair of the one before it.
+        let pairs = (0..40).map(|n| match n {
+            0 => "S_S_E".to_string(),
+            n => format!(
+                "St4pairIS{0}_S{0}_E",
+                if n == 1 { String::new() } else { format!("{:X}", n - 2) }
+            ),
+        });
+        let name = format!("_Z1fSt4pairIii{}", pairs.collect::<String>());
+        assert!(name_of(name.as_bytes()).len() <= NAME_BYTES_MAX);
+        let deep = format!("_Z1f{}i", "P".repeat(1000));
+        assert!(name_of(deep.as_bytes()).len() <= NAME_BYTES_MAX);
     }
 }

@@ -1,82 +1,81 @@
-//! The ledger of one load over CPU counts: which row grows, and how fast.
+//! The ledger of one load over CPU counts: which row grows, how fast, and whether it happens more
+//! often or is dearer each time.
 
-use analysis::ledger::{Explained, Ledger, Row};
+use analysis::ledger::{Explained, Growth, Ledger, difference, growth};
 use records::Opened;
 
 use super::numbers::Unit;
+use super::sentences;
 use super::{shortened, title};
 use crate::reports::Style;
+use crate::reports::prose::counted;
 use crate::reports::table::{Align, Table};
 
 /// Rows below this share everywhere are left to their parents.
 const SHOWN_SHARE: f64 = 0.02;
 
-/// The points of one load by their CPU counts, fewest first.
-pub fn text(opened: &Opened, points: &[&Explained], style: Style) -> String {
-    let cpus = |explained: &&Explained| opened.record.points[explained.point].cpus;
-    let mut points: Vec<(u32, &Ledger)> = points
+/// The points of one load.
+pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -> String {
+    let point = |explained: &Explained| &opened.record.points[explained.point];
+    let mut title = points.first().map(|first| title(point(first))).unwrap_or_default();
+    title.truncate(title.find(',').unwrap_or(title.len()));
+    let is_refused = |explained: &Explained| explained.refused().is_some() && !force;
+    let mut ledgers: Vec<(u32, &Ledger)> = points
         .iter()
-        .filter_map(|explained| Some((cpus(explained), explained.ledger.as_ref()?)))
+        .filter(|explained| !is_refused(explained))
+        .filter_map(|explained| Some((point(explained).cpus, explained.ledger.as_ref()?)))
         .collect();
-    points.sort_by_key(|(cpus, _)| *cpus);
-    let Some((_, last)) = points.last() else {
-        return "no look saw where the time goes\n".to_string();
-    };
-    let title = points_title(opened, points.len());
-    let unit = Unit::of(last.ns_per_operation(&last.root).mean);
-    let mut columns = vec![(format!("time per operation, {}", unit.name), Align::Left)];
-    columns.extend(points.iter().map(|(cpus, _)| (format!("{cpus} CPUs"), Align::Right)));
-    columns.push(("grows as\nCPUs to the".to_string(), Align::Right));
-    let mut table = Table::new(columns);
-    let mut path = Vec::new();
-    add(&mut table, &points, &mut path, &unit);
-    let (text, _) = table.within(style.width.max(100));
-    style.bold(&title) + "\n" + &text
-}
-
-fn points_title(opened: &Opened, points: usize) -> String {
-    let title = opened.record.points.last().map(title).unwrap_or_default();
-    let load = title.split(',').next().unwrap_or_default();
-    format!("{load} over {points} CPU counts")
-}
-
-fn add(table: &mut Table, points: &[(u32, &Ledger)], path: &mut Vec<String>, unit: &Unit) {
-    let names: Vec<&str> = path.iter().map(String::as_str).collect();
-    let rows: Vec<Option<&Row>> = points.iter().map(|(_, ledger)| ledger.find(&names)).collect();
-    let value = |(row, (_, ledger)): (&Option<&Row>, &(u32, &Ledger))| {
-        row.map_or(0.0, |row| ledger.ns_per_operation(row).mean)
-    };
-    let values: Vec<f64> = rows.iter().zip(points).map(value).collect();
-    let total = |ledger: &Ledger| ledger.ns_per_operation(&ledger.root).mean;
-    let is_large =
-        |(value, (_, ledger)): (&f64, &(u32, &Ledger))| *value >= SHOWN_SHARE * total(ledger);
-    if !path.is_empty() && !values.iter().zip(points).any(is_large) {
-        return;
-    }
-    let name = path.last().map_or("all: CPUs x time", String::as_str);
-    let mut cells = vec![shortened(&format!("{}{name}", "  ".repeat(path.len())))];
-    cells.extend(values.iter().map(|value| unit.text(*value)));
-    let growth = exponent(points, &values);
-    cells.push(growth.map_or_else(String::new, |power| format!("{power:+.2}")));
-    table.row(cells);
-    let mut children: Vec<String> = Vec::new();
-    // The order of the largest count, then what only smaller ones have.
-    for row in rows.iter().rev().flatten().flat_map(|row| &row.rows) {
-        if !children.contains(&row.name) {
-            children.push(row.name.clone());
+    ledgers.sort_by_key(|(cpus, _)| *cpus);
+    let mut text = style.bold(&format!("{title} over CPU counts")) + "\n";
+    match &ledgers[..] {
+        [] => text += "no look saw where the time goes\n",
+        [_] => text += "one CPU count alone: nothing to see growing\n",
+        [(fewest, first), .., (most, last)] => {
+            let per = if point(points[0]).command.is_some() { "run" } else { "operation" };
+            text += &format!("from {} to {most}:\n", counted(*fewest as usize, "CPU"));
+            text += &sentences::text(&difference(first, last), per, style);
+            text += "\n";
+            text += &table(&ledgers, style);
         }
     }
-    for child in children {
-        path.push(child);
-        add(table, points, path, unit);
-        path.pop();
+    let refused = points.iter().filter(|explained| is_refused(explained));
+    let refused: Vec<String> = refused.map(|e| point(e).cpus.to_string()).collect();
+    if !refused.is_empty() {
+        text += &format!(
+            "left out, because looking changed the speed too much (see --cpus N, or --force): {} CPUs\n",
+            refused.join(", ")
+        );
     }
+    text
 }
 
-/// The power of the CPU count that a row follows between the first and the last count.
-fn exponent(points: &[(u32, &Ledger)], values: &[f64]) -> Option<f64> {
-    let (first, last) = (points.first()?, points.last()?);
-    let (was, is) = (*values.first()?, *values.last()?);
-    (was > 0.0 && is > 0.0 && last.0 > first.0)
-        .then(|| (is / was).ln() / (f64::from(last.0) / f64::from(first.0)).ln())
+pub(super) fn table(ledgers: &[(u32, &Ledger)], style: Style) -> String {
+    let growth = growth(ledgers);
+    let largest = growth.ns.iter().map(|ns| ns.mean).fold(0.0, f64::max);
+    let unit = Unit::of(largest);
+    let mut columns = vec![(format!("time per operation, {}", unit.name), Align::Left)];
+    columns.extend(ledgers.iter().map(|(cpus, _)| (counted(*cpus as usize, "CPU"), Align::Right)));
+    let powers = ["as CPUs\nto the", style.plus_minus(), "of\ncount", "of\ncost"];
+    columns.extend(powers.map(|heading| (heading.to_string(), Align::Right)));
+    let mut table = Table::new(columns);
+    add(&mut table, &growth, &unit, 0, &growth);
+    table.within(style.width.max(100)).0
+}
+
+fn add(table: &mut Table, row: &Growth, unit: &Unit, depth: usize, all: &Growth) {
+    let name = if depth == 0 { "all: CPUs x time" } else { &row.name };
+    let mut cells = vec![shortened(&format!("{}{name}", "  ".repeat(depth)))];
+    cells.extend(row.ns.iter().map(|ns| unit.text(ns.mean)));
+    let number = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:+.2}"));
+    let power = row.power.as_ref();
+    cells.push(number(power.map(|power| power.of_time)));
+    let half = power.and_then(|power| power.half);
+    cells.push(half.map_or_else(String::new, |half| format!("{half:.2}")));
+    cells.push(number(power.and_then(|power| power.of_count)));
+    cells.push(number(power.and_then(|power| power.of_cost)));
+    table.row(cells);
+    let is_shown = |row: &&Growth| {
+        row.ns.iter().zip(&all.ns).any(|(ns, all)| ns.mean >= SHOWN_SHARE * all.mean)
+    };
+    row.rows.iter().filter(is_shown).for_each(|part| add(table, part, unit, depth + 1, all));
 }

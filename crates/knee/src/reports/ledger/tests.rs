@@ -138,3 +138,27 @@ fn the_printed_rows_of_a_difference_add_up() {
         }
     }
 }
+
+#[test]
+fn rows_that_grow_with_the_cpus_say_how_fast_and_why() {
+    let on = |cpus: f64| {
+        let rows = vec![
+            row("user code", Obtained::Sampled, 50.0, None),
+            row("spinning for locks", Obtained::Exact, 20.0 * cpus, Some(0.5)),
+        ];
+        ledger(rows, 10.0)
+    };
+    let ledgers = [1, 2, 4].map(|cpus| (cpus, on(f64::from(cpus))));
+    let ledgers: Vec<(u32, &Ledger)> =
+        ledgers.iter().map(|(cpus, ledger)| (*cpus, ledger)).collect();
+    expect![[r#"
+                                                       as CPUs           of     of
+        time per operation, ns  1 CPU  2 CPUs  4 CPUs   to the    +-  count   cost
+        all: CPUs x time         80.0   100.0   140.0    +0.40  0.01
+          the workload           70.0    90.0   130.0    +0.45  0.01
+            user code            50.0    50.0    50.0    +0.00  0.01
+            spinning for locks   20.0    40.0    80.0    +1.00  0.01  +0.00  +1.00
+          other tasks            10.0    10.0    10.0    +0.00  0.01
+    "#]]
+    .assert_eq(&super::growth::table(&ledgers, Style::PLAIN));
+}
