@@ -9,7 +9,7 @@
 mod by_hand;
 
 use std::cell::Cell;
-use std::hint::{black_box, spin_loop};
+use std::hint::spin_loop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ use anyhow::{Context, Result};
 use machine::{Array, Field, Image, Native, Region, image};
 use rand::seq::SliceRandom;
 
-use self::by_hand::{hand, hand_shared};
+use self::by_hand::{ByHand, SharedByHand, hand, hand_shared, parking_lot, std_mutex};
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options};
 
@@ -54,15 +54,13 @@ trait Passed: Sync {
 /// Who passes: the CPU it runs on, and its random numbers.
 struct Task {
     cpu: usize,
-    /// Bound of the turns that it idles between two passes.
-    idle: u32,
     random: Cell<u32>,
 }
 
 impl Task {
-    fn new(cpu: usize, idle: u32) -> Task {
+    fn new(cpu: usize) -> Task {
         // Odd, so that xorshift never sees zero.
-        Task { cpu, idle, random: Cell::new((cpu as u32).wrapping_mul(0x9E37_79B9) | 1) }
+        Task { cpu, random: Cell::new((cpu as u32).wrapping_mul(0x9E37_79B9) | 1) }
     }
 
     #[inline(always)]
@@ -74,15 +72,6 @@ impl Task {
         self.random.set(x);
         ((u64::from(x) * u64::from(below)) >> 32) as u32
     }
-
-    #[inline(always)]
-    fn idle(&self) {
-        if self.idle > 0 {
-            for turn in 0..self.random(self.idle) {
-                black_box(turn);
-            }
-        }
-    }
 }
 
 /// A lock of ours, and what it is measured against.
@@ -92,41 +81,56 @@ struct Pairing {
     /// What the ratio of their rates must keep.
     least: f64,
     ours: Make,
-    other: Make,
+    other: Twice,
 }
 
 /// Makes a lock that nobody ever took.
 type Make = fn() -> Result<Box<dyn Passed>>;
 
+/// The same twice, whose loops lie at different addresses.
+type Twice = [Make; 2];
+
 const PAIRINGS: &[Pairing] = &[
-    by_hand("test_and_set", ours::<TestAndSet>, hand::<by_hand::TestAndSet>),
-    by_hand("test_and_test_and_set", ours::<TestAndTestAndSet>, hand::<by_hand::TestAndTestAndSet>),
-    by_hand("ticket", ours::<Ticket>, hand::<by_hand::Ticket>),
-    by_hand("mcs", ours::<Mcs>, hand::<by_hand::Mcs>),
-    by_hand("clh", ours::<Clh>, hand::<by_hand::Clh>),
-    by_hand("queued", ours::<Queued>, hand::<by_hand::Queued>),
-    by_hand("cna", ours::<Cna>, hand::<by_hand::Cna>),
-    by_hand("queued_paravirtual", ours::<QueuedParavirtual>, hand::<by_hand::QueuedParavirtual>),
+    by_hand("test_and_set", ours::<TestAndSet>, twice::<by_hand::TestAndSet>()),
+    by_hand(
+        "test_and_test_and_set",
+        ours::<TestAndTestAndSet>,
+        twice::<by_hand::TestAndTestAndSet>(),
+    ),
+    by_hand("ticket", ours::<Ticket>, twice::<by_hand::Ticket>()),
+    by_hand("mcs", ours::<Mcs>, twice::<by_hand::Mcs>()),
+    by_hand("clh", ours::<Clh>, twice::<by_hand::Clh>()),
+    by_hand("queued", ours::<Queued>, twice::<by_hand::Queued>()),
+    by_hand("cna", ours::<Cna>, twice::<by_hand::Cna>()),
+    by_hand("queued_paravirtual", ours::<QueuedParavirtual>, twice::<by_hand::QueuedParavirtual>()),
     by_hand(
         "queued_read_write",
         ours_shared::<QueuedReadWrite>,
-        hand_shared::<by_hand::QueuedReadWrite>,
+        twice_shared::<by_hand::QueuedReadWrite>(),
     ),
     by_hand(
         "per_cpu_read_write",
         ours_shared::<PerCpuReadWrite>,
-        hand_shared::<by_hand::PerCpuReadWrite>,
+        twice_shared::<by_hand::PerCpuReadWrite>(),
     ),
-    by_hand("parking", ours::<Parking>, hand::<by_hand::Parking>),
-    parking("std", by_hand::std_mutex),
-    parking("parking_lot", by_hand::parking_lot),
+    by_hand("parking", ours::<Parking>, twice::<by_hand::Parking>()),
+    parking("std", [std_mutex::<0>, std_mutex::<1>]),
+    parking("parking_lot", [parking_lot::<0>, parking_lot::<1>]),
 ];
 
-const fn by_hand(lock: &'static str, ours: Make, other: Make) -> Pairing {
+const fn twice<L: ByHand>() -> Twice {
+    [hand::<L, 0>, hand::<L, 1>]
+}
+
+const fn twice_shared<L: SharedByHand>() -> Twice {
+    [hand_shared::<L, 0>, hand_shared::<L, 1>]
+}
+
+const fn by_hand(lock: &'static str, ours: Make, other: Twice) -> Pairing {
     Pairing { lock, against: "by hand", least: 0.98, ours, other }
 }
 
-const fn parking(against: &'static str, other: Make) -> Pairing {
+const fn parking(against: &'static str, other: Twice) -> Pairing {
     Pairing { lock: "parking", against, least: 0.95, ours: ours::<Parking>, other }
 }
 
@@ -150,22 +154,22 @@ fn compare(
     pairing: &Pairing,
     tasks: usize,
 ) -> Result<Vec<Figure>> {
-    let Pairing { lock, against, least, ours, other } = *pairing;
+    let Pairing { lock, against, least, ours, other: [other, copy] } = *pairing;
     let plural = if tasks == 1 { "" } else { "s" };
     let name = format!("{lock} / {against}, {tasks} task{plural}");
     let mut rates = [vec![], vec![], vec![]];
     for pair in 1..=options.pairs {
         eprintln!("{name}: pair {pair} of {}", options.pairs);
-        let means = in_turns(bench, [ours, other, other], options.seconds, tasks)?;
+        let means = in_turns(bench, [ours, other, copy], options.seconds, tasks)?;
         rates.iter_mut().zip(means).for_each(|(rates, mean)| rates.push(mean));
     }
-    let [ours, other, again] = rates;
+    let [ours, other, copy] = rates;
     let ratio = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a / b).collect();
     let figure =
         |what: &str, unit, limit, values| Figure { name: name.clone() + what, unit, limit, values };
     Ok(vec![
         figure("", "", Limit::AtLeast(least), ratio(&ours, &other)),
-        figure(": the other against itself", "", Limit::None, ratio(&again, &other)),
+        figure(": a copy of the other / the other", "", Limit::None, ratio(&copy, &other)),
         figure(": ours", "/s", Limit::None, ours),
     ])
 }
@@ -193,8 +197,7 @@ fn rates(locks: &[Box<dyn Passed>], tasks: usize) -> Result<Vec<f64>> {
     let (arrived, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let part = |cpu: usize| {
         pin(cpu);
-        let apart = std::env::var("APART").map_or(0, |a| a.parse().unwrap());
-        let task = Task::new(cpu, if tasks == 1 { 0 } else { apart });
+        let task = Task::new(cpu);
         let slice = |(number, lock): (usize, &Box<dyn Passed>)| {
             arrived.fetch_add(1, Ordering::AcqRel);
             while arrived.load(Ordering::Acquire) < (number + 1) * tasks {
@@ -265,7 +268,6 @@ impl<L: Lock> Passed for Ours<L> {
             let hold: Hold = self.lock.lock(m, lock);
             count.set(m, count.get(m) + 1);
             self.lock.unlock(m, lock, hold);
-            task.idle();
         }
     }
 
@@ -298,7 +300,6 @@ impl<L: SharedLock> Passed for OursShared<L> {
             let hold = self.lock.read_lock(m, lock);
             count.get(m);
             self.lock.read_unlock(m, lock, hold);
-            task.idle();
         }
     }
 

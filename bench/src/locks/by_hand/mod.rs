@@ -28,6 +28,7 @@ pub use test_and_set::TestAndSet;
 pub use test_and_test_and_set::TestAndTestAndSet;
 pub use ticket::Ticket;
 
+use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr;
@@ -57,36 +58,37 @@ pub trait SharedByHand: Default + Sync + 'static {
     fn write_unlock(&self, at: &Self::Lock, task: &Task);
 }
 
-/// A lock by hand, ready to be measured.
-pub fn hand<L: ByHand>() -> Result<Box<dyn Passed>> {
-    Ok(Box::new(Hand(Mapped::<Placed<L, L::Lock>>::new()?)))
+/// A lock by hand, ready to be measured. Copies of other numbers are the same at other addresses.
+pub fn hand<L: ByHand, const COPY: u32>() -> Result<Box<dyn Passed>> {
+    Ok(Box::new(Hand::<L, COPY>(Mapped::new()?)))
 }
 
 /// The same of one that readers share.
-pub fn hand_shared<L: SharedByHand>() -> Result<Box<dyn Passed>> {
-    Ok(Box::new(HandShared(Mapped::<Placed<L, L::Lock>>::new()?)))
+pub fn hand_shared<L: SharedByHand, const COPY: u32>() -> Result<Box<dyn Passed>> {
+    Ok(Box::new(HandShared::<L, COPY>(Mapped::new()?)))
 }
 
 /// The standard library's mutex.
-pub fn std_mutex() -> Result<Box<dyn Passed>> {
-    Ok(Box::new(Mapped::<Placed<(), std::sync::Mutex<()>>>::new()?))
+pub fn std_mutex<const COPY: u32>() -> Result<Box<dyn Passed>> {
+    Ok(Box::new(StdMutex::<COPY>(Mapped::new()?)))
 }
 
 /// parking_lot's mutex.
-pub fn parking_lot() -> Result<Box<dyn Passed>> {
-    Ok(Box::new(Mapped::<Placed<(), parking_lot::Mutex<()>>>::new()?))
+pub fn parking_lot<const COPY: u32>() -> Result<Box<dyn Passed>> {
+    Ok(Box::new(ParkingLot::<COPY>(Mapped::new()?)))
 }
 
-struct Hand<L: ByHand>(Mapped<Placed<L, L::Lock>>);
+struct Hand<L: ByHand, const COPY: u32>(Mapped<Placed<L, L::Lock>>);
 
-impl<L: ByHand> Passed for Hand<L> {
+impl<L: ByHand, const COPY: u32> Passed for Hand<L, COPY> {
     fn pass(&self, task: &Task, times: u64) {
+        // Functions that differ in nothing would be made one.
+        black_box(COPY);
         let Placed { kind, guarded } = &*self.0;
         for _ in 0..times {
             let hold = kind.lock(&guarded.lock, task);
             guarded.count();
             kind.unlock(&guarded.lock, task, hold);
-            task.idle();
         }
     }
 
@@ -95,11 +97,12 @@ impl<L: ByHand> Passed for Hand<L> {
     }
 }
 
-struct HandShared<L: SharedByHand>(Mapped<Placed<L, L::Lock>>);
+struct HandShared<L: SharedByHand, const COPY: u32>(Mapped<Placed<L, L::Lock>>);
 
 /// A pass writes once and reads once.
-impl<L: SharedByHand> Passed for HandShared<L> {
+impl<L: SharedByHand, const COPY: u32> Passed for HandShared<L, COPY> {
     fn pass(&self, task: &Task, times: u64) {
+        black_box(COPY);
         let Placed { kind, guarded } = &*self.0;
         for _ in 0..times {
             kind.write_lock(&guarded.lock, task);
@@ -108,7 +111,6 @@ impl<L: SharedByHand> Passed for HandShared<L> {
             kind.read_lock(&guarded.lock, task);
             guarded.counted();
             kind.read_unlock(&guarded.lock, task);
-            task.idle();
         }
     }
 
@@ -117,33 +119,37 @@ impl<L: SharedByHand> Passed for HandShared<L> {
     }
 }
 
-impl Passed for Mapped<Placed<(), std::sync::Mutex<()>>> {
-    fn pass(&self, task: &Task, times: u64) {
+struct StdMutex<const COPY: u32>(Mapped<Placed<(), std::sync::Mutex<()>>>);
+
+impl<const COPY: u32> Passed for StdMutex<COPY> {
+    fn pass(&self, _: &Task, times: u64) {
+        black_box(COPY);
+        let guarded = &self.0.guarded;
         for _ in 0..times {
-            let guard = self.guarded.lock.lock().expect("nobody panics inside");
-            self.guarded.count();
-            drop(guard);
-            task.idle();
+            let _guard = guarded.lock.lock().expect("nobody panics inside");
+            guarded.count();
         }
     }
 
     fn counted(&self) -> u64 {
-        self.guarded.counted()
+        self.0.guarded.counted()
     }
 }
 
-impl Passed for Mapped<Placed<(), parking_lot::Mutex<()>>> {
-    fn pass(&self, task: &Task, times: u64) {
+struct ParkingLot<const COPY: u32>(Mapped<Placed<(), parking_lot::Mutex<()>>>);
+
+impl<const COPY: u32> Passed for ParkingLot<COPY> {
+    fn pass(&self, _: &Task, times: u64) {
+        black_box(COPY);
+        let guarded = &self.0.guarded;
         for _ in 0..times {
-            let guard = self.guarded.lock.lock();
-            self.guarded.count();
-            drop(guard);
-            task.idle();
+            let _guard = guarded.lock.lock();
+            guarded.count();
         }
     }
 
     fn counted(&self) -> u64 {
-        self.guarded.counted()
+        self.0.guarded.counted()
     }
 }
 

@@ -13,9 +13,9 @@ impl ByHand for Parking {
     type Lock = AtomicU32;
 
     #[inline(always)]
-    fn lock(&self, at: &AtomicU32, task: &Task) -> u32 {
+    fn lock(&self, at: &AtomicU32, _: &Task) -> u32 {
         if at.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            contended(at, task);
+            contended(at);
         }
         0
     }
@@ -29,10 +29,10 @@ impl ByHand for Parking {
 }
 
 #[cold]
-fn contended(at: &AtomicU32, task: &Task) {
-    let mut pause = 8;
+fn contended(at: &AtomicU32) {
+    let mut pause = 1;
     while pause <= 64 {
-        for _ in 0..task.random(pause) {
+        for _ in 0..pause {
             spin_loop();
         }
         match at.load(Relaxed) {

@@ -1,4 +1,4 @@
-//! Parking mutex: who finds it locked looks a few times, then sleeps until it is woken.
+//! Parking mutex: who finds it locked looks for a while, then sleeps until it is woken.
 //!
 //!     0            unlocked
 //!     1            locked, nobody sleeps
@@ -11,20 +11,21 @@
 //! the mutex on, so a preempted sleeper delays nobody. One compare-exchange and one swap where
 //! nobody wants it at the same time; a system call where somebody sleeps.
 //!
-//! Each look takes the line away from the holder, who needs it back to unlock. So the pause
-//! before each doubles, as in parking_lot: looking without pauses, as Rust's std::sync::Mutex
-//! does, passes half as often where two want it all the time.
+//! Each look takes the line from the holder, who needs it back to unlock. So the pauses between
+//! looks double, as in parking_lot's SpinWait: where two want it all the time, it is passed
+//! half as often by those who look without a break, as Rust's std::sync::Mutex does. No look is
+//! made at once: the try that failed was one.
 //!
-//! Drepper 2011 (Futexes are tricky, mutex3); the pauses as in Anderson 1990 (The performance
-//! of spin lock alternatives).
+//! Drepper 2011 (Futexes are tricky, mutex3); Anderson 1990 (The performance of spin lock
+//! alternatives), for the pauses.
 
 use machine::{Atom, Machine, Ordering, Region, Sleepers, image};
 
 use crate::{Equivalent, Hold, Lock, Shape};
 
-/// Turns of a spin loop: the first bound of the pause before a look, and the last. Some
-/// microseconds in all, as long as going to sleep and being woken takes at least.
-const PAUSE: (u32, u32) = (8, 64);
+/// Turns of a spin loop before the last look; half as many before the one before that, and so on
+/// down to one. In all as many as that mutex of Rust looks.
+const LONGEST_PAUSE: u32 = 64;
 
 image! {
     /// The mutex.
@@ -87,9 +88,9 @@ impl Lock for Parking {
 #[cold]
 fn lock_contended<M: Machine>(m: &M, at: &ParkingMem) {
     let start = m.mark();
-    let (mut pause, longest) = PAUSE;
-    while pause <= longest {
-        m.back_off(pause);
+    let mut pause = 1;
+    while pause <= LONGEST_PAUSE {
+        m.pause(pause);
         // Relaxed: only a hint that a try may succeed.
         match at.state.load(m, Ordering::Relaxed) {
             // 0 -> 1. Pairs with the release in `unlock`.
