@@ -1,15 +1,18 @@
 //! Locks natively: the rate of each against the same algorithm written by hand on the
 //! standard library's atomics, and of the parking mutex against two that everybody uses.
 //!
-//! All sides run in this process, on the same CPUs, and take turns in slices of some
-//! milliseconds, in random order, each with a lock that nobody ever took, on pages of its own: where
-//! its lines happen to lie and what the host does meanwhile meets all sides alike. The same by hand
-//! once more tells how far two equal things differ.
+//! All run in this process, on the same CPUs, and take turns in slices of some milliseconds, in
+//! random order, each with a lock that nobody ever took, on pages of its own: where its lines happen
+//! to lie and what the host does meanwhile meets both sides alike. Two CPUs that hand a lock to and
+//! fro fall in step, and into which step is decided by single cycles: the same instructions at
+//! another address were seen to be a quarter faster. So each side is in the program several times,
+//! and a ratio is of the means over all copies (after Curtsinger and Berger 2013, Stabilizer:
+//! statistically sound performance evaluation). How far the copies of one side differ stands beside it.
 
 mod by_hand;
 
 use std::cell::Cell;
-use std::hint::spin_loop;
+use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,6 +40,9 @@ use crate::{Bench, Options};
 /// CPUs of a contended pass.
 const CPUS: usize = 2;
 
+/// How often each side is in this program.
+const COPIES: usize = 8;
+
 /// Passes between two looks at the clock or at the others.
 const BATCH: u64 = 512;
 
@@ -45,7 +51,8 @@ const SLICE: Duration = Duration::from_millis(5);
 
 /// A lock with a counter behind it, as a task sees it.
 trait Passed: Sync {
-    /// Locks, counts and unlocks so many times.
+    /// Locks, counts and unlocks so many times. Begins with the number of the copy: functions that
+    /// differ in nothing would be made one.
     fn pass(&self, task: &Task, times: u64);
     /// How often it was counted.
     fn counted(&self) -> u64;
@@ -80,58 +87,59 @@ struct Pairing {
     against: &'static str,
     /// What the ratio of their rates must keep.
     least: f64,
-    ours: Make,
-    other: Twice,
+    ours: Copies,
+    other: Copies,
 }
 
 /// Makes a lock that nobody ever took.
 type Make = fn() -> Result<Box<dyn Passed>>;
 
-/// The same twice, whose loops lie at different addresses.
-type Twice = [Make; 2];
+/// The same at different addresses of the program.
+type Copies = [Make; COPIES];
+
+macro_rules! copies {
+    ($make:ident $(::<$lock:ty>)?) => {
+        [
+            $make::<$($lock,)? 0>,
+            $make::<$($lock,)? 1>,
+            $make::<$($lock,)? 2>,
+            $make::<$($lock,)? 3>,
+            $make::<$($lock,)? 4>,
+            $make::<$($lock,)? 5>,
+            $make::<$($lock,)? 6>,
+            $make::<$($lock,)? 7>,
+        ]
+    };
+}
 
 const PAIRINGS: &[Pairing] = &[
-    by_hand("test_and_set", ours::<TestAndSet>, twice::<by_hand::TestAndSet>()),
-    by_hand(
-        "test_and_test_and_set",
-        ours::<TestAndTestAndSet>,
-        twice::<by_hand::TestAndTestAndSet>(),
-    ),
-    by_hand("ticket", ours::<Ticket>, twice::<by_hand::Ticket>()),
-    by_hand("mcs", ours::<Mcs>, twice::<by_hand::Mcs>()),
-    by_hand("clh", ours::<Clh>, twice::<by_hand::Clh>()),
-    by_hand("queued", ours::<Queued>, twice::<by_hand::Queued>()),
-    by_hand("cna", ours::<Cna>, twice::<by_hand::Cna>()),
-    by_hand("queued_paravirtual", ours::<QueuedParavirtual>, twice::<by_hand::QueuedParavirtual>()),
-    by_hand(
-        "queued_read_write",
-        ours_shared::<QueuedReadWrite>,
-        twice_shared::<by_hand::QueuedReadWrite>(),
-    ),
-    by_hand(
-        "per_cpu_read_write",
-        ours_shared::<PerCpuReadWrite>,
-        twice_shared::<by_hand::PerCpuReadWrite>(),
-    ),
-    by_hand("parking", ours::<Parking>, twice::<by_hand::Parking>()),
-    parking("std", [std_mutex::<0>, std_mutex::<1>]),
-    parking("parking_lot", [parking_lot::<0>, parking_lot::<1>]),
+    by_hand::<TestAndSet, by_hand::TestAndSet>("test_and_set"),
+    by_hand::<TestAndTestAndSet, by_hand::TestAndTestAndSet>("test_and_test_and_set"),
+    by_hand::<Ticket, by_hand::Ticket>("ticket"),
+    by_hand::<Mcs, by_hand::Mcs>("mcs"),
+    by_hand::<Clh, by_hand::Clh>("clh"),
+    by_hand::<Queued, by_hand::Queued>("queued"),
+    by_hand::<Cna, by_hand::Cna>("cna"),
+    by_hand::<QueuedParavirtual, by_hand::QueuedParavirtual>("queued_paravirtual"),
+    by_hand_shared::<QueuedReadWrite, by_hand::QueuedReadWrite>("queued_read_write"),
+    by_hand_shared::<PerCpuReadWrite, by_hand::PerCpuReadWrite>("per_cpu_read_write"),
+    by_hand::<Parking, by_hand::Parking>("parking"),
+    parking("std", copies!(std_mutex)),
+    parking("parking_lot", copies!(parking_lot)),
 ];
 
-const fn twice<L: ByHand>() -> Twice {
-    [hand::<L, 0>, hand::<L, 1>]
-}
-
-const fn twice_shared<L: SharedByHand>() -> Twice {
-    [hand_shared::<L, 0>, hand_shared::<L, 1>]
-}
-
-const fn by_hand(lock: &'static str, ours: Make, other: Twice) -> Pairing {
+const fn by_hand<L: Lock, H: ByHand>(lock: &'static str) -> Pairing {
+    let (ours, other) = (copies!(ours::<L>), copies!(hand::<H>));
     Pairing { lock, against: "by hand", least: 0.98, ours, other }
 }
 
-const fn parking(against: &'static str, other: Twice) -> Pairing {
-    Pairing { lock: "parking", against, least: 0.95, ours: ours::<Parking>, other }
+const fn by_hand_shared<L: SharedLock, H: SharedByHand>(lock: &'static str) -> Pairing {
+    let (ours, other) = (copies!(ours_shared::<L>), copies!(hand_shared::<H>));
+    Pairing { lock, against: "by hand", least: 0.98, ours, other }
+}
+
+const fn parking(against: &'static str, other: Copies) -> Pairing {
+    Pairing { lock: "parking", against, least: 0.95, ours: copies!(ours::<Parking>), other }
 }
 
 /// Ratios for each lock, uncontended and with two tasks.
@@ -154,39 +162,48 @@ fn compare(
     pairing: &Pairing,
     tasks: usize,
 ) -> Result<Vec<Figure>> {
-    let Pairing { lock, against, least, ours, other: [other, copy] } = *pairing;
+    let Pairing { lock, against, least, ours, other } = pairing;
     let plural = if tasks == 1 { "" } else { "s" };
     let name = format!("{lock} / {against}, {tasks} task{plural}");
-    let mut rates = [vec![], vec![], vec![]];
+    let (mut ratios, mut halves, mut rates) = (vec![], vec![], vec![]);
     for pair in 1..=options.pairs {
         eprintln!("{name}: pair {pair} of {}", options.pairs);
-        let means = in_turns(bench, [ours, other, copy], options.seconds, tasks)?;
-        rates.iter_mut().zip(means).for_each(|(rates, mean)| rates.push(mean));
+        let [ours, other] = in_turns(bench, [ours, other], options.seconds, tasks)?;
+        let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
+        let (half, rest) = other.split_at(COPIES / 2);
+        ratios.push(mean(&ours) / mean(&other));
+        halves.push(mean(half) / mean(rest));
+        rates.push(mean(&ours));
     }
-    let [ours, other, copy] = rates;
-    let ratio = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a / b).collect();
     let figure =
         |what: &str, unit, limit, values| Figure { name: name.clone() + what, unit, limit, values };
     Ok(vec![
-        figure("", "", Limit::AtLeast(least), ratio(&ours, &other)),
-        figure(": a copy of the other / the other", "", Limit::None, ratio(&copy, &other)),
-        figure(": ours", "/s", Limit::None, ours),
+        figure("", "", Limit::AtLeast(*least), ratios),
+        figure(": half of the other's copies / the rest", "", Limit::None, halves),
+        figure(": ours", "/s", Limit::None, rates),
     ])
 }
 
-/// Each side's mean of passes a second, over slices that take so long in all for each.
-fn in_turns(bench: &mut Bench, sides: [Make; 3], seconds: f64, tasks: usize) -> Result<[f64; 3]> {
-    let turns = (seconds / SLICE.as_secs_f64()).ceil() as usize;
+/// The passes a second of each copy, over slices that take so long in all for each side.
+fn in_turns(
+    bench: &mut Bench,
+    sides: [&Copies; 2],
+    seconds: f64,
+    tasks: usize,
+) -> Result<[[f64; COPIES]; 2]> {
+    let turns = (seconds / SLICE.as_secs_f64() / COPIES as f64).ceil() as usize;
+    let all: Vec<_> = (0..2).flat_map(|side| (0..COPIES).map(move |copy| (side, copy))).collect();
     let mut order = Vec::new();
     for _ in 0..turns {
-        let mut turn = [0, 1, 2];
+        let mut turn = all.clone();
         turn.shuffle(&mut bench.random);
         order.extend(turn);
     }
-    let locks = order.iter().map(|&side| sides[side]()).collect::<Result<Vec<_>>>()?;
-    let mut means = [0.0; 3];
-    for (side, rate) in order.iter().zip(rates(&locks, tasks)?) {
-        means[*side] += rate / turns as f64;
+    let make = |&(side, copy): &(usize, usize)| sides[side][copy]();
+    let locks = order.iter().map(make).collect::<Result<Vec<_>>>()?;
+    let mut means = [[0.0; COPIES]; 2];
+    for ((side, copy), rate) in order.into_iter().zip(rates(&locks, tasks)?) {
+        means[side][copy] += rate / turns as f64;
     }
     Ok(means)
 }
@@ -195,42 +212,63 @@ fn in_turns(bench: &mut Bench, sides: [Make; 3], seconds: f64, tasks: usize) -> 
 /// their own.
 fn rates(locks: &[Box<dyn Passed>], tasks: usize) -> Result<Vec<f64>> {
     let (arrived, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let part = |cpu: usize| {
+    let race = Race { locks, tasks, arrived, ended };
+    let told: Vec<_> = thread::scope(|scope| {
+        let race = &race;
+        let tasks: Vec<_> = (0..tasks).map(|cpu| scope.spawn(move || race.join(cpu))).collect();
+        tasks.into_iter().map(|task| task.join().expect("a task passes locks")).collect()
+    });
+    let rate = |number: usize| {
+        let passes: u64 = told.iter().map(|slices| slices[number].0).sum();
+        let longest = told.iter().map(|slices| slices[number].1).max();
+        anyhow::ensure!(locks[number].counted() == passes, "a lock did not exclude");
+        Ok(passes as f64 / longest.unwrap_or_default().as_secs_f64())
+    };
+    (0..locks.len()).map(rate).collect()
+}
+
+/// Tasks that pass the same lock for a slice, and then the next.
+struct Race<'a> {
+    locks: &'a [Box<dyn Passed>],
+    tasks: usize,
+    /// Of all tasks, at all slices.
+    arrived: AtomicUsize,
+    /// Slices that are over.
+    ended: AtomicUsize,
+}
+
+impl Race<'_> {
+    /// Takes part; returns the passes of each slice, and how long they took.
+    fn join(&self, cpu: usize) -> Vec<(u64, Duration)> {
         pin(cpu);
         let task = Task::new(cpu);
-        let slice = |(number, lock): (usize, &Box<dyn Passed>)| {
-            arrived.fetch_add(1, Ordering::AcqRel);
-            while arrived.load(Ordering::Acquire) < (number + 1) * tasks {
-                spin_loop();
-            }
+        let slice = |number: usize| {
+            self.meet(number);
             let (since, mut passes) = (Instant::now(), 0);
-            // Who has CPU 0 has the clock.
-            while if cpu == 0 {
-                since.elapsed() < SLICE
-            } else {
-                ended.load(Ordering::Relaxed) <= number
-            } {
-                lock.pass(&task, BATCH);
+            while !self.is_over(number, cpu, since) {
+                self.locks[number].pass(&task, BATCH);
                 passes += BATCH;
-            }
-            if cpu == 0 {
-                ended.store(number + 1, Ordering::Relaxed);
             }
             (passes, since.elapsed())
         };
-        locks.iter().enumerate().map(slice).collect::<Vec<_>>()
-    };
-    let told: Vec<_> = thread::scope(|scope| {
-        let tasks: Vec<_> = (0..tasks).map(|cpu| scope.spawn(move || part(cpu))).collect();
-        tasks.into_iter().map(|task| task.join().expect("a task passes locks")).collect()
-    });
-    let rate = |(number, lock): (usize, &Box<dyn Passed>)| {
-        let passes: u64 = told.iter().map(|slices| slices[number].0).sum();
-        let longest = told.iter().map(|slices| slices[number].1).max();
-        anyhow::ensure!(lock.counted() == passes, "a lock did not exclude");
-        Ok(passes as f64 / longest.unwrap_or_default().as_secs_f64())
-    };
-    locks.iter().enumerate().map(rate).collect()
+        (0..self.locks.len()).map(slice).collect()
+    }
+
+    /// Waits, without sleeping, until all have come to a slice.
+    fn meet(&self, number: usize) {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        while self.arrived.load(Ordering::Acquire) < (number + 1) * self.tasks {
+            spin_loop();
+        }
+    }
+
+    /// Whether a slice is over. The task on CPU 0 has the clock.
+    fn is_over(&self, number: usize, cpu: usize, since: Instant) -> bool {
+        if cpu == 0 && since.elapsed() >= SLICE {
+            self.ended.store(number + 1, Ordering::Relaxed);
+        }
+        self.ended.load(Ordering::Relaxed) > number
+    }
 }
 
 fn pin(cpu: usize) {
@@ -248,20 +286,21 @@ image! {
     }
 }
 
-struct Ours<L: Lock> {
+struct Ours<L: Lock, const COPY: u32> {
     lock: L,
     guarded: Array<Guarded<L::Mem>>,
 }
 
-fn ours<L: Lock>() -> Result<Box<dyn Passed>> {
+fn ours<L: Lock, const COPY: u32>() -> Result<Box<dyn Passed>> {
     let region = Region::new(64 << 10).context("mapping memory for a lock")?;
     let lock = L::new(&region, Shape { cpus: CPUS, locks: 1 });
     let guarded = region.array("guarded", 1);
-    Ok(Box::new(Ours::<L> { lock, guarded }))
+    Ok(Box::new(Ours::<L, COPY> { lock, guarded }))
 }
 
-impl<L: Lock> Passed for Ours<L> {
+impl<L: Lock, const COPY: u32> Passed for Ours<L, COPY> {
     fn pass(&self, task: &Task, times: u64) {
+        black_box(COPY);
         let m = &Native::new(task.cpu, 0);
         let Guarded { lock, count } = &self.guarded[0];
         for _ in 0..times {
@@ -276,21 +315,22 @@ impl<L: Lock> Passed for Ours<L> {
     }
 }
 
-struct OursShared<L: SharedLock> {
+struct OursShared<L: SharedLock, const COPY: u32> {
     lock: L,
     guarded: Array<Guarded<L::Mem>>,
 }
 
-fn ours_shared<L: SharedLock>() -> Result<Box<dyn Passed>> {
+fn ours_shared<L: SharedLock, const COPY: u32>() -> Result<Box<dyn Passed>> {
     let region = Region::new(64 << 10).context("mapping memory for a lock")?;
     let lock = L::new(&region, Shape { cpus: CPUS, locks: 1 });
     let guarded = region.array("guarded", 1);
-    Ok(Box::new(OursShared::<L> { lock, guarded }))
+    Ok(Box::new(OursShared::<L, COPY> { lock, guarded }))
 }
 
 /// A pass writes once and reads once.
-impl<L: SharedLock> Passed for OursShared<L> {
+impl<L: SharedLock, const COPY: u32> Passed for OursShared<L, COPY> {
     fn pass(&self, task: &Task, times: u64) {
+        black_box(COPY);
         let m = &Native::new(task.cpu, 0);
         let Guarded { lock, count } = &self.guarded[0];
         for _ in 0..times {

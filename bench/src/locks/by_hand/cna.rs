@@ -123,19 +123,21 @@ impl ByHand for Cna {
         let before = tail.swap(mine, AcqRel);
         if before == 0 {
             node.turn.store(1, Relaxed);
-            return mine;
+            return which;
         }
         node.home.store(0, Relaxed);
         self.node(before).next.store(mine, Release);
         while node.turn.load(Acquire) == 0 {
             spin_loop();
         }
-        mine
+        which
     }
 
     #[inline(always)]
-    fn unlock(&self, tail: &AtomicU32, task: &Task, mine: u32) {
+    fn unlock(&self, tail: &AtomicU32, task: &Task, which: u32) {
+        let mine = code(task, which);
         self.pass_on(tail, task, mine);
-        self.0[(mine >> 2) as usize - 1].0[0].used.store(mine & 3, Relaxed);
+        let used = &self.0[(mine >> 2) as usize - 1].0[0].used;
+        used.store(used.load(Relaxed) - 1, Relaxed);
     }
 }

@@ -15,7 +15,7 @@ impl ByHand for Mcs {
 
     #[inline(always)]
     fn lock(&self, tail: &AtomicU32, task: &Task) -> u32 {
-        let (mine, node) = self.0.take(task).expect("a CPU has four nodes");
+        let (which, mine, node) = self.0.take(task).expect("a CPU has four nodes");
         node.next.store(0, Relaxed);
         node.locked.store(0, Relaxed);
         let before = tail.swap(mine, AcqRel);
@@ -25,12 +25,12 @@ impl ByHand for Mcs {
                 spin_loop();
             }
         }
-        mine
+        which
     }
 
     #[inline(always)]
-    fn unlock(&self, tail: &AtomicU32, _: &Task, mine: u32) {
-        let node = self.0.node(mine);
+    fn unlock(&self, tail: &AtomicU32, task: &Task, which: u32) {
+        let (mine, node) = self.0.own(task, which);
         let mut next = node.next.load(Acquire);
         if next == 0 {
             if tail.compare_exchange(mine, 0, Release, Relaxed).is_ok() {

@@ -58,7 +58,7 @@ pub trait SharedByHand: Default + Sync + 'static {
     fn write_unlock(&self, at: &Self::Lock, task: &Task);
 }
 
-/// A lock by hand, ready to be measured. Copies of other numbers are the same at other addresses.
+/// A lock by hand, ready to be measured.
 pub fn hand<L: ByHand, const COPY: u32>() -> Result<Box<dyn Passed>> {
     Ok(Box::new(Hand::<L, COPY>(Mapped::new()?)))
 }
@@ -82,7 +82,6 @@ struct Hand<L: ByHand, const COPY: u32>(Mapped<Placed<L, L::Lock>>);
 
 impl<L: ByHand, const COPY: u32> Passed for Hand<L, COPY> {
     fn pass(&self, task: &Task, times: u64) {
-        // Functions that differ in nothing would be made one.
         black_box(COPY);
         let Placed { kind, guarded } = &*self.0;
         for _ in 0..times {

@@ -25,19 +25,25 @@ struct OfCpu([Node; NODES as usize]);
 pub struct Nodes([OfCpu; CPUS]);
 
 impl Nodes {
-    /// Takes a node of this CPU, with its code.
+    /// Takes a node of this CPU; returns which, its code, and the node.
     #[inline(always)]
-    pub fn take(&self, task: &Task) -> Option<(u32, &Node)> {
+    pub fn take(&self, task: &Task) -> Option<(u32, u32, &Node)> {
         let nodes = &self.0[task.cpu].0;
         let which = nodes[0].used.load(Relaxed);
         let node = nodes.get(which as usize)?;
         nodes[0].used.store(which + 1, Relaxed);
-        Some((code(task, which), node))
+        Some((which, code(task, which), node))
+    }
+
+    #[inline(always)]
+    pub fn own(&self, task: &Task, which: u32) -> (u32, &Node) {
+        (code(task, which), &self.0[task.cpu].0[which as usize])
     }
 
     #[inline(always)]
     pub fn give_back(&self, code: u32) {
-        self.0[(code >> 2) as usize - 1].0[0].used.store(code & 3, Relaxed);
+        let used = &self.0[(code >> 2) as usize - 1].0[0].used;
+        used.store(used.load(Relaxed) - 1, Relaxed);
     }
 
     #[inline(always)]

@@ -88,7 +88,7 @@ impl Queued {
 
     #[cold]
     fn queue(&self, at: &QueuedLock, task: &Task) {
-        if let Some((mine, node)) = self.0.take(task) {
+        if let Some((_, mine, node)) = self.0.take(task) {
             self.wait_in_queue(at, mine, node);
             return self.0.give_back(mine);
         }

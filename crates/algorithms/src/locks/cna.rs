@@ -106,23 +106,24 @@ impl Lock for Cna {
         let before = at.tail.swap(m, mine, Ordering::AcqRel);
         if before == 0 {
             m.init(&node.turn, ALONE);
-            return Hold(mine);
+            return Hold(which);
         }
         node.home.set(m, m.node() as u32);
         // Release: whoever finds us in the queue finds our node ready.
         self.node(before).next.store(m, mine, Ordering::Release);
         // Pairs with the releases in `pass_on`.
         m.await_until(&node.turn, Until::differs(0), Ordering::Acquire);
-        Hold(mine)
+        Hold(which)
     }
 
     #[inline(always)]
-    fn unlock<M: Machine>(&self, m: &M, at: &CnaMem, Hold(mine): Hold) {
+    fn unlock<M: Machine>(&self, m: &M, at: &CnaMem, Hold(which): Hold) {
+        let mine = code(m.cpu(), which);
         self.pass_on(m, at, mine);
         m.retire(&self.node(mine).next);
         m.retire(&self.node(mine).turn);
-        // Ours was taken last of those in use.
-        self.of_cpu(mine)[0].used.set(m, mine & 3);
+        let used = &self.of_cpu(mine)[0].used;
+        used.set(m, used.get(m) - 1);
     }
 
     fn at_rest<M: Machine>(&self, m: &M, at: &CnaMem) -> bool {

@@ -48,7 +48,8 @@ impl Lock for Mcs {
 
     #[inline(always)]
     fn lock<M: Machine>(&self, m: &M, at: &McsMem) -> Hold {
-        let (mine, node) = self.0.take(m).expect("a CPU holds or wants four locks at most");
+        let taken = self.0.take(m);
+        let (which, mine, node) = taken.expect("a CPU holds or wants four locks at most");
         m.init(&node.next, 0);
         m.init(&node.locked, 0);
         // p -> n. Release: our node is ready for whoever comes next. Acquire: so is that of
@@ -62,12 +63,12 @@ impl Lock for Mcs {
             // Pairs with the release at the end of `unlock`.
             m.await_until(&node.locked, Until::differs(0), Ordering::Acquire);
         }
-        Hold(mine)
+        Hold(which)
     }
 
     #[inline(always)]
-    fn unlock<M: Machine>(&self, m: &M, at: &McsMem, Hold(mine): Hold) {
-        let node = self.0.node(mine);
+    fn unlock<M: Machine>(&self, m: &M, at: &McsMem, Hold(which): Hold) {
+        let (mine, node) = self.0.own(m, which);
         // Pairs with the release of `next` in `lock`, as does the wait below.
         let mut next = node.next.load(m, Ordering::Acquire);
         if next == 0 {

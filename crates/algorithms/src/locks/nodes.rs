@@ -33,15 +33,23 @@ impl Nodes {
         Nodes(region.per_cpu("node", shape.cpus))
     }
 
-    /// Takes the next free node of this CPU, with its code. `None` where all are in use.
+    /// Takes the next free node of this CPU; returns which, its code, and the node. `None` where all
+    /// are in use.
     #[inline(always)]
-    pub fn take<M: Machine>(&self, m: &M) -> Option<(u32, &Node)> {
+    pub fn take<M: Machine>(&self, m: &M) -> Option<(u32, u32, &Node)> {
         let cpu = m.cpu();
         let nodes = &self.0[cpu];
         let which = nodes[0].used.get(m);
         let node = nodes.get(which as usize)?;
         nodes[0].used.set(m, which + 1);
-        Some((code(cpu, which), node))
+        Some((which, code(cpu, which), node))
+    }
+
+    /// A node of this CPU, with its code.
+    #[inline(always)]
+    pub fn own<M: Machine>(&self, m: &M, which: u32) -> (u32, &Node) {
+        let cpu = m.cpu();
+        (code(cpu, which), &self.0[cpu][which as usize])
     }
 
     /// Gives back a node: that which was taken last of those in use.
@@ -50,7 +58,8 @@ impl Nodes {
         let node = self.node(code);
         m.retire(&node.next);
         m.retire(&node.locked);
-        self.of_cpu(code)[0].used.set(m, code & 3);
+        let used = &self.of_cpu(code)[0].used;
+        used.set(m, used.get(m) - 1);
     }
 
     /// Whether none is in use.

@@ -187,7 +187,7 @@ impl Queued {
 
     #[cold]
     fn queue<M: Machine>(&self, m: &M, at: &QueuedMem) {
-        let Some((mine, node)) = self.0.take(m) else {
+        let Some((_, mine, node)) = self.0.take(m) else {
             return self.spin(m, at);
         };
         m.init(&node.locked, 0);

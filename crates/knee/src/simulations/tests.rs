@@ -65,6 +65,6 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
         6944ce7f24b72852
         be8f07293d2e092b
         42e0c11c431bf024
-        95b7628d173be56f"#]]
+        2a53345e4c6f807d"#]]
     .assert_eq(&["ticket", "mcs", "queued", "parking"].map(hash).join("\n"));
 }
