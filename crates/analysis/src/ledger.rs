@@ -20,7 +20,7 @@ pub use difference::{Change, Split, difference};
 pub use explained::{Explained, explain};
 pub use growth::{Growth, Power, growth};
 pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, looked, recorded};
-pub use tables::{Ipis, LockRow, Locks, ipis, locks};
+pub use tables::{Ipis, LockRow, Locks, Sender, ipis, locks};
 pub use trust::{CLOCK_MAX, COST_MAX, Cost, SelfCheck, cost, self_check};
 
 use records::Obtained;

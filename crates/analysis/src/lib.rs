@@ -44,6 +44,7 @@ pub use judge::{Decision, Judgement, Rule, judge, judge_separate};
 pub use matching::matched;
 pub use multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
 pub use noise::Noise;
+pub use parallel::in_parallel;
 pub use power::{blocks_for, detectable};
 pub use rank_sum::{RankSum, Shifts};
 pub use reduce::{Reduced, reduce};

@@ -41,5 +41,6 @@ pub fn watch(record: &Record, kind: LookKind) -> Watch {
     let explain = record.experiment.explain.clone().unwrap_or_default();
     // Only time is split by samples, and each costs.
     let hertz = if kind == LookKind::Time { explain.hertz } else { 0 };
-    Watch { kind, hertz, windows: explain.windows, knee: std::process::id() }
+    let functions = if kind == LookKind::Counts { explain.functions } else { Vec::new() };
+    Watch { kind, hertz, windows: explain.windows, knee: std::process::id(), functions }
 }

@@ -22,6 +22,7 @@ mod places;
 mod plan;
 mod progress;
 mod removal;
+mod replays;
 mod reports;
 mod runner;
 mod schedule;
@@ -75,6 +76,8 @@ enum Verb {
     Check(verbs::check::Arguments),
     /// Time algorithms on a described host, at up to 256 CPUs
     Simulate(verbs::simulate::Arguments),
+    /// Predict what public reports of five incidents say, from their mechanisms
+    Replay(verbs::replay::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Make a record of other tools' results
@@ -116,6 +119,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
         Verb::Check(arguments) => verbs::check::run(&arguments),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
+        Verb::Replay(arguments) => verbs::replay::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),

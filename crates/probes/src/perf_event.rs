@@ -6,7 +6,13 @@ use std::os::fd::{FromRawFd, OwnedFd};
 // include/uapi/linux/perf_event.h
 pub(crate) const TYPE_HARDWARE: u32 = 0;
 pub(crate) const TYPE_SOFTWARE: u32 = 1;
+#[cfg(feature = "bpf")]
+pub(crate) const TYPE_RAW: u32 = 4;
 pub(crate) const COUNT_HW_CPU_CYCLES: u64 = 0;
+#[cfg(feature = "bpf")]
+pub(crate) const COUNT_HW_INSTRUCTIONS: u64 = 1;
+#[cfg(feature = "bpf")]
+pub(crate) const COUNT_HW_CACHE_MISSES: u64 = 3;
 pub(crate) const COUNT_SW_CPU_CLOCK: u64 = 0;
 pub(crate) const COUNT_SW_TASK_CLOCK: u64 = 1;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
@@ -16,6 +22,10 @@ pub(crate) const DISABLED: u64 = 1;
 /// Bit 10: the period is a frequency in Hz.
 #[cfg(feature = "bpf")]
 pub(crate) const FREQUENCY: u64 = 1 << 10;
+
+/// Bit 7: the event does not count while its CPU is idle.
+#[cfg(feature = "bpf")]
+pub(crate) const EXCLUDE_IDLE: u64 = 1 << 7;
 
 /// Whom a perf event watches: a process, and a CPU; -1 is any.
 pub(crate) type Watched = (libc::pid_t, libc::c_int);
@@ -52,6 +62,12 @@ impl Attributes {
             breakpoint_type: 0,
             breakpoint: 0,
         }
+    }
+
+    /// The same, and its value is read with the time that it was enabled and that it ran.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn scaled(self) -> Attributes {
+        Attributes { read_format: 1 | 1 << 1, ..self }
     }
 }
 

@@ -11,29 +11,27 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use probes::ledger::{Marker, Plan, Seen, Watcher};
 use records::{Base, CpuState, LookKind, Window};
 
-/// Watches all CPUs while `example` runs; nothing where this host lets nobody watch.
-fn watch(test: &str, kind: LookKind, hertz: u32, example: impl FnOnce(Marker)) -> Option<Seen> {
-    watch_with_room(test, kind, hertz, Duration::from_secs(2), example)
+/// A look at all CPUs.
+fn plan(kind: LookKind, hertz: u32) -> Plan {
+    let (room, knee) = (Duration::from_secs(2), std::process::id());
+    let (cpus, functions) = (cpus(), Vec::new());
+    Plan { kind, hertz, room, cpus, tasks: 0, bursts: false, knee, functions }
 }
 
-/// The same where samples have this much room.
-fn watch_with_room(
-    test: &str,
-    kind: LookKind,
-    hertz: u32,
-    room: Duration,
-    example: impl FnOnce(Marker),
-) -> Option<Seen> {
+/// Watches all CPUs while `example` runs; nothing where this host lets nobody watch.
+fn watch(test: &str, kind: LookKind, hertz: u32, example: impl FnOnce(Marker)) -> Option<Seen> {
+    watch_by(test, plan(kind, hertz), example)
+}
+
+fn watch_by(test: &str, plan: Plan, example: impl FnOnce(Marker)) -> Option<Seen> {
     // One at a time: examples on all CPUs would crowd each other out.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    let (cpus, knee) = (cpus(), std::process::id());
-    let plan = Plan { kind, hertz, room, cpus, tasks: 0, bursts: false, knee };
     let mut watcher = match Watcher::begin(plan) {
         Ok(watcher) => watcher,
         Err(why) => {
@@ -46,7 +44,10 @@ fn watch_with_room(
     watcher.edge(0).unwrap();
     let seen = watcher.end();
     assert_eq!(seen.windows.len(), 1);
-    assert_eq!(seen.windows[0].broken_law(), None);
+    // Elsewhere a few microseconds may be lost, and ledgers say so.
+    if !seen.blind.contains_key("bpf_local_irq_save") {
+        assert_eq!(seen.windows[0].broken_law(), None);
+    }
     Some(seen)
 }
 
@@ -126,8 +127,8 @@ fn scheduler_gives_busy_time_to_the_workload_and_sleep_to_its_reason() {
     let mut used_ns = 0;
     let seen = watch("scheduler", LookKind::Time, 0, |marker| {
         used_ns = as_work(marker, || {
-            let begun = Instant::now();
-            while begun.elapsed() < Duration::from_millis(50) {}
+            // Of its own time, however much of the CPU others have.
+            while cpu_clock_ns() < 50_000_000 {}
             (0..5).for_each(|_| std::thread::sleep(Duration::from_millis(10)));
             cpu_clock_ns()
         });
@@ -144,9 +145,10 @@ fn scheduler_gives_busy_time_to_the_workload_and_sleep_to_its_reason() {
     );
     let slept = window.idle.iter().any(|share| share.name == "sleep (clock_nanosleep)");
     let woken = window.idle.iter().any(|share| share.name == "wake-up latency");
-    // A CPU that somebody else uses meanwhile is never idle.
-    let idle_ns = time_ns(window, Base::Idle, CpuState::Rest);
-    assert!((slept && woken) || idle_ns == 0, "{:?}", window.idle);
+    // Where others come and go meanwhile, idleness begins with them.
+    let others_ns = time_ns(window, Base::Other, CpuState::Rest);
+    let are_others = others_ns > window.budget_ns() / 10;
+    assert!((slept && woken) || are_others, "{:?}, {others_ns} ns of others", window.idle);
 }
 
 fn cpu_clock_ns() -> u64 {
@@ -182,8 +184,8 @@ fn samples_are_taken_with_the_kernel_functions_they_hit() {
 
 #[test]
 fn samples_that_find_no_room_are_counted_as_lost() {
-    const HERTZ: u32 = 10_000;
-    let seen = watch_with_room("lost samples", LookKind::Time, HERTZ, Duration::ZERO, |marker| {
+    let plan = Plan { room: Duration::ZERO, ..plan(LookKind::Time, 10_000) };
+    let seen = watch_by("lost samples", plan, |marker| {
         on_all_cpus(marker, 1, |_| drop(std::fs::metadata("/proc/self")));
     });
     let Some(samples) = seen.and_then(|seen| seen.windows[0].samples.clone()) else { return };
@@ -217,11 +219,25 @@ fn contention_spins_for_the_lock_of_a_file_by_its_name() {
     if cpus().len() == 1 {
         return skip("contention", "there is one CPU");
     }
+    if let Some(why) = timed.blind.get("bpf_get_kmem_cache") {
+        return skip("contention", why);
+    }
+    if spins == 0 && cpus().len() == 2 && !is_paravirtual() {
+        return skip(
+            "contention",
+            "of two CPUs only one waits, of which native spinlocks say nothing",
+        );
+    }
     assert!(spins > 0, "{locks:?}");
     let waits = &named.windows[0].locks;
     let callers = waits.iter().filter(|lock| is_file_lock(&lock.members)).flat_map(|l| &l.callers);
     let callers: Vec<&String> = callers.map(|(caller, _)| caller).collect();
     assert!(callers.iter().any(|caller| *caller == "posix_lock_inode"), "{waits:?}");
+}
+
+fn is_paravirtual() -> bool {
+    let host = probes::host(Path::new("/"));
+    host.knobs.get("spinlocks").is_some_and(|kind| kind.contains("paravirtual"))
 }
 
 /// Takes or releases an open file description's lock.
@@ -246,6 +262,9 @@ fn names_tell_the_sleeping_lock_of_a_file_and_who_waits() {
         on_all_cpus(marker, 3, |_| file.write_all_at(&megabyte, 0).unwrap());
     });
     let Some(seen) = seen else { return };
+    if let Some(why) = seen.blind.get("bpf_get_kmem_cache") {
+        return skip("names", why);
+    }
     let locks = &seen.windows[0].locks;
     let rwsem = locks.iter().find(|lock| lock.members.iter().any(|m| m.ends_with("i_rwsem")));
     assert!(rwsem.is_some_and(|lock| !lock.callers.is_empty()), "{locks:?}");
@@ -391,6 +410,39 @@ fn file_locks_of_each_kind_are_counted() {
     };
     check("file_lock.posix", "count_posix_lock_inode");
     check("file_lock.flock", "count_flock_lock_inode");
+}
+
+#[test]
+fn calls_of_named_functions_are_counted_or_it_is_said_why_not() {
+    let functions = ["posix_lock_inode", "no_such_function"].map(str::to_string).to_vec();
+    let plan = Plan { functions, ..plan(LookKind::Counts, 0) };
+    let seen = watch_by("functions", plan, |marker| {
+        as_work(marker, || {
+            let file = tempfile::tempfile().unwrap();
+            for _ in 0..100 {
+                lock_range(file.as_raw_fd(), 0, libc::F_RDLCK);
+                lock_range(file.as_raw_fd(), 0, libc::F_UNLCK);
+            }
+        });
+    });
+    let Some(seen) = seen else { return };
+    assert!(seen.blind.contains_key("function no_such_function"), "{:?}", seen.blind);
+    match seen.blind.get("function posix_lock_inode") {
+        Some(why) => skip("functions", why),
+        None => assert_eq!(seen.windows[0].counts["function.posix_lock_inode"], 200),
+    }
+}
+
+#[test]
+fn the_hardware_counts_or_it_is_said_why_not() {
+    let seen = watch("hardware", LookKind::Counts, 0, |marker| on_all_cpus(marker, 1, |_| {}));
+    let Some(seen) = seen else { return };
+    if let Some(why) = seen.blind.get("hardware counters") {
+        return skip("hardware counters", why);
+    }
+    let counts = &seen.windows[0].counts;
+    assert!(counts["hardware.instructions"] > 1_000_000, "{counts:?}");
+    assert!(counts["hardware.cycles"] > 1_000_000, "{counts:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::command::Errand;
+use crate::explain::check_functions;
 use crate::look::LookKind;
 
 /// Version of the job and of the events. A worker refuses a job of another version: both
@@ -50,7 +51,7 @@ pub struct Job {
 }
 
 /// What a look watches.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watch {
     /// What is watched.
@@ -61,6 +62,9 @@ pub struct Watch {
     pub windows: u32,
     /// The process that started the worker: its time is knee's own too.
     pub knee: u32,
+    /// Functions of the kernel whose calls are counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
 }
 
 /// What a job does.
@@ -167,7 +171,8 @@ impl Job {
             self.stop_grace_s
         );
         if let Some(watch) = &self.watch {
-            let Watch { hertz, windows, .. } = *watch;
+            let Watch { hertz, windows, ref functions, .. } = *watch;
+            check_functions(functions)?;
             ensure!(hertz <= 10_000, "hertz is {hertz}, must be at most 10 000");
             ensure!((1..=1000).contains(&windows), "windows is {windows}, must be 1 to 1000");
         }

@@ -28,7 +28,7 @@ pub use command::{Command, Errand, Extract, Line, Origin, Program, Row, TableCol
 pub use compact::{Compacted, compact};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word};
-pub use explain::Explain;
+pub use explain::{Explain, FUNCTIONS_MAX};
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use host::{Directory, Host};
 pub use index::{Index, Listed};

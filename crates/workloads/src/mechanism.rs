@@ -20,7 +20,7 @@
 use std::sync::LazyLock;
 
 use algorithms::locks::LOCKS;
-use algorithms::mechanisms::{self, MECHANISMS, Mechanism, Settings, Visitor};
+use algorithms::mechanisms::{self, Choice, MECHANISMS, Mechanism, Settings, Visitor};
 use machine::{Attending, Native, Patient, Peers, Region};
 
 use crate::lock::machine;
@@ -60,6 +60,12 @@ impl Visitor for SpecOf {
                 kind: Kind::Choice(locks.collect::<Vec<_>>().leak()),
             },
         ];
+        parameters.extend(X::CHOICES.iter().map(|choice| Parameter {
+            name: choice.name,
+            about: choice.about,
+            default: choice.words[0],
+            kind: Kind::Choice(choice.words),
+        }));
         parameters.extend(X::SETTINGS.iter().map(|setting| Parameter {
             name: setting.name,
             about: setting.about,
@@ -95,7 +101,12 @@ impl Visitor for Prepare<'_> {
             let why = format!("{tasks} tasks: this mechanism can have {}", X::TASKS_MAX);
             return Err(Failure::new(why));
         }
-        let settings = Settings::of(X::SETTINGS, |setting| values.number(setting.name));
+        let word = |choice: &'static Choice| {
+            let chosen = values.choice(choice.name);
+            let word = choice.words.iter().find(|word| **word == chosen);
+            *word.expect("a choice is one of those declared")
+        };
+        let settings = Settings::of::<X>(|setting| values.number(setting.name), word);
         let design = X::DESIGNS.iter().find(|(name, _)| *name == values.choice("design"));
         let (_, design) = design.expect("a choice is one of those declared");
         let bytes = X::bytes(*tasks, &settings) + tasks * 64;
@@ -130,7 +141,7 @@ impl<X: Mechanism> Prepared for Running<X> {
             let m = self.machine(index);
             self.peers.attend(index, move || self.mechanism.interrupted(&m))
         });
-        let task = self.mechanism.start(&m);
+        let task = self.mechanism.start(&m, index);
         Ok(Box::new(Operator { mechanism: &self.mechanism, m, task, _attending: attending }))
     }
 

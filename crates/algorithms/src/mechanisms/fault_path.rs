@@ -20,6 +20,9 @@
 //! Invariants: credits never exceed the transaction; who writes a transaction finds no handle
 //! open in it, and all that they logged; no change is lost.
 //!
+//! A fault logs by chance, or because the clock has ticked: time stamps change for all tasks at
+//! once, and so all of them come to the journal at once.
+//!
 //! Differs from Linux: what is logged is counted, not kept; credits that a handle did not need
 //! are not given back; who finds the transaction full writes it, where Linux wakes a thread; XFS's
 //! reservation waits here for a transaction as a whole. Counters are atomic under the one lock too.
@@ -89,6 +92,8 @@ image! {
         updates: Line<Atom<u32>>,
         /// The lock of the list, and what is listed.
         list: Line<Logged<L>>,
+        /// The clock that time stamps are of: counted by the first task, read by all.
+        tick: Line<Atom<u32>>,
         /// What was written in all. Only who writes uses it.
         written: Line<Field<u64>>,
     }
@@ -126,6 +131,7 @@ pub struct FaultPath<L: Lock> {
     limit: u32,
     credits: u32,
     log_one_in: u32,
+    tick_faults: u32,
     fault_ns: u64,
     in_mapping_ns: u64,
     in_handle_ns: u64,
@@ -141,6 +147,10 @@ pub struct FaultPath<L: Lock> {
 /// What a task has done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
+    task: usize,
+    /// Its faults, and the tick of its last time stamp, where ticks count.
+    faults: u32,
+    stamped: u32,
     handles: u64,
     commits: u64,
 }
@@ -150,6 +160,7 @@ impl<L: Lock> Mechanism for FaultPath<L> {
     type Design = Design;
     type Task = Faults;
     const OPERATION: &'static str = "one write fault, with a handle where it logs";
+    const TASKS_SHARE_CPUS: bool = true;
     const DESIGNS: &'static [(&'static str, Design)] = &[
         ("one-lock", Design::ONE_LOCK),
         ("one-lock+list", Design { list: List::OneLock, ..Design::ONE_LOCK }),
@@ -174,6 +185,15 @@ impl<L: Lock> Mechanism for FaultPath<L> {
             min: 1,
             max: 1_000_000,
             searched: 1,
+        },
+        Setting {
+            name: "tick_faults",
+            about: "faults of the first task after which the clock ticks; then the first fault of each \
+                    task after a tick is one that tells the journal, and no other; 0: by chance",
+            default: 0,
+            min: 0,
+            max: 1_000_000,
+            searched: 0,
         },
         Setting {
             name: "credits",
@@ -220,6 +240,7 @@ impl<L: Lock> Mechanism for FaultPath<L> {
             limit: number("limit_credits").max(credits),
             credits,
             log_one_in: number("log_one_in"),
+            tick_faults: number("tick_faults"),
             fault_ns: settings.get("fault_ns"),
             in_mapping_ns: settings.get("in_mapping_ns"),
             in_handle_ns: settings.get("in_handle_ns"),
@@ -233,20 +254,20 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         }
     }
 
-    fn start<M: Machine>(&self, _: &M) -> Faults {
-        Faults::default()
+    fn start<M: Machine>(&self, _: &M, task: usize) -> Faults {
+        Faults { task, ..Faults::default() }
     }
 
     fn operate<M: Machine>(&self, m: &M, faults: &mut Faults) {
         let begin = m.mark();
         m.work(self.fault_ns);
-        let mapping = &self.mappings[m.cpu() % self.mappings.len()];
+        let mapping = &self.mappings[faults.task % self.mappings.len()];
         let hold = self.lock.lock(m, &mapping.lock);
         m.work(self.in_mapping_ns);
         mapping.dirty.set(m, mapping.dirty.get(m) + 1);
         self.lock.unlock(m, &mapping.lock, hold);
         m.cut(begin, 0);
-        if m.chance(self.log_one_in) {
+        if self.logs(m, faults) {
             self.start_handle(m, faults);
             m.cut(begin, 1);
             m.work(self.in_handle_ns);
@@ -258,8 +279,8 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         m.cut(begin, 0);
     }
 
-    fn live(_: &Faults) -> u64 {
-        0
+    fn live(faults: &Faults) -> u64 {
+        digest([faults.faults.into(), faults.stamped.into()])
     }
 
     fn check<M: Machine>(&self, m: &M, operations: u64) -> Result<(), String> {
@@ -297,6 +318,22 @@ enum Joining {
 }
 
 impl<L: Lock> FaultPath<L> {
+    /// Whether a fault tells the journal: by chance, or where its time stamp is another one than
+    /// that of the fault before (file_update_time), which it is for all tasks at once.
+    fn logs<M: Machine>(&self, m: &M, faults: &mut Faults) -> bool {
+        if self.tick_faults == 0 {
+            return m.chance(self.log_one_in);
+        }
+        let tick = &self.journal[0].tick;
+        faults.faults = (faults.faults + 1) % self.tick_faults;
+        if faults.task == 0 && faults.faults == 0 {
+            // Relaxed, as below: a number.
+            tick.fetch_add(m, 1, Ordering::Relaxed);
+        }
+        let now = tick.load(m, Ordering::Relaxed);
+        std::mem::replace(&mut faults.stamped, now) != now
+    }
+
     /// None -> open: joins the running transaction, or the next one (start_this_handle).
     fn start_handle<M: Machine>(&self, m: &M, faults: &mut Faults) {
         let start = m.mark();

@@ -17,7 +17,7 @@
 //! then); the lock of the context (a word that all who commit write to, or one a CPU).
 //!
 //! Invariants: each committed item is in exactly one push, with its last content; a push has
-//! the items that one CPU committed last in the order of its commits, where the design claims
+//! the items that one task committed last in the order of its commits, where the design claims
 //! an order; the space counted is that of the items pushed; at the end nothing is listed.
 //!
 //! Differs from Linux: who finds the context full pushes it itself, where Linux wakes a worker;
@@ -110,8 +110,8 @@ impl Design {
 }
 
 image! {
-    /// Something that transactions change. Items are named by what has a CPU in it, so that
-    /// a search knows who is who: (CPU + 1) << 16 | which; CPU n are those that all share.
+    /// Something that transactions change. Items are named by what has a task in it, which a
+    /// search takes as its CPU: (task + 1) << 16 | which; those of task n all share.
     struct Item<L: Image> {
         /// Guards the content of a shared item for as long as a transaction has it.
         lock: L,
@@ -124,7 +124,7 @@ image! {
         before: Field<u32>,
         /// The id of its last commit.
         order: Field<u64>,
-        /// Which CPU committed it last, plus one, and as its how-manieth commit.
+        /// Which task committed it last, plus one, and as its how-manieth commit.
         by: Field<u32>,
         turn: Field<u32>,
         /// The content as it is in the log. Who pushes uses it.
@@ -170,7 +170,7 @@ image! {
 pub struct LogCommitList<L: Lock> {
     design: Design,
     tasks: usize,
-    /// Items of each CPU, and of all.
+    /// Items of each task, and of all.
     own: usize,
     shared: usize,
     shared_one_in: u32,
@@ -194,9 +194,10 @@ pub struct LogCommitList<L: Lock> {
 /// The space that an item takes in the log.
 const ITEM_BYTES: u64 = 256;
 
-/// What a task keeps: how often it has committed.
+/// What a task keeps: who it is, and how often it has committed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Committer {
+    task: u32,
     turn: u32,
     pushes: u64,
     pushed: u64,
@@ -207,6 +208,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
     type Design = Design;
     type Task = Committer;
     const OPERATION: &'static str = "one transaction: some items changed and committed";
+    const TASKS_SHARE_CPUS: bool = true;
     const DESIGNS: &'static [(&'static str, Design)] = &[
         ("before", Design::BEFORE),
         ("before+once", Design { lists: Lists::Once, ..Design::BEFORE }),
@@ -262,7 +264,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent {
             change: "skipped",
-            line: "item.turn.set(m, turn)",
+            line: "item.turn.set(m, task.turn)",
             why: "it is there for the check of the order",
         },
         Equivalent {
@@ -317,8 +319,8 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         }
     }
 
-    fn start<M: Machine>(&self, _: &M) -> Committer {
-        Committer::default()
+    fn start<M: Machine>(&self, _: &M, task: usize) -> Committer {
+        Committer { task: task as u32, ..Committer::default() }
     }
 
     /// One transaction. Who finds the context full afterwards pushes it.
@@ -326,7 +328,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         let start = m.mark();
         task.turn = task.turn.wrapping_add(1);
         m.work(self.work_ns);
-        let (items, shared) = self.choose(m);
+        let (items, shared) = self.choose(m, task.task);
         let items = &items[..];
         let chosen = digest(items.iter().map(|&name| name.into()));
         m.cut(start, chosen);
@@ -339,7 +341,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         let context = self.open(m);
         let chosen = digest([chosen, context.0.into()]);
         m.cut(start, chosen);
-        let full = self.commit(m, items, task.turn);
+        let full = self.commit(m, items, task);
         m.cut(start, digest([chosen, full.into()]));
         if let Some(held) = held {
             self.lock.unlock(m, &self.item(shared).lock, held);
@@ -394,10 +396,10 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
 }
 
 impl<L: Lock> LogCommitList<L> {
-    /// Up to three items: two of the CPU's, or one, and sometimes one that is shared, which
+    /// Up to three items: two of the task's, or one, and sometimes one that is shared, which
     /// is also returned by itself. 0 is none.
-    fn choose<M: Machine>(&self, m: &M) -> ([u32; 3], u32) {
-        let own = |which: u32| (m.cpu() as u32 + 1) << 16 | which;
+    fn choose<M: Machine>(&self, m: &M, task: u32) -> ([u32; 3], u32) {
+        let own = |which: u32| (task + 1) << 16 | which;
         let first = if self.own > 1 { m.random(self.own as u32 - 1) } else { 0 };
         let second = if self.own > 1 { own(first + 1) } else { 0 };
         let mut shared = 0;
@@ -433,14 +435,14 @@ impl<L: Lock> LogCommitList<L> {
     }
 
     /// Commits items under the shared context (xlog_cil_insert_items). Whether it is full now.
-    fn commit<M: Machine>(&self, m: &M, items: &[u32], turn: u32) -> bool {
+    fn commit<M: Machine>(&self, m: &M, items: &[u32], task: &Committer) -> bool {
         m.work(self.format_ns);
         let mut space = 0;
         for item in self.each(items) {
             space += if item.formatted.get(m) == 0 { ITEM_BYTES } else { 0 };
             item.formatted.set(m, item.content.get(m));
-            item.by.set(m, m.cpu() as u32 + 1);
-            item.turn.set(m, turn);
+            item.by.set(m, task.task + 1);
+            item.turn.set(m, task.turn);
         }
         if self.design.order == Order::Ids {
             // Relaxed: the numbers tell the order, and items go by what guards them.
@@ -469,7 +471,9 @@ impl<L: Lock> LogCommitList<L> {
     /// Lists items, each unless it was listed before this commit, which took no space then.
     fn insert<M: Machine>(&self, m: &M, list: &List<L::Mem>, items: &[u32], space: u64) {
         let mut fresh = space / ITEM_BYTES;
-        list.listed.set(m, list.listed.get(m) + fresh);
+        if fresh > 0 {
+            list.listed.set(m, list.listed.get(m) + fresh);
+        }
         for &name in items.iter().filter(|name| **name != 0) {
             let item = self.item(name);
             let listed = item.next.get(m) != 0;
@@ -629,7 +633,7 @@ impl<L: Lock> LogCommitList<L> {
             item.pushed_in.set(m, sequence);
             item.logged.set(m, written.content.get(m));
             m.work(self.write_ns);
-            // The last one before it that the same CPU committed; a look at a few will do.
+            // The last one before it that the same task committed; a look at a few will do.
             let by = written.by.get(m);
             let mut earlier = chain[i.saturating_sub(8)..i].iter().rev();
             let earlier = earlier.find(|earlier| earlier.by.get(m) == by);

@@ -3,10 +3,9 @@
 //! A mechanism is an operation that tasks repeat, what it is made of, and what must hold when
 //! they have stopped. One file and one line in the list below make it known to every machine.
 
-pub mod file_locks;
 mod settings;
 
-pub use settings::{Setting, Settings};
+pub use settings::{Choice, Setting, Settings};
 
 use machine::{Machine, Region};
 
@@ -27,6 +26,8 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     type Design: Copy + Send + Sync + 'static;
     /// Its designs by name, the one that did not scale first.
     const DESIGNS: &'static [(&'static str, Self::Design)];
+    /// What else can be chosen.
+    const CHOICES: &'static [Choice] = &[];
     /// Its sizes and times.
     const SETTINGS: &'static [Setting];
     /// What one operation is.
@@ -35,6 +36,8 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     const EQUIVALENT: &'static [Equivalent] = &[];
     /// Whether its tasks interrupt each other.
     const INTERRUPTS: bool = false;
+    /// Whether more than one task can run on a CPU, in turns. Otherwise a task stands for a CPU.
+    const TASKS_SHARE_CPUS: bool = false;
     /// The most tasks that it can have.
     const TASKS_MAX: usize = 4096;
     /// What a task keeps from one operation to the next.
@@ -43,11 +46,11 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     /// Bytes of a region that so many tasks need.
     fn bytes(tasks: usize, settings: &Settings) -> usize;
 
-    /// Sets it up. Task i runs on CPU i.
+    /// Sets it up. Task i runs on CPU i, or in turn with others on a CPU before that.
     fn new(region: &Region, design: Self::Design, tasks: usize, settings: &Settings) -> Self;
 
-    /// A task begins.
-    fn start<M: Machine>(&self, m: &M) -> Self::Task;
+    /// The task of this number begins.
+    fn start<M: Machine>(&self, m: &M, task: usize) -> Self::Task;
 
     /// One operation.
     fn operate<M: Machine>(&self, m: &M, task: &mut Self::Task);
@@ -75,10 +78,10 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     }
 }
 
-/// What a searched task does: so many operations.
-pub fn operations<X: Mechanism, M: Machine>(mechanism: &X, m: &M, operations: u32) {
+/// What the searched task of this number does: so many operations.
+pub fn operations<X: Mechanism, M: Machine>(mechanism: &X, m: &M, task: usize, operations: u32) {
     let begin = m.mark();
-    let mut task = mechanism.start(m);
+    let mut task = mechanism.start(m, task);
     for turn in 0..operations {
         m.cut(begin, u64::from(turn) << 48 ^ X::live(&task));
         mechanism.operate(m, &mut task);
@@ -117,8 +120,7 @@ impl Entry {
                 X::DESIGNS.iter().map(|(name, _)| *name).collect()
             }
         }
-        let of_file_locks = || file_locks::DESIGNS.iter().map(|(name, _)| *name).collect();
-        visit(self.name, "ticket", Names).unwrap_or_else(of_file_locks)
+        visit(self.name, "ticket", Names).unwrap_or_default()
     }
 }
 
@@ -134,7 +136,7 @@ macro_rules! mechanisms {
     ($($module:ident $type:ident,)*) => {
         $(pub mod $module;)*
 
-        /// Every mechanism that follows [`Mechanism`], in alphabetical order.
+        /// Every mechanism, in alphabetical order.
         pub static MECHANISMS: &[Entry] = &[$(Entry {
             name: stringify!($module),
             source: include_str!(concat!(stringify!($module), ".rs")),
@@ -165,17 +167,7 @@ macro_rules! mechanisms {
 
 mechanisms! {
     fault_path FaultPath,
+    file_locks LockedFiles,
     log_commit_list LogCommitList,
     tlb_shootdown TlbShootdown,
-}
-
-/// The one that has a contract of its own.
-pub static FILE_LOCKS: Entry =
-    Entry { name: "file_locks", source: include_str!("file_locks/mod.rs") };
-
-/// Every mechanism, in alphabetical order.
-pub fn all() -> impl Iterator<Item = &'static Entry> {
-    let mut all: Vec<&Entry> = MECHANISMS.iter().chain([&FILE_LOCKS]).collect();
-    all.sort_by_key(|entry| entry.name);
-    all.into_iter()
 }

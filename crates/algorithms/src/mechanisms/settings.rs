@@ -1,4 +1,6 @@
-//! Sizes and times of a mechanism: declared once, set by whoever runs it.
+//! Sizes, times and choices of a mechanism: declared once, set by whoever runs it.
+
+use super::Mechanism;
 
 /// One number that can be set.
 #[derive(Debug)]
@@ -24,27 +26,66 @@ impl Setting {
     }
 }
 
-/// Values for all settings of a mechanism.
+/// One of some words.
+#[derive(Debug)]
+pub struct Choice {
+    /// Its name.
+    pub name: &'static str,
+    /// What it changes.
+    pub about: &'static str,
+    /// What it can be; the first where it is not given.
+    pub words: &'static [&'static str],
+    /// What it is in a search.
+    pub searched: &'static str,
+}
+
+/// Values for all settings and choices of a mechanism.
 #[derive(Clone, Debug)]
-pub struct Settings(Vec<(&'static str, u64)>);
+pub struct Settings {
+    numbers: Vec<(&'static str, u64)>,
+    words: Vec<(&'static str, &'static str)>,
+}
 
 impl Settings {
-    /// Each as `value` says.
-    pub fn of(settings: &'static [Setting], value: impl Fn(&Setting) -> u64) -> Settings {
-        Settings(settings.iter().map(|setting| (setting.name, value(setting))).collect())
+    /// Each as told.
+    pub fn of<X: Mechanism>(
+        number: impl Fn(&'static Setting) -> u64,
+        word: impl Fn(&'static Choice) -> &'static str,
+    ) -> Settings {
+        Settings {
+            numbers: X::SETTINGS.iter().map(|one| (one.name, number(one))).collect(),
+            words: X::CHOICES.iter().map(|one| (one.name, word(one))).collect(),
+        }
+    }
+
+    /// Each as it is when not given.
+    pub fn default_of<X: Mechanism>() -> Settings {
+        Settings::of::<X>(|setting| setting.default, |choice| choice.words[0])
     }
 
     /// As small as a search has them.
-    pub fn searched(settings: &'static [Setting]) -> Settings {
-        Settings::of(settings, |setting| setting.searched)
+    pub fn searched<X: Mechanism>() -> Settings {
+        Settings::of::<X>(|setting| setting.searched, |choice| choice.searched)
     }
 
-    /// The value of one.
+    /// The number of one.
     ///
     /// # Panics
     /// If the mechanism does not declare it.
     pub fn get(&self, name: &str) -> u64 {
-        let found = self.0.iter().find(|(known, _)| *known == name);
-        found.unwrap_or_else(|| panic!("no setting {name} is declared")).1
+        found(&self.numbers, name)
     }
+
+    /// The word of a choice.
+    ///
+    /// # Panics
+    /// If the mechanism does not declare it.
+    pub fn choice(&self, name: &str) -> &'static str {
+        found(&self.words, name)
+    }
+}
+
+fn found<T: Copy>(all: &[(&'static str, T)], name: &str) -> T {
+    let found = all.iter().find(|(known, _)| *known == name);
+    found.unwrap_or_else(|| panic!("no setting {name} is declared")).1
 }

@@ -282,7 +282,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
     }
 
     /// Comes into the address space, and maps its pages.
-    fn start<M: Machine>(&self, m: &M) -> Seen {
+    fn start<M: Machine>(&self, m: &M, _: usize) -> Seen {
         let begin = m.mark();
         for page in self.own_pages(m) {
             self.map(m, page, 2 * page);

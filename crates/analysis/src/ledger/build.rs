@@ -126,7 +126,7 @@ impl Builder<'_> {
                 rows.extend(self.unseen_calls(&rows));
                 let lost = Row::new("where samples were lost", Obtained::Apportioned, lost);
                 rows.extend((lost.total_ns() > 0).then_some(lost));
-                rows.into_iter().map(|row| self.with_counts(row)).collect()
+                self.with_calls(rows.into_iter().map(|row| self.with_counts(row)).collect())
             }
             None => vec![Row::new("not sampled", self.obtained(), rest)],
         }
@@ -182,6 +182,20 @@ impl Builder<'_> {
             Some(events) => row.with_events(events),
             None => row,
         }
+    }
+
+    /// How often the functions that the user named were called: of those with one row, because
+    /// nobody counted apart what the calls of two rows are.
+    fn with_calls(&self, mut rows: Vec<Row>) -> Vec<Row> {
+        let names: Vec<String> =
+            rows.iter().flat_map(|row| &row.rows).map(|part| part.name.clone()).collect();
+        for part in rows.iter_mut().flat_map(|row| &mut row.rows) {
+            if names.iter().filter(|name| **name == part.name).count() == 1 {
+                let calls = counted(self.counted, "call", &[format!("function.{}", part.name)]);
+                part.events = part.events.take().or(calls);
+            }
+        }
+        rows
     }
 
     fn spinning(&self) -> Row {

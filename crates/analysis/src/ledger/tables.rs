@@ -71,6 +71,21 @@ pub struct Ipis {
     pub received: Vec<Row>,
     /// By kind, how often the workload sent them or made them necessary.
     pub sent: Vec<Events>,
+    /// Which functions of the kernel sent them, the most frequent of each kind first.
+    pub senders: Vec<Sender>,
+}
+
+/// Who sent interrupts to other CPUs, as far as looks at names saw: one interrupt of 16.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sender {
+    /// The kind, as in [`Ipis::sent`].
+    pub what: &'static str,
+    /// The function that sent, and who called it: "f < its caller < …".
+    pub chain: String,
+    /// How often it was seen.
+    pub seen: u64,
+    /// How often any sender of this kind was.
+    pub of: u64,
 }
 
 /// Kinds of interrupts from other CPUs, and what their senders are counted as.
@@ -115,7 +130,23 @@ pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
         |row: &Row| row.events.as_ref().is_some_and(|events| events.counts.iter().sum::<u64>() > 0);
     let mut received: Vec<Row> = kinds.map(row).filter(has_any).collect();
     received.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
-    Some(Ipis { ledger, received, sent: sent(looks) })
+    Some(Ipis { ledger, received, sent: sent(looks), senders: senders(looks) })
+}
+
+fn senders(looks: &[&Look]) -> Vec<Sender> {
+    let (_, units) = units(looks, LookKind::Names);
+    let of_kind = |(name, what): (&str, &'static str)| {
+        let mut chains: BTreeMap<&String, u64> = BTreeMap::new();
+        let seen = units.iter().flatten().filter_map(|window| window.senders.get(name));
+        seen.flatten().for_each(|(chain, times)| *chains.entry(chain).or_default() += times);
+        let of = chains.values().sum();
+        let sender =
+            |(chain, seen): (&String, u64)| Sender { what, chain: chain.clone(), seen, of };
+        let mut senders: Vec<Sender> = chains.into_iter().map(sender).collect();
+        senders.sort_by_key(|sender| std::cmp::Reverse(sender.seen));
+        senders
+    };
+    SENT.into_iter().flat_map(of_kind).collect()
 }
 
 /// What looks at counts have counted of them; what was not counted is not there.

@@ -78,6 +78,12 @@ impl Simulated<'_> {
         }
     }
 
+    /// Whether the time is over for this task, so that it should end.
+    pub fn is_over(&self) -> bool {
+        let world = self.world.borrow();
+        world.tasks[usize::from(self.task)].time >= world.window.1
+    }
+
     fn offset<C>(&self, cell: &C) -> u32 {
         (ptr::from_ref(cell) as usize - self.base) as u32
     }

@@ -76,7 +76,8 @@ impl Setup<'_> {
     /// The CPU that `cpu` means by a number.
     fn home(&self, number: usize, preemption: Preemption) -> usize {
         match preemption {
-            Preemption::BetweenOperations => number,
+            // What is there for each of more tasks than CPUs.
+            Preemption::BetweenOperations => number % self.host.cpus.len(),
             Preemption::Anywhere => self.places[number % self.places.len()],
         }
     }
@@ -141,13 +142,31 @@ impl Outcome {
 /// A host that contradicts itself, an algorithm that breaks its promise or panics, tasks that
 /// wait for each other for ever, in words that name who waits for what.
 pub fn simulate(setup: &Setup, options: &Options) -> io::Result<Outcome> {
+    run(setup, options, None)
+}
+
+/// The same, but when the time is over tasks go on until they have ended, which
+/// [`Simulated::is_over`] tells them to; then `last` says whether what must hold does. None of
+/// that counts.
+///
+/// # Errors
+/// Also what `last` says.
+pub fn simulate_to_the_end(setup: &Setup, options: &Options, last: &Last) -> io::Result<Outcome> {
+    run(setup, options, Some(last))
+}
+
+/// What must hold at the end.
+pub type Last<'a> = dyn Fn() -> Result<(), String> + 'a;
+
+fn run(setup: &Setup, options: &Options, last: Option<&Last>) -> io::Result<Outcome> {
     if let Some(why) = setup.host.contradiction() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let before = copy(setup.region);
     let world = RefCell::new(World::new(setup, options));
-    let ended =
-        start(setup, options, &world).and_then(|mut threads| pass(setup, &mut threads, &world));
+    let ended = start(setup, options, &world)
+        .and_then(|mut threads| pass(setup, &mut threads, &world, last.is_none()))
+        .and_then(|()| last.map_or(Ok(()), |last| last().map_err(fault)));
     put_back(setup.region, &before);
     ended?;
     Ok(outcome(setup, options, world.into_inner()))
@@ -191,13 +210,18 @@ fn start<'a>(
     workers.chain(handlers).map(thread).collect()
 }
 
-/// Lets time pass, until it is over or all tasks have ended.
-fn pass(setup: &Setup, threads: &mut [Thread], world: &RefCell<World>) -> io::Result<()> {
+/// Lets time pass, until all tasks have ended, or it is over.
+fn pass(
+    setup: &Setup,
+    threads: &mut [Thread],
+    world: &RefCell<World>,
+    to_the_window: bool,
+) -> io::Result<()> {
     let end = world.borrow().window.1;
     loop {
         let mut w = world.borrow_mut();
         let Some(due) = w.queue.pop() else { break };
-        if due.time >= end {
+        if to_the_window && due.time >= end {
             w.close();
             return Ok(());
         }

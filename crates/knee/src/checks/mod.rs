@@ -10,8 +10,6 @@ use std::io;
 
 use algorithms::contract::{self, Guarded};
 use algorithms::locks::{self, Visitor};
-use algorithms::mechanisms::file_locks::contract::{Bytes, calls};
-use algorithms::mechanisms::file_locks::{Design, FileLocks};
 use algorithms::mechanisms::{self, Mechanism, Settings, operations};
 use algorithms::{Lock, Shape, SharedLock};
 use engines::explored::{Explored, Handler, Setup};
@@ -81,11 +79,11 @@ impl<R, F: FnMut(&Setup) -> R> mechanisms::Visitor for MechanismSetup<'_, F> {
     fn mechanism<X: Mechanism>(mut self) -> Self::Out {
         let (_, design) = X::DESIGNS.iter().find(|(name, _)| *name == self.design)?;
         let Size { threads, acquires, .. } = self.size;
-        let settings = Settings::searched(X::SETTINGS);
+        let settings = Settings::searched::<X>();
         Some(Region::new(X::bytes(threads, &settings)).map(|region| {
             let mechanism = X::new(&region, *design, threads, &settings);
-            let task = |m: &Explored, _: usize| {
-                self.between.put(m, &Operations { mechanism: &mechanism, times: acquires });
+            let task = |m: &Explored, task: usize| {
+                self.between.put(m, &Operations { mechanism: &mechanism, task, times: acquires });
             };
             let interrupted = |m: &Explored, _: usize| {
                 self.between.put(m, &Interrupted { mechanism: &mechanism });
@@ -112,12 +110,13 @@ trait Part {
 
 struct Operations<'a, X> {
     mechanism: &'a X,
+    task: usize,
     times: u32,
 }
 
 impl<X: Mechanism> Part for Operations<'_, X> {
     fn run<M: Machine>(&self, m: &M) {
-        operations(self.mechanism, m, self.times);
+        operations(self.mechanism, m, self.task, self.times);
     }
 }
 
@@ -139,58 +138,6 @@ impl Between<'_> {
             Between::Mutant(mutant) => part.run(&Mutated::new(m, mutant)),
             Between::Noting(noted) => part.run(&Mutated::noting(m, noted)),
         }
-    }
-}
-
-/// The same for file locks of this design, over the lock of this name.
-pub fn with_file_locks<R>(
-    design: Design,
-    over: &str,
-    size: Size,
-    act: impl FnMut(&Setup) -> R,
-) -> Option<io::Result<R>> {
-    locks::visit(over, FileLocksSetup { design, size, act }).flatten()
-}
-
-struct FileLocksSetup<F> {
-    design: Design,
-    size: Size,
-    act: F,
-}
-
-/// Records that each task may need at once.
-const RECORDS: usize = 6;
-
-impl<R, F: FnMut(&Setup) -> R> Visitor for FileLocksSetup<F> {
-    type Out = Option<io::Result<R>>;
-
-    fn lock<L: Lock>(mut self) -> Self::Out {
-        Some(Region::new(REGION_BYTES).map(|region| {
-            let Size { threads, acquires, .. } = self.size;
-            let locks = FileLocks::<L>::new(&region, threads, 1, RECORDS, self.design);
-            let bytes = &region.array::<Bytes>("file", 1)[0];
-            let task = |m: &Explored, _: usize| calls(&locks, m, self.design, bytes, acquires);
-            let last = || match locks.at_rest(&Native::new(0, 0)) {
-                true => Ok(()),
-                false => Err(IN_USE.to_string()),
-            };
-            let setup = Setup {
-                region: &region,
-                nodes: &vec![0; threads],
-                task: &task,
-                interrupted: None,
-                last: &last,
-                fifo: false,
-                // Each has calls of its own.
-                alike: false,
-            };
-            (self.act)(&setup)
-        }))
-    }
-
-    /// File locks are guarded by locks that one holds.
-    fn shared<L: SharedLock>(self) -> Self::Out {
-        None
     }
 }
 

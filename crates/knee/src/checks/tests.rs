@@ -15,7 +15,7 @@ use machine::{Native, Region};
 
 use super::against_kernel::{Compared, compare};
 use super::mutants::{self, Fate};
-use super::{Between, Size, with_file_locks, with_mechanism, with_setup};
+use super::{Between, Size, with_mechanism, with_setup};
 
 const SIZES: &[Size] = &[
     Size { threads: 2, acquires: 1, locks: 1 },
@@ -226,49 +226,6 @@ fn a_failure_is_shown_step_by_step_and_found_again() {
 }
 
 #[test]
-fn file_locks_hold_in_every_interleaving_of_two_processes() {
-    let mut table = String::from("two tasks with two calls each, over test_and_set\n");
-    for (name, design) in DESIGNS {
-        for memory in MEMORIES {
-            let options = Options { memory, ..Options::default() };
-            let found =
-                with_file_locks(*design, "test_and_set", SIZES[1], |setup| search(setup, &options));
-            let found = found.unwrap().unwrap().unwrap();
-            if let Some(failure) = found.failure {
-                panic!("{name}: {}\n{}", failure.fault, failure.steps.join("\n"));
-            }
-            table += &format!("{name} {memory:?} {}\n", found.states);
-        }
-    }
-    expect![[r#"
-        two tasks with two calls each, over test_and_set
-        before SequentiallyConsistent 296
-        before TotalStoreOrder 304
-        before+per-file SequentiallyConsistent 296
-        before+per-file TotalStoreOrder 468
-        before+per-cpu SequentiallyConsistent 296
-        before+per-cpu TotalStoreOrder 304
-        before+hash SequentiallyConsistent 296
-        before+hash TotalStoreOrder 304
-        before+no-detection SequentiallyConsistent 146
-        before+no-detection TotalStoreOrder 152
-        before+wake-concerned SequentiallyConsistent 296
-        before+wake-concerned TotalStoreOrder 304
-        before+tree SequentiallyConsistent 296
-        before+tree TotalStoreOrder 304
-        after SequentiallyConsistent 296
-        after TotalStoreOrder 468
-        after+no-detection SequentiallyConsistent 146
-        after+no-detection TotalStoreOrder 240
-        after+wake-concerned SequentiallyConsistent 296
-        after+wake-concerned TotalStoreOrder 468
-        after+tree SequentiallyConsistent 296
-        after+tree TotalStoreOrder 468
-    "#]]
-    .assert_eq(&table);
-}
-
-#[test]
 fn deadlocks_of_file_locks_are_found_where_they_are_looked_for() {
     let locks = FileLocks::<Ticket>::new(&Region::new(64 << 10).unwrap(), 1, 1, 32, Design::AFTER);
     let m = Native::new(0, 0);
@@ -348,6 +305,18 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
         fault_path:read-side+list 1988 2012
         fault_path:counters 742 840
         fault_path:counters+list 1186 1302
+        file_locks:before 575 585
+        file_locks:before+per-file 575 915
+        file_locks:before+per-cpu 575 585
+        file_locks:before+hash 575 585
+        file_locks:before+no-detection 414 422
+        file_locks:before+wake-concerned 459 469
+        file_locks:before+tree 575 585
+        file_locks:after 575 915
+        file_locks:after+no-detection 414 682
+        file_locks:after+wake-concerned 459 723
+        file_locks:after+wake-locked 575 1091
+        file_locks:after+tree 575 915
         log_commit_list:before 5001 6039
         log_commit_list:before+once 5001 6039
         log_commit_list:before+per-cpu-space 7562 7544

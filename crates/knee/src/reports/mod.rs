@@ -16,6 +16,7 @@ mod plot;
 mod prose;
 mod quantity;
 pub mod recording;
+mod replayed;
 mod scaling;
 mod selfcheck;
 mod selfcheck_host;
@@ -36,6 +37,7 @@ pub use json::{summary, whole};
 pub use ledger::{Side, difference, explained, growth, ipis, locks, per, title};
 pub use plan::plan;
 pub use prose::{counted, wrapped};
+pub use replayed::replayed;
 pub use scaling::{Detail, detailed, scaling};
 pub use selfcheck::selfcheck;
 pub use selfcheck_host::selfcheck_host;
@@ -71,7 +73,7 @@ impl Style {
 
     /// For a mail, a file or a pipe.
     #[cfg(test)]
-    const PLAIN: Style = Style { width: 100, terminal: false };
+    pub const PLAIN: Style = Style { width: 100, terminal: false };
 
     /// Plus or minus.
     fn plus_minus(self) -> &'static str {

@@ -30,6 +30,7 @@ pub fn simulated(
     text += "\n";
     text += &ledgers(all, style);
     text += "\n";
+    text += &effects(all, style);
     text + &wrapped(&basis(host, draws), style.width, 2)
 }
 
@@ -119,6 +120,27 @@ fn ledgers(all: &[Simulated], style: Style) -> String {
         }
     }
     within(&table, style)
+}
+
+/// What else mechanisms did, at the most CPUs.
+fn effects(all: &[Simulated], style: Style) -> String {
+    let last = all.iter().filter_map(|one| Some((one, one.points.last()?)));
+    let last = last.filter(|(_, point)| !point.effects.is_empty());
+    let mut text = String::new();
+    // Designs of one mechanism have the same effects.
+    let mechanism = |one: &Simulated| one.name.split(':').next().map(str::to_string);
+    for some in last.collect::<Vec<_>>().chunk_by(|a, b| mechanism(a.0) == mechanism(b.0)) {
+        let columns = some.iter().map(|(one, _)| (one.name.replace(':', "\n"), Align::Right));
+        let heading = [("each operation".to_string(), Align::Left)];
+        let mut table = Table::new(heading.into_iter().chain(columns));
+        for (index, (effect, _)) in some[0].1.effects.iter().enumerate() {
+            let cells = some.iter().map(|(_, point)| format!("{:.3}", point.effects[index].1));
+            table.row([effect.replace('_', " ")].into_iter().chain(cells).collect());
+        }
+        text += &within(&table, style);
+        text += "\n";
+    }
+    text
 }
 
 /// What the numbers rest on.

@@ -1,6 +1,8 @@
 //! Algorithms on described hosts: which tasks a lock is timed with, and what comes of it.
 //! Neither the algorithms nor the engine know of each other; here they meet.
 
+pub mod mechanisms;
+
 use std::io;
 
 use algorithms::locks::{self, Visitor};
@@ -51,6 +53,8 @@ pub struct Point {
     pub middle: Outcome,
     /// Operations per second of each draw, the middle one first.
     pub rates: Vec<f64>,
+    /// What an operation did beside, by name, of the middle values.
+    pub effects: Vec<(&'static str, f64)>,
 }
 
 impl Point {
@@ -72,17 +76,35 @@ impl Point {
 
 /// Simulates a lock at so many CPUs, with as many tasks or more.
 pub fn point(name: &str, load: Load, place: &Place, cpus: usize, tasks: usize) -> Result<Point> {
-    let draws = (0..=place.draws).map(|draw| match draw {
-        0 => (Draw::Middle, place.seed),
-        draw => (Draw::Any(place.seed ^ draw), place.seed ^ draw),
-    });
     let mut outcomes = Vec::new();
-    for (draw, seed) in draws {
+    for (draw, seed) in draws(place) {
         let times = Times { seed, length: place.length, trace: None };
         outcomes.push(once(name, load, place, draw, cpus, tasks, times)?);
     }
     let rates = outcomes.iter().map(Outcome::rate).collect();
-    Ok(Point { cpus, tasks, middle: outcomes.swap_remove(0), rates })
+    Ok(Point { cpus, tasks, middle: outcomes.swap_remove(0), rates, effects: Vec::new() })
+}
+
+/// Which value of each range, and with which seed: the middle first.
+fn draws(place: &Place) -> impl Iterator<Item = (Draw, u64)> {
+    let seed = place.seed;
+    (0..=place.draws).map(move |draw| match draw {
+        0 => (Draw::Middle, seed),
+        draw => (Draw::Any(seed ^ draw), seed ^ draw),
+    })
+}
+
+/// Simulates a lock with one value of each range.
+pub fn drawn(
+    name: &str,
+    load: Load,
+    place: &Place,
+    draw: Draw,
+    cpus: usize,
+    tasks: usize,
+) -> Result<Outcome> {
+    let times = Times { seed: place.seed, length: place.length, trace: None };
+    once(name, load, place, draw, cpus, tasks, times)
 }
 
 /// What happens, access by access, in the middle of a run.

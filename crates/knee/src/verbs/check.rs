@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use algorithms::locks::{Algorithm, LOCKS};
-use algorithms::mechanisms::file_locks::contract::CALLS_MAX;
-use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
+use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks};
 use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::explored::{
@@ -16,7 +15,7 @@ use serde_json::json;
 
 use crate::checks::against_kernel::{Compared, compare};
 use crate::checks::mutants::{self, Fate, Judged};
-use crate::checks::{Between, Size, with_file_locks, with_mechanism, with_setup};
+use crate::checks::{Between, Size, with_mechanism, with_setup};
 use crate::names::nearest;
 use crate::reports::{self, Style};
 use crate::talk::{print, print_line, talk};
@@ -75,7 +74,6 @@ pub struct Arguments {
 #[derive(Clone, Copy)]
 enum Subject {
     Lock(&'static Algorithm),
-    FileLocks(&'static str, Design),
     /// In one of its designs.
     Mechanism(&'static Entry, &'static str),
 }
@@ -84,7 +82,6 @@ impl Subject {
     fn name(self) -> String {
         match self {
             Subject::Lock(lock) => lock.name.to_string(),
-            Subject::FileLocks(design, _) => format!("file_locks:{design}"),
             Subject::Mechanism(mechanism, design) => format!("{}:{design}", mechanism.name),
         }
     }
@@ -98,7 +95,6 @@ fn with_subject<R>(
 ) -> Result<R> {
     let done = match subject {
         Subject::Lock(lock) => with_setup(lock.name, size, Between::Nothing, act),
-        Subject::FileLocks(_, design) => with_file_locks(design, over, size, act),
         Subject::Mechanism(mechanism, design) => {
             with_mechanism(mechanism.name, design, over, size, Between::Nothing, act)
         }
@@ -170,11 +166,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// The algorithms of these names, in the order given. A mechanism comes in all its designs,
 /// or in one: `file_locks:after`.
 fn named(names: &[String]) -> Result<Vec<Subject>> {
-    let designs = DESIGNS.iter().map(|&(name, design)| Subject::FileLocks(name, design));
     let mechanisms = MECHANISMS.iter().flat_map(|mechanism| {
         mechanism.designs().into_iter().map(|design| Subject::Mechanism(mechanism, design))
     });
-    let all = || LOCKS.iter().map(Subject::Lock).chain(designs.clone()).chain(mechanisms.clone());
+    let all = || LOCKS.iter().map(Subject::Lock).chain(mechanisms.clone());
     let mut found = Vec::new();
     for name in names {
         let before = found.len();
@@ -200,24 +195,16 @@ fn possible(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Sub
     ensure!(arguments.states > 0, nothing("--states", "the search would give up at its start"));
     ensure!(arguments.sample != Some(0), nothing("--sample", "no schedule would be tried"));
     ensure!(arguments.against_kernel != Some(0), nothing("--against-kernel", "nothing is called"));
-    let calls = |subject: &Subject| matches!(subject, Subject::FileLocks(..));
     let one_lock = |subject: &Subject| match subject {
         Subject::Lock(lock) => lock.shared,
-        Subject::FileLocks(..) | Subject::Mechanism(..) => true,
+        Subject::Mechanism(..) => true,
     };
     let all = arguments.names.iter().any(|name| name == "all");
     if arguments.locks > 1 && all {
         subjects.retain(|subject| !one_lock(subject));
     }
-    if arguments.acquires > CALLS_MAX && all {
-        subjects.retain(|subject| !calls(subject));
-    }
     for subject in &subjects {
-        let (name, acquires) = (subject.name(), arguments.acquires);
-        ensure!(
-            !calls(subject) || acquires <= CALLS_MAX || arguments.against_kernel.is_some(),
-            "{name} --acquires {acquires}: its tasks have {CALLS_MAX} calls to do at most"
-        );
+        let name = subject.name();
         ensure!(
             arguments.locks == 1 || !one_lock(subject),
             "{name} --locks {}: its tasks take one; try a lock that one holds",
@@ -308,9 +295,13 @@ fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<Exi
 fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Result<ExitCode> {
     let mut all = Vec::new();
     for subject in subjects {
-        let Subject::FileLocks(_, design) = *subject else {
-            bail!("--against-kernel: of file_locks, which the kernel has too");
+        let design = match *subject {
+            Subject::Mechanism(mechanism, design) if mechanism.name == "file_locks" => {
+                DESIGNS.iter().find(|(name, _)| *name == design)
+            }
+            _ => bail!("--against-kernel: of file_locks, which the kernel has too"),
         };
+        let (_, design) = *design.context("a listed design")?;
         if design.deadlocks == Deadlocks::Ignored {
             // The kernel looks for them.
             talk(format_args!("{} is left out: the kernel does find deadlocks", subject.name()));
@@ -388,14 +379,15 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
                 talk(format_args!("mutants of {} …", lock.name));
                 (lock.name, mutants::judge(lock)?)
             }
+            // What file locks do inside of their locks is not mutated.
+            Subject::Mechanism(mechanism, _) if mechanism.name == "file_locks" => continue,
             // Once for all its designs: a mutant is caught if it is in one of them.
             Subject::Mechanism(mechanism, _) if !mechanisms.contains(&mechanism.name) => {
                 mechanisms.push(mechanism.name);
                 talk(format_args!("mutants of {} …", mechanism.name));
                 (mechanism.name, mutants::judge_mechanism(mechanism)?)
             }
-            // What file locks do inside of their locks is not mutated.
-            Subject::Mechanism(..) | Subject::FileLocks(..) => continue,
+            Subject::Mechanism(..) => continue,
         };
         all.push((name, judged));
     }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use algorithms::locks::{Algorithm, LOCKS};
-use algorithms::mechanisms::{self, Entry};
+use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Result, bail};
 use records::Metric;
 use serde_json::json;
@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         } else {
             print(lock_page(lock))?;
         }
-    } else if let Some(mechanism) = mechanisms::all().find(|one| one.name == name) {
+    } else if let Some(mechanism) = MECHANISMS.iter().find(|one| one.name == name) {
         if arguments.json {
             print_line(format_args!("{:#}", mechanism_json(mechanism)))?;
         } else {
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let experiments = EXPERIMENTS.iter().map(|(n, _)| *n);
         let metrics = all_metrics().map(|m| m.name);
         let locks = LOCKS.iter().map(|lock| lock.name);
-        let locks = locks.chain(mechanisms::all().map(|one| one.name));
+        let locks = locks.chain(MECHANISMS.iter().map(|one| one.name));
         let known = workloads.chain(locks).chain(experiments).chain(commands).chain(metrics);
         let hint = nearest(name, known);
         bail!(

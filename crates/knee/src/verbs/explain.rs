@@ -36,6 +36,10 @@ pub struct Arguments {
     /// Windows that each look is divided into [default: 1]
     #[arg(long)]
     windows: Option<u32>,
+    /// Functions of the kernel whose calls are counted too, where it has kprobes: with how often, a
+    /// row of samples also says how dear each call is
+    #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
+    functions: Vec<String>,
     /// Explain at 1, 2, 4 … CPUs and say which rows grow
     #[arg(long)]
     grow: bool,
@@ -242,6 +246,7 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(Named, ExitCode)> {
     let explain = experiment.explain.get_or_insert_default();
     explain.hertz = arguments.hertz.unwrap_or(explain.hertz);
     explain.windows = arguments.windows.unwrap_or(explain.windows);
+    explain.functions.extend_from_slice(&arguments.functions);
     let all = || records::Many(vec![records::Word("all".to_string())]);
     // Of a curve the end is what one wants to understand.
     if arguments.run.cpus.is_none() && !arguments.grow {

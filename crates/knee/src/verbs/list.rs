@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use algorithms::locks::{Algorithm, LOCKS};
-use algorithms::mechanisms::{self, Entry};
+use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::Result;
 use records::{Index, Listed, METRICS, Metric, Store};
 use serde_json::json;
@@ -133,12 +133,12 @@ fn algorithms(as_json: bool) -> Result<()> {
     if as_json {
         let lock = |lock: &Algorithm| json!({"name": lock.name, "kind": lock.kind(), "summary": lock.summary()});
         let mechanism = |mechanism: &Entry| json!({"name": mechanism.name, "kind": "mechanism", "summary": mechanism.summary()});
-        let list: Vec<_> = LOCKS.iter().map(lock).chain(mechanisms::all().map(mechanism)).collect();
+        let list: Vec<_> = LOCKS.iter().map(lock).chain(MECHANISMS.iter().map(mechanism)).collect();
         return print_line(format_args!("{:#}", json!(list)));
     }
     let line = |name: &str, summary: String| format!("{name:24}{summary}\n");
     let locks = LOCKS.iter().map(|lock| line(lock.name, lock.summary()));
-    let mechanisms = mechanisms::all().map(|one| line(one.name, one.summary()));
+    let mechanisms = MECHANISMS.iter().map(|one| line(one.name, one.summary()));
     print(locks.chain(mechanisms).collect::<String>())
 }
 

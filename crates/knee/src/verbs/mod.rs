@@ -9,6 +9,7 @@ pub mod export;
 pub mod find;
 pub mod import;
 pub mod list;
+pub mod replay;
 pub mod run;
 pub mod selfcheck;
 pub mod show;

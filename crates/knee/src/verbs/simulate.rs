@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use algorithms::locks::LOCKS;
-use anyhow::{Result, bail, ensure};
+use algorithms::mechanisms::{Entry, MECHANISMS};
+use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{NS, Preemption, Time};
 use records::Placement;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use crate::hosts::{self, Described};
 use crate::names::nearest;
 use crate::reports::{self, Style, counted};
+use crate::simulations::mechanisms::Operated;
 use crate::simulations::{self, Load, Place, Point};
 use crate::talk::{print, print_line, talk};
 use crate::topology::points;
@@ -18,7 +20,8 @@ use crate::topology::points;
 /// What to simulate, and where.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Locks, or `all` (see: knee list algorithms)
+    /// Locks, `all` of them, or mechanisms, in all their designs or in one as `file_locks:after`
+    /// (see: knee list algorithms)
     #[arg(required = true, value_delimiter = ',')]
     names: Vec<String>,
     /// The host: one that comes with knee (see: knee list hosts), or a file
@@ -30,10 +33,19 @@ pub struct Arguments {
     /// Tasks, where they are more than CPUs [default: one a CPU]
     #[arg(long)]
     tasks: Option<usize>,
+    /// Designs of a mechanism, instead of all
+    #[arg(long, value_delimiter = ',', value_name = "DESIGN")]
+    design: Vec<String>,
+    /// The lock that guards a mechanism
+    #[arg(long, default_value = "ticket", value_name = "LOCK")]
+    over: String,
+    /// A setting of a mechanism, as `in_lock_ns=300` (see: knee describe mechanism_NAME); repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
     /// Work outside of the lock, between two operations: 500ns, 2us
     #[arg(long, default_value = "1us", value_parser = duration_ns)]
     work: u64,
-    /// Work inside
+    /// Work inside a lock
     #[arg(long, default_value = "200ns", value_parser = duration_ns)]
     hold: u64,
     /// How many of 100 take a read-write lock to read
@@ -71,7 +83,13 @@ pub struct Simulated {
 
 /// Simulates and prints.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let names = named(&arguments.names)?;
+    let is_mechanism = |name: &&String| {
+        let name = name.split(':').next();
+        MECHANISMS.iter().any(|mechanism| Some(mechanism.name) == name)
+    };
+    let (mechanisms, locks): (Vec<&String>, Vec<&String>) =
+        arguments.names.iter().partition(is_mechanism);
+    let (names, mechanisms) = (named(&locks)?, operated(&mechanisms, arguments)?);
     let host = hosts::find(&arguments.host)?;
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
     let load = Load { work_ns: arguments.work, hold_ns: arguments.hold, reads: arguments.reads };
@@ -83,6 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
     }
     if let Some(accesses) = arguments.trace {
+        ensure!(mechanisms.is_empty(), "--trace: of locks");
         let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
         for name in &names {
             let lines = simulations::trace(name, load, &place, cpus, accesses)?;
@@ -92,6 +111,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut all = Vec::new();
+    for operated in mechanisms {
+        talk(format_args!("simulating {} …", operated.name()));
+        let point = |&cpus: &u32| {
+            let cpus = cpus as usize;
+            simulations::mechanisms::point(&operated, &place, cpus, arguments.tasks.unwrap_or(cpus))
+        };
+        let points = counts.iter().map(point).collect::<Result<_>>()?;
+        all.push(Simulated { name: operated.name(), points });
+    }
     for name in names {
         talk(format_args!("simulating {name} …"));
         let point = |&cpus: &u32| {
@@ -131,15 +159,45 @@ fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {
     })
 }
 
-fn named(names: &[String]) -> Result<Vec<&'static str>> {
+/// The mechanisms of these names, in their designs, set as told.
+fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<Operated>> {
+    let told = !arguments.set.is_empty() || !arguments.design.is_empty();
+    ensure!(!told || !names.is_empty(), "--set, --design: of a mechanism");
+    let mut all = Vec::new();
+    for name in names {
+        let (name, design) = name.split_once(':').unwrap_or((name, ""));
+        let listed = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
+        let own = listed.map(Entry::designs).unwrap_or_default();
+        let designs = match (design, &arguments.design[..]) {
+            ("", []) => own,
+            ("", told) => told.iter().map(String::as_str).collect(),
+            (design, _) => vec![design],
+        };
+        for design in designs {
+            let (over, given) = (arguments.over.clone(), arguments.set.clone());
+            let operated = Operated::new(name, design)?;
+            all.push(Operated { over, given, work_ns: arguments.work, ..operated });
+        }
+    }
+    Ok(all)
+}
+
+/// `NAME=VALUE`.
+fn setting(text: &str) -> Result<(String, String)> {
+    let (name, value) = text.split_once('=').context("write NAME=VALUE")?;
+    Ok((name.to_string(), value.to_string()))
+}
+
+fn named(names: &[&String]) -> Result<Vec<&'static str>> {
     if names == ["all"] {
         return Ok(LOCKS.iter().map(|lock| lock.name).collect());
     }
-    let find = |name: &String| match LOCKS.iter().find(|lock| lock.name == *name) {
+    let find = |name: &&String| match LOCKS.iter().find(|lock| lock.name == **name) {
         Some(lock) => Ok(lock.name),
         None => {
-            let near = nearest(name, LOCKS.iter().map(|lock| lock.name));
-            bail!("no lock is called {name:?}{near}; see: knee list algorithms")
+            let mechanisms = MECHANISMS.iter().map(|mechanism| mechanism.name);
+            let near = nearest(name, LOCKS.iter().map(|lock| lock.name).chain(mechanisms));
+            bail!("no lock or mechanism is called {name:?}{near}; see: knee list algorithms")
         }
     };
     names.iter().map(find).collect()
@@ -170,6 +228,9 @@ fn as_json(all: &[Simulated], host: &Described, load: Load, arguments: &Argument
             "cpu_ns_per_operation": point.ns_per_operation().map(|rows| {
                 rows.into_iter().map(|(row, ns)| (row.to_string(), ns.into())).collect::<serde_json::Map<_, _>>()
             }),
+            "effects_per_operation": point.effects.iter().map(|(name, each)| {
+                (name.to_string(), (*each).into())
+            }).collect::<serde_json::Map<_, _>>(),
             "accesses": point.middle.accesses,
             "hash": format!("{:016x}", point.middle.hash),
         })

@@ -28,7 +28,7 @@ impl Watch {
         let is_command = matches!(job.work, Work::Command(_));
         let tasks = if is_command { 0 } else { job.tasks };
         let none = Watch { watcher: None, windows: 0, tasks, blind: None };
-        let Some(watch) = job.watch else { return none };
+        let Some(watch) = &job.watch else { return none };
         let plan = Plan {
             kind: watch.kind,
             hertz: watch.hertz,
@@ -37,6 +37,7 @@ impl Watch {
             tasks,
             bursts: watch.kind == LookKind::Counts && matches!(job.until, Until::Seconds(_)),
             knee: watch.knee,
+            functions: watch.functions.clone(),
         };
         match Watcher::begin(plan) {
             Ok(watcher) => Watch { watcher: Some(watcher), windows: watch.windows, ..none },

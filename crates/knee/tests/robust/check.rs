@@ -28,7 +28,6 @@ fn what_cannot_be_checked_is_refused() {
     refused("check ticket --states 0", &["--states 0: the search would give up at its start"]);
     refused("check ticket --sample 0", &["--sample 0: no schedule would be tried"]);
     refused("check file_locks --against-kernel 0", &["--against-kernel 0: nothing is called"]);
-    refused("check file_locks --acquires 4", &["file_locks:before --acquires 4", "3 calls"]);
     refused("check ticket --locks 3", &["--locks"]);
     refused("check queued_read_write --locks 2", &["queued_read_write --locks 2", "take one"]);
     refused("check ticket --replay 0.x", &["--replay: 'x' is no step"]);

@@ -2,6 +2,9 @@
 // How often things happen while the workload has the CPU.
 #pragma once
 
+// As many as records::FUNCTIONS_MAX.
+#define FUNCTIONS 16
+
 // In the order of COUNTS in raw.rs.
 enum count {
 	FAULT_USER, FAULT_KERNEL,
@@ -12,7 +15,9 @@ enum count {
 	MIGRATION, WAKE_UP,
 	FILE_LOCK_POSIX, FILE_LOCK_FLOCK, LEASE,
 	JOURNAL_START, JOURNAL_COMMIT, XFS_LOG_RESERVE, XFS_LOG_FORCE, BTRFS_COMMIT,
-	COUNTED_LAST = BTRFS_COMMIT
+	// Those that the user named, by their cookies.
+	FUNCTION_FIRST, FUNCTION_LAST = FUNCTION_FIRST + FUNCTIONS - 1,
+	COUNTED_LAST = FUNCTION_LAST
 };
 
 // By the task's own mark: who has the CPU may be a missed switch out of date. An atomic addition
@@ -40,6 +45,13 @@ COUNT(jbd2_start_commit, JOURNAL_COMMIT)
 COUNT(xfs_log_reserve, XFS_LOG_RESERVE)
 COUNT(xfs_log_force, XFS_LOG_FORCE)
 COUNT(btrfs_transaction_commit, BTRFS_COMMIT)
+
+SEC("kprobe")
+int count_function(struct pt_regs *registers)
+{
+	count(FUNCTION_FIRST + (bpf_get_attach_cookie(registers) & (FUNCTIONS - 1)), 1);
+	return 0;
+}
 
 // System calls come from tasks alone, never inside each other: a plain addition will do.
 SEC("tp_btf/sys_enter")

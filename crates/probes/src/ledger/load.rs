@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::btf::types::{Func, Typedef};
+use libbpf_rs::{KprobeOpts, Link, Object, ObjectBuilder, OpenObject, PrintLevel};
 use records::LookKind;
 
 use super::counters::COUNTERS;
@@ -22,6 +22,14 @@ pub const SAMPLER: &str = "take_sample";
 
 /// Without these there is no ledger.
 const ESSENTIAL: &[&str] = &["sched_switch", "sched_process_fork"];
+
+/// Counts calls of one function, told by its cookie; attached to each that the user named.
+const FUNCTION: &str = "count_function";
+
+/// Keeps interrupts out of updates of the totals.
+const UNINTERRUPTED: &str = "bpf_local_irq_save";
+/// Tells which slab object an address lies in.
+const SLABS: &str = "bpf_get_kmem_cache";
 
 /// What a look attaches.
 fn wanted(kind: LookKind) -> Vec<&'static str> {
@@ -81,6 +89,8 @@ pub struct Loaded {
     pub object: Object,
     /// Those that are attached, by name; what detaches one is to drop its link.
     attached: Vec<(&'static str, Link)>,
+    /// Functions whose calls are counted, each with its number among those that were named.
+    functions: Vec<(String, usize, Link)>,
     /// What could not be attached, and why.
     pub blind: BTreeMap<String, String>,
 }
@@ -92,20 +102,21 @@ pub fn load(plan: &Plan) -> Result<Loaded, String> {
     })));
     let kernel = Btf::from_vmlinux()
         .map_err(|e| format!("the kernel's types, /sys/kernel/btf/vmlinux: {e}"))?;
-    let mut blind = BTreeMap::new();
+    let mut blind = lacking(&kernel);
     let mut open = ObjectBuilder::default()
         .open_memory(PROGRAMS)
         .map_err(|e| said("opening knee's BPF programs", &e))?;
     configure(&mut open, plan, steal::offset(&kernel))?;
-    choose(&mut open, plan.kind, &kernel, &mut blind)?;
+    choose(&mut open, plan, &kernel, &mut blind)?;
     let object = open.load().map_err(|e| said("loading knee's BPF programs", &e))?;
-    let mut loaded = Loaded { object, attached: Vec::new(), blind };
+    let mut loaded = Loaded { object, attached: Vec::new(), functions: Vec::new(), blind };
     for name in ESSENTIAL {
         loaded.attach(name);
         if let Some(why) = loaded.blind.get(*name) {
             return Err(format!("{name}: {why}"));
         }
     }
+    plan.functions.iter().zip(0..).for_each(|(function, index)| loaded.count(function, index));
     if !plan.bursts {
         wanted(plan.kind).into_iter().for_each(|name| loaded.attach(name));
     }
@@ -126,6 +137,25 @@ impl Loaded {
         }
     }
 
+    /// Counts the calls of a function, or says in `blind` why not.
+    fn count(&mut self, function: &str, index: usize) {
+        let options = KprobeOpts { cookie: index as u64, ..KprobeOpts::default() };
+        let program = self.object.progs_mut().find(|program| program.name() == FUNCTION);
+        match program.map(|program| program.attach_kprobe_with_opts(false, function, options)) {
+            Some(Ok(link)) => self.functions.push((function.to_string(), index, link)),
+            Some(Err(e)) => {
+                let why = said("a kprobe on it", &e);
+                self.blind.insert(format!("function {function}"), why);
+            }
+            None => {}
+        }
+    }
+
+    /// The functions whose calls are counted, with their numbers among those that were named.
+    pub fn functions(&self) -> Vec<(String, usize)> {
+        self.functions.iter().map(|(name, index, _)| (name.clone(), *index)).collect()
+    }
+
     /// Detaches a program.
     pub fn detach(&mut self, name: &str) {
         self.attached.retain(|(known, _)| *known != name);
@@ -134,6 +164,7 @@ impl Loaded {
     /// Detaches all of them.
     pub fn detach_all(&mut self) {
         self.attached.clear();
+        self.functions.clear();
     }
 }
 
@@ -188,7 +219,7 @@ fn fill(section: Option<&mut [u8]>, config: &Config) -> Result<(), String> {
 /// Leaves out what the look does not need, and what this kernel has no tracepoint for.
 fn choose(
     open: &mut OpenObject,
-    kind: LookKind,
+    plan: &Plan,
     kernel: &Btf,
     blind: &mut BTreeMap<String, String>,
 ) -> Result<(), String> {
@@ -197,10 +228,11 @@ fn choose(
         if CALLED.contains(&name.as_str()) {
             continue;
         }
-        let is_sampler = name == SAMPLER && kind == LookKind::Time;
+        let is_sampler = name == SAMPLER && plan.kind == LookKind::Time;
         let is_wanted = is_sampler
+            || (name == FUNCTION && !plan.functions.is_empty())
             || ESSENTIAL.contains(&name.as_str())
-            || wanted(kind).contains(&name.as_str());
+            || wanted(plan.kind).contains(&name.as_str());
         let section = program.section().to_string_lossy().into_owned();
         let tracepoint = section.strip_prefix("tp_btf/");
         let missing = tracepoint.filter(|tracepoint| !has_tracepoint(kernel, tracepoint));
@@ -214,6 +246,22 @@ fn choose(
         program.set_autoload(is_wanted && missing.is_none());
     }
     Ok(())
+}
+
+/// What a kernel may lack and the programs do without, and what that costs.
+fn lacking(kernel: &Btf) -> BTreeMap<String, String> {
+    let wanted = [
+        (UNINTERRUPTED, "before Linux 6.14: an interrupt in an update may lose some microseconds"),
+        (SLABS, "before Linux 6.13: locks are named by who waits for them"),
+    ];
+    let is_missing = |name: &str| {
+        let function: Option<Func> = kernel.type_by_name(name);
+        function.is_none()
+    };
+    let missing = wanted.into_iter().filter(|(name, _)| is_missing(name));
+    missing
+        .map(|(name, why)| (name.to_string(), format!("this kernel has it not, being from {why}")))
+        .collect()
 }
 
 fn has_tracepoint(kernel: &Btf, name: &str) -> bool {
@@ -254,7 +302,9 @@ mod tests {
     fn what_is_not_attached_has_a_reason() {
         for kind in [LookKind::Time, LookKind::Counts, LookKind::Names] {
             let (cpus, room) = (vec![0], std::time::Duration::ZERO);
-            let plan = Plan { kind, hertz: 0, room, cpus, tasks: 0, bursts: false, knee: 0 };
+            let functions = Vec::new();
+            let (bursts, knee) = (false, 0);
+            let plan = Plan { kind, hertz: 0, room, cpus, tasks: 0, bursts, knee, functions };
             // Not everybody may: the tests beside the crate say so.
             let Ok(loaded) = load(&plan) else { return };
             for name in wanted(kind) {

@@ -13,6 +13,8 @@ mod calls;
 #[cfg(feature = "bpf")]
 mod counters;
 #[cfg(feature = "bpf")]
+mod hardware;
+#[cfg(feature = "bpf")]
 mod load;
 mod mark;
 mod moments;
@@ -65,6 +67,8 @@ pub struct Plan {
     pub bursts: bool,
     /// The process that started the worker: its time is knee's own too.
     pub knee: u32,
+    /// Functions of the kernel whose calls by the workload are counted.
+    pub functions: Vec<String>,
 }
 
 /// What came of it.

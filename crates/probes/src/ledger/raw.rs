@@ -13,6 +13,7 @@ const REASONS: usize = 32;
 const OTHERS: usize = 64;
 const LOCKS: usize = 128;
 const COUNTED: usize = 64;
+const _: () = assert!(COUNTS.len() + records::FUNCTIONS_MAX <= COUNTED);
 const CALLS: usize = 512;
 
 /// What is counted, in the order of `enum count`.
@@ -198,6 +199,15 @@ pub fn bursts<'a>(
 /// The name of a count by its number.
 pub fn count_name(number: u64) -> Option<&'static str> {
     usize::try_from(number).ok().and_then(|number| COUNTS.get(number)).copied()
+}
+
+/// Calls of functions between two edges, each with its number among those that were named.
+pub fn functions(before: &Edge, after: &Edge, named: &[(String, usize)]) -> BTreeMap<String, u64> {
+    let pairs = || before.iter().zip(after).map(|((_, a), (_, b))| (a, b));
+    let calls = |index: usize| pairs().map(|(a, b)| b.counts[index] - a.counts[index]).sum();
+    let of =
+        |(name, index): &(String, usize)| (format!("function.{name}"), calls(COUNTS.len() + index));
+    named.iter().map(of).collect()
 }
 
 fn counts(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> BTreeMap<String, u64> {

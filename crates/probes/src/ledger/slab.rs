@@ -13,6 +13,9 @@ use super::raw;
 use super::samples::Raw;
 use super::symbols::Symbols;
 
+/// Functions of a sender's stack that are kept.
+const CHAIN: usize = 4;
+
 /// Names the locks of one run, while their caches exist.
 pub struct Namer<'a> {
     object: &'a Object,
@@ -64,20 +67,22 @@ impl<'a> Namer<'a> {
                 sleeps: 0,
                 sleep_ns: 0,
             });
-            let caller = self.symbols.and_then(|symbols| first(symbols, wait, PARTS_OF_WAITING));
+            let caller =
+                self.symbols.and_then(|symbols| beyond(symbols, wait, PARTS_OF_WAITING).next());
             *lock.callers.entry(caller.unwrap_or("[unknown]").to_string()).or_default() += 1;
         }
         locks.into_values().collect()
     }
 
-    /// Who sent interrupts to other CPUs.
+    /// Who sent interrupts to other CPUs, each with its callers: `flush_tlb_mm_range < zap_… < …`.
     pub fn senders(&self, events: &[Raw]) -> BTreeMap<String, BTreeMap<String, u64>> {
         let mut senders: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
         for event in events {
             let Some(how) = event.sent.and_then(raw::count_name) else { continue };
-            let sender = self.symbols.and_then(|symbols| first(symbols, event, PARTS_OF_SENDING));
-            let times = senders.entry(how.to_string()).or_default();
-            *times.entry(sender.unwrap_or("[unknown]").to_string()).or_default() += 1;
+            let chain = |symbols| beyond(symbols, event, PARTS_OF_SENDING).take(CHAIN);
+            let chain: Vec<&str> = self.symbols.into_iter().flat_map(chain).collect();
+            let sender = if chain.is_empty() { "[unknown]".into() } else { chain.join(" < ") };
+            *senders.entry(how.to_string()).or_default().entry(sender).or_default() += 1;
         }
         senders
     }
@@ -191,10 +196,14 @@ const PARTS_OF_SENDING: &[&str] = &[
     "__ttwu_queue",
 ];
 
-/// The first function of a stack, from within, that is no such part.
-fn first<'a>(symbols: &'a Symbols, event: &Raw, parts: &[&str]) -> Option<&'a str> {
+/// Functions of a stack, from within, beyond those that are such parts.
+fn beyond<'a>(
+    symbols: &'a Symbols,
+    event: &'a Raw,
+    parts: &'a [&str],
+) -> impl Iterator<Item = &'a str> {
     let names = event.kernel.iter().filter_map(|frame| symbols.find(*frame)).map(|(name, _)| name);
-    names.into_iter().find(|name| !parts.iter().any(|part| name.starts_with(part)))
+    names.skip_while(|name| parts.iter().any(|part| name.starts_with(part)))
 }
 
 /// Names of all caches that share the slabs of this one.

@@ -7,6 +7,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
 use records::LookKind;
 
 use super::counters::{self, COUNTERS, Counter};
+use super::hardware::{self, Hardware};
 use super::load::{self, Loaded};
 use super::mark::Marker;
 use super::moments::{self, Moment};
@@ -26,6 +27,9 @@ pub struct Watcher {
     sampler: Option<Sampler>,
     edges: Vec<Edge>,
     task_clocks_ns: Vec<u64>,
+    hardware: Option<Hardware>,
+    /// What the hardware had counted at each edge.
+    hardware_counted: Vec<hardware::Counted>,
     /// Those of the window before each edge.
     samples: Vec<Vec<Raw>>,
     /// What is counted in bursts.
@@ -53,6 +57,11 @@ impl Watcher {
                 }
             },
         };
+        let hardware = (plan.kind == LookKind::Counts).then(|| {
+            let (hardware, blind) = Hardware::start(&plan.cpus);
+            loaded.blind.extend(blind.map(|why| ("hardware counters".to_string(), why)));
+            hardware
+        });
         let frequent = if plan.bursts { COUNTERS.iter().collect() } else { Vec::new() };
         let watcher = Watcher {
             plan,
@@ -62,6 +71,8 @@ impl Watcher {
             sampler,
             edges: Vec::new(),
             task_clocks_ns: Vec::new(),
+            hardware,
+            hardware_counted: Vec::new(),
             samples: Vec::new(),
             frequent,
             bursts: Vec::new(),
@@ -112,6 +123,7 @@ impl Watcher {
         if let Some(sampler) = &self.sampler {
             self.samples.push(sampler.take());
         }
+        self.hardware_counted.extend(self.hardware.as_ref().map(Hardware::read));
         self.edges.push(edge);
         self.task_clocks_ns.push(task_clock_ns);
         Ok(())
@@ -166,6 +178,7 @@ impl Watcher {
             let of = Counter::of(name);
             of.is_some_and(|of| counters.iter().any(|counter| counter.program == of.program))
         };
+        let functions = loaded.functions();
         loaded.detach_all();
         let symbols = Symbols::of_kernel();
         if let Err(why) = &symbols {
@@ -178,6 +191,10 @@ impl Watcher {
             let mut window = raw::window(&pair[0], &pair[1], |name| {
                 plan.kind == LookKind::Counts && is_by(&always, name)
             });
+            window.counts.extend(raw::functions(&pair[0], &pair[1], &functions));
+            if let Some([before, after]) = self.hardware_counted.get(index..index + 2) {
+                window.counts.extend(hardware::between(before, after));
+            }
             let bursts = self.bursts.iter().filter(|(edges, ..)| *edges == index + 1);
             let bursts = bursts.map(|(_, begun, ended)| (begun, ended));
             window.bursts = Some(raw::bursts(bursts, |name| is_by(&sometimes, name)))

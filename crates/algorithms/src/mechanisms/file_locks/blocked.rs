@@ -3,7 +3,7 @@
 use machine::{Machine, Ordering, Sleepers};
 
 use super::{BUCKETS, Blocked, Deadlocks, FileLocks, Outcome, Owner, Range, Refused, Wake};
-use super::{Waiting, code_of, owner_of};
+use super::{Waiting, Waking, code_of, owner_of};
 use crate::Lock;
 
 /// Owners that the search of a circle follows. Longer chains are taken for none.
@@ -41,9 +41,14 @@ impl<L: Lock> FileLocks<L> {
         self.give_record(m, name);
     }
 
-    /// Something of this file was unlocked, shortened or downgraded: wakes those who wait.
-    pub(super) fn wake<M: Machine>(&self, m: &M, file: usize) {
+    /// Something that this owner had of the file was unlocked, shortened or downgraded: wakes
+    /// those who wait.
+    pub(super) fn wake<M: Machine>(&self, m: &M, file: usize, owner: Owner) {
         let start = m.mark();
+        let (table, under) = (&self.blocked[0], self.design.waking == Waking::UnderTheBlocked);
+        let locked = under && matches!(owner, Owner::Process(_));
+        let hold = if locked { self.lock_beside(m, &table.lock) } else { None };
+        let held = hold.as_ref().map_or(0, |hold| u64::from(hold.0) + 1);
         let mut at = self.files[file].waits.get(m);
         while at != 0 {
             let record = self.record(at);
@@ -57,8 +62,10 @@ impl<L: Lock> FileLocks<L> {
                 m.wake(&record.woken, Sleepers::All);
             }
             at = record.next.get(m);
-            m.cut(start, at.into());
+            m.cut(start, held << 32 | u64::from(at));
         }
+        self.unlock_beside(m, &table.lock, hold);
+        m.cut(start, 0);
     }
 
     /// Whether another owner is in the way of a request than it knows of, or none.

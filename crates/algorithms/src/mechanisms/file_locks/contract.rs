@@ -7,7 +7,7 @@ use super::{Deadlocks, Design, FileLocks, Kind, Owner, Range};
 use crate::Lock;
 
 /// Bytes of the file.
-pub const BYTES: usize = 2;
+const BYTES: usize = 2;
 
 image! {
     /// What the locks guard.
@@ -20,41 +20,37 @@ image! {
 type Call = (Kind, u64, u64);
 
 /// The calls of each task. Two take two bytes crosswise, one upgrades and one splits.
-const CROSSWISE: [&[Call]; 4] = [
-    &[(Kind::Write, 0, 0), (Kind::Write, 1, 1), (Kind::Unlock, 0, 0)],
-    &[(Kind::Write, 1, 1), (Kind::Write, 0, 0), (Kind::Read, 0, 1)],
-    &[(Kind::Read, 0, 1), (Kind::Write, 0, 0), (Kind::Unlock, 1, 1)],
-    &[(Kind::Write, 0, 1), (Kind::Unlock, 0, 0), (Kind::Read, 1, 1)],
+const CROSSWISE: [[Call; 3]; 4] = [
+    [(Kind::Write, 0, 0), (Kind::Write, 1, 1), (Kind::Unlock, 0, 0)],
+    [(Kind::Write, 1, 1), (Kind::Write, 0, 0), (Kind::Read, 0, 1)],
+    [(Kind::Read, 0, 1), (Kind::Write, 0, 0), (Kind::Unlock, 1, 1)],
+    [(Kind::Write, 0, 1), (Kind::Unlock, 0, 0), (Kind::Read, 1, 1)],
 ];
 
 /// The same without circles, for a manager that does not look for them.
-const IN_ORDER: [&[Call]; 4] = [
-    &[(Kind::Write, 0, 0), (Kind::Write, 1, 1), (Kind::Unlock, 0, 0)],
-    &[(Kind::Write, 0, 0), (Kind::Write, 1, 1), (Kind::Read, 0, 1)],
-    &[(Kind::Read, 0, 1), (Kind::Unlock, 0, 0), (Kind::Unlock, 1, 1)],
-    &[(Kind::Write, 0, 1), (Kind::Unlock, 0, 0), (Kind::Read, 1, 1)],
+const IN_ORDER: [[Call; 3]; 4] = [
+    [(Kind::Write, 0, 0), (Kind::Write, 1, 1), (Kind::Unlock, 0, 0)],
+    [(Kind::Write, 0, 0), (Kind::Write, 1, 1), (Kind::Read, 0, 1)],
+    [(Kind::Read, 0, 1), (Kind::Unlock, 0, 0), (Kind::Unlock, 1, 1)],
+    [(Kind::Write, 0, 1), (Kind::Unlock, 0, 0), (Kind::Read, 1, 1)],
 ];
 
-/// The largest number of calls of a task.
-pub const CALLS_MAX: u32 = 3;
-
-/// Does so many calls, works on what it holds after each, and closes the file.
+/// Does the calls of a task, works on what it holds after each, and closes the file.
 pub fn calls<L: Lock, M: Machine>(
     locks: &FileLocks<L>,
     m: &M,
     design: Design,
     bytes: &Bytes,
-    calls: u32,
+    task: u32,
 ) {
     let scripts = match design.deadlocks {
         Deadlocks::Found => &CROSSWISE,
         Deadlocks::Ignored => &IN_ORDER,
     };
-    let owner = Owner::Process(m.cpu() as u32);
+    let owner = Owner::Process(task);
     let mut held = [Kind::Unlock; BYTES];
     let begin = m.mark();
-    let script = scripts[m.cpu() % scripts.len()].iter().take(calls as usize);
-    for (call, &(kind, start, end)) in script.enumerate() {
+    for (call, &(kind, start, end)) in scripts[task as usize % scripts.len()].iter().enumerate() {
         // A refusal, because it would wait for ever, leaves everything as it was.
         if locks.set(m, 0, Range { owner, kind, start, end }).is_ok() {
             held[start as usize..=end as usize].fill(kind);

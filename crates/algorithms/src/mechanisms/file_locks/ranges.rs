@@ -77,7 +77,7 @@ impl<L: Lock> FileLocks<L> {
             }
         }
         if walk.gave {
-            self.wake(m, file);
+            self.wake(m, file, range.owner);
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl<L: Lock> FileLocks<L> {
         }
         if at != 0 {
             self.drop_range(m, file, at);
-            self.wake(m, file);
+            self.wake(m, file, range.owner);
         }
         range.kind == Kind::Unlock
     }

@@ -1,6 +1,6 @@
 //! Interrupts from other CPUs, as tables: what came, and what was sent.
 
-use analysis::ledger::Ipis;
+use analysis::ledger::{Ipis, Sender};
 
 use super::numbers;
 use crate::reports::Style;
@@ -58,10 +58,36 @@ pub fn text(ipis: &Ipis, style: Style) -> String {
             sent.text() + "\n"
         }
     };
+    let senders = senders(&ipis.senders);
     let received = match ipis.received.is_empty() {
         true => "no interrupt came from another CPU\n".to_string(),
         false => received.text(),
     };
     let notes = notes.into_iter().map(|note| wrapped(&format!("- {note}"), style.width, 2));
-    received + "\n" + &sent + &notes.collect::<String>()
+    received + "\n" + &sent + &senders + &notes.collect::<String>()
+}
+
+/// Who sent them, with callers.
+fn senders(senders: &[Sender]) -> String {
+    // Rarer ones are many.
+    const SHOWN_SHARE: f64 = 0.05;
+    if senders.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        ("sent by, as one of 16 was looked at", Align::Left),
+        ("share", Align::Right),
+        ("seen", Align::Right),
+    ]);
+    for (index, sender) in senders.iter().enumerate() {
+        if index == 0 || senders[index - 1].what != sender.what {
+            table.row(vec![sender.what.to_string(), String::new(), sender.of.to_string()]);
+        }
+        let share = sender.seen as f64 / sender.of as f64;
+        if share >= SHOWN_SHARE {
+            let chain = format!("  {}", sender.chain);
+            table.row(vec![chain, numbers::percent(share), sender.seen.to_string()]);
+        }
+    }
+    table.text() + "\n"
 }

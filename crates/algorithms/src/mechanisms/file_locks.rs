@@ -16,8 +16,9 @@
 //!
 //! Designs: one lock for everything, or one a file (with one each for the lists beside it);
 //! one list of all held locks, or one a CPU; the blocked in a list or in a hash; deadlocks
-//! looked for or not; all waiters woken at a change, or those who need to look; ranges found by a
-//! walk over their list, or by a tree beside it.
+//! looked for or not; all waiters woken at a change, or those who need to look; the lock of the
+//! blocked taken at each change of a process's lock, or not; ranges found by a walk over their
+//! list, or by a tree beside it.
 //!
 //! Linux kernel/fs/locks.c of 3.10 (the former of each) and of 6.x (the latter), by Andy Walker,
 //! Matthew Wilcox, Jeff Layton and others; locks: encapsulate the fl_link list handling,
@@ -25,11 +26,14 @@
 //! posix_lock_inode of 6.x step by step.
 
 mod blocked;
-pub mod contract;
+mod contract;
 mod held;
 mod lists;
+mod operation;
 mod ranges;
 mod tree;
+
+pub use operation::LockedFiles;
 
 use machine::{Array, Atom, Field, Image, Line, Machine, Ordering, Region, image};
 
@@ -51,6 +55,8 @@ pub struct Design {
     pub deadlocks: Deadlocks,
     /// Who is woken at a change.
     pub wake: Wake,
+    /// Under which locks.
+    pub waking: Waking,
     /// How the ranges of a file are found.
     pub ranges: Ranges,
 }
@@ -100,6 +106,16 @@ pub enum Wake {
     Concerned,
 }
 
+/// Under which locks those who wait are woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waking {
+    /// That of their file.
+    UnderTheFile,
+    /// That of the blocked too, where a lock of a process changes, also if nobody waits: as it
+    /// was while the change was under review.
+    UnderTheBlocked,
+}
+
 /// How the ranges of a file are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranges {
@@ -117,6 +133,7 @@ impl Design {
         blocked: Blocked::List,
         deadlocks: Deadlocks::Found,
         wake: Wake::All,
+        waking: Waking::UnderTheFile,
         ranges: Ranges::List,
     };
 
@@ -127,6 +144,7 @@ impl Design {
         blocked: Blocked::Hash,
         deadlocks: Deadlocks::Found,
         wake: Wake::All,
+        waking: Waking::UnderTheFile,
         ranges: Ranges::List,
     };
 }
@@ -143,6 +161,7 @@ pub const DESIGNS: &[(&str, Design)] = &[
     ("after", Design::AFTER),
     ("after+no-detection", Design { deadlocks: Deadlocks::Ignored, ..Design::AFTER }),
     ("after+wake-concerned", Design { wake: Wake::Concerned, ..Design::AFTER }),
+    ("after+wake-locked", Design { waking: Waking::UnderTheBlocked, ..Design::AFTER }),
     ("after+tree", Design { ranges: Ranges::Tree, ..Design::AFTER }),
 ];
 
@@ -259,9 +278,10 @@ pub struct FileLocks<L: Lock> {
     held: Array<Line<HeldList<L::Mem>>>,
     blocked: Array<Line<BlockedTable<L::Mem>>>,
     pools: Array<Line<Pool>>,
-    records: Array<Record>,
+    records: Array<Line<Record>>,
     branches: Array<tree::Branch>,
     records_a_cpu: u32,
+    in_lock_ns: u64,
 }
 
 /// A request that waits: the record that stands for it.
@@ -312,19 +332,27 @@ impl<L: Lock> FileLocks<L> {
             records: region.array("record", cpus * records),
             branches: region.array("branch", branches),
             records_a_cpu: records as u32,
+            in_lock_ns: 0,
         }
     }
 
-    /// Sets, changes or removes locks of the owner, or waits until it can.
-    pub fn set<M: Machine>(&self, m: &M, file: usize, range: Range) -> Result<(), Refused> {
+    /// The same, with work under the lock that covers a file.
+    pub fn working(self, in_lock_ns: u64) -> Self {
+        FileLocks { in_lock_ns, ..self }
+    }
+
+    /// Sets, changes or removes locks of the owner, or waits until it can; how often it waited.
+    pub fn set<M: Machine>(&self, m: &M, file: usize, range: Range) -> Result<u32, Refused> {
         let start = m.mark();
         let mut outcome = self.attempt(m, file, range, true);
+        let mut waits = 0;
         loop {
             match outcome {
-                Outcome::Granted => return Ok(()),
+                Outcome::Granted => return Ok(waits),
                 Outcome::Refused(why) => return Err(why),
                 Outcome::Waits(waiting) => {
                     m.cut(start, waiting.0.into());
+                    waits += 1;
                     self.sleep(m, waiting);
                     outcome = self.again(m, file, range, waiting);
                 }
@@ -468,10 +496,12 @@ impl<L: Lock> FileLocks<L> {
     // Locks.
 
     fn lock_file<M: Machine>(&self, m: &M, file: usize) -> Hold {
-        match self.design.locking {
+        let hold = match self.design.locking {
             Locking::Global => self.lock.lock(m, &self.global[0]),
             Locking::PerFile => self.lock.lock(m, &self.files[file].lock),
-        }
+        };
+        m.work(self.in_lock_ns);
+        hold
     }
 
     fn unlock_file<M: Machine>(&self, m: &M, file: usize, hold: Hold) {
@@ -522,6 +552,14 @@ impl<L: Lock> FileLocks<L> {
         record.end.set(m, range.end);
         m.cut(start, name.into());
         Ok(name)
+    }
+
+    /// Gives a record that nobody has to the pool of this CPU, which from now on has only such.
+    fn bring<M: Machine>(&self, m: &M, name: u32) {
+        let pool = &self.pools[m.cpu()];
+        pool.taken.set(m, self.records_a_cpu);
+        self.record(name).next.set(m, pool.first.get(m));
+        pool.first.set(m, name);
     }
 
     /// Gives a record to the pool of this CPU, whichever it came from.
