@@ -12,9 +12,9 @@
 //! nobody wants it at the same time; a system call where somebody sleeps.
 //!
 //! Each look takes the line from the holder, who needs it back to unlock. So the pauses between
-//! looks double, as in parking_lot's SpinWait: where two want it all the time, it is passed
-//! half as often by those who look without a break, as Rust's std::sync::Mutex does. No look is
-//! made at once: the try that failed was one.
+//! looks double, as in parking_lot's SpinWait: two that want it all the time pass it a third more
+//! often than by looking without a break, as Rust's std::sync::Mutex does. No look is made at
+//! once: the try that failed was one.
 //!
 //! Drepper 2011 (Futexes are tricky, mutex3); Anderson 1990 (The performance of spin lock
 //! alternatives), for the pauses.
