@@ -9,42 +9,83 @@ use crate::{Bench, fresh_directory, output};
 
 const REPEATS: usize = 5;
 
-/// Lock, tasks, acquires, and the longest time in s for sequential consistency.
-const CASES: &[(&str, u32, u32, f64)] = &[
-    ("queued", 3, 1, 0.010),
-    ("queued", 4, 1, 0.5),
-    ("queued", 3, 2, 15.0),
-    ("mcs", 4, 1, 0.050),
-    ("mcs", 3, 2, 0.1),
-    ("queued", 5, 1, 60.0),
+/// How much longer a search may take with store buffers.
+const TSO_TIMES: f64 = 5.0;
+
+/// Subject and lock inside, tasks, what each does, and the longest time in s for sequential
+/// consistency.
+const CASES: &[(&str, &str, u32, u32, f64)] = &[
+    ("queued", "ticket", 3, 1, 0.010),
+    ("queued", "ticket", 4, 1, 0.5),
+    ("queued", "ticket", 3, 2, 15.0),
+    ("mcs", "ticket", 4, 1, 0.050),
+    ("mcs", "ticket", 3, 2, 0.1),
+    ("queued", "ticket", 5, 1, 60.0),
 ];
+
+/// The same, without store buffers only.
+const SC_CASES: &[(&str, &str, u32, u32, f64)] = &[
+    ("file_locks:before", "ticket", 3, 2, 2.0),
+    ("file_locks:after", "ticket", 3, 2, 2.0),
+    ("file_locks:before", "queued", 3, 2, 60.0),
+    ("file_locks:after", "queued", 3, 2, 60.0),
+];
+
+/// The same, but once: these take minutes.
+const LONG_CASES: &[(&str, &str, u32, u32, f64)] = &[("queued", "ticket", 4, 2, 120.0)];
 
 /// Times that the searches themselves took, as `knee check` tells them.
 pub fn measure(bench: &Bench) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
-    for &(lock, threads, acquires, limit) in CASES {
-        for (model, flags, times) in [("sc", &[][..], 1.0), ("tso", &["--tso"][..], 5.0)] {
-            let mut seconds = Vec::new();
-            for repeat in 1..=REPEATS {
-                eprintln!("{lock} {threads}x{acquires} {model}: {repeat} of {REPEATS}");
-                seconds.push(search(bench, lock, threads, acquires, flags)?);
-            }
-            figures.push(Figure {
-                name: format!("{lock}, {threads} tasks × {acquires}, {model}: searched"),
-                unit: "s",
-                limit: Limit::AtMost(times * limit),
-                values: seconds,
-            });
+    for &case in CASES {
+        let sc = times(bench, case, "sc", REPEATS)?;
+        let tso = times(bench, case, "tso", REPEATS)?;
+        let slower = sc.iter().zip(&tso).map(|(sc, tso)| tso / sc).collect();
+        figures.push(figure(case, "sc", Limit::AtMost(case.4), "s", sc));
+        figures.push(figure(case, "tso", Limit::AtMost(TSO_TIMES * case.4), "s", tso));
+        figures.push(figure(case, "tso / sc", Limit::AtMost(TSO_TIMES), "", slower));
+    }
+    for (cases, repeats) in [(SC_CASES, REPEATS), (LONG_CASES, 1)] {
+        for &case in cases {
+            let sc = times(bench, case, "sc", repeats)?;
+            figures.push(figure(case, "sc", Limit::AtMost(case.4), "s", sc));
         }
     }
     figures.push(sampled(bench)?);
     Ok(figures)
 }
 
-fn search(bench: &Bench, lock: &str, threads: u32, acquires: u32, flags: &[&str]) -> Result<f64> {
-    let checked = check(bench, lock, threads, acquires, flags)?;
-    ensure!(checked["complete"] == true, "{lock} was not searched to the end");
-    Ok(checked["seconds"].as_f64().unwrap_or_default())
+fn figure(
+    (subject, over, tasks, each, _): (&str, &str, u32, u32, f64),
+    model: &str,
+    limit: Limit,
+    unit: &'static str,
+    values: Vec<f64>,
+) -> Figure {
+    let over = if subject.contains(':') { format!(" over {over}") } else { String::new() };
+    Figure {
+        name: format!("{subject}{over}, {tasks} tasks × {each}, {model}: searched"),
+        unit,
+        limit,
+        values,
+    }
+}
+
+fn times(
+    bench: &Bench,
+    (subject, over, tasks, each, _): (&str, &str, u32, u32, f64),
+    model: &str,
+    repeats: usize,
+) -> Result<Vec<f64>> {
+    let tso: &[&str] = if model == "tso" { &["--tso"] } else { &[] };
+    let flags = [&["--over", over][..], tso].concat();
+    let search = |repeat| -> Result<f64> {
+        eprintln!("{subject} {tasks}x{each} {model}: {repeat} of {repeats}");
+        let checked = check(bench, subject, tasks, each, &flags)?;
+        ensure!(checked["complete"] == true, "{subject} was not searched to the end");
+        Ok(checked["seconds"].as_f64().unwrap_or_default())
+    };
+    (1..=repeats).map(search).collect()
 }
 
 /// Random schedules of 4 tasks in a second.

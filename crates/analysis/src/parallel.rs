@@ -1,4 +1,4 @@
-//! Independent parts of a simulation on all CPUs, with results that depend on neither their
+//! Independent parts of a computation on all CPUs, with results that depend on neither their
 //! number nor their order of execution.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

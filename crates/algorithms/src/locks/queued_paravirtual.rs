@@ -30,7 +30,7 @@ use machine::{Array, Atom, Field, Line, Machine, Ordering, Region, Sleepers, Unt
 
 use super::nodes::{NODES, code};
 use super::queued::QueuedMem;
-use crate::{Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape};
 
 /// Looks before a waiter halts.
 const LOOKS: u32 = 1 << 15;
@@ -42,6 +42,11 @@ const LOCKED_PENDING_MASK: u32 = 0xFFFF;
 const PENDING: u16 = 1 << 8;
 const PENDING_MASK: u32 = 0xFF00;
 const TAIL_SHIFT: u32 = 16;
+
+const ATOMIC: &str = "what it orders beside are atomic accesses, in order here and on x86";
+const FULL_BARRIER: &str = "what it orders beside are atomic accesses, for which every \
+                            read-modify-write is a full barrier, here and on x86";
+const SLOW_ENOUGH: &str = "whoever unlocks kicks for every value but 1; the head spins meanwhile";
 
 const RUNNING: u32 = 0;
 const HALTED: u32 = 1;
@@ -76,6 +81,42 @@ image! {
 pub struct QueuedParavirtual(Array<Line<[HaltingNode; NODES]>>);
 
 impl Lock for QueuedParavirtual {
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "skipped",
+            line: "m.init(&node.state, RUNNING)",
+            why: "what it was at the end of the last wait says running or hashed, and of a head that is \
+                  hashed and not named no more than that it spins",
+        },
+        Equivalent { change: "relaxed", line: "at.lock.locked.load(m, Ordering::Acquire)", why: ATOMIC },
+        Equivalent { change: "no acquire", line: "heir.locked.swap", why: FULL_BARRIER },
+        Equivalent { change: "no release", line: "heir.locked.swap", why: FULL_BARRIER },
+        Equivalent { change: "off by one", line: "heir.locked.swap", why: "every value but 0 says head" },
+        Equivalent { change: "torn", line: "heir.locked.swap", why: "only its waiter reads it meanwhile, and the exchange after it empties the store buffer" },
+        Equivalent { change: "no acquire", line: "heir.state.compare_exchange", why: FULL_BARRIER },
+        Equivalent { change: "no release", line: "heir.state.compare_exchange", why: FULL_BARRIER },
+        Equivalent { change: "skipped", line: "heir.state.compare_exchange", why: "the kick comes all the same; a head that does not know of it names itself again" },
+        Equivalent { change: "off by one", line: "heir.state.compare_exchange", why: "the kick comes all the same; a head that does not know of it names itself again" },
+        Equivalent { change: "torn", line: "heir.state.compare_exchange", why: "the kick comes all the same; a head that does not know of it names itself again" },
+        Equivalent { change: "relaxed", line: "at.lock.locked.store(m, SLOW", why: ATOMIC },
+        Equivalent { change: "off by one", line: "at.lock.locked.store(m, SLOW", why: SLOW_ENOUGH },
+        Equivalent { change: "relaxed", line: "m.await_for(&node.locked", why: ATOMIC },
+        Equivalent { change: "no acquire", line: "node.state.swap(m, HALTED", why: FULL_BARRIER },
+        Equivalent { change: "no release", line: "node.state.swap(m, HALTED", why: FULL_BARRIER },
+        Equivalent { change: "torn", line: "node.state.swap(m, HALTED", why: "a store that is SeqCst is visible before the load after it, too" },
+        Equivalent { change: "relaxed", line: "node.locked.load(m, Ordering::SeqCst)", why: "the swap before it is the barrier" },
+        Equivalent { change: "skipped", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: "who runs already is kicked, or names itself once more" },
+        Equivalent { change: "off by one", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: "who runs already is kicked, or names itself once more" },
+        Equivalent { change: "torn", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: "who runs already is kicked, or names itself once more" },
+        Equivalent { change: "off by one", line: "node.state.store(m, RUNNING", why: "nobody looks at the state of the head" },
+        Equivalent { change: "no release", line: "at.lock.locked.swap(m, SLOW", why: ATOMIC },
+        Equivalent { change: "off by one", line: "at.lock.locked.swap(m, SLOW", why: SLOW_ENOUGH },
+        Equivalent { change: "off by one", line: "node.state.store(m, HASHED", why: "nobody looks at the state of the head" },
+        Equivalent { change: "no wait", line: "m.park(&node.kicked", why: "sleep may end at any time" },
+        Equivalent { change: "skipped", line: "node.kicked.store(m, 0", why: "it looks again without sleeping" },
+        Equivalent { change: "off by one", line: "node.kicked.store(m, 0", why: "it looks again without sleeping" },
+        Equivalent { change: "off by one", line: "node.kicked.store(m, 1", why: "every value but 0 is a kick" },
+    ];
     const FIFO: bool = false;
     type Mem = QueuedParavirtualMem;
 

@@ -18,7 +18,8 @@
 //!
 //! Invariants: each committed item is in exactly one push, with its last content; a push has
 //! the items that one task committed last in the order of its commits, where the design claims
-//! an order; the space counted is that of the items pushed; at the end nothing is listed.
+//! an order; ids of one item grow with its commits, whoever commits it; the space counted is
+//! that of the items pushed; at the end nothing is listed.
 //!
 //! Differs from Linux: who finds the context full pushes it itself, where Linux wakes a worker;
 //! what a transaction reserves is not counted; the lock of the context spins.
@@ -30,7 +31,7 @@
 
 use machine::{Array, Atom, Field, Image, Line, Machine, Ordering, Region, image};
 
-use super::{Mechanism, Setting, Settings};
+use super::{Mechanism, Scenario, Setting, Settings};
 use crate::locks::per_cpu_read_write::PerCpuReadWrite;
 use crate::locks::queued_read_write::{QueuedReadWrite, QueuedReadWriteMem};
 use crate::{Equivalent, Hold, Lock, Shape, SharedLock, digest};
@@ -283,6 +284,12 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
             why: "every value but 0 says that somebody pushes",
         },
     ];
+    const SCENARIOS: &'static [Scenario] = &[
+        Scenario::of(2, 1),
+        Scenario::of(2, 2),
+        // Three items in a push, of which the last was committed first.
+        Scenario::of(2, 3).with(&[("limit_items", 4)]),
+    ];
 
     fn bytes(tasks: usize, settings: &Settings) -> usize {
         let items = tasks * settings.get("own_items") as usize + settings.get("shared_items") as usize;
@@ -447,7 +454,10 @@ impl<L: Lock> LogCommitList<L> {
         if self.design.order == Order::Ids {
             // Relaxed: the numbers tell the order, and items go by what guards them.
             let id = self.ids[0].fetch_add(m, 1, Ordering::Relaxed) + 1;
-            self.each(items).for_each(|item| item.order.set(m, id));
+            for item in self.each(items) {
+                assert!(item.order.get(m) < id, "a later commit of an item has no later id");
+                item.order.set(m, id);
+            }
         }
         if self.design.lists == Lists::PerCpu {
             let list = &self.lists[m.cpu()];

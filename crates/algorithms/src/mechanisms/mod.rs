@@ -5,7 +5,7 @@
 
 mod settings;
 
-pub use settings::{Choice, Setting, Settings};
+pub use settings::{Choice, Scenario, Setting, Settings};
 
 use machine::{Machine, Region};
 
@@ -34,6 +34,10 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     const OPERATION: &'static str;
     /// Its mutants that are no faults.
     const EQUIVALENT: &'static [Equivalent] = &[];
+    /// Searches in which its mutants are looked for, the smallest first.
+    const SCENARIOS: &'static [Scenario] = &[Scenario::of(2, 1), Scenario::of(2, 2)];
+    /// What lies in a folder of its name, by name and with its text.
+    const PARTS: &'static [(&'static str, &'static str)] = &[];
     /// Whether its tasks interrupt each other.
     const INTERRUPTS: bool = false;
     /// Whether more than one task can run on a CPU, in turns. Otherwise a task stands for a CPU.
@@ -52,7 +56,7 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     /// The task of this number begins.
     fn start<M: Machine>(&self, m: &M, task: usize) -> Self::Task;
 
-    /// One operation.
+    /// One operation. It ends also if others begin no more of theirs.
     fn operate<M: Machine>(&self, m: &M, task: &mut Self::Task);
 
     /// A task will do no more.
@@ -169,5 +173,6 @@ mechanisms! {
     fault_path FaultPath,
     file_locks LockedFiles,
     log_commit_list LogCommitList,
+    repair Repair,
     tlb_shootdown TlbShootdown,
 }

@@ -89,3 +89,34 @@ fn found<T: Copy>(all: &[(&'static str, T)], name: &str) -> T {
     let found = all.iter().find(|(known, _)| *known == name);
     found.unwrap_or_else(|| panic!("no setting {name} is declared")).1
 }
+
+/// A search: how many tasks do how many operations each, and what is set other than
+/// [`Setting::searched`].
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// The number of tasks.
+    pub tasks: usize,
+    /// Operations of each.
+    pub operations: u32,
+    /// Settings by name.
+    pub settings: &'static [(&'static str, u64)],
+}
+
+impl Scenario {
+    /// So many tasks and operations, and nothing else.
+    pub const fn of(tasks: usize, operations: u32) -> Scenario {
+        Scenario { tasks, operations, settings: &[] }
+    }
+
+    /// The same with these settings.
+    pub const fn with(self, settings: &'static [(&'static str, u64)]) -> Scenario {
+        Scenario { settings, ..self }
+    }
+
+    /// Values for all settings and choices.
+    pub fn settings<X: Mechanism>(&self) -> Settings {
+        let own = |name| self.settings.iter().find(|(own, _)| *own == name);
+        let number = |setting: &Setting| own(setting.name).map_or(setting.searched, |own| own.1);
+        Settings::of::<X>(number, |choice| choice.searched)
+    }
+}

@@ -25,10 +25,9 @@ pub struct Canonical {
     knows: Vec<(u8, u8, u64)>,
     /// The words that are not zero: index and value.
     words: Vec<(u16, u64)>,
+    /// By column, what all know who still run.
+    known_to_all: Vec<Events>,
 }
-
-/// The largest number of words with plain accesses.
-const COLUMNS_MAX: usize = 1024;
 
 // Kinds of things that are hashed; no two kinds mix alike.
 const SELF: u64 = 1 << 60;
@@ -40,7 +39,8 @@ const ASLEEP: u64 = 6 << 60;
 
 impl Canonical {
     pub fn new(nodes: &[usize]) -> Canonical {
-        Canonical { nodes: nodes.to_vec(), knows: Vec::new(), words: Vec::new() }
+        let (knows, words, known_to_all) = (Vec::new(), Vec::new(), Vec::new());
+        Canonical { nodes: nodes.to_vec(), knows, words, known_to_all }
     }
 
     /// The fingerprint of the live state.
@@ -56,9 +56,9 @@ impl Canonical {
         let tasks = world.state.tasks.len();
         let mut found = Vec::new();
         let mut places = identity();
+        let nodes = self.nodes.clone();
         permutations(&mut places, 0, tasks, &mut |places| {
-            let node = |task: usize| self.nodes[task];
-            if (0..tasks).all(|task| node(task) == node(usize::from(places[task]))) {
+            if (0..tasks).all(|task| nodes[task] == nodes[usize::from(places[task])]) {
                 found.push(self.hash(world, places));
             }
         });
@@ -178,7 +178,7 @@ impl Canonical {
     }
 
     /// The hash of the state with each task at its place.
-    fn hash(&self, world: &World, places: &Places) -> u64 {
+    fn hash(&mut self, world: &World, places: &Places) -> u64 {
         let state = &world.state;
         let tasks = state.tasks.len();
         let mut sum = 0_u64;
@@ -211,11 +211,12 @@ impl Canonical {
     }
 
     /// What is known beyond what all know who still run, by row and column.
-    fn orders(&self, world: &World, places: &Places) -> u64 {
+    fn orders(&mut self, world: &World, places: &Places) -> u64 {
         let (state, layout) = (&world.state, &world.layout);
         let tasks = state.tasks.len();
-        let mut to_all = [all(tasks); COLUMNS_MAX];
-        let to_all = &mut to_all[..layout.columns.len()];
+        let to_all = &mut self.known_to_all;
+        to_all.clear();
+        to_all.resize(layout.columns.len(), all(tasks));
         for task in (0..tasks).filter(|&task| !state.tasks[task].ended) {
             for (known, row) in to_all.iter_mut().zip(state.orders.row(task)) {
                 *known &= row;

@@ -589,10 +589,12 @@ impl World {
     pub fn noted(&mut self, task: usize, note: Note) -> Result<(), Caught> {
         let state = &mut self.state;
         match note {
-            Note::Arrive => {
+            // Where nobody claims an order, who came first tells no states apart.
+            Note::Arrive if self.fifo => {
                 state.arrivals.push(task as u8);
                 self.arrived = true;
             }
+            Note::Arrive => {}
             Note::Enter => {
                 let alone = state.inside == 0 && state.sharing == 0;
                 state.inside += 1;

@@ -10,7 +10,7 @@ use std::io;
 
 use algorithms::contract::{self, Guarded};
 use algorithms::locks::{self, Visitor};
-use algorithms::mechanisms::{self, Mechanism, Settings, operations};
+use algorithms::mechanisms::{self, Mechanism, Scenario, operations};
 use algorithms::{Lock, Shape, SharedLock};
 use engines::explored::{Explored, Handler, Setup};
 use engines::{Mutant, Mutated};
@@ -63,12 +63,25 @@ pub fn with_mechanism<R>(
     between: Between,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    mechanisms::visit(name, over, MechanismSetup { design, size, between, act }).flatten()
+    let scenario = Scenario::of(size.threads, size.acquires);
+    with_scenario(name, design, over, scenario, between, act)
+}
+
+/// The same with settings of its own.
+pub fn with_scenario<R>(
+    name: &str,
+    design: &str,
+    over: &str,
+    scenario: Scenario,
+    between: Between,
+    act: impl FnMut(&Setup) -> R,
+) -> Option<io::Result<R>> {
+    mechanisms::visit(name, over, MechanismSetup { design, scenario, between, act }).flatten()
 }
 
 struct MechanismSetup<'a, F> {
     design: &'a str,
-    size: Size,
+    scenario: Scenario,
     between: Between<'a>,
     act: F,
 }
@@ -78,22 +91,23 @@ impl<R, F: FnMut(&Setup) -> R> mechanisms::Visitor for MechanismSetup<'_, F> {
 
     fn mechanism<X: Mechanism>(mut self) -> Self::Out {
         let (_, design) = X::DESIGNS.iter().find(|(name, _)| *name == self.design)?;
-        let Size { threads, acquires, .. } = self.size;
-        let settings = Settings::searched::<X>();
-        Some(Region::new(X::bytes(threads, &settings)).map(|region| {
-            let mechanism = X::new(&region, *design, threads, &settings);
+        let Scenario { tasks, operations, .. } = self.scenario;
+        let settings = self.scenario.settings::<X>();
+        Some(Region::new(X::bytes(tasks, &settings)).map(|region| {
+            let mechanism = X::new(&region, *design, tasks, &settings);
             let task = |m: &Explored, task: usize| {
-                self.between.put(m, &Operations { mechanism: &mechanism, task, times: acquires });
+                let times = operations;
+                self.between.put(m, &Operations { mechanism: &mechanism, task, times });
             };
             let interrupted = |m: &Explored, _: usize| {
                 self.between.put(m, &Interrupted { mechanism: &mechanism });
             };
             let setup = Setup {
                 region: &region,
-                nodes: &vec![0; threads],
+                nodes: &vec![0; tasks],
                 task: &task,
                 interrupted: X::INTERRUPTS.then_some(&interrupted as &Handler),
-                last: &|| mechanism.check(&Native::new(0, 0), threads as u64 * u64::from(acquires)),
+                last: &|| mechanism.check(&Native::new(0, 0), tasks as u64 * u64::from(operations)),
                 fifo: false,
                 // Each has things of its own.
                 alike: false,

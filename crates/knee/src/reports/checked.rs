@@ -6,7 +6,7 @@ use super::Style;
 use super::prose::{counted, wrapped};
 use super::table::{Align, Table};
 use crate::checks::Size;
-use crate::checks::mutants::{Fate, Judged};
+use crate::checks::mutants::{Caught, Fate, Judged};
 use crate::verbs::check::Checked;
 
 /// The memory model, in the words of the command line.
@@ -89,12 +89,7 @@ pub fn mutants(name: &str, judged: &[Judged]) -> String {
     let mut reasons = Vec::new();
     for one in judged {
         let (fate, with) = match &one.fate {
-            Fate::Caught { fault, size, memory: model } => {
-                let second = if size.locks > 1 { ", 2 locks" } else { "" };
-                let Size { threads, acquires, .. } = size;
-                let with = format!("{threads}x{acquires} {}{second}", memory(*model));
-                (fault.word().to_string(), with)
-            }
+            Fate::Caught(caught) => (caught.fault.word().to_string(), found_with(caught)),
             Fate::Equivalent(why) => {
                 reasons
                     .push(format!("line {}, {}: {why}", one.mutant.site.line, one.mutant.change));
@@ -105,7 +100,7 @@ pub fn mutants(name: &str, judged: &[Judged]) -> String {
         let line = one.mutant.site.line.to_string();
         table.row(vec![line, shortened(&one.line), one.mutant.change.to_string(), fate, with]);
     }
-    let caught = judged.iter().filter(|one| matches!(one.fate, Fate::Caught { .. })).count();
+    let caught = judged.iter().filter(|one| matches!(one.fate, Fate::Caught(_))).count();
     let mut text = format!(
         "{name}: {} of {} found, {} equivalent\n{}",
         caught,
@@ -117,6 +112,17 @@ pub fn mutants(name: &str, judged: &[Judged]) -> String {
         text += &wrapped(&reason, 100, 2);
     }
     text + "\n"
+}
+
+/// Which tasks found a mutant.
+fn found_with(caught: &Caught) -> String {
+    let Caught { size: Size { threads, acquires, locks }, settings, memory: model, .. } = caught;
+    let mut with = format!("{threads}x{acquires} {}", memory(*model));
+    if *locks > 1 {
+        with += ", 2 locks";
+    }
+    settings.iter().for_each(|(name, value)| with += &format!(", {name} {value}"));
+    with
 }
 
 /// A source line in the width of a column.

@@ -257,7 +257,7 @@ mod tests {
                     (4, 12, Preemption::BetweenOperations),
                     (4, 8, Preemption::Anywhere),
                 ] {
-                    let alone = mechanism.name == "tlb_shootdown";
+                    let alone = ["repair", "tlb_shootdown"].contains(&mechanism.name);
                     if alone && tasks > cpus && preemption == Preemption::BetweenOperations {
                         continue;
                     }

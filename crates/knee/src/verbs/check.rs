@@ -14,7 +14,7 @@ use engines::explored::{
 use serde_json::json;
 
 use crate::checks::against_kernel::{Compared, compare};
-use crate::checks::mutants::{self, Fate, Judged};
+use crate::checks::mutants::{self, Caught, Fate, Judged};
 use crate::checks::{Between, Size, with_mechanism, with_setup};
 use crate::names::nearest;
 use crate::reports::{self, Style};
@@ -411,11 +411,13 @@ fn judged_json(judged: &Judged) -> serde_json::Value {
         "change": judged.mutant.change.to_string(),
     });
     match &judged.fate {
-        Fate::Caught { fault, size, memory } => {
+        Fate::Caught(Caught { fault, size, settings, memory }) => {
             value["fate"] = "caught".into();
             value["fault"] = fault.to_string().into();
             value["threads"] = size.threads.into();
             value["acquires"] = size.acquires.into();
+            value["locks"] = size.locks.into();
+            value["settings"] = settings.iter().copied().collect();
             value["memory"] = reports::memory(*memory).into();
         }
         Fate::Equivalent(why) => {

@@ -163,7 +163,7 @@ impl<L: Lock> FileLocks<L> {
     fn begin<M: Machine>(&self, m: &M, file: usize, range: Range) -> u32 {
         if self.has_tree(range.owner) {
             let first = self.first_of(m, file, range.owner);
-            return if first == 0 { 0 } else { self.near(m, first, range.start) };
+            return if first == 0 { 0 } else { self.near(m, file, first, range.start) };
         }
         let mut at = self.list_of(file, range.owner).get(m);
         while at != 0 && self.range(m, at).owner != range.owner {

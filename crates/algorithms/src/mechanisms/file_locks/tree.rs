@@ -50,6 +50,10 @@ impl<L: Lock> FileLocks<L> {
         file: usize,
         range: Range,
     ) -> Option<u32> {
+        let first = self.files[file].owners.get(m);
+        if first != 0 && self.is_alone(m, first) && self.is_of(m, first, range.owner) {
+            return None;
+        }
         self.obstacle_below(m, self.files[file].root.get(m), range)
     }
 
@@ -70,37 +74,37 @@ impl<L: Lock> FileLocks<L> {
     /// The first range of an owner; 0 if it has none.
     pub(super) fn first_of<M: Machine>(&self, m: &M, file: usize, owner: Owner) -> u32 {
         let mut at = self.files[file].owners.get(m);
-        while at != 0 && self.record(at).owner.get(m) != code_of(owner) {
+        while at != 0 && !self.is_of(m, at, owner) {
             at = self.branch(at).next_owner.get(m);
         }
         at
     }
 
+    fn is_of<M: Machine>(&self, m: &M, name: u32, owner: Owner) -> bool {
+        self.record(name).owner.get(m) == code_of(owner)
+    }
+
+    /// Whether the owner whose first range this is has all ranges of the file: it is the last in
+    /// the chain, and the first in the tree.
+    fn is_alone<M: Machine>(&self, m: &M, first: u32) -> bool {
+        self.branch(first).next_owner.get(m) == 0 && self.record(first).before.get(m) == 0
+    }
+
     /// Of the ranges of an owner that begin with `first`, the one before the last that starts
     /// no later than this: no earlier one meets or touches what starts there.
-    pub(super) fn near<M: Machine>(&self, m: &M, first: u32, start: u64) -> u32 {
+    pub(super) fn near<M: Machine>(&self, m: &M, file: usize, first: u32, start: u64) -> u32 {
         let owner = self.record(first).owner.get(m);
         let is_before = |name: u32| {
             let record = self.record(name);
             record.owner.get(m) == owner && record.start.get(m) <= start
         };
-        let (mut best, mut at) = (first, first);
-        // Up, as long as those above come later, and not too late.
-        loop {
-            let above = self.branch(at).parent.get(m);
-            if above == 0 {
-                break;
-            }
-            if self.branch(above).left.get(m) == at {
-                if !is_before(above) {
-                    break;
-                }
-                best = above;
-            }
-            at = above;
-        }
-        // And down again.
-        at = self.branch(best).right.get(m);
+        let mut best = first;
+        let mut at = if self.is_alone(m, first) {
+            self.files[file].root.get(m)
+        } else {
+            best = self.above(m, first, is_before);
+            self.branch(best).right.get(m)
+        };
         while at != 0 {
             if is_before(at) {
                 (best, at) = (at, self.branch(at).right.get(m));
@@ -111,6 +115,24 @@ impl<L: Lock> FileLocks<L> {
         match self.record(best).before.get(m) {
             before if best != first && before != 0 => before,
             _ => best,
+        }
+    }
+
+    /// From a range up, as long as those above come later, and not too late: the last of them.
+    fn above<M: Machine>(&self, m: &M, first: u32, is_before: impl Fn(u32) -> bool) -> u32 {
+        let (mut best, mut at) = (first, first);
+        loop {
+            let above = self.branch(at).parent.get(m);
+            if above == 0 {
+                return best;
+            }
+            if self.branch(above).left.get(m) == at {
+                if !is_before(above) {
+                    return best;
+                }
+                best = above;
+            }
+            at = above;
         }
     }
 
