@@ -70,6 +70,9 @@ struct Options {
     /// Only planted causes whose name has this in it
     #[arg(long)]
     planted: Vec<String>,
+    /// Only these locks of ours
+    #[arg(long, value_delimiter = ',')]
+    lock: Vec<String>,
     /// Keep the records of planted causes here; a pair whose record is here already is explained
     /// again and not measured
     #[arg(long, value_name = "DIR")]
@@ -134,7 +137,9 @@ fn main() -> Result<()> {
     }
     if wanted("locks") {
         report.add(locks::measure(&mut bench, &options)?);
-        report.add(file_locks::measure(&options)?);
+        if options.lock.is_empty() {
+            report.add(file_locks::measure(&options)?);
+        }
     }
     if wanted("searches") {
         report.add(searches::measure(&bench)?);

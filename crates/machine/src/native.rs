@@ -20,6 +20,7 @@ pub struct Native {
 
 impl Native {
     /// The view of a task that runs on this CPU of this node.
+    #[inline]
     pub fn new(cpu: usize, node: usize) -> Native {
         // Odd, so that xorshift never sees zero.
         let seed = (cpu as u32).wrapping_mul(0x9E37_79B9) | 1;

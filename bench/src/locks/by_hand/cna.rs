@@ -4,50 +4,38 @@ use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::{ByHand, CPUS};
+use super::nodes::{NODES, code};
+use super::{ByHand, CPUS, Task};
 
+/// A memory node that was not looked up.
 const UNKNOWN: u32 = u32::MAX;
 
-#[repr(align(64))]
+#[repr(C)]
 #[derive(Default)]
 struct Node {
     next: AtomicU32,
     turn: AtomicU32,
     home: AtomicU32,
     last: AtomicU32,
+    /// In the first of a CPU.
+    used: AtomicU32,
 }
 
+#[repr(C, align(64))]
 #[derive(Default)]
-pub struct Cna {
-    tail: AtomicU32,
-    nodes: [Node; CPUS],
-    /// One a CPU, apart.
-    seeds: [Seed; CPUS],
-}
+struct OfCpu([Node; NODES as usize]);
 
-#[repr(align(64))]
 #[derive(Default)]
-struct Seed(AtomicU32);
+pub struct Cna([OfCpu; CPUS]);
 
 impl Cna {
     #[inline(always)]
     fn node(&self, code: u32) -> &Node {
-        &self.nodes[code as usize - 1]
+        &self.0[(code >> 2) as usize - 1].0[(code & 3) as usize]
     }
 
-    /// Once in 256.
-    #[inline(always)]
-    fn chance(&self, cpu: usize) -> bool {
-        let mut x = self.seeds[cpu].0.load(Relaxed) | 1;
-        x ^= x << 13;
-        x ^= x >> 17;
-        x ^= x << 5;
-        self.seeds[cpu].0.store(x, Relaxed);
-        (u64::from(x) * 256) >> 32 == 0
-    }
-
-    fn near(&self, mine: u32, next: u32) -> Option<(u32, u32)> {
-        let home = match self.node(mine).home.load(Relaxed) {
+    fn near(&self, own: &Node, next: u32) -> Option<(u32, u32)> {
+        let home = match own.home.load(Relaxed) {
             UNKNOWN => 0,
             home => home,
         };
@@ -76,44 +64,25 @@ impl Cna {
     }
 
     #[inline(always)]
-    fn leave(&self, mine: u32, aside: u32) -> bool {
+    fn leave(&self, tail: &AtomicU32, mine: u32, aside: u32) -> bool {
         if aside == 1 {
-            return self.tail.compare_exchange(mine, 0, Release, Relaxed).is_ok();
+            return tail.compare_exchange(mine, 0, Release, Relaxed).is_ok();
         }
         let last = self.node(aside).last.load(Relaxed);
-        let left = self.tail.compare_exchange(mine, last, Release, Relaxed).is_ok();
+        let left = tail.compare_exchange(mine, last, Release, Relaxed).is_ok();
         if left {
             self.node(aside).turn.store(1, Release);
         }
         left
     }
-}
-
-impl ByHand for Cna {
-    #[inline(always)]
-    fn lock(&self, cpu: usize) {
-        let (node, mine) = (&self.nodes[cpu], cpu as u32 + 1);
-        node.next.store(0, Relaxed);
-        node.turn.store(0, Relaxed);
-        node.home.store(UNKNOWN, Relaxed);
-        let before = self.tail.swap(mine, AcqRel);
-        if before == 0 {
-            return node.turn.store(1, Relaxed);
-        }
-        node.home.store(0, Relaxed);
-        self.node(before).next.store(mine, Release);
-        while node.turn.load(Acquire) == 0 {
-            spin_loop();
-        }
-    }
 
     #[inline(always)]
-    fn unlock(&self, cpu: usize) {
-        let (node, mine) = (&self.nodes[cpu], cpu as u32 + 1);
+    fn pass_on(&self, tail: &AtomicU32, task: &Task, mine: u32) {
+        let node = self.node(mine);
         let aside = node.turn.load(Relaxed);
         let mut next = node.next.load(Acquire);
         if next == 0 {
-            if self.leave(mine, aside) {
+            if self.leave(tail, mine, aside) {
                 return;
             }
             next = node.next.load(Acquire);
@@ -122,7 +91,7 @@ impl ByHand for Cna {
                 next = node.next.load(Acquire);
             }
         }
-        let heir = if self.chance(cpu) { None } else { self.near(mine, next) };
+        let heir = if task.random(256) == 0 { None } else { self.near(node, next) };
         match heir {
             Some((before, heir)) => {
                 let aside = self.move_aside(aside, next, before);
@@ -135,5 +104,40 @@ impl ByHand for Cna {
             }
             None => self.node(next).turn.store(1, Release),
         }
+    }
+}
+
+impl ByHand for Cna {
+    type Lock = AtomicU32;
+
+    #[inline(always)]
+    fn lock(&self, tail: &AtomicU32, task: &Task) -> u32 {
+        let nodes = &self.0[task.cpu].0;
+        let which = nodes[0].used.load(Relaxed);
+        let node = nodes.get(which as usize).expect("a CPU has four nodes");
+        nodes[0].used.store(which + 1, Relaxed);
+        let mine = code(task, which);
+        node.next.store(0, Relaxed);
+        node.turn.store(0, Relaxed);
+        node.home.store(UNKNOWN, Relaxed);
+        let before = tail.swap(mine, AcqRel);
+        if before == 0 {
+            node.turn.store(1, Relaxed);
+            return which;
+        }
+        node.home.store(0, Relaxed);
+        self.node(before).next.store(mine, Release);
+        while node.turn.load(Acquire) == 0 {
+            spin_loop();
+        }
+        which
+    }
+
+    #[inline(always)]
+    fn unlock(&self, tail: &AtomicU32, task: &Task, which: u32) {
+        let mine = code(task, which);
+        self.pass_on(tail, task, mine);
+        let used = &self.0[(mine >> 2) as usize - 1].0[0].used;
+        used.store(used.load(Relaxed) - 1, Relaxed);
     }
 }

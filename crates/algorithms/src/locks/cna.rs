@@ -92,11 +92,12 @@ impl Lock for Cna {
 
     #[inline(always)]
     fn lock<M: Machine>(&self, m: &M, at: &CnaMem) -> Hold {
-        let used = &self.0[m.cpu()][0].used;
-        let which = used.get(m);
-        used.set(m, which + 1);
-        let mine = code(m, which);
-        let node = self.node(mine);
+        let cpu = m.cpu();
+        let nodes = &self.0[cpu];
+        let which = nodes[0].used.get(m);
+        let node = nodes.get(which as usize).expect("a CPU holds or wants four locks at most");
+        nodes[0].used.set(m, which + 1);
+        let mine = code(cpu, which);
         m.init(&node.next, 0);
         m.init(&node.turn, 0);
         node.home.set(m, UNKNOWN);
@@ -116,12 +117,12 @@ impl Lock for Cna {
     }
 
     #[inline(always)]
-    fn unlock<M: Machine>(&self, m: &M, at: &CnaMem, hold: Hold) {
-        let mine = code(m, hold.0);
+    fn unlock<M: Machine>(&self, m: &M, at: &CnaMem, Hold(which): Hold) {
+        let mine = code(m.cpu(), which);
         self.pass_on(m, at, mine);
         m.retire(&self.node(mine).next);
         m.retire(&self.node(mine).turn);
-        let used = &self.0[m.cpu()][0].used;
+        let used = &self.of_cpu(mine)[0].used;
         used.set(m, used.get(m) - 1);
     }
 
@@ -134,7 +135,13 @@ impl Lock for Cna {
 impl Cna {
     #[inline(always)]
     fn node(&self, code: u32) -> &CnaNode {
-        &self.0[(code >> 2) as usize - 1][(code & 3) as usize]
+        &self.of_cpu(code)[(code & 3) as usize]
+    }
+
+    /// All nodes of the CPU whose node has this code.
+    #[inline(always)]
+    fn of_cpu(&self, code: u32) -> &[CnaNode; NODES] {
+        &self.0[(code >> 2) as usize - 1]
     }
 
     #[inline(always)]

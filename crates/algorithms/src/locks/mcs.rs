@@ -16,7 +16,7 @@
 
 use machine::{Atom, Machine, Note, Ordering, Region, Until, image};
 
-use super::nodes::{Nodes, code};
+use super::nodes::Nodes;
 use crate::{Equivalent, Hold, Lock, Shape};
 
 image! {
@@ -48,9 +48,8 @@ impl Lock for Mcs {
 
     #[inline(always)]
     fn lock<M: Machine>(&self, m: &M, at: &McsMem) -> Hold {
-        let which = self.0.take(m);
-        let mine = code(m, which);
-        let node = self.0.node(mine);
+        let taken = self.0.take(m);
+        let (which, mine, node) = taken.expect("a CPU holds or wants four locks at most");
         m.init(&node.next, 0);
         m.init(&node.locked, 0);
         // p -> n. Release: our node is ready for whoever comes next. Acquire: so is that of
@@ -68,22 +67,21 @@ impl Lock for Mcs {
     }
 
     #[inline(always)]
-    fn unlock<M: Machine>(&self, m: &M, at: &McsMem, hold: Hold) {
-        let mine = code(m, hold.0);
-        let node = self.0.node(mine);
+    fn unlock<M: Machine>(&self, m: &M, at: &McsMem, Hold(which): Hold) {
+        let (mine, node) = self.0.own(m, which);
         // Pairs with the release of `next` in `lock`, as does the wait below.
         let mut next = node.next.load(m, Ordering::Acquire);
         if next == 0 {
             // n -> 0. Pairs with the acquire of the tail in `lock`.
             if at.tail.compare_exchange(m, mine, 0, Ordering::Release).is_ok() {
-                return self.0.give_back(m);
+                return self.0.give_back(m, mine);
             }
             // Somebody is in the queue behind us and about to say so.
             next = m.await_until(&node.next, Until::differs(0), Ordering::Acquire);
         }
         // n.next = m. Pairs with the acquire of `locked` in `lock`.
         self.0.node(next).locked.store(m, 1, Ordering::Release);
-        self.0.give_back(m);
+        self.0.give_back(m, mine);
     }
 
     fn at_rest<M: Machine>(&self, m: &M, at: &McsMem) -> bool {

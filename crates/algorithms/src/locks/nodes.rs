@@ -33,25 +33,33 @@ impl Nodes {
         Nodes(region.per_cpu("node", shape.cpus))
     }
 
-    /// Takes the next free node of this CPU; returns which.
+    /// Takes the next free node of this CPU; returns which, its code, and the node. `None` where all
+    /// are in use.
     #[inline(always)]
-    pub fn take<M: Machine>(&self, m: &M) -> u32 {
-        let used = &self.0[m.cpu()][0].used;
-        let which = used.get(m);
-        used.set(m, which + 1);
-        which
+    pub fn take<M: Machine>(&self, m: &M) -> Option<(u32, u32, &Node)> {
+        let cpu = m.cpu();
+        let nodes = &self.0[cpu];
+        let which = nodes[0].used.get(m);
+        let node = nodes.get(which as usize)?;
+        nodes[0].used.set(m, which + 1);
+        Some((which, code(cpu, which), node))
     }
 
-    /// Gives back the node that was taken last.
+    /// A node of this CPU, with its code.
     #[inline(always)]
-    pub fn give_back<M: Machine>(&self, m: &M) {
-        let nodes = &self.0[m.cpu()];
-        let used = nodes[0].used.get(m) - 1;
-        nodes[0].used.set(m, used);
-        if let Some(node) = nodes.get(used as usize) {
-            m.retire(&node.next);
-            m.retire(&node.locked);
-        }
+    pub fn own<M: Machine>(&self, m: &M, which: u32) -> (u32, &Node) {
+        let cpu = m.cpu();
+        (code(cpu, which), &self.0[cpu][which as usize])
+    }
+
+    /// Gives back a node: that which was taken last of those in use.
+    #[inline(always)]
+    pub fn give_back<M: Machine>(&self, m: &M, code: u32) {
+        let node = self.node(code);
+        m.retire(&node.next);
+        m.retire(&node.locked);
+        let used = &self.of_cpu(code)[0].used;
+        used.set(m, used.get(m) - 1);
     }
 
     /// Whether none is in use.
@@ -62,12 +70,18 @@ impl Nodes {
     /// The node with this code.
     #[inline(always)]
     pub fn node(&self, code: u32) -> &Node {
-        &self.0[(code >> 2) as usize - 1][(code & 3) as usize]
+        &self.of_cpu(code)[(code & 3) as usize]
+    }
+
+    /// All nodes of the CPU whose node has this code.
+    #[inline(always)]
+    fn of_cpu(&self, code: u32) -> &[Node; NODES] {
+        &self.0[(code >> 2) as usize - 1]
     }
 }
 
-/// The code of a node of this CPU.
+/// The code of a node of a CPU.
 #[inline(always)]
-pub fn code<M: Machine>(m: &M, which: u32) -> u32 {
-    (m.cpu() as u32 + 1) << 2 | which
+pub fn code(cpu: usize, which: u32) -> u32 {
+    (cpu as u32 + 1) << 2 | which
 }

@@ -32,7 +32,7 @@ use std::ptr;
 
 use machine::{Atom, Machine, Note, Ordering, Region, Until, image};
 
-use super::nodes::{NODES, Nodes, code};
+use super::nodes::Nodes;
 use crate::{Equivalent, Hold, Lock, Shape};
 
 /// Looks while somebody who was pending takes over.
@@ -187,20 +187,16 @@ impl Queued {
 
     #[cold]
     fn queue<M: Machine>(&self, m: &M, at: &QueuedMem) {
-        let which = self.0.take(m);
-        if which as usize >= NODES {
-            self.spin(m, at);
-            return self.0.give_back(m);
-        }
-        let mine = code(m, which);
-        let node = self.0.node(mine);
+        let Some((_, mine, node)) = self.0.take(m) else {
+            return self.spin(m, at);
+        };
         m.init(&node.locked, 0);
         m.init(&node.next, 0);
         let start = m.mark();
         // We touched a line that may have been cold: perhaps somebody let go meanwhile.
         if try_lock(m, at) {
             m.note(Note::Arrive);
-            return self.0.give_back(m);
+            return self.0.give_back(m, mine);
         }
         m.cut(start, 0);
         // p,*,* -> n,*,*. Release: our node is ready for whoever comes next. Acquire: so is
@@ -224,7 +220,7 @@ impl Queued {
         if word >> TAIL_SHIFT == mine
             && at.word().compare_exchange(m, word, LOCKED, Ordering::Relaxed).is_ok()
         {
-            return self.0.give_back(m);
+            return self.0.give_back(m, mine);
         }
         // *,*,0 -> *,*,1. Relaxed: it is ours already.
         at.locked.store(m, LOCKED as u8, Ordering::Relaxed);
@@ -233,7 +229,7 @@ impl Queued {
         }
         // The head of the queue goes on. Pairs with the acquire of `locked` above.
         self.0.node(next).locked.store(m, 1, Ordering::Release);
-        self.0.give_back(m);
+        self.0.give_back(m, mine);
     }
 
     /// For a CPU that waits for more locks at once than it has nodes.

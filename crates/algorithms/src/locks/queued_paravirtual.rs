@@ -171,10 +171,10 @@ impl QueuedParavirtual {
         let which = used.get(m);
         assert!((which as usize) < NODES, "one CPU waits for more than {NODES} locks");
         used.set(m, which + 1);
-        self.wait_in_queue(m, at, code(m, which));
+        self.wait_in_queue(m, at, code(m.cpu(), which));
         used.set(m, used.get(m) - 1);
         // Not `kicked`: a kick may come at any time.
-        let node = self.node(code(m, which));
+        let node = self.node(code(m.cpu(), which));
         m.retire(&node.next);
         m.retire(&node.locked);
         m.retire(&node.state);

@@ -1,0 +1,83 @@
+//! The CLH lock, by hand. Nodes of CPUs, then one for each lock; 0 is no node.
+
+use std::hint::spin_loop;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::{ByHand, CPUS, Task};
+
+#[repr(C)]
+#[derive(Default)]
+pub struct Clh {
+    cpus: [CpuNode; CPUS],
+    fresh: [FreshNode; 1],
+    handed_out: AtomicU32,
+}
+
+#[repr(C, align(64))]
+#[derive(Default)]
+struct CpuNode {
+    locked: AtomicU32,
+    /// The node to bring next; 0 for this one.
+    spare: AtomicU32,
+}
+
+#[repr(C, align(64))]
+#[derive(Default)]
+struct FreshNode {
+    locked: AtomicU32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub struct ClhLock {
+    tail: AtomicU32,
+    head: AtomicU32,
+}
+
+impl Clh {
+    #[inline(always)]
+    fn locked(&self, node: u32) -> &AtomicU32 {
+        let index = node as usize - 1;
+        match self.cpus.get(index) {
+            Some(node) => &node.locked,
+            None => &self.fresh[index - CPUS].locked,
+        }
+    }
+
+    #[cold]
+    fn fresh(&self) -> u32 {
+        CPUS as u32 + self.handed_out.fetch_add(1, Relaxed) + 1
+    }
+}
+
+impl ByHand for Clh {
+    type Lock = ClhLock;
+
+    #[inline(always)]
+    fn lock(&self, at: &ClhLock, task: &Task) -> u32 {
+        let spare = &self.cpus[task.cpu].spare;
+        let mine = match spare.load(Relaxed) {
+            0 => task.cpu as u32 + 1,
+            node => node,
+        };
+        self.locked(mine).store(1, Relaxed);
+        let before = at.tail.swap(mine, AcqRel);
+        if before == 0 {
+            spare.store(self.fresh(), Relaxed);
+        } else {
+            let locked = self.locked(before);
+            while locked.load(Acquire) != 0 {
+                spin_loop();
+            }
+            spare.store(before, Relaxed);
+        }
+        at.head.store(mine, Relaxed);
+        0
+    }
+
+    #[inline(always)]
+    fn unlock(&self, at: &ClhLock, _: &Task, _: u32) {
+        self.locked(at.head.load(Relaxed)).store(0, Release);
+    }
+}

@@ -1,0 +1,95 @@
+//! The queued read-write lock, by hand.
+
+use std::hint::spin_loop;
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
+
+use super::queued::{Queued, QueuedLock};
+use super::{ByHand, SharedByHand, Task};
+
+#[derive(Default)]
+pub struct QueuedReadWrite(Queued);
+
+#[repr(C)]
+#[derive(Default)]
+pub struct QueuedReadWriteLock {
+    state: State,
+    queue: QueuedLock,
+}
+
+#[repr(C, align(4))]
+#[derive(Default)]
+struct State {
+    writing: AtomicU8,
+    waiting: AtomicU8,
+    readers: AtomicU16,
+}
+
+impl QueuedReadWriteLock {
+    #[inline(always)]
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: four bytes of atomics, aligned to four.
+        unsafe { &*ptr::from_ref(&self.state).cast() }
+    }
+}
+
+impl SharedByHand for QueuedReadWrite {
+    type Lock = QueuedReadWriteLock;
+
+    #[inline(always)]
+    fn read_lock(&self, at: &QueuedReadWriteLock, task: &Task) {
+        if at.word().fetch_add(0x200, Acquire) & 0x1FF != 0 {
+            self.read_contended(at, task);
+        }
+    }
+
+    #[inline(always)]
+    fn read_unlock(&self, at: &QueuedReadWriteLock, _: &Task) {
+        at.word().fetch_sub(0x200, Release);
+    }
+
+    #[inline(always)]
+    fn write_lock(&self, at: &QueuedReadWriteLock, task: &Task) {
+        if at.word().compare_exchange(0, 0xFF, Acquire, Relaxed).is_err() {
+            self.write_contended(at, task);
+        }
+    }
+
+    #[inline(always)]
+    fn write_unlock(&self, at: &QueuedReadWriteLock, _: &Task) {
+        at.state.writing.store(0, Release);
+    }
+}
+
+impl QueuedReadWrite {
+    #[cold]
+    fn read_contended(&self, at: &QueuedReadWriteLock, task: &Task) {
+        at.word().fetch_sub(0x200, Relaxed);
+        let place = self.0.lock(&at.queue, task);
+        at.word().fetch_add(0x200, Relaxed);
+        while at.word().load(Acquire) & 0xFF != 0 {
+            spin_loop();
+        }
+        self.0.unlock(&at.queue, task, place);
+    }
+
+    #[cold]
+    fn write_contended(&self, at: &QueuedReadWriteLock, task: &Task) {
+        let place = self.0.lock(&at.queue, task);
+        let free = at.word().load(Relaxed) == 0
+            && at.word().compare_exchange(0, 0xFF, Acquire, Relaxed).is_ok();
+        if !free {
+            at.word().fetch_or(0x100, Relaxed);
+            loop {
+                while at.word().load(Relaxed) != 0x100 {
+                    spin_loop();
+                }
+                if at.word().compare_exchange(0x100, 0xFF, Acquire, Relaxed).is_ok() {
+                    break;
+                }
+            }
+        }
+        self.0.unlock(&at.queue, task, place);
+    }
+}
