@@ -16,9 +16,9 @@ const HOST: &str = "westmere-ex-8s";
 /// Lock, simulated time, and accesses per second at least, in millions.
 const SPEEDS: &[(&str, &str, f64)] = &[
     ("parking", "600ms", 15.0),
-    ("queued", "150ms", 38.0),
-    ("mcs", "150ms", 44.0),
-    ("ticket", "150ms", 68.0),
+    ("queued", "150ms", 30.0),
+    ("mcs", "150ms", 30.0),
+    ("ticket", "150ms", 30.0),
 ];
 
 /// Speeds, and the time of curves.

@@ -64,8 +64,9 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
     expect_test::expect![[r#"
         e3ca0ca4071d28b7
         ce11a0505bb4ddb3
-        80c45cd9db1b015f"#]]
-    .assert_eq(&["ticket", "mcs", "queued"].map(hash).join("\n"));
+        80c45cd9db1b015f
+        a62ae34c0e8f812c"#]]
+    .assert_eq(&["ticket", "mcs", "queued", "parking"].map(hash).join("\n"));
 }
 
 /// What three CPUs of a host do around hand-overs of a lock.
