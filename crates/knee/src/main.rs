@@ -14,6 +14,7 @@ mod experiments;
 mod file_systems;
 mod host_state;
 mod hosts;
+mod kernels;
 mod leftovers;
 mod looks;
 mod names;
@@ -84,6 +85,8 @@ enum Verb {
     Replay(verbs::replay::Arguments),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
+    /// Build kernels from a git repository, to boot and compare
+    Kernel(verbs::kernel::Arguments),
     /// Make a record of other tools' results
     Import(verbs::import::Arguments),
     /// Write a record, or many, for other tools
@@ -97,9 +100,13 @@ enum Verb {
 
 fn main() -> ExitCode {
     // A closed pipe (`knee list | head`) ends us quietly, as it ends every filter. Not the
-    // worker, whose reader may die first.
+    // worker, whose reader may die first, nor what has something to put back.
     let cli = Cli::parse();
-    if !matches!(cli.verb, Verb::Worker(_) | Verb::Run(_) | Verb::Explain(_)) {
+    let quiet = !matches!(
+        cli.verb,
+        Verb::Worker(_) | Verb::Run(_) | Verb::Explain(_) | Verb::Kernel(_)
+    );
+    if quiet {
         // SAFETY: restores a signal's default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
@@ -126,6 +133,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),
         Verb::Replay(arguments) => verbs::replay::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
+        Verb::Kernel(arguments) => verbs::kernel::run(&arguments),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
         Verb::Selfcheck(arguments) => verbs::selfcheck::run(&arguments),

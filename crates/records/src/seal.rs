@@ -58,6 +58,11 @@ impl Seal {
     pub fn of(path: &Path) -> Result<Seal> {
         seal(path)
     }
+
+    /// Length and hash of what is in memory.
+    pub fn of_bytes(bytes: &[u8]) -> Seal {
+        seal_bytes(bytes)
+    }
 }
 
 /// Length and hash of a file as it is now.

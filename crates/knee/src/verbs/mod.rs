@@ -9,6 +9,7 @@ pub mod explain;
 pub mod export;
 pub mod find;
 pub mod import;
+pub mod kernel;
 pub mod list;
 pub mod replay;
 pub mod run;

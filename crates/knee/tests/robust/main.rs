@@ -14,6 +14,7 @@ mod file_systems;
 mod home;
 mod import;
 mod incidents;
+mod kernels;
 mod kills;
 mod outputs;
 mod process;

@@ -1,0 +1,371 @@
+//! `knee kernel` with a repository that has a Makefile of the same targets as Linux and some
+//! small sources, so that a build takes milliseconds. The compiler and its like are other
+//! programs, since nothing is compiled.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::home::{Ended, Home, entries};
+use crate::process::wait_for;
+
+/// What a kernel's Makefile does, as far as knee asks for it. `lacks` names options that this
+/// kernel does not have.
+const MAKEFILE: &str = r#"
+objects := $(patsubst %.c,$(O)/%.o,$(wildcard *.c))
+allnoconfig:
+	@cp $(KCONFIG_ALLCONFIG) $(O)/.config
+olddefconfig:
+	@for option in $$(cat lacks); do sed -i "/$$option[= ]/d" $(O)/.config; done
+bzImage: $(O)/arch/x86/boot/bzImage
+$(O)/arch/x86/boot/bzImage: $(objects)
+	@mkdir -p $(@D)
+	@cat $^ > $@
+	@cp $@ $(O)/System.map
+$(O)/%.o: %.c
+	@echo "  CC      $*.o"
+	@if grep -q 'not C' $<; then echo "$<:1:1: error: not C"; exit 1; fi
+	@if grep -q 'slow' $<; then sleep 1000; fi
+	@cp $< $@
+kernelrelease:
+	@echo 6.1.0$(LOCALVERSION)
+"#;
+
+/// Programs that are asked for their version at most.
+const PROGRAMS: &[&str] = &["bc", "bison", "flex", "gcc", "ld", "pahole", "perl"];
+
+/// A home with a repository in it.
+struct Toy {
+    home: Home,
+}
+
+impl Toy {
+    /// With one commit, tagged v6.1.
+    fn new() -> Toy {
+        let toy = Toy { home: Home::new() };
+        for folder in ["repository", "bin"] {
+            fs::create_dir(toy.home.path(folder)).unwrap();
+        }
+        for program in PROGRAMS {
+            symlink("/bin/echo", toy.home.path("bin").join(program)).unwrap();
+        }
+        toy.git(&["init", "-q", "-b", "main"]);
+        let first = [("Makefile", MAKEFILE), ("Kconfig", ""), ("lacks", ""), ("a.c", "a\n")];
+        toy.commit(&first);
+        toy.commit(&[("b.c", "b\n")]);
+        toy.git(&["tag", "v6.1"]);
+        toy
+    }
+
+    fn git(&self, words: &[&str]) -> String {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@example.com"]).args(words);
+        git.current_dir(self.repository()).env("HOME", self.home.path("bin"));
+        let output = git.output().expect("starting git");
+        assert!(output.status.success(), "git {words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_string()
+    }
+
+    fn commit(&self, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            fs::write(self.repository().join(name), text).unwrap();
+        }
+        self.git(&["add", "."]);
+        self.git(&["commit", "-q", "-m", files[0].0]);
+    }
+
+    fn repository(&self) -> PathBuf {
+        self.home.path("repository")
+    }
+
+    fn kernels(&self) -> PathBuf {
+        self.home.path("cache/knee/kernels")
+    }
+
+    fn knee(&self, arguments: &str) -> Command {
+        let mut knee = self.home.knee(arguments);
+        let path = std::env::var("PATH").unwrap();
+        knee.env("PATH", format!("{}:{path}", self.home.path("bin").display()));
+        knee
+    }
+
+    fn run(&self, arguments: &str) -> Ended {
+        self.home.start(&mut self.knee(arguments)).end()
+    }
+
+    /// Builds revisions, of which some may fail, and says how each ended.
+    #[track_caller]
+    fn build(&self, revisions: &str, status: i32) -> Vec<Value> {
+        let ended = self.run(&format!("kernel build --git repository --json {revisions}"));
+        assert_eq!(ended.status.code(), Some(status), "{}", ended.stderr);
+        self.check_nothing_is_left();
+        serde_json::from_str(&ended.stdout).expect("JSON")
+    }
+
+    /// Scratch, journals and processes are gone.
+    #[track_caller]
+    fn check_nothing_is_left(&self) {
+        self.home.check_nothing_is_left();
+        let hidden: Vec<PathBuf> = self.hidden();
+        assert!(hidden.is_empty(), "left behind: {hidden:?}");
+    }
+
+    fn hidden(&self) -> Vec<PathBuf> {
+        let mut all = entries(&self.kernels());
+        all.retain(|path| path.file_name().unwrap().as_bytes().starts_with(b"."));
+        all
+    }
+
+    /// Waits until make is at a step that takes long.
+    fn wait_for_slow_step(&self) {
+        let logs = || entries(&self.kernels().join("logs"));
+        let at_it = |log: &PathBuf| {
+            fs::read_to_string(log).is_ok_and(|text| text.contains("CC      slow.o"))
+        };
+        wait_for("a compiler at work", || logs().iter().any(at_it).then_some(()));
+    }
+}
+
+/// What was compiled, by the log of a build.
+fn compiled(built: &Value) -> Vec<String> {
+    let log = Path::new(built["folder"].as_str().unwrap()).join("build.log");
+    let text = fs::read_to_string(log).unwrap();
+    let mut names: Vec<String> =
+        text.lines().filter_map(|line| Some(line.strip_prefix("  CC      ")?.into())).collect();
+    names.sort();
+    names
+}
+
+fn image(built: &Value) -> String {
+    fs::read_to_string(built["image_path"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_kernel_is_built_once_and_found_again_by_what_is_in_it() {
+    let toy = Toy::new();
+    let first = &toy.build("v6.1", 0)[0];
+    assert_eq!((image(first), first["cached"].as_bool()), ("a\nb\n".into(), Some(false)));
+    let commit = toy.git(&["rev-parse", "v6.1"]);
+    assert_eq!(first["release"], format!("6.1.0-g{}", &commit[..12]));
+    assert_eq!((&first["commit"], &first["describe"]), (&commit.into(), &"v6.1".into()));
+    let again = &toy.build("HEAD", 0)[0];
+    assert_eq!((&again["cached"], &again["key"]), (&true.into(), &first["key"]));
+    // The same files by another commit.
+    toy.git(&["commit", "-q", "--allow-empty", "-m", "nothing"]);
+    let other = &toy.build("HEAD", 0)[0];
+    assert_eq!((&other["cached"], &other["key"]), (&true.into(), &first["key"]));
+    assert_ne!(other["asked_commit"], first["commit"]);
+    // Another configuration.
+    fs::write(toy.home.path("mine"), "CONFIG_MINE=y\n").unwrap();
+    let mine = &toy.build("HEAD --config mine", 0)[0];
+    assert_eq!(mine["cached"], false);
+    let config = Path::new(mine["folder"].as_str().unwrap()).join("config");
+    assert!(fs::read_to_string(config).unwrap().contains("CONFIG_MINE=y\n"));
+}
+
+#[test]
+fn an_image_that_is_not_what_was_built_is_built_again() {
+    let toy = Toy::new();
+    let first = &toy.build("v6.1", 0)[0];
+    fs::write(first["image_path"].as_str().unwrap(), "other").unwrap();
+    let again = &toy.build("v6.1", 0)[0];
+    assert_eq!((&again["cached"], image(again)), (&false.into(), "a\nb\n".into()));
+}
+
+#[test]
+fn from_one_revision_to_the_next_only_what_differs_is_compiled() {
+    let toy = Toy::new();
+    toy.commit(&[("a.c", "changed\n")]);
+    let built = toy.build("v6.1 HEAD", 0);
+    assert_eq!(compiled(&built[0]), ["a.o", "b.o"]);
+    assert_eq!(compiled(&built[1]), ["a.o"]);
+    assert_eq!(image(&built[1]), "changed\nb\n");
+}
+
+#[test]
+fn a_revision_that_fails_says_why_and_does_not_stop_the_others() {
+    let toy = Toy::new();
+    toy.commit(&[("b.c", "not C\n")]);
+    toy.commit(&[("b.c", "c\n")]);
+    let outcomes = toy.build("v6.1 HEAD~1 v6.l HEAD", 1);
+    let said = outcomes[1]["error"].as_str().unwrap();
+    assert!(said.contains("HEAD~1 does not build: make bzImage ended with 2"), "{said}");
+    assert!(said.contains("b.c:1:1: error: not C"), "{said}");
+    let log = said.rsplit_once("the log: ").unwrap().1;
+    let log = fs::read_to_string(log).unwrap();
+    // Objects of v6.1 were there; that they were not the cause is known.
+    assert!(log.contains("$ again, without what other revisions left"), "{log}");
+    let said = outcomes[2]["error"].as_str().unwrap();
+    assert!(said.contains("no revision 'v6.l'") && said.contains("did you mean 'v6.1'"), "{said}");
+    assert_eq!(image(&outcomes[3]), "a\nc\n");
+}
+
+#[test]
+fn what_other_revisions_left_does_not_make_one_fail() {
+    let toy = Toy::new();
+    // As a header does that was made, and is no more.
+    let picky = MAKEFILE.replace("bzImage: ", "bzImage: clean-of-a ")
+        + "clean-of-a:\n\t@! test -e $(O)/b.o || { echo 'error: b.o'; exit 1; }\n";
+    fs::remove_file(toy.repository().join("b.c")).unwrap();
+    toy.commit(&[("Makefile", &picky)]);
+    assert_eq!(image(&toy.build("v6.1 HEAD", 0)[1]), "a\n");
+}
+
+/// All files below a folder, with their times and content.
+fn snapshot(folder: &Path) -> BTreeMap<PathBuf, (i64, i64, Vec<u8>)> {
+    let mut all = BTreeMap::new();
+    for path in entries(folder) {
+        let found = fs::symlink_metadata(&path).unwrap();
+        let content = if found.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+        all.insert(path.clone(), (found.mtime(), found.mtime_nsec(), content));
+        if found.is_dir() {
+            all.extend(snapshot(&path));
+        }
+    }
+    all
+}
+
+#[test]
+fn the_repository_stays_as_it_is_and_only_what_is_committed_is_built() {
+    let toy = Toy::new();
+    // What a user may have set for his own work tree.
+    for setting in [
+        ["core.splitIndex", "true"],
+        ["core.sparseCheckout", "true"],
+        ["core.autocrlf", "true"],
+        ["core.hooksPath", "hooks"],
+    ] {
+        toy.git(&["config", setting[0], setting[1]]);
+    }
+    let repository = toy.repository();
+    fs::create_dir_all(repository.join(".git/info")).unwrap();
+    fs::write(repository.join(".git/info/sparse-checkout"), "/Makefile\n").unwrap();
+    fs::write(repository.join("a.c"), "changed\n").unwrap();
+    fs::write(repository.join("b.c"), "staged\n").unwrap();
+    toy.git(&["add", "b.c"]);
+    fs::write(repository.join("c.c"), "not known\n").unwrap();
+    let before = snapshot(&repository);
+    let ended = toy.run("kernel build --git repository v6.1 HEAD~1");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(snapshot(&repository), before);
+    let said = "v6.1: what is not committed in repository is not in this kernel";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("HEAD~1: what"), "{}", ended.stderr);
+    let again = toy.build("v6.1", 0);
+    assert_eq!((&again[0]["cached"], image(&again[0])), (&true.into(), "a\nb\n".into()));
+}
+
+#[test]
+fn a_bare_repository_and_a_folder_below_the_root_serve_as_well() {
+    let toy = Toy::new();
+    fs::create_dir(toy.repository().join("below")).unwrap();
+    let ended = toy.run("kernel build --git repository/below");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    toy.git(&["clone", "-q", "--bare", ".", "../bare"]);
+    let ended = toy.run("kernel build --git bare HEAD~1");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+}
+
+#[test]
+fn an_interrupted_build_leaves_its_log_and_nothing_else() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let toy = Toy::new();
+        toy.commit(&[("slow.c", "slow\n")]);
+        let running = toy.home.start(&mut toy.knee("kernel build --git repository v6.1 HEAD"));
+        toy.wait_for_slow_step();
+        running.signal(signal);
+        let ended = running.end();
+        assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+        assert!(ended.stderr.contains("1 of 2 kernels are there"), "{}", ended.stderr);
+        assert!(ended.stdout.contains("v6.1"), "{}", ended.stdout);
+        toy.check_nothing_is_left();
+        assert_eq!(entries(&toy.kernels().join("logs")).len(), 1);
+    }
+}
+
+#[test]
+fn a_killed_build_takes_make_along_and_the_next_start_removes_its_files() {
+    let toy = Toy::new();
+    toy.commit(&[("slow.c", "slow\n")]);
+    let running = toy.home.start(&mut toy.knee("kernel build --git repository"));
+    toy.wait_for_slow_step();
+    running.signal(libc::SIGKILL);
+    running.end();
+    toy.home.wait_for_quiet();
+    assert_eq!(toy.hidden().len(), 1);
+    let ended = toy.run("kernel build --git repository v6.1");
+    assert!(ended.stderr.contains("left by a knee that was killed"), "{}", ended.stderr);
+    toy.check_nothing_is_left();
+}
+
+#[test]
+fn kernels_are_listed_and_removed() {
+    let toy = Toy::new();
+    assert!(toy.run("kernel list").stdout.contains("No kernels in"));
+    let built = toy.build("v6.1 HEAD~1", 0);
+    let listed: Vec<Value> = serde_json::from_str(&toy.run("kernel list --json").stdout).unwrap();
+    let keys = |list: &[Value]| list.iter().map(|one| one["key"].clone()).collect::<Vec<_>>();
+    // The newest first.
+    assert_eq!(keys(&listed), [built[1]["key"].clone(), built[0]["key"].clone()]);
+    let key = built[0]["key"].as_str().unwrap();
+    assert_eq!(toy.run(&format!("kernel remove {key}")).stdout, format!("removed {key}\n"));
+    let text = toy.run("kernel list").stdout;
+    assert!(text.contains("HEAD~1") && !text.contains(key), "{text}");
+    let again = toy.run(&format!("kernel remove {key}"));
+    assert_eq!(again.status.code(), Some(2));
+    assert!(again.stderr.contains("no kernel here has the key"), "{}", again.stderr);
+}
+
+/// `knee` with these arguments says all these parts, ends with this status and leaves nothing.
+#[track_caller]
+fn check(toy: &Toy, arguments: &str, parts: &[&str], status: i32) {
+    let ended = toy.run(arguments);
+    assert_eq!(ended.status.code(), Some(status), "knee {arguments}: {}", ended.stderr);
+    for part in parts {
+        assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
+    }
+    toy.check_nothing_is_left();
+}
+
+#[test]
+fn what_cannot_be_built_is_told_with_what_to_do() {
+    let toy = Toy::new();
+    let all = |rest: &str| format!("kernel build --git repository {rest}");
+    check(&toy, "kernel build --git nowhere", &["there is no directory nowhere"], 1);
+    check(&toy, "kernel build --git cache", &["cache is in no git repository"], 1);
+    check(&toy, &all("HEAD:a.c"), &["no revision 'HEAD:a.c'"], 1);
+    check(&toy, &all("--without type"), &["did you mean 'types'"], 2);
+    check(&toy, &all("--jobs 0"), &["--jobs 0"], 2);
+    check(&toy, &all("--config missing"), &["reading missing"], 2);
+    check(&toy, &all("--config-from repository/a.c"), &["has no CONFIG_ line"], 2);
+    check(&toy, &all("--scratch nowhere"), &["looking for the directory nowhere"], 1);
+    check(&toy, &all("--compiler no-cc"), &["no-cc (apt install no-cc)"], 2);
+    fs::remove_file(toy.home.path("bin/flex")).unwrap();
+    fs::remove_file(toy.home.path("bin/bison")).unwrap();
+    let mut knee = toy.home.knee("kernel build --git repository");
+    // Nothing but what is here.
+    knee.env("PATH", toy.home.path("bin"));
+    let ended = toy.home.start(&mut knee).end();
+    let said = "needs what is not here: git, make, flex, bison (apt install git make flex bison)";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
+
+#[test]
+fn options_that_a_kernel_does_not_take_are_told_and_fail_it_if_it_would_not_boot() {
+    let toy = Toy::new();
+    let kconfig = [("Kconfig", "config PSI\n\tbool\n"), ("lacks", "CONFIG_PSI CONFIG_BPF_JIT\n")];
+    toy.commit(&kconfig);
+    let parts = ["HEAD has no CONFIG_BPF_JIT\n", "HEAD: CONFIG_PSI is not there, y was asked (probes)"];
+    check(&toy, "kernel build --git repository", &parts, 0);
+    toy.commit(&[("lacks", "CONFIG_SMP CONFIG_DEVTMPFS\n")]);
+    let parts = ["would not boot: CONFIG_DEVTMPFS is not there, y was asked (boot); CONFIG_SMP"];
+    check(&toy, "kernel build --git repository", &parts, 1);
+    toy.git(&["rm", "-q", "Kconfig"]);
+    toy.git(&["commit", "-q", "-m", "no kernel"]);
+    check(&toy, "kernel build --git repository", &["is not Linux: it has no Kconfig"], 1);
+}
