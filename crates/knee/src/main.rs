@@ -102,10 +102,8 @@ fn main() -> ExitCode {
     // A closed pipe (`knee list | head`) ends us quietly, as it ends every filter. Not the
     // worker, whose reader may die first, nor what has something to put back.
     let cli = Cli::parse();
-    let quiet = !matches!(
-        cli.verb,
-        Verb::Worker(_) | Verb::Run(_) | Verb::Explain(_) | Verb::Kernel(_)
-    );
+    let quiet =
+        !matches!(cli.verb, Verb::Worker(_) | Verb::Run(_) | Verb::Explain(_) | Verb::Kernel(_));
     if quiet {
         // SAFETY: restores a signal's default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

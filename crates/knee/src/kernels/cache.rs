@@ -34,7 +34,7 @@ const RECIPE: u32 = 1;
 const DIGITS: usize = 16;
 
 /// The version of build.json.
-const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 
 /// The name of a kernel's image.
 pub const IMAGE: &str = "bzImage";

@@ -4,8 +4,8 @@
 //! know and what lacks something else.
 
 use std::collections::BTreeMap;
-use std::{fmt, fs};
 use std::path::Path;
+use std::{fmt, fs};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -217,8 +217,10 @@ mod tests {
     use super::*;
 
     fn configuration(fragments: &[(&str, &str)]) -> Configuration {
-        let fragment =
-            |(name, text): &(&str, &str)| Fragment { name: name.to_string(), text: text.to_string() };
+        let fragment = |(name, text): &(&str, &str)| Fragment {
+            name: name.to_string(),
+            text: text.to_string(),
+        };
         Configuration { whole: None, fragments: fragments.iter().map(fragment).collect() }
     }
 
@@ -234,20 +236,28 @@ mod tests {
     fn an_option_that_was_dropped_or_changed_is_named_with_who_asked() {
         let asked = [("boot", "CONFIG_SMP=y\nCONFIG_64BIT=y\n"), ("mine", "CONFIG_NR_CPUS=256\n")];
         check(&asked, "CONFIG_SMP=y\nCONFIG_64BIT=y\nCONFIG_NR_CPUS=256\n", expect![""]);
-        check(&asked, "# CONFIG_SMP is not set\nCONFIG_NR_CPUS=8\n", expect![[r#"
+        check(
+            &asked,
+            "# CONFIG_SMP is not set\nCONFIG_NR_CPUS=8\n",
+            expect![[r#"
             boot CONFIG_64BIT: y (not nothing), needed
             mine CONFIG_NR_CPUS: 256 (not 8)
             boot CONFIG_SMP: y (not n), needed
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn what_shall_not_be_set_may_be_missing() {
         let asked = [("mine", "# CONFIG_A is not set\nCONFIG_KEYS=\"\"\n")];
         check(&asked, "CONFIG_B=y\n", expect![""]);
-        check(&asked, "CONFIG_A=y\n", expect![[r#"
+        check(
+            &asked,
+            "CONFIG_A=y\n",
+            expect![[r#"
             mine CONFIG_A: n (not y)
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -261,9 +271,13 @@ mod tests {
     fn of_two_names_of_an_option_one_is_enough() {
         let asked =
             [("typical", "CONFIG_RETPOLINE=y\nCONFIG_MITIGATION_RETPOLINE=y\nCONFIG_RETHUNK=y\n")];
-        check(&asked, "CONFIG_MITIGATION_RETPOLINE=y\n", expect![[r#"
+        check(
+            &asked,
+            "CONFIG_MITIGATION_RETPOLINE=y\n",
+            expect![[r#"
             typical CONFIG_RETHUNK: y (not nothing)
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -103,8 +103,7 @@ impl Repository {
 
     /// When it was committed, as 2024-05-31, and the first line of what was said.
     pub fn date_and_subject(&self, revision: &Revision) -> Result<(String, String)> {
-        let said =
-            ask(self.git().args(["log", "-1", "--format=%cs%n%s"]).arg(&revision.commit))?;
+        let said = ask(self.git().args(["log", "-1", "--format=%cs%n%s"]).arg(&revision.commit))?;
         let (date, subject) = said.split_once('\n').unwrap_or((&said, ""));
         Ok((date.to_string(), subject.to_string()))
     }
@@ -125,7 +124,8 @@ impl Repository {
         git.env("GIT_DIR", &self.git_dir).current_dir(&self.git_dir);
         // Finding nothing is an exit status of its own.
         let found = ask(git.args(asked)).unwrap_or_default();
-        let known: Vec<&str> = found.lines().filter_map(|line| line.split_whitespace().last()).collect();
+        let known: Vec<&str> =
+            found.lines().filter_map(|line| line.split_whitespace().last()).collect();
         options.iter().filter(|option| !known.contains(&bare(option).as_str())).cloned().collect()
     }
 

@@ -40,7 +40,8 @@ pub fn reasons(log: &str) -> Vec<String> {
     let cut = |line: &str| line.trim().chars().take(COLUMNS).collect::<String>();
     let errors: Vec<&str> = log.lines().filter(|line| is_error(line)).collect();
     if errors.is_empty() {
-        let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+        let says = |line: &&str| !line.trim().is_empty() && !line.contains("ing directory '");
+        let lines: Vec<&str> = log.lines().filter(|line| says(line)).collect();
         return lines[lines.len().saturating_sub(LINES)..].iter().map(|line| cut(line)).collect();
     }
     let mut said: Vec<String> = errors.iter().take(LINES).map(|line| cut(line)).collect();
@@ -87,42 +88,60 @@ mod tests {
                    make[1]: *** [../Makefile:2021: kernel] Error 2\n\
                    a.c:1:1: error: three\nb.c:1:1: error: four\n\
                    make[1]: *** Waiting for unfinished jobs....\n";
-        check(log, expect![[r#"
+        check(
+            log,
+            expect![[r#"
             ../kernel/fork.c:7:2: error: 'x' undeclared (first use)
             ../kernel/fork.c:8:2: error: two
             a.c:1:1: error: three
             and 1 more line
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn what_is_missing_is_told_with_its_package() {
         let log = "scripts/sign-file.c:25:10: fatal error: openssl/opensslv.h: No such file\n\
                    compilation terminated.\n";
-        check(log, expect![[r#"
+        check(
+            log,
+            expect![[r#"
             scripts/sign-file.c:25:10: fatal error: openssl/opensslv.h: No such file
             -> its headers are in libssl-dev (apt install libssl-dev)
-        "#]]);
-        check("/bin/sh: 1: zstd: not found\nmake[1]: *** [x] Error 127\n", expect![[r#"
+        "#]],
+        );
+        check(
+            "/bin/sh: 1: zstd: not found\nmake[1]: *** [x] Error 127\n",
+            expect![[r#"
             /bin/sh: 1: zstd: not found
             -> it needs zstd (apt install zstd)
-        "#]]);
-        check("/tmp/cc1.s: Fatal error: can't write 9 bytes: No space left on device\n", expect![[r#"
+        "#]],
+        );
+        check(
+            "/tmp/cc1.s: Fatal error: can't write 9 bytes: No space left on device\n",
+            expect![[r#"
             /tmp/cc1.s: Fatal error: can't write 9 bytes: No space left on device
             -> the disk is full: free some space, or name another --scratch
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn makes_own_words_are_errors_and_without_any_the_last_lines_are_told() {
-        check("make[1]: *** No rule to make target 'debian/certs.pem'.  Stop.\n", expect![[r#"
+        check(
+            "make[1]: *** No rule to make target 'debian/certs.pem'.  Stop.\n",
+            expect![[r#"
             make[1]: *** No rule to make target 'debian/certs.pem'.  Stop.
-        "#]]);
-        check("a\nb\n\nc\nd\n", expect![[r#"
+        "#]],
+        );
+        check(
+            "a\nb\n\nc\nd\nmake: Leaving directory '/x'\n",
+            expect![[r#"
             b
             c
             d
-        "#]]);
+        "#]],
+        );
         check("", expect!["\n"]);
     }
 }

@@ -22,9 +22,29 @@ const GUARD: &str = r#"trap 'kill -KILL 0' TERM; "$@" & wait $!"#;
 
 /// Variables of the user's environment that would change what is built.
 const OTHERS: &[&str] = &[
-    "ARCH", "CC", "CFLAGS", "CROSS_COMPILE", "GNUMAKEFLAGS", "HOSTCC", "HOSTCFLAGS", "KAFLAGS",
-    "KCFLAGS", "KCPPFLAGS", "LD", "LDFLAGS", "LLVM", "LLVM_IAS", "LOCALVERSION", "MAKEFILES",
-    "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "O", "SUBARCH", "V", "W",
+    "ARCH",
+    "CC",
+    "CFLAGS",
+    "CROSS_COMPILE",
+    "GNUMAKEFLAGS",
+    "HOSTCC",
+    "HOSTCFLAGS",
+    "KAFLAGS",
+    "KCFLAGS",
+    "KCPPFLAGS",
+    "LD",
+    "LDFLAGS",
+    "LLVM",
+    "LLVM_IAS",
+    "LOCALVERSION",
+    "MAKEFILES",
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "MFLAGS",
+    "O",
+    "SUBARCH",
+    "V",
+    "W",
 ];
 
 /// Beginnings of the names of more of these.

@@ -17,7 +17,7 @@ mod workshop;
 use std::error::Error;
 use std::fmt;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -25,7 +25,7 @@ use records::Seal;
 use serde::Serialize;
 
 pub use cache::{Build, Cache};
-pub use configuration::{Configuration, Untaken};
+pub use configuration::Configuration;
 
 use crate::descendants;
 use crate::leftovers::Journal;
@@ -96,6 +96,11 @@ impl fmt::Display for Failed {
         }
         write!(f, "\n  the log: {}", self.log.display())
     }
+}
+
+/// Whether there is a repository.
+pub fn check(repository: &Path) -> Result<()> {
+    Repository::open(repository).map(drop)
 }
 
 /// How kernels are built, whatever their revisions.
@@ -190,15 +195,13 @@ impl Builder {
         let log = self.cache.log(&key);
         File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let (toolchain, jobs) = (&self.toolchain, self.means.jobs);
-        let task =
-            Task { repository, revision, configuration, toolchain, jobs, log: &log };
+        let task = Task { repository, revision, configuration, toolchain, jobs, log: &log };
         if self.workshop.is_none() {
             let parent = self.means.scratch.as_deref().unwrap_or(self.cache.folder());
             self.workshop = Some(Workshop::open(parent, &mut self.journal)?);
         }
         let workshop = self.workshop.as_mut().expect("it was made above");
         let product = workshop.build(task)?;
-        tell_untaken(repository, revision, &product.untaken);
         let (date, subject) = repository.date_and_subject(revision)?;
         let build = Build {
             format: cache::FORMAT,
@@ -232,21 +235,5 @@ impl Builder {
     /// Removes what was needed meanwhile.
     pub fn close(self) -> Result<()> {
         self.journal.close()
-    }
-}
-
-/// Says which options did not become what was asked, apart those that a revision does not have
-/// at all: others may have them.
-fn tell_untaken(repository: &Repository, revision: &Revision, untaken: &[Untaken]) {
-    let options: Vec<String> = untaken.iter().map(|one| one.option.clone()).collect();
-    if options.is_empty() {
-        return;
-    }
-    let unknown = repository.unknown_options(revision, &options);
-    if !unknown.is_empty() {
-        talk(format_args!("{} has no {}", revision.name, unknown.join(", no ")));
-    }
-    for one in untaken.iter().filter(|one| !unknown.contains(&one.option)) {
-        talk(format_args!("{}: {one}", revision.name));
     }
 }

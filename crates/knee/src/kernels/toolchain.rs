@@ -106,7 +106,8 @@ fn has_header(compiler: &str, header: &str) -> Result<bool> {
 
 /// The first line of what a program says of its version.
 fn version(name: &str) -> Result<String> {
-    let asked = Command::new(name).arg("--version").env("LC_ALL", "C").stdin(Stdio::null()).output();
+    let asked =
+        Command::new(name).arg("--version").env("LC_ALL", "C").stdin(Stdio::null()).output();
     let output = asked.with_context(|| format!("starting {name}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().map(str::trim).filter(|line| !line.is_empty());

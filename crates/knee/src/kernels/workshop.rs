@@ -16,7 +16,8 @@ use super::git::{Repository, Revision};
 use super::make::{self, Progress};
 use super::toolchain::Toolchain;
 use super::{Failed, log};
-use crate::leftovers::Journal;
+use crate::leftovers::{Journal, PREFIX};
+use crate::talk::talk;
 
 /// What one revision is built with.
 #[derive(Clone, Copy)]
@@ -66,7 +67,7 @@ impl Workshop {
     pub fn open(parent: &Path, journal: &mut Journal) -> Result<Workshop> {
         let folder = (0..)
             .map(|n| format!("kernels-{n}"))
-            .find(|name| !parent.join(format!("{}{name}", crate::leftovers::PREFIX)).exists());
+            .find(|name| !parent.join(format!("{PREFIX}{name}")).exists());
         let folder = folder.context("there is always a free number")?;
         let folder = journal.directory(parent, &folder)?;
         let workshop = Workshop { folder, used: false };
@@ -127,12 +128,8 @@ impl Workshop {
         let untaken = task.configuration.untaken(&took);
         let needed = untaken.iter().filter(|one| one.is_needed());
         let needed: Vec<String> = needed.map(Untaken::to_string).collect();
-        ensure!(
-            needed.is_empty(),
-            "{} would not boot: {}",
-            task.revision.name,
-            needed.join("; ")
-        );
+        ensure!(needed.is_empty(), "{} would not boot: {}", task.revision.name, needed.join("; "));
+        tell_untaken(task, &untaken);
         Ok(untaken)
     }
 
@@ -171,9 +168,8 @@ impl Workshop {
     /// user or this time, so that equal sources give equal images.
     fn settings(&self, task: Task) -> Vec<String> {
         let folders = [(self.source(), "/source"), (self.objects(), "/objects")];
-        let map = |(from, to): (PathBuf, &str)| {
-            format!("-fdebug-prefix-map={}={to}", from.display())
-        };
+        let map =
+            |(from, to): (PathBuf, &str)| format!("-fdebug-prefix-map={}={to}", from.display());
         let maps = folders.map(map).join(" ");
         let mut settings = super::FIXED.map(|(name, value)| format!("{name}={value}")).to_vec();
         settings.extend([
@@ -201,7 +197,11 @@ impl Workshop {
             None => "was killed".to_string(),
         };
         Failed {
-            what: format!("{} does not build: make {} {how}", task.revision.name, targets.join(" ")),
+            what: format!(
+                "{} does not build: make {} {how}",
+                task.revision.name,
+                targets.join(" ")
+            ),
             reasons,
             advice,
             log: task.log.to_path_buf(),
@@ -251,4 +251,21 @@ fn note(log: &Path, line: &str) -> Result<()> {
         .open(log)
         .and_then(|mut file| file.write_all(format!("\n$ {line}\n").as_bytes()));
     written.with_context(|| format!("writing {}", log.display()))
+}
+
+/// Says which options did not become what was asked, apart those that a revision does not have
+/// at all: others may have them.
+fn tell_untaken(task: Task, untaken: &[Untaken]) {
+    let Task { repository, revision, .. } = task;
+    let options: Vec<String> = untaken.iter().map(|one| one.option.clone()).collect();
+    if options.is_empty() {
+        return;
+    }
+    let unknown = repository.unknown_options(revision, &options);
+    if !unknown.is_empty() {
+        talk(format_args!("{} has no {}", revision.name, unknown.join(", no ")));
+    }
+    for one in untaken.iter().filter(|one| !unknown.contains(&one.option)) {
+        talk(format_args!("{}: {one}", revision.name));
+    }
 }

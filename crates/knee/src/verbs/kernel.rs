@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::kernels::{Builder, Built, Cache, Configuration, Means, Request};
-use crate::reports::{self, Style, counted};
+use crate::kernels::{self, Builder, Built, Cache, Configuration, Means, Request};
+use crate::reports::{self, counted};
 use crate::signals;
 use crate::talk::{print, print_line, talk};
 
@@ -94,6 +94,7 @@ fn build(building: &Building) -> Result<ExitCode> {
     signals::catch();
     let configuration = configuration(building)?;
     let mut builder = Builder::open(means(building)?)?;
+    kernels::check(&building.git)?;
     if let Some(lack) = builder.lacks_types(&configuration) {
         talk(lack);
     }
@@ -173,7 +174,9 @@ fn list(json: bool) -> Result<ExitCode> {
         print_line(serde_json::to_string_pretty(&builds)?)?;
     } else if builds.is_empty() {
         let folder = cache.folder().display();
-        print_line(format_args!("No kernels in {folder} yet. Build one: knee kernel build --git DIR"))?;
+        print_line(format_args!(
+            "No kernels in {folder} yet. Build one: knee kernel build --git DIR"
+        ))?;
     } else {
         print(reports::kernels_kept(&builds))?;
         talk(format_args!("in {}", cache.folder().display()));

@@ -209,8 +209,8 @@ fn a_revision_that_fails_says_why_and_does_not_stop_the_others() {
 fn what_other_revisions_left_does_not_make_one_fail() {
     let toy = Toy::new();
     // As a header does that was made, and is no more.
-    let picky = MAKEFILE.replace("bzImage: ", "bzImage: clean-of-a ")
-        + "clean-of-a:\n\t@! test -e $(O)/b.o || { echo 'error: b.o'; exit 1; }\n";
+    let picky = MAKEFILE.replace("\nbzImage: ", "\nbzImage: without-b ")
+        + "without-b:\n\t@! test -e $(O)/b.o || { echo 'error: b.o'; exit 1; }\n";
     fs::remove_file(toy.repository().join("b.c")).unwrap();
     toy.commit(&[("Makefile", &picky)]);
     assert_eq!(image(&toy.build("v6.1 HEAD", 0)[1]), "a\n");
@@ -233,6 +233,11 @@ fn snapshot(folder: &Path) -> BTreeMap<PathBuf, (i64, i64, Vec<u8>)> {
 #[test]
 fn the_repository_stays_as_it_is_and_only_what_is_committed_is_built() {
     let toy = Toy::new();
+    let repository = toy.repository();
+    fs::write(repository.join("a.c"), "changed\n").unwrap();
+    fs::write(repository.join("b.c"), "staged\n").unwrap();
+    toy.git(&["add", "b.c"]);
+    fs::write(repository.join("c.c"), "not known\n").unwrap();
     // What a user may have set for his own work tree.
     for setting in [
         ["core.splitIndex", "true"],
@@ -242,13 +247,8 @@ fn the_repository_stays_as_it_is_and_only_what_is_committed_is_built() {
     ] {
         toy.git(&["config", setting[0], setting[1]]);
     }
-    let repository = toy.repository();
     fs::create_dir_all(repository.join(".git/info")).unwrap();
     fs::write(repository.join(".git/info/sparse-checkout"), "/Makefile\n").unwrap();
-    fs::write(repository.join("a.c"), "changed\n").unwrap();
-    fs::write(repository.join("b.c"), "staged\n").unwrap();
-    toy.git(&["add", "b.c"]);
-    fs::write(repository.join("c.c"), "not known\n").unwrap();
     let before = snapshot(&repository);
     let ended = toy.run("kernel build --git repository v6.1 HEAD~1");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -336,8 +336,8 @@ fn check(toy: &Toy, arguments: &str, parts: &[&str], status: i32) {
 fn what_cannot_be_built_is_told_with_what_to_do() {
     let toy = Toy::new();
     let all = |rest: &str| format!("kernel build --git repository {rest}");
-    check(&toy, "kernel build --git nowhere", &["there is no directory nowhere"], 1);
-    check(&toy, "kernel build --git cache", &["cache is in no git repository"], 1);
+    check(&toy, "kernel build --git nowhere", &["there is no directory nowhere"], 2);
+    check(&toy, "kernel build --git cache", &["cache is in no git repository"], 2);
     check(&toy, &all("HEAD:a.c"), &["no revision 'HEAD:a.c'"], 1);
     check(&toy, &all("--without type"), &["did you mean 'types'"], 2);
     check(&toy, &all("--jobs 0"), &["--jobs 0"], 2);
@@ -360,7 +360,8 @@ fn options_that_a_kernel_does_not_take_are_told_and_fail_it_if_it_would_not_boot
     let toy = Toy::new();
     let kconfig = [("Kconfig", "config PSI\n\tbool\n"), ("lacks", "CONFIG_PSI CONFIG_BPF_JIT\n")];
     toy.commit(&kconfig);
-    let parts = ["HEAD has no CONFIG_BPF_JIT\n", "HEAD: CONFIG_PSI is not there, y was asked (probes)"];
+    let parts =
+        ["HEAD has no CONFIG_BPF_JIT\n", "HEAD: CONFIG_PSI is not there, y was asked (probes)"];
     check(&toy, "kernel build --git repository", &parts, 0);
     toy.commit(&[("lacks", "CONFIG_SMP CONFIG_DEVTMPFS\n")]);
     let parts = ["would not boot: CONFIG_DEVTMPFS is not there, y was asked (boot); CONFIG_SMP"];
