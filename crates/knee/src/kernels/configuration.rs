@@ -240,10 +240,10 @@ mod tests {
             &asked,
             "# CONFIG_SMP is not set\nCONFIG_NR_CPUS=8\n",
             expect![[r#"
-            boot CONFIG_64BIT: y (not nothing), needed
-            mine CONFIG_NR_CPUS: 256 (not 8)
-            boot CONFIG_SMP: y (not n), needed
-        "#]],
+                CONFIG_64BIT is not there, y was asked (boot), needed
+                CONFIG_NR_CPUS is 8, 256 was asked (mine)
+                CONFIG_SMP is n, y was asked (boot), needed
+            "#]],
         );
     }
 
@@ -255,8 +255,8 @@ mod tests {
             &asked,
             "CONFIG_A=y\n",
             expect![[r#"
-            mine CONFIG_A: n (not y)
-        "#]],
+                CONFIG_A is y, n was asked (mine)
+            "#]],
         );
     }
 
@@ -275,8 +275,8 @@ mod tests {
             &asked,
             "CONFIG_MITIGATION_RETPOLINE=y\n",
             expect![[r#"
-            typical CONFIG_RETHUNK: y (not nothing)
-        "#]],
+                CONFIG_RETHUNK is not there, y was asked (typical)
+            "#]],
         );
     }
 

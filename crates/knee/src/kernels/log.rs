@@ -142,6 +142,11 @@ mod tests {
             d
         "#]],
         );
-        check("", expect!["\n"]);
+        check(
+            "",
+            expect![[r#"
+
+        "#]],
+        );
     }
 }

@@ -113,9 +113,10 @@ fn build(building: &Building) -> Result<ExitCode> {
         tell(revision, &outcome);
         outcomes.push((revision.clone(), outcome));
     }
-    let closed = builder.close().context("removing what was needed meanwhile");
-    conclude(building, &outcomes)?;
-    closed?;
+    // Removing a hundred thousand files may take a while.
+    let printed = conclude(building, &outcomes);
+    builder.close().context("removing what was needed meanwhile")?;
+    printed?;
     let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
     Ok(match signals::received() {
         Some(signal) => {
