@@ -2,9 +2,10 @@
 //! was made of them. The next revision is written over the last, files that do not differ keep
 //! their times, and make compiles only what does.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -18,6 +19,9 @@ use super::toolchain::Toolchain;
 use super::{Failed, log};
 use crate::leftovers::{Journal, PREFIX};
 use crate::talk::talk;
+
+/// Where less is free, the next file did not fit.
+const FULL_BYTES: u64 = 4 << 20;
 
 /// What one revision is built with.
 #[derive(Clone, Copy)]
@@ -102,6 +106,18 @@ impl Workshop {
     }
 
     fn try_build(&self, task: Task, progress: &mut Progress) -> Result<Product> {
+        let built = self.build_here(task, progress);
+        // git and compilers do not say why a file cannot be written, or not in their first words.
+        built.map_err(|why| match is_full(&self.folder) {
+            true => why.context(format!(
+                "{} is full: free some space, or name another place with --scratch",
+                self.folder.parent().unwrap_or(&self.folder).display()
+            )),
+            false => why,
+        })
+    }
+
+    fn build_here(&self, task: Task, progress: &mut Progress) -> Result<Product> {
         let index = self.folder.join("index");
         task.repository.write(task.revision, &self.source(), &index)?;
         let untaken = self.configure(task, progress)?;
@@ -226,6 +242,20 @@ impl Workshop {
         crate::removal::remove(&self.objects())?;
         make_folder(&self.objects())
     }
+}
+
+/// Whether the file system of a folder has no more room than for a file.
+fn is_full(folder: &Path) -> bool {
+    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return false };
+    // SAFETY: statvfs is plain data, for which zero is valid; both live.
+    let free_bytes = unsafe {
+        let mut found: libc::statvfs = std::mem::zeroed();
+        match libc::statvfs(name.as_ptr(), &mut found) {
+            0 => Some(found.f_bavail * found.f_frsize),
+            _ => None,
+        }
+    };
+    free_bytes.is_some_and(|bytes| bytes < FULL_BYTES)
 }
 
 fn assignment(name: &str, value: &OsStr) -> OsString {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 
 use crate::kernels::{self, Builder, Built, Cache, Configuration, Means, Request};
-use crate::reports::{self, counted};
+use crate::reports;
 use crate::signals;
 use crate::talk::{print, print_line, talk};
 
@@ -44,7 +44,8 @@ enum What {
 /// The repository is only read: work tree, index and refs stay as they are, and what is not
 /// committed is not built. Sources are written elsewhere, removed at the end, and from one
 /// revision to the next only what differs is compiled. A kernel that has been built of the same
-/// files, configuration and tools is found again at once. docs/kernels.md says more.
+/// files, configuration and tools is found again at once. docs/kernels-build.md says
+/// more.
 ///
 /// Exit status: 0 all there; 1 some revisions failed, the others are there; 2 it could not be
 /// begun; 130 interrupted.
@@ -120,9 +121,8 @@ fn build(building: &Building) -> Result<ExitCode> {
     let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
     Ok(match signals::received() {
         Some(signal) => {
-            let all = counted(building.revisions.len(), "kernel");
-            let name = signals::name(signal);
-            talk(format_args!("interrupted by {name}: {} of {all} are there", outcomes.len()));
+            let (done, all) = (outcomes.len(), building.revisions.len());
+            talk(format_args!("interrupted by {}: {done} of {all} done", signals::name(signal)));
             ExitCode::from(130)
         }
         None if failed => ExitCode::FAILURE,
