@@ -36,11 +36,11 @@ pub fn step(look: &Look) -> Step {
     (assignment, Some(look.kind))
 }
 
-/// What a look of this kind watches.
-pub fn watch(record: &Record, kind: LookKind) -> Watch {
+/// What a look of this kind watches, from a worker of the process `knee`.
+pub fn watch(record: &Record, kind: LookKind, knee: u32) -> Watch {
     let explain = record.experiment.explain.clone().unwrap_or_default();
     // Only time is split by samples, and each costs.
     let hertz = if kind == LookKind::Time { explain.hertz } else { 0 };
     let functions = if kind == LookKind::Counts { explain.functions } else { Vec::new() };
-    Watch { kind, hertz, windows: explain.windows, knee: std::process::id(), functions }
+    Watch { kind, hertz, windows: explain.windows, knee, functions }
 }

@@ -122,9 +122,19 @@ fn grouped(
     if block % 2 == 1 {
         order.reverse();
     }
+    let position = |index: usize| order.iter().position(|&other| other == index);
     let rank = |run: &Assignment| {
         let name = &record.points[run.point].variant;
-        order.iter().position(|&index| record.variants[index].name == *name)
+        let index = record.variants.iter().position(|variant| variant.name == *name);
+        // Variants of one guest stay together: they share its boot.
+        let guest = index.map(|index| record.experiment.guest(Some(&record.variants[index])));
+        let together = |other: &&usize| {
+            guest == Some(record.experiment.guest(Some(&record.variants[**other])))
+        };
+        let first = order.iter().find(together).copied();
+        // What repeats a run in a boot of its own comes after all boots that it might share.
+        let again = run.placebo && guest.flatten().is_some();
+        (again, first.and_then(position), index.and_then(position))
     };
     runs.sort_by_key(rank);
     in_order(runs)

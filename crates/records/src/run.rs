@@ -27,6 +27,9 @@ pub struct Run {
     /// The file system that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<Mounted>,
+    /// The boot that it ran in: a number of `boots.ndjson`. Absent of a run on the host itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<u32>,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,

@@ -156,6 +156,7 @@ mod tests {
             placebo: false,
             started,
             file_system: None,
+            boot: None,
             outcome: outcome(rate),
             warnings: Vec::new(),
         };

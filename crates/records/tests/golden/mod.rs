@@ -174,6 +174,7 @@ pub fn run(number: u32) -> (Run, Vec<Sample>) {
         block,
         started: at(i64::from(number) + if number < 27 { 1 } else { 601 }),
         file_system: None,
+        boot: None,
         outcome,
         warnings: warnings(number),
     };
