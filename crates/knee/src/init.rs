@@ -5,6 +5,7 @@
 //!
 //! Where it fails, process 1 ends and the kernel panics, which the console shows to the host.
 
+use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -205,13 +206,20 @@ fn program(arguments: &[String]) -> Result<String> {
     Ok(status.to_string())
 }
 
+/// Mounts what the kernel itself makes; with devices, which mounts for runs are without.
 fn mount_new(kind: &str, at: &str) -> Result<()> {
     make_directory(at)?;
-    match mount::mount(kind, Path::new(at), kind, "") {
-        // Some kernels mount devtmpfs themselves.
-        Err(_) if kind == "devtmpfs" && Path::new("/dev/null").exists() => Ok(()),
-        mounted => mounted,
+    let (kind_c, at_c) = (CString::new(kind)?, CString::new(at)?);
+    // SAFETY: live C strings; no data.
+    let mounted = unsafe {
+        libc::mount(kind_c.as_ptr(), at_c.as_ptr(), kind_c.as_ptr(), 0, std::ptr::null())
+    };
+    let error = std::io::Error::last_os_error();
+    // Some kernels mount devtmpfs themselves.
+    if mounted == 0 || error.raw_os_error() == Some(libc::EBUSY) {
+        return Ok(());
     }
+    Err(error).with_context(|| format!("mounting {kind} on {at}"))
 }
 
 fn make_directory(path: &str) -> Result<()> {

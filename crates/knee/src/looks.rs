@@ -32,7 +32,8 @@ impl Executed {
 
 /// The step that a look was.
 pub fn step(look: &Look) -> Step {
-    let assignment = Assignment { block: look.block, point: look.point as usize, placebo: false };
+    let assignment =
+        Assignment { block: look.block, point: look.point as usize, placebo: false, repeat: 0 };
     (assignment, Some(look.kind))
 }
 

@@ -148,7 +148,8 @@ fn gist(record: &Record, run: &Run) -> Run {
 }
 
 fn assignment(run: &Run) -> Assignment {
-    Assignment { block: run.block, point: run.point as usize, placebo: run.placebo }
+    let Run { block, placebo, repeat, .. } = *run;
+    Assignment { block, point: run.point as usize, placebo, repeat }
 }
 
 /// One run; nothing if a signal cut it off.
@@ -158,7 +159,7 @@ fn execute(
     progress: &Progress,
     (assignment, look): Step,
 ) -> Result<Option<Executed>> {
-    let Assignment { block, point: index, placebo } = assignment;
+    let Assignment { block, point: index, placebo, repeat } = assignment;
     let number = record.next_run();
     let point = &record.record.points[index];
     let started = jiff::Timestamp::now();
@@ -182,6 +183,7 @@ fn execute(
         point: index as u32,
         block,
         placebo,
+        repeat,
         started,
         file_system: came.file_system,
         boot: came.boot,

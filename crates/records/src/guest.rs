@@ -49,6 +49,10 @@ pub struct Guest {
     /// What executes the guest: `kvm` or `tcg`. Default KVM where a boot with it succeeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accelerator: Option<String>,
+    /// How often each point is run in a boot. Default 1. More cost less than more boots, and tell how
+    /// much of the noise is between boots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<u32>,
 }
 
 impl Guest {
@@ -66,6 +70,16 @@ impl Guest {
         ensure!(both.is_none(), "both set {} of the guest", both.map_or("", String::as_str));
         fields.extend(others);
         Ok(Guest::of(fields))
+    }
+
+    /// What it says, a word or two each: "kernel bzImage", "cmdline 'nopvspin'".
+    pub fn words(&self) -> Vec<String> {
+        let word = |(name, value): (String, serde_json::Value)| match value.as_str() {
+            Some(text) if name == "cmdline" => format!("cmdline '{text}'"),
+            Some(text) => format!("{name} {text}"),
+            None => format!("{name} {value}"),
+        };
+        self.fields().into_iter().map(word).collect()
     }
 
     fn fields(&self) -> BTreeMap<String, serde_json::Value> {

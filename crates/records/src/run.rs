@@ -22,6 +22,9 @@ pub struct Run {
     /// far equal things differ, and belongs to no comparison.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub placebo: bool,
+    /// Which one it is of several of its point in one boot, from 0.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub repeat: u32,
     /// When it started; of an imported run, when it was imported.
     pub started: jiff::Timestamp,
     /// The file system that was made for it.
@@ -36,6 +39,10 @@ pub struct Run {
     /// Doubts about this run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+}
+
+fn is_first(repeat: &u32) -> bool {
+    *repeat == 0
 }
 
 /// How a run ended.

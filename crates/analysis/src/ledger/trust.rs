@@ -157,6 +157,7 @@ mod tests {
             started,
             file_system: None,
             boot: None,
+            repeat: 0,
             outcome: outcome(rate),
             warnings: Vec::new(),
         };

@@ -28,7 +28,7 @@ use crate::signals;
 use crate::talk::talk;
 
 pub use boot::{Booter, Up, off};
-pub use flags::{Flags, MachineFlags};
+pub use flags::{GuestFlags, MachineFlags};
 pub use wishes::wanted;
 
 /// The guests of one session.

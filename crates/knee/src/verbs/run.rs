@@ -81,7 +81,7 @@ pub struct Arguments {
     #[command(flatten)]
     file_systems: file_systems::Flags,
     #[command(flatten)]
-    guests: guest::Flags,
+    guests: guest::GuestFlags,
     /// Parameters of all workloads, see `knee describe`; several values make an axis
     #[arg(long = "set", value_name = "NAME=VALUE[,VALUE…]", value_parser = setting)]
     settings: Vec<(String, Vec<String>)>,

@@ -366,6 +366,7 @@ impl Made {
             started: run.started.unwrap_or(now),
             file_system: None,
             boot: None,
+            repeat: 0,
             outcome,
             warnings: Vec::new(),
         };

@@ -175,6 +175,7 @@ pub fn run(number: u32) -> (Run, Vec<Sample>) {
         started: at(i64::from(number) + if number < 27 { 1 } else { 601 }),
         file_system: None,
         boot: None,
+        repeat: 0,
         outcome,
         warnings: warnings(number),
     };

@@ -9,7 +9,7 @@ use super::wishes;
 
 /// Virtual machines that runs are made in.
 #[derive(clap::Args)]
-pub struct Flags {
+pub struct GuestFlags {
     /// Boot this kernel (a vmlinuz or bzImage) in a virtual machine for the runs; several are
     /// compared. The name of its variant goes before: patched=../linux/arch/x86/boot/bzImage
     #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
@@ -17,6 +17,9 @@ pub struct Flags {
     /// Add to the kernel's command line; several are compared: plain='' nopv='nopvspin'
     #[arg(long = "cmdline", value_name = "NAME=WORDS", value_parser = cmdline)]
     cmdlines: Vec<(String, String)>,
+    /// How often each point is run in a boot: the mean is one value [default: 1]
+    #[arg(long, value_name = "N")]
+    runs_per_boot: Option<u32>,
     #[command(flatten)]
     machine: MachineFlags,
 }
@@ -87,14 +90,16 @@ impl MachineFlags {
             memory: self.guest_memory.clone().map(Word),
             host_cpus: self.host_cpus.clone(),
             accelerator: self.accelerator.clone(),
+            runs: None,
         }
     }
 }
 
-impl Flags {
+impl GuestFlags {
     /// Puts what was asked for into an experiment.
     pub fn apply(&self, experiment: &mut Experiment) -> Result<()> {
-        let mut outer = self.machine.guest().over(&experiment.guest.clone().unwrap_or_default());
+        let own = Guest { runs: self.runs_per_boot, ..self.machine.guest() };
+        let mut outer = own.over(&experiment.guest.clone().unwrap_or_default());
         let mut factor = |name: &str, levels: Vec<(String, Guest)>| match levels.as_slice() {
             [] => (),
             [(_, one)] => outer = one.over(&outer),
