@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use records::Opened;
+use records::{Opened, Run};
 
 use crate::home::{Ended, Home, entries};
 use crate::process::wait_for;
@@ -48,12 +48,16 @@ fn per_operation(record: &Opened, workload: &str, metric: &str) -> Vec<f64> {
 fn a_debian_kernel_runs_what_this_host_runs() {
     let Some(kernel) = kernel("a Debian kernel in a virtual machine") else { return };
     let home = Home::new();
-    let loads = "run posix_lock_shared page_fault_shared_file context_switch create_files \
-                 --cpus 2 --seconds 0.3 --seed 7";
-    let guest = format!("--kernel {} --fs xfs --size 512M --accelerator tcg", kernel.display());
+    let loads = "run posix_lock_shared page_fault_shared_file page_fault_anonymous \
+                 context_switch create_files --cpus 2 --seconds 0.3 --seed 7";
+    let guest = format!(
+        "--kernel {} --fs xfs --size 512M --accelerator tcg \
+                         --cmdline small=transparent_hugepage=never",
+        kernel.display()
+    );
     ended_with(0, "", home.run(&format!("{loads} {guest} --blocks 2")));
     let record = home.record();
-    assert_eq!(record.runs.len(), 8);
+    assert_eq!(record.runs.len(), 10);
     for run in &record.runs {
         assert!(run.finished(), "{run:?}");
         let made = run.file_system.as_ref().expect("a file system was made");
@@ -74,7 +78,7 @@ fn a_debian_kernel_runs_what_this_host_runs() {
     ended_with(0, "", native.run(&format!("{loads} --blocks 2")));
     let here = native.record();
     let counts = [
-        ("page_fault_shared_file", "time.minor_page_faults"),
+        ("page_fault_anonymous", "time.minor_page_faults"),
         ("context_switch", "time.voluntary_context_switches"),
     ];
     for (workload, metric) in counts {
@@ -88,22 +92,23 @@ fn a_debian_kernel_runs_what_this_host_runs() {
 fn a_panic_costs_the_run_in_progress() {
     let Some(kernel) = kernel("a panic in a virtual machine") else { return };
     let home = Home::new();
-    let command = format!(
-        "run page_fault_anonymous --kernel {} --cpus 1 --seconds 0.2 --blocks 2 --seed 3 \
-         --accelerator tcg --variant fine= --variant boom=sysctl.vm.panic_on_oom=2;size_bytes=8G",
+    // So many processes do not fit, and the kernel is told to panic then.
+    let settings = "cmdline=sysctl.vm.panic_on_oom=2 sysctl.kernel.threads-max=30000 \
+                    sysctl.kernel.pid_max=40000";
+    let mut command = home.knee(&format!(
+        "run getppid --kernel {} --cpus 1 --tasks 1,4000 --guest-memory 400M --seconds 0.2 \
+         --blocks 2 --seed 3 --accelerator tcg",
         kernel.display()
-    );
-    ended_with(1, "failed: ", home.run(&command));
+    ));
+    command.args(["--cmdline", settings]);
+    ended_with(1, "in a guest that panicked: Out of memory", home.start(&mut command).end());
     let record = home.record();
-    let of = |variant: &str| {
-        let is_it = move |point: u32| record.record.points[point as usize].variant == variant;
-        record.runs.iter().filter(move |run| is_it(run.point)).collect::<Vec<_>>()
-    };
-    assert_eq!(of("fine").iter().filter(|run| run.finished()).count(), 2);
-    for run in of("boom") {
-        let told = format!("{:?}", run.outcome);
-        assert!(told.contains("in a guest that panicked: "), "{told}");
-    }
+    let tasks = |run: &Run| record.record.points[run.point as usize].tasks;
+    let finished: Vec<u32> = record.runs.iter().filter(|run| run.finished()).map(tasks).collect();
+    assert_eq!(finished, [1, 1]);
+    let ends: Vec<String> =
+        record.boots().unwrap().into_iter().filter_map(|boot| boot.end).collect();
+    assert_eq!(ends.iter().filter(|end| end.starts_with("panicked")).count(), 2, "{ends:?}");
 }
 
 #[test]

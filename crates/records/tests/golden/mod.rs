@@ -48,6 +48,7 @@ pub fn plan() -> Record {
         commands: BTreeMap::new(),
         programs: BTreeMap::new(),
         image: None,
+        hypervisor: None,
         sessions: vec![
             session(&["knee", "run", "golden.toml", "--dir", "/mnt/a b"], 0, 0, Some(29)),
             session(&["knee", "run", "golden.toml", "--resume", "last"], 600, 27, Some(640)),
