@@ -254,6 +254,7 @@ image! {
         posix: Field<u32>,
         flock: Field<u32>,
         waits: Field<u32>,
+        last_waits: Field<u32>,
         /// Of the tree of ranges: its root, and the chain of owners.
         root: Field<u32>,
         owners: Field<u32>,

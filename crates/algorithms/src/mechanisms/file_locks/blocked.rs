@@ -2,7 +2,7 @@
 
 use machine::{Machine, Ordering, Sleepers};
 
-use super::{BUCKETS, Blocked, Deadlocks, FileLocks, Outcome, Owner, Range, Refused, Wake};
+use super::{BUCKETS, Blocked, Deadlocks, File, FileLocks, Outcome, Owner, Range, Refused, Wake};
 use super::{Waiting, Waking, code_of, owner_of};
 use crate::{Hold, Lock};
 
@@ -29,8 +29,29 @@ impl<L: Lock> FileLocks<L> {
             self.give_record(m, name);
             return Outcome::Refused(Refused::Deadlock);
         }
-        self.insert(m, &self.files[file].waits, name, 0);
+        self.queue_up(m, file, name);
         Outcome::Waits(Waiting(name))
+    }
+
+    /// Puts a request behind all that wait for the file.
+    fn queue_up<M: Machine>(&self, m: &M, file: usize, name: u32) {
+        let start = m.mark();
+        let File { waits, last_waits, .. } = &*self.files[file];
+        self.insert_between(m, waits, name, [last_waits.get(m), 0]);
+        last_waits.set(m, name);
+        m.cut(start, 0);
+    }
+
+    /// Takes a request out of that queue.
+    fn leave_queue<M: Machine>(&self, m: &M, file: usize, name: u32) {
+        let start = m.mark();
+        let File { waits, last_waits, .. } = &*self.files[file];
+        let record = self.record(name);
+        if record.next.get(m) == 0 {
+            last_waits.set(m, record.before.get(m));
+        }
+        self.remove(m, waits, name);
+        m.cut(start, 0);
     }
 
     /// A request waits no more, for whatever reason. Who woke it has taken it out of the lists.
@@ -38,7 +59,7 @@ impl<L: Lock> FileLocks<L> {
         let woken = &self.record(name).woken;
         // Relaxed: it changes under the lock of the file.
         if woken.load(m, Ordering::Relaxed) == 0 {
-            self.remove(m, &self.files[file].waits, name);
+            self.leave_queue(m, file, name);
             self.unblock(m, name);
         }
         m.retire(woken);
@@ -66,7 +87,7 @@ impl<L: Lock> FileLocks<L> {
                 Wake::Concerned => self.is_concerned(m, file, at),
             };
             if concerned {
-                self.remove(m, waits, at);
+                self.leave_queue(m, file, at);
                 self.unlist_blocked(m, at);
                 // Relaxed: who wakes takes the lock of the file.
                 record.woken.store(m, 1, Ordering::Relaxed);
@@ -203,7 +224,8 @@ impl<L: Lock> FileLocks<L> {
     /// Whether nothing is held and nobody waits.
     pub fn at_rest<M: Machine>(&self, m: &M) -> bool {
         let empty = |file: &super::File<L::Mem>| {
-            let lists = [&file.posix, &file.flock, &file.waits, &file.root, &file.owners];
+            let File { posix, flock, waits, last_waits, root, owners, .. } = file;
+            let lists = [posix, flock, waits, last_waits, root, owners];
             lists.iter().all(|list| list.get(m) == 0)
         };
         self.files.iter().all(|file| empty(file))
