@@ -17,21 +17,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult};
 
-/// Lines of its stack that a thread uses at once when it goes on.
-const STACK_LINES: usize = 8;
-
-/// Tells the CPU that a cache line will be used soon, if it can be told.
-#[inline(always)]
-pub fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: it reads nothing, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
 /// What stops a thread, seen from inside.
 pub use corosensei::Yielder;
 
@@ -169,16 +154,6 @@ impl<'a, Reply: Copy, Request: Copy> Steppable<'a, Reply, Request> {
                 from.stack.len(),
             );
             self.object_mut().add(self.pointer_at).write(from.pointer);
-        }
-    }
-
-    /// Tells the CPU that the thread will go on soon: what it uses of its stack comes nearer.
-    #[inline]
-    pub fn prepare(&self) {
-        // SAFETY: within the object; while the thread is stopped the word is its stack pointer.
-        let top = unsafe { self.object().add(self.pointer_at).read() } as *const u8;
-        for line in 0..STACK_LINES {
-            prefetch(top.wrapping_add(64 * line));
         }
     }
 

@@ -36,15 +36,27 @@ pub struct Simulated<'a> {
 pub type Handler<'a> = dyn Fn(&Simulated, usize) + 'a;
 
 impl Simulated<'_> {
-    /// Stops until it is due, and sees to interrupts meanwhile.
+    /// Stops until it is due, and sees to interrupts meanwhile. Inline, as what calls it: each return
+    /// behind a switch of stacks goes elsewhere than the CPU expects.
+    #[inline(always)]
     pub(super) fn suspend(&self) {
+        self.yielder.suspend(());
+        let called = self.world.borrow_mut().is_called(self.task);
+        if called {
+            self.handle_until_due();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn handle_until_due(&self) {
         loop {
+            self.handle();
             self.yielder.suspend(());
             let called = self.world.borrow_mut().is_called(self.task);
             if !called {
                 return;
             }
-            self.handle();
         }
     }
 
@@ -96,7 +108,7 @@ impl Simulated<'_> {
     }
 
     /// Waits until nobody else is due before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn turn(&self) {
         let waits = self.world.borrow_mut().must_wait(self.task);
         if waits {
@@ -105,7 +117,7 @@ impl Simulated<'_> {
     }
 
     /// Gets the line of a word to read it, or to read and write it.
-    #[inline]
+    #[inline(always)]
     fn get_line(&self, word: Word, how: Use, after_stores: bool) -> Asked {
         let ask = Ask { line: word.line(), how, after_stores };
         loop {
@@ -131,7 +143,7 @@ impl Simulated<'_> {
     }
 
     /// Does something to a word that may read it; returns what that returns.
-    #[inline]
+    #[inline(always)]
     fn access<C, T: Value>(&self, cell: &C, how: Use, touch: impl FnOnce() -> T) -> T {
         let word = self.word(cell);
         let asked = self.get_line(word, how, how == Use::Atomic);

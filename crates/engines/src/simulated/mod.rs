@@ -228,12 +228,8 @@ fn pass(
             w.close();
             return Ok(());
         }
-        let next = w.prepare_next();
         let Some(task) = w.happens(due) else { continue };
         drop(w);
-        if let Some(next) = next {
-            threads[usize::from(next)].prepare();
-        }
         if threads[usize::from(task)].resume(()).is_none() {
             world.borrow_mut().end(task);
         }

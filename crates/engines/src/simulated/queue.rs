@@ -43,12 +43,6 @@ impl Queue {
         self.events.last().map_or(Time::MAX, |next| time(*next))
     }
 
-    /// Whom the next event is for.
-    #[inline]
-    pub fn next_who(&self) -> Option<u16> {
-        self.events.last().map(|next| *next as u16)
-    }
-
     /// Takes the next event.
     pub fn pop(&mut self) -> Option<Due> {
         let next = self.events.pop()?;

@@ -14,7 +14,6 @@ use super::tasks::{Doing, RunQueue, Task, Then};
 use super::trace::Trace;
 use super::watched::Watched;
 use super::{Options, Preemption, Setup, Time};
-use crate::steppable::prefetch;
 
 /// Goes on at once.
 const NOW: Then = Then::GoOn(0, Row::Local);
@@ -177,18 +176,6 @@ impl World {
             return None;
         }
         self.interrupted(who - 2 * tasks - cpus, due.time)
-    }
-
-    /// The task that the next event is for, if it is for one, which the CPU is told of.
-    #[inline]
-    pub fn prepare_next(&self) -> Option<u16> {
-        let who = usize::from(self.queue.next_who()?);
-        let task = if who < self.tasks.len() { who } else { who - self.tasks.len() };
-        let at = std::ptr::from_ref(self.tasks.get(task)?).cast::<u8>();
-        for line in 0..size_of::<Task>().div_ceil(64) {
-            prefetch(at.wrapping_add(64 * line));
-        }
-        (task == who).then_some(who as u16)
     }
 
     fn store_of(&self, task: u16) -> u16 {

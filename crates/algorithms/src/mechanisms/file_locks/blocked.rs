@@ -76,7 +76,9 @@ impl<L: Lock> FileLocks<L> {
         if at == 0 && !(under && matches!(owner, Owner::Process(_))) {
             return m.cut(start, 0);
         }
-        let hold = self.lock_blocked(m);
+        // None of those who wait for a flock is in the table.
+        let table = !matches!(owner, Owner::Flock(_));
+        let hold = if table { self.lock_blocked(m) } else { None };
         let held = hold.as_ref().map_or(0, |hold| u64::from(hold.0) + 1);
         m.cut(start, held << 32 | u64::from(at));
         while at != 0 {
