@@ -100,7 +100,7 @@ fn a_replay_is_the_same_on_every_computer() {
           120  81.62   93.92   90.60
           160  83.20  107.53  100.73
 
-        simulated on westmere-ex-8s: 9 numbers found, 0 measured, 41 assumed as ranges, 0 fitted; in
+        simulated on westmere-ex-8s: 12 numbers found, 0 measured, 40 assumed as ranges, 0 fitted; in
           brackets the lowest and highest of 3 draws of all ranges
         - a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to the
           lock of the list. How long a tick was is not reported
