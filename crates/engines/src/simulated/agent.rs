@@ -36,27 +36,15 @@ pub struct Simulated<'a> {
 pub type Handler<'a> = dyn Fn(&Simulated, usize) + 'a;
 
 impl Simulated<'_> {
-    /// Stops until it is due, and sees to interrupts meanwhile. Inline, as what calls it: each return
-    /// behind a switch of stacks goes elsewhere than the CPU expects.
-    #[inline(always)]
+    /// Stops until it is due, and sees to interrupts meanwhile.
     pub(super) fn suspend(&self) {
-        self.yielder.suspend(());
-        let called = self.world.borrow_mut().is_called(self.task);
-        if called {
-            self.handle_until_due();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn handle_until_due(&self) {
         loop {
-            self.handle();
             self.yielder.suspend(());
             let called = self.world.borrow_mut().is_called(self.task);
             if !called {
                 return;
             }
+            self.handle();
         }
     }
 
@@ -108,7 +96,7 @@ impl Simulated<'_> {
     }
 
     /// Waits until nobody else is due before.
-    #[inline(always)]
+    #[inline]
     pub(super) fn turn(&self) {
         let waits = self.world.borrow_mut().must_wait(self.task);
         if waits {
@@ -117,7 +105,7 @@ impl Simulated<'_> {
     }
 
     /// Gets the line of a word to read it, or to read and write it.
-    #[inline(always)]
+    #[inline]
     fn get_line(&self, word: Word, how: Use, after_stores: bool) -> Asked {
         let ask = Ask { line: word.line(), how, after_stores };
         loop {
@@ -143,7 +131,7 @@ impl Simulated<'_> {
     }
 
     /// Does something to a word that may read it; returns what that returns.
-    #[inline(always)]
+    #[inline]
     fn access<C, T: Value>(&self, cell: &C, how: Use, touch: impl FnOnce() -> T) -> T {
         let word = self.word(cell);
         let asked = self.get_line(word, how, how == Use::Atomic);

@@ -71,6 +71,23 @@ fn what_32_cpus_gain_follows_from_what_2_do() {
     }
 }
 
+/// The reporter's question: more interrupts, or dearer ones.
+#[test]
+fn a_repair_sends_more_interrupts_and_no_dearer_ones() {
+    let replay = replay(&repair::INCIDENT, 0, 1).unwrap();
+    let [small, small_in_turn, large, large_in_turn] =
+        [0, 1, 2, 3].map(|row| replay.rows[row].predicted.middle);
+    assert!(1.05 < small && 1.05 < small_in_turn, "{small} {small_in_turn}");
+    assert!(small < large_in_turn && small_in_turn < large_in_turn && large_in_turn < large);
+    for row in replay.figure.unwrap().rows {
+        let [_, counts_before, counts_after, us_before, us_after] = row[..] else {
+            panic!("{row:?}");
+        };
+        assert!(counts_after > 5.0 * counts_before, "{row:?}");
+        assert!((0.67..1.5).contains(&(us_after / us_before)), "{row:?}");
+    }
+}
+
 #[test]
 fn a_replay_is_the_same_on_every_computer() {
     let replay = replay(&page_faults::INCIDENT, 2, 1).unwrap();
