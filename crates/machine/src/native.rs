@@ -47,6 +47,17 @@ impl Machine for Native {
     }
 
     #[inline(always)]
+    fn compare_exchange<T: Value>(
+        &self,
+        atom: &Atom<T>,
+        old: T,
+        new: T,
+        ordering: Ordering,
+    ) -> Result<T, T> {
+        T::compare_exchange(atom.cell(), old, new, ordering)
+    }
+
+    #[inline(always)]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
         loop {
             let word = T::apply(atom.cell(), Op::Load, ordering);
@@ -90,12 +101,12 @@ impl Machine for Native {
         T::apply(atom.cell(), Op::Store(value), Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         futex(atom, libc::FUTEX_WAIT, expected);
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
         let number = match whom {
             Sleepers::One => 1,
@@ -115,8 +126,13 @@ impl Machine for Native {
         interrupts::masked(body)
     }
 
+    /// A single turn is no loop: the compiler unrolls one too late, and leaves the retry loop
+    /// around it with a comparison more than written by hand.
     #[inline(always)]
     fn pause(&self, turns: u32) {
+        if turns == 1 {
+            return spin_loop();
+        }
         for _ in 0..turns {
             spin_loop();
         }

@@ -44,18 +44,21 @@ image! {
 pub struct Clh {
     cpus: Array<Line<CpuNode>>,
     /// One for each lock, to be handed out.
-    fresh: Array<Line<Atom<u32>>>,
+    fresh: Array<Line<CpuNode>>,
     handed_out: Array<Atom<u32>>,
 }
 
 impl Clh {
     #[inline(always)]
     fn locked(&self, node: u32) -> &Atom<u32> {
+        // Chosen before it is looked up, which compiles to no branch: nodes come in no order that a CPU
+        // could predict.
         let index = node as usize - 1;
-        match self.cpus.get(index) {
-            Some(node) => &node.locked,
-            None => &self.fresh[index - self.cpus.len()],
-        }
+        let (nodes, index) = match index.checked_sub(self.cpus.len()) {
+            None => (&self.cpus, index),
+            Some(index) => (&self.fresh, index),
+        };
+        &nodes[index].locked
     }
 
     #[cold]
