@@ -31,7 +31,7 @@ pub fn ours<L: Lock, const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
 }
 
 impl<L: Lock, const COPY: u32> Passed for Ours<L, COPY> {
-    #[inline(always)]
+    #[inline(never)]
     fn pass(&self, task: &Task, times: u64) {
         black_box(COPY);
         let m = &task.native;
@@ -66,7 +66,7 @@ pub fn ours_shared<L: SharedLock, const COPY: u32>(region: &Arc<Region>) -> Box<
 
 /// A pass writes once and reads once.
 impl<L: SharedLock, const COPY: u32> Passed for OursShared<L, COPY> {
-    #[inline(always)]
+    #[inline(never)]
     fn pass(&self, task: &Task, times: u64) {
         black_box(COPY);
         let m = &task.native;

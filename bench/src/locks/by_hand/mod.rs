@@ -82,7 +82,7 @@ pub fn parking_lot<const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
 struct Hand<L: ByHand, const COPY: u32>(Mapped<Placed<L, L::Lock>>);
 
 impl<L: ByHand, const COPY: u32> Passed for Hand<L, COPY> {
-    #[inline(always)]
+    #[inline(never)]
     fn pass(&self, task: &Task, times: u64) {
         black_box(COPY);
         let Placed { kind, guarded } = &*self.0;
@@ -106,7 +106,7 @@ struct HandShared<L: SharedByHand, const COPY: u32>(Mapped<Placed<L, L::Lock>>);
 
 /// A pass writes once and reads once.
 impl<L: SharedByHand, const COPY: u32> Passed for HandShared<L, COPY> {
-    #[inline(always)]
+    #[inline(never)]
     fn pass(&self, task: &Task, times: u64) {
         black_box(COPY);
         let Placed { kind, guarded } = &*self.0;
@@ -132,7 +132,7 @@ impl<L: SharedByHand, const COPY: u32> Passed for HandShared<L, COPY> {
 struct StdMutex<const COPY: u32>(Mapped<Placed<(), std::sync::Mutex<()>>>);
 
 impl<const COPY: u32> Passed for StdMutex<COPY> {
-    #[inline(always)]
+    #[inline(never)]
     fn pass(&self, _: &Task, times: u64) {
         black_box(COPY);
         let guarded = &self.0.guarded;
@@ -154,7 +154,7 @@ impl<const COPY: u32> Passed for StdMutex<COPY> {
 struct ParkingLot<const COPY: u32>(Mapped<Placed<(), parking_lot::Mutex<()>>>);
 
 impl<const COPY: u32> Passed for ParkingLot<COPY> {
-    #[inline(always)]
+    #[inline(never)]
     fn pass(&self, _: &Task, times: u64) {
         black_box(COPY);
         let guarded = &self.0.guarded;
