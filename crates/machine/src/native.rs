@@ -126,13 +126,8 @@ impl Machine for Native {
         interrupts::masked(body)
     }
 
-    /// A single turn is no loop: the compiler unrolls one too late, and leaves the retry loop
-    /// around it with a comparison more than written by hand.
     #[inline(always)]
     fn pause(&self, turns: u32) {
-        if turns == 1 {
-            return spin_loop();
-        }
         for _ in 0..turns {
             spin_loop();
         }
@@ -185,7 +180,9 @@ impl Machine for Native {
 
 /// A futex call without a timeout. Its errors say that the word has changed or a signal
 /// came, and parking may return at any time anyway. Not private: tasks may be processes.
+/// Inline, for the compiler moves aside only what it sees to be cold.
 #[cold]
+#[inline]
 fn futex(atom: &Atom<u32>, command: libc::c_int, value: u32) {
     let word = ptr::from_ref(atom.cell());
     // SAFETY: the word is live, and the kernel only reads it.
