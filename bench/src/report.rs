@@ -90,7 +90,8 @@ impl Report {
         let told = |verdict| limited.iter().filter(|f| f.verdict() == verdict).count();
         text += &format!("\n{} of {} limits missed", told(Verdict::Missed), limited.len());
         if told(Verdict::Open) > 0 {
-            text += &format!(", {} open: chance alone could lift or sink them", told(Verdict::Open));
+            text +=
+                &format!(", {} open: chance alone could lift or sink them", told(Verdict::Open));
         }
         text + ".\n"
     }

@@ -76,12 +76,10 @@ fn parts() -> Vec<&'static [u8]> {
         parts: *mut c_void,
     ) -> c_int {
         // SAFETY: as dl_iterate_phdr promises, and it is given our vector.
-        let (program, parts) =
-            unsafe { (&*program, &mut *parts.cast::<Vec<&'static [u8]>>()) };
+        let (program, parts) = unsafe { (&*program, &mut *parts.cast::<Vec<&'static [u8]>>()) };
         // SAFETY: so many headers.
-        let headers = unsafe {
-            slice::from_raw_parts(program.dlpi_phdr, program.dlpi_phnum.into())
-        };
+        let headers =
+            unsafe { slice::from_raw_parts(program.dlpi_phdr, program.dlpi_phnum.into()) };
         for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
             let start = (program.dlpi_addr + header.p_vaddr) as *const u8;
             // SAFETY: loaded, and stays so.
