@@ -75,7 +75,7 @@ pub fn finite(run: &Run, metric: &str) -> Option<f64> {
 
 /// The values of runs, one a boot: the mean on the scale.
 pub fn by_boot(record: &Opened, runs: &[&Run], metric: &str, scale: Scale) -> Vec<f64> {
-    let mut boots: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut boots: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in runs {
         if let Some(value) = finite(run, metric) {
             boots.entry(boot_of(record, run)).or_default().push(scaled(value, scale));
@@ -84,9 +84,12 @@ pub fn by_boot(record: &Opened, runs: &[&Run], metric: &str, scale: Scale) -> Ve
     boots.into_values().map(|values| values.iter().sum::<f64>() / values.len() as f64).collect()
 }
 
-/// The boot that a run was in.
-pub fn boot_of<'a>(record: &'a Opened, run: &Run) -> &'a str {
+/// The boot that a run was in: of its guest, else of the host.
+pub fn boot_of(record: &Opened, run: &Run) -> String {
+    if let Some(boot) = run.boot {
+        return format!("guest {boot}");
+    }
     let sessions = &record.record.sessions;
     let session = sessions.iter().rev().find(|session| session.first_run <= run.run);
-    session.map_or("", |session| &session.boot_id)
+    session.map_or(String::new(), |session| session.boot_id.clone())
 }

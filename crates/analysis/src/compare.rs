@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use records::{Better, METRICS, Opened, Outcome, Point, Policy, Record, Run, Unit};
+use records::{Better, METRICS, Opened, Outcome, Point, Policy, Record, Run, Unit, Until};
 
 use crate::blocks::{Block, blocks, disturbance};
 use crate::columns::{Column, by_boot, change, finite, margin, paired, scale, scaled};
@@ -12,7 +12,7 @@ use crate::comparison::{
 };
 use crate::judge::{Decision, Judgement, Rule};
 use crate::multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
-use crate::{Spread, matching, survey};
+use crate::{Spread, matching, repeats, survey};
 
 /// What to compare: a variant of a record, or a record without variants.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,8 @@ pub struct Options {
     pub metrics: Vec<String>,
     /// Smallest change that matters; by default the experiment's.
     pub smallest_effect: Option<f64>,
-    /// Compare although workload versions or parameters differ.
+    /// Compare although workload versions or parameters differ, and judge times of guests that
+    /// were emulated.
     pub force: bool,
 }
 
@@ -58,13 +59,26 @@ pub fn compare(arms: &[Arm], options: &Options) -> Result<Comparison, String> {
         asked: options.metrics.clone(),
         smallest_effect: options.smallest_effect.unwrap_or(own.smallest_effect),
         sequential: design == Design::Blocks { sequential: true },
-        by_boot: !one_record && kernels(arms).len() > 1,
+        by_boot: !one_record && (kernels(arms).len() > 1 || in_guests(arms)),
+        judge_emulated: options.force,
         ..own
     };
     let matched = matching::cells(arms, options.force)?;
-    let cells: Vec<Cell> =
-        matched.cells.into_iter().map(|points| Cell::new(points, in_blocks)).collect();
-    Ok(survey::whole(arms, design, &rules, &cells, matched.left_out))
+    let raw = cells(matched.cells.clone(), in_blocks);
+    if !arms.iter().any(|arm| arm.record.runs.iter().any(|run| run.repeat > 0)) {
+        return Ok(survey::whole(arms, design, &rules, &raw, &raw, matched.left_out));
+    }
+    let merged: Vec<Opened> = arms.iter().map(|arm| repeats::merged(arm.record)).collect();
+    // Blocks are shared by what is one record.
+    let place = |record: &Opened| {
+        let same = |arm: &Arm| std::ptr::eq(arm.record, record);
+        arms.iter().position(same).unwrap_or_default()
+    };
+    let points = matched.cells.iter().map(|points| {
+        points.iter().map(|(record, index)| (&merged[place(record)], *index)).collect()
+    });
+    let merged_cells = cells(points.collect(), in_blocks);
+    Ok(survey::whole(arms, design, &rules, &merged_cells, &raw, matched.left_out))
 }
 
 /// The points of a cell of variants, the baseline's first, that are to run in block `block`, by
@@ -72,7 +86,8 @@ pub fn compare(arms: &[Arm], options: &Options) -> Result<Comparison, String> {
 /// decided. A variant whose runs have all failed is given up, a baseline with its whole cell.
 pub fn wanted(record: &Record, points: &[usize], runs: &[&Run], block: u32) -> Vec<usize> {
     let cap = record.experiment.blocks();
-    let blocks = blocks(record, points, runs.iter().copied());
+    let runs = repeats::of_runs(runs.iter().copied());
+    let blocks = blocks(record, points, &runs);
     let rules = Rules::of(record);
     let metric = record.deciding_or(&record.points[points[0]], &rules.primary);
     let has = |block: &Block, place: usize| {
@@ -114,6 +129,8 @@ pub(crate) struct Rules {
     pub cap: u32,
     /// Whether a unit is a boot: what is compared differs in its kernel.
     pub by_boot: bool,
+    /// Whether times of guests that were emulated are judged like any others.
+    pub judge_emulated: bool,
 }
 
 impl Rules {
@@ -127,6 +144,7 @@ impl Rules {
             sequential: judging.until_decided,
             cap: record.experiment.blocks(),
             by_boot: false,
+            judge_emulated: false,
         }
     }
 
@@ -143,6 +161,16 @@ fn kernels(arms: &[Arm]) -> BTreeSet<String> {
         parts[0].is_some().then(|| format!("{parts:?}"))
     };
     arms.iter().filter_map(kernel).collect()
+}
+
+/// Cells with their runs.
+fn cells(points: Vec<Vec<(&Opened, usize)>>, in_blocks: bool) -> Vec<Cell<'_>> {
+    points.into_iter().map(|points| Cell::new(points, in_blocks)).collect()
+}
+
+/// Whether runs of any arm were made in guests.
+fn in_guests(arms: &[Arm]) -> bool {
+    arms.iter().any(|arm| arm.record.record.hypervisor.is_some())
 }
 
 /// The points of one cell, one for each arm, with their runs.
@@ -241,6 +269,10 @@ impl<'a> Cell<'a> {
         let contrast = |(judgement, adjusted): (&Judgement, f64)| {
             let p = judgement.p.map(|own| if role == Role::Primary { adjusted } else { own });
             let mut contrast = contrast(judgement, p, lined_up.scale, better, self.too_few(rules));
+            if let Some(why) = self.says_nothing(metric, rules) {
+                contrast.verdict = Verdict::CannotTell { more: None, why: why.to_string() };
+                return contrast;
+            }
             if let Verdict::CannotTell { more, why } = &mut contrast.verdict
                 && rules.sequential
                 && judgement.stop
@@ -306,6 +338,19 @@ impl<'a> Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// Why values of a metric say nothing about any processor, if so: instructions that are translated
+    /// take other times, and other shares of them. How often an operation does something is as it
+    /// would be, and so are sums over a fixed number of operations.
+    fn says_nothing(&self, metric: &str, rules: &Rules) -> Option<&'static str> {
+        let emulated = self.points.iter().any(|(record, _)| record.record.emulated());
+        let counted = matches!(self.point(0).until, Until::OperationsPerTask(_));
+        let (unit, _) = unit(&self.points[0].0.record, metric);
+        let count = metric.ends_with("/op") || (counted && unit == "1");
+        (emulated && !count && !rules.judge_emulated).then_some(
+            "emulated: only counts per operation compare (--metric NAME/op; --force judges all the same)",
+        )
+    }
+
     /// Why there may be too few units for a verdict.
     fn too_few(&self, rules: &Rules) -> &'static str {
         match (&self.blocks, self.unit_of_replication(rules)) {

@@ -21,6 +21,7 @@ mod power;
 mod quartiles;
 mod rank_sum;
 mod reduce;
+mod repeats;
 pub mod selfcheck;
 pub mod sequential;
 mod signed_rank;

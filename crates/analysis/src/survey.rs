@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::{Directory, Outcome, Point, Record, Run, Until, Variant, Word};
+use records::{Directory, Guest, Outcome, Point, Record, Run, Until, Variant, Word};
 
 use crate::columns::{boot_of, finite};
 use crate::compare::{ALPHA, Arm, Cell, Rules, explore};
@@ -16,12 +16,14 @@ use crate::components::{Component, components};
 use crate::judge::RANKS_MIN;
 use crate::{Spread, fisher};
 
-/// Puts a comparison together. `left_out` are points of the baseline without partners.
+/// Puts a comparison together. `raw` are the cells with each run by itself, where several in a boot
+/// were made one; `left_out` are points of the baseline without partners.
 pub(crate) fn whole(
     arms: &[Arm],
     design: Design,
     rules: &Rules,
     cells: &[Cell],
+    raw: &[Cell],
     left_out: Vec<String>,
 ) -> Comparison {
     let mut said: Vec<CellComparison> = cells.iter().map(|cell| of_cell(cell, rules)).collect();
@@ -34,7 +36,7 @@ pub(crate) fn whole(
         confidence: 1.0 - ALPHA,
         curves: curves(cells, &said, rules),
         noise_floor: noise_floor(cells, rules),
-        variance: variance(cells, rules),
+        variance: variance(raw, rules),
         discards: discards(cells, arms.len()),
         doubts: Vec::new(),
         design,
@@ -77,6 +79,7 @@ fn about(variant: &Variant) -> String {
     parts.extend(words("sysctl ", &variant.sysctl));
     parts.extend((!variant.under.is_empty()).then(|| format!("under {}", variant.under.join(" "))));
     parts.extend(variant.binary.iter().map(|binary| format!("binary {}", path(binary))));
+    parts.extend(variant.guest.iter().flat_map(Guest::words));
     parts.join(", ")
 }
 
@@ -321,7 +324,7 @@ fn band(intervals: Intervals, cpus: &[u32], better: records::Better) -> Band {
 /// several boots.
 fn variance(cells: &[Cell], rules: &Rules) -> Vec<VarianceShare> {
     let mut boots: BTreeMap<String, u32> = BTreeMap::new();
-    let mut names: BTreeSet<&str> = BTreeSet::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
     let mut values: Vec<(Vec<u32>, f64)> = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
         let metric = cell.primary(rules);

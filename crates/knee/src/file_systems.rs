@@ -9,7 +9,7 @@ pub mod block_device;
 mod flags;
 mod geometry;
 mod image;
-mod kinds;
+pub mod kinds;
 pub mod loop_device;
 pub mod mount;
 pub mod pristine;
@@ -230,17 +230,7 @@ impl FileSystems {
 
     /// What its check says is wrong with a file system that is not mounted.
     fn complaint(&self, made: &Made) -> Option<String> {
-        let (tools, checked) = (made.tools?, made.checked.as_ref()?);
-        match tools.check.run(&[], checked, self.time) {
-            Ok(said) if said.status.success() => None,
-            Ok(said) => Some(format!(
-                "{} found the file system corrupted ({}): {}",
-                tools.check.name,
-                said.status,
-                said.last_lines()
-            )),
-            Err(why) => Some(format!("whether the file system is sound is not known: {why:#}")),
-        }
+        complaint(made.tools?, made.checked.as_ref()?, self.time)
     }
 
     /// The aged file system of which runs get copies; aged at the first call.
@@ -312,7 +302,7 @@ impl FileSystems {
         let (geometry, options) = match (&kind.tools, &site, pristine) {
             (_, _, Some(pristine)) => (pristine.geometry.clone(), wanted.mount.clone()),
             (Some(tools), Some(site), None) => {
-                (self.format(tools, &site.device, &wanted.mkfs)?, wanted.mount.clone())
+                (format(tools, &site.device, &wanted.mkfs, self.time)?, wanted.mount.clone())
             }
             _ => (Default::default(), format!("size={},{}", self.bytes, wanted.mount)),
         };
@@ -331,20 +321,6 @@ impl FileSystems {
         };
         let checked = site.map(|site| site.image.unwrap_or(site.device));
         Ok(Made { root, mounted, tools: kind.tools.as_ref(), checked, before, before_mount })
-    }
-
-    /// Makes the file system on a device; what was made.
-    fn format(&self, tools: &Tools, device: &Path, arguments: &str) -> Result<Geometry> {
-        let arguments = commands::split_text(arguments).context("arguments of mkfs")?;
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let said = tools.make.run(&arguments, device, self.time)?;
-        let name = tools.make.name;
-        ensure!(said.status.success(), "{name} failed ({}): {}", said.status, said.last_lines());
-        let described = match &tools.describe {
-            Some(describe) => describe.run(&[], device, self.time)?,
-            None => said,
-        };
-        Ok((tools.geometry)(&described.text))
     }
 
     /// Where to make it; an image is new, or a copy.
@@ -410,11 +386,42 @@ impl FileSystems {
     }
 }
 
-/// What file systems a record's points want, each with the directory they want it in.
+/// Makes the file system on a device; what was made.
+pub fn format(tools: &Tools, device: &Path, arguments: &str, time: Duration) -> Result<Geometry> {
+    let arguments = commands::split_text(arguments).context("arguments of mkfs")?;
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let said = tools.make.run(&arguments, device, time)?;
+    let name = tools.make.name;
+    ensure!(said.status.success(), "{name} failed ({}): {}", said.status, said.last_lines());
+    let described = match &tools.describe {
+        Some(describe) => describe.run(&[], device, time)?,
+        None => said,
+    };
+    Ok((tools.geometry)(&described.text))
+}
+
+/// What its check says is wrong with a file system that is not mounted, on a device or in an image.
+pub fn complaint(tools: &Tools, checked: &Path, time: Duration) -> Option<String> {
+    match tools.check.run(&[], checked, time) {
+        Ok(said) if said.status.success() => None,
+        Ok(said) => Some(format!(
+            "{} found the file system corrupted ({}): {}",
+            tools.check.name,
+            said.status,
+            said.last_lines()
+        )),
+        Err(why) => Some(format!("whether the file system is sound is not known: {why:#}")),
+    }
+}
+
+/// What file systems a record's points want on the host itself, each with the directory they want
+/// it in.
 pub fn wanted(record: &Record) -> Vec<(&Path, &FileSystem)> {
     let mut wanted: Vec<(&Path, &FileSystem)> = Vec::new();
     for point in &record.points {
-        let made = of_point(point, &record.variants).map(|made| (point.dir.as_path(), made));
+        let here = record.guest(&point.variant).is_none();
+        let made = of_point(point, &record.variants).filter(|_| here);
+        let made = made.map(|made| (point.dir.as_path(), made));
         wanted.extend(made.filter(|made| !wanted.contains(made)));
     }
     wanted

@@ -32,15 +32,16 @@ impl Executed {
 
 /// The step that a look was.
 pub fn step(look: &Look) -> Step {
-    let assignment = Assignment { block: look.block, point: look.point as usize, placebo: false };
+    let assignment =
+        Assignment { block: look.block, point: look.point as usize, placebo: false, repeat: 0 };
     (assignment, Some(look.kind))
 }
 
-/// What a look of this kind watches.
-pub fn watch(record: &Record, kind: LookKind) -> Watch {
+/// What a look of this kind watches, from a worker of the process `knee`.
+pub fn watch(record: &Record, kind: LookKind, knee: u32) -> Watch {
     let explain = record.experiment.explain.clone().unwrap_or_default();
     // Only time is split by samples, and each costs.
     let hertz = if kind == LookKind::Time { explain.hertz } else { 0 };
     let functions = if kind == LookKind::Counts { explain.functions } else { Vec::new() };
-    Watch { kind, hertz, windows: explain.windows, knee: std::process::id(), functions }
+    Watch { kind, hertz, windows: explain.windows, knee, functions }
 }

@@ -14,6 +14,7 @@ mod experiments;
 mod file_systems;
 mod host_state;
 mod hosts;
+mod init;
 mod leftovers;
 mod looks;
 mod names;
@@ -82,6 +83,8 @@ enum Verb {
     Calibrate(verbs::calibrate::Arguments),
     /// Predict what public reports of five incidents say, from their mechanisms
     Replay(verbs::replay::Arguments),
+    /// Boot a kernel in a virtual machine and look inside
+    Boot(Box<verbs::boot::Arguments>),
     /// Show a record: tables and curves
     Show(verbs::show::Arguments),
     /// Make a record of other tools' results
@@ -90,6 +93,9 @@ enum Verb {
     Export(verbs::export::Arguments),
     /// Say how often verdicts are right, by simulation, beside other tools' rules
     Selfcheck(verbs::selfcheck::Arguments),
+    /// Be process 1 of a guest (internal)
+    #[command(hide = true)]
+    Init,
     /// Do one job from standard input (internal)
     #[command(hide = true)]
     Worker(verbs::worker::Arguments),
@@ -129,6 +135,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
         Verb::Selfcheck(arguments) => verbs::selfcheck::run(&arguments),
+        Verb::Boot(arguments) => verbs::boot::run(&arguments),
+        Verb::Init => init::run().map(|()| ExitCode::SUCCESS),
         Verb::Worker(arguments) => verbs::worker::run(&arguments),
     }
 }

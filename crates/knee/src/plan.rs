@@ -1,5 +1,6 @@
 //! The plan: from an experiment and a host to the points.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -10,6 +11,7 @@ use records::{
 };
 use workloads::{Forms, Values, Workload};
 
+use crate::places::guest::wishes;
 use crate::{file_systems, names, topology, variants};
 
 mod commands;
@@ -22,6 +24,7 @@ const RUNS_MAX: usize = 100_000;
 const MADE: &str = "file_system";
 
 /// The CPUs of the host that a run may use.
+#[derive(Clone)]
 pub struct Usable {
     /// Those of the allowed set.
     pub topology: Topology,
@@ -41,11 +44,15 @@ pub fn points(
     for load in &experiment.loads {
         let axes = load.axes.over(&experiment.axes);
         let planned = match variants {
-            [] => points_of(load, &axes, experiment, usable, points_max),
+            [] => {
+                let usable = self::usable(experiment, None, usable)?;
+                points_of(load, &axes, experiment, &usable, points_max)
+            }
             _ => {
                 let cells = points.last().and_then(|point| point.cell).map_or(0, |last| last + 1);
-                compared(variants, load, &axes, cells, |load, axes| {
-                    points_of(load, axes, experiment, usable, points_max)
+                compared(variants, load, &axes, cells, |variant, load, axes| {
+                    let usable = self::usable(experiment, Some(variant), usable)?;
+                    points_of(load, axes, experiment, &usable, points_max)
                 })
             }
         };
@@ -55,6 +62,17 @@ pub fn points(
         ensure!(points.len() <= points_max, too_many(points_max));
     }
     Ok(points)
+}
+
+/// The CPUs that runs of a variant may use: those of its guest, if it has one.
+pub fn usable<'a>(
+    experiment: &Experiment,
+    variant: Option<&Variant>,
+    host: &'a Usable,
+) -> Result<Cow<'a, Usable>> {
+    let Some(guest) = experiment.guest(variant) else { return Ok(Cow::Borrowed(host)) };
+    let topology = wishes::topology(&wishes::shape(&guest)?);
+    Ok(Cow::Owned(Usable { topology, at_once: None }))
 }
 
 /// Marks points on a file system that is made for them: whoever puts points of several records
@@ -78,13 +96,13 @@ fn compared(
     load: &Load,
     axes: &Axes,
     first: u32,
-    points_of: impl Fn(&Load, &Axes) -> Result<Vec<Point>>,
+    points_of: impl Fn(&Variant, &Load, &Axes) -> Result<Vec<Point>>,
 ) -> Result<Vec<Point>> {
     let mut by_variant = Vec::new();
     for variant in variants {
         let (load, axes) = variants::changed(variant, load, axes);
-        let points =
-            points_of(&load, &axes).with_context(|| format!("as variant '{}'", variant.name))?;
+        let points = points_of(variant, &load, &axes)
+            .with_context(|| format!("as variant '{}'", variant.name))?;
         by_variant.push(points);
     }
     let size = |point: &Point| (point.cpus, point.tasks, point.until, point.pass);

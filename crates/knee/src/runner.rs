@@ -2,24 +2,22 @@
 //! what comes of each before the next one starts.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use analysis::Reduced;
-use anyhow::{Context, Result};
-use records::{
-    Command, FileSystem, Growing, Job, Mounted, Native, Outcome, PROTOCOL, Point, Record, Run,
-    Until, Warning, Work,
-};
+use anyhow::Result;
+use records::{Command, Growing, Outcome, Point, Record, Run, Until, Warning};
 
 use crate::commands::Moment;
-use crate::file_systems::{FileSystems, Images, Watch};
 use crate::leftovers::Journal;
 use crate::looks::{self, Executed, Step};
-use crate::places::local;
+use crate::places::guest::{self, Guests};
+use crate::places::local::Local;
+use crate::places::{Came, Place, Wanted};
 use crate::progress::Progress;
 use crate::schedule::{self, Assignment};
-use crate::{commands, settings, signals};
+use crate::signals;
 
 /// How the runner came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,24 +35,58 @@ pub fn run(
     progress: &mut Progress,
     mut finished: impl FnMut(&Run),
 ) -> Result<End> {
-    let mut file_systems = FileSystems::new(&record.record)?;
-    file_systems.rehearse(journal, &mut record.record)?;
-    let mut images = Images::default();
-    images.make(journal, &mut record.record)?;
-    let mut stage = Stage { journal, file_systems, images };
-    let end = blocks(record, &mut stage, progress, &mut finished)?;
-    let Stage { journal, mut file_systems, .. } = stage;
-    let warnings = file_systems.end(journal)?;
+    let mut stage = Stage::new(journal, record)?;
+    let end = blocks(record, &mut stage, progress, &mut finished);
+    let warnings = stage.end(record)?;
     record.record.warnings.extend(warnings);
+    let end = end?;
     record.complete = end == End::Complete;
     Ok(end)
 }
 
-/// What runs are set up with.
+/// The places that the runs of a record need.
 struct Stage<'a> {
     journal: &'a mut Journal,
-    file_systems: FileSystems,
-    images: Images,
+    local: Local,
+    guests: Option<Guests>,
+}
+
+impl<'a> Stage<'a> {
+    /// Tries them all, so that what cannot be done is refused before anything is measured.
+    fn new(journal: &'a mut Journal, record: &mut Growing) -> Result<Stage<'a>> {
+        let local = Local::new(journal, &mut record.record)?;
+        let boots = record.read_boots()?.len() as u32;
+        let guests = match guest::wanted(&record.record).is_empty() {
+            true => None,
+            false => Some(Guests::new(&mut record.record, boots)?),
+        };
+        let mut stage = Stage { journal, local, guests };
+        stage.note_boots(record)?;
+        Ok(stage)
+    }
+
+    fn run(&mut self, wanted: &Wanted) -> Result<Option<Came>> {
+        let in_guest = wanted.record.guest(&wanted.point.variant).is_some();
+        match self.guests.as_mut().filter(|_| in_guest) {
+            Some(guests) => guests.run(self.journal, wanted),
+            None => self.local.run(self.journal, wanted),
+        }
+    }
+
+    /// Keeps what became known of boots.
+    fn note_boots(&mut self, record: &mut Growing) -> Result<()> {
+        let boots = self.guests.iter_mut().flat_map(|guests| guests.boots());
+        boots.into_iter().try_for_each(|boot| record.append_boot(&boot))
+    }
+
+    fn end(mut self, record: &mut Growing) -> Result<Vec<Warning>> {
+        let mut warnings = self.local.end(self.journal)?;
+        if let Some(guests) = &mut self.guests {
+            warnings.extend(guests.end(self.journal)?);
+        }
+        self.note_boots(record)?;
+        Ok(warnings)
+    }
 }
 
 /// Block by block, until nothing is left to do.
@@ -116,112 +148,50 @@ fn gist(record: &Record, run: &Run) -> Run {
 }
 
 fn assignment(run: &Run) -> Assignment {
-    Assignment { block: run.block, point: run.point as usize, placebo: run.placebo }
+    let Run { block, placebo, repeat, .. } = *run;
+    Assignment { block, point: run.point as usize, placebo, repeat }
 }
 
 /// One run; nothing if a signal cut it off.
 fn execute(
-    record: &Growing,
+    record: &mut Growing,
     stage: &mut Stage,
     progress: &Progress,
     (assignment, look): Step,
 ) -> Result<Option<Executed>> {
-    let Assignment { block, point: index, placebo } = assignment;
+    let Assignment { block, point: index, placebo, repeat } = assignment;
+    let number = record.next_run();
     let point = &record.record.points[index];
-    let variant = record.record.variants.iter().find(|variant| variant.name == point.variant);
     let started = jiff::Timestamp::now();
     progress.running(point);
-    let Stage { journal, file_systems, images } = stage;
-    let directory = journal.directory(&point.dir, &record.record.id)?;
-    let number = record.next_run();
-    let moment = Moment { block, run: number, seed: record.record.seed };
-    let deadline = deadline(&record.record, point);
-    let mut warnings = Vec::new();
-    for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
-        let set = journal.set(&settings::path(name)?, &value.0)?;
-        if set != value.0 {
-            warnings.push(Warning::new(
-                format!("{name} was to be '{}' and reads '{set}'", value.0),
-                "ask for a value that the kernel takes as it is",
-            ));
-        }
-    }
-    let wanted = variant.and_then(|variant| variant.file_system.as_ref());
-    let came = provided(journal, file_systems, &directory, wanted, |directory| {
-        let _copy = match images.copy(&record.record, point, directory)? {
-            Ok(copy) => copy,
-            Err(why) => return Ok(Some(Reduced::failed(format!("{why:#}")))),
-        };
-        let job = job(&record.record, point, directory.join(number.to_string()), moment)?;
-        let job = Job { watch: look.map(|kind| looks::watch(&record.record, kind)), ..job };
-        let done = local::run(&job, variant, deadline).with_context(|| format!("run {number}"))?;
-        let reduced = || analysis::reduce(point, &done.events, &done.death);
-        Ok((!done.interrupted).then(reduced))
-    });
-    journal.put_back()?;
-    let Some((file_system, reduced)) = came? else { return Ok(None) };
+    let wanted = Wanted {
+        record: &record.record,
+        point,
+        moment: Moment { block, run: number, seed: record.record.seed },
+        placebo,
+        look,
+        deadline: deadline(&record.record, point),
+    };
+    let came = stage.run(&wanted);
+    stage.note_boots(record)?;
+    let Some(came) = came? else { return Ok(None) };
+    let point = &record.record.points[index];
+    let reduced = analysis::reduce(point, &came.events, &came.death);
+    let reduced = came.spoilt.into_iter().fold(reduced, Reduced::spoilt);
     let run = Run {
         run: number,
         point: index as u32,
         block,
         placebo,
+        repeat,
         started,
-        file_system,
+        file_system: came.file_system,
+        boot: came.boot,
         outcome: decided(&record.record, point, reduced.outcome, &reduced.warnings),
-        warnings: [warnings, reduced.warnings].concat(),
+        warnings: [came.warnings, reduced.warnings].concat(),
     };
     let Reduced { samples, windows, blind, .. } = reduced;
     Ok(Some(Executed { run, samples, windows, blind }))
-}
-
-/// What comes of a run in this directory, or in the file system that is made for it below.
-fn provided(
-    journal: &mut Journal,
-    file_systems: &mut FileSystems,
-    directory: &Path,
-    wanted: Option<&FileSystem>,
-    run: impl FnOnce(&Path) -> Result<Option<Reduced>>,
-) -> Result<Option<(Option<Mounted>, Reduced)>> {
-    let Some(wanted) = wanted else {
-        return Ok(run(directory)?.map(|reduced| (None, reduced)));
-    };
-    let made = match file_systems.provide(journal, directory, wanted)? {
-        Ok(made) => made,
-        Err(why) => return Ok(Some((None, Reduced::failed(format!("{why:#}"))))),
-    };
-    let watch = FileSystems::watch(&made);
-    let reduced = run(&made.root);
-    let measured = matches!(reduced, Ok(Some(_)));
-    // Even the root of a file system that has shut itself down cannot be opened.
-    let unwritten = watch.map_or_else(|why| Some(format!("{why:#}")), Watch::error);
-    let complaint = file_systems.take_back(journal, &made, measured)?;
-    let complaints = [unwritten, complaint].into_iter().flatten();
-    let reduced = reduced?.map(|reduced| complaints.fold(reduced, Reduced::spoilt));
-    Ok(reduced.map(|reduced| (Some(made.mounted), reduced)))
-}
-
-fn job(record: &Record, point: &Point, scratch: PathBuf, moment: Moment) -> Result<Job> {
-    let work = match commands::of_point(record, point)? {
-        Some(command) => Work::Command(commands::errand(command, point, &scratch, moment)?),
-        None => Work::Workload(Native {
-            name: point.workload.clone(),
-            semantics: point.semantics,
-            parameters: point.parameters.clone(),
-        }),
-    };
-    Ok(Job {
-        protocol: PROTOCOL,
-        work,
-        form: point.form,
-        tasks: point.tasks,
-        cpus: point.cpu_list.clone(),
-        until: point.until,
-        pass: point.pass,
-        watch: None,
-        scratch,
-        keep: false,
-        stop_grace_s: record.experiment.stop_grace_s,
-    })
 }
 
 /// A run without the number that decides about it is none: a run of a command may lack it.

@@ -21,13 +21,15 @@ pub struct Assignment {
     pub point: usize,
     /// Whether it repeats a run of the block to see how far equal things differ.
     pub placebo: bool,
+    /// Which one it is of several in one boot.
+    pub repeat: u32,
 }
 
 /// What is done for an assignment: its run, and the looks that explain it, in a random order of
-/// their own, so that no drift favours one of them. Placebos are not explained.
+/// their own, so that no drift favours one of them. Placebos and repeats are not explained.
 pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<LookKind>> {
     let looks = record.experiment.explain.iter().flat_map(|explain| &explain.looks);
-    let looks = looks.filter(|_| !assignment.placebo).copied().map(Some);
+    let looks = looks.filter(|_| !assignment.placebo && assignment.repeat == 0).copied().map(Some);
     let mut steps: Vec<Option<LookKind>> = std::iter::once(None).chain(looks).collect();
     let of_point = record.seed.rotate_left(32) ^ assignment.point as u64;
     steps.shuffle(&mut random(of_point, assignment.block));
@@ -122,12 +124,22 @@ fn grouped(
     if block % 2 == 1 {
         order.reverse();
     }
+    let position = |index: usize| order.iter().position(|&other| other == index);
     let rank = |run: &Assignment| {
         let name = &record.points[run.point].variant;
-        order.iter().position(|&index| record.variants[index].name == *name)
+        let index = record.variants.iter().position(|variant| variant.name == *name);
+        // Variants of one guest stay together: they share its boot.
+        let guest = index.map(|index| record.experiment.guest(Some(&record.variants[index])));
+        let together = |other: &&usize| {
+            guest == Some(record.experiment.guest(Some(&record.variants[**other])))
+        };
+        let first = order.iter().find(together).copied();
+        // What repeats a run in a boot of its own comes after all boots that it might share.
+        let again = run.placebo && guest.flatten().is_some();
+        (again, first.and_then(position), index.and_then(position))
     };
     runs.sort_by_key(rank);
-    in_order(runs)
+    if has_boots(record) { runs } else { in_order(runs) }
 }
 
 /// One run of each point of a cell, and sometimes another of one of them.
@@ -139,13 +151,29 @@ fn of_cell(
     random: &mut Xoshiro256PlusPlus,
 ) -> Vec<Assignment> {
     let points = &cells[cell];
-    let run = |&point: &usize| Assignment { block, point, placebo: false };
-    let mut runs: Vec<Assignment> = points.iter().map(run).collect();
+    let repeats = repeats(record);
+    let run = |point: usize, placebo: bool| {
+        (0..repeats).map(move |repeat| Assignment { block, point, placebo, repeat })
+    };
+    let mut runs: Vec<Assignment> = points.iter().flat_map(|point| run(*point, false)).collect();
     let twin = random.random_range(0..points.len());
     if record.variants.len() > 1 && has_placebo(record, cells.len(), cell, block) {
-        runs.push(Assignment { placebo: true, ..runs[twin] });
+        runs.extend(run(points[twin], true));
     }
     runs
+}
+
+/// How often each point is run in a block: more than once only in guests.
+fn repeats(record: &Record) -> u32 {
+    let guest = record.experiment.guest.as_ref().filter(|_| has_boots(record));
+    guest.and_then(|guest| guest.runs).unwrap_or(1).max(1)
+}
+
+/// Whether runs are made in guests.
+fn has_boots(record: &Record) -> bool {
+    let variants = record.variants.iter().map(Some);
+    let none = record.variants.is_empty().then_some(None);
+    variants.chain(none).any(|variant| record.experiment.guest(variant).is_some())
 }
 
 /// Whether a cell has a placebo in this block: an exact share of all blocks of all cells, spread
@@ -221,7 +249,7 @@ mod tests {
     #[test]
     fn looks_and_the_run_come_in_all_orders_and_placebos_are_not_looked_at() {
         let plain = record("blocks = 3", 1, 0);
-        let assignment = Assignment { block: 0, point: 0, placebo: false };
+        let assignment = Assignment { block: 0, point: 0, placebo: false, repeat: 0 };
         assert_eq!(steps(&plain, assignment), [None]);
         let mut explained = plain.clone();
         explained.experiment.explain = Some(records::Explain::default());

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
-use records::{Axes, Experiment, Form, Load, Many, Placement, Variant, Word};
+use records::{Axes, Experiment, Form, Guest, Load, Many, Placement, Variant, Word};
 
 use crate::file_systems;
 use crate::names::nearest;
@@ -128,8 +128,18 @@ fn together(a: &Variant, b: &Variant) -> Result<Variant> {
         sysctl: maps("sysctl", &a.sysctl, &b.sysctl)?,
         under: [a.under.clone(), b.under.clone()].concat(),
         binary: a.binary.clone().or_else(|| b.binary.clone()),
+        guest: guests(a.guest.as_ref(), b.guest.as_ref())
+            .with_context(|| format!("two factors make the variant '{name}'"))?,
         name,
     })
+}
+
+/// The virtual machine that is as both say.
+fn guests(a: Option<&Guest>, b: Option<&Guest>) -> Result<Option<Guest>> {
+    match (a, b) {
+        (Some(a), Some(b)) => a.and(b).map(Some),
+        _ => Ok(a.or(b).cloned()),
+    }
 }
 
 /// A load and its axes as a variant has them.

@@ -21,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::command::Command;
 use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
+use crate::guest::Guest;
 use crate::job::{Form, Until};
 use crate::sizes;
 use crate::topology::Placement;
@@ -76,6 +77,9 @@ pub struct Experiment {
     /// How variants are compared.
     #[serde(default, skip_serializing_if = "Judging::is_default")]
     pub compare: Judging,
+    /// Virtual machines that runs are made in, where this or their variant names a kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<Guest>,
     /// Where file systems that variants ask for are made.
     #[serde(default, skip_serializing_if = "Storage::is_default")]
     pub storage: Storage,
@@ -133,6 +137,9 @@ pub struct Variant {
     /// Another build of knee as the worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<PathBuf>,
+    /// What its virtual machine has that the experiment's has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest: Option<Guest>,
 }
 
 /// How variants are compared, and when enough is known.
@@ -270,6 +277,7 @@ impl Default for Experiment {
             exclusions: Vec::new(),
             explain: None,
             compare: Judging::default(),
+            guest: None,
             storage: Storage::default(),
             image: None,
         }
@@ -327,6 +335,14 @@ impl Experiment {
             _ => 10,
         };
         self.blocks.unwrap_or(default)
+    }
+
+    /// The virtual machine that a variant's runs are made in; nothing where they are made on the
+    /// host. Without variants, that of the experiment.
+    pub fn guest(&self, variant: Option<&Variant>) -> Option<Guest> {
+        let outer = self.guest.clone().unwrap_or_default();
+        let own = variant.and_then(|variant| variant.guest.clone()).unwrap_or_default();
+        Some(own.over(&outer)).filter(|guest| guest.kernel.is_some())
     }
 
     /// Refuses what cannot be planned, whatever the host.

@@ -122,6 +122,8 @@ metrics! {
     "latency.p999_ns", "ns", Lower, Exact, "99.9th percentile, three digits";
     "latency.max_ns", "ns", Lower, Exact, "slowest operation";
     "latency.timing_cost_ns", "ns", Neither, Apportioned, "cost of the two clock reads, included in the values above";
+    "guest.ran_s", "s", Neither, Exact, "CPU time of the host that the CPUs of the run's virtual machine took, from its job to its end";
+    "guest.waited_s", "s", Lower, Exact, "how long CPUs of the virtual machine were ready meanwhile and had none of the host";
     "exit_status", "1", Neither, Exact, "what a command ended with";
     "effect.*", "1", Neither, Exact, "what a workload counts beside operations, summed over tasks";
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Command, Program};
 use crate::experiment::{Experiment, Judging, Variant};
 use crate::file_system::Filled;
+use crate::guest::{Guest, Hypervisor};
 use crate::host::{Directory, Host};
 use crate::job::{Form, Pass, Until};
 use crate::metric::Described;
@@ -53,6 +54,9 @@ pub struct Record {
     /// The image that runs got copies of, as it was made last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Filled>,
+    /// What executed the virtual machines, where runs were made in some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<Hypervisor>,
     /// Executions that contributed: the first, and one for each resumption.
     pub sessions: Vec<Session>,
     /// The host.
@@ -270,6 +274,18 @@ impl Record {
             (None, Pass::Latency) => "latency.mean_ns".to_string(),
             (None, Pass::Rate) => asked.to_string(),
         }
+    }
+
+    /// The virtual machine that a variant's runs are made in, by the variant's name.
+    pub fn guest(&self, variant: &str) -> Option<Guest> {
+        let variant = self.variants.iter().find(|known| known.name == variant);
+        self.experiment.guest(variant)
+    }
+
+    /// Whether runs were made in virtual machines whose instructions were translated: their times
+    /// say nothing about a processor.
+    pub fn emulated(&self) -> bool {
+        self.hypervisor.as_ref().is_some_and(Hypervisor::emulates)
     }
 
     /// When the first session started.

@@ -22,17 +22,27 @@ pub struct Run {
     /// far equal things differ, and belongs to no comparison.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub placebo: bool,
+    /// Which one it is of several of its point in one boot, from 0.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub repeat: u32,
     /// When it started; of an imported run, when it was imported.
     pub started: jiff::Timestamp,
     /// The file system that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<Mounted>,
+    /// The boot that it ran in: a number of `boots.ndjson`. Absent of a run on the host itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<u32>,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Doubts about this run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+}
+
+fn is_first(repeat: &u32) -> bool {
+    *repeat == 0
 }
 
 /// How a run ended.

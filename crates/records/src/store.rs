@@ -11,6 +11,7 @@
 //! Who renames the folder, to finish it or to take it up again, holds a lock on its
 //! `record.json` too. Records may be copied, merged and deleted by hand.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
@@ -19,6 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
+use crate::guest::Boot;
 use crate::lines::{self, no_link};
 use crate::look::Look;
 use crate::record::{Record, State, Warning};
@@ -33,6 +35,8 @@ const SAMPLES_GROWING: &str = "samples.ndjson";
 const SAMPLES: &str = "samples.parquet";
 /// Only where runs were watched.
 const LOOKS: &str = "looks.ndjson";
+/// Only where runs were made in virtual machines.
+const BOOTS: &str = "boots.ndjson";
 const HIDDEN: &str = ".part-";
 
 /// Where files are written before they are renamed into place.
@@ -268,14 +272,33 @@ impl Growing {
 
     /// Adds a look. When this returns, it survives a crash.
     pub fn append_look(&mut self, look: &Look) -> Result<()> {
-        let path = self.folder.join(LOOKS);
+        self.append_line(LOOKS, look, Look::read)
+    }
+
+    /// The boots so far, by reading them back.
+    pub fn read_boots(&self) -> Result<Vec<Boot>> {
+        read_boots(&self.folder)
+    }
+
+    /// Adds a boot, or what is known of it now. When this returns, it survives a crash.
+    pub fn append_boot(&mut self, boot: &Boot) -> Result<()> {
+        self.append_line(BOOTS, boot, Boot::read)
+    }
+
+    fn append_line<T: serde::Serialize>(
+        &self,
+        name: &str,
+        value: &T,
+        parse: impl Fn(&str) -> Result<T>,
+    ) -> Result<()> {
+        let path = self.folder.join(name);
         let add = || -> Result<()> {
-            lines::drop_torn(&path, Look::read)?;
+            lines::drop_torn(&path, parse)?;
             let file = no_link().create(true).append(true).open(&path)?;
-            lines::append(&file, &lines::text(std::slice::from_ref(look))?)?;
+            lines::append(&file, &lines::text(std::slice::from_ref(value))?)?;
             sync_folder(&self.folder)
         };
-        add().with_context(|| format!("adding a look to {}", path.display()))
+        add().with_context(|| format!("adding a line to {}", path.display()))
     }
 
     /// Adds a finished or failed run. When this returns, the run survives a crash.
@@ -336,7 +359,7 @@ impl Growing {
         let runs = lines::drop_torn(&self.folder.join(RUNS), Run::read)?;
         if runs.is_empty() {
             let files =
-                [&[RUNS, LOOKS, SAMPLES_GROWING, SAMPLES], &TEMPORARY[..], &[PLAN]].concat();
+                [&[RUNS, LOOKS, BOOTS, SAMPLES_GROWING, SAMPLES], &TEMPORARY[..], &[PLAN]].concat();
             remove_folder(&self.folder, &files)?;
             return Ok(None);
         }
@@ -345,7 +368,9 @@ impl Growing {
         self.record.runs_finished = runs.iter().filter(|r| r.finished()).count() as u32;
         self.record.runs_failed = runs.len() as u32 - self.record.runs_finished;
         let looks = lines::drop_torn(&self.folder.join(LOOKS), Look::read)?;
-        let kept = [RUNS, SAMPLES].into_iter().chain((!looks.is_empty()).then_some(LOOKS));
+        let boots = lines::drop_torn(&self.folder.join(BOOTS), Boot::read)?;
+        let beside = [(!looks.is_empty()).then_some(LOOKS), (!boots.is_empty()).then_some(BOOTS)];
+        let kept = [RUNS, SAMPLES].into_iter().chain(beside.into_iter().flatten());
         for name in kept {
             self.record.files.insert(name.to_string(), seal(&self.folder.join(name))?);
         }
@@ -370,6 +395,13 @@ impl Growing {
             .collect();
         samples::write_parquet(&finished, &samples)
     }
+}
+
+/// What is known last of each boot.
+fn read_boots(folder: &Path) -> Result<Vec<Boot>> {
+    let lines = lines::read(&folder.join(BOOTS), Boot::read)?.0;
+    let boots: BTreeMap<u32, Boot> = lines.into_iter().map(|boot| (boot.boot, boot)).collect();
+    Ok(boots.into_values().collect())
 }
 
 /// A record as read back.
@@ -401,6 +433,11 @@ impl Opened {
     /// Its looks, in order of execution; none where no run was watched.
     pub fn looks(&self) -> Result<Vec<Look>> {
         Ok(lines::read(&self.folder.join(LOOKS), Look::read)?.0)
+    }
+
+    /// Its boots, by number; none where all was on the host itself.
+    pub fn boots(&self) -> Result<Vec<Boot>> {
+        read_boots(&self.folder)
     }
 
     fn compare_with_seal(&mut self, torn: bool) -> Result<()> {

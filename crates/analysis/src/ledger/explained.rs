@@ -29,6 +29,8 @@ pub struct Explained {
     pub blind: BTreeMap<String, String>,
     /// Why looks failed, each reason once.
     pub failures: BTreeSet<String>,
+    /// Whether the guest that it ran in was emulated.
+    pub emulated: bool,
 }
 
 impl Explained {
@@ -77,5 +79,6 @@ pub fn explain(opened: &Opened, looks: &[Look], point: usize) -> Explained {
         check: self_check(&looks),
         blind,
         failures: failures.collect(),
+        emulated: opened.record.emulated(),
     }
 }

@@ -156,6 +156,8 @@ mod tests {
             placebo: false,
             started,
             file_system: None,
+            boot: None,
+            repeat: 0,
             outcome: outcome(rate),
             warnings: Vec::new(),
         };

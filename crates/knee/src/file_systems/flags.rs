@@ -78,7 +78,9 @@ impl Flags {
                     "--fs {one}: every variant has a file system of its own already; leave --fs \
                      out, or change a copy of the experiment"
                 );
-                for variant in &mut experiment.variants {
+                // Where several factors are combined, the first one's have it.
+                let factor = experiment.variants[0].factor.clone();
+                for variant in experiment.variants.iter_mut().filter(|v| v.factor == factor) {
                     variant.file_system.get_or_insert_with(|| one.clone());
                 }
             }

@@ -19,7 +19,7 @@ use super::{FileSystems, Made, kinds, make_directory, mount, words};
 use crate::commands;
 use crate::leftovers::Journal;
 use crate::names;
-use crate::places::local;
+use crate::places::process;
 use crate::talk::talk;
 
 /// Name of the image itself, in a session's directory.
@@ -182,7 +182,7 @@ fn fill(made: &Made, image: &Image, time: Duration) -> Result<Option<u64>> {
         keep: true,
         stop_grace_s: 10.0,
     };
-    let done = local::run(&job, None, time)?;
+    let done = process::run(&job, None, time, |_| ())?;
     if done.interrupted {
         return Ok(None);
     }

@@ -1,266 +1,108 @@
-//! This host: the worker is a child process of the same binary, in a process group of its
-//! own that is gone, whatever happened, when the run is over.
+//! This host: kernel settings are changed and put back, file systems made in the measured
+//! directory, and the worker is a child process.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use records::{Event, Job, Variant, Warning, Work};
+use records::{Boot, Record, Variant, Warning};
 
-use crate::{descendants, removal, signals};
+use super::{Came, Place, Wanted, process};
+use crate::file_systems::{FileSystems, Images, Watch};
+use crate::leftovers::Journal;
+use crate::settings;
 
-/// What came of a job.
-pub struct Done {
-    /// What the worker said.
-    pub events: Vec<Event>,
-    /// How it ended, to follow "the worker …".
-    pub death: String,
-    /// Whether we ended it because we were asked to end.
-    pub interrupted: bool,
+/// What runs are set up with.
+pub struct Local {
+    file_systems: FileSystems,
+    images: Images,
 }
 
-/// Does a job here, the worker started as the variant says. It has until `deadline` from now.
-pub fn run(job: &Job, variant: Option<&Variant>, deadline: Duration) -> Result<Done> {
-    descendants::adopt();
-    // Who became knee by exec may have left it children that are not ours to kill.
-    let strangers = descendants::has_children();
-    let oom_kills = oom_kills();
-    let stderr = memory_file()?;
-    let mut worker = match start(job, variant, &stderr) {
-        Ok(worker) => worker,
-        // A host too full for one run may have room for the next.
-        Err(e) => return Ok(Done::stillborn(format!("could not be started ({e:#})"))),
-    };
-    let (mut events, end) = listen(&mut worker, deadline);
-    let group = worker.id() as i32;
-    if matches!(job.work, Work::Command(_)) && end != End::Closed {
-        let_it_clean_up(&worker);
+impl Local {
+    /// Tries what the runs of a record will need. Adds to its warnings.
+    pub fn new(journal: &mut Journal, record: &mut Record) -> Result<Local> {
+        let mut file_systems = FileSystems::new(record)?;
+        file_systems.rehearse(journal, record)?;
+        let mut images = Images::default();
+        images.make(journal, record)?;
+        Ok(Local { file_systems, images })
     }
-    kill_group(group);
-    let status = worker.wait().context("waiting for the worker")?;
-    wait_for_group(group);
-    if !strangers && let Err(why) = descendants::kill(&BTreeSet::new()) {
-        let advice = "they may disturb the next runs";
-        events.push(Event::Warning(Warning::new(format!("after the run, {why}"), advice)));
-    }
-    if !job.keep
-        && let Err(e) = remove_scratch(job)
-    {
-        let advice = "remove it by hand";
-        events.push(Event::Warning(Warning::new(format!("{e:#}"), advice)));
-    }
-    let mut death = match end {
-        End::Deadline => format!("was killed after {:.0} s without an end", deadline.as_secs_f64()),
-        _ => describe(status),
-    };
-    if oom_kills < self::oom_kills() {
-        blame_memory(&mut events, &mut death);
-    }
-    if let Some(last) = last_words(&stderr) {
-        death += &format!(", saying: {last}");
-    }
-    Ok(Done { events, death, interrupted: end == End::Interrupted })
-}
 
-impl Done {
-    fn stillborn(death: String) -> Done {
-        Done { events: Vec::new(), death, interrupted: false }
-    }
-}
-
-/// Why we stopped listening to a worker.
-#[derive(PartialEq)]
-enum End {
-    /// It closed its output.
-    Closed,
-    Deadline,
-    Interrupted,
-}
-
-fn start(job: &Job, variant: Option<&Variant>, stderr: &File) -> Result<Child> {
-    let mut command = worker_command(variant);
-    command.process_group(0);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
-    let mut worker = command.spawn().context("starting the worker")?;
-    let text = serde_json::to_string(job)?;
-    let mut stdin = worker.stdin.take().context("the worker's input is a pipe")?;
-    // A worker that died before it read all will say so by its status.
-    let _ = stdin.write_all(text.as_bytes());
-    Ok(worker)
-}
-
-/// The command that becomes the worker: this binary, or the variant's, under the variant's
-/// command and with its environment.
-fn worker_command(variant: Option<&Variant>) -> Command {
-    let knee = std::process::id();
-    let under = variant.map(|variant| variant.under.as_slice()).unwrap_or_default();
-    // Not by its name, which may have become another build's meanwhile. For a command "self"
-    // would be the command; and by number, a knee with file capabilities may not ask.
-    let own = match under {
-        [] => PathBuf::from("/proc/self/exe"),
-        _ => PathBuf::from(format!("/proc/{knee}/exe")),
-    };
-    let binary = variant.and_then(|variant| variant.binary.clone()).unwrap_or(own);
-    let mut command = match under {
-        [] => Command::new(&binary),
-        [program, arguments @ ..] => {
-            let mut command = Command::new(program);
-            command.args(arguments).arg(&binary);
-            command
-        }
-    };
-    // The worker itself asks to die with us: exec of a binary with file capabilities, or
-    // setuid, would clear what we asked for it. A command in between dies with us by what we
-    // ask here, and the worker with the command.
-    command.args(["worker", "--parent", &knee.to_string()]);
-    if !under.is_empty() {
-        command.arg("--under");
-        // SAFETY: one plain call between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
-    }
-    let environment = variant.iter().flat_map(|variant| &variant.environment);
-    command.envs(environment.map(|(name, word)| (name, &word.0)));
-    command
-}
-
-/// Reads events until the worker closes its output, the deadline passes, or we are asked to
-/// end.
-fn listen(worker: &mut Child, deadline: Duration) -> (Vec<Event>, End) {
-    let mut output = worker.stdout.take().expect("the worker's output is a pipe");
-    let since = Instant::now();
-    let mut text = Vec::new();
-    let mut chunk = vec![0; 1 << 16];
-    let end = loop {
-        // What has been said counts, even if we look late (stopped by Ctrl-Z, say).
-        let left = deadline.saturating_sub(since.elapsed());
-        if !readable(output.as_raw_fd(), left) {
-            match (signals::received(), left) {
-                (Some(_), _) => break End::Interrupted,
-                (None, Duration::ZERO) => break End::Deadline,
-                _ => continue,
-            }
-        }
-        match output.read(&mut chunk) {
-            Ok(0) => break End::Closed,
-            Ok(n) => text.extend_from_slice(&chunk[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => break End::Closed,
-        }
-    };
-    let text = String::from_utf8_lossy(&text);
-    // A line that is no event is a worker cut off, or somebody's debugging.
-    (text.lines().filter_map(|line| Event::read(line).ok()).collect(), end)
-}
-
-/// Whether there is something to read; `false` after the time, a second, or a signal.
-fn readable(fd: i32, time: Duration) -> bool {
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let ms = time.as_millis().min(1000) as i32;
-    // SAFETY: one live pollfd.
-    unsafe { libc::poll(&mut poll, 1, ms) > 0 }
-}
-
-/// How long a worker may take to kill a command and to clean up after it.
-const CLEANING: Duration = Duration::from_secs(30);
-
-/// Asks the worker of a command to end, and waits for it: the command and what it started are
-/// in other groups, and what was prepared is to be undone.
-fn let_it_clean_up(worker: &Child) {
-    // SAFETY: the group of a child that has not been waited for yet.
-    unsafe { libc::kill(-(worker.id() as i32), libc::SIGTERM) };
-    let since = Instant::now();
-    while since.elapsed() < CLEANING && !has_ended(worker.id()) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Whether a child has ended; its id stays its own, since it is not collected.
-fn has_ended(child: u32) -> bool {
-    // SAFETY: a zeroed siginfo is valid, and says so if nothing has ended.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        libc::waitid(libc::P_PID, child, &mut info, flags) != 0 || info.si_pid() != 0
-    }
-}
-
-fn kill_group(group: i32) {
-    // SAFETY: the group of a child that has not been reaped yet.
-    unsafe { libc::kill(-group, libc::SIGKILL) };
-}
-
-/// Tasks die a moment after the worker: waits until none is left, for some seconds. As
-/// their subreaper we collect those that the worker could not.
-fn wait_for_group(group: i32) {
-    for _ in 0..1000 {
-        // SAFETY: null asks for no status; signal 0 only asks. The group's id is not
-        // reused while a member lives.
-        let gone = unsafe {
-            while libc::waitpid(-group, std::ptr::null_mut(), libc::WNOHANG) > 0 {}
-            libc::kill(-group, 0) != 0
+    /// The run in this directory, or in the file system that is made for it below.
+    fn provided(
+        &mut self,
+        journal: &mut Journal,
+        directory: &Path,
+        wanted: &Wanted,
+    ) -> Result<Option<Came>> {
+        let variant = wanted.variant();
+        let Some(asked) = variant.and_then(|variant| variant.file_system.as_ref()) else {
+            return self.in_directory(directory, wanted);
         };
-        if gone {
-            return;
+        let made = match self.file_systems.provide(journal, directory, asked)? {
+            Ok(made) => made,
+            Err(why) => return Ok(Some(Came::refused(format!("{why:#}")))),
+        };
+        let watch = FileSystems::watch(&made);
+        let came = self.in_directory(&made.root, wanted);
+        let measured = matches!(came, Ok(Some(_)));
+        // Even the root of a file system that has shut itself down cannot be opened.
+        let unwritten = watch.map_or_else(|why| Some(format!("{why:#}")), Watch::error);
+        let complaint = self.file_systems.take_back(journal, &made, measured)?;
+        Ok(came?.map(|mut came| {
+            came.spoilt.extend([unwritten, complaint].into_iter().flatten());
+            Came { file_system: Some(made.mounted), ..came }
+        }))
+    }
+
+    fn in_directory(&self, directory: &Path, wanted: &Wanted) -> Result<Option<Came>> {
+        let _copy = match self.images.copy(wanted.record, wanted.point, directory)? {
+            Ok(copy) => copy,
+            Err(why) => return Ok(Some(Came::refused(format!("{why:#}")))),
+        };
+        let number = wanted.moment.run;
+        let job = wanted.job(directory.join(number.to_string()), std::process::id())?;
+        let done = process::run(&job, wanted.variant(), wanted.deadline, |_| ())
+            .with_context(|| format!("run {number}"))?;
+        Ok((!done.interrupted).then(|| Came {
+            events: done.events,
+            death: done.death,
+            spoilt: Vec::new(),
+            warnings: Vec::new(),
+            file_system: None,
+            boot: None,
+        }))
+    }
+}
+
+impl Place for Local {
+    fn run(&mut self, journal: &mut Journal, wanted: &Wanted) -> Result<Option<Came>> {
+        let directory = journal.directory(&wanted.point.dir, &wanted.record.id)?;
+        let doubts = set(journal, wanted.variant())?;
+        let came = self.provided(journal, &directory, wanted);
+        journal.put_back()?;
+        Ok(came?.map(|came| Came { warnings: [doubts, came.warnings].concat(), ..came }))
+    }
+
+    fn boots(&mut self) -> Vec<Boot> {
+        Vec::new()
+    }
+
+    fn end(&mut self, journal: &mut Journal) -> Result<Vec<Warning>> {
+        self.file_systems.end(journal)
+    }
+}
+
+/// Gives the kernel the settings of a variant; what it took differently is a doubt.
+pub fn set(journal: &mut Journal, variant: Option<&Variant>) -> Result<Vec<Warning>> {
+    let mut doubts = Vec::new();
+    for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
+        let set = journal.set(&settings::path(name)?, &value.0)?;
+        if set != value.0 {
+            doubts.push(Warning::new(
+                format!("{name} was to be '{}' and reads '{set}'", value.0),
+                "ask for a value that the kernel takes as it is",
+            ));
         }
-        std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// The worker removes its directory; a dead one could not.
-fn remove_scratch(job: &Job) -> Result<()> {
-    removal::remove(&job.scratch)
-}
-
-fn describe(status: ExitStatus) -> String {
-    match (status.signal(), status.code()) {
-        (Some(signal), _) => format!("was killed by {}", signals::name(signal)),
-        (None, Some(code)) => format!("ended with status {code}"),
-        (None, None) => "ended".to_string(),
-    }
-}
-
-/// Says of a SIGKILL, of the worker or of a task, where it probably came from.
-fn blame_memory(events: &mut [Event], death: &mut String) {
-    let reasons = events.iter_mut().filter_map(|event| match event {
-        Event::Failed { reason } => Some(reason),
-        _ => None,
-    });
-    for said in reasons.chain([death]).filter(|said| said.contains("SIGKILL")) {
-        said.push_str(" (the kernel killed a process for want of memory meanwhile)");
-    }
-}
-
-/// The last line that the worker wrote to its standard error.
-fn last_words(mut stderr: &File) -> Option<String> {
-    let mut text = Vec::new();
-    stderr.rewind().ok()?;
-    stderr.read_to_end(&mut text).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string)
-}
-
-/// How many processes the kernel has killed for want of memory since the boot.
-fn oom_kills() -> Option<u64> {
-    let text = fs::read_to_string("/proc/vmstat").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
-}
-
-fn memory_file() -> Result<File> {
-    // SAFETY: a live C string; the descriptor is new and owned by nobody else.
-    match unsafe { libc::memfd_create(c"worker-stderr".as_ptr(), libc::MFD_CLOEXEC) } {
-        -1 => Err(io::Error::last_os_error()).context("memfd_create"),
-        // SAFETY: as above.
-        fd => Ok(unsafe { File::from_raw_fd(fd) }),
-    }
+    Ok(doubts)
 }

@@ -34,6 +34,7 @@ fn circumstances(record: &Record) -> Vec<(&'static str, String)> {
         ("host", host(record)),
         ("kernel", kernel(record)),
     ];
+    lines.extend(guests(record).map(|guests| ("guests", guests)));
     lines.extend(record.source.is_none().then(|| ("CPUs", cpus(record))));
     lines.extend(record.directories.iter().map(|directory| ("directory", place(directory))));
     lines.extend(storage(record).map(|storage| ("storage", storage)));
@@ -82,6 +83,18 @@ fn kernel(record: &Record) -> String {
     let spinlocks = record.host.knobs.get("spinlocks").filter(|_| record.host.hypervisor.is_some());
     let spinlocks = spinlocks.map(|kind| format!("spinlocks {kind}"));
     release.chain(spinlocks).collect::<Vec<_>>().join("; ")
+}
+
+/// "virtual machines of QEMU 7.2.22, emulated (tcg): their times say nothing about a processor".
+fn guests(record: &Record) -> Option<String> {
+    let hypervisor = record.hypervisor.as_ref()?;
+    let version = hypervisor.program.trim_start_matches("QEMU emulator version ");
+    let version = version.split(' ').next().unwrap_or_default();
+    let told = match hypervisor.emulates() {
+        true => ", emulated: their times say nothing about a processor",
+        false => "",
+    };
+    Some(format!("virtual machines of QEMU {version} with {}{told}", hypervisor.accelerator))
 }
 
 fn started(record: &Record) -> String {

@@ -1,6 +1,7 @@
 //! Reports: what a record says, as text for people or as data for other programs. Pure
 //! functions from a record to text; nothing here reads files, prints, or keeps results.
 
+mod boot;
 mod cells;
 mod checked;
 mod compare;
@@ -28,6 +29,7 @@ use std::io::{self, IsTerminal};
 
 use records::{METRICS, Metric};
 
+pub use boot::boot;
 pub use checked::{checked, failed_check, memory, mutants};
 pub use compare::{Layout, comparison};
 pub use csv::{csv, csv_header};

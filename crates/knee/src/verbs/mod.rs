@@ -1,5 +1,6 @@
 //! The verbs of the command line, one file each.
 
+pub mod boot;
 pub mod calibrate;
 pub mod check;
 pub mod compare;

@@ -12,6 +12,7 @@ use records::{
 use super::compare;
 use crate::host_state::{self, HostWatch};
 use crate::leftovers::Journal;
+use crate::places::guest::{self, wishes};
 use crate::plan::Usable;
 use crate::progress::Progress;
 use crate::reports::{self, Style};
@@ -79,6 +80,8 @@ pub struct Arguments {
     dir: Vec<PathBuf>,
     #[command(flatten)]
     file_systems: file_systems::Flags,
+    #[command(flatten)]
+    guests: guest::GuestFlags,
     /// Parameters of all workloads, see `knee describe`; several values make an axis
     #[arg(long = "set", value_name = "NAME=VALUE[,VALUE…]", value_parser = setting)]
     settings: Vec<(String, Vec<String>)>,
@@ -170,9 +173,11 @@ pub fn measure(arguments: &Arguments, experiment: Experiment, store: &Store) -> 
     let mut record = new_record(experiment)?;
     check_capacity(&record)?;
     file_systems::check(&mut record, arguments.file_systems.i_own_this_device)?;
-    if settings::any(&record.variants) {
+    let here = |variant: &&Variant| record.guest(&variant.name).is_none();
+    let here: Vec<Variant> = record.variants.iter().filter(here).cloned().collect();
+    if settings::any(&here) {
         journal.claim_settings()?;
-        settings::check(&record.variants)?;
+        settings::check(&here)?;
     }
     commands::identify(&mut record)?;
     let mut growing = open_record(arguments, store, record)?;
@@ -286,6 +291,7 @@ pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     experiment.axes = flags.over(&experiment.axes);
     change_loads(&mut experiment, &flags, arguments);
     experiment.variants.extend(arguments.variants.iter().cloned());
+    arguments.guests.apply(&mut experiment)?;
     arguments.file_systems.apply(&mut experiment, bytes)?;
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;
@@ -366,6 +372,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
     let (usable, warning) = usable_cpus()?;
     file_systems::check_words(&experiment)?;
     let variants = variants::combined(&experiment)?;
+    wishes::check_words(&experiment, &variants)?;
     let points = plan::points(&experiment, &variants, &usable)?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
     let commands = commands::of_experiment(&experiment, &variants)?;
@@ -374,6 +381,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         runner::directories(&points).into_iter().map(probes::directory).collect();
     let cautions = cautions::cautions(&points, &directories, &variants, &experiment.storage);
     let host = probes::host(Path::new("/"));
+    let topology = plan::usable(&experiment, variants.first(), &usable)?.topology.clone();
     let seed = experiment.seed.unwrap_or_else(random);
     let session = Session {
         command: std::env::args().collect(),
@@ -397,9 +405,10 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         commands,
         programs: Default::default(),
         image: None,
+        hypervisor: None,
         sessions: vec![session],
         host,
-        topology: usable.topology,
+        topology,
         directories,
         warnings: warning.into_iter().chain(cautions).collect(),
         runs_finished: 0,
@@ -431,7 +440,8 @@ fn usable_cpus() -> Result<(Usable, Option<Warning>)> {
 /// Refuses points with more tasks than the cgroup, the host or the user may have.
 fn check_capacity(record: &Record) -> Result<()> {
     // The worker is one too, and knee.
-    let needed = record.points.iter().map(|p| p.tasks as u64 + 2).max().unwrap_or(0);
+    let here = record.points.iter().filter(|point| record.guest(&point.variant).is_none());
+    let needed = here.map(|p| p.tasks as u64 + 2).max().unwrap_or(0);
     let limits = probes::limits(Path::new("/"));
     // SAFETY: no preconditions.
     let is_root = unsafe { libc::geteuid() } == 0;

@@ -11,6 +11,7 @@ mod explain;
 mod faults;
 mod file_system_faults;
 mod file_systems;
+mod guests;
 mod home;
 mod import;
 mod incidents;

@@ -304,6 +304,7 @@ fn make(
         commands: BTreeMap::new(),
         programs: BTreeMap::new(),
         image: None,
+        hypervisor: None,
         sessions: vec![session],
         host: host(&read),
         topology: Topology::default(),
@@ -364,6 +365,8 @@ impl Made {
             placebo: run.placebo,
             started: run.started.unwrap_or(now),
             file_system: None,
+            boot: None,
+            repeat: 0,
             outcome,
             warnings: Vec::new(),
         };

@@ -48,6 +48,7 @@ pub fn plan() -> Record {
         commands: BTreeMap::new(),
         programs: BTreeMap::new(),
         image: None,
+        hypervisor: None,
         sessions: vec![
             session(&["knee", "run", "golden.toml", "--dir", "/mnt/a b"], 0, 0, Some(29)),
             session(&["knee", "run", "golden.toml", "--resume", "last"], 600, 27, Some(640)),
@@ -174,6 +175,8 @@ pub fn run(number: u32) -> (Run, Vec<Sample>) {
         block,
         started: at(i64::from(number) + if number < 27 { 1 } else { 601 }),
         file_system: None,
+        boot: None,
+        repeat: 0,
         outcome,
         warnings: warnings(number),
     };

@@ -8,6 +8,13 @@ use crate::reports::Style;
 /// All of it, as sentences.
 pub fn text(explained: &Explained, force: bool, style: Style) -> String {
     let mut sentences = Vec::new();
+    if explained.emulated {
+        sentences.push(
+            "emulated: the guest's instructions were translated, so times and their shares say \
+             nothing about a processor; how often something happens in an operation does"
+                .to_string(),
+        );
+    }
     if let Some(cost) = explained.refused().filter(|_| !force) {
         sentences.push(refused(cost));
     }

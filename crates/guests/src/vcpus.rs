@@ -1,0 +1,75 @@
+//! The threads that run a machine's CPUs: where they may run, and how long they had to wait.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+/// Which thread runs which CPU, by the names that QEMU gives them: "CPU 3/TCG". With emulation
+/// by one thread, it is that of all.
+pub fn threads(process: u32) -> Result<Vec<u32>> {
+    let tasks = format!("/proc/{process}/task");
+    let mut threads = Vec::new();
+    for entry in fs::read_dir(&tasks).with_context(|| format!("listing {tasks}"))? {
+        let path = entry?.path();
+        let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+        let id = path.file_name().and_then(|id| id.to_str()).and_then(|id| id.parse().ok());
+        if let (Some(cpu), Some(id)) = (cpu(&name), id) {
+            threads.push((cpu, id));
+        }
+    }
+    threads.sort();
+    Ok(threads.into_iter().map(|(_, id)| id).collect())
+}
+
+/// The CPU in a thread's name.
+fn cpu(name: &str) -> Option<u32> {
+    let rest = name.strip_prefix("CPU ").or_else(|| name.strip_prefix("ALL CPUs").map(|_| "0/"))?;
+    rest.split('/').next()?.trim().parse().ok()
+}
+
+/// Lets each thread run on one CPU of the host only, the first on the first; where there are
+/// more threads than CPUs, from the start again.
+pub fn pin(threads: &[u32], cpus: &[u32]) -> Result<()> {
+    for (number, thread) in threads.iter().enumerate() {
+        let cpu = cpus[number % cpus.len()];
+        // SAFETY: a zeroed set is valid, and the CPU is checked to lie in it.
+        let done = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            ensure!((cpu as usize) < libc::CPU_SETSIZE as usize, "CPU {cpu} is beyond any host");
+            libc::CPU_SET(cpu as usize, &mut set);
+            libc::sched_setaffinity(*thread as i32, size_of_val(&set), &set)
+        };
+        let error = std::io::Error::last_os_error();
+        ensure!(
+            done == 0,
+            "the machine's CPU {number} cannot run on CPU {cpu} of the host: {error}"
+        );
+    }
+    Ok(())
+}
+
+/// How long these threads have run, and how long they were ready and had no CPU, in ns
+/// (schedstat of proc(5)).
+pub fn times(process: u32, threads: &[u32]) -> Option<(u64, u64)> {
+    let mut sum = (0, 0);
+    for thread in threads {
+        let path = format!("/proc/{process}/task/{thread}/schedstat");
+        let text = fs::read_to_string(Path::new(&path)).ok()?;
+        let mut numbers = text.split_whitespace().map(|number| number.parse::<u64>());
+        sum.0 += numbers.next()?.ok()?;
+        sum.1 += numbers.next()?.ok()?;
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_known_by_name() {
+        let known = ["CPU 0/TCG\n", "CPU 12/KVM\n", "ALL CPUs/TCG\n", "qemu-system-x86", "CPU x"];
+        assert_eq!(known.map(cpu), [Some(0), Some(12), Some(0), None, None]);
+    }
+}

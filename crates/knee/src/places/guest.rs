@@ -1,0 +1,301 @@
+//! A virtual machine: a kernel file is booted with knee as its init, which does the jobs of one
+//! variant in one block. Each block boots anew, so the boot is what is repeated.
+//!
+//!     block 0:  boot base: runs … off ─ boot patched: runs … off
+//!     block 1:  boot patched: runs … off ─ boot base: runs … off
+//!
+//! A guest that panics, hangs or goes silent costs the run in progress; the next one boots again.
+
+pub mod boot;
+mod disk;
+mod flags;
+mod hypervisor;
+pub mod wishes;
+pub mod words;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use guests::machine::{Came as Heard, Machine};
+use records::{Boot, Event, Guest, Point, Record, Until, Warning};
+
+use self::disk::Disk;
+use self::words::{Ask, Done, ToRun, Word, line};
+use super::{Came, Place, Wanted};
+use crate::leftovers::Journal;
+use crate::signals;
+use crate::talk::talk;
+
+pub use boot::{Booter, Up, off};
+pub use flags::{GuestFlags, MachineFlags};
+pub use wishes::wanted;
+
+/// The guests of one session.
+pub struct Guests {
+    booter: Booter,
+    up: Option<Running>,
+    /// The number that the next boot gets.
+    next: u32,
+    /// Boots in a row that failed.
+    failed: u32,
+    told: Vec<Boot>,
+}
+
+/// A guest that is up, for these runs.
+struct Running {
+    key: Key,
+    machine: Machine,
+    disk: Option<Disk>,
+    boot: Boot,
+    since: Instant,
+}
+
+/// Runs that share a boot.
+#[derive(Clone, Debug, PartialEq)]
+struct Key {
+    guest: Guest,
+    block: u32,
+    placebo: bool,
+}
+
+/// A kernel that does not come up so often in a row will not come up.
+const FAILURES_MAX: u32 = 3;
+
+/// How long a guest may be silent longer than its run takes.
+const SILENCE: Duration = Duration::from_secs(120);
+
+impl Guests {
+    /// Finds out what executes guests, and boots each that the record wants once, so that what cannot
+    /// be is refused before anything is measured.
+    pub fn new(record: &mut Record, boots: u32) -> Result<Guests> {
+        let mut booter = Booter::new(record)?;
+        let mut hypervisor = None;
+        for guest in wanted(record) {
+            if signals::received().is_some() {
+                break;
+            }
+            let (found, up) = booter.try_out(&guest)?;
+            let release = &up.boot.release;
+            talk(format_args!(
+                "Linux {release} is up after {:.1} s ({})",
+                up.boot.up_s, found.accelerator
+            ));
+            off(up.machine);
+            hypervisor = Some(found);
+        }
+        record.hypervisor = hypervisor;
+        Ok(Guests { booter, up: None, next: boots, failed: 0, told: Vec::new() })
+    }
+
+    /// The guest for a run: the one that is up, or a new one. The inner error is the run's.
+    fn provide(&mut self, wanted: &Wanted) -> Result<Result<()>> {
+        let guest = wanted.record.guest(&wanted.point.variant).context("the run has no guest")?;
+        let key = Key { guest, block: wanted.moment.block, placebo: wanted.placebo };
+        if self.up.as_ref().is_some_and(|up| up.key == key) {
+            return Ok(Ok(()));
+        }
+        self.retire("was switched off");
+        let random = crate::verbs::run::random();
+        match self.booter.boot(&key.guest, &wanted.point.dir, random) {
+            Ok(Up { machine, disk, boot }) => {
+                self.failed = 0;
+                let boot = Boot { boot: self.next, block: key.block, ..boot };
+                self.next += 1;
+                self.told.push(boot.clone());
+                self.up = Some(Running { key, machine, disk, boot, since: Instant::now() });
+                Ok(Ok(()))
+            }
+            Err(why) => {
+                self.failed += 1;
+                if self.failed >= FAILURES_MAX {
+                    bail!("the guest did not come up {FAILURES_MAX} times in a row: {why:#}");
+                }
+                Ok(Err(why))
+            }
+        }
+    }
+
+    /// Ends the guest that is up, if one is.
+    fn retire(&mut self, how: &str) {
+        let Some(Running { machine, mut boot, since, .. }) = self.up.take() else { return };
+        let is_well = how == "was switched off";
+        let how = if is_well && !off(machine) {
+            "did not switch itself off, and was stopped"
+        } else {
+            how
+        };
+        boot.end = Some(how.to_string());
+        boot.seconds = Some(since.elapsed().as_secs_f64());
+        self.told.push(boot);
+    }
+
+    /// One run in the guest that is up.
+    fn converse(&mut self, wanted: &Wanted) -> Result<Option<Came>> {
+        let up = self.up.as_mut().context("a guest is up")?;
+        let mut came = Came { boot: Some(up.boot.boot), ..Came::refused(String::new()) };
+        came.events.clear();
+        let variant = wanted.variant();
+        let made = variant.and_then(|variant| variant.file_system.as_ref());
+        let mut geometry = BTreeMap::new();
+        if let (Some(made), Some(disk)) = (made, &up.disk) {
+            match disk.format(made) {
+                Ok(found) => geometry = found,
+                Err(why) => {
+                    return Ok(Some(Came { boot: came.boot, ..Came::refused(format!("{why:#}")) }));
+                }
+            }
+        }
+        // Its own process is number 1 there, as ours is here.
+        let job = wanted.job(wanted.moment.run.to_string().into(), 1)?;
+        let job = records::Job { scratch: format!("/{}", job.scratch.display()).into(), ..job };
+        let ask = Ask::Run(Box::new(ToRun {
+            job,
+            variant: variant.cloned(),
+            deadline_s: wanted.deadline.as_secs_f64(),
+        }));
+        let before = up.machine.times();
+        let end = match up.machine.say(&line(&ask)) {
+            Ok(()) => listen(&mut up.machine, silence(wanted), &mut came),
+            Err(why) => End::Lost(format!("{why:#}")),
+        };
+        let after = up.machine.times();
+        came.warnings.extend(kernel_warning(&came.spoilt));
+        came.spoilt.clear();
+        match end {
+            End::Interrupted => return Ok(None),
+            End::Lost(why) => {
+                came.death = format!("was in a guest that {why}");
+                let why = format!("{why} in run {}", wanted.moment.run);
+                self.retire(&why);
+                return Ok(Some(came));
+            }
+            End::Done(done) => {
+                let Done { death, spoilt, warnings, mounted } = *done;
+                came.death = death;
+                came.spoilt = spoilt;
+                came.warnings.extend(warnings);
+                came.file_system = mounted;
+            }
+        }
+        if let (Some(before), Some(after)) = (before, after) {
+            note_times(&mut came.events, before, after);
+        }
+        if let (Some(made), Some(disk), Some(mounted)) = (made, &up.disk, &mut came.file_system) {
+            mounted.geometry = geometry;
+            mounted.on = format!("{}, a virtual disk on {}", mounted.on, disk.on);
+            came.spoilt.extend(disk.complaint(made));
+        }
+        Ok(Some(came))
+    }
+}
+
+impl Place for Guests {
+    fn run(&mut self, _: &mut Journal, wanted: &Wanted) -> Result<Option<Came>> {
+        match self.provide(wanted)? {
+            _ if signals::received().is_some() => Ok(None),
+            Ok(()) => self.converse(wanted),
+            Err(why) => Ok(Some(Came::refused(format!("{why:#}")))),
+        }
+    }
+
+    fn boots(&mut self) -> Vec<Boot> {
+        std::mem::take(&mut self.told)
+    }
+
+    fn end(&mut self, _: &mut Journal) -> Result<Vec<Warning>> {
+        self.retire("was switched off");
+        Ok(Vec::new())
+    }
+}
+
+/// How a conversation ended.
+enum End {
+    Done(Box<Done>),
+    /// The guest is of no use any more, because it …
+    Lost(String),
+    Interrupted,
+}
+
+/// How long the guest may say nothing during a run.
+fn silence(wanted: &Wanted) -> Duration {
+    let Point { until, .. } = wanted.point;
+    match until {
+        Until::Seconds(seconds) => {
+            Duration::from_secs_f64(seconds + wanted.record.experiment.stop_grace_s) + SILENCE
+        }
+        Until::OperationsPerTask(_) | Until::End => wanted.deadline + SILENCE,
+    }
+}
+
+/// Hears what the guest says about a run, until that is over. What its kernel says is left in
+/// `spoilt`.
+fn listen(machine: &mut Machine, silence: Duration, came: &mut Came) -> End {
+    let mut heard = Instant::now();
+    loop {
+        if signals::received().is_some() {
+            return End::Interrupted;
+        }
+        match machine.next(Duration::from_secs(1)) {
+            Heard::Line(text) => {
+                heard = Instant::now();
+                match serde_json::from_str(&text) {
+                    Ok(Word::Event(event)) => came.events.push(event),
+                    Ok(Word::Kernel(text)) => came.spoilt.push(text),
+                    Ok(Word::Done(done)) => return End::Done(done),
+                    // Torn by a crash, which is noticed next.
+                    Ok(Word::Up(_) | Word::Ended(_)) | Err(_) => (),
+                }
+            }
+            Heard::Printed => heard = Instant::now(),
+            Heard::Off => return End::Lost(boot::last_act(machine)),
+            Heard::Nothing if heard.elapsed() > silence => {
+                let said = boot::last_line(&machine.console());
+                return End::Lost(format!(
+                    "said nothing for {silence:.0?} (on its console last: {said})"
+                ));
+            }
+            Heard::Nothing => (),
+        }
+    }
+}
+
+/// What in the kernel's words means that it is broken, or warns of it.
+const SPLATS: [&str; 9] = [
+    "WARNING:",
+    "BUG:",
+    "Oops",
+    "general protection",
+    "INFO: task",
+    "rcu:",
+    "soft lockup",
+    "possible circular locking",
+    "possible recursive locking",
+];
+
+/// What the kernel said during a run, as a doubt about it; the worst first.
+fn kernel_warning(said: &[String]) -> Option<Warning> {
+    let splat = said.iter().find(|text| SPLATS.iter().any(|splat| text.contains(splat)));
+    let text = splat.or_else(|| said.first())?;
+    let others = match said.len() {
+        1 => String::new(),
+        n => format!(", and {} lines more", n - 1),
+    };
+    let advice = match splat {
+        Some(_) => "this kernel has a fault: do not trust its numbers before that is understood",
+        None => "see what it means for this load",
+    };
+    Some(Warning::new(format!("the guest's kernel said '{text}'{others}"), advice))
+}
+
+/// Adds to what was measured how long the guest's CPUs ran on the host and waited for it.
+fn note_times(events: &mut [Event], before: (u64, u64), after: (u64, u64)) {
+    let seconds = |before: u64, after: u64| after.saturating_sub(before) as f64 / 1e9;
+    for event in events {
+        if let Event::Measured(measured) = event {
+            let gauges = &mut measured.gauges;
+            gauges.insert("guest.ran_s".to_string(), seconds(before.0, after.0));
+            gauges.insert("guest.waited_s".to_string(), seconds(before.1, after.1));
+        }
+    }
+}

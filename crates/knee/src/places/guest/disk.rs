@@ -1,0 +1,64 @@
+//! A guest's disk: a file without a name, on which the host makes a file system before each run
+//! and checks it after that, while the guest has it not mounted. Neither needs to be root.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use guests::unnamed;
+use records::{FileSystem, Storage};
+
+use crate::file_systems::{self, kinds};
+
+/// A disk.
+pub struct Disk {
+    /// Its bytes.
+    pub file: File,
+    /// Where they lie, in words.
+    pub on: String,
+    bytes: u64,
+    time: Duration,
+}
+
+impl Disk {
+    /// A blank one, in a directory of the host or in its memory.
+    pub fn new(storage: &Storage, directory: &Path, time: Duration) -> Result<Disk> {
+        let bytes = file_systems::bytes(&storage.size.0)?;
+        let (file, on) = match storage.on.as_str() {
+            "ram" => {
+                let file = unnamed::in_memory("guest-disk", &[])?;
+                file.set_len(bytes).context("making a disk in memory")?;
+                (file, "memory of the host".to_string())
+            }
+            _ => (
+                unnamed::in_directory(directory, bytes)
+                    .context("making a disk for a guest (choose another --dir, or --on ram)")?,
+                format!("a file in {}", directory.display()),
+            ),
+        };
+        Ok(Disk { file, on, bytes, time })
+    }
+
+    /// Makes a file system on it, whatever was there; what was made.
+    pub fn format(&self, made: &FileSystem) -> Result<BTreeMap<String, String>> {
+        let Some(tools) = &kinds::kind(&made.kind)?.tools else { return Ok(BTreeMap::new()) };
+        let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: an open descriptor and plain numbers.
+        let blank =
+            unsafe { libc::fallocate(self.file.as_raw_fd(), flags, 0, self.bytes as libc::off_t) };
+        if blank != 0 {
+            return Err(io::Error::last_os_error()).context("blanking the guest's disk");
+        }
+        file_systems::format(tools, &unnamed::path(&self.file), &made.mkfs, self.time)
+    }
+
+    /// What its check says is wrong with the file system.
+    pub fn complaint(&self, made: &FileSystem) -> Option<String> {
+        let tools = kinds::kind(&made.kind).ok()?.tools.as_ref()?;
+        file_systems::complaint(tools, &unnamed::path(&self.file), self.time)
+    }
+}
