@@ -82,6 +82,9 @@ pub fn failed_check(name: &str, failure: &Failure, again: &str) -> String {
 
 /// The mutants of an algorithm: what was changed, and how that came out.
 pub fn mutants(name: &str, judged: &[Judged]) -> String {
+    if judged.is_empty() {
+        return format!("{name}: made of other locks, without an access of its own to change\n\n");
+    }
     let mut table = Table::new([
         ("line", Align::Right),
         ("access", Align::Left),
