@@ -260,8 +260,8 @@ impl Model {
     /// The manager has what the model has, and is in order.
     fn assert_same<L: Lock, M: Machine>(&self, locks: &FileLocks<L>, m: &M) {
         locks.assert_sound(m);
-        for owner in 0..OWNERS.len() {
-            assert_eq!(locks.count_of(m, OWNERS[owner]), self.ranges_of(owner), "{owner}");
+        for (owner, &name) in OWNERS.iter().enumerate() {
+            assert_eq!(locks.count_of(m, name), self.ranges_of(owner), "ranges of {name:?}");
         }
     }
 }
