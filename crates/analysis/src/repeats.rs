@@ -39,9 +39,9 @@ fn one(runs: &[&Run]) -> Run {
     let mean = |name: &str| -> Option<f64> {
         finished.iter().map(|run| run.value(name)).sum::<Option<f64>>().map(|sum| sum / n)
     };
-    metrics.retain(|name, value| mean(name).is_some_and(|mean| (*value = mean) == ()));
-    counters
-        .retain(|name, value| mean(name).is_some_and(|mean| (*value = mean.round() as i64) == ()));
+    *metrics = metrics.keys().filter_map(|name| Some((name.clone(), mean(name)?))).collect();
+    let mean = |name: &String| Some((name.clone(), mean(name)?.round() as i64));
+    *counters = counters.keys().filter_map(mean).collect();
     one
 }
 

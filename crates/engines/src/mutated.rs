@@ -276,6 +276,10 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.work(ns);
     }
 
+    fn call_ends(&self) {
+        self.machine.call_ends();
+    }
+
     fn cpu(&self) -> usize {
         self.machine.cpu()
     }

@@ -55,6 +55,8 @@ fn host(nodes: usize, cpus: usize) -> Host {
             wake_latency: 2000 * NS,
             switch: 1500 * NS,
             slice: 100_000 * NS,
+            period: 0,
+            wake_lead: 100_000 * NS,
             interrupt_send: 400 * NS,
             interrupt_delivery: 1000 * NS,
             interrupt_entry: 600 * NS,
@@ -329,6 +331,58 @@ fn a_holder_that_loses_its_cpu_keeps_all_waiting_only_where_it_may() {
     // Up to 10 us nothing is booked. 30 us of work, and 20 us more for the other's slice.
     assert!((19_000 * NS..22_000 * NS).contains(&times[0]), "{times:?}");
     assert!((39_000 * NS..45_000 * NS).contains(&times[1]), "{times:?}");
+}
+
+#[test]
+fn a_task_loses_its_cpu_where_a_call_ends_also_within_an_operation() {
+    let rounds = |calls_end: bool| {
+        let rounds = [Cell::new(0), Cell::new(0)];
+        let work = |m: &Simulated, _: &Words, i: usize| {
+            loop {
+                m.work(30_000);
+                rounds[i].set(rounds[i].get() + 1);
+                if calls_end {
+                    m.call_ends();
+                }
+            }
+        };
+        run(&host(1, 1), 2, &OPTIONS, work).unwrap();
+        rounds.map(Cell::into_inner)
+    };
+    // 1.01 ms of 30 us, for one or for both.
+    assert_eq!(rounds(false), [33, 0]);
+    assert_eq!(rounds(true).map(|each| each / 4), [4, 4]);
+}
+
+#[test]
+fn who_is_woken_takes_the_cpu_of_one_that_had_it_long_enough() {
+    let seen_after = |lead_us: Time, slice_us: Time| {
+        let mut host = host(1, 1);
+        (host.costs.slice, host.costs.wake_lead) = (slice_us * 1000 * NS, lead_us * 1000 * NS);
+        let (rounds, seen) = (Cell::new(0), Cell::new(None));
+        let task = |m: &Simulated, words: &Words, i: usize| match i {
+            0 => {
+                m.park(&words.other, 0);
+                seen.set(Some(rounds.get()));
+            }
+            _ => {
+                while rounds.get() < 30 {
+                    m.work(30_000);
+                    rounds.set(rounds.get() + 1);
+                    if rounds.get() == 10 {
+                        m.wake(&words.other, Sleepers::All);
+                    }
+                    m.operation_done();
+                }
+            }
+        };
+        run(&host, 2, &OPTIONS, task).unwrap();
+        seen.get()
+    };
+    // The other one had it for 300 us when it wakes.
+    assert_eq!(seen_after(200, 10_000), Some(10));
+    assert_eq!(seen_after(400, 10_000), Some(30));
+    assert_eq!(seen_after(400, 450), Some(15));
 }
 
 /// Who interrupts and waits for the answer; the answer; what a round takes, in ns.

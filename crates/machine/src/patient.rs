@@ -113,6 +113,11 @@ impl<M: Machine> Machine for Patient<M> {
     }
 
     #[inline(always)]
+    fn call_ends(&self) {
+        self.0.call_ends();
+    }
+
+    #[inline(always)]
     fn cpu(&self) -> usize {
         self.0.cpu()
     }

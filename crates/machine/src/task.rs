@@ -97,6 +97,11 @@ pub trait Machine {
     /// Computes for this long, during which interrupts may come.
     fn work(&self, ns: u64);
 
+    /// Says that a call into the kernel ends, with all that a kernel locks free again: a task that
+    /// has had its CPU for long may lose it here, also if it holds what outlives the call.
+    #[inline(always)]
+    fn call_ends(&self) {}
+
     /// The CPU it runs on, from 0.
     fn cpu(&self) -> usize;
 

@@ -7,7 +7,7 @@
 //!     held lists ──> every granted record, for a listing of all
 //!     blocked ──> every POSIX request that waits, by owner, for the search of deadlocks
 //!
-//!     request:  free ──> waits (woken = 0) ──> woken (woken = 1) ──> tries again
+//!     request:  free ──> waits (woken = 0) ──> in no list (woken = 1) ──> tries again
 //!                    └─> granted ──> merged, split, shortened, gone
 //!
 //! Ranges of one owner never overlap and never touch with the same kind; ranges of different
@@ -18,7 +18,7 @@
 //! one list of all held locks, or one a CPU; the blocked in a list or in a hash; deadlocks
 //! looked for or not; all waiters woken at a change, or those who need to look; the lock of the
 //! blocked taken at each change of a process's lock, or not; ranges found by a walk over their
-//! list, or by a tree beside it.
+//! list, or by a tree beside it; the one lock in the line of the one list's head, or apart.
 //!
 //! Linux kernel/fs/locks.c of 3.10 (the former of each) and of 6.x (the latter), by Andy Walker,
 //! Matthew Wilcox, Jeff Layton and others; locks: encapsulate the fl_link list handling,
@@ -61,6 +61,8 @@ pub struct Design {
     pub waking: Waking,
     /// How the ranges of a file are found.
     pub ranges: Ranges,
+    /// Where the lock of everything is.
+    pub layout: Layout,
 }
 
 /// What the locks cover.
@@ -127,6 +129,15 @@ pub enum Ranges {
     Tree,
 }
 
+/// Where the lock of everything is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// In a cache line of its own.
+    Apart,
+    /// In that of the head of the one list of held locks, beside which it is declared.
+    Together,
+}
+
 impl Design {
     /// As it was before it was made to scale.
     pub const BEFORE: Design = Design {
@@ -137,6 +148,7 @@ impl Design {
         wake: Wake::All,
         waking: Waking::UnderTheFile,
         ranges: Ranges::List,
+        layout: Layout::Apart,
     };
 
     /// As it was afterwards.
@@ -148,6 +160,7 @@ impl Design {
         wake: Wake::All,
         waking: Waking::UnderTheFile,
         ranges: Ranges::List,
+        layout: Layout::Apart,
     };
 }
 
@@ -160,6 +173,7 @@ pub const DESIGNS: &[(&str, Design)] = &[
     ("before+no-detection", Design { deadlocks: Deadlocks::Ignored, ..Design::BEFORE }),
     ("before+wake-concerned", Design { wake: Wake::Concerned, ..Design::BEFORE }),
     ("before+tree", Design { ranges: Ranges::Tree, ..Design::BEFORE }),
+    ("before+together", Design { layout: Layout::Together, ..Design::BEFORE }),
     ("after", Design::AFTER),
     ("after+no-detection", Design { deadlocks: Deadlocks::Ignored, ..Design::AFTER }),
     ("after+wake-concerned", Design { wake: Wake::Concerned, ..Design::AFTER }),
@@ -215,7 +229,7 @@ pub enum Refused {
 
 image! {
     /// A granted range, or a request that waits. Records are named by index plus one; 0 is
-    /// none. What guards the file guards it, but for the last three fields.
+    /// none. What guards the file guards it, but for the last four fields.
     struct Record {
         next: Field<u32>,
         before: Field<u32>,
@@ -233,6 +247,7 @@ image! {
         held_next: Field<u32>,
         held_before: Field<u32>,
         blocked_next: Field<u32>,
+        blocked_before: Field<u32>,
     }
 
     /// A file.
@@ -241,6 +256,7 @@ image! {
         posix: Field<u32>,
         flock: Field<u32>,
         waits: Field<u32>,
+        last_waits: Field<u32>,
         /// Of the tree of ranges: its root, and the chain of owners.
         root: Field<u32>,
         owners: Field<u32>,
@@ -284,6 +300,7 @@ pub struct FileLocks<L: Lock> {
     branches: Array<tree::Branch>,
     records_a_cpu: u32,
     in_lock_ns: u64,
+    in_blocked_ns: u64,
 }
 
 /// A request that waits: the record that stands for it.
@@ -335,12 +352,13 @@ impl<L: Lock> FileLocks<L> {
             branches: region.array("branch", branches),
             records_a_cpu: records as u32,
             in_lock_ns: 0,
+            in_blocked_ns: 0,
         }
     }
 
-    /// The same, with work under the lock that covers a file.
-    pub fn working(self, in_lock_ns: u64) -> Self {
-        FileLocks { in_lock_ns, ..self }
+    /// The same, with work under the lock that covers a file, and under that of the blocked.
+    pub fn working(self, in_lock_ns: u64, in_blocked_ns: u64) -> Self {
+        FileLocks { in_lock_ns, in_blocked_ns, ..self }
     }
 
     /// Sets, changes or removes locks of the owner, or waits until it can; how often it waited.
@@ -500,7 +518,7 @@ impl<L: Lock> FileLocks<L> {
 
     fn lock_file<M: Machine>(&self, m: &M, file: usize) -> Hold {
         let hold = match self.design.locking {
-            Locking::Global => self.lock.lock(m, &self.global[0]),
+            Locking::Global => self.lock.lock(m, self.global()),
             Locking::PerFile => self.lock.lock(m, &self.files[file].lock),
         };
         m.work(self.in_lock_ns);
@@ -509,8 +527,16 @@ impl<L: Lock> FileLocks<L> {
 
     fn unlock_file<M: Machine>(&self, m: &M, file: usize, hold: Hold) {
         match self.design.locking {
-            Locking::Global => self.lock.unlock(m, &self.global[0], hold),
+            Locking::Global => self.lock.unlock(m, self.global(), hold),
             Locking::PerFile => self.lock.unlock(m, &self.files[file].lock, hold),
+        }
+    }
+
+    /// The lock of everything.
+    fn global(&self) -> &L::Mem {
+        match self.design.layout {
+            Layout::Apart => &self.global[0],
+            Layout::Together => &self.held[0].lock,
         }
     }
 
@@ -576,6 +602,7 @@ impl<L: Lock> FileLocks<L> {
             m.discard(field);
         }
         m.discard(&record.blocked_next);
+        m.discard(&record.blocked_before);
         m.discard(&record.start);
         m.discard(&record.end);
         record.next.set(m, pool.first.get(m));

@@ -45,7 +45,7 @@ use machine::{Array, Atom, Field, Line, Machine, Ordering, Region, Until, image}
 
 use self::cache::{Cache, Found};
 use super::tlb_shootdown::address_space::{AddressSpace, CPUS_MAX, PAGES_MAX, Times};
-use super::tlb_shootdown::{self, Flush, Flushes, Lazy, Sending};
+use super::tlb_shootdown::{self, Flush, Flushes, Lazy, Needless, Sending};
 use super::{Mechanism, Scenario, Setting, Settings};
 use crate::{Equivalent, Lock, digest};
 
@@ -78,12 +78,16 @@ pub enum Workers {
     Wander,
 }
 
+/// Flushes of kernels of that time.
+const FLUSHES: tlb_shootdown::Design =
+    tlb_shootdown::Design { needless: Needless::Sent, ..tlb_shootdown::Design::BEFORE };
+
 impl Design {
     /// As the older kernel does it.
     pub const BEFORE: Design = Design {
         moves: Moves::Settled,
         workers: Workers::Stay,
-        flushes: tlb_shootdown::Design::BEFORE,
+        flushes: FLUSHES,
     };
 
     /// As the newer one does.
@@ -104,7 +108,7 @@ const AHEAD: &str = "another block is read ahead, or none: the worker reads what
 const MOVES: &str = "a page moves at another time or not at all, which harms nobody";
 
 /// Looks at the position of a worker, which may do no more.
-const LOOKS: u32 = 1000;
+const LOOKS: u32 = 10_000;
 
 /// A file system under repair.
 pub struct Repair<L: Lock> {
@@ -191,6 +195,14 @@ impl<L: Lock> Mechanism for Repair<L> {
             searched: 1,
         },
         Setting {
+            name: "kept_one_in",
+            about: "blocks of which one stays in memory whatever the cache holds; 0: none",
+            default: 0,
+            min: 0,
+            max: 1 << 20,
+            searched: 0,
+        },
+        Setting {
             name: "ahead_blocks",
             about: "blocks that are read ahead of a worker, at most",
             default: 64,
@@ -266,7 +278,8 @@ impl<L: Lock> Mechanism for Repair<L> {
 
     fn bytes(tasks: usize, settings: &Settings) -> usize {
         let size = |name: &str| settings.get(name) as usize;
-        let (buffers, pages) = (size("cache_blocks"), size("cache_blocks") * size("block_pages"));
+        let buffers = size("cache_blocks") + kept(settings);
+        let pages = buffers * size("block_pages");
         let shared = buffers * 256 + tasks * 512 + size("groups") * 4;
         (64 << 10) + shared + AddressSpace::bytes(tasks, pages)
     }
@@ -279,7 +292,7 @@ impl<L: Lock> Mechanism for Repair<L> {
             wanted => wanted,
         };
         let workers = wanted.min(groups).clamp(1, tasks);
-        let cache = Cache::new(region, tasks, size("cache_blocks"));
+        let cache = Cache::new(region, tasks, size("cache_blocks"), size("kept_one_in"), kept(settings));
         let pages = size("block_pages");
         let times = Times {
             flush_page_ns: settings.get("flush_page_ns"),
@@ -352,10 +365,19 @@ impl<L: Lock> Mechanism for Repair<L> {
     }
 }
 
+/// The places for blocks that stay in memory, in whole sets.
+fn kept(settings: &Settings) -> usize {
+    let blocks = settings.get("groups") * settings.get("group_blocks");
+    match settings.get("kept_one_in") {
+        0 => 0,
+        one_in => (blocks.div_ceil(one_in) as usize).next_multiple_of(cache::WAYS),
+    }
+}
+
 const fn after_with(sending: Sending, flush: Flush, lazy: Lazy) -> Design {
     Design {
         workers: Workers::Wander,
-        flushes: tlb_shootdown::Design { sending, flush, lazy },
+        flushes: tlb_shootdown::Design { sending, flush, lazy, ..FLUSHES },
         ..Design::AFTER
     }
 }

@@ -41,7 +41,7 @@ use std::marker::PhantomData;
 use machine::{Machine, Region};
 
 use self::address_space::{AddressSpace, CPUS_MAX, PAGES_MAX, Times};
-pub use self::address_space::{Design, Flush, Flushes, Lazy, Sending};
+pub use self::address_space::{Design, Flush, Flushes, Lazy, Needless, Sending};
 use super::{Mechanism, Scenario, Setting, Settings};
 use crate::{Equivalent, Lock};
 

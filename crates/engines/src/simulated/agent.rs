@@ -78,6 +78,12 @@ impl Simulated<'_> {
         }
     }
 
+    /// Whether the time counts for this task.
+    pub fn counts(&self) -> bool {
+        let world = self.world.borrow();
+        world.tasks[usize::from(self.task)].time >= world.window.0
+    }
+
     /// Whether the time is over for this task, so that it should end.
     pub fn is_over(&self) -> bool {
         let world = self.world.borrow();
@@ -292,6 +298,18 @@ impl Machine for Simulated<'_> {
         self.spend(if inside { Row::Inside } else { Row::Work }, |_| ns * super::NS);
         if self.world.borrow().is_watched(self.task) {
             self.turn();
+        }
+    }
+
+    fn call_ends(&self) {
+        if !self.world.borrow().cpus_are_shared {
+            return;
+        }
+        // Who else wants the CPU is known only when nobody is due before.
+        self.turn();
+        let waits = self.world.borrow_mut().call_ends(self.task);
+        if waits {
+            self.suspend();
         }
     }
 

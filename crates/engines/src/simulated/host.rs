@@ -83,8 +83,13 @@ pub struct Costs {
     pub wake_latency: Time,
     /// From one task to the next on the same CPU.
     pub switch: Time,
-    /// How long a task may have a CPU that others wait for.
+    /// How long a task may have a CPU that others wait for, at least.
     pub slice: Time,
+    /// In which time each of the tasks of a CPU has it once, if slices need not be shorter for that.
+    pub period: Time,
+    /// How much longer the current task must have had its CPU than one that is woken, for that one
+    /// to take it.
+    pub wake_lead: Time,
     /// To send an interrupt, for the one who does: to one CPU, or to all others by one command.
     pub interrupt_send: Time,
     /// From there to the first instruction of the other CPU's handler.

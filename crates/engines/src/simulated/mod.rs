@@ -101,8 +101,8 @@ pub struct Options {
 /// Where a task whose slice is over loses its CPU to others that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
-    /// Between operations, or where it sleeps: in the kernel, who holds or wants a spinlock is
-    /// not preempted. `cpu` is the CPU.
+    /// Between operations, where a call into the kernel ends, or where it sleeps: in the kernel,
+    /// who holds or wants a spinlock is not preempted. `cpu` is the CPU.
     BetweenOperations,
     /// Anywhere, also inside: tasks are virtual CPUs, which the host takes away without
     /// asking. `cpu` is the task.

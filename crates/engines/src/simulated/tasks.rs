@@ -105,6 +105,8 @@ pub struct Task {
     /// What it saw when its wait ended; nothing if it gave up.
     pub seen: Option<u64>,
     pub inside: bool,
+    /// How long it had its CPU, but for the current time.
+    pub had: Time,
     /// How many sections deep it is not to be interrupted.
     pub masked: u32,
     /// An interrupt has come, and was not handled yet.
@@ -138,9 +140,16 @@ impl Task {
 #[derive(Clone, Debug, Default)]
 pub struct RunQueue {
     pub current: Option<u16>,
+    /// Since when the current task has it.
+    pub since: Time,
+    /// Whether the current task should make way for one that was woken.
+    pub called: bool,
+    /// Who waits for it, who had it the shortest time first.
     pub ready: VecDeque<u16>,
-    /// Until when the current task may stay while others wait.
-    pub slice_end: Time,
+    /// How long who had it the shortest time has had it, which never falls.
+    pub least: Time,
+    /// When its clock rings, if it does.
+    pub rings: Time,
     /// What local things cost, of 1000.
     pub slower_per_mille: u64,
 }

@@ -1,10 +1,11 @@
 //! What is so at a moment of simulated time, and what accesses, waits and sleep do to it.
 
 mod accesses;
+mod scheduler;
 
 use std::collections::VecDeque;
 
-use machine::{Region, Sleepers};
+use machine::Region;
 
 use super::ledger::{Account, Row};
 use super::lines::Lines;
@@ -68,6 +69,7 @@ impl World {
             leaving: None,
             seen: None,
             inside: false,
+            had: 0,
             masked: 0,
             pending: false,
             handling: None,
@@ -218,108 +220,6 @@ impl World {
         }
     }
 
-    /// The task goes to sleep on a word; its CPU is free.
-    pub fn sleep(&mut self, task: u16, offset: u32) {
-        self.sleepers.push((offset, task));
-        self.leave_cpu(task, Doing::Asleep { offset });
-    }
-
-    /// Wakes tasks that sleep on the word.
-    pub fn wake(&mut self, waker: u16, offset: u32, whom: Sleepers) {
-        while let Some(first) = self.sleepers.iter().position(|sleeper| sleeper.0 == offset) {
-            let (_, task) = self.sleepers.remove(first);
-            self.spend(waker, Row::System, self.costs.wake_each);
-            let now = self.tasks[usize::from(waker)].time;
-            self.tasks[usize::from(task)].book(Row::Asleep, now);
-            self.make_ready(task, NOW, now, self.costs.wake_latency);
-            if whom == Sleepers::One {
-                return;
-            }
-        }
-    }
-
-    /// The task has ended.
-    pub fn end(&mut self, task: u16) {
-        self.leave_cpu(task, Doing::Ended);
-    }
-
-    /// An operation is done; whether the task has to wait before the next one.
-    pub fn operation_done(&mut self, task: u16) -> bool {
-        let who = &mut self.tasks[usize::from(task)];
-        if (self.window.0..self.window.1).contains(&who.time) {
-            who.operations += 1;
-        }
-        let cpu = &self.cpus[usize::from(who.cpu)];
-        let gives_way = !cpu.ready.is_empty() && who.time >= cpu.slice_end;
-        if gives_way && self.preemption == Preemption::BetweenOperations {
-            self.give_way(task, NOW);
-            return true;
-        }
-        false
-    }
-
-    /// Others have the CPU first.
-    fn give_way(&mut self, task: u16, then: Then) {
-        let cpu = usize::from(self.tasks[usize::from(task)].cpu);
-        self.cpus[cpu].ready.push_back(task);
-        self.leave_cpu(task, Doing::Ready(then));
-    }
-
-    fn leave_cpu(&mut self, task: u16, doing: Doing) {
-        let who = &mut self.tasks[usize::from(task)];
-        (who.doing, who.turn) = (doing, 0);
-        let (cpu, now) = (usize::from(who.cpu), who.time);
-        self.cpus[cpu].current = None;
-        if let Some(next) = self.cpus[cpu].ready.pop_front() {
-            self.run(next, now, self.costs.switch);
-        }
-    }
-
-    /// The task wants a CPU: at once where its own is idle, which takes `latency` to notice.
-    fn make_ready(&mut self, task: u16, then: Then, now: Time, latency: Time) {
-        let who = &mut self.tasks[usize::from(task)];
-        who.doing = Doing::Ready(then);
-        let cpu = usize::from(who.cpu);
-        if self.cpus[cpu].current.is_none() {
-            who.book(Row::Asleep, now + latency);
-            return self.run(task, now + latency, 0);
-        }
-        self.cpus[cpu].ready.push_back(task);
-        if self.cpus[cpu].ready.len() == 1 {
-            self.set_timer(cpu, now);
-        }
-    }
-
-    /// Where tasks may be preempted anywhere, a CPU that others wait for looks at the clock.
-    fn set_timer(&mut self, cpu: usize, now: Time) {
-        if self.preemption == Preemption::Anywhere {
-            let at = self.cpus[cpu].slice_end.max(now);
-            self.queue.push(at, self.clock_of(cpu));
-        }
-    }
-
-    /// The task gets its CPU.
-    fn run(&mut self, task: u16, now: Time, switch: Time) {
-        let who = &mut self.tasks[usize::from(task)];
-        let (cpu, begin) = (usize::from(who.cpu), now.max(who.time));
-        let Doing::Ready(then) = who.doing else {
-            unreachable!("task {task} gets a CPU and is {:?}", who.doing);
-        };
-        who.book(Row::Ready, begin);
-        who.book(Row::System, begin + switch);
-        let start = begin + switch;
-        who.time = start;
-        self.cpus[cpu].current = Some(task);
-        self.cpus[cpu].slice_end = start + self.costs.slice;
-        self.go_on(task, then);
-        if std::mem::take(&mut self.tasks[usize::from(task)].pending) {
-            self.queue.push(start, self.interrupt_of(usize::from(task)));
-        }
-        if !self.cpus[cpu].ready.is_empty() {
-            self.set_timer(cpu, start);
-        }
-    }
-
     /// What the task does from its time on.
     fn go_on(&mut self, task: u16, then: Then) {
         let who = &mut self.tasks[usize::from(task)];
@@ -417,27 +317,6 @@ impl World {
             None => (),
         }
         false
-    }
-
-    /// The clock of a CPU rings: its task has had its slice.
-    fn clock(&mut self, cpu: usize, now: Time) {
-        let queue = &self.cpus[cpu];
-        let Some(task) = queue.current.filter(|_| !queue.ready.is_empty()) else { return };
-        if now < queue.slice_end {
-            return;
-        }
-        let who = &mut self.tasks[usize::from(task)];
-        let then = match who.doing {
-            Doing::Running | Doing::Asking(_) => who.stop(now),
-            Doing::Watching(watch) | Doing::Looking(watch) => Then::Look(watch),
-            doing => unreachable!("task {task} has a CPU and is {doing:?}"),
-        };
-        if let Doing::Watching(watch) = who.doing {
-            who.time = now.max(who.time);
-            who.book(Row::Spinning, who.time);
-            self.watch_no_more(task, watch);
-        }
-        self.give_way(task, then);
     }
 
     /// Books what was going on when the time was over.

@@ -245,6 +245,7 @@ fn in_the_kernel(measured: &mut Measured, layout: &Layout) -> Result<()> {
         true => measured.is_missing(&["costs.slice"], "no slice ended within 0.4 s"),
         false => measured.ns("costs.slice", &slices, "two tasks that never sleep on one CPU"),
     }
+    measured.is_missing(&["costs.period", "costs.wake_lead"], "it is not timed");
     let sleeps = less(&kernel::sleep_and_switch(cpus[0])?, measured.median("costs.switch"));
     let how = "from futex(2) until another task of that CPU runs, less `switch`";
     measured.ns("costs.park", &sleeps, how);

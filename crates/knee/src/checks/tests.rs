@@ -329,18 +329,19 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
         fault_path:read-side+list 1988 2012
         fault_path:counters 742 840
         fault_path:counters+list 1186 1302
-        file_locks:before 575 585
-        file_locks:before+per-file 575 915
-        file_locks:before+per-cpu 575 585
-        file_locks:before+hash 575 585
-        file_locks:before+no-detection 414 422
-        file_locks:before+wake-concerned 459 469
-        file_locks:before+tree 575 585
-        file_locks:after 575 915
-        file_locks:after+no-detection 414 682
-        file_locks:after+wake-concerned 459 723
-        file_locks:after+wake-locked 575 1091
-        file_locks:after+tree 575 915
+        file_locks:before 595 605
+        file_locks:before+per-file 595 971
+        file_locks:before+per-cpu 595 605
+        file_locks:before+hash 595 605
+        file_locks:before+no-detection 422 430
+        file_locks:before+wake-concerned 483 493
+        file_locks:before+tree 595 605
+        file_locks:before+together 595 605
+        file_locks:after 595 971
+        file_locks:after+no-detection 422 710
+        file_locks:after+wake-concerned 483 807
+        file_locks:after+wake-locked 595 1047
+        file_locks:after+tree 595 971
         log_commit_list:before 3861 4399
         log_commit_list:before+once 3861 4399
         log_commit_list:before+per-cpu-space 5880 5832

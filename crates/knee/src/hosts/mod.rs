@@ -28,6 +28,7 @@ macro_rules! hosts {
 
 hosts! {
     "generic-2s",
+    "guest-16",
     "icelake-2s",
     "ivybridge-ex-4s",
     "modern-8n",
@@ -89,7 +90,7 @@ pub const TRANSFERS: [&str; 7] = [
     "atomic_modified",
     "atomic_shared",
 ];
-pub const COSTS: [&str; 18] = [
+pub const COSTS: [&str; 20] = [
     "load",
     "store",
     "atomic",
@@ -105,6 +106,8 @@ pub const COSTS: [&str; 18] = [
     "wake_latency",
     "switch",
     "slice",
+    "period",
+    "wake_lead",
     "interrupt_send",
     "interrupt_delivery",
     "interrupt_entry",
@@ -281,6 +284,8 @@ impl Described {
                 wake_latency: cost("wake_latency"),
                 switch: cost("switch"),
                 slice: cost("slice"),
+                period: cost("period"),
+                wake_lead: cost("wake_lead"),
                 interrupt_send: cost("interrupt_send"),
                 interrupt_delivery: cost("interrupt_delivery"),
                 interrupt_entry: cost("interrupt_entry"),

@@ -13,6 +13,7 @@ mod file_locks;
 mod log_commit;
 pub mod null_models;
 mod page_faults;
+mod repair;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ use crate::topology::ordered;
 pub static INCIDENTS: &[&Incident] = &[
     &create_files::INCIDENT,
     &log_commit::INCIDENT,
+    &repair::INCIDENT,
     &page_faults::INCIDENT,
     &file_locks::INCIDENT,
 ];

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use algorithms::mechanisms::{self, Choice, Entry, MECHANISMS, Mechanism, Setting, Settings};
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{
-    Handler, Host, Options, Outcome, Preemption, Setup, Simulated, simulate_to_the_end,
+    Costs, Handler, Host, Options, Outcome, Preemption, Setup, Simulated, simulate_to_the_end,
 };
 use machine::{Machine, Native, Region};
 
@@ -30,7 +30,7 @@ pub struct Operated {
 /// What came of it.
 pub struct Ran {
     pub outcome: Outcome,
-    /// What an operation did beside, by name, from the first operation to the last.
+    /// What an operation did beside, by name, from the first operation that counts to the last.
     pub effects: Vec<(&'static str, f64)>,
 }
 
@@ -125,20 +125,26 @@ impl mechanisms::Visitor for Simulation<'_> {
             .find(|(name, _)| *name == operated.design)
             .context("a listed design")?;
         let settings = settings::<X>(&operated.given)?;
+        // It is in the kernel: to sleep and to wake takes no call.
+        let costs = Costs { park: 0, wake: 0, ..host.costs };
+        let host = &Host { costs, ..host.clone() };
         let region = Region::new(X::bytes(tasks, &settings))?;
         let mechanism = X::new(&region, *design, tasks, &settings);
         let done = RefCell::new(Done::default());
         let task = |m: &Simulated, task: usize| {
             let mut state = mechanism.start(m, task);
-            let mut operations = 0;
+            let (mut all, mut warm) = (0, None);
             while !m.is_over() {
+                if warm.is_none() && m.counts() {
+                    warm = Some((all, state));
+                }
                 m.work(varied(m, operated.work_ns));
                 mechanism.operate(m, &mut state);
-                operations += 1;
+                all += 1;
                 m.operation_done();
             }
             mechanism.finish(m, &mut state);
-            done.borrow_mut().add::<X>(operations, &state);
+            done.borrow_mut().add::<X>(all, &state, warm);
         };
         let interrupted = |m: &Simulated, _: usize| mechanism.interrupted(m);
         let setup = Setup {
@@ -151,7 +157,7 @@ impl mechanisms::Visitor for Simulation<'_> {
             exclusive: false,
             fifo: false,
         };
-        let last = || mechanism.check(&Native::new(0, 0), done.borrow().operations);
+        let last = || mechanism.check(&Native::new(0, 0), done.borrow().all);
         let outcome = simulate_to_the_end(&setup, options, &last)?;
         Ok(Ran { outcome, effects: done.into_inner().each() })
     }
@@ -167,16 +173,24 @@ fn varied(m: &Simulated, ns: u64) -> u64 {
 /// What all tasks did.
 #[derive(Default)]
 struct Done {
+    all: u64,
+    /// Those that count, and what they did beside.
     operations: u64,
     effects: Vec<(&'static str, u64)>,
 }
 
 impl Done {
-    fn add<X: Mechanism>(&mut self, operations: u64, task: &X::Task) {
-        self.operations += operations;
-        let effects = X::effects(task);
+    /// Adds a task, which did so many operations; when the warm-up was over it was as it is
+    /// in `warm`, unless it has ended before.
+    fn add<X: Mechanism>(&mut self, all: u64, task: &X::Task, warm: Option<(u64, X::Task)>) {
+        self.all += all;
+        let Some((before, warm)) = warm else { return };
+        self.operations += all - before;
+        let since = X::effects(task).into_iter().zip(X::effects(&warm));
+        let effects = since.map(|((name, now), (_, before))| (name, now - before));
         if self.effects.is_empty() {
-            return self.effects = effects;
+            self.effects = effects.collect();
+            return;
         }
         for (sum, (_, value)) in self.effects.iter_mut().zip(effects) {
             sum.1 += value;

@@ -4,6 +4,7 @@
 
 use machine::Machine;
 
+use super::soundness::bit;
 use super::{Deadlocks, Design, FileLocks, Kind, Outcome, Owner, Range, Refused, TO_THE_END, Waiting};
 use crate::Lock;
 
@@ -107,7 +108,7 @@ impl Model {
                 let request = chance.request(owner);
                 let wait = choice < 7;
                 let obstacle = self.obstacle(locks, m, request);
-                let expected = self.expected(request, obstacle, wait);
+                let expected = self.expected(locks, m, request, obstacle, wait);
                 let outcome = locks.attempt(m, 0, request.range(), wait);
                 self.done(request, obstacle, expected, outcome);
                 if let Some(wait) = self.waits[owner] {
@@ -123,7 +124,7 @@ impl Model {
         while let Some(Wait { request, waiting, .. }) = self.waits.iter().find_map(woken) {
             self.waits[request.owner] = None;
             let obstacle = self.obstacle(locks, m, request);
-            let expected = self.expected(request, obstacle, true);
+            let expected = self.expected(locks, m, request, obstacle, true);
             let outcome = locks.again(m, 0, request.range(), waiting);
             self.done(request, obstacle, expected, outcome);
             self.assert_same(locks, m);
@@ -177,7 +178,14 @@ impl Model {
         })
     }
 
-    fn expected(&mut self, request: Request, obstacle: Option<usize>, wait: bool) -> Answer {
+    fn expected<L: Lock, M: Machine>(
+        &mut self,
+        locks: &FileLocks<L>,
+        m: &M,
+        request: Request,
+        obstacle: Option<usize>,
+        wait: bool,
+    ) -> Answer {
         let Request { owner, kind, first, last } = request;
         if is_flock(owner) {
             if self.held[owner][0] == kind {
@@ -190,7 +198,7 @@ impl Model {
         match obstacle {
             Some(_) if !wait => Answer::Refused(Refused::Again),
             Some(_) if free == 0 => Answer::Refused(Refused::NoRecords),
-            Some(obstacle) if self.is_circle(owner, obstacle) => {
+            Some(obstacle) if self.is_circle(locks, m, owner, obstacle) => {
                 Answer::Refused(Refused::Deadlock)
             }
             Some(_) => Answer::Waits,
@@ -222,13 +230,20 @@ impl Model {
     }
 
     /// Whether to wait for this one would be to wait for oneself.
-    fn is_circle(&self, owner: usize, obstacle: usize) -> bool {
+    /// Who was woken waits for nobody.
+    fn is_circle<L: Lock, M: Machine>(
+        &self,
+        locks: &FileLocks<L>,
+        m: &M,
+        owner: usize,
+        obstacle: usize,
+    ) -> bool {
         let mut at = obstacle;
         for _ in 0..OWNERS.len() {
             if at == owner {
                 return self.deadlocks == Deadlocks::Found && is_process(owner);
             }
-            match self.waits[at] {
+            match self.waits[at].filter(|wait| !locks.is_woken(m, wait.waiting)) {
                 Some(wait) if !is_flock(at) && is_process(wait.obstacle) => at = wait.obstacle,
                 _ => return false,
             }
@@ -259,7 +274,8 @@ impl Model {
 
     /// The manager has what the model has, and is in order.
     fn assert_same<L: Lock, M: Machine>(&self, locks: &FileLocks<L>, m: &M) {
-        locks.assert_sound(m);
+        let woken = self.waits.iter().flatten().filter(|wait| locks.is_woken(m, wait.waiting));
+        locks.assert_sound(m, woken.map(|wait| bit(wait.waiting.0)).sum());
         for (owner, &name) in OWNERS.iter().enumerate() {
             assert_eq!(locks.count_of(m, name), self.ranges_of(owner), "ranges of {name:?}");
         }

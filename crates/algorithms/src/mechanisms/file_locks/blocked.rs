@@ -2,9 +2,9 @@
 
 use machine::{Machine, Ordering, Sleepers};
 
-use super::{BUCKETS, Blocked, Deadlocks, FileLocks, Outcome, Owner, Range, Refused, Wake};
+use super::{BUCKETS, Blocked, Deadlocks, File, FileLocks, Outcome, Owner, Range, Refused, Wake};
 use super::{Waiting, Waking, code_of, owner_of};
-use crate::Lock;
+use crate::{Hold, Lock};
 
 /// Owners that the search of a circle follows. Longer chains are taken for none.
 const CHAIN_MAX: u32 = 10;
@@ -29,42 +29,76 @@ impl<L: Lock> FileLocks<L> {
             self.give_record(m, name);
             return Outcome::Refused(Refused::Deadlock);
         }
-        self.insert(m, &self.files[file].waits, name, 0);
+        self.queue_up(m, file, name);
         Outcome::Waits(Waiting(name))
     }
 
-    /// A request waits no more, for whatever reason.
+    /// Puts a request behind all that wait for the file.
+    fn queue_up<M: Machine>(&self, m: &M, file: usize, name: u32) {
+        let start = m.mark();
+        let File { waits, last_waits, .. } = &*self.files[file];
+        self.insert_between(m, waits, name, [last_waits.get(m), 0]);
+        last_waits.set(m, name);
+        m.cut(start, 0);
+    }
+
+    /// Takes a request out of that queue.
+    fn leave_queue<M: Machine>(&self, m: &M, file: usize, name: u32) {
+        let start = m.mark();
+        let File { waits, last_waits, .. } = &*self.files[file];
+        let record = self.record(name);
+        if record.next.get(m) == 0 {
+            last_waits.set(m, record.before.get(m));
+        }
+        self.remove(m, waits, name);
+        m.cut(start, 0);
+    }
+
+    /// A request waits no more, for whatever reason. Who woke it has taken it out of the lists.
     pub(super) fn stop_waiting<M: Machine>(&self, m: &M, file: usize, name: u32) {
-        self.remove(m, &self.files[file].waits, name);
-        self.unblock(m, name);
-        m.retire(&self.record(name).woken);
+        let woken = &self.record(name).woken;
+        // Relaxed: it changes under the lock of the file.
+        if woken.load(m, Ordering::Relaxed) == 0 {
+            self.leave_queue(m, file, name);
+            self.unblock(m, name);
+        }
+        m.retire(woken);
         self.give_record(m, name);
     }
 
     /// Something that this owner had of the file was unlocked, shortened or downgraded: wakes
-    /// those who wait.
+    /// those who wait, which do no more (locks_wake_up_blocks).
     pub(super) fn wake<M: Machine>(&self, m: &M, file: usize, owner: Owner) {
         let start = m.mark();
-        let (table, under) = (&self.blocked[0], self.design.waking == Waking::UnderTheBlocked);
-        let locked = under && matches!(owner, Owner::Process(_));
-        let hold = if locked { self.lock_beside(m, &table.lock) } else { None };
+        let waits = &self.files[file].waits;
+        let under = self.design.waking == Waking::UnderTheBlocked;
+        let mut at = waits.get(m);
+        if at == 0 && !(under && matches!(owner, Owner::Process(_))) {
+            return m.cut(start, 0);
+        }
+        // None of those who wait for a flock is in the table.
+        let table = !matches!(owner, Owner::Flock(_));
+        let hold = if table { self.lock_blocked(m) } else { None };
         let held = hold.as_ref().map_or(0, |hold| u64::from(hold.0) + 1);
-        let mut at = self.files[file].waits.get(m);
+        m.cut(start, held << 32 | u64::from(at));
         while at != 0 {
             let record = self.record(at);
+            let next = record.next.get(m);
             let concerned = match self.design.wake {
                 Wake::All => true,
                 Wake::Concerned => self.is_concerned(m, file, at),
             };
             if concerned {
+                self.leave_queue(m, file, at);
+                self.unlist_blocked(m, at);
                 // Relaxed: who wakes takes the lock of the file.
                 record.woken.store(m, 1, Ordering::Relaxed);
                 m.wake(&record.woken, Sleepers::All);
             }
-            at = record.next.get(m);
+            at = next;
             m.cut(start, held << 32 | u64::from(at));
         }
-        self.unlock_beside(m, &table.lock, hold);
+        self.unlock_beside(m, &self.blocked[0].lock, hold);
         m.cut(start, 0);
     }
 
@@ -86,14 +120,19 @@ impl<L: Lock> FileLocks<L> {
             return true;
         }
         let table = &self.blocked[0];
-        let hold = self.lock_beside(m, &table.lock);
+        let hold = self.lock_blocked(m);
         // An open file can be shared: nobody knows who would unlock it, so it is not refused.
         let circle = self.design.deadlocks == Deadlocks::Found
             && is_process(owner)
             && self.leads_to(m, obstacle, owner);
         if !circle && self.is_listed_as_blocked(m, name) {
             let bucket = &table.buckets[self.bucket(owner)];
-            record.blocked_next.set(m, bucket.get(m));
+            let first = bucket.get(m);
+            record.blocked_next.set(m, first);
+            record.blocked_before.set(m, 0);
+            if first != 0 {
+                self.record(first).blocked_before.set(m, name);
+            }
             bucket.set(m, name);
         }
         self.unlock_beside(m, &table.lock, hold);
@@ -106,22 +145,28 @@ impl<L: Lock> FileLocks<L> {
         if !self.is_listed_as_blocked(m, name) {
             return m.cut(start, 0);
         }
-        let record = self.record(name);
-        let owner = record.owner.get(m);
-        let table = &self.blocked[0];
-        let hold = self.lock_beside(m, &table.lock);
-        let bucket = &table.buckets[self.bucket(owner)];
-        let next = record.blocked_next.get(m);
-        if bucket.get(m) == name {
-            bucket.set(m, next);
-        } else {
-            let mut at = bucket.get(m);
-            while self.record(at).blocked_next.get(m) != name {
-                at = self.record(at).blocked_next.get(m);
-            }
-            self.record(at).blocked_next.set(m, next);
+        let hold = self.lock_blocked(m);
+        self.unlist_blocked(m, name);
+        self.unlock_beside(m, &self.blocked[0].lock, hold);
+        m.cut(start, 0);
+    }
+
+    /// Takes a request out of the table, if it is there.
+    fn unlist_blocked<M: Machine>(&self, m: &M, name: u32) {
+        let start = m.mark();
+        if !self.is_listed_as_blocked(m, name) {
+            return m.cut(start, 0);
         }
-        self.unlock_beside(m, &table.lock, hold);
+        let record = self.record(name);
+        let bucket = &self.blocked[0].buckets[self.bucket(record.owner.get(m))];
+        let (before, next) = (record.blocked_before.get(m), record.blocked_next.get(m));
+        match before {
+            0 => bucket.set(m, next),
+            before => self.record(before).blocked_next.set(m, next),
+        }
+        if next != 0 {
+            self.record(next).blocked_before.set(m, before);
+        }
         m.cut(start, 0);
     }
 
@@ -162,6 +207,15 @@ impl<L: Lock> FileLocks<L> {
         None
     }
 
+    /// Locks the table of the blocked, unless the global lock covers it.
+    fn lock_blocked<M: Machine>(&self, m: &M) -> Option<Hold> {
+        let hold = self.lock_beside(m, &self.blocked[0].lock);
+        if hold.is_some() {
+            m.work(self.in_blocked_ns);
+        }
+        hold
+    }
+
     pub(super) fn bucket(&self, owner: u32) -> usize {
         match self.design.blocked {
             Blocked::List => 0,
@@ -172,7 +226,8 @@ impl<L: Lock> FileLocks<L> {
     /// Whether nothing is held and nobody waits.
     pub fn at_rest<M: Machine>(&self, m: &M) -> bool {
         let empty = |file: &super::File<L::Mem>| {
-            let lists = [&file.posix, &file.flock, &file.waits, &file.root, &file.owners];
+            let File { posix, flock, waits, last_waits, root, owners, .. } = file;
+            let lists = [posix, flock, waits, last_waits, root, owners];
             lists.iter().all(|list| list.get(m) == 0)
         };
         self.files.iter().all(|file| empty(file))

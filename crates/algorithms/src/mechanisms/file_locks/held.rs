@@ -60,12 +60,12 @@ impl<L: Lock> FileLocks<L> {
     }
 
     fn lock_listing<M: Machine>(&self, m: &M, list: &L::Mem) -> crate::Hold {
-        let at = if self.locks_all() { &*self.global[0] } else { list };
+        let at = if self.locks_all() { self.global() } else { list };
         self.lock.lock(m, at)
     }
 
     fn unlock_listing<M: Machine>(&self, m: &M, list: &L::Mem, hold: crate::Hold) {
-        let at = if self.locks_all() { &*self.global[0] } else { list };
+        let at = if self.locks_all() { self.global() } else { list };
         self.lock.unlock(m, at, hold);
     }
 }

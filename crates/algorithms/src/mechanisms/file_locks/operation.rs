@@ -161,6 +161,7 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         },
         Setting::time("call_ns", "work of a call outside of all locks, in ns", 0),
         Setting::time("in_lock_ns", "work under the lock of the files, or of the file, in ns", 0),
+        Setting::time("in_blocked_ns", "work under the lock of the blocked, in ns", 0),
         Setting::time("held_ns", "work of who holds a file lock, in ns", 0),
     ];
 
@@ -180,7 +181,7 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         };
         let locks = FileLocks::new(region, tasks, files, calls.records(), design);
         LockedFiles {
-            locks: locks.working(settings.get("in_lock_ns")),
+            locks: locks.working(settings.get("in_lock_ns"), settings.get("in_blocked_ns")),
             design,
             calls,
             kind: match settings.choice("kind") {
@@ -258,6 +259,8 @@ impl<L: Lock> LockedFiles<L> {
         m.cut(begin, reads.into());
         let set = self.locks.set(m, file as usize, range);
         caller.slept += u64::from(set.expect("each task holds one lock, so there is no circle"));
+        // Who loses its CPU here does so with the file lock held.
+        m.call_ends();
         m.cut(begin, reads.into());
         let guarded = &self.guarded[(file * self.ranges + which) as usize];
         let count = guarded.get(m);

@@ -9,21 +9,24 @@ use crate::Lock;
 type Names = u64;
 
 impl<L: Lock> FileLocks<L> {
-    /// Looks through everything, for one who is alone with a manager of one file and one CPU.
+    /// Looks through everything, for one who is alone with a manager of one file and one CPU, and knows
+    /// which requests were woken: those are in no list.
     ///
     /// # Panics
     /// Where something is not as it must be; says what.
-    pub(super) fn assert_sound<M: Machine>(&self, m: &M) {
+    pub(super) fn assert_sound<M: Machine>(&self, m: &M, woken: Names) {
         let file = &self.files[0];
         let [posix, flock, waits] = [&file.posix, &file.flock, &file.waits]
             .map(|list| self.linked(m, list));
         let free = self.free(m);
         assert_eq!(posix & flock | (posix | flock) & waits, 0, "a record is in two lists");
-        let used = posix | flock | waits;
+        assert_eq!((posix | flock | waits) & woken, 0, "a woken request is in a list");
+        let used = posix | flock | waits | woken;
         assert_eq!(used & free, 0, "a record is used and free");
         assert_eq!((used | free).count_ones(), self.records_a_cpu, "a record is lost");
         assert_eq!(self.listed(m), posix | flock, "what is held is listed");
         assert_eq!(self.known_as_blocked(m), self.to_be_blocked(m), "the blocked are known");
+        self.assert_last(m);
         self.assert_order(m);
         if self.has_tree(Owner::Process(0)) {
             self.assert_tree(m);
@@ -72,13 +75,14 @@ impl<L: Lock> FileLocks<L> {
     fn known_as_blocked<M: Machine>(&self, m: &M) -> Names {
         let mut names = 0;
         for (which, bucket) in self.blocked[0].buckets.iter().enumerate() {
-            let mut at = bucket.get(m);
+            let (mut before, mut at) = (0, bucket.get(m));
             while at != 0 {
                 let record = self.record(at);
+                assert_eq!(record.blocked_before.get(m), before, "a bucket has another way back");
                 assert_eq!(names & bit(at), 0, "a request is twice among the blocked");
                 names |= bit(at);
                 assert_eq!(self.bucket(record.owner.get(m)), which, "it is in its bucket");
-                at = record.blocked_next.get(m);
+                (before, at) = (at, record.blocked_next.get(m));
             }
         }
         names
@@ -93,6 +97,14 @@ impl<L: Lock> FileLocks<L> {
             at = self.record(at).next.get(m);
         }
         names
+    }
+
+    fn assert_last<M: Machine>(&self, m: &M) {
+        let (mut last, mut at) = (0, self.files[0].waits.get(m));
+        while at != 0 {
+            (last, at) = (at, self.record(at).next.get(m));
+        }
+        assert_eq!(self.files[0].last_waits.get(m), last, "the last that waits is known");
     }
 
     /// Ranges of an owner lie together, in order, apart, and do not touch with the same kind.

@@ -31,7 +31,7 @@ image! {
 }
 
 /// Buffers of a set (HASH_CACHE_RATIO).
-const WAYS: usize = 8;
+pub(super) const WAYS: usize = 8;
 
 /// What became of a look for a block. Who has found its buffer has made it busy.
 #[derive(Clone, Copy, Debug)]
@@ -50,18 +50,32 @@ pub(super) enum Found {
 pub(super) struct Cache<L: Lock> {
     lock: L,
     ways: usize,
+    /// Of so many blocks one has a place that it never loses; 0: none.
+    kept_one_in: u32,
+    /// Sets of which blocks are evicted; those behind them are of the blocks that are kept.
+    evicting: usize,
     sets: Array<Line<Set<L::Mem>>>,
     buffers: Array<Line<Buffer>>,
 }
 
 impl<L: Lock> Cache<L> {
-    /// One for so many blocks, or for less than a set fewer.
-    pub(super) fn new(region: &Region, tasks: usize, blocks: usize) -> Cache<L> {
+    /// One for so many blocks, or for less than a set fewer, and beside them for those that are
+    /// kept, one in so many, which fill sets.
+    pub(super) fn new(
+        region: &Region,
+        tasks: usize,
+        blocks: usize,
+        kept_one_in: usize,
+        kept: usize,
+    ) -> Cache<L> {
         let ways = blocks.min(WAYS);
-        let sets = blocks / ways;
+        let evicting = blocks / ways;
+        let sets = evicting + kept / ways;
         let cache = Cache {
             lock: L::new(region, Shape { cpus: tasks, locks: sets }),
             ways,
+            kept_one_in: kept_one_in as u32,
+            evicting,
             sets: region.array("set", sets),
             buffers: region.array("buffer", sets * ways),
         };
@@ -85,9 +99,7 @@ impl<L: Lock> Cache<L> {
     /// which was used longest ago. And whether that was evicted before its use.
     pub(super) fn find<M: Machine>(&self, m: &M, block: u32) -> (Found, bool) {
         let start = m.mark();
-        // Blocks of one group at the same place as in another lie in other sets (Knuth 1973).
-        let mixed = u64::from(block.wrapping_mul(0x9E37_79B1));
-        let set = &self.sets[((mixed * self.sets.len() as u64) >> 32) as usize];
+        let set = &self.sets[self.set_of(block)];
         let hold = self.lock.lock(m, &set.lock);
         m.cut(start, hold.0.into());
         let (found, evicted) = self.find_in(m, set, block);
@@ -95,6 +107,15 @@ impl<L: Lock> Cache<L> {
         self.lock.unlock(m, &set.lock, hold);
         m.cut(start, digest([found.live(), evicted.into()]));
         (found, evicted)
+    }
+
+    fn set_of(&self, block: u32) -> usize {
+        if self.kept_one_in > 0 && block.is_multiple_of(self.kept_one_in) {
+            return self.evicting + (block / self.kept_one_in) as usize / self.ways;
+        }
+        // Blocks of one group at the same place as in another lie in other sets (Knuth 1973).
+        let mixed = u64::from(block.wrapping_mul(0x9E37_79B1));
+        ((mixed * self.evicting as u64) >> 32) as usize
     }
 
     /// The same in a set that is locked; and whether a block was evicted before its use.

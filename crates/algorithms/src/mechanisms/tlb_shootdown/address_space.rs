@@ -14,6 +14,8 @@ pub struct Design {
     pub flush: Flush,
     /// What becomes of the translations when a CPU leaves for a while.
     pub lazy: Lazy,
+    /// Whether a CPU is interrupted that has a request it has not seen.
+    pub needless: Needless,
 }
 
 /// How interrupts are sent.
@@ -45,14 +47,23 @@ pub enum Lazy {
     Skipped,
 }
 
+/// Whether a CPU is interrupted that has a request it has not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needless {
+    /// It is, once more (Linux before 4.14).
+    Sent,
+    /// It is not: it finds all with the interrupt that it will have.
+    Saved,
+}
+
 impl Design {
     /// As it was before it was made to scale.
     pub const BEFORE: Design =
-        Design { sending: Sending::OneByOne, flush: Flush::Page, lazy: Lazy::Interrupted };
+        Design { sending: Sending::OneByOne, flush: Flush::Page, lazy: Lazy::Interrupted, needless: Needless::Saved };
 
     /// As it can be since.
     pub const AFTER: Design =
-        Design { sending: Sending::Broadcast, flush: Flush::Batch, lazy: Lazy::Skipped };
+        Design { sending: Sending::Broadcast, flush: Flush::Batch, lazy: Lazy::Skipped, needless: Needless::Saved };
 }
 
 image! {
@@ -427,7 +438,7 @@ impl AddressSpace {
     }
 
     /// Queues a request for each target (smp_call_function_many_cond). Those that had none
-    /// must be interrupted; others will find it with the one that they have.
+    /// must be interrupted; others find it with the interrupt that they will have.
     fn ask<M: Machine>(&self, m: &M, targets: Set) -> Set {
         let mut idle = targets;
         for target in each(targets) {
@@ -448,7 +459,7 @@ impl AddressSpace {
                     Err(other) => before = other,
                 }
             }
-            if before != 0 {
+            if before != 0 && self.design.needless == Needless::Saved {
                 idle[target / 64] &= !(1 << (target % 64));
             }
             m.cut(begin, digest(idle));
