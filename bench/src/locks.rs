@@ -1,21 +1,24 @@
 //! Locks natively: the rate of each against the same algorithm written by hand on the
 //! standard library's atomics, and of the parking mutex against two that everybody uses.
 //!
-//! All run in this process, on the same CPUs, and take turns in slices of some milliseconds, in
-//! random order, each with a lock that nobody ever took, on pages of its own: where its lines happen
-//! to lie and what the host does meanwhile meets both sides alike. Two CPUs that hand a lock to and
-//! fro fall in step, and into which step is decided by single cycles: the same instructions at
-//! another address were seen to be a quarter faster. So each side is in the program several times,
-//! and a ratio is of the means over all copies (after Curtsinger and Berger 2013, Stabilizer:
-//! statistically sound performance evaluation). How far the copies of one side differ stands beside it.
+//! All run in this process, on the same CPUs, in slices of a millisecond. A layout is a copy of the
+//! program at an address by chance (`layout.rs`) and some pages of memory. In it each side has its
+//! turn several times, in random order, on those same pages, with a lock that nobody ever took; the ratio of their
+//! means is one value. So the place of code and data, where the host keeps the
+//! virtual CPUs for the moment and what else it does meet both sides alike, and a figure is the median over
+//! layouts, with what 95 of 100 such samples would have around it.
+//!
+//! The other side runs twice as often, as if there were two of it: their ratio, which should be 1,
+//! stands beside each figure and tells what this bench can tell apart.
 
 mod by_hand;
+mod layout;
+mod ours;
+mod race;
 
-use std::cell::Cell;
-use std::hint::{black_box, spin_loop};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::mem;
+use std::ptr;
+use std::sync::Arc;
 
 use algorithms::locks::clh::Clh;
 use algorithms::locks::cna::Cna;
@@ -28,56 +31,61 @@ use algorithms::locks::queued_read_write::QueuedReadWrite;
 use algorithms::locks::test_and_set::TestAndSet;
 use algorithms::locks::test_and_test_and_set::TestAndTestAndSet;
 use algorithms::locks::ticket::Ticket;
-use algorithms::{Hold, Lock, Shape, SharedLock};
-use anyhow::{Context, Result};
-use machine::{Array, Field, Image, Native, Region, image};
+use algorithms::{Lock, SharedLock};
+use anyhow::Result;
+use machine::Region;
 use rand::seq::SliceRandom;
 
 use self::by_hand::{ByHand, SharedByHand, hand, hand_shared, parking_lot, std_mutex};
+use self::layout::Layout;
+use self::ours::{ours, ours_shared};
+use self::race::{Race, Task};
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options};
 
 /// CPUs of a contended pass.
 const CPUS: usize = 2;
 
-/// How often each side is in this program.
-const COPIES: usize = 8;
+/// How often each side is in this program, so that one layout has it at as many addresses.
+const COPIES: usize = 4;
 
-/// Passes between two looks at the clock or at the others.
-const BATCH: u64 = 512;
-
-/// How long one side runs until another's turn.
-const SLICE: Duration = Duration::from_millis(5);
+/// Layouts for each pair of runs that is asked for.
+const LAYOUTS: usize = 30;
 
 /// A lock with a counter behind it, as a task sees it.
-trait Passed: Sync {
+trait Passed: Send + Sync {
     /// Locks, counts and unlocks so many times. Begins with the number of the copy: functions that
-    /// differ in nothing would be made one.
+    /// differ in nothing would be made one. Not inline: of the `&self` of a function the compiler knows
+    /// that nobody changes it, as it does where locks are used, and of a pointer it does not.
     fn pass(&self, task: &Task, times: u64);
+    /// The function that does it.
+    fn entry(&self) -> Entry;
     /// How often it was counted.
     fn counted(&self) -> u64;
 }
 
-/// Who passes: the CPU it runs on, and its random numbers.
-struct Task {
-    cpu: usize,
-    random: Cell<u32>,
+/// `Passed::pass` of one lock: a function whose copies can be called.
+struct Entry {
+    function: Function,
+    lock: *const (),
 }
 
-impl Task {
-    fn new(cpu: usize) -> Task {
-        // Odd, so that xorshift never sees zero.
-        Task { cpu, random: Cell::new((cpu as u32).wrapping_mul(0x9E37_79B9) | 1) }
+type Function = unsafe fn(*const (), &Task, u64);
+
+impl Entry {
+    fn of<P: Passed>(lock: &P) -> Entry {
+        unsafe fn pass<P: Passed>(lock: *const (), task: &Task, times: u64) {
+            // SAFETY: whoever calls it has a `P` there.
+            unsafe { &*lock.cast::<P>() }.pass(task, times);
+        }
+        Entry { function: pass::<P>, lock: ptr::from_ref(lock).cast() }
     }
 
-    #[inline(always)]
-    fn random(&self, below: u32) -> u32 {
-        let mut x = self.random.get();
-        x ^= x << 13;
-        x ^= x >> 17;
-        x ^= x << 5;
-        self.random.set(x);
-        ((u64::from(x) * u64::from(below)) >> 32) as u32
+    /// The same at another address.
+    fn within(self, layout: &Layout) -> Entry {
+        let copy = layout.copy_of(self.function as *const ());
+        // SAFETY: the instructions of a function of this type, and what they refer to.
+        Entry { function: unsafe { mem::transmute::<*const (), Function>(copy) }, ..self }
     }
 }
 
@@ -89,26 +97,25 @@ struct Pairing {
     least: f64,
     ours: Copies,
     other: Copies,
+    /// The other once more.
+    twin: Copies,
 }
 
-/// Makes a lock that nobody ever took.
-type Make = fn() -> Result<Box<dyn Passed>>;
+/// Makes a lock that nobody ever took, in an empty region.
+type Make = fn(&Arc<Region>) -> Box<dyn Passed>;
 
 /// The same at different addresses of the program.
 type Copies = [Make; COPIES];
 
 macro_rules! copies {
     ($make:ident $(::<$lock:ty>)?) => {
-        [
-            $make::<$($lock,)? 0>,
-            $make::<$($lock,)? 1>,
-            $make::<$($lock,)? 2>,
-            $make::<$($lock,)? 3>,
-            $make::<$($lock,)? 4>,
-            $make::<$($lock,)? 5>,
-            $make::<$($lock,)? 6>,
-            $make::<$($lock,)? 7>,
-        ]
+        [$make::<$($lock,)? 0>, $make::<$($lock,)? 1>, $make::<$($lock,)? 2>, $make::<$($lock,)? 3>]
+    };
+}
+
+macro_rules! twins {
+    ($make:ident $(::<$lock:ty>)?) => {
+        [$make::<$($lock,)? 4>, $make::<$($lock,)? 5>, $make::<$($lock,)? 6>, $make::<$($lock,)? 7>]
     };
 }
 
@@ -124,22 +131,22 @@ const PAIRINGS: &[Pairing] = &[
     by_hand_shared::<QueuedReadWrite, by_hand::QueuedReadWrite>("queued_read_write"),
     by_hand_shared::<PerCpuReadWrite, by_hand::PerCpuReadWrite>("per_cpu_read_write"),
     by_hand::<Parking, by_hand::Parking>("parking"),
-    parking("std", copies!(std_mutex)),
-    parking("parking_lot", copies!(parking_lot)),
+    parking("std", copies!(std_mutex), twins!(std_mutex)),
+    parking("parking_lot", copies!(parking_lot), twins!(parking_lot)),
 ];
 
 const fn by_hand<L: Lock, H: ByHand>(lock: &'static str) -> Pairing {
-    let (ours, other) = (copies!(ours::<L>), copies!(hand::<H>));
-    Pairing { lock, against: "by hand", least: 0.98, ours, other }
+    let (ours, other, twin) = (copies!(ours::<L>), copies!(hand::<H>), twins!(hand::<H>));
+    Pairing { lock, against: "by hand", least: 0.98, ours, other, twin }
 }
 
 const fn by_hand_shared<L: SharedLock, H: SharedByHand>(lock: &'static str) -> Pairing {
-    let (ours, other) = (copies!(ours_shared::<L>), copies!(hand_shared::<H>));
-    Pairing { lock, against: "by hand", least: 0.98, ours, other }
+    let (other, twin) = (copies!(hand_shared::<H>), twins!(hand_shared::<H>));
+    Pairing { lock, against: "by hand", least: 0.98, ours: copies!(ours_shared::<L>), other, twin }
 }
 
-const fn parking(against: &'static str, other: Copies) -> Pairing {
-    Pairing { lock: "parking", against, least: 0.95, ours: copies!(ours::<Parking>), other }
+const fn parking(against: &'static str, other: Copies, twin: Copies) -> Pairing {
+    Pairing { lock: "parking", against, least: 0.95, ours: copies!(ours::<Parking>), other, twin }
 }
 
 /// Ratios for each lock, uncontended and with two tasks.
@@ -162,188 +169,39 @@ fn compare(
     pairing: &Pairing,
     tasks: usize,
 ) -> Result<Vec<Figure>> {
-    let Pairing { lock, against, least, ours, other } = pairing;
+    let Pairing { lock, against, least, ours, other, twin } = pairing;
     let plural = if tasks == 1 { "" } else { "s" };
     let name = format!("{lock} / {against}, {tasks} task{plural}");
-    let (mut ratios, mut halves, mut rates) = (vec![], vec![], vec![]);
+    let (mut ratios, mut equals, mut rates) = (vec![], vec![], vec![]);
     for pair in 1..=options.pairs {
-        eprintln!("{name}: pair {pair} of {}", options.pairs);
-        let [ours, other] = in_turns(bench, [ours, other], options.seconds, tasks)?;
-        let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
-        let (half, rest) = other.split_at(COPIES / 2);
-        ratios.push(mean(&ours) / mean(&other));
-        halves.push(mean(half) / mean(rest));
-        rates.push(mean(&ours));
+        eprintln!("{name}: {pair} of {}", options.pairs);
+        for _ in 0..LAYOUTS {
+            let [ours, other, twin] = in_a_layout(bench, [ours, other, twin], tasks)?;
+            ratios.push(2.0 * ours / (other + twin));
+            equals.push(twin / other);
+            rates.push(ours);
+        }
     }
     let figure =
         |what: &str, unit, limit, values| Figure { name: name.clone() + what, unit, limit, values };
     Ok(vec![
-        figure("", "", Limit::AtLeast(*least), ratios),
-        figure(": half of the other's copies / the rest", "", Limit::None, halves),
+        figure("", "", Limit::SurelyAtLeast(*least), ratios),
+        figure(&format!(": {against} / {against}"), "", Limit::Shown, equals),
         figure(": ours", "/s", Limit::None, rates),
     ])
 }
 
-/// The passes a second of each copy, over slices that take so long in all for each side.
-fn in_turns(
-    bench: &mut Bench,
-    sides: [&Copies; 2],
-    seconds: f64,
-    tasks: usize,
-) -> Result<[[f64; COPIES]; 2]> {
-    let turns = (seconds / SLICE.as_secs_f64() / COPIES as f64).ceil() as usize;
-    let all: Vec<_> = (0..2).flat_map(|side| (0..COPIES).map(move |copy| (side, copy))).collect();
-    let mut order = Vec::new();
-    for _ in 0..turns {
-        let mut turn = all.clone();
-        turn.shuffle(&mut bench.random);
-        order.extend(turn);
-    }
-    let make = |&(side, copy): &(usize, usize)| sides[side][copy]();
-    let locks = order.iter().map(make).collect::<Result<Vec<_>>>()?;
-    let mut means = [[0.0; COPIES]; 2];
-    for ((side, copy), rate) in order.into_iter().zip(rates(&locks, tasks)?) {
-        means[side][copy] += rate / turns as f64;
+/// The passes a second of each side, in one layout.
+fn in_a_layout(bench: &mut Bench, sides: [&Copies; 3], tasks: usize) -> Result<[f64; 3]> {
+    let layout = Layout::random(&mut bench.random)?;
+    let all = sides.iter().enumerate();
+    let mut slices: Vec<_> =
+        all.flat_map(|(side, copies)| copies.iter().map(move |make| (side, *make))).collect();
+    slices.shuffle(&mut bench.random);
+    let makes: Vec<Make> = slices.iter().map(|(_, make)| *make).collect();
+    let mut means = [0.0; 3];
+    for ((side, _), rate) in slices.iter().zip(Race::new(&layout, &makes, tasks).run()?) {
+        means[*side] += rate / COPIES as f64;
     }
     Ok(means)
-}
-
-/// Passes a second through one lock after the other, for a slice each, by tasks on CPUs of
-/// their own.
-fn rates(locks: &[Box<dyn Passed>], tasks: usize) -> Result<Vec<f64>> {
-    let (arrived, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let race = Race { locks, tasks, arrived, ended };
-    let told: Vec<_> = thread::scope(|scope| {
-        let race = &race;
-        let tasks: Vec<_> = (0..tasks).map(|cpu| scope.spawn(move || race.join(cpu))).collect();
-        tasks.into_iter().map(|task| task.join().expect("a task passes locks")).collect()
-    });
-    let rate = |number: usize| {
-        let passes: u64 = told.iter().map(|slices| slices[number].0).sum();
-        let longest = told.iter().map(|slices| slices[number].1).max();
-        anyhow::ensure!(locks[number].counted() == passes, "a lock did not exclude");
-        Ok(passes as f64 / longest.unwrap_or_default().as_secs_f64())
-    };
-    (0..locks.len()).map(rate).collect()
-}
-
-/// Tasks that pass the same lock for a slice, and then the next.
-struct Race<'a> {
-    locks: &'a [Box<dyn Passed>],
-    tasks: usize,
-    /// Of all tasks, at all slices.
-    arrived: AtomicUsize,
-    /// Slices that are over.
-    ended: AtomicUsize,
-}
-
-impl Race<'_> {
-    /// Takes part; returns the passes of each slice, and how long they took.
-    fn join(&self, cpu: usize) -> Vec<(u64, Duration)> {
-        pin(cpu);
-        let task = Task::new(cpu);
-        let slice = |number: usize| {
-            self.meet(number);
-            let (since, mut passes) = (Instant::now(), 0);
-            while !self.is_over(number, cpu, since) {
-                self.locks[number].pass(&task, BATCH);
-                passes += BATCH;
-            }
-            (passes, since.elapsed())
-        };
-        (0..self.locks.len()).map(slice).collect()
-    }
-
-    /// Waits, without sleeping, until all have come to a slice.
-    fn meet(&self, number: usize) {
-        self.arrived.fetch_add(1, Ordering::AcqRel);
-        while self.arrived.load(Ordering::Acquire) < (number + 1) * self.tasks {
-            spin_loop();
-        }
-    }
-
-    /// Whether a slice is over. The task on CPU 0 has the clock.
-    fn is_over(&self, number: usize, cpu: usize, since: Instant) -> bool {
-        if cpu == 0 && since.elapsed() >= SLICE {
-            self.ended.store(number + 1, Ordering::Relaxed);
-        }
-        self.ended.load(Ordering::Relaxed) > number
-    }
-}
-
-fn pin(cpu: usize) {
-    let mask = [1_u64 << cpu];
-    // SAFETY: the mask is live. Where the CPU is not allowed, the task runs unpinned.
-    unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
-}
-
-image! {
-    /// A lock and its counter on a page of their own.
-    #[repr(align(4096))]
-    struct Guarded<L: Image> {
-        lock: L,
-        count: Field<u64>,
-    }
-}
-
-struct Ours<L: Lock, const COPY: u32> {
-    lock: L,
-    guarded: Array<Guarded<L::Mem>>,
-}
-
-fn ours<L: Lock, const COPY: u32>() -> Result<Box<dyn Passed>> {
-    let region = Region::new(64 << 10).context("mapping memory for a lock")?;
-    let lock = L::new(&region, Shape { cpus: CPUS, locks: 1 });
-    let guarded = region.array("guarded", 1);
-    Ok(Box::new(Ours::<L, COPY> { lock, guarded }))
-}
-
-impl<L: Lock, const COPY: u32> Passed for Ours<L, COPY> {
-    fn pass(&self, task: &Task, times: u64) {
-        black_box(COPY);
-        let m = &Native::new(task.cpu, 0);
-        let Guarded { lock, count } = &self.guarded[0];
-        for _ in 0..times {
-            let hold: Hold = self.lock.lock(m, lock);
-            count.set(m, count.get(m) + 1);
-            self.lock.unlock(m, lock, hold);
-        }
-    }
-
-    fn counted(&self) -> u64 {
-        self.guarded[0].count.get(&Native::new(0, 0))
-    }
-}
-
-struct OursShared<L: SharedLock, const COPY: u32> {
-    lock: L,
-    guarded: Array<Guarded<L::Mem>>,
-}
-
-fn ours_shared<L: SharedLock, const COPY: u32>() -> Result<Box<dyn Passed>> {
-    let region = Region::new(64 << 10).context("mapping memory for a lock")?;
-    let lock = L::new(&region, Shape { cpus: CPUS, locks: 1 });
-    let guarded = region.array("guarded", 1);
-    Ok(Box::new(OursShared::<L, COPY> { lock, guarded }))
-}
-
-/// A pass writes once and reads once.
-impl<L: SharedLock, const COPY: u32> Passed for OursShared<L, COPY> {
-    fn pass(&self, task: &Task, times: u64) {
-        black_box(COPY);
-        let m = &Native::new(task.cpu, 0);
-        let Guarded { lock, count } = &self.guarded[0];
-        for _ in 0..times {
-            let hold = self.lock.write_lock(m, lock);
-            count.set(m, count.get(m) + 1);
-            self.lock.write_unlock(m, lock, hold);
-            let hold = self.lock.read_lock(m, lock);
-            count.get(m);
-            self.lock.read_unlock(m, lock, hold);
-        }
-    }
-
-    fn counted(&self) -> u64 {
-        self.guarded[0].count.get(&Native::new(0, 0))
-    }
 }

@@ -7,6 +7,7 @@
 //! Not tests: timings depend on the host and on what else it does, so a missed limit is said
 //! in the report and is no failure. `make bench` builds knee first and runs all of this.
 
+mod boots;
 mod command;
 mod comparing;
 mod file_locks;
@@ -48,7 +49,8 @@ struct Options {
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
-    /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted or looking
+    /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
+    /// looking or boots
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory whose file system the runs of a pair use. In memory, operations are cheapest,
@@ -143,6 +145,9 @@ fn main() -> Result<()> {
     }
     if wanted("searches") {
         report.add(searches::measure(&bench)?);
+    }
+    if wanted("boots") {
+        report.add(boots::measure(&bench)?);
     }
     if wanted("simulated") {
         report.add(simulated::measure(&bench)?);

@@ -23,10 +23,32 @@ pub struct Figure {
 pub enum Limit {
     /// Not below this.
     AtLeast(f64),
+    /// Not below this, nor may what chance leaves around the median be.
+    SurelyAtLeast(f64),
     /// Not above this.
     AtMost(f64),
+    /// None, but as wide as chance leaves it.
+    Shown,
     /// Shown for orientation.
     None,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Met,
+    /// On which side of the limit it is could be chance.
+    Open,
+    Missed,
+}
+
+impl Verdict {
+    fn told(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Open => "open",
+            Verdict::Missed => "MISSED",
+        }
+    }
 }
 
 /// All figures of one run of the benchmarks.
@@ -60,13 +82,18 @@ impl Report {
     /// The text, of 100 columns at most.
     pub fn finish(&self) -> String {
         let (limited, other): (Vec<_>, Vec<_>) =
-            self.figures.iter().partition(|f| !matches!(f.limit, Limit::None));
+            self.figures.iter().partition(|f| !matches!(f.limit, Limit::None | Limit::Shown));
         let mut text = self.head() + "\n## Limits\n\n" + &table(&limited);
         if !other.is_empty() {
             text += &format!("\n## Beside them\n\n{}", table(&other));
         }
-        let missed = limited.iter().filter(|f| !f.met()).count();
-        text + &format!("\n{missed} of {} limits missed.\n", limited.len())
+        let told = |verdict| limited.iter().filter(|f| f.verdict() == verdict).count();
+        text += &format!("\n{} of {} limits missed", told(Verdict::Missed), limited.len());
+        if told(Verdict::Open) > 0 {
+            text +=
+                &format!(", {} open: chance alone could lift or sink them", told(Verdict::Open));
+        }
+        text + ".\n"
     }
 
     /// Keeps the text in `bench/results`; returns where.
@@ -105,7 +132,8 @@ impl Report {
         let lines = lines.map(|(what, value)| format!("- {what}: {value}\n"));
         format!(
             "# Benchmarks of knee {}\n\n{}\nEach value is a median [first, third quartile] of n \
-             measurements.\nA ratio is of two runs of one pair, in random order.\n",
+             measurements.\nA ratio is of two runs of one pair, in random order. With 95 %: what 95 of 100 such\n\
+             samples would have around the median.\n",
             env!("CARGO_PKG_VERSION"),
             lines.concat()
         )
@@ -134,11 +162,14 @@ fn table(figures: &[&Figure]) -> String {
 }
 
 impl Figure {
-    fn met(&self) -> bool {
+    fn verdict(&self) -> Verdict {
+        let (low, high) = self.around_median();
         match self.limit {
-            Limit::AtLeast(limit) => self.quantile(0.5) >= limit,
-            Limit::AtMost(limit) => self.quantile(0.5) <= limit,
-            Limit::None => true,
+            Limit::AtLeast(limit) if self.quantile(0.5) < limit => Verdict::Missed,
+            Limit::AtMost(limit) if self.quantile(0.5) > limit => Verdict::Missed,
+            Limit::SurelyAtLeast(limit) if high < limit => Verdict::Missed,
+            Limit::SurelyAtLeast(limit) if low < limit => Verdict::Open,
+            _ => Verdict::Met,
         }
     }
 
@@ -150,21 +181,33 @@ impl Figure {
         };
         let [q1, median, q3] = [0.25, 0.5, 0.75].map(|q| number(self.quantile(q)));
         let (limit, verdict) = match self.limit {
-            Limit::AtLeast(limit) => (format!("≥ {limit} {}", self.unit), self.verdict()),
-            Limit::AtMost(limit) => (format!("≤ {limit} {}", self.unit), self.verdict()),
-            Limit::None => (String::new(), ""),
+            Limit::AtLeast(limit) | Limit::SurelyAtLeast(limit) => {
+                (format!("≥ {limit} {}", self.unit), self.verdict().told())
+            }
+            Limit::AtMost(limit) => (format!("≤ {limit} {}", self.unit), self.verdict().told()),
+            Limit::Shown | Limit::None => (String::new(), ""),
+        };
+        let spread = match self.limit {
+            Limit::SurelyAtLeast(_) | Limit::Shown => {
+                let (low, high) = self.around_median();
+                format!("95 %: {} to {}", number(low), number(high))
+            }
+            _ => format!("[{q1}, {q3}] {}", self.unit),
         };
         [
             self.name.clone(),
             limit.trim_end().to_string(),
-            format!("{median} [{q1}, {q3}] {}", self.unit).trim_end().to_string(),
+            format!("{median} {spread}").trim_end().to_string(),
             self.values.len().to_string(),
             verdict.to_string(),
         ]
     }
 
-    fn verdict(&self) -> &'static str {
-        if self.met() { "met" } else { "MISSED" }
+    /// Between which values the median lies but in one of twenty cases, whatever the distribution:
+    /// those whose ranks are 1.96 deviations of a binomial from the middle.
+    fn around_median(&self) -> (f64, f64) {
+        let aside = 0.98 / (self.values.len() as f64).sqrt();
+        (self.quantile((0.5 - aside).max(0.0)), self.quantile((0.5 + aside).min(1.0)))
     }
 
     /// By linear interpolation between the values beside it.

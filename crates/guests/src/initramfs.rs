@@ -1,7 +1,7 @@
 //! An initramfs: a cpio archive in the format "newc" (Documentation/driver-api/early-userspace/
 //! buffer-format.rst), not compressed, which a kernel without a fast CPU unpacks soonest.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use object::Endianness::Little;
 use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -72,6 +72,12 @@ impl Archive {
     fn align(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
+}
+
+/// An archive compressed by zstd, at the level from which on more takes longer here than it saves
+/// there.
+pub fn compressed(archive: &[u8]) -> Result<Vec<u8>> {
+    zstd::encode_all(archive, 3).context("compressing the initramfs")
 }
 
 /// A program without what only debuggers and linkers read: the sections that are not loaded,

@@ -81,6 +81,13 @@ impl Kernel {
         Ok(Kernel { path: path.to_path_buf(), release, unpacked, packed_because })
     }
 
+    /// Whether it unpacks an initramfs that zstd compressed (CONFIG_RD_ZSTD): what it would complain
+    /// with is in it.
+    pub fn takes_zstd(&self) -> bool {
+        let known = |kernel: &Vec<u8>| find(kernel, b"ZSTD-compressed data is corrupt").is_some();
+        self.unpacked.as_ref().is_some_and(known)
+    }
+
     /// What a machine with so many bytes of memory starts. `random` decides where the kernel
     /// lies, as its own unpacking would have (KASLR), unless `nokaslr` is asked for.
     pub fn image(&self, random: u64, memory: u64, nokaslr: bool) -> Result<Image> {

@@ -53,6 +53,13 @@ pub trait Value: Copy + Eq + Debug + Display + Send + Sync + 'static {
     fn and(self, other: Self) -> Self;
     /// Does an access natively.
     fn apply(cell: &Self::Cell, op: Op<Self>, ordering: Ordering) -> Self;
+    /// Does [`Op::CompareExchange`] natively. An error is what was there instead.
+    fn compare_exchange(
+        cell: &Self::Cell,
+        old: Self,
+        new: Self,
+        ordering: Ordering,
+    ) -> Result<Self, Self>;
 }
 
 macro_rules! values {
@@ -87,7 +94,7 @@ macro_rules! values {
                     }
                     Op::Swap(value) => cell.swap(value, ordering),
                     Op::CompareExchange(old, new) => {
-                        match cell.compare_exchange(old, new, ordering, Ordering::Relaxed) {
+                        match <$value>::compare_exchange(cell, old, new, ordering) {
                             Ok(found) | Err(found) => found,
                         }
                     }
@@ -95,6 +102,16 @@ macro_rules! values {
                     Op::Or(value) => cell.fetch_or(value, ordering),
                     Op::And(value) => cell.fetch_and(value, ordering),
                 }
+            }
+
+            #[inline(always)]
+            fn compare_exchange(
+                cell: &$cell,
+                old: $value,
+                new: $value,
+                ordering: Ordering,
+            ) -> Result<$value, $value> {
+                cell.compare_exchange(old, new, ordering, Ordering::Relaxed)
             }
         }
     )* };
@@ -140,8 +157,7 @@ impl<T: Value> Atom<T> {
         new: T,
         ordering: Ordering,
     ) -> Result<T, T> {
-        let found = m.op(self, Op::CompareExchange(old, new), ordering);
-        if found == old { Ok(found) } else { Err(found) }
+        m.compare_exchange(self, old, new, ordering)
     }
 
     /// Adds, and returns what was there.

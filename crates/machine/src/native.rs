@@ -47,6 +47,17 @@ impl Machine for Native {
     }
 
     #[inline(always)]
+    fn compare_exchange<T: Value>(
+        &self,
+        atom: &Atom<T>,
+        old: T,
+        new: T,
+        ordering: Ordering,
+    ) -> Result<T, T> {
+        T::compare_exchange(atom.cell(), old, new, ordering)
+    }
+
+    #[inline(always)]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
         loop {
             let word = T::apply(atom.cell(), Op::Load, ordering);
@@ -90,12 +101,12 @@ impl Machine for Native {
         T::apply(atom.cell(), Op::Store(value), Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         futex(atom, libc::FUTEX_WAIT, expected);
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
         let number = match whom {
             Sleepers::One => 1,
@@ -169,7 +180,9 @@ impl Machine for Native {
 
 /// A futex call without a timeout. Its errors say that the word has changed or a signal
 /// came, and parking may return at any time anyway. Not private: tasks may be processes.
+/// Inline, for the compiler moves aside only what it sees to be cold.
 #[cold]
+#[inline]
 fn futex(atom: &Atom<u32>, command: libc::c_int, value: u32) {
     let word = ptr::from_ref(atom.cell());
     // SAFETY: the word is live, and the kernel only reads it.

@@ -31,6 +31,17 @@ impl<M: Machine> Machine for Patient<M> {
     }
 
     #[inline(always)]
+    fn compare_exchange<T: Value>(
+        &self,
+        atom: &Atom<T>,
+        old: T,
+        new: T,
+        ordering: Ordering,
+    ) -> Result<T, T> {
+        self.0.compare_exchange(atom, old, new, ordering)
+    }
+
+    #[inline(always)]
     fn await_for<T: Value>(
         &self,
         atom: &Atom<T>,

@@ -67,6 +67,18 @@ impl Region {
         Array { start: start.cast(), length, _mapping: self.mapping.clone(), owns: PhantomData }
     }
 
+    /// Begins anew: zeroed, without arrays. For who wants the same memory, and not only as much.
+    ///
+    /// # Panics
+    ///
+    /// If one of its arrays still lives.
+    pub fn clear(&mut self) {
+        let mapping = Arc::get_mut(&mut self.mapping).expect("no array of the region lives");
+        // SAFETY: all of the mapping, which nobody else can reach.
+        unsafe { mapping.start.write_bytes(0, mapping.bytes) };
+        self.blocks.get_mut().expect("nobody panics while holding it").clear();
+    }
+
     /// What lies in it, in order.
     pub fn blocks(&self) -> Vec<Block> {
         self.blocks.lock().expect("nobody panics while holding it").clone()
@@ -115,11 +127,25 @@ pub struct Array<T> {
     owns: PhantomData<T>,
 }
 
+impl<T> Array<T> {
+    /// One array of both, where the second was taken directly after the first and lies against it.
+    ///
+    /// # Panics
+    ///
+    /// If it does not.
+    pub fn joined(first: &Array<T>, second: &Array<T>) -> Array<T> {
+        let end = first.as_ptr_range().end;
+        assert!(end == second.start.as_ptr(), "the second lies against the first");
+        let length = first.length + second.length;
+        Array { start: first.start, length, _mapping: first._mapping.clone(), owns: PhantomData }
+    }
+}
+
 impl<T> Deref for Array<T> {
     type Target = [T];
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `take` gave this part of the mapping to this array alone; it is valid when
+        // SAFETY: `take` gave this part of the mapping to arrays of this type alone; it is valid when
         // zero (`Image`), changes only through atomics, and lives as long as `_mapping`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
@@ -196,6 +222,21 @@ mod tests {
                 (".plain[1]", 16, 8, None),
             ]
         );
+    }
+
+    #[test]
+    fn two_arrays_that_lie_against_each_other_can_be_one() {
+        let mut region = Region::new(4096).unwrap();
+        let first = region.per_cpu::<Line<Atom<u32>>>("first", 2);
+        let joined = Array::joined(&first, &region.array("second", 1));
+        assert_eq!((joined.len(), joined.as_ptr()), (3, first.as_ptr()));
+        let m = crate::Native::new(0, 0);
+        joined[2].store(&m, 7, crate::Ordering::Relaxed);
+        assert_eq!(region.name(128), "second");
+        drop((first, joined));
+        region.clear();
+        let again = region.array::<Line<Atom<u32>>>("again", 3);
+        assert_eq!(again[2].load(&m, crate::Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -14,6 +14,21 @@ pub trait Machine {
     #[track_caller]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T;
 
+    /// Writes `new` where `old` is. Returns what was there, as an error if it was another. The access
+    /// is an [`Op::CompareExchange`]; a machine that is told at once whether it succeeded need not compare.
+    #[inline(always)]
+    #[track_caller]
+    fn compare_exchange<T: Value>(
+        &self,
+        atom: &Atom<T>,
+        old: T,
+        new: T,
+        ordering: Ordering,
+    ) -> Result<T, T> {
+        let found = self.op(atom, Op::CompareExchange(old, new), ordering);
+        if found == old { Ok(found) } else { Err(found) }
+    }
+
     /// Waits until the word fulfils the condition; returns the word. The only unbounded wait.
     #[track_caller]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T;

@@ -1,4 +1,4 @@
-//! The CLH lock, by hand. Nodes of CPUs, then one for each lock; 0 is no node.
+//! The CLH lock, by hand. Nodes of CPUs, then one for the lock; 0 is no node.
 
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
@@ -9,23 +9,16 @@ use super::{ByHand, CPUS, Task};
 #[repr(C)]
 #[derive(Default)]
 pub struct Clh {
-    cpus: [CpuNode; CPUS],
-    fresh: [FreshNode; 1],
+    nodes: [Node; CPUS + 1],
     handed_out: AtomicU32,
 }
 
 #[repr(C, align(64))]
 #[derive(Default)]
-struct CpuNode {
+struct Node {
     locked: AtomicU32,
-    /// The node to bring next; 0 for this one.
+    /// In that of a CPU: the node to bring next; 0 for this one.
     spare: AtomicU32,
-}
-
-#[repr(C, align(64))]
-#[derive(Default)]
-struct FreshNode {
-    locked: AtomicU32,
 }
 
 #[repr(C)]
@@ -38,11 +31,7 @@ pub struct ClhLock {
 impl Clh {
     #[inline(always)]
     fn locked(&self, node: u32) -> &AtomicU32 {
-        let index = node as usize - 1;
-        match self.cpus.get(index) {
-            Some(node) => &node.locked,
-            None => &self.fresh[index - CPUS].locked,
-        }
+        &self.nodes[node as usize - 1].locked
     }
 
     #[cold]
@@ -56,7 +45,7 @@ impl ByHand for Clh {
 
     #[inline(always)]
     fn lock(&self, at: &ClhLock, task: &Task) -> u32 {
-        let spare = &self.cpus[task.cpu].spare;
+        let spare = &self.nodes[task.cpu].spare;
         let mine = match spare.load(Relaxed) {
             0 => task.cpu as u32 + 1,
             node => node,

@@ -32,26 +32,27 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use anyhow::{Context, Result};
 use machine::Region;
 
-use super::{CPUS, Passed, Task};
+use super::race::{MEMORY, Task};
+use super::{CPUS, Entry, Passed};
 
 /// A kind of lock: what its locks share, such as the nodes of all CPUs.
-pub trait ByHand: Default + Sync + 'static {
+pub trait ByHand: Default + Send + Sync + 'static {
     /// One lock.
-    type Lock: Default + Sync;
+    type Lock: Default + Send + Sync;
     /// Returns what `unlock` wants to be told.
     fn lock(&self, at: &Self::Lock, task: &Task) -> u32;
     fn unlock(&self, at: &Self::Lock, task: &Task, hold: u32);
 }
 
 /// The same, shared by readers.
-pub trait SharedByHand: Default + Sync + 'static {
-    type Lock: Default + Sync;
+pub trait SharedByHand: Default + Send + Sync + 'static {
+    type Lock: Default + Send + Sync;
     fn read_lock(&self, at: &Self::Lock, task: &Task);
     fn read_unlock(&self, at: &Self::Lock, task: &Task);
     fn write_lock(&self, at: &Self::Lock, task: &Task);
@@ -59,28 +60,29 @@ pub trait SharedByHand: Default + Sync + 'static {
 }
 
 /// A lock by hand, ready to be measured.
-pub fn hand<L: ByHand, const COPY: u32>() -> Result<Box<dyn Passed>> {
-    Ok(Box::new(Hand::<L, COPY>(Mapped::new()?)))
+pub fn hand<L: ByHand, const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
+    Box::new(Hand::<L, COPY>(Mapped::new(region)))
 }
 
 /// The same of one that readers share.
-pub fn hand_shared<L: SharedByHand, const COPY: u32>() -> Result<Box<dyn Passed>> {
-    Ok(Box::new(HandShared::<L, COPY>(Mapped::new()?)))
+pub fn hand_shared<L: SharedByHand, const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
+    Box::new(HandShared::<L, COPY>(Mapped::new(region)))
 }
 
 /// The standard library's mutex.
-pub fn std_mutex<const COPY: u32>() -> Result<Box<dyn Passed>> {
-    Ok(Box::new(StdMutex::<COPY>(Mapped::new()?)))
+pub fn std_mutex<const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
+    Box::new(StdMutex::<COPY>(Mapped::new(region)))
 }
 
 /// parking_lot's mutex.
-pub fn parking_lot<const COPY: u32>() -> Result<Box<dyn Passed>> {
-    Ok(Box::new(ParkingLot::<COPY>(Mapped::new()?)))
+pub fn parking_lot<const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
+    Box::new(ParkingLot::<COPY>(Mapped::new(region)))
 }
 
 struct Hand<L: ByHand, const COPY: u32>(Mapped<Placed<L, L::Lock>>);
 
 impl<L: ByHand, const COPY: u32> Passed for Hand<L, COPY> {
+    #[inline(never)]
     fn pass(&self, task: &Task, times: u64) {
         black_box(COPY);
         let Placed { kind, guarded } = &*self.0;
@@ -89,6 +91,10 @@ impl<L: ByHand, const COPY: u32> Passed for Hand<L, COPY> {
             guarded.count();
             kind.unlock(&guarded.lock, task, hold);
         }
+    }
+
+    fn entry(&self) -> Entry {
+        Entry::of(self)
     }
 
     fn counted(&self) -> u64 {
@@ -100,6 +106,7 @@ struct HandShared<L: SharedByHand, const COPY: u32>(Mapped<Placed<L, L::Lock>>);
 
 /// A pass writes once and reads once.
 impl<L: SharedByHand, const COPY: u32> Passed for HandShared<L, COPY> {
+    #[inline(never)]
     fn pass(&self, task: &Task, times: u64) {
         black_box(COPY);
         let Placed { kind, guarded } = &*self.0;
@@ -113,6 +120,10 @@ impl<L: SharedByHand, const COPY: u32> Passed for HandShared<L, COPY> {
         }
     }
 
+    fn entry(&self) -> Entry {
+        Entry::of(self)
+    }
+
     fn counted(&self) -> u64 {
         self.0.guarded.counted()
     }
@@ -121,6 +132,7 @@ impl<L: SharedByHand, const COPY: u32> Passed for HandShared<L, COPY> {
 struct StdMutex<const COPY: u32>(Mapped<Placed<(), std::sync::Mutex<()>>>);
 
 impl<const COPY: u32> Passed for StdMutex<COPY> {
+    #[inline(never)]
     fn pass(&self, _: &Task, times: u64) {
         black_box(COPY);
         let guarded = &self.0.guarded;
@@ -128,6 +140,10 @@ impl<const COPY: u32> Passed for StdMutex<COPY> {
             let _guard = guarded.lock.lock().expect("nobody panics inside");
             guarded.count();
         }
+    }
+
+    fn entry(&self) -> Entry {
+        Entry::of(self)
     }
 
     fn counted(&self) -> u64 {
@@ -138,6 +154,7 @@ impl<const COPY: u32> Passed for StdMutex<COPY> {
 struct ParkingLot<const COPY: u32>(Mapped<Placed<(), parking_lot::Mutex<()>>>);
 
 impl<const COPY: u32> Passed for ParkingLot<COPY> {
+    #[inline(never)]
     fn pass(&self, _: &Task, times: u64) {
         black_box(COPY);
         let guarded = &self.0.guarded;
@@ -145,6 +162,10 @@ impl<const COPY: u32> Passed for ParkingLot<COPY> {
             let _guard = guarded.lock.lock();
             guarded.count();
         }
+    }
+
+    fn entry(&self) -> Entry {
+        Entry::of(self)
     }
 
     fn counted(&self) -> u64 {
@@ -182,16 +203,17 @@ impl<L> Guarded<L> {
 
 /// A value in memory of the same kind as that of ours.
 struct Mapped<T> {
-    region: Region,
+    region: Arc<Region>,
     value: PhantomData<T>,
 }
 
 impl<T: Default> Mapped<T> {
-    fn new() -> Result<Mapped<T>> {
-        let region = Region::new(size_of::<T>()).context("mapping memory for a lock")?;
+    fn new(region: &Arc<Region>) -> Mapped<T> {
+        // One of ours would have all of the region, which has no arrays now.
+        assert!(size_of::<T>() <= MEMORY && region.used() == 0, "a region of its own");
         // SAFETY: large enough, aligned to a page, and nobody else's.
         unsafe { region.start().cast::<T>().write(T::default()) };
-        Ok(Mapped { region, value: PhantomData })
+        Mapped { region: region.clone(), value: PhantomData }
     }
 }
 

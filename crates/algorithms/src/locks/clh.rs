@@ -30,8 +30,8 @@ image! {
         head: Field<u32>,
     }
 
-    /// A node that a CPU begins with, and beside it which one it would bring next.
-    pub struct CpuNode {
+    /// A node, and beside those of CPUs which one the CPU would bring next.
+    pub struct Node {
         locked: Atom<u32>,
         /// 0: this one. Only its CPU looks at it.
         #[cpu(0)]
@@ -42,27 +42,23 @@ image! {
 /// CLH locks, and all nodes.
 #[derive(Debug)]
 pub struct Clh {
-    cpus: Array<Line<CpuNode>>,
-    /// One for each lock, to be handed out.
-    fresh: Array<Line<Atom<u32>>>,
+    /// Those of CPUs, and then one for each lock, to be handed out.
+    nodes: Array<Line<Node>>,
+    cpus: usize,
     handed_out: Array<Atom<u32>>,
 }
 
 impl Clh {
     #[inline(always)]
     fn locked(&self, node: u32) -> &Atom<u32> {
-        let index = node as usize - 1;
-        match self.cpus.get(index) {
-            Some(node) => &node.locked,
-            None => &self.fresh[index - self.cpus.len()],
-        }
+        &self.nodes[node as usize - 1].locked
     }
 
     #[cold]
     fn fresh<M: Machine>(&self, m: &M) -> u32 {
         // Relaxed: the node is nobody else's, and zero as memory begins.
         let taken = self.handed_out[0].fetch_add(m, 1, Ordering::Relaxed);
-        (self.cpus.len() as u32) + taken + 1
+        (self.cpus as u32) + taken + 1
     }
 }
 
@@ -71,16 +67,18 @@ impl Lock for Clh {
     type Mem = ClhMem;
 
     fn new(region: &Region, shape: Shape) -> Clh {
+        let cpus = region.per_cpu("node", shape.cpus);
+        let fresh = region.array("fresh", shape.locks);
         Clh {
-            cpus: region.per_cpu("node", shape.cpus),
-            fresh: region.array("fresh", shape.locks),
+            nodes: Array::joined(&cpus, &fresh),
+            cpus: shape.cpus,
             handed_out: region.array("handed_out", 1),
         }
     }
 
     #[inline(always)]
     fn lock<M: Machine>(&self, m: &M, at: &ClhMem) -> Hold {
-        let spare = &self.cpus[m.cpu()].spare;
+        let spare = &self.nodes[m.cpu()].spare;
         let mine = match spare.get(m) {
             0 => m.cpu() as u32 + 1,
             node => node,

@@ -16,9 +16,9 @@
 //!
 //! Dice and Kogan 2019 (Compact NUMA-aware locks, EuroSys).
 
-use machine::{Array, Atom, Field, Line, Machine, Ordering, Region, Until, image};
+use machine::{Atom, Field, Machine, Ordering, Region, Until, image};
 
-use super::nodes::{NODES, code};
+use super::nodes::{Nodes, Place};
 use crate::{Equivalent, Hold, Lock, Shape};
 
 /// The lock stays on its node, but for one unlock in so many.
@@ -50,14 +50,26 @@ image! {
         /// In the first node of a secondary queue: its last.
         #[cpu(2)]
         last: Field<u32>,
-        /// In the first node of a CPU: how many are in use. Only its CPU looks at it.
         used: Field<u32>,
+    }
+}
+
+impl Place for CnaNode {
+    #[inline(always)]
+    fn used(&self) -> &Field<u32> {
+        &self.used
+    }
+
+    #[inline(always)]
+    fn retire<M: Machine>(&self, m: &M) {
+        m.retire(&self.next);
+        m.retire(&self.turn);
     }
 }
 
 /// CNA locks, and the nodes of all CPUs.
 #[derive(Debug)]
-pub struct Cna(Array<Line<[CnaNode; NODES]>>);
+pub struct Cna(Nodes<CnaNode>);
 
 impl Lock for Cna {
     const EQUIVALENT: &'static [Equivalent] = &[
@@ -73,7 +85,7 @@ impl Lock for Cna {
         },
         Equivalent {
             change: "relaxed",
-            line: "self.node(last).next.store(m, next",
+            line: "self.0.node(last).next.store(m, next",
             why: "whoever reads it holds the lock by then, and the hand-over has told it",
         },
         Equivalent {
@@ -87,17 +99,13 @@ impl Lock for Cna {
     type Mem = CnaMem;
 
     fn new(region: &Region, shape: Shape) -> Cna {
-        Cna(region.per_cpu("node", shape.cpus))
+        Cna(Nodes::new(region, shape))
     }
 
     #[inline(always)]
     fn lock<M: Machine>(&self, m: &M, at: &CnaMem) -> Hold {
-        let cpu = m.cpu();
-        let nodes = &self.0[cpu];
-        let which = nodes[0].used.get(m);
-        let node = nodes.get(which as usize).expect("a CPU holds or wants four locks at most");
-        nodes[0].used.set(m, which + 1);
-        let mine = code(cpu, which);
+        let taken = self.0.take(m);
+        let (which, mine, node) = taken.expect("a CPU holds or wants four locks at most");
         m.init(&node.next, 0);
         m.init(&node.turn, 0);
         node.home.set(m, UNKNOWN);
@@ -110,7 +118,7 @@ impl Lock for Cna {
         }
         node.home.set(m, m.node() as u32);
         // Release: whoever finds us in the queue finds our node ready.
-        self.node(before).next.store(m, mine, Ordering::Release);
+        self.0.node(before).next.store(m, mine, Ordering::Release);
         // Pairs with the releases in `pass_on`.
         m.await_until(&node.turn, Until::differs(0), Ordering::Acquire);
         Hold(which)
@@ -118,35 +126,20 @@ impl Lock for Cna {
 
     #[inline(always)]
     fn unlock<M: Machine>(&self, m: &M, at: &CnaMem, Hold(which): Hold) {
-        let mine = code(m.cpu(), which);
+        let (mine, _) = self.0.own(m, which);
         self.pass_on(m, at, mine);
-        m.retire(&self.node(mine).next);
-        m.retire(&self.node(mine).turn);
-        let used = &self.of_cpu(mine)[0].used;
-        used.set(m, used.get(m) - 1);
+        self.0.give_back(m, mine);
     }
 
     fn at_rest<M: Machine>(&self, m: &M, at: &CnaMem) -> bool {
-        let free = |nodes: &Line<[CnaNode; NODES]>| nodes[0].used.get(m) == 0;
-        at.tail.load(m, Ordering::Relaxed) == 0 && self.0.iter().all(free)
+        at.tail.load(m, Ordering::Relaxed) == 0 && self.0.all_free(m)
     }
 }
 
 impl Cna {
     #[inline(always)]
-    fn node(&self, code: u32) -> &CnaNode {
-        &self.of_cpu(code)[(code & 3) as usize]
-    }
-
-    /// All nodes of the CPU whose node has this code.
-    #[inline(always)]
-    fn of_cpu(&self, code: u32) -> &[CnaNode; NODES] {
-        &self.0[(code >> 2) as usize - 1]
-    }
-
-    #[inline(always)]
     fn pass_on<M: Machine>(&self, m: &M, at: &CnaMem, mine: u32) {
-        let node = self.node(mine);
+        let node = self.0.node(mine);
         // Relaxed: who handed us the lock wrote it, and we have acquired that; or we did.
         let aside = node.turn.load(m, Ordering::Relaxed);
         // Pairs with the release of `next` in `lock`, as do all reads of it.
@@ -165,9 +158,9 @@ impl Cna {
             }
             // The secondary queue goes in front of the main one.
             None if aside > ALONE => {
-                let last = self.node(aside).last.get(m);
+                let last = self.0.node(aside).last.get(m);
                 // Release: passes on what we know of the node behind.
-                self.node(last).next.store(m, next, Ordering::Release);
+                self.0.node(last).next.store(m, next, Ordering::Release);
                 self.hand_over(m, aside, ALONE);
             }
             None => self.hand_over(m, next, ALONE),
@@ -182,7 +175,7 @@ impl Cna {
             return at.tail.compare_exchange(m, mine, 0, Ordering::Release).is_ok();
         }
         // n -> the last of the secondary queue, which becomes the main one.
-        let last = self.node(aside).last.get(m);
+        let last = self.0.node(aside).last.get(m);
         let left = at.tail.compare_exchange(m, mine, last, Ordering::Release).is_ok();
         if left {
             self.hand_over(m, aside, ALONE);
@@ -192,16 +185,16 @@ impl Cna {
 
     /// The first waiter of our memory node, and who stands before it if that is not us.
     fn near<M: Machine>(&self, m: &M, mine: u32, next: u32) -> Option<(u32, u32)> {
-        let home = match self.node(mine).home.get(m) {
+        let home = match self.0.node(mine).home.get(m) {
             UNKNOWN => m.node() as u32,
             home => home,
         };
         let (mut before, mut waiter) = (0, next);
         while waiter != 0 {
-            if self.node(waiter).home.get(m) == home {
+            if self.0.node(waiter).home.get(m) == home {
                 return Some((before, waiter));
             }
-            (before, waiter) = (waiter, self.node(waiter).next.load(m, Ordering::Acquire));
+            (before, waiter) = (waiter, self.0.node(waiter).next.load(m, Ordering::Acquire));
         }
         None
     }
@@ -214,19 +207,19 @@ impl Cna {
         }
         debug_assert!(first != heir, "somebody stands before the heir");
         // Relaxed: the heir learns of it by the hand-over.
-        self.node(last).next.store(m, 0, Ordering::Relaxed);
+        self.0.node(last).next.store(m, 0, Ordering::Relaxed);
         let head = if aside > ALONE { aside } else { first };
         if aside > ALONE {
-            let end = self.node(aside).last.get(m);
-            self.node(end).next.store(m, first, Ordering::Relaxed);
+            let end = self.0.node(aside).last.get(m);
+            self.0.node(end).next.store(m, first, Ordering::Relaxed);
         }
-        self.node(head).last.set(m, last);
+        self.0.node(head).last.set(m, last);
         head
     }
 
     /// Pairs with the acquire of `turn` in `lock`.
     #[inline(always)]
     fn hand_over<M: Machine>(&self, m: &M, heir: u32, aside: u32) {
-        self.node(heir).turn.store(m, aside, Ordering::Release);
+        self.0.node(heir).turn.store(m, aside, Ordering::Release);
     }
 }

@@ -26,9 +26,9 @@
 //! node, a kick sets it and wakes. A wait may give up at any time, which covers Linux's
 //! giving up early when the one before it does not run.
 
-use machine::{Array, Atom, Field, Line, Machine, Ordering, Region, Sleepers, Until, image};
+use machine::{Atom, Field, Machine, Ordering, Region, Sleepers, Until, image};
 
-use super::nodes::{NODES, code};
+use super::nodes::{Nodes, Place};
 use super::queued::QueuedMem;
 use crate::{Equivalent, Hold, Lock, Shape};
 
@@ -71,14 +71,28 @@ image! {
         state: Atom<u32>,
         /// Not 0 once it was kicked.
         kicked: Atom<u32>,
-        /// In the first node of a CPU: how many are in use. Only its CPU looks at it.
         used: Field<u32>,
+    }
+}
+
+impl Place for HaltingNode {
+    #[inline(always)]
+    fn used(&self) -> &Field<u32> {
+        &self.used
+    }
+
+    /// Not `kicked`: a kick may come at any time.
+    #[inline(always)]
+    fn retire<M: Machine>(&self, m: &M) {
+        m.retire(&self.next);
+        m.retire(&self.locked);
+        m.retire(&self.state);
     }
 }
 
 /// Paravirtual queued spin locks, and the nodes of all CPUs.
 #[derive(Debug)]
-pub struct QueuedParavirtual(Array<Line<[HaltingNode; NODES]>>);
+pub struct QueuedParavirtual(Nodes<HaltingNode>);
 
 impl Lock for QueuedParavirtual {
     const EQUIVALENT: &'static [Equivalent] = &[
@@ -121,7 +135,7 @@ impl Lock for QueuedParavirtual {
     type Mem = QueuedParavirtualMem;
 
     fn new(region: &Region, shape: Shape) -> QueuedParavirtual {
-        QueuedParavirtual(region.per_cpu("node", shape.cpus))
+        QueuedParavirtual(Nodes::new(region, shape))
     }
 
     #[inline(always)]
@@ -144,17 +158,11 @@ impl Lock for QueuedParavirtual {
     }
 
     fn at_rest<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem) -> bool {
-        let free = |nodes: &Line<[HaltingNode; NODES]>| nodes[0].used.get(m) == 0;
-        at.lock.word().load(m, Ordering::Relaxed) == 0 && self.0.iter().all(free)
+        at.lock.word().load(m, Ordering::Relaxed) == 0 && self.0.all_free(m)
     }
 }
 
 impl QueuedParavirtual {
-    #[inline(always)]
-    fn node(&self, code: u32) -> &HaltingNode {
-        &self.0[(code >> 2) as usize - 1][(code & 3) as usize]
-    }
-
     #[cold]
     fn unlock_and_kick<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem) {
         // Acquire: pairs with the release of SLOW, before which the head was named.
@@ -167,21 +175,13 @@ impl QueuedParavirtual {
 
     #[cold]
     fn queue<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem) {
-        let used = &self.0[m.cpu()][0].used;
-        let which = used.get(m);
-        assert!((which as usize) < NODES, "one CPU waits for more than {NODES} locks");
-        used.set(m, which + 1);
-        self.wait_in_queue(m, at, code(m.cpu(), which));
-        used.set(m, used.get(m) - 1);
-        // Not `kicked`: a kick may come at any time.
-        let node = self.node(code(m.cpu(), which));
-        m.retire(&node.next);
-        m.retire(&node.locked);
-        m.retire(&node.state);
+        let (_, mine, _) = self.0.take(m).expect("a CPU waits for four locks at most");
+        self.wait_in_queue(m, at, mine);
+        self.0.give_back(m, mine);
     }
 
     fn wait_in_queue<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem, mine: u32) {
-        let node = self.node(mine);
+        let node = self.0.node(mine);
         m.init(&node.next, 0);
         m.init(&node.locked, 0);
         m.init(&node.state, RUNNING);
@@ -196,7 +196,7 @@ impl QueuedParavirtual {
         let mut next = 0;
         if before != 0 {
             // Release: whoever makes us the head finds our node ready.
-            self.node(before.into()).next.store(m, mine, Ordering::Release);
+            self.0.node(before.into()).next.store(m, mine, Ordering::Release);
             self.wait_to_be_head(m, node);
             m.cut(start, 1);
             // Pairs with the release of `next` above, as does the wait for it below.
@@ -213,7 +213,7 @@ impl QueuedParavirtual {
         }
         // The next becomes the head. SeqCst: this store, and then the look at its state, as
         // that one stores its state and then looks here. Pairs with `wait_to_be_head`.
-        let heir = self.node(next);
+        let heir = self.0.node(next);
         heir.locked.swap(m, 1, Ordering::SeqCst);
         // halted -> hashed: it sleeps, or is about to, so the unlock must kick it.
         let halted = heir.state.compare_exchange(m, HALTED, HASHED, Ordering::SeqCst);
@@ -255,7 +255,7 @@ impl QueuedParavirtual {
 
     /// Takes the lock, as the head of the queue, asleep if that takes long.
     fn wait_as_head<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem, mine: u32) {
-        let node = self.node(mine);
+        let node = self.0.node(mine);
         // Relaxed: whoever made us the head wrote it before the unlock that we acquire.
         let mut named = node.state.load(m, Ordering::Relaxed) == HASHED;
         let start = m.mark();
@@ -295,7 +295,7 @@ impl QueuedParavirtual {
     }
 
     fn kick<M: Machine>(&self, m: &M, code: u32) {
-        let node = self.node(code);
+        let node = self.0.node(code);
         node.kicked.store(m, 1, Ordering::Relaxed);
         m.wake(&node.kicked, Sleepers::One);
     }

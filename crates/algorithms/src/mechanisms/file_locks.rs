@@ -25,12 +25,14 @@
 //! protect most of the file_lock handling with i_lock, 2013. The treatment of ranges follows
 //! posix_lock_inode of 6.x step by step.
 
+mod alone;
 mod blocked;
 mod contract;
 mod held;
 mod lists;
 mod operation;
 mod ranges;
+mod soundness;
 mod tree;
 
 pub use operation::LockedFiles;
@@ -421,7 +423,8 @@ impl<L: Lock> FileLocks<L> {
 
     /// Whether a request that waits should look again.
     pub fn is_woken<M: Machine>(&self, m: &M, waiting: Waiting) -> bool {
-        self.record(waiting.0).woken.load(m, Ordering::Acquire) != 0
+        // Relaxed: as in `sleep`.
+        self.record(waiting.0).woken.load(m, Ordering::Relaxed) != 0
     }
 
     /// Sleeps until something has changed.

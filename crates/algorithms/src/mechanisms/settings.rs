@@ -90,8 +90,8 @@ fn found<T: Copy>(all: &[(&'static str, T)], name: &str) -> T {
     found.unwrap_or_else(|| panic!("no setting {name} is declared")).1
 }
 
-/// A search: how many tasks do how many operations each, and what is set other than
-/// [`Setting::searched`].
+/// A search: how many tasks do how many operations each, and what is set or chosen other than
+/// [`Setting::searched`] and [`Choice::searched`].
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     /// The number of tasks.
@@ -100,12 +100,14 @@ pub struct Scenario {
     pub operations: u32,
     /// Settings by name.
     pub settings: &'static [(&'static str, u64)],
+    /// Choices by name.
+    pub choices: &'static [(&'static str, &'static str)],
 }
 
 impl Scenario {
     /// So many tasks and operations, and nothing else.
     pub const fn of(tasks: usize, operations: u32) -> Scenario {
-        Scenario { tasks, operations, settings: &[] }
+        Scenario { tasks, operations, settings: &[], choices: &[] }
     }
 
     /// The same with these settings.
@@ -113,10 +115,17 @@ impl Scenario {
         Scenario { settings, ..self }
     }
 
+    /// The same with these choices.
+    pub const fn choosing(self, choices: &'static [(&'static str, &'static str)]) -> Scenario {
+        Scenario { choices, ..self }
+    }
+
     /// Values for all settings and choices.
     pub fn settings<X: Mechanism>(&self) -> Settings {
         let own = |name| self.settings.iter().find(|(own, _)| *own == name);
         let number = |setting: &Setting| own(setting.name).map_or(setting.searched, |own| own.1);
-        Settings::of::<X>(number, |choice| choice.searched)
+        let chosen = |name| self.choices.iter().find(|(own, _)| *own == name);
+        let word = |choice: &Choice| chosen(choice.name).map_or(choice.searched, |own| own.1);
+        Settings::of::<X>(number, word)
     }
 }

@@ -73,16 +73,19 @@ pub struct Caught {
     pub size: Size,
     /// What was set other than in other searches.
     pub settings: &'static [(&'static str, u64)],
+    /// What was chosen other than in other searches.
+    pub choices: &'static [(&'static str, &'static str)],
     pub memory: Memory,
 }
 
 impl Caught {
     fn with(fault: Fault, scenario: &Scenario, memory: Memory) -> Caught {
-        let Scenario { tasks, operations, settings } = *scenario;
+        let Scenario { tasks, operations, settings, choices } = *scenario;
         Caught {
             fault,
             size: Size { threads: tasks, acquires: operations, locks: 1 },
             settings,
+            choices,
             memory,
         }
     }
@@ -165,7 +168,7 @@ fn caught(name: &str, mutant: Mutant, sizes: &[Size]) -> Result<Option<Caught>> 
             });
             let searched = searched.context("a listed lock")???;
             if let Some(Failure { fault, .. }) = searched.failure {
-                return Ok(Some(Caught { fault, size, settings: &[], memory }));
+                return Ok(Some(Caught { fault, size, settings: &[], choices: &[], memory }));
             }
         }
     }
@@ -180,7 +183,7 @@ fn caught_by_chance(name: &str, mutant: Mutant) -> Result<Option<Caught>> {
             sample(setup, &options(memory), LOCK_SCHEDULES, 3, 1)
         });
         if let Some(Failure { fault, .. }) = sampled.context("a listed lock")???.failure {
-            return Ok(Some(Caught { fault, size, settings: &[], memory }));
+            return Ok(Some(Caught { fault, size, settings: &[], choices: &[], memory }));
         }
     }
     Ok(None)
@@ -198,7 +201,9 @@ pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<Judged>> {
     for design in mechanism.designs() {
         let noted = RefCell::new(BTreeSet::new());
         let between = Between::Noting(&noted);
-        some(mechanism, design, SAMPLED, between, Memory::SequentiallyConsistent)?;
+        for scenario in properties.reaching_more().chain([&SAMPLED]) {
+            some(mechanism, design, *scenario, between, Memory::SequentiallyConsistent)?;
+        }
         for mutant in noted.into_inner() {
             let belongs = own.iter().any(|part| mutant.site.file.contains(part));
             if belongs && (properties.interrupts || mutant.change != Change::Deaf) {
@@ -213,9 +218,9 @@ pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<Judged>> {
     let judge_one = |(mutant, designs): &(Mutant, Vec<&str>)| {
         let line = line_of(&mutant.site, &sources);
         let known = known(properties.equivalent, mutant, &line);
-        let mut caught = caught_by_some(mechanism, designs, properties.scenarios, *mutant)?;
+        let mut caught = caught_by_some(mechanism, designs, &properties, known, *mutant)?;
         if caught.is_none() && known.is_none() {
-            caught = caught_in(mechanism, designs, properties.scenarios, *mutant)?;
+            caught = caught_in(mechanism, designs, &properties, *mutant)?;
         }
         Ok(Judged { mutant: *mutant, line, fate: fate(caught, known) })
     };
@@ -227,11 +232,13 @@ pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<Judged>> {
 fn caught_by_some(
     mechanism: &Entry,
     designs: &[&str],
-    scenarios: &[Scenario],
+    properties: &Properties,
+    known: Option<&Equivalent>,
     mutant: Mutant,
 ) -> Result<Option<Caught>> {
     let between = Between::Mutant(mutant);
-    for scenario in [SAMPLED].iter().chain(scenarios) {
+    let several = known.is_none().then(|| properties.of_several());
+    for scenario in properties.alone().chain([&SAMPLED]).chain(several.into_iter().flatten()) {
         for memory in MEMORIES {
             for design in designs {
                 if let Some(fault) = some(mechanism, design, *scenario, between, memory)? {
@@ -247,11 +254,11 @@ fn caught_by_some(
 fn caught_in(
     mechanism: &Entry,
     designs: &[&str],
-    scenarios: &[Scenario],
+    properties: &Properties,
     mutant: Mutant,
 ) -> Result<Option<Caught>> {
     let between = Between::Mutant(mutant);
-    for scenario in scenarios {
+    for scenario in properties.of_several() {
         for memory in MEMORIES {
             for design in designs {
                 let options = Options { states_max: MECHANISM_STATES_MAX, ..options(memory) };
@@ -275,7 +282,8 @@ fn some(
     between: Between,
     memory: Memory,
 ) -> Result<Option<Fault>> {
-    let some = |setup: &Setup| sample(setup, &options(memory), SCHEDULES, 3, 1);
+    let schedules = if scenario.tasks == 1 { 1 } else { SCHEDULES };
+    let some = |setup: &Setup| sample(setup, &options(memory), schedules, 3, 1);
     let found = with_scenario(mechanism.name, design, OVER, scenario, between, some);
     let found = found.context("a listed mechanism and lock")???;
     Ok(found.failure.map(|failure| failure.fault))
@@ -286,6 +294,22 @@ struct Properties {
     interrupts: bool,
     scenarios: &'static [Scenario],
     parts: &'static [(&'static str, &'static str)],
+}
+
+impl Properties {
+    /// Searches in which there is one schedule.
+    fn alone(&self) -> impl Iterator<Item = &'static Scenario> {
+        self.scenarios.iter().filter(|scenario| scenario.tasks == 1)
+    }
+
+    /// Searches that come to accesses to which others do not.
+    fn reaching_more(&self) -> impl Iterator<Item = &'static Scenario> {
+        self.scenarios.iter().filter(|scenario| scenario.tasks == 1 || !scenario.choices.is_empty())
+    }
+
+    fn of_several(&self) -> impl Iterator<Item = &'static Scenario> {
+        self.scenarios.iter().filter(|scenario| scenario.tasks > 1)
+    }
 }
 
 struct PropertiesOf;

@@ -1,6 +1,9 @@
 //! What was searched and what was found, as text.
 
+use std::collections::BTreeSet;
+
 use engines::explored::{Failure, Memory};
+use engines::{Mutant, Site};
 
 use super::Style;
 use super::prose::{counted, wrapped};
@@ -79,6 +82,9 @@ pub fn failed_check(name: &str, failure: &Failure, again: &str) -> String {
 
 /// The mutants of an algorithm: what was changed, and how that came out.
 pub fn mutants(name: &str, judged: &[Judged]) -> String {
+    if judged.is_empty() {
+        return format!("{name}: made of other locks, without an access of its own to change\n\n");
+    }
     let mut table = Table::new([
         ("line", Align::Right),
         ("access", Align::Left),
@@ -87,18 +93,29 @@ pub fn mutants(name: &str, judged: &[Judged]) -> String {
         ("with", Align::Left),
     ]);
     let mut reasons = Vec::new();
+    let files: BTreeSet<_> = judged.iter().map(|one| one.mutant.site.file).collect();
+    let place = |Site { file, line, .. }: Site| match files.len() {
+        0 | 1 => line.to_string(),
+        _ => format!("{}:{line}", file.rsplit('/').next().unwrap_or(file)),
+    };
     for one in judged {
         let (fate, with) = match &one.fate {
             Fate::Caught(caught) => (caught.fault.word().to_string(), found_with(caught)),
             Fate::Equivalent(why) => {
-                reasons
-                    .push(format!("line {}, {}: {why}", one.mutant.site.line, one.mutant.change));
+                let Mutant { site, change } = one.mutant;
+                let line = if files.len() > 1 { "" } else { "line " };
+                reasons.push(format!("{line}{}, {change}: {why}", place(site)));
                 ("equivalent".to_string(), String::new())
             }
             Fate::Survived => ("SURVIVED".to_string(), String::new()),
         };
-        let line = one.mutant.site.line.to_string();
-        table.row(vec![line, shortened(&one.line), one.mutant.change.to_string(), fate, with]);
+        table.row(vec![
+            place(one.mutant.site),
+            shortened(&one.line),
+            one.mutant.change.to_string(),
+            fate,
+            with,
+        ]);
     }
     let caught = judged.iter().filter(|one| matches!(one.fate, Fate::Caught(_))).count();
     let mut text = format!(
@@ -116,12 +133,13 @@ pub fn mutants(name: &str, judged: &[Judged]) -> String {
 
 /// Which tasks found a mutant.
 fn found_with(caught: &Caught) -> String {
-    let Caught { size: Size { threads, acquires, locks }, settings, memory: model, .. } = caught;
-    let mut with = format!("{threads}x{acquires} {}", memory(*model));
+    let Caught { size: Size { threads, acquires, locks }, settings, choices, .. } = caught;
+    let mut with = format!("{threads}x{acquires} {}", memory(caught.memory));
     if *locks > 1 {
         with += ", 2 locks";
     }
     settings.iter().for_each(|(name, value)| with += &format!(", {name} {value}"));
+    choices.iter().for_each(|(name, value)| with += &format!(", {name} {value}"));
     with
 }
 

@@ -379,8 +379,6 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
                 talk(format_args!("mutants of {} …", lock.name));
                 (lock.name, mutants::judge(lock)?)
             }
-            // What file locks do inside of their locks is not mutated.
-            Subject::Mechanism(mechanism, _) if mechanism.name == "file_locks" => continue,
             // Once for all its designs: a mutant is caught if it is in one of them.
             Subject::Mechanism(mechanism, _) if !mechanisms.contains(&mechanism.name) => {
                 mechanisms.push(mechanism.name);
@@ -411,13 +409,14 @@ fn judged_json(judged: &Judged) -> serde_json::Value {
         "change": judged.mutant.change.to_string(),
     });
     match &judged.fate {
-        Fate::Caught(Caught { fault, size, settings, memory }) => {
+        Fate::Caught(Caught { fault, size, settings, choices, memory }) => {
             value["fate"] = "caught".into();
             value["fault"] = fault.to_string().into();
             value["threads"] = size.threads.into();
             value["acquires"] = size.acquires.into();
             value["locks"] = size.locks.into();
             value["settings"] = settings.iter().copied().collect();
+            value["choices"] = choices.iter().copied().collect();
             value["memory"] = reports::memory(*memory).into();
         }
         Fate::Equivalent(why) => {

@@ -173,7 +173,7 @@ impl<L: Lock> FileLocks<L> {
     /// Whether a request is one that a circle could lead through: it waits for a process. So
     /// a process is refused also where an open file waits for it whose locks it wants itself,
     /// as in Linux (__locks_insert_block).
-    fn is_listed_as_blocked<M: Machine>(&self, m: &M, name: u32) -> bool {
+    pub(super) fn is_listed_as_blocked<M: Machine>(&self, m: &M, name: u32) -> bool {
         let record = self.record(name);
         let flock = matches!(owner_of(record.owner.get(m)), Owner::Flock(_));
         !flock && is_process(record.obstacle.get(m))
@@ -216,7 +216,7 @@ impl<L: Lock> FileLocks<L> {
         hold
     }
 
-    fn bucket(&self, owner: u32) -> usize {
+    pub(super) fn bucket(&self, owner: u32) -> usize {
         match self.design.blocked {
             Blocked::List => 0,
             Blocked::Hash => (owner >> 2) as usize % BUCKETS,

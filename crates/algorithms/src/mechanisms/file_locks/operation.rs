@@ -5,9 +5,9 @@ use std::fmt;
 use machine::{Array, Field, Line, Machine, Region};
 
 use super::contract::{Bytes, calls};
-use super::{DESIGNS, Design, FileLocks, Kind, Owner, Range, TO_THE_END};
-use crate::Lock;
-use crate::mechanisms::{Choice, Mechanism, Setting, Settings};
+use super::{DESIGNS, Design, FileLocks, Kind, Owner, Range, TO_THE_END, alone};
+use crate::mechanisms::{Choice, Mechanism, Scenario, Setting, Settings};
+use crate::{Equivalent, Lock};
 
 /// Records that a task may need at once: two are taken for a call, and two ranges may be held
 /// of which each leaves a part behind.
@@ -45,6 +45,18 @@ enum Calls {
     LockUnlock,
     /// The calls of a contract in which two bytes are taken crosswise.
     Crosswise,
+    /// The same of a task that has nobody beside it: it plays all owners.
+    Alone,
+}
+
+impl Calls {
+    /// Records that a task may need.
+    fn records(self) -> usize {
+        match self {
+            Calls::LockUnlock | Calls::Crosswise => RECORDS,
+            Calls::Alone => alone::RECORDS,
+        }
+    }
 }
 
 /// What a task keeps.
@@ -62,6 +74,51 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
     const OPERATION: &'static str = "one file lock taken and given back";
     const DESIGNS: &'static [(&'static str, Design)] = DESIGNS;
     const TASKS_SHARE_CPUS: bool = true;
+    const PARTS: &'static [(&'static str, &'static str)] = &[
+        ("alone", include_str!("alone.rs")),
+        ("blocked", include_str!("blocked.rs")),
+        ("contract", include_str!("contract.rs")),
+        ("held", include_str!("held.rs")),
+        ("lists", include_str!("lists.rs")),
+        ("operation", include_str!("operation.rs")),
+        ("ranges", include_str!("ranges.rs")),
+        ("tree", include_str!("tree.rs")),
+    ];
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "no wait",
+            line: "m.park(woken, 0)",
+            why: "a sleeper may wake at any time",
+        },
+        Equivalent {
+            change: "off by one",
+            line: "record.woken.store(m, 1,",
+            why: "every value but 0 says that something has changed",
+        },
+        Equivalent {
+            change: "skipped",
+            line: "branch.low.set(m, 0)",
+            why: "measured next, and nobody asks then whether it differs",
+        },
+        Equivalent {
+            change: "skipped",
+            line: "branch.high.set(m, 0)",
+            why: "measured next, and nobody asks then whether it differs",
+        },
+        Equivalent {
+            change: "skipped",
+            line: "Kind::Write => byte.set(",
+            why: "what the locks guard in a search, no part of them",
+        },
+    ];
+    const SCENARIOS: &'static [Scenario] = &[
+        // All owners, played by one.
+        Scenario::of(1, 1),
+        Scenario::of(2, 1),
+        Scenario::of(2, 2).choosing(&[("calls", "lock-unlock")]),
+        Scenario::of(2, 1).choosing(&[("calls", "lock-unlock"), ("kind", "flock")]),
+        Scenario::of(3, 1),
+    ];
     const CHOICES: &'static [Choice] = &[
         Choice {
             name: "kind",
@@ -117,14 +174,16 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
     fn new(region: &Region, design: Design, tasks: usize, settings: &Settings) -> Self {
         let few = |name: &str| tasks.min(settings.get(name) as usize);
         let (files, ranges) = (few("files"), few("ranges"));
-        let locks = FileLocks::new(region, tasks, files, RECORDS, design);
+        let calls = match settings.choice("calls") {
+            "crosswise" if tasks == 1 => Calls::Alone,
+            "crosswise" => Calls::Crosswise,
+            _ => Calls::LockUnlock,
+        };
+        let locks = FileLocks::new(region, tasks, files, calls.records(), design);
         LockedFiles {
             locks: locks.working(settings.get("in_lock_ns"), settings.get("in_blocked_ns")),
             design,
-            calls: match settings.choice("calls") {
-                "crosswise" => Calls::Crosswise,
-                _ => Calls::LockUnlock,
-            },
+            calls,
             kind: match settings.choice("kind") {
                 "flock" => Owner::Flock,
                 "ofd" => Owner::OpenFile,
@@ -144,8 +203,9 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
     /// Its CPU gets the records that it may need: tasks can share a CPU.
     fn start<M: Machine>(&self, m: &M, task: usize) -> Caller {
         let begin = m.mark();
-        let first = (task * RECORDS) as u32 + 1;
-        (first..first + RECORDS as u32).rev().for_each(|name| self.locks.bring(m, name));
+        let each = self.calls.records() as u32;
+        let first = task as u32 * each + 1;
+        (first..first + each).rev().for_each(|name| self.locks.bring(m, name));
         m.cut(begin, 0);
         Caller { task: task as u32, written: 0, slept: 0 }
     }
@@ -153,6 +213,7 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
     fn operate<M: Machine>(&self, m: &M, caller: &mut Caller) {
         match self.calls {
             Calls::LockUnlock => self.lock_and_unlock(m, caller),
+            Calls::Alone => alone::calls(&self.locks, m, self.design),
             Calls::Crosswise => calls(&self.locks, m, self.design, &self.bytes[0], caller.task),
         }
     }

@@ -53,11 +53,11 @@ impl<L: Lock> FileLocks<L> {
         }
         if walk.right != 0 {
             if walk.left == walk.right {
-                // The request lies within a range of another kind: its left part is new.
+                // The request lies within a range of another kind: its left part is new, and ends
+                // where it is cut off below.
                 let whole = self.range(m, walk.right);
                 self.record(spare[1]).kind.set(m, u32::from(whole.kind == Kind::Write));
                 self.record(spare[1]).start.set(m, whole.start);
-                self.record(spare[1]).end.set(m, whole.end);
                 self.insert_range(m, file, spare[1], walk.place);
                 self.list(m, spare[1]);
                 (walk.left, used[1]) = (spare[1], true);
@@ -143,8 +143,7 @@ impl<L: Lock> FileLocks<L> {
                 }
                 if old.start >= range.start {
                     if !walk.added {
-                        self.record(spare).start.set(m, range.start);
-                        self.record(spare).end.set(m, range.end);
+                        // The spare is the request as it came, which nothing was merged with so far.
                         self.insert_range(m, file, spare, at);
                         self.list(m, spare);
                         (walk.covers, walk.added) = (spare, true);

@@ -14,6 +14,7 @@
 
 use machine::{Field, Machine, image};
 
+use super::soundness::bit;
 use super::{FileLocks, Owner, Range, code_of, in_the_way};
 use crate::Lock;
 
@@ -291,5 +292,50 @@ impl<L: Lock> FileLocks<L> {
 
     fn same_owner<M: Machine>(&self, m: &M, other: u32, name: u32) -> bool {
         other != 0 && self.record(other).owner.get(m) == self.record(name).owner.get(m)
+    }
+}
+
+// What must hold of it.
+
+impl<L: Lock> FileLocks<L> {
+    /// The tree in its order is the list, it is heaped, knows what lies below each node, and
+    /// the chain has the first range of each owner once.
+    ///
+    /// # Panics
+    /// Where that is not so.
+    pub(super) fn assert_tree<M: Machine>(&self, m: &M) {
+        let file = &self.files[0];
+        let mut next = file.posix.get(m);
+        self.assert_below(m, file.root.get(m), 0, &mut next);
+        assert_eq!(next, 0, "a range of the list is not in the tree");
+        let (mut firsts, mut at) = (0, file.posix.get(m));
+        while at != 0 {
+            if !self.same_owner(m, self.record(at).before.get(m), at) {
+                firsts |= bit(at);
+            }
+            at = self.record(at).next.get(m);
+        }
+        let (mut chained, mut at) = (0, file.owners.get(m));
+        while at != 0 {
+            assert_eq!(chained & bit(at), 0, "the chain of owners leads back to itself");
+            chained |= bit(at);
+            at = self.branch(at).next_owner.get(m);
+        }
+        assert_eq!(chained, firsts, "the chain has the first range of each owner");
+    }
+
+    /// Goes through what is below a place, in order, along the list.
+    fn assert_below<M: Machine>(&self, m: &M, at: u32, parent: u32, next: &mut u32) {
+        if at == 0 {
+            return;
+        }
+        let branch = self.branch(at);
+        assert_eq!(branch.parent.get(m), parent, "a node of the tree knows the one above");
+        assert!(parent == 0 || weight(parent) >= weight(at), "the tree is heaped");
+        self.assert_below(m, branch.left.get(m), at, next);
+        assert_eq!(*next, at, "the tree has the order of the list");
+        *next = self.record(at).next.get(m);
+        self.assert_below(m, branch.right.get(m), at, next);
+        assert!(!self.measure(m, at), "a node knows what lies below it");
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use guests::initramfs::{Archive, stripped};
+use guests::initramfs::{Archive, compressed, stripped};
 use guests::kernel::Kernel;
 use guests::machine::{Accelerator, Came, Machine, Plan};
 use guests::modules::{Needed, Tree};
@@ -264,7 +264,10 @@ impl Booter {
             )],
             Some(_) => Vec::new(),
         };
-        let archive = self.archive(&needed)?;
+        let mut archive = self.archive(&needed)?;
+        if kernel.takes_zstd() {
+            archive = compressed(&archive)?;
+        }
         let initramfs = unnamed::in_memory("initramfs", &archive)?;
         let bytes = archive.len() as u64;
         self.prepared.push(Prepared { of, kernel, initramfs, bytes, missing });

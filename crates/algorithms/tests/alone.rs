@@ -1,0 +1,25 @@
+//! File locks natively, in every design: one task plays all owners beside a model of them.
+
+use algorithms::mechanisms::{Mechanism, Scenario, Visitor, operations, visit};
+use machine::{Native, Region};
+
+struct Alone;
+
+impl Visitor for Alone {
+    type Out = ();
+
+    fn mechanism<X: Mechanism>(self) {
+        let settings = Scenario::of(1, 1).settings::<X>();
+        for (name, design) in X::DESIGNS {
+            let region = Region::new(X::bytes(1, &settings)).unwrap();
+            let (mechanism, m) = (X::new(&region, *design, 1, &settings), Native::new(0, 0));
+            operations(&mechanism, &m, 0, 1);
+            assert_eq!(mechanism.check(&m, 1), Ok(()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn one_task_that_plays_all_owners_gets_the_answers_of_the_model() {
+    visit("file_locks", "ticket", Alone).unwrap();
+}
