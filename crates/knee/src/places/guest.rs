@@ -77,6 +77,9 @@ impl Guests {
             }
             let (found, up) = booter.try_out(&guest)?;
             let release = &up.boot.release;
+            let advice = "see what it means for what is compared";
+            let doubts = up.boot.said.iter().filter(|said| said.starts_with("knee: "));
+            record.warnings.extend(doubts.map(|said| Warning::new(&said[6..], advice)));
             talk(format_args!(
                 "Linux {release} is up after {:.1} s ({})",
                 up.boot.up_s, found.accelerator

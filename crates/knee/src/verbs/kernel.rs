@@ -44,7 +44,7 @@ enum What {
 /// The repository is only read: work tree, index and refs stay as they are, and what is not
 /// committed is not built. Sources are written elsewhere, removed at the end, and from one
 /// revision to the next only what differs is compiled. A kernel that has been built of the same
-/// files, configuration and tools is found again at once. docs/kernels-build.md says
+/// files, configuration and tools is found again at once. docs/building-kernels.md says
 /// more.
 ///
 /// Exit status: 0 all there; 1 some revisions failed, the others are there; 2 it could not be

@@ -10,8 +10,9 @@ use guests::initramfs::{Archive, compressed, stripped};
 use guests::kernel::Kernel;
 use guests::machine::{Accelerator, Came, Machine, Plan};
 use guests::modules::{Needed, Tree};
+use guests::shape::Shape;
 use guests::unnamed;
-use records::{Boot, FileSystem, Guest, Hypervisor, Record, Storage};
+use records::{Boot, FileSystem, Guest, Hypervisor, Record, Storage, Topology};
 
 use super::disk::Disk;
 use super::hypervisor::{self, Wish};
@@ -190,7 +191,7 @@ impl Booter {
             command_line: &command_line,
             shape: &shape,
             accelerator,
-            cpu: guest.cpu.as_deref().unwrap_or("max"),
+            cpu: guest.cpu.as_deref().unwrap_or(cpu_model(&shape, accelerator)),
             disk: disk.as_ref().map(|disk| &disk.file),
             host_cpus: &wishes::host_cpus(guest)?,
         })?;
@@ -199,7 +200,7 @@ impl Booter {
             wait_for_init(&mut machine, silence, &prepared.missing).with_context(|| {
                 format!("booting {} ({})", prepared.kernel.path.display(), prepared.kernel.release)
             })?;
-        let boot = Boot {
+        let mut boot = Boot {
             boot: 0,
             block: 0,
             started,
@@ -222,6 +223,9 @@ impl Booter {
             seconds: None,
         };
         check_cpus(&boot, shape.cpus())?;
+        if let Some(doubt) = other_shape(&boot, &wishes::topology(&shape)) {
+            boot.said.push(doubt);
+        }
         Ok(Up { machine, disk, boot })
     }
 
@@ -386,6 +390,27 @@ fn described(why: &str, console: &str) -> String {
 pub fn last_line(console: &str) -> String {
     let last = console.lines().rev().find(|line| !line.trim().is_empty());
     last.unwrap_or("nothing").trim().to_string()
+}
+
+/// The CPU that a guest has unless another is asked for. Emulated, only an Intel one tells which threads
+/// share a core.
+fn cpu_model(shape: &Shape, accelerator: Accelerator) -> &'static str {
+    match shape.threads > 1 && accelerator != Accelerator::Kvm {
+        true => "max,vendor=GenuineIntel",
+        false => "max",
+    }
+}
+
+/// What the guest makes of its CPUs otherwise than they were to be; placements would be wrong then.
+fn other_shape(boot: &Boot, wanted: &Topology) -> Option<String> {
+    let groups = |topology: &Topology| -> Vec<(u32, u32, u32)> {
+        topology.cpus.iter().map(|cpu| (cpu.core, cpu.node, cpu.package)).collect()
+    };
+    (groups(&boot.topology) != groups(wanted)).then(|| {
+        "knee: the guest sees other cores, nodes or packages than were asked for, so placements are \
+         not what they are called: give another --guest-cpu"
+            .to_string()
+    })
 }
 
 /// Refuses a kernel that has not all CPUs.
