@@ -270,8 +270,9 @@ impl<'a> Cell<'a> {
             let p = judgement.p.map(|own| if role == Role::Primary { adjusted } else { own });
             let mut contrast = contrast(judgement, p, lined_up.scale, better, self.too_few(rules));
             if let Some(why) = self.says_nothing(metric, rules) {
-                contrast.verdict = Verdict::CannotTell { more: None, why: why.to_string() };
-                return contrast;
+                // Not tested, so none of those among which a change must stand out.
+                let verdict = Verdict::CannotTell { more: None, why: why.to_string() };
+                return Contrast { p: None, verdict, ..contrast };
             }
             if let Verdict::CannotTell { more, why } = &mut contrast.verdict
                 && rules.sequential

@@ -16,7 +16,7 @@ pub mod words;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, ensure};
 use guests::machine::{Came as Heard, Machine};
 use records::{Boot, Event, Guest, Point, Record, Until, Warning};
 
@@ -37,7 +37,7 @@ pub struct Guests {
     up: Option<Running>,
     /// The number that the next boot gets.
     next: u32,
-    /// Boots in a row that failed.
+    /// Runs for which no guest came up.
     failed: u32,
     told: Vec<Boot>,
 }
@@ -59,8 +59,11 @@ struct Key {
     placebo: bool,
 }
 
-/// A kernel that does not come up so often in a row will not come up.
-const FAILURES_MAX: u32 = 3;
+/// How often a boot is tried.
+const TRIES: usize = 3;
+
+/// A kernel that does not come up for so many runs will not come up.
+const FAILURES_MAX: u32 = 2;
 
 /// How long a guest may be silent longer than its run takes.
 const SILENCE: Duration = Duration::from_secs(120);
@@ -75,7 +78,8 @@ impl Guests {
             if signals::received().is_some() {
                 break;
             }
-            let (found, up) = booter.try_out(&guest)?;
+            // Once more, as any boot.
+            let (found, up) = booter.try_out(&guest).or_else(|_| booter.try_out(&guest))?;
             let release = &up.boot.release;
             let advice = "see what it means for what is compared";
             let doubts = up.boot.said.iter().filter(|said| said.starts_with("knee: "));
@@ -91,32 +95,40 @@ impl Guests {
         Ok(Guests { booter, up: None, next: boots, failed: 0, told: Vec::new() })
     }
 
-    /// The guest for a run: the one that is up, or a new one. The inner error is the run's.
-    fn provide(&mut self, wanted: &Wanted) -> Result<Result<()>> {
+    /// The guest for a run: the one that is up, or a new one, with why it did not come up at first. A
+    /// boot that failed cost nothing that was measured, so it is tried again. The inner error is the
+    /// run's.
+    fn provide(&mut self, wanted: &Wanted) -> Result<Result<Vec<String>>> {
         let guest = wanted.record.guest(&wanted.point.variant).context("the run has no guest")?;
         let key = Key { guest, block: wanted.moment.block, placebo: wanted.placebo };
         if self.up.as_ref().is_some_and(|up| up.key == key) {
-            return Ok(Ok(()));
+            return Ok(Ok(Vec::new()));
         }
         self.retire("was switched off");
-        let random = crate::verbs::run::random();
-        match self.booter.boot(&key.guest, &wanted.point.dir, random) {
-            Ok(Up { machine, disk, boot }) => {
-                self.failed = 0;
-                let boot = Boot { boot: self.next, block: key.block, ..boot };
-                self.next += 1;
-                self.told.push(boot.clone());
-                self.up = Some(Running { key, machine, disk, boot, since: Instant::now() });
-                Ok(Ok(()))
-            }
-            Err(why) => {
-                self.failed += 1;
-                if self.failed >= FAILURES_MAX {
-                    bail!("the guest did not come up {FAILURES_MAX} times in a row: {why:#}");
+        let mut refused = Vec::new();
+        while refused.len() < TRIES {
+            let random = crate::verbs::run::random();
+            match self.booter.boot(&key.guest, &wanted.point.dir, random) {
+                Ok(Up { machine, disk, boot }) => {
+                    let boot = Boot { boot: self.next, block: key.block, ..boot };
+                    self.next += 1;
+                    self.told.push(boot.clone());
+                    self.up = Some(Running { key, machine, disk, boot, since: Instant::now() });
+                    return Ok(Ok(refused));
                 }
-                Ok(Err(why))
+                Err(why) => refused.push(format!("{why:#}")),
+            }
+            if signals::received().is_some() {
+                return Ok(Err(anyhow!("interrupted")));
             }
         }
+        self.failed += 1;
+        let why = format!(
+            "the guest did not come up {TRIES} times in a row, at last: {}",
+            refused[TRIES - 1]
+        );
+        ensure!(self.failed < FAILURES_MAX, "for {FAILURES_MAX} runs {why}");
+        Ok(Err(anyhow!(why)))
     }
 
     /// Ends the guest that is up, if one is.
@@ -197,7 +209,17 @@ impl Place for Guests {
     fn run(&mut self, _: &mut Journal, wanted: &Wanted) -> Result<Option<Came>> {
         match self.provide(wanted)? {
             _ if signals::received().is_some() => Ok(None),
-            Ok(()) => self.converse(wanted),
+            Ok(refused) => {
+                let doubts = refused.into_iter().map(|why| {
+                    Warning::new(
+                        format!("the guest did not come up at first: {why}"),
+                        "if that is the kernel's fault, it is a finding: `knee boot` it some times",
+                    )
+                });
+                let came = self.converse(wanted)?;
+                Ok(came
+                    .map(|came| Came { warnings: doubts.chain(came.warnings).collect(), ..came }))
+            }
             Err(why) => Ok(Some(Came::refused(format!("{why:#}")))),
         }
     }
