@@ -142,11 +142,6 @@ mod tests {
             d
         "#]],
         );
-        check(
-            "",
-            expect![[r#"
-
-        "#]],
-        );
+        check("", expect!["\n"]);
     }
 }

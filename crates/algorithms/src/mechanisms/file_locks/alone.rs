@@ -9,10 +9,10 @@ use super::{Deadlocks, Design, FileLocks, Kind, Outcome, Owner, Range, Refused, 
 use crate::Lock;
 
 /// Records of the file: sometimes too few.
-pub const RECORDS: usize = 9;
+pub const RECORDS: usize = 8;
 
 /// Calls, each of a kind, an owner and a range by chance.
-const CALLS: u32 = 200;
+const CALLS: u32 = 400;
 
 /// Places of the file: the bytes of these numbers, and the last one to the end.
 const PLACES: usize = 7;
