@@ -142,6 +142,8 @@ mod tests {
             d
         "#]],
         );
-        check("", expect!["\n"]);
+        check("", expect![[r#"
+
+        "#]]);
     }
 }
