@@ -5,11 +5,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use records::{Opened, Run};
 
 use crate::home::{Ended, Home, entries};
-use crate::process::wait_for;
+use crate::process::wait_within;
 use crate::skip::skip;
 
 /// The kernel to boot; nothing, with a reason, where there is none.
@@ -27,6 +29,17 @@ fn kernel(test: &str) -> Option<PathBuf> {
         skip(test, "no qemu-system-x86_64");
     }
     kernel.filter(|_| qemu.is_ok())
+}
+
+/// Some boots and runs on a busy host.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// One guest at a time: more only wait for each other's CPUs.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Runs knee to its end.
+fn run(home: &Home, arguments: &str) -> Ended {
+    home.start(&mut home.knee(arguments)).end_within(PATIENCE)
 }
 
 /// Panics unless knee ended like this and said so.
@@ -49,6 +62,7 @@ fn per_operation(record: &Opened, workload: &str, counts: &[&str]) -> Vec<f64> {
 #[test]
 fn a_debian_kernel_runs_what_this_host_runs() {
     let Some(kernel) = kernel("a Debian kernel in a virtual machine") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let home = Home::new();
     let loads = "run posix_lock_shared page_fault_shared_file page_fault_anonymous \
                  context_switch create_files --cpus 1,2 --seconds 0.2 --seed 7";
@@ -57,7 +71,7 @@ fn a_debian_kernel_runs_what_this_host_runs() {
                          --cmdline small=transparent_hugepage=never",
         kernel.display()
     );
-    ended_with(0, "", home.run(&format!("{loads} {guest} --blocks 2")));
+    ended_with(0, "", run(&home, &format!("{loads} {guest} --blocks 2")));
     let record = home.record();
     assert_eq!(record.runs.len(), 20);
     for run in &record.runs {
@@ -77,7 +91,7 @@ fn a_debian_kernel_runs_what_this_host_runs() {
     assert!(record.record.emulated());
     // What an operation does is the same in both kernels, however fast it does it.
     let native = Home::new();
-    ended_with(0, "", native.run(&format!("{loads} --blocks 2")));
+    ended_with(0, "", run(&native, &format!("{loads} --blocks 2")));
     let here = native.record();
     // Whether who wakes another is preempted by it differs, the number of switches does not.
     let switches = &["time.voluntary_context_switches", "time.involuntary_context_switches"];
@@ -93,6 +107,7 @@ fn a_debian_kernel_runs_what_this_host_runs() {
 #[test]
 fn a_panic_costs_the_run_in_progress() {
     let Some(kernel) = kernel("a panic in a virtual machine") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let home = Home::new();
     // So many processes do not fit, and the kernel is told to panic then.
     let settings = "cmdline=sysctl.vm.panic_on_oom=2 sysctl.kernel.threads-max=30000 \
@@ -103,7 +118,11 @@ fn a_panic_costs_the_run_in_progress() {
         kernel.display()
     ));
     command.args(["--cmdline", settings]);
-    ended_with(1, "in a guest that panicked: Out of memory", home.start(&mut command).end());
+    ended_with(
+        1,
+        "in a guest that panicked: Out of memory",
+        home.start(&mut command).end_within(PATIENCE),
+    );
     let record = home.record();
     let tasks = |run: &Run| record.record.points[run.point as usize].tasks;
     let finished: Vec<u32> = record.runs.iter().filter(|run| run.finished()).map(tasks).collect();
@@ -116,6 +135,7 @@ fn a_panic_costs_the_run_in_progress() {
 #[test]
 fn a_killed_knee_leaves_no_guest() {
     let Some(kernel) = kernel("kill -9 with a virtual machine") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let home = Home::new();
     let command = format!(
         "run create_files --fs ext4 --size 256M --kernel {} --cpus 1 --seconds 30 --blocks 1 \
@@ -124,7 +144,7 @@ fn a_killed_knee_leaves_no_guest() {
     );
     let running = home.start(&mut home.knee(&command));
     let booted = || home.growing().iter().any(|folder| folder.join("boots.ndjson").exists());
-    wait_for("a guest that is up", || booted().then_some(()));
+    wait_within(PATIENCE, "a guest that is up", || booted().then_some(()));
     running.signal(libc::SIGKILL);
     home.wait_for_quiet();
     assert_eq!(home.scratch(), Vec::<PathBuf>::new(), "the disk has no name");
@@ -132,7 +152,7 @@ fn a_killed_knee_leaves_no_guest() {
 
 /// What `knee boot` of such a kernel says.
 fn check(home: &Home, arguments: &str, expected: &str) {
-    ended_with(2, expected, home.run(&format!("boot {arguments}")));
+    ended_with(2, expected, run(home, &format!("boot {arguments}")));
 }
 
 #[test]
@@ -162,5 +182,5 @@ fn what_cannot_be_booted_is_named() {
     );
     let mut command = home.knee(&format!("boot {kernel}"));
     command.env("PATH", home.path("empty"));
-    ended_with(2, "apt install qemu-system-x86", home.start(&mut command).end());
+    ended_with(2, "apt install qemu-system-x86", home.start(&mut command).end_within(PATIENCE));
 }

@@ -4,11 +4,12 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use records::{Opened, Run, Store};
 use tempfile::TempDir;
 
-use crate::process::{self, Process, wait_for};
+use crate::process::{self, Process, wait_for, wait_within};
 
 /// A folder with `records`, `state`, `cache` and the directory to `measure`.
 pub struct Home {
@@ -214,8 +215,13 @@ impl Running<'_> {
         at_work.then_some(Cast { worker, tasks: children })
     }
 
-    pub fn end(mut self) -> Ended {
-        let status = wait_for("knee to end", || self.child.try_wait().expect("looking after knee"));
+    pub fn end(self) -> Ended {
+        self.end_within(Duration::from_secs(100))
+    }
+
+    pub fn end_within(mut self, time: Duration) -> Ended {
+        let has_ended = || self.child.try_wait().expect("looking after knee");
+        let status = wait_within(time, "knee to end", has_ended);
         Ended { status, stdout: self.home.said("stdout"), stderr: self.home.said("stderr") }
     }
 }

@@ -51,13 +51,18 @@ fn read(pid: i32) -> Option<Process> {
 
 /// Looks every few milliseconds until there is an answer. Panics when there has been none
 /// for so long that there will be none.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_within(Duration::from_secs(100), what, look)
+}
+
+/// The same with a time of one's own: emulated guests on a busy host take minutes.
+pub fn wait_within<T>(time: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
     loop {
         if let Some(answer) = look() {
             return answer;
         }
-        assert!(since.elapsed() < Duration::from_secs(100), "waited in vain for {what}");
+        assert!(since.elapsed() < time, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
