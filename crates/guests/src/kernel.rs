@@ -189,7 +189,9 @@ pub(crate) fn pvh_entry(kernel: &[u8]) -> Result<Option<usize>> {
     for segment in header.program_headers(Little, kernel)? {
         let Some(mut notes) = segment.notes(Little, kernel)? else { continue };
         while let Some(note) = notes.next()? {
-            if note.name() == b"Xen" && note.n_type(Little) == PHYS32_ENTRY {
+            let is_entry = note.name() == b"Xen" && note.n_type(Little) == PHYS32_ENTRY;
+            // A shorter one is no address.
+            if is_entry && note.desc().len() >= 4 {
                 let at = note.desc().as_ptr() as usize - kernel.as_ptr() as usize;
                 return Ok(Some(at));
             }

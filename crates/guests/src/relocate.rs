@@ -103,11 +103,12 @@ fn parts(kernel: &[u8]) -> Result<Vec<Part>> {
 
 /// Where `bytes` bytes of an address lie in the file.
 fn file_offset(parts: &[Part], address: u64, bytes: u64) -> Option<usize> {
-    let part = parts.iter().find(|part| {
-        (part.physical..part.physical + part.bytes).contains(&address)
-            && address + bytes <= part.physical + part.bytes
-    })?;
-    Some((part.offset + address - part.physical) as usize)
+    // A damaged header may say anything, so sums are by differences.
+    parts.iter().find_map(|part| {
+        let within = address.checked_sub(part.physical)?;
+        let left = part.bytes.checked_sub(within)?;
+        (left >= bytes).then_some((part.offset + within) as usize)
+    })
 }
 
 /// Reads the lists from the end of the file; nothing if what is there are no such lists.
