@@ -26,8 +26,8 @@ test: setup ## all tests, and the habits: format, lints, licences
 bench: build ## benchmarks against limits and peers; prints ratios
 	cargo run --release -p bench -- $(BENCH)
 
-fuzz: setup ## the long run of the fuzzer: 10 million inputs, and as many recordings and BTF
-	KNEE_FUZZ_INPUTS=10000000 cargo test --release -p records -p knee fuzzed -- --nocapture
+fuzz: setup ## the long run of the fuzzer: 10 million inputs, and as many recordings, BTF and kernels
+	KNEE_FUZZ_INPUTS=10000000 cargo test --release -p records -p knee -p guests fuzzed -- --nocapture
 	KNEE_FUZZ_INPUTS=200000000 cargo test --release -p records -p probes -- fuzzed_recordings fuzzed_types --nocapture
 
 clean: ## remove what was built

@@ -90,7 +90,7 @@ pub fn stripped(program: &[u8]) -> Result<Vec<u8>> {
         ends.map(|segment| segment.p_offset(Little).saturating_add(segment.p_filesz(Little)));
     let end = ends.max().unwrap_or(0) as usize;
     ensure!(
-        end > 0 && end <= program.len(),
+        end >= 0x40 && end <= program.len(),
         "the program has no part that is loaded, or is cut off"
     );
     let mut stripped = program[..end].to_vec();

@@ -55,7 +55,7 @@ impl Kernel {
         Kernel::read(path, &bytes).with_context(|| format!("the kernel {}", path.display()))
     }
 
-    fn read(path: &Path, bytes: &[u8]) -> Result<Kernel> {
+    pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Kernel> {
         if bytes.starts_with(b"\x7fELF") {
             let unpacked = bytes.to_vec();
             let release = release_in(&unpacked)?;

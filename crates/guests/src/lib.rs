@@ -11,6 +11,8 @@
 //! without a name, and the streams are socket pairs. So a killed owner leaves nothing behind.
 
 mod decompress;
+#[cfg(test)]
+mod fuzz;
 pub mod initramfs;
 pub mod kernel;
 pub mod machine;

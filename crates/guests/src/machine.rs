@@ -199,6 +199,11 @@ impl Machine {
         vcpus::times(self.qemu.id(), &self.threads)
     }
 
+    /// How many threads run them.
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
     /// Writes a line to init.
     pub fn say(&mut self, line: &str) -> Result<()> {
         let mut left = &[line.as_bytes(), b"\n"].concat()[..];

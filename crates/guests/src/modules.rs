@@ -159,10 +159,10 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// What a module says of itself: `KEY=VALUE` texts.
-struct Info(Vec<String>);
+pub(crate) struct Info(Vec<String>);
 
 impl Info {
-    fn of(module: &[u8]) -> Result<Info> {
+    pub(crate) fn of(module: &[u8]) -> Result<Info> {
         let file = object::read::elf::ElfFile64::<object::Endianness>::parse(module)
             .context("reading a module")?;
         let section = file.section_by_name(".modinfo").context("a module without .modinfo")?;
@@ -170,17 +170,17 @@ impl Info {
         Ok(Info(texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect()))
     }
 
-    fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter_map(move |text| text.strip_prefix(key)?.strip_prefix('='))
     }
 
-    fn list(&self, key: &str, between: char) -> Vec<String> {
+    pub(crate) fn list(&self, key: &str, between: char) -> Vec<String> {
         let values = self.values(key).flat_map(|value| value.split(between));
         values.filter(|name| !name.is_empty()).map(str::to_string).collect()
     }
 
     /// What is to be loaded before, if it is there: "pre: a b post: c".
-    fn soft(&self) -> Vec<String> {
+    pub(crate) fn soft(&self) -> Vec<String> {
         let mut before = Vec::new();
         for text in self.values("softdep") {
             let mut is_before = false;
@@ -197,12 +197,13 @@ impl Info {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use object::write::Object as Written;
     use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 
-    fn module(info: &str) -> Vec<u8> {
+    /// A module that says these things, separated by semicolons.
+    pub fn module(info: &str) -> Vec<u8> {
         let mut file = Written::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
         let section = file.add_section(Vec::new(), b".modinfo".to_vec(), SectionKind::Data);
         file.append_section_data(section, info.replace(';', "\0").as_bytes(), 1);

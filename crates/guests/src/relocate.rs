@@ -21,6 +21,9 @@ pub const STEP: u64 = 2 << 20;
 /// Where the kernel's addresses begin (__START_KERNEL_map).
 const KERNEL_MAP: u64 = 0xffff_ffff_8000_0000;
 
+/// A kernel has five or so parts; each place is looked for in all.
+const PARTS_MAX: usize = 64;
+
 /// The places to change, each as an address relative to [`KERNEL_MAP`].
 #[derive(Debug, Default, PartialEq)]
 struct Places {
@@ -97,6 +100,7 @@ fn parts(kernel: &[u8]) -> Result<Vec<Part>> {
         })
         .collect();
     let ends = parts.iter().map(|part| part.offset.saturating_add(part.bytes));
+    ensure!(parts.len() <= PARTS_MAX, "the kernel has {} parts", parts.len());
     ensure!(ends.max().is_some_and(|end| end <= kernel.len() as u64), "the kernel is cut off");
     Ok(parts)
 }

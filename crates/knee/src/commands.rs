@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use records::nearest;
 use records::{Command, Described, Experiment, Line, Load, Obtained, Record, Variant};
 
-use crate::names::nearest;
 use crate::variants;
 
 pub use errand::{Moment, errand};

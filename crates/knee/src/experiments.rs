@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use records::nearest;
 use records::{Experiment, HERE};
 
 use crate::file_systems;
-use crate::names::nearest;
 
 macro_rules! experiments {
     ($($name:literal,)*) => {

@@ -32,6 +32,7 @@ use crate::leftovers::{Identity, Journal, Step};
 use crate::{commands, signals};
 use kinds::Tools;
 
+pub use aged::age;
 pub use flags::Flags;
 pub use image::{Images, check_words as check_image_words, copy_beside};
 pub use refuse::{check, check_words};
@@ -261,18 +262,12 @@ impl FileSystems {
         fs::rename(path, &image).with_context(|| format!("keeping {}", path.display()))?;
         journal.undo_to(made.before)?;
         pristine::dig_holes(&image)?;
-        aged.free_extents = made.tools.and_then(|tools| self.free_extents(tools, &image));
+        aged.free_extents = made.tools.and_then(|tools| free_extents(tools, &image, self.time));
         let (dir, wanted) = (directory.to_path_buf(), wanted.clone());
         let geometry = made.mounted.geometry;
         let aged = Pristine { dir, wanted, image, aged, geometry };
         self.aged.push(aged.clone());
         Ok(aged)
-    }
-
-    /// How many extents of free space there are; nothing where its program does not tell.
-    fn free_extents(&self, tools: &Tools, image: &Path) -> Option<u64> {
-        let said = tools.free_space.run(&[], image, self.time).ok()?;
-        (tools.free_extents)(&said.text)
     }
 
     /// Makes one, or takes a copy of a pristine one, and mounts it.
@@ -398,6 +393,12 @@ pub fn format(tools: &Tools, device: &Path, arguments: &str, time: Duration) -> 
         None => said,
     };
     Ok((tools.geometry)(&described.text))
+}
+
+/// How many extents of free space there are; nothing where its program does not tell.
+pub fn free_extents(tools: &Tools, image: &Path, time: Duration) -> Option<u64> {
+    let said = tools.free_space.run(&[], image, time).ok()?;
+    (tools.free_extents)(&said.text)
 }
 
 /// What its check says is wrong with a file system that is not mounted, on a device or in an image.

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use guests::machine::PORT;
-use records::{FileSystem, Mounted, Variant};
+use records::{Aged, FileSystem, Mounted, Variant};
 
-use crate::file_systems::mount;
-use crate::places::guest::words::{Ask, Done, ToRun, Up, Word, line};
+use crate::file_systems::{self, mount};
+use crate::places::guest::words::{Ask, Done, ToAge, ToRun, Up, Word, line};
 use crate::places::process;
 use crate::{settings, talk, topology};
 
@@ -92,16 +92,25 @@ fn serve(
     say: &mut impl FnMut(&Word) -> Result<()>,
     kernel: &mut KernelLog,
 ) -> Result<()> {
+    let mut kept = None;
     for text in BufReader::new(stream).lines() {
         let text = text.context("reading from the host")?;
         match serde_json::from_str(&text).with_context(|| format!("what is asked: {text}"))? {
-            Ask::PowerOff => return Ok(()),
+            Ask::PowerOff => {
+                // What could not be written is found when the host checks the disk.
+                let unmounted = kept.map_or(Ok(()), |mounted| unmount_disk(&mounted));
+                unmounted.unwrap_or_else(|why| talk::talk(format_args!("{why:#}")));
+                return Ok(());
+            }
+            Ask::Age(wanted) => {
+                say(&Word::Aged(age(&wanted).map_err(|why| format!("{why:#}"))))?;
+            }
             Ask::Program(arguments) => {
                 let ended = program(&arguments).unwrap_or_else(|why| format!("{why:#}"));
                 say(&Word::Ended(ended))?;
             }
             Ask::Run(wanted) => {
-                let done = one_run(&wanted, say).unwrap_or_else(|why| Done {
+                let done = one_run(&wanted, &mut kept, say).unwrap_or_else(|why| Done {
                     death: "was not started".to_string(),
                     spoilt: vec![format!("in the guest: {why:#}")],
                     ..Done::default()
@@ -117,14 +126,18 @@ fn serve(
 }
 
 /// Sets up what the variant wants, runs the worker, puts all back.
-fn one_run(wanted: &ToRun, say: &mut impl FnMut(&Word) -> Result<()>) -> Result<Done> {
+fn one_run(
+    wanted: &ToRun,
+    kept: &mut Option<Mounted>,
+    say: &mut impl FnMut(&Word) -> Result<()>,
+) -> Result<Done> {
     let variant = wanted.variant.as_ref();
     let before = set(variant)?;
     let made = variant.and_then(|variant| variant.file_system.as_ref());
     let mut done = Done::default();
     let root = match made {
         Some(made) => {
-            done.mounted = Some(mount_disk(made)?);
+            done.mounted = Some(kept.take().map_or_else(|| mount_disk(made), Ok)?);
             PathBuf::from(ON_DISK)
         }
         None => PathBuf::from(SCRATCH),
@@ -137,7 +150,11 @@ fn one_run(wanted: &ToRun, say: &mut impl FnMut(&Word) -> Result<()>) -> Result<
         let _ = say(&Word::Event(event.clone()));
     });
     if let Some(mounted) = &done.mounted {
-        done.spoilt.extend(unmount_disk(mounted).err().map(|why| format!("{why:#}")));
+        let left = match wanted.kept {
+            true => write_out().map(|()| *kept = Some(mounted.clone())),
+            false => unmount_disk(mounted),
+        };
+        done.spoilt.extend(left.err().map(|why| format!("{why:#}")));
     }
     for (path, value) in before {
         settings::write(&path, &value)?;
@@ -163,20 +180,32 @@ fn mount_disk(made: &FileSystem) -> Result<Mounted> {
     })
 }
 
+/// Ages the file system on the disk.
+fn age(wanted: &ToAge) -> Result<Aged> {
+    let mounted = mount_disk(&wanted.made)?;
+    let root = Path::new(ON_DISK);
+    let bytes = mounted.bytes_total.context("how large it is is not known")?;
+    let aged = file_systems::age(root, bytes, &wanted.age, wanted.seed);
+    let bytes_free = probes::directory(root).bytes_free;
+    unmount_disk(&mounted)?;
+    Ok(Aged { bytes_free, ..aged? })
+}
+
 /// Unmounts the disk; why something that was written did not reach it, if so.
 fn unmount_disk(mounted: &Mounted) -> Result<()> {
+    let written = write_out();
+    mount::unmount(&mounted.on, Path::new(ON_DISK))?;
+    written
+}
+
+/// Has all written to the disk that was written to files.
+fn write_out() -> Result<()> {
     // Even the root of a file system that has shut itself down cannot be opened.
     let root = File::open(ON_DISK).context("opening the file system after the run")?;
     // SAFETY: an open descriptor.
-    let unwritten = match unsafe { libc::syncfs(root.as_raw_fd()) } {
-        0 => None,
-        _ => Some(std::io::Error::last_os_error()),
-    };
-    drop(root);
-    mount::unmount(&mounted.on, Path::new(ON_DISK))?;
-    match unwritten {
-        Some(why) => Err(why).context("not all was written"),
-        None => Ok(()),
+    match unsafe { libc::syncfs(root.as_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()).context("not all was written"),
     }
 }
 

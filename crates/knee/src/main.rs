@@ -4,16 +4,15 @@
 // Macros that panic when nobody listens: `talk` has what to use instead.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod agreement;
 mod calibration;
 mod cautions;
-mod checks;
 mod clock;
 mod commands;
 mod descendants;
 mod experiments;
 mod file_systems;
 mod host_state;
-mod hosts;
 mod init;
 mod kernels;
 mod leftovers;
@@ -26,13 +25,11 @@ mod places;
 mod plan;
 mod progress;
 mod removal;
-mod replays;
 mod reports;
 mod runner;
 mod schedule;
 mod settings;
 mod signals;
-mod simulations;
 mod talk;
 mod topology;
 mod variants;

@@ -1,5 +1,6 @@
 //! Names that users type, and what they may have meant.
 
+use records::nearest;
 use workloads::{WORKLOADS, Workload};
 
 use crate::commands::{COMMANDS, PREFIX};
@@ -15,23 +16,6 @@ pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
         let hint = Some(nearest(name, known)).filter(|hint| !hint.is_empty()).unwrap_or(commands);
         anyhow::anyhow!("no workload is called '{name}'{hint}; `knee list workloads` shows all")
     })
-}
-
-/// ", did you mean …?" for the known names nearest to `name`; empty if none is near.
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    // Parts of long names count as near: `page_fault` means all three.
-    let distance = |known: &str| {
-        if name.len() > 2 && known.contains(name) { 0.9 } else { strsim::jaro_winkler(name, known) }
-    };
-    let mut near: Vec<(f64, &str)> =
-        known.map(|k| (distance(k), k)).filter(|(d, _)| *d > 0.82).collect();
-    near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    near.truncate(3);
-    if near.is_empty() {
-        return String::new();
-    }
-    let names: Vec<String> = near.iter().map(|(_, k)| format!("'{k}'")).collect();
-    format!(", did you mean {}?", names.join(" or "))
 }
 
 #[cfg(test)]

@@ -276,7 +276,7 @@ fn sizes(
     placement: Placement,
     points_max: usize,
 ) -> Result<Vec<(Vec<u32>, u32)>> {
-    let mut order = topology::order(&usable.topology, placement);
+    let mut order = usable.topology.order(placement);
     order.truncate(usable.at_once.unwrap_or(u32::MAX) as usize);
     let topology = usable.topology.restricted_to(&order);
     let specs = axes.cpus.as_ref().map_or_else(

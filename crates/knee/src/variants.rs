@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
+use records::nearest;
 use records::{Axes, Experiment, Form, Guest, Load, Many, Placement, Variant, Word};
 
 use crate::file_systems;
-use crate::names::nearest;
 
 /// All combinations of the experiment's variants over its factors, less the excluded ones, in
 /// the order written: the first is the baseline. Empty where nothing is compared.

@@ -78,6 +78,20 @@ pub trait Machine {
     #[track_caller]
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers);
 
+    /// As [`Machine::park`], of who is a virtual CPU itself: it halts until it is kicked.
+    #[inline(always)]
+    #[track_caller]
+    fn halt(&self, atom: &Atom<u32>, expected: u32) {
+        self.park(atom, expected);
+    }
+
+    /// As [`Machine::wake`] of one, of a virtual CPU that halts on the word.
+    #[inline(always)]
+    #[track_caller]
+    fn kick(&self, atom: &Atom<u32>) {
+        self.wake(atom, Sleepers::One);
+    }
+
     /// Interrupts other CPUs: each does what its machine was told to do then, before it goes on,
     /// also where it waits. Several that come before it does are one.
     #[track_caller]

@@ -53,6 +53,10 @@ pub struct Guest {
     /// much of the noise is between boots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runs: Option<u32>,
+    /// For how many seconds it may not run, or say nothing beyond what its run takes, before it is
+    /// given up. Default 120.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience_s: Option<f64>,
 }
 
 impl Guest {

@@ -16,6 +16,7 @@ mod job;
 mod lines;
 mod look;
 mod metric;
+mod nearest;
 pub mod perf_data;
 mod record;
 mod run;
@@ -40,6 +41,7 @@ pub use look::{
     State as CpuState, Window,
 };
 pub use metric::{Better, Described, METRICS, Metric, Obtained};
+pub use nearest::nearest;
 pub use record::{FORMAT, HostChange, Point, Record, Seal, Session, Source, State, Unit, Warning};
 pub use run::{Outcome, Run, Warmup};
 pub use samples::Sample;

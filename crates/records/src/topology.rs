@@ -1,7 +1,8 @@
 //! The CPUs of a host and how they are grouped, as a record keeps them: enough to say
-//! which of the used CPUs shared a core, a cache, a node. Reading them from a host and
-//! putting them into an order is the business of the `knee` crate.
+//! which of the used CPUs shared a core, a cache, a node; and in which order they are taken into
+//! use. Reading them from a host is the business of the `knee` crate.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -37,6 +38,70 @@ impl Topology {
         let is_allowed = |c: &&Cpu| allowed.contains(&c.cpu);
         Topology { cpus: self.cpus.iter().filter(is_allowed).copied().collect() }
     }
+
+    /// The CPUs in the order in which `placement` takes them into use. Every CPU comes once, except
+    /// that one-per-llc and one-per-node leave out all but one of a group.
+    pub fn order(&self, placement: Placement) -> Vec<u32> {
+        self.ordered(placement).iter().map(|c| c.cpu).collect()
+    }
+
+    /// The same, each with the groups it is in.
+    pub fn ordered(&self, placement: Placement) -> Vec<Cpu> {
+        let compact = compact(self);
+        match placement {
+            Placement::Compact => compact,
+            Placement::Cores => by_thread(&compact).concat(),
+            Placement::Scatter => {
+                let levels: &[Group] = &[|c| c.package, |c| c.node, |c| c.llc];
+                by_thread(&compact).iter().flat_map(|cpus| spread(cpus, levels)).collect()
+            }
+            Placement::OnePerLlc => first_of_each(&compact, |c| c.llc),
+            Placement::OnePerNode => first_of_each(&compact, |c| c.node),
+        }
+    }
+}
+
+/// The group that a CPU is in, of one kind of group.
+type Group = fn(&Cpu) -> u32;
+
+/// Neighbours next to each other, on every level.
+fn compact(topology: &Topology) -> Vec<Cpu> {
+    let mut cpus = topology.cpus.clone();
+    cpus.sort_by_key(|c| (c.package, c.node, c.llc, c.core, c.cpu));
+    cpus
+}
+
+/// The first thread of every core, then every second one, and so on; each in the order
+/// given.
+fn by_thread(cpus: &[Cpu]) -> Vec<Vec<Cpu>> {
+    let mut threads: Vec<Vec<Cpu>> = Vec::new();
+    let mut seen = BTreeMap::new();
+    for cpu in cpus {
+        let thread: &mut usize = seen.entry(cpu.core).or_default();
+        if *thread == threads.len() {
+            threads.push(Vec::new());
+        }
+        threads[*thread].push(*cpu);
+        *thread += 1;
+    }
+    threads
+}
+
+/// In turn from each group of the first level, within it from each group of the next.
+fn spread(cpus: &[Cpu], levels: &[Group]) -> Vec<Cpu> {
+    let [level, inner @ ..] = levels else { return cpus.to_vec() };
+    let mut groups: BTreeMap<u32, Vec<Cpu>> = BTreeMap::new();
+    for cpu in cpus {
+        groups.entry(level(cpu)).or_default().push(*cpu);
+    }
+    let groups: Vec<_> = groups.values().map(|group| spread(group, inner)).collect();
+    let turns = groups.iter().map(Vec::len).max().unwrap_or(0);
+    (0..turns).flat_map(|turn| groups.iter().filter_map(move |g| g.get(turn))).copied().collect()
+}
+
+fn first_of_each(cpus: &[Cpu], group: Group) -> Vec<Cpu> {
+    let mut seen = BTreeSet::new();
+    cpus.iter().filter(|c| seen.insert(group(c))).copied().collect()
 }
 
 /// The order in which a sweep takes the CPUs of a host into use.

@@ -26,7 +26,7 @@
 //! node, a kick sets it and wakes. A wait may give up at any time, which covers Linux's
 //! giving up early when the one before it does not run.
 
-use machine::{Atom, Field, Machine, Ordering, Region, Sleepers, Until, image};
+use machine::{Atom, Field, Machine, Ordering, Region, Until, image};
 
 use super::nodes::{Nodes, Place};
 use super::queued::QueuedMem;
@@ -126,7 +126,7 @@ impl Lock for QueuedParavirtual {
         Equivalent { change: "no release", line: "at.lock.locked.swap(m, SLOW", why: ATOMIC },
         Equivalent { change: "off by one", line: "at.lock.locked.swap(m, SLOW", why: SLOW_ENOUGH },
         Equivalent { change: "off by one", line: "node.state.store(m, HASHED", why: "nobody looks at the state of the head" },
-        Equivalent { change: "no wait", line: "m.park(&node.kicked", why: "sleep may end at any time" },
+        Equivalent { change: "no wait", line: "m.halt(&node.kicked", why: "sleep may end at any time" },
         Equivalent { change: "skipped", line: "node.kicked.store(m, 0", why: "it looks again without sleeping" },
         Equivalent { change: "off by one", line: "node.kicked.store(m, 0", why: "it looks again without sleeping" },
         Equivalent { change: "off by one", line: "node.kicked.store(m, 1", why: "every value but 0 is a kick" },
@@ -289,7 +289,7 @@ impl QueuedParavirtual {
 
     /// Halts this CPU until it is kicked, or was since the last time.
     fn halt<M: Machine>(&self, m: &M, node: &HaltingNode) {
-        m.park(&node.kicked, 0);
+        m.halt(&node.kicked, 0);
         // Relaxed: whatever else the kick says was stored before, and is looked for again.
         node.kicked.store(m, 0, Ordering::Relaxed);
     }
@@ -297,7 +297,7 @@ impl QueuedParavirtual {
     fn kick<M: Machine>(&self, m: &M, code: u32) {
         let node = self.0.node(code);
         node.kicked.store(m, 1, Ordering::Relaxed);
-        m.wake(&node.kicked, Sleepers::One);
+        m.kick(&node.kicked);
     }
 }
 

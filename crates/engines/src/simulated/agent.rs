@@ -168,6 +168,37 @@ impl Simulated<'_> {
         self.world.borrow().tasks[usize::from(self.task)].seen.map(T::of_bits)
     }
 
+    /// Sleeps if the word is as expected.
+    fn sleep(&self, atom: &Atom<u32>, expected: u32) {
+        let word = self.word(atom);
+        let asked = self.get_line(word, Use::Load, true);
+        let seen = atom.load(&self.native, Ordering::Relaxed);
+        self.world.borrow_mut().used(self.task, word, Use::Load, seen.into(), asked);
+        if seen == expected {
+            self.world.borrow_mut().sleep(self.task, word.offset);
+            self.suspend();
+        }
+    }
+
+    fn wake_sleepers(&self, atom: &Atom<u32>, whom: Sleepers) {
+        self.enter_kernel();
+        self.world.borrow_mut().wake(self.task, self.word(atom).offset, whom);
+    }
+
+    /// It has paused, and leaves its guest if it does nothing else for long.
+    #[cold]
+    fn leave_guest(&self, paused: Time) {
+        let must_leave = self.world.borrow_mut().has_paused(self.task, paused);
+        if !must_leave {
+            return;
+        }
+        self.turn();
+        let gives_way = self.world.borrow_mut().paused_for_long(self.task);
+        if gives_way {
+            self.suspend();
+        }
+    }
+
     /// Whether a plain field is there to be used, without a look at who else is due.
     #[inline]
     fn is_at_hand<C>(&self, cell: &C, how: Use) -> bool {
@@ -242,20 +273,22 @@ impl Machine for Simulated<'_> {
 
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         self.spend(Row::System, |world| world.costs.park);
-        let word = self.word(atom);
-        let asked = self.get_line(word, Use::Load, true);
-        let seen = atom.load(&self.native, Ordering::Relaxed);
-        self.world.borrow_mut().used(self.task, word, Use::Load, seen.into(), asked);
-        if seen == expected {
-            self.world.borrow_mut().sleep(self.task, word.offset);
-            self.suspend();
-        }
+        self.sleep(atom, expected);
     }
 
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
         self.spend(Row::System, |world| world.costs.wake);
-        self.enter_kernel();
-        self.world.borrow_mut().wake(self.task, self.word(atom).offset, whom);
+        self.wake_sleepers(atom, whom);
+    }
+
+    fn halt(&self, atom: &Atom<u32>, expected: u32) {
+        self.spend(Row::System, |world| world.guest.map_or(world.costs.park, |guest| guest.exit));
+        self.sleep(atom, expected);
+    }
+
+    fn kick(&self, atom: &Atom<u32>) {
+        self.spend(Row::System, |world| world.guest.map_or(world.costs.wake, |guest| guest.kick));
+        self.wake_sleepers(atom, Sleepers::One);
     }
 
     fn interrupt(&self, whom: Interrupted) {
@@ -285,7 +318,15 @@ impl Machine for Simulated<'_> {
     }
 
     fn pause(&self, turns: u32) {
-        self.spend(Row::Spinning, |world| world.costs.pause * Time::from(turns));
+        let cost = |world: &World| world.costs.pause * Time::from(turns);
+        self.spend(Row::Spinning, cost);
+        let noticed = {
+            let world = self.world.borrow();
+            world.pause_loops.is_some().then(|| cost(&world))
+        };
+        if let Some(paused) = noticed {
+            self.leave_guest(paused);
+        }
     }
 
     fn back_off(&self, below: u32) {

@@ -5,6 +5,12 @@ use super::Time;
 /// The largest number of CPUs.
 pub const CPUS_MAX: usize = 256;
 
+/// The largest number of memory nodes.
+pub const NODES_MAX: usize = 64;
+
+/// The largest number of distances, that of the threads of a core among them.
+pub const DISTANCES_MAX: usize = 8;
+
 /// A host. All costs are in picoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
@@ -18,6 +24,29 @@ pub struct Host {
     pub transfers: Vec<Transfer>,
     /// What does not depend on the distance.
     pub costs: Costs,
+    /// What leaving a guest costs its virtual CPUs, where that is known.
+    pub guest: Option<Guest>,
+}
+
+/// What a virtual CPU pays beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// To leave the guest and come back; to halt is that. Where it is not known, halting costs what
+    /// going to sleep does.
+    pub exit: Time,
+    /// To kick another one that halts, as waking is for tasks: the way to the host.
+    pub kick: Time,
+    /// When it leaves its guest for spinning, if ever.
+    pub pause_loop: Option<PauseLoop>,
+}
+
+/// Spinning that the processor notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseLoop {
+    /// For how long.
+    pub window: Time,
+    /// Pauses this far apart, or more, are not of one loop.
+    pub gap: Time,
 }
 
 /// Where a CPU is.
@@ -71,7 +100,8 @@ pub struct Costs {
     pub hold: Time,
     /// One turn of a spin loop that looks at nothing.
     pub pause: Time,
-    /// What everything takes where the other thread of the core is busy too, of 1000.
+    /// What everything takes where the other thread of the core is busy too, of 1000. It is not
+    /// while it has no task, or one that only waits: that pauses.
     pub both_threads_per_mille: u32,
     /// To go to sleep: the way into the kernel and off the CPU.
     pub park: Time,
@@ -96,6 +126,25 @@ pub struct Costs {
     pub interrupt_delivery: Time,
     /// What being interrupted costs, beside what the handler does.
     pub interrupt_entry: Time,
+    /// How long a line that goes from one node to another one keeps the link between them busy; 0:
+    /// links never are.
+    pub link: Time,
+    /// How long a line that comes from memory keeps the memory of its node busy; 0: it never is.
+    pub memory: Time,
+}
+
+impl Transfer {
+    fn all(&self) -> [Time; 7] {
+        [
+            self.load_modified,
+            self.load_shared,
+            self.load_memory,
+            self.store_modified,
+            self.store_shared,
+            self.atomic_modified,
+            self.atomic_shared,
+        ]
+    }
 }
 
 impl Host {
@@ -120,6 +169,13 @@ impl Host {
         if cpus == 0 || cpus > CPUS_MAX {
             return Some(format!("{cpus} CPUs: 1 to {CPUS_MAX} can be simulated"));
         }
+        if nodes > NODES_MAX {
+            return Some(format!("{nodes} nodes: 1 to {NODES_MAX} can be simulated"));
+        }
+        if self.transfers.len() > DISTANCES_MAX {
+            let distances = self.transfers.len();
+            return Some(format!("{distances} distances: up to {DISTANCES_MAX} can be simulated"));
+        }
         if let Some(cpu) = self.cpus.iter().find(|cpu| usize::from(cpu.node) >= nodes) {
             return Some(format!("a CPU is on node {}, of {nodes}", cpu.node));
         }
@@ -136,11 +192,29 @@ impl Host {
                 }
             }
         }
-        match self.costs.busy_per_mille {
-            0..=1000 => None,
-            share => {
-                Some(format!("a transfer keeps its line busy for {share} of 1000 of its time"))
-            }
+        if self.costs.busy_per_mille > 1000 {
+            let share = self.costs.busy_per_mille;
+            return Some(format!("a transfer keeps its line busy for {share} of 1000 of its time"));
         }
+        if self.guest.and_then(|guest| guest.pause_loop).is_some_and(|found| found.window == 0) {
+            return Some("who spins for no time leaves its guest".into());
+        }
+        self.too_slow()
+    }
+
+    /// A line is on its link, and read from memory, within the time that its transfer takes.
+    fn too_slow(&self) -> Option<String> {
+        let Costs { link, memory, .. } = self.costs;
+        let between_nodes = self.transfers.iter().skip(2).flat_map(Transfer::all);
+        if let Some(shortest) = between_nodes.min().filter(|&shortest| link > shortest) {
+            return Some(format!(
+                "a line keeps its link busy for {link} ps, and a transfer between nodes takes {shortest}"
+            ));
+        }
+        let from_memory = self.transfers.iter().skip(1).map(|transfer| transfer.load_memory);
+        let shortest = from_memory.min().filter(|&shortest| memory > shortest)?;
+        Some(format!(
+            "a line keeps its memory busy for {memory} ps, and comes from there within {shortest}"
+        ))
     }
 }

@@ -15,7 +15,7 @@ pub enum Row {
     Transfer,
     /// Waits for a word to change, and looks at it.
     Spinning,
-    /// Goes to sleep, wakes others, changes places with other tasks.
+    /// Goes to sleep, wakes others, changes places with other tasks, leaves its guest.
     System,
     /// Sends interrupts.
     Sending,
@@ -99,6 +99,11 @@ impl Account {
         self.rows[row as usize] -= self.counts(now, end);
         self.booked = now;
         (now, end - now, row)
+    }
+
+    /// What was booked last.
+    pub fn last(&self) -> Row {
+        self.last.0
     }
 
     /// How much of an interval lies in the window.

@@ -11,12 +11,14 @@
 //!              the owner uses the line                            the new one does
 //!
 //! Requests are served in the order in which they are made. There are no capacities: a line once
-//! read stays until another CPU writes it.
+//! read stays until another CPU writes it. Where links and memories have queues, a line leaves when
+//! they are free (`bandwidth`).
 
 use machine::Region;
 
 use super::Time;
-use super::host::{CPUS_MAX, Host, Transfer};
+use super::bandwidth::{Bandwidth, Route};
+use super::host::{CPUS_MAX, Costs, DISTANCES_MAX, Host, Transfer};
 
 /// Bytes of a line, as a shift.
 const LINE_SHIFT: u32 = 6;
@@ -65,31 +67,86 @@ type Cpus = [u64; CPUS_MAX / 64];
 
 #[derive(Clone, Debug)]
 struct Line {
-    /// Who has it alone.
-    owner: u16,
-    /// Whether that one has written it since it came.
-    written: bool,
-    /// Who has it to read; nobody where it has an owner.
-    readers: Cpus,
     /// From when on it may leave for the next request.
     free: Time,
+    /// Who has it to read; nobody where it has an owner.
+    readers: Cpus,
+    /// The nodes of those, as bits.
+    reader_nodes: u64,
+    /// Who has it alone.
+    owner: u16,
     /// The node of its memory.
     home: u16,
-    /// Tasks that wait for a word of it to change.
-    waiters: Vec<u16>,
+    /// Whether the owner has written it since it came.
+    written: bool,
+}
+
+/// What a request costs that finds the line like that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Price {
+    /// From the request until the line leaves, unless it has to wait.
+    before: Time,
+    /// From there until it comes.
+    flight: Time,
+    /// From there until it may leave again.
+    busy: Time,
+}
+
+/// Prices over one distance, by how the line is used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Prices {
+    /// One CPU has it alone.
+    modified: [Price; 3],
+    /// Others have it to read.
+    shared: [Price; 3],
+    /// Nobody has it.
+    memory: [Price; 3],
+}
+
+impl Prices {
+    fn new(transfer: &Transfer, costs: &Costs) -> Prices {
+        let price = |latency: Time, busy: Time| Price {
+            before: latency.saturating_sub(busy),
+            flight: busy.min(latency),
+            busy,
+        };
+        let part =
+            |latency: Time| price(latency, latency * Time::from(costs.busy_per_mille) / 1000);
+        // A store finds the line in memory like a load does.
+        let memory = part(transfer.load_memory);
+        Prices {
+            modified: [transfer.load_modified, transfer.store_modified, transfer.atomic_modified]
+                .map(part),
+            shared: [
+                price(transfer.load_shared, costs.busy_shared),
+                part(transfer.store_shared),
+                part(transfer.atomic_shared),
+            ],
+            memory: [memory, memory, part(transfer.load_memory + costs.atomic)],
+        }
+    }
 }
 
 /// All lines of a region.
 #[derive(Clone, Debug)]
 pub struct Lines {
     lines: Vec<Line>,
+    /// By line: tasks that wait for a word of it to change.
+    waiters: Vec<Vec<u16>>,
     /// By CPU: the line that was asked of it last, and until when it still has it.
     kept: Vec<(u32, Time)>,
-    /// The CPUs of each node.
-    nodes: Vec<Cpus>,
+    /// The node of each CPU.
+    nodes: Vec<u16>,
+    /// By node: the nodes at each distance, as bits.
+    within: Vec<[u64; DISTANCES_MAX]>,
     /// The distance of two CPUs.
     distances: Vec<u8>,
-    host: Host,
+    /// By distance.
+    prices: [Prices; DISTANCES_MAX],
+    read_moves: bool,
+    hold: Time,
+    /// Links and memories; nothing where they are infinitely fast.
+    pub bandwidth: Option<Bandwidth>,
 }
 
 impl Lines {
@@ -98,12 +155,12 @@ impl Lines {
     pub fn new(region: &Region, host: &Host, cpu_of: impl Fn(usize) -> usize) -> Lines {
         let count = region.used().div_ceil(1 << LINE_SHIFT);
         let line = Line {
-            owner: NOBODY,
-            written: false,
-            readers: Cpus::default(),
             free: 0,
+            readers: Cpus::default(),
+            reader_nodes: 0,
+            owner: NOBODY,
             home: 0,
-            waiters: Vec::new(),
+            written: false,
         };
         let mut lines = vec![line; count];
         for block in region.blocks().iter().filter(|block| block.per_cpu) {
@@ -113,18 +170,34 @@ impl Lines {
             }
         }
         let cpus = host.cpus.len();
-        let mut nodes = vec![Cpus::default(); host.distances.len()];
-        for (i, cpu) in host.cpus.iter().enumerate() {
-            add(&mut nodes[usize::from(cpu.node)], i);
-        }
         let distance = |index| host.distance(index / cpus, index % cpus);
-        let distances = (0..cpus * cpus).map(distance).collect();
-        Lines { lines, kept: vec![(u32::MAX, 0); cpus], nodes, distances, host: host.clone() }
+        let mut within = vec![[0; DISTANCES_MAX]; host.distances.len()];
+        for (within, distances) in within.iter_mut().zip(&host.distances) {
+            for (node, &distance) in distances.iter().enumerate() {
+                within[usize::from(distance)] |= 1 << node;
+            }
+        }
+        let mut prices = [Prices::default(); DISTANCES_MAX];
+        for (prices, transfer) in prices.iter_mut().zip(&host.transfers) {
+            *prices = Prices::new(transfer, &host.costs);
+        }
+        Lines {
+            waiters: vec![Vec::new(); count],
+            lines,
+            kept: vec![(u32::MAX, 0); cpus],
+            nodes: host.cpus.iter().map(|cpu| cpu.node).collect(),
+            within,
+            distances: (0..cpus * cpus).map(distance).collect(),
+            prices,
+            read_moves: host.costs.read_moves,
+            hold: host.costs.hold,
+            bandwidth: Bandwidth::new(host.distances.len(), host.costs.link, host.costs.memory),
+        }
     }
 
     /// Who waits for a change of the line.
     pub fn waiters(&mut self, line: u32) -> &mut Vec<u16> {
-        &mut self.lines[line as usize].waiters
+        &mut self.waiters[line as usize]
     }
 
     /// Whether the CPU need not ask for the line.
@@ -156,99 +229,97 @@ impl Lines {
     fn fetch(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
         let state = &self.lines[line as usize];
         let owner = state.owner;
-        let (latency, flight) = self.price(state, cpu, how);
+        let Price { before, flight, busy } = self.price(state, cpu, how);
+        let ready = state.free.max(now + before);
+        let leaves = match self.bandwidth.is_some() {
+            true => self.queues(self.route(state, cpu, how), ready),
+            false => ready,
+        };
         let state = &mut self.lines[line as usize];
-        let leaves = state.free.max(now + latency.saturating_sub(flight));
-        let comes = leaves + flight.min(latency);
         if owner != NOBODY {
             self.kept[usize::from(owner)] = (line, leaves);
         }
-        state.free = leaves + flight;
+        state.free = leaves + busy;
         match how {
-            Use::Load if owner != NOBODY && state.written && self.host.costs.read_moves => {
+            Use::Load if owner != NOBODY && state.written && self.read_moves => {
                 (state.owner, state.written) = (cpu, false);
             }
             Use::Load => {
                 if owner != NOBODY {
-                    add(&mut state.readers, usize::from(owner));
+                    state.add_reader(owner, &self.nodes);
                     state.owner = NOBODY;
                 }
-                add(&mut state.readers, usize::from(cpu));
+                state.add_reader(cpu, &self.nodes);
             }
             Use::Store | Use::Atomic => {
-                state.readers = Cpus::default();
+                (state.readers, state.reader_nodes) = (Cpus::default(), 0);
                 (state.owner, state.written) = (cpu, true);
-                state.free += self.host.costs.hold;
+                state.free += self.hold;
             }
         }
-        Served { comes, leaves, hit: false }
+        Served { comes: leaves + flight, leaves, hit: false }
     }
 
-    /// How long a request takes, and for how much of that nobody has the line.
-    fn price(&self, state: &Line, cpu: u16, how: Use) -> (Time, Time) {
-        let costs = &self.host.costs;
+    fn price(&self, state: &Line, cpu: u16, how: Use) -> Price {
         if state.owner != NOBODY {
-            let transfer = self.over(cpu, state.owner);
-            let latency = match how {
-                Use::Load => transfer.load_modified,
-                Use::Store => transfer.store_modified,
-                Use::Atomic => transfer.atomic_modified,
-            };
-            return (latency, latency * Time::from(costs.busy_per_mille) / 1000);
+            let pair = usize::from(cpu) * self.nodes.len() + usize::from(state.owner);
+            return self.prices[usize::from(self.distances[pair])].modified[how as usize];
         }
-        let home = self.memory_of(cpu, state.home);
-        if state.readers == Cpus::default() {
-            // A store finds the line in memory like a load does.
-            let latency = home.load_memory + if how == Use::Atomic { costs.atomic } else { 0 };
-            return (latency, latency * Time::from(costs.busy_per_mille) / 1000);
+        let to = self.nodes[usize::from(cpu)];
+        match self.reader(state, to, how) {
+            Some((distance, _)) => self.prices[distance].shared[how as usize],
+            None => {
+                let within = &self.within[usize::from(to)];
+                let home = within.iter().position(|nodes| nodes >> state.home & 1 == 1);
+                self.prices[home.unwrap_or(1)].memory[how as usize]
+            }
         }
+    }
+
+    /// Of the nodes that have readers, that from which a line comes to this one, and its distance:
+    /// to be read from the nearest; to be written it must have left all, the farthest too.
+    fn reader(&self, state: &Line, to: u16, how: Use) -> Option<(usize, usize)> {
+        let readers = |distance| self.within[usize::from(to)][distance] & state.reader_nodes;
+        let has_readers = |&distance: &usize| readers(distance) != 0;
+        let mut distances = 1..DISTANCES_MAX;
         match how {
+            _ if state.reader_nodes == 0 => None,
             Use::Load => {
-                let own = &self.nodes[usize::from(self.host.cpus[usize::from(cpu)].node)];
-                let nearest = match meet(own, &state.readers) {
-                    true => 1,
-                    false => self.readers(state, cpu).min().unwrap_or(1),
-                };
-                (self.host.transfers[nearest].load_shared, costs.busy_shared)
+                let distance = distances.find(has_readers)?;
+                Some((distance, readers(distance).trailing_zeros() as usize))
             }
             Use::Store | Use::Atomic => {
-                let farthest = self.readers(state, cpu).max().unwrap_or(1);
-                let transfer = &self.host.transfers[farthest];
-                let latency = match how {
-                    Use::Atomic => transfer.atomic_shared,
-                    _ => transfer.store_shared,
-                };
-                (latency, latency * Time::from(costs.busy_per_mille) / 1000)
+                let distance = distances.rfind(has_readers)?;
+                Some((distance, readers(distance).ilog2() as usize))
             }
         }
     }
 
-    fn over(&self, cpu: u16, other: u16) -> &Transfer {
-        let distance = self.distances[usize::from(cpu) * self.host.cpus.len() + usize::from(other)];
-        &self.host.transfers[usize::from(distance)]
+    /// When a line that could leave does, where links and memories may be busy.
+    #[cold]
+    fn queues(&mut self, route: Route, ready: Time) -> Time {
+        self.bandwidth.as_mut().map_or(ready, |bandwidth| bandwidth.leaves(route, ready))
     }
 
-    fn memory_of(&self, cpu: u16, home: u16) -> &Transfer {
-        let node = usize::from(self.host.cpus[usize::from(cpu)].node);
-        &self.host.transfers[usize::from(self.host.distances[node][usize::from(home)])]
-    }
-
-    /// The distances of the nodes that have readers.
-    fn readers<'a>(&'a self, state: &'a Line, cpu: u16) -> impl Iterator<Item = usize> + 'a {
-        let distances = &self.host.distances[usize::from(self.host.cpus[usize::from(cpu)].node)];
-        let nodes = self.nodes.iter().zip(distances);
-        nodes
-            .filter(|(node, _)| meet(node, &state.readers))
-            .map(|(_, &distance)| usize::from(distance))
+    /// Which way a line comes.
+    fn route(&self, state: &Line, cpu: u16, how: Use) -> Route {
+        let node = self.nodes[usize::from(cpu)];
+        let to = usize::from(node);
+        match (state.owner, self.reader(state, node, how)) {
+            (NOBODY, Some((_, from))) => Route { from, to, is_memory: false },
+            (NOBODY, None) => Route { from: usize::from(state.home), to, is_memory: true },
+            (owner, _) => {
+                Route { from: usize::from(self.nodes[usize::from(owner)]), to, is_memory: false }
+            }
+        }
     }
 }
 
-fn add(cpus: &mut Cpus, cpu: usize) {
-    cpus[cpu / 64] |= 1 << (cpu % 64);
-}
-
-fn meet(a: &Cpus, b: &Cpus) -> bool {
-    a.iter().zip(b).any(|(a, b)| a & b != 0)
+impl Line {
+    fn add_reader(&mut self, cpu: u16, nodes: &[u16]) {
+        self.readers[usize::from(cpu) / 64] |= 1 << (cpu % 64);
+        self.reader_nodes |= 1 << nodes[usize::from(cpu)];
+    }
 }
 
 fn contains(cpus: &Cpus, cpu: u16) -> bool {

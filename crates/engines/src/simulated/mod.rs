@@ -14,6 +14,7 @@
 //! While time passes, the algorithm's claims are checked: who is inside alone, who came first.
 
 mod agent;
+mod bandwidth;
 mod host;
 mod ledger;
 mod lines;
@@ -27,7 +28,7 @@ use std::cell::RefCell;
 use std::io;
 
 pub use agent::{Handler, Simulated};
-pub use host::{CPUS_MAX, Costs, Cpu, Host, Transfer};
+pub use host::{CPUS_MAX, Costs, Cpu, Guest, Host, PauseLoop, Transfer};
 pub use ledger::{ROWS, Row};
 use machine::{Native, Region};
 pub use trace::Traced;

@@ -121,6 +121,11 @@ pub struct Task {
 }
 
 impl Task {
+    /// Whether it only waits, and lets its CPU breathe.
+    pub fn pauses(&self) -> bool {
+        matches!(self.doing, Doing::Watching(_)) || self.account.last() == Row::Spinning
+    }
+
     /// Stops what it does at `now`; what it has to do afterwards.
     pub fn stop(&mut self, now: Time) -> Then {
         let (now, remaining, row) = self.account.take_back(now);
@@ -148,8 +153,12 @@ pub struct RunQueue {
     pub ready: VecDeque<u16>,
     /// How long who had it the shortest time has had it, which never falls.
     pub least: Time,
+    /// Who is next, before whoever had it the shortest time.
+    pub favoured: Option<u16>,
     /// When its clock rings, if it does.
     pub rings: Time,
-    /// What local things cost, of 1000.
+    /// What local things cost while one of `siblings` is busy, of 1000.
     pub slower_per_mille: u64,
+    /// The other threads of its core that have tasks.
+    pub siblings: Vec<u16>,
 }

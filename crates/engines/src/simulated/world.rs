@@ -1,12 +1,14 @@
 //! What is so at a moment of simulated time, and what accesses, waits and sleep do to it.
 
 mod accesses;
+mod pause_loops;
 mod scheduler;
 
 use std::collections::VecDeque;
 
 use machine::Region;
 
+use super::host::Guest;
 use super::ledger::{Account, Row};
 use super::lines::Lines;
 use super::queue::{Due, Queue};
@@ -14,6 +16,7 @@ use super::tasks::{Doing, RunQueue, Task, Then};
 use super::trace::Trace;
 use super::watched::Watched;
 use super::{Options, Preemption, Setup, Time};
+use pause_loops::PauseLoops;
 
 /// Goes on at once.
 const NOW: Then = Then::GoOn(0, Row::Local);
@@ -33,6 +36,9 @@ pub struct World {
     /// Whether there are more tasks than CPUs.
     pub cpus_are_shared: bool,
     pub costs: super::Costs,
+    pub guest: Option<Guest>,
+    /// Where tasks are virtual CPUs whose spinning is noticed.
+    pub pause_loops: Option<PauseLoops>,
     /// Nothing happens after it; operations count from the first.
     pub window: (Time, Time),
     /// Tasks that sleep and on which word, in the order in which they went.
@@ -53,11 +59,15 @@ impl World {
         let window = (options.warm_up, options.warm_up + options.length);
         let cpu_of = |task: usize| setup.places[task % setup.places.len()];
         let is_used = |cpu: usize| setup.places.contains(&cpu);
-        let slower = |cpu: usize| match host.threads(cpu).filter(|&c| is_used(c)).count() {
-            0 | 1 => 1000,
-            _ => u64::from(host.costs.both_threads_per_mille),
+        let queue_of = |cpu| {
+            let others = host.threads(cpu).filter(|&other| other != cpu && is_used(other));
+            let siblings: Vec<u16> = others.map(|other| other as u16).collect();
+            let slower = match siblings.is_empty() {
+                true => 1000,
+                false => u64::from(host.costs.both_threads_per_mille),
+            };
+            RunQueue { slower_per_mille: slower, siblings, ..RunQueue::default() }
         };
-        let queue_of = |cpu| RunQueue { slower_per_mille: slower(cpu), ..RunQueue::default() };
         let task = |i: usize, cpu: usize| Task {
             time: 0,
             cpu: cpu as u16,
@@ -96,6 +106,8 @@ impl World {
             preemption: options.preemption,
             cpus_are_shared: setup.tasks > setup.places.len(),
             costs: host.costs,
+            guest: host.guest,
+            pause_loops: PauseLoops::new(setup, options),
             window,
             sleepers: Vec::new(),
             hash: options.seed,
@@ -139,10 +151,13 @@ impl World {
         }
     }
 
-    /// Whether somebody may take the CPU of the task while it works, or the time is over.
+    /// Whether somebody may take the CPU of the task while it works, or make it slower, or the time
+    /// is over.
     #[inline]
     pub fn is_watched(&self, task: u16) -> bool {
-        let others = self.cpus_are_shared || self.tasks.len() > self.workers;
+        let others = self.cpus_are_shared
+            || self.tasks.len() > self.workers
+            || self.cpus[usize::from(self.tasks[usize::from(task)].cpu)].slower_per_mille != 1000;
         others || self.tasks[usize::from(task)].time >= self.window.1
     }
 
@@ -153,15 +168,28 @@ impl World {
     /// Lets the task's time pass.
     #[inline]
     pub fn spend(&mut self, task: u16, row: Row, cost: Time) {
+        let cpu = usize::from(self.tasks[usize::from(task)].cpu);
+        let slower = self.cpus[cpu].slower_per_mille;
+        let is_slower = slower != 1000 && self.shares_core(cpu);
         let task = &mut self.tasks[usize::from(task)];
-        let slower = self.cpus[usize::from(task.cpu)].slower_per_mille;
-        task.time += if slower == 1000 { cost } else { cost * slower / 1000 };
+        task.time += if is_slower { cost * slower / 1000 } else { cost };
         task.book(row, task.time);
+    }
+
+    /// Whether the other thread of the core is busy, and does not only pause.
+    #[cold]
+    fn shares_core(&self, cpu: usize) -> bool {
+        let siblings = self.cpus[cpu].siblings.iter();
+        let mut tasks = siblings.filter_map(|&other| self.cpus[usize::from(other)].current);
+        tasks.any(|task| !self.tasks[usize::from(task)].pauses())
     }
 
     /// What is due happens; the task that goes on, if one does. Events are for tasks, the stores
     /// of tasks, CPUs, and who is interrupted, in the order of their numbers.
     pub fn happens(&mut self, due: Due) -> Option<u16> {
+        if let Some(bandwidth) = &mut self.lines.bandwidth {
+            bandwidth.passed(due.time);
+        }
         let who = usize::from(due.who);
         let (tasks, cpus) = (self.tasks.len(), self.cpus.len());
         if who < tasks {
@@ -202,8 +230,12 @@ impl World {
             Doing::Running => true,
             Doing::Asking(ask) => self.gets(task, ask),
             Doing::Watching(watch) => {
-                // Its patience is over.
                 self.watch_no_more(task, watch);
+                if now < watch.deadline {
+                    self.watched_for_long(task, watch, now);
+                    return false;
+                }
+                // Its patience is over.
                 let task = &mut self.tasks[usize::from(task)];
                 let now = now.max(task.time);
                 (task.seen, task.doing, task.time) = (None, Doing::Running, now);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::hosts::DISTANCES;
 use records::{Cpu, Topology};
+use studies::hosts::DISTANCES;
 
 /// Pairs that stand for all of a distance, at most.
 const PAIRS: usize = 6;

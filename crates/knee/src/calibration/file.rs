@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use studies::hosts::{COSTS, Described, TRANSFERS};
+
 use super::{Layout, Measured, range};
-use crate::hosts::{COSTS, Described, TRANSFERS};
 
 /// Where and when.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::calibration::measured_once;
-    use crate::hosts::{self, Draw, Origin};
+    use studies::hosts::{self, Draw, Origin};
 
     fn layout(nodes: u32, cores: u32, first: u32) -> Layout {
         let cpu = |i: u32| {

@@ -16,8 +16,8 @@ use anyhow::{Context, Result};
 pub use distances::Layout;
 pub use file::{Occasion, file};
 
-use crate::hosts::DISTANCES;
 use contended::Storm;
+use studies::hosts::DISTANCES;
 use transfers::{Kind, Parties};
 
 /// What was measured.

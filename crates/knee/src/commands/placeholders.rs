@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, bail, ensure};
 use records::{Command, Line, Origin};
 
-use crate::names::nearest;
+use records::nearest;
 
 /// Those that every command has, and what they stand for.
 pub const ALWAYS: [(&str, &str); 8] = [

@@ -12,11 +12,11 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use records::nearest;
 use records::{Command, Errand, Point, Program, Record, Seal, Variant};
 
 use super::errand::{Moment, errand, values};
 use super::placeholders::{split, words};
-use crate::names::nearest;
 use crate::talk::talk;
 
 /// Stands for the scratch directory, which is not there yet: what lies in it is made later.

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use records::nearest;
 
 use super::geometry;
 use super::program::Program;
-use crate::names::nearest;
 
 /// One kind.
 #[derive(Debug)]

@@ -44,6 +44,27 @@ pub fn copy_sparse(from: &Path, to: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// Makes a file the same as another one of its length, whatever was in it.
+pub fn copy_onto(from: &File, to: &File) -> Result<()> {
+    let copy = || -> io::Result<()> {
+        if clone(from, to) {
+            return Ok(());
+        }
+        let end = from.metadata()?.len();
+        blank(to, end)?;
+        copy_data(from, to, end)
+    };
+    copy().and_then(|()| to.sync_data()).context("copying an image")
+}
+
+/// Makes a hole of the first bytes of a file.
+pub fn blank(file: &File, bytes: u64) -> io::Result<()> {
+    match punch(file, 0, bytes) {
+        true => Ok(()),
+        false => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Lets both files share their blocks until one of them is written to; whether that can be.
 fn clone(image: &File, file: &File) -> bool {
     // SAFETY: two open descriptors.
@@ -84,7 +105,7 @@ fn dig_zeros(image: &File, start: u64, stop: u64) -> io::Result<()> {
         image.read_exact_at(&mut piece[..wanted], at)?;
         let zeros = piece[..wanted].iter().all(|byte| *byte == 0);
         // Where no holes can be made, zeros stay.
-        if zeros && !punch(image, at, wanted) {
+        if zeros && !punch(image, at, wanted as u64) {
             return Ok(());
         }
         at += wanted as u64;
@@ -92,7 +113,7 @@ fn dig_zeros(image: &File, start: u64, stop: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn punch(image: &File, at: u64, bytes: usize) -> bool {
+fn punch(image: &File, at: u64, bytes: u64) -> bool {
     let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: an open descriptor.
     unsafe { libc::fallocate(image.as_raw_fd(), flags, at as i64, bytes as i64) == 0 }
@@ -203,6 +224,18 @@ mod tests {
             copy.write_all_at(b"x", 0).unwrap();
             assert_eq!(fs::read(&from).unwrap()[0], 7, "the image does not change with a copy");
         }
+    }
+
+    #[test]
+    fn what_was_in_a_file_is_gone_when_another_is_copied_onto_it() {
+        let here = tempfile::tempdir().unwrap();
+        let from = image(here.path());
+        let path = here.path().join("used");
+        fs::write(&path, vec![9; 64 * MIB as usize + 3]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let used = File::options().read(true).write(true).open(&path).unwrap();
+        copy_onto(&File::open(&from).unwrap(), &used).unwrap();
+        check_same(&from, &path);
     }
 
     #[test]

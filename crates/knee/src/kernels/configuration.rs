@@ -10,7 +10,7 @@ use std::{fmt, fs};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::names::nearest;
+use records::nearest;
 
 macro_rules! fragments {
     ($($name:literal,)*) => {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use records::nearest;
 
 use super::tether::tie;
-use crate::names::nearest;
 
 /// Where git was told to look, by a hook that called us perhaps; we were told otherwise.
 const ELSEWHERE: &[&str] = &[

@@ -4,23 +4,26 @@
 //!     block 0:  boot base: runs … off ─ boot patched: runs … off
 //!     block 1:  boot patched: runs … off ─ boot base: runs … off
 //!
-//! A guest that panics, hangs or goes silent costs the run in progress; the next one boots again.
+//! A guest that panics, hangs or stops costs the run in progress; the next one boots again.
 
+mod ageing;
 pub mod boot;
 mod disk;
 mod flags;
 mod hypervisor;
+mod patience;
 pub mod wishes;
 pub mod words;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use guests::machine::{Came as Heard, Machine};
-use records::{Boot, Event, Guest, Point, Record, Until, Warning};
+use records::{Boot, Event, FileSystem, Guest, Point, Policy, Record, Until, Warning};
 
+use self::boot::Laid;
 use self::disk::Disk;
+use self::patience::Patience;
 use self::words::{Ask, Done, ToRun, Word, line};
 use super::{Came, Place, Wanted};
 use crate::leftovers::Journal;
@@ -40,6 +43,8 @@ pub struct Guests {
     /// Runs for which no guest came up.
     failed: u32,
     told: Vec<Boot>,
+    /// What was wrong with file systems that runs shared.
+    doubts: Vec<Warning>,
 }
 
 /// A guest that is up, for these runs.
@@ -47,6 +52,8 @@ struct Running {
     key: Key,
     machine: Machine,
     disk: Option<Disk>,
+    /// What lies on it, once something does.
+    laid: Option<Laid>,
     boot: Boot,
     since: Instant,
 }
@@ -57,16 +64,18 @@ struct Key {
     guest: Guest,
     block: u32,
     placebo: bool,
+    /// What these runs share, with the policy `kept`.
+    kept: Option<FileSystem>,
 }
 
 /// How often a boot is tried.
 const TRIES: usize = 3;
 
+/// How long QEMU may take to end when its guest is dead.
+const DYING: Duration = Duration::from_secs(5);
+
 /// A kernel that does not come up for so many runs will not come up.
 const FAILURES_MAX: u32 = 2;
-
-/// How long a guest may be silent longer than its run takes.
-const SILENCE: Duration = Duration::from_secs(120);
 
 impl Guests {
     /// Finds out what executes guests, and boots each that the record wants once, so that what cannot
@@ -92,7 +101,14 @@ impl Guests {
             hypervisor = Some(found);
         }
         record.hypervisor = hypervisor;
-        Ok(Guests { booter, up: None, next: boots, failed: 0, told: Vec::new() })
+        Ok(Guests {
+            booter,
+            up: None,
+            next: boots,
+            failed: 0,
+            told: Vec::new(),
+            doubts: Vec::new(),
+        })
     }
 
     /// The guest for a run: the one that is up, or a new one, with why it did not come up at first. A
@@ -100,7 +116,8 @@ impl Guests {
     /// run's.
     fn provide(&mut self, wanted: &Wanted) -> Result<Result<Vec<String>>> {
         let guest = wanted.record.guest(&wanted.point.variant).context("the run has no guest")?;
-        let key = Key { guest, block: wanted.moment.block, placebo: wanted.placebo };
+        let (block, placebo) = (wanted.moment.block, wanted.placebo);
+        let key = Key { guest, block, placebo, kept: kept(wanted).cloned() };
         if self.up.as_ref().is_some_and(|up| up.key == key) {
             return Ok(Ok(Vec::new()));
         }
@@ -113,7 +130,8 @@ impl Guests {
                     let boot = Boot { boot: self.next, block: key.block, ..boot };
                     self.next += 1;
                     self.told.push(boot.clone());
-                    self.up = Some(Running { key, machine, disk, boot, since: Instant::now() });
+                    let (laid, since) = (None, Instant::now());
+                    self.up = Some(Running { key, machine, disk, laid, boot, since });
                     return Ok(Ok(refused));
                 }
                 Err(why) => refused.push(format!("{why:#}")),
@@ -133,45 +151,65 @@ impl Guests {
 
     /// Ends the guest that is up, if one is.
     fn retire(&mut self, how: &str) {
-        let Some(Running { machine, mut boot, since, .. }) = self.up.take() else { return };
-        let is_well = how == "was switched off";
-        let how = if is_well && !off(machine) {
-            "did not switch itself off, and was stopped"
-        } else {
-            how
+        let Some(Running { key, machine, disk, mut boot, since, .. }) = self.up.take() else {
+            return;
         };
+        let is_well = how == "was switched off";
+        let is_off = is_well && off(machine);
+        let how = match is_well && !is_off {
+            true => "did not switch itself off, and was stopped",
+            false => how,
+        };
+        // What died with its guest has no end to be checked.
+        if let (true, Some(made), Some(disk)) = (is_off, &key.kept, &disk) {
+            let advice = "its numbers are not to be trusted; see what the guest's kernel says";
+            let complaint = disk.complaint(made).map(|complaint| {
+                let text = format!("{made} at the end of boot {}: {complaint}", boot.boot);
+                Warning::new(text, advice)
+            });
+            self.doubts.extend(complaint);
+        }
         boot.end = Some(how.to_string());
         boot.seconds = Some(since.elapsed().as_secs_f64());
         self.told.push(boot);
     }
 
+    /// Puts on the disk of the guest that is up what a run wants there, unless it is kept.
+    fn lay(&mut self, made: Option<&FileSystem>) -> Result<()> {
+        let up = self.up.as_mut().context("a guest is up")?;
+        let is_there = up.key.kept.is_some() && up.laid.is_some();
+        if let (Some(made), Some(disk), false) = (made, &up.disk, is_there) {
+            up.laid = Some(self.booter.lay(disk, made)?);
+        }
+        Ok(())
+    }
+
     /// One run in the guest that is up.
     fn converse(&mut self, wanted: &Wanted) -> Result<Option<Came>> {
-        let up = self.up.as_mut().context("a guest is up")?;
-        let mut came = Came { boot: Some(up.boot.boot), ..Came::refused(String::new()) };
-        came.events.clear();
         let variant = wanted.variant();
         let made = variant.and_then(|variant| variant.file_system.as_ref());
-        let mut geometry = BTreeMap::new();
-        if let (Some(made), Some(disk)) = (made, &up.disk) {
-            match disk.format(made) {
-                Ok(found) => geometry = found,
-                Err(why) => {
-                    return Ok(Some(Came { boot: came.boot, ..Came::refused(format!("{why:#}")) }));
-                }
-            }
+        let laid = self.lay(made);
+        let up = self.up.as_mut().context("a guest is up")?;
+        let mut came = Came { boot: Some(up.boot.boot), ..Came::refused(String::new()) };
+        if let Err(why) = laid {
+            return Ok(Some(Came { boot: came.boot, ..Came::refused(format!("{why:#}")) }));
         }
+        came.events.clear();
+        let kept = up.key.kept.is_some();
         // Its own process is number 1 there, as ours is here.
         let job = wanted.job(wanted.moment.run.to_string().into(), 1)?;
         let job = records::Job { scratch: format!("/{}", job.scratch.display()).into(), ..job };
         let ask = Ask::Run(Box::new(ToRun {
             job,
             variant: variant.cloned(),
+            kept,
             deadline_s: wanted.deadline.as_secs_f64(),
         }));
         let before = up.machine.times();
         let end = match up.machine.say(&line(&ask)) {
-            Ok(()) => listen(&mut up.machine, silence(wanted), &mut came),
+            Ok(()) => listen(&mut up.machine, patience(&up.key.guest, wanted)?, &mut came),
+            // It died after its last run, and its console says why.
+            Err(_) if up.machine.wait(DYING) => End::Lost(boot::last_act(&mut up.machine)),
             Err(why) => End::Lost(format!("{why:#}")),
         };
         let after = up.machine.times();
@@ -197,9 +235,12 @@ impl Guests {
             note_times(&mut came.events, before, after);
         }
         if let (Some(made), Some(disk), Some(mounted)) = (made, &up.disk, &mut came.file_system) {
-            mounted.geometry = geometry;
+            let laid = up.laid.clone().unwrap_or_default();
+            (mounted.geometry, mounted.aged) = (laid.geometry, laid.aged);
             mounted.on = format!("{}, a virtual disk on {}", mounted.on, disk.on);
-            came.spoilt.extend(disk.complaint(made));
+            if !kept {
+                came.spoilt.extend(disk.complaint(made));
+            }
         }
         Ok(Some(came))
     }
@@ -230,8 +271,14 @@ impl Place for Guests {
 
     fn end(&mut self, _: &mut Journal) -> Result<Vec<Warning>> {
         self.retire("was switched off");
-        Ok(Vec::new())
+        Ok(std::mem::take(&mut self.doubts))
     }
+}
+
+/// The file system that a run shares with those of its boot, if so.
+fn kept<'a>(wanted: &Wanted<'a>) -> Option<&'a FileSystem> {
+    let made = wanted.variant()?.file_system.as_ref();
+    made.filter(|_| wanted.record.experiment.storage.policy == Policy::Kept)
 }
 
 /// How a conversation ended.
@@ -242,47 +289,54 @@ enum End {
     Interrupted,
 }
 
-/// How long the guest may say nothing during a run.
-fn silence(wanted: &Wanted) -> Duration {
+/// How long a guest is waited for in a run.
+fn patience(guest: &Guest, wanted: &Wanted) -> Result<Patience> {
     let Point { until, .. } = wanted.point;
-    match until {
+    // Nothing is said while tasks are measured.
+    let quiet = match until {
         Until::Seconds(seconds) => {
-            Duration::from_secs_f64(seconds + wanted.record.experiment.stop_grace_s) + SILENCE
+            Duration::from_secs_f64(seconds + wanted.record.experiment.stop_grace_s)
         }
-        Until::OperationsPerTask(_) | Until::End => wanted.deadline + SILENCE,
-    }
+        Until::OperationsPerTask(_) | Until::End => wanted.deadline,
+    };
+    Ok(Patience::new(wishes::patience(guest)?, quiet, wanted.deadline))
 }
 
 /// Hears what the guest says about a run, until that is over. What its kernel says is left in
 /// `spoilt`.
-fn listen(machine: &mut Machine, silence: Duration, came: &mut Came) -> End {
-    let mut heard = Instant::now();
+fn listen(machine: &mut Machine, mut patience: Patience, came: &mut Came) -> End {
     loop {
         if signals::received().is_some() {
             return End::Interrupted;
         }
         match machine.next(Duration::from_secs(1)) {
             Heard::Line(text) => {
-                heard = Instant::now();
+                patience.heard();
                 match serde_json::from_str(&text) {
                     Ok(Word::Event(event)) => came.events.push(event),
                     Ok(Word::Kernel(text)) => came.spoilt.push(text),
                     Ok(Word::Done(done)) => return End::Done(done),
                     // Torn by a crash, which is noticed next.
-                    Ok(Word::Up(_) | Word::Ended(_)) | Err(_) => (),
+                    Ok(Word::Up(_) | Word::Aged(_) | Word::Ended(_)) | Err(_) => (),
                 }
             }
-            Heard::Printed => heard = Instant::now(),
+            Heard::Printed => patience.heard(),
             Heard::Off => return End::Lost(boot::last_act(machine)),
-            Heard::Nothing if heard.elapsed() > silence => {
-                let said = boot::last_line(&machine.console());
-                return End::Lost(format!(
-                    "said nothing for {silence:.0?} (on its console last: {said})"
-                ));
-            }
             Heard::Nothing => (),
         }
+        if let Some(why) = patience.tried(machine) {
+            return End::Lost(format!("{why} ({})", last_heard(machine, &came.events)));
+        }
     }
+}
+
+/// What a guest that is given up has said last.
+fn last_heard(machine: &mut Machine, events: &[Event]) -> String {
+    let event = events.last().map(|event| event.line());
+    // The name goes first: {"event":"ready", …
+    let name = event.as_deref().and_then(|line| line.split('"').nth(3)).unwrap_or("nothing");
+    let console = boot::last_line(&machine.console());
+    format!("its worker last said: {name}; on its console last: {console}")
 }
 
 /// What in the kernel's words means that it is broken, or warns of it.

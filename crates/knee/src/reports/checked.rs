@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use engines::explored::{Failure, Memory};
 use engines::{Mutant, Site};
+use studies::checks::Size;
+use studies::checks::mutants::{Caught, Fate, Judged};
 
 use super::Style;
 use super::prose::{counted, wrapped};
 use super::table::{Align, Table};
-use crate::checks::Size;
-use crate::checks::mutants::{Caught, Fate, Judged};
 use crate::verbs::check::Checked;
 
 /// The memory model, in the words of the command line.
@@ -149,5 +149,30 @@ fn shortened(line: &str) -> String {
     match line.char_indices().nth(WIDTH) {
         Some((end, _)) => format!("{}…", &line[..end - 1]),
         None => line.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engines::explored::Fault;
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_shown_step_by_step() {
+        let steps = ["t0 lock.next add 1 -> 0", "t1   is inside"].map(str::to_string).to_vec();
+        let fault = Fault::Together("both".into());
+        let failure = Failure { fault, schedule: "0.1".parse().unwrap(), steps };
+        expect![[r#"
+
+            ticket: together inside: both
+
+              t0 lock.next add 1 -> 0
+              t1   is inside
+
+            again: knee check …
+        "#]]
+        .assert_eq(&failed_check("ticket", &failure, "knee check …"));
     }
 }

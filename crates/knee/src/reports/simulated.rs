@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use analysis::ledger::{IDLE, WORK};
+use studies::hosts::{Described, Origin};
+use studies::simulations::{Load, Point};
 
 use super::Style;
 use super::plot::{Plot, SYMBOLS, Series, plot};
 use super::prose::{counted, wrapped};
 use super::quantity::{duration_ns, short};
 use super::table::{Align, Table};
-use crate::hosts::{Described, Origin};
-use crate::simulations::native::{AGREES, Agreement, Agreements};
-use crate::simulations::{Load, Point};
+use crate::agreement::{AGREES, Agreement, Agreements};
 use crate::verbs::simulate::Simulated;
 
 /// Algorithms on a host.

@@ -7,7 +7,8 @@ use std::iter;
 use anyhow::{anyhow, bail};
 use records::{Cpu, Placement, Topology};
 
-use super::{Group, ordered};
+/// The group that a CPU is in, of one kind of group.
+type Group = fn(&Cpu) -> u32;
 
 /// Where a machine has more packages or nodes than this (some virtual machines have one
 /// for every CPU or two), only the first is an edge.
@@ -17,7 +18,7 @@ const GROUPS_MAX: usize = 16;
 /// An edge is a count of CPUs at which the next CPU is the first one of something: of
 /// another cache, node, package, or the second thread of a core.
 pub fn default_points(topology: &Topology, placement: Placement) -> Vec<u32> {
-    let order = ordered(topology, placement);
+    let order = topology.ordered(placement);
     let all = order.len() as u32;
     let doubling = iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n <= all);
     let counts: BTreeSet<_> = doubling.chain(edges(&order, placement)).chain([all]).collect();
@@ -27,7 +28,7 @@ pub fn default_points(topology: &Topology, placement: Placement) -> Vec<u32> {
 /// The counts that `spec` asks for: `all`, `cores`, `7`, `1..all` (the default points
 /// between, and both ends), `1-8` (every count), or several of them separated by commas.
 pub fn points(spec: &str, topology: &Topology, placement: Placement) -> anyhow::Result<Vec<u32>> {
-    let order = ordered(topology, placement);
+    let order = topology.ordered(placement);
     if order.is_empty() {
         bail!("this host allows no CPU to run on");
     }

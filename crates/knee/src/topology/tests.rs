@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
+use records::{Cpu, Placement, Topology};
 
 use super::points::default_points;
 use super::*;
@@ -158,14 +159,14 @@ fn this_host_can_be_read() {
         .unwrap()
         .restricted_to(&probes::limits(Path::new("/")).cpus_allowed.unwrap());
     assert!(!topology.cpus.is_empty());
-    assert_eq!(order(&topology, Placement::Compact).len(), topology.cpus.len());
+    assert_eq!(topology.order(Placement::Compact).len(), topology.cpus.len());
 }
 
 /// The order and, after it, the default points, for each placement.
 fn check_order(topology: &Topology, expected: Expect) {
     let mut text = String::new();
     for &placement in Placement::ALL {
-        let order = as_ranges(&order(topology, placement));
+        let order = as_ranges(&topology.order(placement));
         let points = default_points(topology, placement);
         let points: Vec<_> = points.iter().map(u32::to_string).collect();
         text += &format!("{placement}: {order}\n  at {}\n", points.join(" "));

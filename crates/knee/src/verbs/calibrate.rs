@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use studies::hosts;
 
 use crate::calibration::{self, Layout, Occasion};
-use crate::hosts;
 use crate::talk::{print, talk};
 use crate::topology;
 

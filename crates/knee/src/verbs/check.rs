@@ -11,12 +11,12 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::explored::{
     Failure, Fault, Memory, Options, Replayed, Schedule, Setup, TASKS_MAX, replay, sample, search,
 };
+use records::nearest;
 use serde_json::json;
+use studies::checks::against_kernel::{Compared, compare};
+use studies::checks::mutants::{self, Caught, Fate, Judged};
+use studies::checks::{Between, Size, with_mechanism, with_setup};
 
-use crate::checks::against_kernel::{Compared, compare};
-use crate::checks::mutants::{self, Caught, Fate, Judged};
-use crate::checks::{Between, Size, with_mechanism, with_setup};
-use crate::names::nearest;
 use crate::reports::{self, Style};
 use crate::talk::{print, print_line, talk};
 

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use analysis::{Arm, Options, compare};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
+use records::nearest;
 use records::{Experiment, Opened, Store};
 
 use super::find::find;
 use super::run::share;
-use crate::names::nearest;
 use crate::reports::{self, Layout, Style};
 use crate::talk::print;
 

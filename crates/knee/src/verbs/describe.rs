@@ -1,4 +1,5 @@
-//! `knee describe NAME`: the manual page of a workload, an algorithm, an experiment, a command or a metric.
+//! `knee describe NAME`: the manual page of a workload, an algorithm, an experiment, a command or a metric;
+//! the file of a host.
 
 use std::process::ExitCode;
 
@@ -6,12 +7,13 @@ use algorithms::locks::{Algorithm, LOCKS};
 use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Result, bail};
 use records::Metric;
+use records::nearest;
 use serde_json::json;
+use studies::hosts::{self, Described, HOSTS, Number, Origin};
 use workloads::{Forms, Kind, Parameter, WORKLOADS, Workload};
 
 use crate::commands::{self, COMMANDS, PREFIX};
 use crate::experiments::{self, EXPERIMENTS};
-use crate::names::nearest;
 use crate::reports::wrapped;
 use crate::talk::{print, print_line};
 use crate::verbs::list::all_metrics;
@@ -19,7 +21,7 @@ use crate::verbs::list::all_metrics;
 /// What to describe.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A workload, algorithm, experiment, command or metric
+    /// A workload, algorithm, host, experiment, command or metric
     name: String,
     /// Print JSON
     #[arg(long)]
@@ -59,6 +61,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         } else {
             print(metric_page(name, metric))?;
         }
+    } else if let Some((_, text)) = HOSTS.iter().find(|(host, _)| *host == name) {
+        if arguments.json {
+            print_line(format_args!("{:#}", host_json(&hosts::find(name)?)))?;
+        } else {
+            print(text)?;
+        }
     } else if let Some(text) = commands::built_in(name) {
         if arguments.json {
             print_line(serde_json::to_string_pretty(&commands::read(name)?)?)?;
@@ -74,6 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let metrics = all_metrics().map(|m| m.name);
         let locks = LOCKS.iter().map(|lock| lock.name);
         let locks = locks.chain(MECHANISMS.iter().map(|one| one.name));
+        let locks = locks.chain(HOSTS.iter().map(|(host, _)| *host));
         let known = workloads.chain(locks).chain(experiments).chain(commands).chain(metrics);
         let hint = nearest(name, known);
         bail!(
@@ -148,6 +157,25 @@ fn lock_json(lock: &Algorithm) -> serde_json::Value {
         "summary": lock.summary(),
         "manual": lock.manual(),
     })
+}
+
+/// Its numbers in picoseconds, or without a unit.
+fn host_json(host: &Described) -> serde_json::Value {
+    let number = |(name, number): (&String, &Number)| {
+        let (origin, of) = match &number.origin {
+            Origin::Found(source) => ("found", source),
+            Origin::Measured(at, _) => ("measured", at),
+            Origin::Assumed(why) => ("assumed", why),
+        };
+        let Number { low, middle, high, text, .. } = number;
+        let number = json!({
+            "low": low, "middle": middle, "high": high, "text": text, "origin": origin, "of": of,
+        });
+        (name.clone(), number)
+    };
+    let numbers: serde_json::Map<_, _> = host.numbers().iter().map(number).collect();
+    let Described { name, about, sources, .. } = host;
+    json!({ "name": name, "cpus": host.cpus(), "about": about, "sources": sources, "numbers": numbers })
 }
 
 fn forms(forms: &Forms) -> String {

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use records::import::{FORMATS, Imported, Input, Telling, assemble};
+use records::nearest;
 use records::{Id, Outcome, Session, Store, Unit};
 use serde_json::json;
 
-use crate::names::nearest;
 use crate::reports::counted;
 use crate::talk::{print_line, talk};
 

@@ -7,11 +7,11 @@ use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::Result;
 use records::{Index, Listed, METRICS, Metric, Store};
 use serde_json::json;
+use studies::hosts::{self, Described, HOSTS};
 use workloads::{Family, WORKLOADS};
 
 use crate::commands::{self, COMMANDS, PREFIX};
 use crate::experiments::{self, EXPERIMENTS};
-use crate::hosts::{self, Described, HOSTS};
 use crate::paths;
 use crate::reports::{counted, wrapped};
 use crate::talk::{print, print_line, talk};

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use studies::hosts::Origin;
+use studies::replays::{self, Figure, Graded, INCIDENTS, Incident, Interval, Replay, Reported};
 
-use crate::hosts::Origin;
-use crate::replays::{self, Figure, Graded, INCIDENTS, Incident, Interval, Replay, Reported};
 use crate::reports::{self, Style};
 use crate::talk::{print, print_line, talk};
 

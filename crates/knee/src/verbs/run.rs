@@ -135,7 +135,7 @@ fn check_metrics(experiment: &Experiment) -> Result<()> {
         {
             continue;
         }
-        let hint = names::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
+        let hint = records::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
         bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
     }
     Ok(())

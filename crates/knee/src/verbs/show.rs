@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use records::nearest;
 use records::{Opened, Outcome, Store};
 
 use super::find::find;
-use crate::names::nearest;
 use crate::reports::{Detail, Style, detailed, summary};
 use crate::talk::{print, talk};
 

@@ -7,15 +7,14 @@ use algorithms::locks::LOCKS;
 use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{NS, Preemption, Time};
-use records::Placement;
+use records::{Placement, nearest};
 use serde_json::{Value, json};
+use studies::hosts::{self, Described};
+use studies::simulations::mechanisms::Operated;
+use studies::simulations::{self, Load, Place, Point};
 
-use crate::hosts::{self, Described};
-use crate::names::nearest;
+use crate::agreement::{self, Agreement, Agreements};
 use crate::reports::{self, Style, counted};
-use crate::simulations::mechanisms::Operated;
-use crate::simulations::native::{self, Agreement, Agreements};
-use crate::simulations::{self, Load, Place, Point};
 use crate::talk::{print, print_line, talk};
 use crate::topology::{self, points};
 
@@ -157,11 +156,11 @@ fn check(
 ) -> Result<ExitCode> {
     let allowed = probes::affinity::get().context("asking on which CPUs to run")?;
     let here = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
-    let cpus = topology::order(&here, arguments.placement);
+    let cpus = here.order(arguments.placement);
     let most = *counts.last().context("no CPU counts")? as usize;
     ensure!(most <= cpus.len(), "{most} CPUs: this host has {}; use --cpus", cpus.len());
     talk(format_args!("running {} natively …", counted(names.len(), "lock")));
-    let found = native::agreements(names, load, place, counts, &cpus)?;
+    let found = agreement::agreements(names, load, place, counts, &cpus)?;
     match arguments.json {
         true => print_line(format_args!("{:#}", agreements_json(&found, host, load)))?,
         false => print(reports::agreements(&found, host, load, Style::of_stdout()))?,

@@ -76,6 +76,11 @@ fn algorithms_are_listed_and_described() {
     assert!(said.contains("\nqueued                  Queued spin lock"), "{said}");
     let (_, said) = checked("describe queued");
     assert!(said.contains("0-7 locked") && said.contains("knee check queued"), "{said}");
+    let (_, said) = checked("describe icelake-2s");
+    assert!(said.contains(r#"memory = { found = "175.7 GB/s", source = "mlc" }"#), "{said}");
+    let (_, said) = checked("describe icelake-2s --json");
+    let host: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(host["numbers"]["costs.memory"]["origin"], "found", "{said}");
     let (_, said) = checked("list algorithms --json");
     assert!(serde_json::from_str::<serde_json::Value>(&said).is_ok(), "{said}");
 }

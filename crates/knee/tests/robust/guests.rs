@@ -15,7 +15,7 @@ use crate::process::wait_within;
 use crate::skip::skip;
 
 /// The kernel to boot; nothing, with a reason, where there is none.
-fn kernel(test: &str) -> Option<PathBuf> {
+pub fn kernel(test: &str) -> Option<PathBuf> {
     let boot = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernels/boot");
     let unpacked = entries(&boot).into_iter().find(|path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
@@ -32,10 +32,10 @@ fn kernel(test: &str) -> Option<PathBuf> {
 }
 
 /// Some boots and runs on a busy host.
-const PATIENCE: Duration = Duration::from_secs(900);
+pub const PATIENCE: Duration = Duration::from_secs(900);
 
 /// One guest at a time: more only wait for each other's CPUs.
-static ALONE: Mutex<()> = Mutex::new(());
+pub static ALONE: Mutex<()> = Mutex::new(());
 
 /// Runs knee to its end.
 fn run(home: &Home, arguments: &str) -> Ended {

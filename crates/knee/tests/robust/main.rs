@@ -11,6 +11,8 @@ mod explain;
 mod faults;
 mod file_system_faults;
 mod file_systems;
+mod guest_faults;
+mod guest_file_systems;
 mod guests;
 mod home;
 mod import;

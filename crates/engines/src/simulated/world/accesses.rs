@@ -148,10 +148,10 @@ impl World {
     /// All who wait for a word of the line ask for it again once it is gone, and find it changed or
     /// not. Who of them is first is chance: arbitration knows no order of arrival.
     fn seen_by_waiters(&mut self, line: u32, gone: Time) {
-        let mut waiters = std::mem::take(self.lines.waiters(line));
-        if waiters.is_empty() {
+        if self.lines.waiters(line).is_empty() {
             return;
         }
+        let mut waiters = std::mem::take(self.lines.waiters(line));
         let first = below(&mut self.random, waiters.len() as u32) as usize;
         waiters.rotate_left(first);
         waiters.retain(|&waiter| !self.look(waiter, gone));
@@ -185,9 +185,9 @@ impl World {
     pub fn watch(&mut self, task: u16, watch: Watch) {
         self.lines.waiters(watch.word.line()).push(task);
         self.tasks[usize::from(task)].doing = Doing::Watching(watch);
-        match watch.deadline {
+        match watch.deadline.min(self.leaves_guest_at(task)) {
             Time::MAX => self.tasks[usize::from(task)].turn = 0,
-            deadline => self.schedule(task, deadline),
+            due => self.schedule(task, due),
         }
     }
 

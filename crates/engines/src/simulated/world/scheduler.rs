@@ -80,7 +80,7 @@ impl World {
     }
 
     /// Others have the CPU first.
-    fn give_way(&mut self, task: u16, then: Then) {
+    pub(super) fn give_way(&mut self, task: u16, then: Then) {
         self.off_cpu(task, Doing::Ready(then));
         self.queue_up(task);
         self.next(task);
@@ -104,10 +104,16 @@ impl World {
     fn next(&mut self, left: u16) {
         let who = &self.tasks[usize::from(left)];
         let (cpu, now, had) = (usize::from(who.cpu), who.time, who.had);
-        let first = self.cpus[cpu].ready.pop_front();
-        let least = first.map_or(had, |first| self.tasks[usize::from(first)].had);
-        self.cpus[cpu].least = self.cpus[cpu].least.max(least);
-        if let Some(first) = first {
+        let queue = &mut self.cpus[cpu];
+        let least = queue.ready.front().map_or(had, |&first| self.tasks[usize::from(first)].had);
+        queue.least = queue.least.max(least);
+        // Who is favoured has it first if it had it not much longer than whoever had it least.
+        let is_fair = |&task: &u16| {
+            self.tasks[usize::from(task)].had <= least.saturating_add(self.costs.wake_lead)
+        };
+        let favoured = queue.favoured.take().filter(is_fair);
+        let place = favoured.and_then(|task| queue.ready.iter().position(|&other| other == task));
+        if let Some(first) = queue.ready.remove(place.unwrap_or(0)) {
             self.run(first, now, self.costs.switch);
         }
     }
@@ -140,7 +146,7 @@ impl World {
     }
 
     /// Where tasks may be preempted anywhere, a CPU that others wait for looks at the clock.
-    fn set_timer(&mut self, cpu: usize, now: Time) {
+    pub(super) fn set_timer(&mut self, cpu: usize, now: Time) {
         if self.preemption != Preemption::Anywhere {
             return;
         }
@@ -164,6 +170,9 @@ impl World {
         who.time = start;
         let queue = &mut self.cpus[cpu];
         (queue.current, queue.since, queue.called) = (Some(task), start, false);
+        if let Some(loops) = &mut self.pause_loops {
+            loops.runs(task);
+        }
         self.go_on(task, then);
         if std::mem::take(&mut self.tasks[usize::from(task)].pending) {
             self.queue.push(start, self.interrupt_of(usize::from(task)));

@@ -1,6 +1,7 @@
 //! A boot: what it needs is put together once for each kernel, then a machine is started and
 //! waited for until its init has said that it is up.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,13 +13,16 @@ use guests::machine::{Accelerator, Came, Machine, Plan};
 use guests::modules::{Needed, Tree};
 use guests::shape::Shape;
 use guests::unnamed;
-use records::{Boot, FileSystem, Guest, Hypervisor, Record, Storage, Topology};
+use records::{Aged, Boot, FileSystem, Guest, Hypervisor, Policy, Record, Storage, Topology};
 
+use super::ageing::{self, Pristine};
 use super::disk::Disk;
 use super::hypervisor::{self, Wish};
+use super::patience::Patience;
 use super::wishes;
-use super::words::{self, Ask, Word, line};
+use super::words::{self, Ask, ToAge, Word, line};
 use crate::file_systems::kinds;
+use crate::file_systems::pristine::copy_onto;
 use crate::signals;
 use crate::talk::talk;
 
@@ -28,6 +32,10 @@ pub struct Booter {
     storage: Storage,
     /// The file systems that runs in a guest want, each with the guest.
     file_systems: Vec<(Guest, FileSystem)>,
+    /// Those of which runs get copies, aged at the first boot that wants one.
+    pristine: Vec<Pristine>,
+    /// Of how they are aged.
+    seed: u64,
     /// How long a program that makes or checks one may take.
     time: Duration,
     /// Where a disk lies that is only tried out.
@@ -50,6 +58,15 @@ pub struct Up {
     pub boot: Boot,
 }
 
+/// What lies on a guest's disk.
+#[derive(Clone, Default)]
+pub struct Laid {
+    /// As its programs tell it.
+    pub geometry: BTreeMap<String, String>,
+    /// How it was aged, if it was.
+    pub aged: Option<Aged>,
+}
+
 /// A kernel with what it needs.
 struct Prepared {
     /// The kernel's file, and where its modules were looked for.
@@ -64,14 +81,17 @@ struct Prepared {
 /// Modules without which nothing works: the bus, the stream.
 const NEEDED: [&str; 2] = ["virtio_pci", "virtio_console"];
 
-/// A guest that prints nothing for so long while it boots is dead.
-const SILENCE: Duration = Duration::from_secs(120);
-
 /// The longest boot: 255 emulated CPUs on two take some minutes.
 const LONGEST: Duration = Duration::from_secs(1200);
 
 /// How long a KVM that works needs for what takes emulation some seconds; some hang instead.
 const KVM_SILENCE: Duration = Duration::from_secs(20);
+
+/// What an emulated kernel need not find out, before the user's words: how often a loop turns in a
+/// tick, which each CPU counts for some tenths of a second with all others waiting (this is 2.5 GHz
+/// at 250 ticks/s, and waits by loops have no device here to wait for), and whether the CPUs' clocks
+/// agree, which are all the host's. The last of each word is what the kernel takes.
+const EMULATED: &str = "lpj=10000000 tsc=reliable ";
 
 /// How long a guest may take to switch itself off.
 const OFF: Duration = Duration::from_secs(10);
@@ -92,6 +112,7 @@ impl Booter {
         Ok(Booter {
             storage: record.experiment.storage.clone(),
             file_systems,
+            seed: record.seed,
             time: Duration::from_secs_f64(record.experiment.timeout_s),
             dir: first.dir.clone(),
             watched: record.experiment.explain.is_some(),
@@ -105,6 +126,8 @@ impl Booter {
             prepared: Vec::new(),
             storage: Storage::default(),
             file_systems: Vec::new(),
+            pristine: Vec::new(),
+            seed: 0,
             time: Duration::from_secs(600),
             dir: std::env::temp_dir(),
             watched: false,
@@ -120,14 +143,40 @@ impl Booter {
         if self.found.is_none() {
             self.found = Some(self.find_accelerator(guest, &dir)?);
         }
-        let up = self.boot(guest, &dir, 0)?;
-        for (_, made) in self.file_systems.iter().filter(|(of, _)| of == guest) {
-            if let Some(disk) = &up.disk {
-                disk.format(made)?;
-            }
+        let mut up = self.boot(guest, &dir, 0)?;
+        let wanted: Vec<FileSystem> =
+            self.file_systems.iter().filter(|(of, _)| of == guest).map(|of| of.1.clone()).collect();
+        for made in wanted {
+            self.rehearse(&mut up, made)?;
         }
         let (accelerator, why_not) = self.found.clone().context("it was found")?;
         Ok((hypervisor::found(accelerator, why_not)?, up))
+    }
+
+    /// Makes a file system in a guest to see whether that can be, and ages it if each run is to get a
+    /// copy.
+    fn rehearse(&mut self, up: &mut Up, made: FileSystem) -> Result<()> {
+        let Some(disk) = &up.disk else { return Ok(()) };
+        let geometry = self.lay(disk, &made)?.geometry;
+        let is_aged = self.pristine.iter().any(|known| known.made == made);
+        if self.storage.policy == Policy::Aged && !is_aged {
+            let wanted = ToAge { made, age: self.storage.age.clone(), seed: self.seed };
+            let patience = Patience::new(wishes::patience(&up.boot.guest)?, self.time, self.time);
+            let of = (&mut up.machine, disk);
+            self.pristine.push(ageing::age(of, wanted, geometry, patience, &self.dir)?);
+        }
+        Ok(())
+    }
+
+    /// Puts a file system on a disk: a new one, or a copy of the aged one.
+    pub fn lay(&self, disk: &Disk, made: &FileSystem) -> Result<Laid> {
+        match self.pristine.iter().find(|known| known.made == *made) {
+            Some(Pristine { image, geometry, aged, .. }) => {
+                copy_onto(image, &disk.file)?;
+                Ok(Laid { geometry: geometry.clone(), aged: Some(aged.clone()) })
+            }
+            None => Ok(Laid { geometry: disk.format(made)?, aged: None }),
+        }
     }
 
     /// What executes guests: KVM if a boot with it succeeds.
@@ -182,7 +231,8 @@ impl Booter {
         let nokaslr = random == 0 || cmdline.split_whitespace().any(|word| word == "nokaslr");
         let image = prepared.kernel.image(random, shape.memory, nokaslr)?;
         let unpacked = image.bytes.map(|bytes| unnamed::in_memory("kernel", &bytes)).transpose()?;
-        let command_line = format!("console=ttyS0 panic=-1 rdinit=/knee {cmdline} -- init");
+        let spared = if accelerator == Accelerator::Kvm { "" } else { EMULATED };
+        let command_line = format!("console=ttyS0 panic=-1 rdinit=/knee {spared}{cmdline} -- init");
         let started = jiff::Timestamp::now();
         let since = Instant::now();
         let mut machine = Machine::start(&Plan {
@@ -195,7 +245,11 @@ impl Booter {
             disk: disk.as_ref().map(|disk| &disk.file),
             host_cpus: &wishes::host_cpus(guest)?,
         })?;
-        let silence = if accelerator == Accelerator::Kvm { KVM_SILENCE } else { SILENCE };
+        let patience = wishes::patience(guest)?;
+        let silence = match accelerator {
+            Accelerator::Kvm => patience.min(KVM_SILENCE),
+            Accelerator::Tcg | Accelerator::TcgOneThread => patience,
+        };
         let (up, said) =
             wait_for_init(&mut machine, silence, &prepared.missing).with_context(|| {
                 format!("booting {} ({})", prepared.kernel.path.display(), prepared.kernel.release)

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use anyhow::{Context, Result};
 use guests::unnamed;
 use records::{FileSystem, Storage};
 
-use crate::file_systems::{self, kinds};
+use crate::file_systems::{self, kinds, pristine};
 
 /// A disk.
 pub struct Disk {
@@ -46,14 +44,19 @@ impl Disk {
     /// Makes a file system on it, whatever was there; what was made.
     pub fn format(&self, made: &FileSystem) -> Result<BTreeMap<String, String>> {
         let Some(tools) = &kinds::kind(&made.kind)?.tools else { return Ok(BTreeMap::new()) };
-        let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: an open descriptor and plain numbers.
-        let blank =
-            unsafe { libc::fallocate(self.file.as_raw_fd(), flags, 0, self.bytes as libc::off_t) };
-        if blank != 0 {
-            return Err(io::Error::last_os_error()).context("blanking the guest's disk");
-        }
+        pristine::blank(&self.file, self.bytes).context("blanking the guest's disk")?;
         file_systems::format(tools, &unnamed::path(&self.file), &made.mkfs, self.time)
+    }
+
+    /// Keeps what is on it now, in a directory; how many extents of free space that has.
+    pub fn keep(&self, made: &FileSystem, directory: &Path) -> Result<(File, Option<u64>)> {
+        let image = unnamed::in_directory(directory, self.bytes)?;
+        pristine::copy_onto(&self.file, &image)?;
+        pristine::dig_holes(&unnamed::path(&image))?;
+        let tools = kinds::kind(&made.kind)?.tools.as_ref();
+        let path = unnamed::path(&image);
+        let extents = tools.and_then(|tools| file_systems::free_extents(tools, &path, self.time));
+        Ok((image, extents))
     }
 
     /// What its check says is wrong with the file system.

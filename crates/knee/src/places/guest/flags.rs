@@ -55,6 +55,10 @@ pub struct MachineFlags {
     /// What executes it: kvm or tcg (emulation) [default: kvm where a boot with it succeeds]
     #[arg(long, value_name = "kvm|tcg")]
     accelerator: Option<String>,
+    /// Seconds after which a guest is given up that does not run at all, or is silent for so much
+    /// longer than its run takes [default: 120]
+    #[arg(long, value_name = "SECONDS")]
+    patience: Option<f64>,
 }
 
 /// NAME=FILE, or a file whose name is told from that.
@@ -91,6 +95,7 @@ impl MachineFlags {
             host_cpus: self.host_cpus.clone(),
             accelerator: self.accelerator.clone(),
             runs: None,
+            patience_s: self.patience,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! cannot be meant.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use guests::shape::Shape;
@@ -124,6 +125,16 @@ pub fn host_cpus(guest: &Guest) -> Result<Vec<u32>> {
     Ok(cpus)
 }
 
+/// How long a guest may give no sign of life.
+pub fn patience(guest: &Guest) -> Result<Duration> {
+    let seconds = guest.patience_s.unwrap_or(120.0);
+    ensure!(
+        (1.0..=1e6).contains(&seconds),
+        "--patience is {seconds} s, must be from 1 to 1 000 000"
+    );
+    Ok(Duration::from_secs_f64(seconds))
+}
+
 /// Refuses what cannot be meant, whatever the host.
 pub fn check_words(experiment: &Experiment, variants: &[Variant]) -> Result<()> {
     let all: Vec<Option<&Variant>> = match variants {
@@ -148,18 +159,37 @@ pub fn check_words(experiment: &Experiment, variants: &[Variant]) -> Result<()> 
     }
     let storage = &experiment.storage;
     ensure!(
-        storage.policy == Policy::Fresh,
-        "in a guest each run has a file system of its own, made for it: the policy {} is for runs on \
-         the host itself",
-        storage.policy.name()
-    );
-    ensure!(
         !storage.on.starts_with("/dev/"),
         "the disks of guests are files: use --on loop (in --dir) or --on ram"
     );
     ensure!(
         experiment.image.is_none() && experiment.loads.iter().all(|load| load.command.is_none()),
-        "a guest has only knee in it: commands run on the host itself"
+        "a guest has only knee in it: commands, and the [image] of one, are for runs on the host \
+         itself; leave --kernel out, or measure a workload (knee list workloads)"
+    );
+    check_directories(experiment, variants)
+}
+
+/// Refuses directories of the host where a guest would not meet them.
+fn check_directories(experiment: &Experiment, variants: &[Variant]) -> Result<()> {
+    let loads = experiment.loads.iter().map(|load| &load.axes);
+    let mut named = loads.chain([&experiment.axes]).filter_map(|axes| axes.dir.as_ref()).peekable();
+    // Variants on the host itself have them.
+    let all = variants.iter().all(|variant| experiment.guest(Some(variant)).is_some());
+    if named.peek().is_none() || !all {
+        return Ok(());
+    }
+    let on_disk =
+        |variant: &Variant| variant.file_system.as_ref().is_some_and(|made| made.kind != "tmpfs");
+    let in_a_file = experiment.storage.on == "loop" || experiment.storage.policy == Policy::Aged;
+    ensure!(
+        in_a_file && variants.iter().any(on_disk),
+        "a guest has no directories of the host, and none of its disks lies in --dir: leave it out, \
+         or measure a file system (--fs xfs --on loop)"
+    );
+    ensure!(
+        named.all(|dirs| dirs.0.len() == 1),
+        "a guest has no directories of the host: --dir only says where its disk lies, so name one"
     );
     Ok(())
 }
@@ -169,6 +199,7 @@ pub fn check_one(variant: Option<&Variant>, guest: &Guest) -> Result<()> {
     shape(guest)?;
     Wish::of(guest)?;
     host_cpus(guest)?;
+    patience(guest)?;
     let words = guest.cmdline.as_deref().unwrap_or_default();
     for own in ["--", "rdinit=", "init=", "initrd="] {
         ensure!(

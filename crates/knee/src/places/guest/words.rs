@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Event, Host, Job, Mounted, Topology, Variant, Warning};
+use records::{Age, Aged, Event, FileSystem, Host, Job, Mounted, Topology, Variant, Warning};
 use serde::{Deserialize, Serialize};
 
 /// What is asked of init.
@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub enum Ask {
     /// To do a run.
     Run(Box<ToRun>),
+    /// To age a file system.
+    Age(Box<ToAge>),
     /// To start a program with these arguments on the console, and wait for it.
     Program(Vec<String>),
     /// To end.
@@ -29,8 +31,21 @@ pub struct ToRun {
     /// What its variant sets: environment, kernel settings, and a file system that lies on the
     /// disk already.
     pub variant: Option<Variant>,
+    /// Whether the file system stays mounted for the runs that follow.
+    pub kept: bool,
     /// How long its worker may take, in seconds.
     pub deadline_s: f64,
+}
+
+/// A file system for init to age, which lies on the disk already.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToAge {
+    /// What it is.
+    pub made: FileSystem,
+    /// How far.
+    pub age: Age,
+    /// Of what is created and removed.
+    pub seed: u64,
 }
 
 /// What init says.
@@ -44,6 +59,8 @@ pub enum Word {
     Kernel(String),
     /// The run is over.
     Done(Box<Done>),
+    /// The file system was aged, or why not.
+    Aged(Result<Aged, String>),
     /// The program has ended.
     Ended(String),
 }

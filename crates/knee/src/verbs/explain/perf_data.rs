@@ -149,7 +149,7 @@ impl Options {
             ensure!(
                 known.clone().any(|known| known == task),
                 "no task is called '{task}'{}",
-                crate::names::nearest(task, known.map(String::as_str))
+                records::nearest(task, known.map(String::as_str))
             );
         }
         Ok(())

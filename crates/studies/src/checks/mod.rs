@@ -35,6 +35,7 @@ pub struct Size {
 /// What is changed on the way from the algorithm to the machine.
 #[derive(Clone, Copy)]
 pub enum Between<'a> {
+    /// The algorithm as it is.
     Nothing,
     /// One access does less than it says.
     Mutant(Mutant),
@@ -50,8 +51,23 @@ pub fn with_setup<R>(
     between: Between,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    locks::visit(name, LockSetup { size, between, act })
+    keeping(act, |act| locks::visit(name, LockSetup { size, between, act }))
 }
+
+/// What `act` gives, where `visit` calls it. Each lock and mechanism is compiled for a caller that is
+/// not known, thus once: for each that is it would be megabytes.
+fn keeping<R>(
+    mut act: impl FnMut(&Setup) -> R,
+    visit: impl FnOnce(&mut Act) -> Option<io::Result<()>>,
+) -> Option<io::Result<R>> {
+    let mut kept = None;
+    match visit(&mut |setup| kept = Some(act(setup)))? {
+        Ok(()) => kept.map(Ok),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+type Act<'a> = dyn FnMut(&Setup) + 'a;
 
 /// The same for a mechanism in this design, over the lock of this name. `None` if there is no
 /// such mechanism, design or lock.
@@ -76,20 +92,23 @@ pub fn with_scenario<R>(
     between: Between,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    mechanisms::visit(name, over, MechanismSetup { design, scenario, between, act }).flatten()
+    let visitor = |act: &mut Act| {
+        mechanisms::visit(name, over, MechanismSetup { design, scenario, between, act }).flatten()
+    };
+    keeping(act, visitor)
 }
 
-struct MechanismSetup<'a, F> {
+struct MechanismSetup<'a> {
     design: &'a str,
     scenario: Scenario,
     between: Between<'a>,
-    act: F,
+    act: &'a mut Act<'a>,
 }
 
-impl<R, F: FnMut(&Setup) -> R> mechanisms::Visitor for MechanismSetup<'_, F> {
-    type Out = Option<io::Result<R>>;
+impl mechanisms::Visitor for MechanismSetup<'_> {
+    type Out = Option<io::Result<()>>;
 
-    fn mechanism<X: Mechanism>(mut self) -> Self::Out {
+    fn mechanism<X: Mechanism>(self) -> Self::Out {
         let (_, design) = X::DESIGNS.iter().find(|(name, _)| *name == self.design)?;
         let Scenario { tasks, operations, .. } = self.scenario;
         let settings = self.scenario.settings::<X>();
@@ -112,7 +131,7 @@ impl<R, F: FnMut(&Setup) -> R> mechanisms::Visitor for MechanismSetup<'_, F> {
                 // Each has things of its own.
                 alike: false,
             };
-            (self.act)(&setup)
+            (self.act)(&setup);
         }))
     }
 }
@@ -155,10 +174,10 @@ impl Between<'_> {
     }
 }
 
-struct LockSetup<'a, F> {
+struct LockSetup<'a> {
     size: Size,
     between: Between<'a>,
-    act: F,
+    act: &'a mut Act<'a>,
 }
 
 /// Memory nodes of the CPUs: a lock that minds them sees two.
@@ -166,10 +185,10 @@ fn nodes(threads: usize) -> Vec<usize> {
     (0..threads).map(|cpu| cpu % 2).collect()
 }
 
-impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
-    type Out = io::Result<R>;
+impl Visitor for LockSetup<'_> {
+    type Out = io::Result<()>;
 
-    fn lock<L: Lock>(mut self) -> io::Result<R> {
+    fn lock<L: Lock>(self) -> io::Result<()> {
         let Size { threads, acquires, locks } = self.size;
         let region = Region::new(REGION_BYTES)?;
         let lock = L::new(&region, Shape { cpus: threads, locks });
@@ -206,10 +225,11 @@ impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
             fifo: L::FIFO && locks == 1,
             alike: true,
         };
-        Ok((self.act)(&setup))
+        (self.act)(&setup);
+        Ok(())
     }
 
-    fn shared<L: SharedLock>(mut self) -> io::Result<R> {
+    fn shared<L: SharedLock>(self) -> io::Result<()> {
         let Size { threads, acquires, .. } = self.size;
         let region = Region::new(REGION_BYTES)?;
         let lock = L::new(&region, Shape { cpus: threads, locks: 1 });
@@ -240,7 +260,8 @@ impl<R, F: FnMut(&Setup) -> R> Visitor for LockSetup<'_, F> {
             fifo: false,
             alike: L::ALIKE,
         };
-        Ok((self.act)(&setup))
+        (self.act)(&setup);
+        Ok(())
     }
 }
 

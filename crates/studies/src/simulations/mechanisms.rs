@@ -9,15 +9,16 @@ use engines::simulated::{
     Costs, Handler, Host, Options, Outcome, Preemption, Setup, Simulated, simulate_to_the_end,
 };
 use machine::{Machine, Native, Region};
+use records::nearest;
 
 use super::{Place, Point, draws, warm_up};
-use crate::names::nearest;
-use crate::topology::ordered;
 
 /// What each task does, again and again: some work, and an operation.
 #[derive(Clone, Debug)]
 pub struct Operated {
+    /// Of which mechanism.
     pub mechanism: &'static Entry,
+    /// In which of its designs.
     pub design: &'static str,
     /// The lock inside.
     pub over: String,
@@ -29,6 +30,7 @@ pub struct Operated {
 
 /// What came of it.
 pub struct Ran {
+    /// Operations and time.
     pub outcome: Outcome,
     /// What an operation did beside, by name, from the first operation that counts to the last.
     pub effects: Vec<(&'static str, f64)>,
@@ -67,7 +69,7 @@ impl Operated {
 
 /// Simulates a mechanism at so many CPUs, with as many tasks or more.
 pub fn point(operated: &Operated, place: &Place, cpus: usize, tasks: usize) -> Result<Point> {
-    let order = ordered(&place.host.topology(), place.placement);
+    let order = place.host.topology().ordered(place.placement);
     let places: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
     let mut rans = Vec::new();
     for (draw, seed) in draws(place) {

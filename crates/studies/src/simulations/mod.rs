@@ -2,7 +2,6 @@
 //! Neither the algorithms nor the engine know of each other; here they meet.
 
 pub mod mechanisms;
-pub mod native;
 
 use std::io;
 
@@ -17,10 +16,9 @@ use machine::{Machine, Note, Region};
 use records::Placement;
 
 use crate::hosts::{Described, Draw};
-use crate::topology::ordered;
 
 /// Memory of a region: enough for the tables of every algorithm at the most tasks.
-const REGION_BYTES: usize = 1 << 20;
+pub const REGION_BYTES: usize = 1 << 20;
 
 /// What each task does, again and again: takes the lock, works, lets go, works.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +34,13 @@ pub struct Load {
 /// Where and for how long.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
+    /// The host.
     pub host: &'a Described,
+    /// Which of its CPUs are used first.
     pub placement: Placement,
+    /// Where tasks lose their CPU.
     pub preemption: Preemption,
+    /// What chance depends on.
     pub seed: u64,
     /// Values of the host's ranges beside the middle ones.
     pub draws: u64,
@@ -49,7 +51,9 @@ pub struct Place<'a> {
 /// An algorithm at so many CPUs.
 #[derive(Clone, Debug)]
 pub struct Point {
+    /// CPUs in use.
     pub cpus: usize,
+    /// Tasks on them.
     pub tasks: usize,
     /// Of the middle values of all ranges.
     pub middle: Outcome,
@@ -143,7 +147,7 @@ fn once(
     tasks: usize,
     times: Times,
 ) -> Result<Outcome> {
-    let order = ordered(&place.host.topology(), place.placement);
+    let order = place.host.topology().ordered(place.placement);
     let places: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
     let options = Options {
         seed: times.seed,
@@ -179,7 +183,7 @@ fn once(
 
 /// An operation: takes the lock, works, lets go, works.
 #[inline(always)]
-fn exclusive<L: Lock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
+pub fn exclusive<L: Lock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
     let hold = lock.lock(m, at);
     m.note(Note::Enter);
     m.work(load.hold_ns);
@@ -190,7 +194,7 @@ fn exclusive<L: Lock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
 
 /// The same with a read-write lock.
 #[inline(always)]
-fn sharing<L: SharedLock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
+pub fn sharing<L: SharedLock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
     if m.random(100) < load.reads {
         let hold = lock.read_lock(m, at);
         m.note(Note::EnterShared);

@@ -11,8 +11,8 @@ use algorithms::{Lock, Shape, SharedLock};
 use analysis::Quartiles;
 use anyhow::{Context, Result};
 use machine::{Native, Patient, Region};
+use studies::simulations::{Load, Place, REGION_BYTES, exclusive, point, sharing};
 
-use super::{Load, Place, REGION_BYTES, exclusive, point, sharing};
 use crate::calibration;
 use crate::clock::now_ns;
 use crate::pinned::together;

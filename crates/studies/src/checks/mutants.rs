@@ -51,12 +51,15 @@ const OVER: &str = "test_and_set";
 
 /// What became of a mutant.
 pub struct Judged {
+    /// What was changed, and where.
     pub mutant: Mutant,
     /// The source line of its access.
     pub line: String,
+    /// Whether that was found.
     pub fate: Fate,
 }
 
+/// Whether a mutant was found.
 pub enum Fate {
     /// Found, as this fault.
     Caught(Caught),
@@ -68,6 +71,7 @@ pub enum Fate {
 
 /// How a mutant was found.
 pub struct Caught {
+    /// What was wrong.
     pub fault: Fault,
     /// With tasks like that.
     pub size: Size,
@@ -75,6 +79,7 @@ pub struct Caught {
     pub settings: &'static [(&'static str, u64)],
     /// What was chosen other than in other searches.
     pub choices: &'static [(&'static str, &'static str)],
+    /// In this memory model.
     pub memory: Memory,
 }
 
@@ -135,6 +140,7 @@ pub fn judge(lock: &Algorithm) -> Result<Vec<Judged>> {
 
 /// What can be changed in a lock, and where that can be searched.
 pub struct Possible {
+    /// All changes that accesses allow.
     pub mutants: BTreeSet<Mutant>,
     sizes: Vec<Size>,
 }

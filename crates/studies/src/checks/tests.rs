@@ -9,7 +9,7 @@ use algorithms::mechanisms::file_locks::{
     DESIGNS, Deadlocks, Design, FileLocks, Kind, Outcome, Owner, Range, Refused,
 };
 use engines::Change;
-use engines::explored::{Memory, Options, Setup, replay, sample, search};
+use engines::explored::{Fault, Memory, Options, Setup, replay, sample, search};
 use expect_test::{Expect, expect};
 use machine::{Native, Region};
 
@@ -225,24 +225,19 @@ fn a_failure_is_shown_step_by_step_and_found_again() {
     let found = with_setup("ticket", size, Between::Mutant(waitless), |s| search(s, &options));
     let failure = found.unwrap().unwrap().unwrap().failure.unwrap();
     expect![[r#"
-
-        ticket: race: t1 reads guarded.writes at contract.rs:39, not ordered after the last write
-
-          t0 lock.next add 1 -> 0                                      ticket.rs:42
-          t0   has its place in the queue
-          t0 lock.serving load -> 0                                    ticket.rs:45
-          t0   is inside
-          t0 guarded.writes = 1                                        contract.rs:39
-          t0   leaves
-          t0 lock.serving load -> 0                                    ticket.rs:53
-          t1 lock.next add 1 -> 1                                      ticket.rs:42
-          t1   has its place in the queue
-          t1 lock.serving load -> 0                                    ticket.rs:45
-          t1   is inside
-
-        again: …
-    "#]]
-    .assert_eq(&crate::reports::failed_check("ticket", &failure, "…"));
+        t0 lock.next add 1 -> 0                                      ticket.rs:42
+        t0   has its place in the queue
+        t0 lock.serving load -> 0                                    ticket.rs:45
+        t0   is inside
+        t0 guarded.writes = 1                                        contract.rs:39
+        t0   leaves
+        t0 lock.serving load -> 0                                    ticket.rs:53
+        t1 lock.next add 1 -> 1                                      ticket.rs:42
+        t1   has its place in the queue
+        t1 lock.serving load -> 0                                    ticket.rs:45
+        t1   is inside"#]]
+    .assert_eq(&failure.steps.join("\n"));
+    assert!(matches!(failure.fault, Fault::Race(_)));
     let again = with_setup("ticket", size, Between::Mutant(waitless), |setup| {
         replay(setup, &options, &failure.schedule)
     });

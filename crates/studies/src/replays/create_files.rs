@@ -55,6 +55,8 @@ pub static INCIDENT: Incident = Incident {
     figure: None,
     lacks: &[
         "of the guest the report has directions and no numbers, so there is nothing better to be graded",
+        "that the guest leaves for spinning is the default of its host and not in the report; if it does not, \
+         ticket preempted passes 0.00079 (0.00064..1.07) as often as not preempted",
         "that ticket is faster than queued on a native host was reported with four passes a side; with any \
          numbers tried the model says they are alike where there is no queue, and the other way round \
          where there is one",
@@ -98,9 +100,9 @@ fn predict(inputs: &Drawn) -> Result<Predicted> {
     })?;
     let guest = |name| anyhow::Ok(run(name, work, VCPUS, between, 4_000)?.rate());
     let ticket = guest("ticket")?;
-    // Two virtual CPUs want each CPU: the host is overloaded by two.
+    // Two virtual CPUs want each CPU: the host is overloaded by two. Long enough for some slices.
     let cpus = VCPUS / 2;
-    let crowded = |name| anyhow::Ok(run(name, work, cpus, Preemption::Anywhere, 300_000)?.rate());
+    let crowded = |name| anyhow::Ok(run(name, work, cpus, Preemption::Anywhere, 80_000)?.rate());
     let crowded_ticket = crowded("ticket")?;
     let values = vec![
         guest("test_and_set")? / ticket,

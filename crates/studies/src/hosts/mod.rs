@@ -9,14 +9,14 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use engines::simulated::{CPUS_MAX, Costs, Cpu, Host, Transfer};
+use engines::simulated::{CPUS_MAX, Costs, Cpu, Guest, Host, PauseLoop, Transfer};
 use records::Topology;
 use serde::Deserialize;
 
 pub use number::{Draw, Number, Origin};
 use number::{Units, Written};
 
-use crate::names::nearest;
+use records::nearest;
 
 macro_rules! hosts {
     ($($name:literal,)*) => {
@@ -67,6 +67,7 @@ type Transfers = BTreeMap<String, Written>;
 /// A described host.
 #[derive(Clone, Debug)]
 pub struct Described {
+    /// What it is called.
     pub name: String,
     /// What it is, in a paragraph.
     pub about: String,
@@ -81,6 +82,7 @@ pub struct Described {
 
 /// Distances by name: threads of one core, within a node, and by hops between nodes.
 pub const DISTANCES: [&str; 5] = ["core", "node", "hop1", "hop2", "hop3"];
+/// What a line costs over a distance, as `Transfer` of the engine has it.
 pub const TRANSFERS: [&str; 7] = [
     "load_modified",
     "load_shared",
@@ -90,6 +92,7 @@ pub const TRANSFERS: [&str; 7] = [
     "atomic_modified",
     "atomic_shared",
 ];
+/// What does not depend on the distance, as `Costs` of the engine has it.
 pub const COSTS: [&str; 20] = [
     "load",
     "store",
@@ -112,6 +115,12 @@ pub const COSTS: [&str; 20] = [
     "interrupt_delivery",
     "interrupt_entry",
 ];
+
+/// What a host may have beside, as `Costs` of the engine has it. What a file does not have is not
+/// there: links and memories are never busy, nobody leaves a guest for spinning.
+pub const OPTIONAL: [&str; 6] = ["link", "memory", "exit", "kick", "ple_window", "ple_gap"];
+/// Which of them are what a line takes, so that a file may say `GB/s`.
+const OF_LINES: [&str; 2] = ["link", "memory"];
 
 /// The host of this name: one that comes with knee, one of the directory `hosts`, or a file.
 pub fn find(name: &str) -> Result<Described> {
@@ -142,16 +151,20 @@ pub fn parse(name: &str, text: &str) -> Result<Described> {
     let farthest = distances.iter().flatten().copied().max().unwrap_or(1);
     let reach = usize::from(farthest) + 1;
     ensure!(reach <= DISTANCES.len(), "nodes are at most {} hops apart", DISTANCES.len() - 2);
-    let units = Units { cycle_ps: file.ghz.map(|ghz| 1000.0 / ghz) };
+    let units = Units { cycle_ps: file.ghz.map(|ghz| 1000.0 / ghz), of_line: false };
     let sources: Vec<String> = file.sources.keys().cloned().collect();
     let mut numbers = BTreeMap::new();
-    let mut take = |place: &str, table: &BTreeMap<String, Written>, keys: &[&str]| -> Result<()> {
-        if let Some(other) = table.keys().find(|key| !keys.contains(&key.as_str())) {
-            bail!("[{place}] has {other:?}; it can have {}", keys.join(", "));
+    let mut take = |place: &str, table: &Transfers, keys: &[&str], more: &[&str]| -> Result<()> {
+        let all = [keys, more].concat();
+        if let Some(other) = table.keys().find(|key| !all.contains(&key.as_str())) {
+            bail!("[{place}] has {other:?}; it can have {}", all.join(", "));
         }
-        for key in keys {
+        if let Some(key) = keys.iter().find(|key| !table.contains_key(**key)) {
+            bail!("{place}.{key} is missing");
+        }
+        for (key, written) in table {
             let at = || format!("{place}.{key}");
-            let written = table.get(*key).with_context(|| format!("{} is missing", at()))?;
+            let units = Units { of_line: OF_LINES.contains(&key.as_str()), ..units };
             numbers.insert(at(), written.number(units, &sources).with_context(at)?);
         }
         Ok(())
@@ -160,13 +173,18 @@ pub fn parse(name: &str, text: &str) -> Result<Described> {
     for distance in &DISTANCES[first..reach] {
         let table = file.transfer.get(*distance);
         let place = format!("transfer.{distance}");
-        take(&place, table.with_context(|| format!("[{place}] is missing"))?, &TRANSFERS)?;
+        take(&place, table.with_context(|| format!("[{place}] is missing"))?, &TRANSFERS, &[])?;
     }
     let known = |name: &&String| !DISTANCES[first..reach].contains(&name.as_str());
     if let Some(other) = file.transfer.keys().find(known) {
         bail!("[transfer.{other}]: nothing of this host is at that distance");
     }
-    take("costs", &file.costs, &COSTS)?;
+    take("costs", &file.costs, &COSTS, &OPTIONAL)?;
+    let has = |key: &str| file.costs.contains_key(key);
+    ensure!(nodes > 1 || !has("link"), "costs.link: one node has no links");
+    ensure!(has("exit") == has("kick"), "costs.exit and costs.kick are of guests: both, or none");
+    ensure!(has("ple_window") == has("ple_gap"), "costs.ple_window has a costs.ple_gap");
+    ensure!(has("exit") || !has("ple_window"), "costs.ple_window: what an exit costs is missing");
     let cpu = |i: usize| place(i, nodes, file.cores);
     let described = Described {
         name: name.to_string(),
@@ -180,6 +198,7 @@ pub fn parse(name: &str, text: &str) -> Result<Described> {
     if let Some(why) = described.host(Draw::Middle).contradiction() {
         bail!(why);
     }
+    described.holds_in_all_draws()?;
     Ok(described)
 }
 
@@ -242,6 +261,26 @@ impl Described {
         Topology { cpus: self.cpus.iter().enumerate().map(cpu).collect() }
     }
 
+    /// Whether its file has this of `OPTIONAL`.
+    fn has(&self, cost: &str) -> bool {
+        self.numbers.contains_key(&format!("costs.{cost}"))
+    }
+
+    /// A line is on its link, and read from memory, within the time that its transfer takes, by
+    /// whichever numbers of the ranges.
+    fn holds_in_all_draws(&self) -> Result<()> {
+        let check = |cost: &str, is_within: &dyn Fn(&str) -> bool| {
+            let Some(busy) = self.numbers.get(&format!("costs.{cost}")) else { return Ok(()) };
+            let mut transfers = self.numbers.iter().filter(|(name, _)| is_within(name));
+            let Some((name, _)) = transfers.find(|(_, time)| time.low < busy.high) else {
+                return Ok(());
+            };
+            bail!("costs.{cost} may be longer than {name}, of which it is a part")
+        };
+        check("link", &|name| name.starts_with("transfer.hop"))?;
+        check("memory", &|name| name.ends_with(".load_memory") && !name.contains(".core."))
+    }
+
     /// The host, with a value for each range.
     pub fn host(&self, draw: Draw) -> Host {
         let number = |name: &str| match self.numbers.get(name) {
@@ -289,7 +328,16 @@ impl Described {
                 interrupt_send: cost("interrupt_send"),
                 interrupt_delivery: cost("interrupt_delivery"),
                 interrupt_entry: cost("interrupt_entry"),
+                link: cost("link"),
+                memory: cost("memory"),
             },
+            guest: self.has("exit").then(|| Guest {
+                exit: cost("exit"),
+                kick: cost("kick"),
+                pause_loop: self
+                    .has("ple_window")
+                    .then(|| PauseLoop { window: cost("ple_window"), gap: cost("ple_gap") }),
+            }),
         }
     }
 }
@@ -299,7 +347,6 @@ mod tests {
     use records::Placement;
 
     use super::*;
-    use crate::topology::ordered;
 
     #[test]
     fn all_hosts_that_come_with_knee_can_be_simulated() {
@@ -316,7 +363,7 @@ mod tests {
     fn tasks_go_to_nodes_in_turn_or_one_after_the_other_and_to_second_threads_last() {
         let host = find("westmere-ex-8s").unwrap();
         let nodes = |placement| -> Vec<u32> {
-            let order = ordered(&host.topology(), placement);
+            let order = host.topology().ordered(placement);
             assert_eq!(order[80].core, 0);
             order[..9].iter().map(|cpu| cpu.node).collect()
         };
@@ -362,5 +409,20 @@ mod tests {
             "load_shraed = { assumed = \"40",
             "[transfer.node] has \"load_shraed\"; it can have load_modified,",
         );
+        let with = |line: &str| format!("[costs]\n{line}");
+        let line = r#"link = { assumed = "0.2..20 GB/s", why = "a test" }"#;
+        check("[costs]", &with(line), "costs.link may be longer than transfer.hop1.");
+        let line = r#"memory = { assumed = "0.2..20 GB/s", why = "a test" }"#;
+        check("[costs]", &with(line), "costs.memory may be longer than transfer.hop1.load_memory");
+        let one_node = HOSTS.iter().find(|(name, _)| *name == "uma-2").unwrap().1;
+        let line = r#"link = { assumed = "20 GB/s", why = "a test" }"#;
+        let why = parse("x", &one_node.replacen("[costs]", &with(line), 1)).unwrap_err();
+        assert_eq!(why.to_string(), "costs.link: one node has no links");
+        let line = r#"exit = { assumed = "1 us", why = "a test" }"#;
+        check("[costs]", &with(line), "costs.exit and costs.kick are of guests: both, or none");
+        let line = r#"ple_window = { assumed = "1 us", why = "a test" }"#;
+        check("[costs]", &with(line), "costs.ple_window has a costs.ple_gap");
+        let line = format!("{line}\n{}", line.replace("window", "gap"));
+        check("[costs]", &with(&line), "costs.ple_window: what an exit costs is missing");
     }
 }

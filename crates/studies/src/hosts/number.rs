@@ -38,9 +38,13 @@ pub enum Origin {
 /// A number in its base unit: picoseconds, or none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
+    /// The lowest that it may be.
     pub low: f64,
+    /// What is taken where no range is drawn from.
     pub middle: f64,
+    /// The highest that it may be.
     pub high: f64,
+    /// Where it comes from.
     pub origin: Origin,
     /// As the file has it.
     pub text: String,
@@ -51,7 +55,13 @@ pub struct Number {
 pub struct Units {
     /// Of one clock cycle.
     pub cycle_ps: Option<f64>,
+    /// Whether the number is the time of one line, of which a file may say how many bytes of them
+    /// come in a second.
+    pub of_line: bool,
 }
+
+/// What a line of 64 bytes takes at 1 GB/s, in ps.
+const LINE_AT_GB_PER_S: f64 = 64_000.0;
 
 /// Which value of a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,13 +100,15 @@ impl Written {
 /// A second in ps: longer than anything that a host is priced for, and far from overflowing.
 const LARGEST: f64 = 1e12;
 
-/// `109 cycles`, `90..140 ns`, `90..110..140 ns`, `0.5`: the lowest value, the middle one, the
+/// `109 cycles`, `90..140 ns`, `90..110..140 ns`, `25.3 GB/s`, `0.5`: the lowest value, the middle one, the
 /// highest. The middle of a range is that of ratios: between 10 and 1000 it is 100.
 fn range(text: &str, units: Units) -> Result<[f64; 3]> {
     let (numbers, unit) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    let is_rate = units.of_line && unit.trim() == "GB/s";
     let unit = match unit.trim() {
         "" => 1.0,
         "ps" => 1.0,
+        "GB/s" if is_rate => 1.0,
         "ns" => 1e3,
         "us" => 1e6,
         "ms" => 1e9,
@@ -114,6 +126,10 @@ fn range(text: &str, units: Units) -> Result<[f64; 3]> {
     let is_number = |number: &f64| number.is_finite() && *number >= 0.0;
     ensure!(numbers.iter().all(is_number), "it is negative or not finite");
     ensure!(low <= middle && middle <= high, "a range begins with its smaller end");
+    if is_rate {
+        ensure!(low > 0.0, "at 0 GB/s nothing ever comes");
+        return Ok([high, middle, low].map(|rate| LINE_AT_GB_PER_S / rate));
+    }
     ensure!(high * unit <= LARGEST, "it is more than a second");
     Ok([low * unit, middle * unit, high * unit])
 }
@@ -162,7 +178,7 @@ fn uniform(seed: u64, name: &str) -> f64 {
 mod tests {
     use super::*;
 
-    const UNITS: Units = Units { cycle_ps: Some(500.0) };
+    const UNITS: Units = Units { cycle_ps: Some(500.0), of_line: false };
 
     #[test]
     fn numbers_have_units_and_ranges() {
@@ -172,8 +188,20 @@ mod tests {
         check("90..110..140 ns", [90_000.0, 110_000.0, 140_000.0]);
         check("0..1.0", [0.0, 0.5, 1.0]);
         check("2 us", [2e6; 3]);
+        let none = Units { cycle_ps: None, of_line: false };
+        let line = Units { of_line: true, ..none };
+        // A line is 64 bytes; more of them in a second is less time for each.
+        assert_eq!(range("16..32..64 GB/s", line).unwrap(), [1000.0, 2000.0, 4000.0]);
+        assert_eq!(
+            range("16 GB/s", none).unwrap_err().to_string(),
+            "unit \"GB/s\": ps, ns, us, ms, cycles, or none"
+        );
+        assert_eq!(
+            range("0..5 GB/s", line).unwrap_err().to_string(),
+            "at 0 GB/s nothing ever comes"
+        );
         let refused = |text, expected: &str| {
-            assert_eq!(range(text, Units { cycle_ps: None }).unwrap_err().to_string(), expected);
+            assert_eq!(range(text, none).unwrap_err().to_string(), expected);
         };
         refused("5 parsecs", "unit \"parsecs\": ps, ns, us, ms, cycles, or none");
         refused("-5 ns", "it is negative or not finite");

@@ -24,7 +24,6 @@ use records::Placement;
 
 use crate::hosts::{self, Described, Draw, Number, Origin};
 use crate::simulations::mechanisms::{Operated, Ran, once, part_of};
-use crate::topology::ordered;
 
 /// All incidents, in the order of their numbers.
 pub static INCIDENTS: &[&Incident] = &[
@@ -37,7 +36,9 @@ pub static INCIDENTS: &[&Incident] = &[
 
 /// An incident and how it is replayed.
 pub struct Incident {
+    /// I1 to I5.
     pub name: &'static str,
+    /// What it is about.
     pub title: &'static str,
     /// The mails that report it: subject and date.
     pub sources: &'static [&'static str],
@@ -47,6 +48,7 @@ pub struct Incident {
     pub inputs: fn() -> Vec<Input>,
     /// What is fitted, and to what, if anything is.
     pub fitted: Option<Fitted>,
+    /// What was reported, and is to be predicted.
     pub targets: &'static [Target],
     /// For each target, what models say that know nothing of the mechanism.
     pub nulls: fn() -> Vec<Nulls>,
@@ -63,20 +65,27 @@ type Figures = fn(&Drawn, Option<f64>) -> Result<Figure>;
 
 /// A number that is put in.
 pub struct Input {
+    /// What it is.
     pub name: &'static str,
+    /// Its value, and where that comes from.
     pub number: Number,
 }
 
 /// The number that is fitted, and to what.
 pub struct Fitted {
+    /// What it is.
     pub name: &'static str,
+    /// The observation.
     pub to: &'static str,
 }
 
 /// Something that was reported.
 pub struct Target {
+    /// In a few words.
     pub what: &'static str,
+    /// What the report says of it.
     pub reported: Reported,
+    /// What it is for.
     pub standing: Standing,
 }
 
@@ -115,49 +124,69 @@ pub struct Nulls {
 
 /// What comes of one draw.
 pub struct Predicted {
+    /// The number that was fitted.
     pub fitted: Option<f64>,
+    /// One for each target.
     pub values: Vec<f64>,
 }
 
 /// A small table beside.
 pub struct Figure {
+    /// What it shows.
     pub title: &'static str,
+    /// Heads, the first of what varies.
     pub columns: Vec<&'static str>,
+    /// A value for each column.
     pub rows: Vec<Vec<f64>>,
 }
 
 /// A replayed incident.
 pub struct Replay {
+    /// Which one.
     pub incident: &'static Incident,
+    /// What was put in beside the hosts.
     pub inputs: Vec<Input>,
+    /// Where all numbers come from.
     pub provenance: Provenance,
     /// Of the fitted number.
     pub fitted: Option<Interval>,
+    /// One for each target.
     pub rows: Vec<Graded>,
+    /// What it shows beside.
     pub figure: Option<Figure>,
 }
 
 /// How many numbers were put in, by where they come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
+    /// In a source that is named.
     pub found: usize,
+    /// On a host, by knee.
     pub measured: usize,
+    /// Guessed, for a reason that is told.
     pub assumed: usize,
 }
 
 /// The value of the middle of all inputs, and the lowest and highest of all draws.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
+    /// Of the middle of all inputs.
     pub middle: f64,
+    /// Of all draws.
     pub low: f64,
+    /// Of all draws.
     pub high: f64,
 }
 
 /// A target and what became of it.
 pub struct Graded {
+    /// What was reported.
     pub target: &'static Target,
+    /// What came of the model.
     pub predicted: Interval,
+    /// What comes of models that know nothing of the mechanism.
     pub nulls: Nulls,
+    /// How near that is.
     pub grade: Grade,
 }
 
@@ -170,6 +199,7 @@ pub enum Grade {
     Order,
     /// The direction is right.
     Direction,
+    /// Farther off, or in the other direction.
     NotPredicted,
     /// It is what was fitted to.
     Fitted,
@@ -183,6 +213,7 @@ impl Graded {
 }
 
 impl Grade {
+    /// What it is called in a table.
     pub fn name(self) -> &'static str {
         match self {
             Grade::Quantitative => "quantitative",
@@ -286,7 +317,7 @@ impl Drawn {
     /// So many CPUs of a host of the incident.
     fn cpus(&self, host: &str, placement: Placement, cpus: usize) -> Host {
         let host = self.described(host);
-        let order = ordered(&host.topology(), placement);
+        let order = host.topology().ordered(placement);
         let places: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
         part_of(host.host(self.draw), &places)
     }

@@ -50,7 +50,9 @@ const TRAIL: usize = 12;
 /// What was compared.
 #[derive(Default)]
 pub struct Compared {
+    /// All calls.
     pub calls: u64,
+    /// Calls that got what they asked for.
     pub granted: u64,
     /// EAGAIN.
     pub refused: u64,
@@ -60,6 +62,7 @@ pub struct Compared {
     pub waited: u64,
     /// F_GETLK.
     pub asked: u64,
+    /// Processes that made another one.
     pub forks: u64,
     /// Exits and kills.
     pub exits: u64,

@@ -1,10 +1,7 @@
 //! Grades against what they mean, the fit against functions with known answers, and small replays
 //! as they are printed.
 
-use expect_test::expect;
-
 use super::*;
-use crate::reports::{self, Style};
 
 fn graded(reported: Reported, standing: Standing, [middle, low, high]: [f64; 3]) -> Grade {
     grade(&Target { what: "", reported, standing }, Interval { middle, low, high })
@@ -86,42 +83,4 @@ fn a_repair_sends_more_interrupts_and_no_dearer_ones() {
         assert!(counts_after > 5.0 * counts_before, "{row:?}");
         assert!((0.67..1.5).contains(&(us_after / us_before)), "{row:?}");
     }
-}
-
-#[test]
-fn a_replay_is_the_same_on_every_computer() {
-    let replay = replay(&page_faults::INCIDENT, 2, 1).unwrap();
-    expect![[r#"
-        I4  write faults on three file systems, 160 processes
-            D. Hansen, page fault scalability (ext3, ext4, xfs), 2013-08-14
-
-        found     tasks: 160 (the report)
-        assumed   tick: 1..4 ms (1000, 300 or 250 ticks a second in kernels of that time)
-        assumed   work of a fault: 3000..8000 ns (a fault that finds a page of the cache and marks it dirty,
-                  through a file system)
-        assumed   work under the lock: 50..200 ns (one to some hundred instructions beside the list)
-
-        target                         reported               predicted  grade
-        more time in spinlocks on xfs     0.125  0.0633 (0.0571..0.106)  ratio order
-        faults/s, xfs / ext4              0.875    0.937 (0.894..0.943)  ratio order
-        faults/s, ext4 / ext3               0.8       1.29 (1.26..1.64)  not predicted, open
-
-        faults/s, over those of one task on ext4
-        tasks   ext3    ext4     xfs
-            1   1.00    1.00    1.00
-           10  10.02   10.03   10.03
-           20  19.89   20.06   20.04
-           40  38.79   40.17   39.76
-           60  55.73   60.11   58.88
-           80  70.22   80.02   77.22
-          120  81.62   93.92   90.60
-          160  83.20  107.53  100.73
-
-        simulated on westmere-ex-8s: 12 numbers found, 0 measured, 40 assumed as ranges, 0 fitted; in
-          brackets the lowest and highest of 3 draws of all ranges
-        - a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to the
-          lock of the list. How long a tick was is not reported
-        - ext4 against ext3 is the length of their paths, of which the model has nothing: it has the locks
-          of their journals, by which ext3 is the slower one
-    "#]].assert_eq(&reports::replayed(&replay, 2, Style::PLAIN));
 }
