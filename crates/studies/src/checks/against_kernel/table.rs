@@ -6,7 +6,8 @@
 //! Of open files the processes mean nothing: who made the call may be gone long since.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::{Read, Seek};
+use std::os::unix::fs::MetadataExt;
 
 use algorithms::mechanisms::file_locks::TO_THE_END;
 use anyhow::{Context, Result};
@@ -43,7 +44,6 @@ pub struct Table {
     locks: File,
     /// Device and inode, as they stand there.
     place: String,
-    text: Vec<u8>,
 }
 
 impl Table {
@@ -53,25 +53,30 @@ impl Table {
         let (device, inode) = (metadata.dev(), metadata.ino());
         let (major, minor) = (libc::major(device), libc::minor(device));
         let place = format!("{major:02x}:{minor:02x}:{inode}");
-        Ok(Table { locks, place, text: vec![0; 64 << 10] })
+        Ok(Table { locks, place })
     }
 
     /// The lines of the file. Of one CPU, what was granted last stands first.
+    ///
+    /// The table is read in pieces, and each begins at the number of a line: a lock that is granted
+    /// meanwhile shifts the others, and one is there twice. So it is read until it stands still.
     pub fn lines(&mut self) -> Result<Vec<Line>> {
-        let mut length = 0;
+        let mut before = self.read()?;
         loop {
-            if length == self.text.len() {
-                self.text.resize(2 * length, 0);
+            let now = self.read()?;
+            if now == before {
+                let lines = now.lines().filter_map(|line| read(line, &self.place));
+                return Ok(lines.collect());
             }
-            let got = self.locks.read_at(&mut self.text[length..], length as u64);
-            match got.context("reading /proc/locks")? {
-                0 => break,
-                more => length += more,
-            }
+            before = now;
         }
-        let text = String::from_utf8_lossy(&self.text[..length]);
-        let lines = text.lines().filter_map(|line| read(line, &self.place));
-        Ok(lines.collect())
+    }
+
+    fn read(&mut self) -> Result<String> {
+        let mut text = String::new();
+        self.locks.rewind().context("reading /proc/locks anew")?;
+        self.locks.read_to_string(&mut text).context("reading /proc/locks")?;
+        Ok(text)
     }
 
     /// How many requests wait.
