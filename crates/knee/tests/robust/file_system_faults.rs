@@ -21,8 +21,11 @@ use crate::skip::{is_root, skip};
 fn check_struck(home: &Home, arguments: &str, strike: impl FnOnce(), heal: impl FnOnce()) {
     let command = format!("run {arguments} --cpus 1 --tasks 2 --blocks 2 --seed 1 --json");
     let mut running = home.start(&mut home.knee(&command));
-    running.wait_for_tasks(2, 1);
+    let cast = running.wait_for_tasks(2, 1);
+    // The run does not end before it is struck, however long that takes on a busy host.
+    cast.worker.kill(libc::SIGSTOP);
     strike();
+    cast.worker.kill(libc::SIGCONT);
     running.wait_for_runs(1);
     heal();
     let ended = running.end();
@@ -65,7 +68,7 @@ fn an_image_that_is_cut_off_under_a_run_fails_it_and_no_other() {
         check_struck(
             &home,
             // Inodes enough for a fast host.
-            &format!("create_files --seconds 0.7 --fs {kind} --size 4G"),
+            &format!("create_files --seconds 1.5 --fs {kind} --size 4G"),
             cut,
             || (),
         );
