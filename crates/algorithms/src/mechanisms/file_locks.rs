@@ -300,7 +300,7 @@ pub struct FileLocks<L: Lock> {
     branches: Array<tree::Branch>,
     records_a_cpu: u32,
     in_lock_ns: u64,
-    in_blocked_ns: u64,
+    in_beside_ns: u64,
 }
 
 /// A request that waits: the record that stands for it.
@@ -352,13 +352,13 @@ impl<L: Lock> FileLocks<L> {
             branches: region.array("branch", branches),
             records_a_cpu: records as u32,
             in_lock_ns: 0,
-            in_blocked_ns: 0,
+            in_beside_ns: 0,
         }
     }
 
-    /// The same, with work under the lock that covers a file, and under that of the blocked.
-    pub fn working(self, in_lock_ns: u64, in_blocked_ns: u64) -> Self {
-        FileLocks { in_lock_ns, in_blocked_ns, ..self }
+    /// The same, with work under the lock that covers a file, and under each beside it.
+    pub fn working(self, in_lock_ns: u64, in_beside_ns: u64) -> Self {
+        FileLocks { in_lock_ns, in_beside_ns, ..self }
     }
 
     /// Sets, changes or removes locks of the owner, or waits until it can; how often it waited.
@@ -548,7 +548,11 @@ impl<L: Lock> FileLocks<L> {
     fn lock_beside<M: Machine>(&self, m: &M, at: &L::Mem) -> Option<Hold> {
         match self.design.locking {
             Locking::Global => None,
-            Locking::PerFile => Some(self.lock.lock(m, at)),
+            Locking::PerFile => {
+                let hold = self.lock.lock(m, at);
+                m.work(self.in_beside_ns);
+                Some(hold)
+            }
         }
     }
 

@@ -21,7 +21,8 @@ pub struct Simulated<'a> {
     pub(super) yielder: &'a Yielder<(), ()>,
     pub(super) world: &'a RefCell<World>,
     pub(super) task: u16,
-    /// What `cpu` says.
+    /// Whether it may be on another CPU than at first; what `cpu` says if not.
+    pub(super) moves: bool,
     pub(super) cpu: usize,
     pub(super) node: usize,
     /// The address of the region.
@@ -53,7 +54,7 @@ impl Simulated<'_> {
         let handler = self.interrupted.expect("only who can be interrupted is");
         loop {
             self.spend(Row::Interrupted, |world| world.costs.interrupt_entry);
-            self.uninterrupted_until_done(|| handler(self, self.cpu));
+            self.uninterrupted_until_done(|| handler(self, self.cpu()));
             if !self.world.borrow_mut().handled(self.task) {
                 return;
             }
@@ -293,11 +294,12 @@ impl Machine for Simulated<'_> {
 
     fn interrupt(&self, whom: Interrupted) {
         self.enter_kernel();
+        let own = self.cpu();
         let mut world = self.world.borrow_mut();
         match whom {
             Interrupted::One(number) => world.send(self.task, [number].into_iter()),
             Interrupted::Others => {
-                let (own, all) = (self.cpu, world.tasks.len() - world.workers);
+                let all = world.tasks.len() - world.workers;
                 world.send(self.task, (0..all).filter(|&number| number != own));
             }
         }
@@ -355,11 +357,17 @@ impl Machine for Simulated<'_> {
     }
 
     fn cpu(&self) -> usize {
-        self.cpu
+        match self.moves {
+            true => self.world.borrow().tasks[usize::from(self.task)].cpu.into(),
+            false => self.cpu,
+        }
     }
 
     fn node(&self) -> usize {
-        self.node
+        match self.moves {
+            true => self.world.borrow().lines.node(self.cpu()),
+            false => self.node,
+        }
     }
 
     fn random(&self, bound: u32) -> u32 {

@@ -200,6 +200,11 @@ impl Lines {
         &mut self.waiters[line as usize]
     }
 
+    /// The node of a CPU.
+    pub fn node(&self, cpu: usize) -> usize {
+        self.nodes[cpu].into()
+    }
+
     /// Whether the CPU need not ask for the line.
     #[inline]
     pub fn has(&self, line: u32, cpu: u16, how: Use, now: Time) -> bool {

@@ -51,7 +51,7 @@ pub struct Setup<'a> {
     /// The number of tasks.
     pub tasks: usize,
     /// The CPUs that tasks may have, in the order in which they get them: task i has CPU
-    /// `places[i % places.len()]`.
+    /// `places[i % places.len()]`, at first.
     pub places: &'a [usize],
     /// What a task does: operations, for ever or so many. It owns no heap memory and holds no
     /// guard across an access.
@@ -95,6 +95,9 @@ pub struct Options {
     pub length: Time,
     /// Where tasks lose their CPU to others.
     pub preemption: Preemption,
+    /// Whether a task stays on the CPU that it had first. If not, it may have another one of
+    /// `places` whenever it wakes, and an idle CPU takes tasks of others.
+    pub pinned: bool,
     /// What to write down.
     pub trace: Option<Traced>,
 }
@@ -191,6 +194,8 @@ fn start<'a>(
         Preemption::BetweenOperations => setup.places[task % setup.places.len()],
         Preemption::Anywhere => task,
     };
+    // A virtual CPU keeps its number, wherever it is.
+    let moves = !options.pinned && options.preemption == Preemption::BetweenOperations;
     let all = world.borrow().tasks.len();
     let workers = (0..setup.tasks).map(|task| view(task, number(task)));
     let handlers = (setup.tasks..all).map(|task| view(task, task - setup.tasks));
@@ -199,7 +204,7 @@ fn start<'a>(
         let interrupted = setup.interrupted;
         let body = move |yielder: &Yielder<(), ()>| {
             let native = Native::new(cpu, node);
-            let m = Simulated { yielder, world, task, cpu, node, base, interrupted, native };
+            let m = Simulated { yielder, world, task, moves, cpu, node, base, interrupted, native };
             // Not before its time.
             m.suspend();
             match usize::from(task) < setup.tasks {

@@ -7,6 +7,7 @@ use machine::{Note, Until};
 use super::Time;
 use super::ledger::{Account, Row};
 use super::lines::{Use, Word};
+use super::world::Idling;
 
 /// What a task is doing.
 ///
@@ -157,6 +158,7 @@ pub struct RunQueue {
     pub favoured: Option<u16>,
     /// When its clock rings, if it does.
     pub rings: Time,
+    pub idling: Idling,
     /// What local things cost while one of `siblings` is busy, of 1000.
     pub slower_per_mille: u64,
     /// The other threads of its core that have tasks.

@@ -2,6 +2,7 @@
 
 mod accesses;
 mod pause_loops;
+mod placement;
 mod scheduler;
 
 use std::collections::VecDeque;
@@ -17,6 +18,8 @@ use super::trace::Trace;
 use super::watched::Watched;
 use super::{Options, Preemption, Setup, Time};
 use pause_loops::PauseLoops;
+pub use placement::Idling;
+use placement::Places;
 
 /// Goes on at once.
 const NOW: Then = Then::GoOn(0, Row::Local);
@@ -33,8 +36,10 @@ pub struct World {
     pub watched: Watched,
     pub trace: Option<Trace>,
     pub preemption: Preemption,
-    /// Whether there are more tasks than CPUs.
+    /// Whether a CPU may have more tasks than one.
     pub cpus_are_shared: bool,
+    /// Where tasks are put that have no CPU of their own.
+    pub places: Option<Places>,
     pub costs: super::Costs,
     pub guest: Option<Guest>,
     /// Where tasks are virtual CPUs whose spinning is noticed.
@@ -104,7 +109,8 @@ impl World {
             watched: Watched::new(setup.exclusive, setup.fifo),
             trace: options.trace.map(Trace::new),
             preemption: options.preemption,
-            cpus_are_shared: setup.tasks > setup.places.len(),
+            cpus_are_shared: setup.tasks > setup.places.len() || !options.pinned,
+            places: (!options.pinned).then(|| Places::new(setup)),
             costs: host.costs,
             guest: host.guest,
             pause_loops: PauseLoops::new(setup, options),
@@ -182,6 +188,13 @@ impl World {
         let siblings = self.cpus[cpu].siblings.iter();
         let mut tasks = siblings.filter_map(|&other| self.cpus[usize::from(other)].current);
         tasks.any(|task| !self.tasks[usize::from(task)].pauses())
+    }
+
+    /// Half to one and a half of a time, by chance, as what the system does takes: tasks for which it
+    /// is always the same fall into step, and some lose their CPU each time before they have done
+    /// anything.
+    fn about(&mut self, time: Time) -> Time {
+        time / 2 + time * Time::from(below(&mut self.random, 1024)) / 1024
     }
 
     /// What is due happens; the task that goes on, if one does. Events are for tasks, the stores

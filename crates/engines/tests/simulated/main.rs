@@ -1,6 +1,7 @@
 //! The simulated machine: its laws, on algorithms of a few lines.
 
 mod bandwidth;
+mod placement;
 mod threads_of_a_core;
 mod virtual_cpus;
 
@@ -76,6 +77,7 @@ const OPTIONS: Options = Options {
     warm_up: 10_000 * NS,
     length: 1_000_000 * NS,
     preemption: Preemption::BetweenOperations,
+    pinned: true,
     trace: None,
 };
 

@@ -60,6 +60,10 @@ pub struct Arguments {
     /// without it only between operations or asleep, as in the kernel
     #[arg(long)]
     preempt_anywhere: bool,
+    /// Tasks change their CPU when they wake, and idle CPUs take tasks of others, as Linux does with
+    /// what is not pinned; without it they stay
+    #[arg(long)]
+    unpinned: bool,
     /// How many draws of all that the host only knows as a range, beside their middle
     #[arg(long, default_value_t = 8)]
     draws: u64,
@@ -74,7 +78,7 @@ pub struct Arguments {
     trace: Option<usize>,
     /// Run the same tasks natively on this host too, and say how far that is from what was simulated
     /// (after: knee calibrate > hosts/mine.toml; with: --host mine)
-    #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere"])]
+    #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere", "unpinned"])]
     check: bool,
     /// Print JSON
     #[arg(long)]
@@ -205,6 +209,7 @@ fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {
             true => Preemption::Anywhere,
             false => Preemption::BetweenOperations,
         },
+        pinned: !arguments.unpinned,
         seed: arguments.seed,
         draws: arguments.draws,
         length: length_ns as Time * NS,
@@ -296,6 +301,7 @@ fn as_json(all: &[Simulated], host: &Described, load: Load, arguments: &Argument
         "host": host.name,
         "placement": arguments.placement.name(),
         "preemption": if arguments.preempt_anywhere { "anywhere" } else { "between operations" },
+        "pinned": !arguments.unpinned,
         "work_ns": load.work_ns,
         "hold_ns": load.hold_ns,
         "seed": arguments.seed,

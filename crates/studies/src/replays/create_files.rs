@@ -86,6 +86,7 @@ fn predict(inputs: &Drawn) -> Result<Predicted> {
             host: inputs.described("ivybridge-ex-4s"),
             placement: Placement::Cores,
             preemption,
+            pinned: true,
             seed: inputs.seed,
             draws: 0,
             length: length_us * 1000 * NS,

@@ -335,6 +335,8 @@ impl Drawn {
             warm_up: length / 10,
             length,
             preemption: Preemption::BetweenOperations,
+            // As whoever reports a program's time does not pin it.
+            pinned: false,
             trace: None,
         };
         once(operated, host, tasks, &options)
@@ -396,7 +398,9 @@ fn grade(target: &Target, predicted: Interval) -> Grade {
     match (target.standing, target.reported) {
         (Standing::Anchor, _) => Grade::Fitted,
         (_, Reported::Ratio(reported)) => {
-            graded(reported, direction(middle) == direction(reported))
+            // No two that differ by so little are told apart.
+            let alike = within(reported, SAME);
+            graded(reported, alike || direction(middle) == direction(reported))
         }
         // A share is never in the wrong direction, only far too small or large.
         (_, Reported::Share(reported)) => graded(reported, within(reported, 3.0)),

@@ -185,6 +185,7 @@ fn run(drawn: &Drawn, design: &str, setup: Setup, work: f64) -> Result<Ran> {
         warm_up: pass,
         length: 2 * pass,
         preemption: Preemption::BetweenOperations,
+        pinned: true,
         trace: None,
     };
     once(&operated, &host, cpus, &options)

@@ -78,6 +78,7 @@ pub fn point(operated: &Operated, place: &Place, cpus: usize, tasks: usize) -> R
             warm_up: warm_up(place.length),
             length: place.length,
             preemption: place.preemption,
+            pinned: place.pinned,
             trace: None,
         };
         let ran = once(operated, &part_of(place.host.host(draw), &places), tasks, &options);
@@ -253,6 +254,7 @@ mod tests {
             host,
             placement: Placement::Cores,
             preemption: Preemption::BetweenOperations,
+            pinned: true,
             seed: 1,
             draws: 0,
             length: 300_000 * NS,
@@ -267,11 +269,13 @@ mod tests {
         for mechanism in MECHANISMS {
             for design in mechanism.designs() {
                 let operated = Operated::new(mechanism.name, design).unwrap();
-                for (cpus, tasks, preemption) in [
-                    (1, 1, Preemption::BetweenOperations),
-                    (12, 12, Preemption::BetweenOperations),
-                    (4, 12, Preemption::BetweenOperations),
-                    (4, 8, Preemption::Anywhere),
+                for (cpus, tasks, preemption, pinned) in [
+                    (1, 1, Preemption::BetweenOperations, true),
+                    (12, 12, Preemption::BetweenOperations, true),
+                    (4, 12, Preemption::BetweenOperations, true),
+                    (4, 12, Preemption::BetweenOperations, false),
+                    (4, 8, Preemption::Anywhere, true),
+                    (4, 8, Preemption::Anywhere, false),
                 ] {
                     let alone = ["repair", "tlb_shootdown"].contains(&mechanism.name);
                     if alone && tasks > cpus && preemption == Preemption::BetweenOperations {
@@ -282,7 +286,7 @@ mod tests {
                     let length = if crowded { 50_000_000 * NS } else { 300_000 * NS };
                     let work_ns = if crowded { 50_000 } else { 500 };
                     let operated = Operated { work_ns, ..operated.clone() };
-                    let place = Place { preemption, length, ..place(&host) };
+                    let place = Place { preemption, pinned, length, ..place(&host) };
                     let point = point(&operated, &place, cpus, tasks).unwrap();
                     let name = operated.name();
                     assert!(point.middle.rate() > 0.0, "{name} with {tasks} tasks on {cpus} CPUs");

@@ -40,6 +40,8 @@ pub struct Place<'a> {
     pub placement: Placement,
     /// Where tasks lose their CPU.
     pub preemption: Preemption,
+    /// Whether they stay on the one that they had first.
+    pub pinned: bool,
     /// What chance depends on.
     pub seed: u64,
     /// Values of the host's ranges beside the middle ones.
@@ -154,6 +156,7 @@ fn once(
         warm_up: warm_up(times.length),
         length: times.length,
         preemption: place.preemption,
+        pinned: place.pinned,
         trace: times.trace,
     };
     let host = place.host.host(draw);

@@ -209,11 +209,7 @@ impl<L: Lock> FileLocks<L> {
 
     /// Locks the table of the blocked, unless the global lock covers it.
     fn lock_blocked<M: Machine>(&self, m: &M) -> Option<Hold> {
-        let hold = self.lock_beside(m, &self.blocked[0].lock);
-        if hold.is_some() {
-            m.work(self.in_blocked_ns);
-        }
-        hold
+        self.lock_beside(m, &self.blocked[0].lock)
     }
 
     pub(super) fn bucket(&self, owner: u32) -> usize {

@@ -161,7 +161,7 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         },
         Setting::time("call_ns", "work of a call outside of all locks, in ns", 0),
         Setting::time("in_lock_ns", "work under the lock of the files, or of the file, in ns", 0),
-        Setting::time("in_blocked_ns", "work under the lock of the blocked, in ns", 0),
+        Setting::time("in_beside_ns", "work under each lock beside those of files, in ns", 0),
         Setting::time("held_ns", "work of who holds a file lock, in ns", 0),
     ];
 
@@ -181,7 +181,7 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         };
         let locks = FileLocks::new(region, tasks, files, calls.records(), design);
         LockedFiles {
-            locks: locks.working(settings.get("in_lock_ns"), settings.get("in_blocked_ns")),
+            locks: locks.working(settings.get("in_lock_ns"), settings.get("in_beside_ns")),
             design,
             calls,
             kind: match settings.choice("kind") {

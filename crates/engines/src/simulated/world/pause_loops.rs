@@ -14,7 +14,6 @@
 use super::World;
 use crate::simulated::ledger::Row;
 use crate::simulated::tasks::{Doing, Then, Watch};
-use crate::simulated::world::below;
 use crate::simulated::{Options, PauseLoop, Preemption, Setup, Time};
 
 /// Who spins, of virtual CPUs.
@@ -108,9 +107,8 @@ impl World {
     /// The task, which runs, leaves its guest: another one may run; whether it has to make way.
     fn leaves_guest(&mut self, task: u16, then: Then) -> bool {
         let Some(loops) = &self.pause_loops else { return false };
-        // No two exits are alike; if they were, virtual CPUs would fall into step, and some would
-        // lose their CPU each time before they had done anything.
-        let exit = loops.exit / 2 + loops.exit * Time::from(below(&mut self.random, 1024)) / 1024;
+        let exit = loops.exit;
+        let exit = self.about(exit);
         self.spend(task, Row::System, exit);
         let Some(chosen) = self.choose(task) else { return false };
         let now = self.tasks[usize::from(task)].time;

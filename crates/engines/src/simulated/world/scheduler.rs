@@ -6,8 +6,7 @@
 //! fair scheduler of Linux 2.6.23 to 6.5 does (kernel/sched/fair.c: place_entity,
 //! check_preempt_tick, wakeup_preempt_entity), with all tasks of equal weight.
 //!
-//! Differs from it: a task stays on the CPU that it had first, and slices end when they are
-//! over, not at the next tick.
+//! Differs from it: slices end when they are over, not at the next tick.
 
 use machine::Sleepers;
 
@@ -27,14 +26,17 @@ impl World {
     pub fn wake(&mut self, waker: u16, offset: u32, whom: Sleepers) {
         while let Some(first) = self.sleepers.iter().position(|sleeper| sleeper.0 == offset) {
             let (_, task) = self.sleepers.remove(first);
-            self.spend(waker, Row::System, self.costs.wake_each);
+            let cost = self.about(self.costs.wake_each);
+            self.spend(waker, Row::System, cost);
             let now = self.tasks[usize::from(waker)].time;
             self.tasks[usize::from(task)].book(Row::Asleep, now);
+            self.place(task, waker);
             let cpu = &self.cpus[usize::from(self.tasks[usize::from(task)].cpu)];
             let least = cpu.least.saturating_sub(self.costs.period / 2);
             let who = &mut self.tasks[usize::from(task)];
             who.had = who.had.max(least);
-            self.make_ready(task, NOW, now, self.costs.wake_latency);
+            let latency = self.about(self.costs.wake_latency);
+            self.make_ready(task, NOW, now, latency);
             if whom == Sleepers::One {
                 return;
             }
@@ -113,8 +115,10 @@ impl World {
         };
         let favoured = queue.favoured.take().filter(is_fair);
         let place = favoured.and_then(|task| queue.ready.iter().position(|&other| other == task));
-        if let Some(first) = queue.ready.remove(place.unwrap_or(0)) {
-            self.run(first, now, self.costs.switch);
+        let first = queue.ready.remove(place.unwrap_or(0));
+        if let Some(first) = first.or_else(|| self.has_nothing(cpu, now)) {
+            let switch = self.about(self.costs.switch);
+            self.run(first, now, switch);
         }
     }
 
@@ -134,6 +138,7 @@ impl World {
         let cpu = usize::from(who.cpu);
         let Some(current) = self.cpus[cpu].current else {
             who.book(Row::Asleep, now + latency);
+            self.cpus[cpu].idling.ends(now);
             return self.run(task, now + latency, 0);
         };
         let had = who.had;
@@ -143,6 +148,7 @@ impl World {
         let current_had = current_had + now.saturating_sub(queue.since);
         queue.called |= current_had > had + self.costs.wake_lead;
         self.set_timer(cpu, now);
+        self.somebody_waits(now);
     }
 
     /// Where tasks may be preempted anywhere, a CPU that others wait for looks at the clock.
@@ -158,7 +164,7 @@ impl World {
     }
 
     /// The task gets its CPU.
-    fn run(&mut self, task: u16, now: Time, switch: Time) {
+    pub(super) fn run(&mut self, task: u16, now: Time, switch: Time) {
         let who = &mut self.tasks[usize::from(task)];
         let (cpu, begin) = (usize::from(who.cpu), now.max(who.time));
         let Doing::Ready(then) = who.doing else {
@@ -182,10 +188,16 @@ impl World {
         }
     }
 
-    /// The clock of a CPU rings: its task may have had its slice.
+    /// The clock of a CPU rings: its task may have had its slice, or it has none.
     pub(super) fn clock(&mut self, cpu: usize, now: Time) {
         let queue = &self.cpus[cpu];
-        let Some(task) = queue.current.filter(|_| queue.rings == now) else { return };
+        if queue.rings != now {
+            return;
+        }
+        let Some(task) = queue.current else { return self.looks_for_work(cpu, now) };
+        if self.preemption != Preemption::Anywhere {
+            return;
+        }
         if !self.must_go(cpu, now) {
             // The slice has become longer, or others have the CPU no more.
             if !queue.ready.is_empty() {
