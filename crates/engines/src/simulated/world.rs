@@ -190,10 +190,10 @@ impl World {
         if let Some(bandwidth) = &mut self.lines.bandwidth {
             bandwidth.passed(due.time);
         }
-        let who = usize::from(due.who);
+        let who = usize::from(due.who());
         let (tasks, cpus) = (self.tasks.len(), self.cpus.len());
         if who < tasks {
-            return self.due(due.who, due.turn, due.time).then_some(due.who);
+            return self.due(due.who(), due.turn(), due.time).then_some(due.who());
         }
         if who < 2 * tasks {
             self.stored((who - tasks) as u16, due.time);
