@@ -54,12 +54,10 @@ impl Word {
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// When the line is there: at once, where it was there already.
+    /// When the line is there.
     pub comes: Time,
     /// When those who had it and may not keep it lose it.
     pub leaves: Time,
-    /// Whether it was there already.
-    pub hit: bool,
 }
 
 /// A set of CPUs.
@@ -201,7 +199,7 @@ impl Lines {
     }
 
     /// Whether the CPU need not ask for the line.
-    #[inline]
+    #[inline(always)]
     pub fn has(&self, line: u32, cpu: u16, how: Use, now: Time) -> bool {
         let state = &self.lines[line as usize];
         let reads = how == Use::Load && contains(&state.readers, cpu);
@@ -210,23 +208,24 @@ impl Lines {
     }
 
     /// Uses a line that the CPU need not ask for; whether that is so.
-    #[inline]
+    #[inline(always)]
     pub fn hit(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> bool {
         let is_there = self.has(line, cpu, how, now);
         self.lines[line as usize].written |= is_there && how != Use::Load;
         is_there
     }
 
-    /// Asks for a line at this time.
-    #[inline]
-    pub fn serve(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
+    /// Asks for a line at this time; nothing where it is there already.
+    #[inline(always)]
+    pub fn serve(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Option<Served> {
         match self.hit(line, cpu, how, now) {
-            true => Served { comes: now, leaves: now, hit: true },
-            false => self.fetch(line, cpu, how, now),
+            true => None,
+            false => Some(self.fetch(line, cpu, how, now)),
         }
     }
 
-    fn fetch(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
+    /// Asks for a line that the CPU does not have.
+    pub fn fetch(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
         let state = &self.lines[line as usize];
         let owner = state.owner;
         let Price { before, flight, busy } = self.price(state, cpu, how);
@@ -257,7 +256,7 @@ impl Lines {
                 state.free += self.hold;
             }
         }
-        Served { comes: leaves + flight, leaves, hit: false }
+        Served { comes: leaves + flight, leaves }
     }
 
     fn price(&self, state: &Line, cpu: u16, how: Use) -> Price {

@@ -40,6 +40,9 @@ impl Queue {
     /// Asks for an event; returns its turn, never 0.
     #[inline]
     pub fn push(&mut self, time: Time, who: u16) -> u64 {
+        if self.events.len() == self.events.capacity() {
+            return self.push_to_full(time, who);
+        }
         self.turns += 1;
         let new = Due { time, turn_and_who: self.turns << WHO_BITS | u64::from(who) };
         let mut place = self.events.len();
@@ -51,6 +54,13 @@ impl Queue {
         }
         self.events[place] = new;
         self.turns
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_to_full(&mut self, time: Time, who: u16) -> u64 {
+        self.events.reserve(1);
+        self.push(time, who)
     }
 
     /// The time of the next event; the end of time where there is none.

@@ -39,8 +39,10 @@ pub struct World {
     pub guest: Option<Guest>,
     /// Where tasks are virtual CPUs whose spinning is noticed.
     pub pause_loops: Option<PauseLoops>,
-    /// Nothing happens after it; operations count from the first.
+    /// Operations count from the first to the second.
     pub window: (Time, Time),
+    /// Nothing happens from then on.
+    over: Time,
     /// Tasks that sleep and on which word, in the order in which they went.
     sleepers: Vec<(u32, u16)>,
     /// Depends on every access: equal for equal runs.
@@ -54,7 +56,8 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(setup: &Setup, options: &Options) -> World {
+    /// A world in which nothing happens from `over` on.
+    pub fn new(setup: &Setup, options: &Options, over: Time) -> World {
         let host = setup.host;
         let window = (options.warm_up, options.warm_up + options.length);
         let cpu_of = |task: usize| setup.places[task % setup.places.len()];
@@ -109,6 +112,7 @@ impl World {
             guest: host.guest,
             pause_loops: PauseLoops::new(setup, options),
             window,
+            over,
             sleepers: Vec::new(),
             hash: options.seed,
             accesses: 0,
@@ -184,9 +188,21 @@ impl World {
         tasks.any(|task| !self.tasks[usize::from(task)].pauses())
     }
 
+    /// Lets time pass, up to where a task goes on: which one. Nobody does where nobody is due any
+    /// more, or the time is over.
+    pub fn pass(&mut self) -> Option<u16> {
+        while self.queue.next_time() < self.over {
+            let due = self.queue.pop()?;
+            if let Some(task) = self.happens(due) {
+                return Some(task);
+            }
+        }
+        None
+    }
+
     /// What is due happens; the task that goes on, if one does. Events are for tasks, the stores
     /// of tasks, CPUs, and who is interrupted, in the order of their numbers.
-    pub fn happens(&mut self, due: Due) -> Option<u16> {
+    fn happens(&mut self, due: Due) -> Option<u16> {
         if let Some(bandwidth) = &mut self.lines.bandwidth {
             bandwidth.passed(due.time);
         }
@@ -228,7 +244,13 @@ impl World {
         self.leave(task);
         match self.tasks[usize::from(task)].doing {
             Doing::Running => true,
-            Doing::Asking(ask) => self.gets(task, ask),
+            Doing::Asking(ask) => {
+                let asked = self.ask(task, ask);
+                if asked.is_some() {
+                    self.tasks[usize::from(task)].asked = asked;
+                }
+                asked.is_some()
+            }
             Doing::Watching(watch) => {
                 self.watch_no_more(task, watch);
                 if now < watch.deadline {
