@@ -233,7 +233,7 @@ fn fault(why: String) -> io::Error {
 
 /// Where nobody is due any more, everybody has ended, or waits for what nobody will do.
 fn blocked(setup: &Setup, world: &World) -> io::Result<()> {
-    if world.queue.next_time() < Time::MAX {
+    if !world.queue.is_empty() {
         return Ok(());
     }
     let waits = world.tasks[..world.workers].iter().enumerate().filter_map(|(i, task)| {

@@ -2,13 +2,17 @@
 
 use super::Time;
 
-/// Events, the next one last. They are few, some for each CPU that is not waiting for another one,
-/// and a new one is mostly due before all but some of them: looking from there, and moving what is
-/// passed on the way, is cheaper than a search or the jumps of a heap.
-#[derive(Clone, Debug, Default)]
+/// Events. They are few, some for each CPU that is not waiting for another one, and a new one is
+/// mostly due before all but some of them: looking from there, and moving what is passed on the
+/// way, is cheaper than a search or the jumps of a heap.
+#[derive(Clone, Debug)]
 pub struct Queue {
-    events: Vec<Due>,
+    /// The next event; that the time is over, where nothing is due before.
+    next: Due,
+    /// All others, those that are due first last.
+    later: Vec<Due>,
     turns: u64,
+    over: Time,
 }
 
 /// What is due.
@@ -37,42 +41,53 @@ impl Due {
 }
 
 impl Queue {
+    /// Nothing is due from `over` on.
+    pub fn new(over: Time) -> Queue {
+        let next = Due { time: over, turn_and_who: 0 };
+        Queue { next, later: Vec::new(), turns: 0, over }
+    }
+
     /// Asks for an event; returns its turn, never 0.
     #[inline]
     pub fn push(&mut self, time: Time, who: u16) -> u64 {
-        if self.events.len() == self.events.capacity() {
-            return self.push_to_full(time, who);
-        }
         self.turns += 1;
         let new = Due { time, turn_and_who: self.turns << WHO_BITS | u64::from(who) };
-        let mut place = self.events.len();
-        self.events.push(new);
+        if time < self.next.time {
+            self.later.push(self.next);
+            self.next = new;
+            return self.turns;
+        }
+        let mut place = self.later.len();
+        self.later.push(new);
         // Those of the same time were asked for before.
-        while place > 0 && self.events[place - 1].time <= time {
-            self.events[place] = self.events[place - 1];
+        while place > 0 && self.later[place - 1].time <= time {
+            self.later[place] = self.later[place - 1];
             place -= 1;
         }
-        self.events[place] = new;
+        self.later[place] = new;
         self.turns
     }
 
-    #[cold]
-    #[inline(never)]
-    fn push_to_full(&mut self, time: Time, who: u16) -> u64 {
-        self.events.reserve(1);
-        self.push(time, who)
-    }
-
-    /// The time of the next event; the end of time where there is none.
+    /// Whether nothing is due up to this time.
     #[inline]
-    pub fn next_time(&self) -> Time {
-        self.events.last().map_or(Time::MAX, |next| next.time)
+    pub fn is_first(&self, time: Time) -> bool {
+        time < self.next.time
     }
 
-    /// Takes the next event.
+    /// Takes the next event; nothing where the time is over.
     #[inline]
     pub fn pop(&mut self) -> Option<Due> {
-        self.events.pop()
+        let next = self.next;
+        if next.time >= self.over {
+            return None;
+        }
+        self.next = self.later.pop()?;
+        Some(next)
+    }
+
+    /// Whether there is no event at all.
+    pub fn is_empty(&self) -> bool {
+        self.later.is_empty()
     }
 }
 
@@ -82,12 +97,13 @@ mod tests {
 
     #[test]
     fn events_come_by_time_and_then_by_who_asked_first() {
-        let mut queue = Queue::default();
-        for (time, who) in [(7, 1), (3, 9), (7, 0), (Time::MAX >> 1, 5), (3, 2)] {
+        let mut queue = Queue::new(100);
+        for (time, who) in [(7, 1), (3, 9), (7, 0), (99, 5), (100, 6), (3, 2), (200, 7)] {
             queue.push(time, who);
         }
-        assert_eq!(queue.next_time(), 3);
+        assert!(queue.is_first(2) && !queue.is_first(3));
         let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|due| due.who()).collect();
         assert_eq!(order, [9, 2, 1, 0, 5]);
+        assert!(!queue.is_empty());
     }
 }

@@ -7,6 +7,7 @@ use machine::{Note, Until};
 use super::Time;
 use super::ledger::{Account, Row};
 use super::lines::{Use, Word};
+use super::watched::Watched;
 
 /// What a task is doing.
 ///
@@ -124,6 +125,15 @@ impl Task {
     /// Whether it only waits, and lets its CPU breathe.
     pub fn pauses(&self) -> bool {
         matches!(self.doing, Doing::Watching(_)) || self.account.last() == Row::Spinning
+    }
+
+    /// It leaves its section, if it was about to: its work inside is done now.
+    #[inline]
+    pub fn leave(&mut self, task: u16, watched: &mut Watched) {
+        if let Some(note) = self.leaving.take() {
+            let left = watched.noted(task, note);
+            debug_assert!(left.is_ok(), "who is inside may leave");
+        }
     }
 
     /// Stops what it does at `now`; what it has to do afterwards.

@@ -41,8 +41,6 @@ pub struct World {
     pub pause_loops: Option<PauseLoops>,
     /// Operations count from the first to the second.
     pub window: (Time, Time),
-    /// Nothing happens from then on.
-    over: Time,
     /// Tasks that sleep and on which word, in the order in which they went.
     sleepers: Vec<(u32, u16)>,
     /// Depends on every access: equal for equal runs.
@@ -103,7 +101,7 @@ impl World {
             workers: setup.tasks,
             cpus: (0..host.cpus.len()).map(queue_of).collect(),
             lines: Lines::new(setup.region, host, home),
-            queue: Queue::default(),
+            queue: Queue::new(over),
             watched: Watched::new(setup.exclusive, setup.fifo),
             trace: options.trace.map(Trace::new),
             preemption: options.preemption,
@@ -112,7 +110,6 @@ impl World {
             guest: host.guest,
             pause_loops: PauseLoops::new(setup, options),
             window,
-            over,
             sleepers: Vec::new(),
             hash: options.seed,
             accesses: 0,
@@ -129,30 +126,15 @@ impl World {
     }
 
     /// Has the task wait for its turn, if somebody else is due before; whether it must.
-    #[inline]
+    #[inline(always)]
     pub fn must_wait(&mut self, task: u16) -> bool {
-        if self.is_first(task) {
-            self.leave(task);
-            return false;
+        let who = &mut self.tasks[usize::from(task)];
+        let is_first = self.queue.is_first(who.time);
+        match is_first {
+            true => who.leave(task, &mut self.watched),
+            false => who.turn = self.queue.push(who.time, task),
         }
-        self.schedule(task, self.tasks[usize::from(task)].time);
-        true
-    }
-
-    /// Whether nobody else is due before the task, and the time is not over.
-    #[inline]
-    fn is_first(&self, task: u16) -> bool {
-        let time = self.tasks[usize::from(task)].time;
-        time < self.queue.next_time() && time < self.window.1
-    }
-
-    /// The task leaves its section, if it was about to: its work inside is done now.
-    #[inline]
-    fn leave(&mut self, task: u16) {
-        if let Some(note) = self.tasks[usize::from(task)].leaving.take() {
-            let left = self.watched.noted(task, note);
-            debug_assert!(left.is_ok(), "who is inside may leave");
-        }
+        !is_first
     }
 
     /// Whether somebody may take the CPU of the task while it works, or make it slower, or the time
@@ -165,6 +147,7 @@ impl World {
         others || self.tasks[usize::from(task)].time >= self.window.1
     }
 
+    #[inline]
     fn schedule(&mut self, task: u16, time: Time) {
         self.tasks[usize::from(task)].turn = self.queue.push(time, task);
     }
@@ -191,8 +174,7 @@ impl World {
     /// Lets time pass, up to where a task goes on: which one. Nobody does where nobody is due any
     /// more, or the time is over.
     pub fn pass(&mut self) -> Option<u16> {
-        while self.queue.next_time() < self.over {
-            let due = self.queue.pop()?;
+        while let Some(due) = self.queue.pop() {
             if let Some(task) = self.happens(due) {
                 return Some(task);
             }
@@ -237,12 +219,13 @@ impl World {
 
     /// An event of a task is due; whether the task goes on.
     fn due(&mut self, task: u16, turn: u64, now: Time) -> bool {
-        if self.tasks[usize::from(task)].turn != turn {
+        let who = &mut self.tasks[usize::from(task)];
+        if who.turn != turn {
             return false;
         }
-        self.tasks[usize::from(task)].turn = 0;
-        self.leave(task);
-        match self.tasks[usize::from(task)].doing {
+        who.turn = 0;
+        who.leave(task, &mut self.watched);
+        match who.doing {
             Doing::Running => true,
             Doing::Asking(ask) => {
                 let asked = self.ask(task, ask);
@@ -258,10 +241,10 @@ impl World {
                     return false;
                 }
                 // Its patience is over.
-                let task = &mut self.tasks[usize::from(task)];
-                let now = now.max(task.time);
-                (task.seen, task.doing, task.time) = (None, Doing::Running, now);
-                task.book(Row::Spinning, now);
+                let who = &mut self.tasks[usize::from(task)];
+                let now = now.max(who.time);
+                (who.seen, who.doing, who.time) = (None, Doing::Running, now);
+                who.book(Row::Spinning, now);
                 true
             }
             Doing::Looking(watch) => {

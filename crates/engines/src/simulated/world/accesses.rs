@@ -59,11 +59,11 @@ impl World {
         who.time = served.comes;
         who.book(Row::Transfer, served.comes);
         let asked = Asked { at, leaves: served.leaves, hit: false };
-        if self.is_first(task) {
+        if self.queue.is_first(served.comes) {
             return Some(asked);
         }
-        self.tasks[usize::from(task)].asked = Some(asked);
-        self.schedule(task, served.comes);
+        who.asked = Some(asked);
+        who.turn = self.queue.push(served.comes, task);
         None
     }
 
