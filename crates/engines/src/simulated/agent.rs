@@ -11,7 +11,7 @@ use super::ledger::Row;
 use super::lines::{Use, Word};
 use super::tasks::{Ask, Asked, Watch};
 use super::world::{World, below};
-use crate::explored::request::{widened, widened_until};
+use crate::explored::request::{widened, widened_until, written};
 use crate::steppable::Yielder;
 
 /// The view of one simulated task.
@@ -139,8 +139,7 @@ impl Simulated<'_> {
 
     /// Gets the line of a word to read it, or to read and write it.
     #[inline(always)]
-    fn get_line(&self, word: Word, how: Use, after_stores: bool) -> (RefMut<'_, World>, Asked) {
-        let ask = Ask { line: word.line(), how, after_stores };
+    fn get_line(&self, ask: Ask) -> (RefMut<'_, World>, Asked) {
         let mut world = self.world();
         loop {
             if let Some(asked) = world.wants(self.task, ask) {
@@ -164,12 +163,23 @@ impl Simulated<'_> {
         world
     }
 
-    /// Accesses a word, but does not only write it; returns what it held before. One function for
-    /// words of all sizes: all that an access does is compiled together, and once.
-    fn access(&self, word: Word, op: Op<u64>, after_stores: bool) -> u64 {
-        let how = if matches!(op, Op::Load) { Use::Load } else { Use::Atomic };
-        let (mut world, asked) = self.get_line(word, how, after_stores);
-        world.used(self.task, word, op, asked)
+    /// Reads a word, and may write it; returns what it held before.
+    #[inline(always)]
+    fn access(&self, word: Word, ask: Ask, new: impl FnOnce(u64) -> Option<u64>) -> u64 {
+        let (mut world, asked) = self.get_line(ask);
+        world.used(self.task, word, ask.how, asked, new)
+    }
+
+    // For words of all sizes, so that all that an access does is compiled together, and once:
+
+    fn load(&self, word: Word) -> u64 {
+        let ask = Ask { line: word.line(), how: Use::Load, after_stores: false };
+        self.access(word, ask, |_| None)
+    }
+
+    fn modify(&self, word: Word, op: Op<u64>) -> u64 {
+        let ask = Ask { line: word.line(), how: Use::Atomic, after_stores: true };
+        self.access(word, ask, |old| written(op, old, word.size))
     }
 
     fn store(&self, word: Word, new: u64) {
@@ -185,7 +195,7 @@ impl Simulated<'_> {
 
     /// Waits for the word, until the deadline; what it was seen to be.
     fn watch(&self, word: Word, until: Until<u64>, patience: Time) -> Option<u64> {
-        let seen = self.access(word, Op::Load, false);
+        let seen = self.load(word);
         if until.holds(seen) {
             return Some(seen);
         }
@@ -197,7 +207,8 @@ impl Simulated<'_> {
 
     /// Sleeps if the word is as expected.
     fn sleep(&self, word: Word, expected: u32) {
-        if self.access(word, Op::Load, true) == u64::from(expected) {
+        let ask = Ask { line: word.line(), how: Use::Load, after_stores: true };
+        if self.access(word, ask, |_| None) == u64::from(expected) {
             let mut world = self.world();
             world.sleep(self.task, word.offset);
             self.suspend(world);
@@ -239,7 +250,7 @@ impl Simulated<'_> {
     fn take(&self, word: Word) -> u64 {
         match self.at_hand(word, Use::Load) {
             Some(world) => world.read(word),
-            None => self.access(word, Op::Load, false),
+            None => self.load(word),
         }
     }
 
@@ -259,12 +270,12 @@ impl Machine for Simulated<'_> {
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, _: Ordering) -> T {
         let word = self.word(atom);
         T::of_bits(match op {
-            Op::Load => self.access(word, Op::Load, false),
+            Op::Load => self.load(word),
             Op::Store(new) => {
                 self.store(word, new.bits());
                 0
             }
-            op => self.access(word, widened(op), true),
+            op => self.modify(word, widened(op)),
         })
     }
 

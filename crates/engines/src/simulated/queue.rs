@@ -50,6 +50,9 @@ impl Queue {
     /// Asks for an event; returns its turn, never 0.
     #[inline]
     pub fn push(&mut self, time: Time, who: u16) -> u64 {
+        if self.later.len() == self.later.capacity() {
+            return self.push_where_full(time, who);
+        }
         self.turns += 1;
         let new = Due { time, turn_and_who: self.turns << WHO_BITS | u64::from(who) };
         if time < self.next.time {
@@ -66,6 +69,14 @@ impl Queue {
         }
         self.later[place] = new;
         self.turns
+    }
+
+    /// Apart, so that it costs nothing where there is room.
+    #[cold]
+    #[inline(never)]
+    fn push_where_full(&mut self, time: Time, who: u16) -> u64 {
+        self.later.reserve(1);
+        self.push(time, who)
     }
 
     /// Whether nothing is due up to this time.

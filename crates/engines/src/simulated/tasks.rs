@@ -146,8 +146,15 @@ impl Task {
     /// Books all time up to `until` that is in no row yet.
     #[inline]
     pub fn book(&mut self, row: Row, until: Time) {
-        let row = if self.handling.is_some() && row.runs() { Row::Interrupted } else { row };
-        self.account.book(row, until);
+        match self.handling {
+            None => self.account.book(row, until),
+            Some(_) => self.book_interrupted(row, until),
+        }
+    }
+
+    #[cold]
+    fn book_interrupted(&mut self, row: Row, until: Time) {
+        self.account.book(if row.runs() { Row::Interrupted } else { row }, until);
     }
 }
 

@@ -1,10 +1,7 @@
 //! What accesses do to the world: they ask for a line, wait until it comes, change a word, and let
 //! those who wait for it look.
 
-use machine::Op;
-
 use super::World;
-use crate::explored::request::written;
 use crate::simulated::Time;
 use crate::simulated::ledger::Row;
 use crate::simulated::lines::{Served, Use, Word};
@@ -67,19 +64,24 @@ impl World {
         None
     }
 
-    /// The task, which has the line now, uses it; what the word held before.
+    /// The task, which has the line now, uses it and may write the word; what that held before.
     #[inline(always)]
-    pub fn used(&mut self, task: u16, word: Word, op: Op<u64>, asked: Asked) -> u64 {
+    pub fn used(
+        &mut self,
+        task: u16,
+        word: Word,
+        how: Use,
+        asked: Asked,
+        new: impl FnOnce(u64) -> Option<u64>,
+    ) -> u64 {
         let old = self.read(word);
-        let new = written(op, old, word.size);
-        let how = if matches!(op, Op::Load) { Use::Load } else { Use::Atomic };
         let who = &mut self.tasks[usize::from(task)];
         if asked.hit {
             who.time += if how == Use::Load { self.costs.load } else { self.costs.atomic };
             who.book(Row::Local, who.time);
         }
         let end = who.time;
-        if let Some(new) = new {
+        if let Some(new) = new(old) {
             self.write(word, new);
         }
         self.told(Access { task, word, how, old, new: 0, at: asked.at, end });
