@@ -129,7 +129,7 @@ impl Simulated<'_> {
     }
 
     /// Waits until nobody else is due before.
-    #[inline]
+    #[inline(never)]
     pub(super) fn turn<'w>(&'w self, mut world: RefMut<'w, World>) -> RefMut<'w, World> {
         match world.must_wait(self.task) {
             true => self.suspend(world),
@@ -183,7 +183,11 @@ impl Simulated<'_> {
     }
 
     fn store(&self, word: Word, new: u64) {
-        self.turn(self.world()).store(self.task, word, new);
+        let mut world = self.world();
+        if world.must_wait(self.task) {
+            world = self.suspend(world);
+        }
+        world.store(self.task, word, new);
     }
 
     #[inline]
@@ -232,7 +236,7 @@ impl Simulated<'_> {
     }
 
     /// Uses a plain field, without a look at who else is due, if it is there to be used.
-    #[inline]
+    #[inline(always)]
     fn at_hand(&self, word: Word, how: Use) -> Option<RefMut<'_, World>> {
         let mut guard = self.world();
         let world = &mut *guard;

@@ -228,7 +228,7 @@ impl Lines {
     pub fn fetch(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
         let state = &self.lines[line as usize];
         let owner = state.owner;
-        let Price { before, flight, busy } = self.price(state, cpu, how);
+        let &Price { before, flight, busy } = self.price(state, cpu, how);
         let ready = state.free.max(now + before);
         let leaves = match self.bandwidth.is_some() {
             true => self.queues(self.route(state, cpu, how), ready),
@@ -259,18 +259,23 @@ impl Lines {
         Served { comes: leaves + flight, leaves }
     }
 
-    fn price(&self, state: &Line, cpu: u16, how: Use) -> Price {
+    #[inline(always)]
+    fn price(&self, state: &Line, cpu: u16, how: Use) -> &Price {
         if state.owner != NOBODY {
             let pair = usize::from(cpu) * self.nodes.len() + usize::from(state.owner);
-            return self.prices[usize::from(self.distances[pair])].modified[how as usize];
+            return &self.prices[usize::from(self.distances[pair])].modified[how as usize];
         }
+        self.price_without_owner(state, cpu, how)
+    }
+
+    fn price_without_owner(&self, state: &Line, cpu: u16, how: Use) -> &Price {
         let to = self.nodes[usize::from(cpu)];
         match self.reader(state, to, how) {
-            Some((distance, _)) => self.prices[distance].shared[how as usize],
+            Some((distance, _)) => &self.prices[distance].shared[how as usize],
             None => {
                 let within = &self.within[usize::from(to)];
                 let home = within.iter().position(|nodes| nodes >> state.home & 1 == 1);
-                self.prices[home.unwrap_or(1)].memory[how as usize]
+                &self.prices[home.unwrap_or(1)].memory[how as usize]
             }
         }
     }

@@ -42,7 +42,7 @@ pub struct World {
     /// Operations count from the first to the second.
     pub window: (Time, Time),
     /// Tasks that sleep and on which word, in the order in which they went.
-    sleepers: Vec<(u32, u16)>,
+    sleepers: VecDeque<(u32, u16)>,
     /// Depends on every access: equal for equal runs.
     pub hash: u64,
     /// How many accesses there were, looks of waiting tasks among them.
@@ -110,7 +110,7 @@ impl World {
             guest: host.guest,
             pause_loops: PauseLoops::new(setup, options),
             window,
-            sleepers: Vec::new(),
+            sleepers: VecDeque::new(),
             hash: options.seed,
             accesses: 0,
             base: base(setup.region),

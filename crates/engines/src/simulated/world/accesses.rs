@@ -134,6 +134,7 @@ impl World {
         self.commit(task, store, now);
     }
 
+    #[inline(always)]
     fn commit(&mut self, task: u16, store: Store, now: Time) {
         let Store { word, new, at, leaves, .. } = store;
         let old = self.read(word);
@@ -143,7 +144,7 @@ impl World {
     }
 
     /// Books an access in the hash, and in the trace if there is one.
-    #[inline]
+    #[inline(always)]
     fn told(&mut self, access: Access) {
         let Access { task, word, how, old, end, .. } = access;
         self.accesses += 1;
@@ -158,10 +159,14 @@ impl World {
 
     /// All who wait for a word of the line ask for it again once it is gone, and find it changed or
     /// not. Who of them is first is chance: arbitration knows no order of arrival.
+    #[inline(always)]
     fn seen_by_waiters(&mut self, line: u32, gone: Time) {
-        if self.lines.waiters(line).is_empty() {
-            return;
+        if !self.lines.waiters(line).is_empty() {
+            self.let_waiters_look(line, gone);
         }
+    }
+
+    fn let_waiters_look(&mut self, line: u32, gone: Time) {
         let mut waiters = std::mem::take(self.lines.waiters(line));
         let first = below(&mut self.random, waiters.len() as u32) as usize;
         waiters.rotate_left(first);
@@ -170,6 +175,7 @@ impl World {
     }
 
     /// A waiting task looks at its word; whether that ended its wait.
+    #[inline(always)]
     pub(super) fn look(&mut self, waiter: u16, now: Time) -> bool {
         let task = &self.tasks[usize::from(waiter)];
         let (Doing::Watching(watch) | Doing::Looking(watch)) = task.doing else {
