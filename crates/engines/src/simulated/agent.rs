@@ -128,7 +128,8 @@ impl Simulated<'_> {
         Word { offset, size: size_of::<C>() as u8 }
     }
 
-    /// Waits until nobody else is due before.
+    /// Waits until nobody else is due before. Apart: where it is a matter of course not to wait, that
+    /// should cost nothing.
     #[inline(never)]
     pub(super) fn turn<'w>(&'w self, mut world: RefMut<'w, World>) -> RefMut<'w, World> {
         match world.must_wait(self.task) {
@@ -137,7 +138,7 @@ impl Simulated<'_> {
         }
     }
 
-    /// Gets the line of a word to read it, or to read and write it.
+    /// Gets a line to read it, or to read and write it.
     #[inline(always)]
     fn get_line(&self, ask: Ask) -> (RefMut<'_, World>, Asked) {
         let mut world = self.world();
@@ -163,15 +164,15 @@ impl Simulated<'_> {
         world
     }
 
-    /// Reads a word, and may write it; returns what it held before.
+    /// Reads a word, which then is `new` of that, if anything; returns what it was before.
     #[inline(always)]
     fn access(&self, word: Word, ask: Ask, new: impl FnOnce(u64) -> Option<u64>) -> u64 {
         let (mut world, asked) = self.get_line(ask);
         world.used(self.task, word, ask.how, asked, new)
     }
 
-    // For words of all sizes, so that all that an access does is compiled together, and once:
-
+    /// For words of all sizes, as `modify` and `store`: all that an access does is compiled together,
+    /// and once.
     fn load(&self, word: Word) -> u64 {
         let ask = Ask { line: word.line(), how: Use::Load, after_stores: false };
         self.access(word, ask, |_| None)
@@ -235,7 +236,7 @@ impl Simulated<'_> {
         }
     }
 
-    /// Uses a plain field, without a look at who else is due, if it is there to be used.
+    /// Uses a plain field, without a look at who else is due; nothing where it is not there to be used.
     #[inline(always)]
     fn at_hand(&self, word: Word, how: Use) -> Option<RefMut<'_, World>> {
         let mut guard = self.world();
@@ -264,6 +265,25 @@ impl Simulated<'_> {
             Some(world) => world.write(word, new),
             None => self.store(word, new),
         }
+    }
+
+    fn arrives(&self) {
+        self.world().watched.arrives(self.task);
+    }
+
+    fn enters(&self, note: Note) {
+        let mut world = self.world();
+        world.tasks[usize::from(self.task)].inside = true;
+        if let Err(why) = world.watched.enters(self.task, note) {
+            drop(world);
+            panic!("{why}");
+        }
+    }
+
+    fn leaves(&self, note: Note) {
+        let who = &mut self.world().tasks[usize::from(self.task)];
+        // Its work inside is paid for, but that time has not come yet.
+        (who.inside, who.leaving) = (false, Some(note));
     }
 }
 
@@ -416,25 +436,12 @@ impl Machine for Simulated<'_> {
 
     fn cut(&self, (): (), _: u64) {}
 
+    #[inline(always)]
     fn note(&self, note: Note) {
-        let mut world = self.world();
-        let inside = match note {
-            Note::Enter | Note::EnterShared => Some(true),
-            Note::Leave | Note::LeaveShared => Some(false),
-            Note::Arrive => None,
-        };
-        if let Some(inside) = inside {
-            world.tasks[usize::from(self.task)].inside = inside;
-        }
-        if matches!(note, Note::Leave | Note::LeaveShared) {
-            // Its work inside is paid for, but that time has not come yet.
-            world.tasks[usize::from(self.task)].leaving = Some(note);
-            return;
-        }
-        let noted = world.watched.noted(self.task, note);
-        drop(world);
-        if let Err(why) = noted {
-            panic!("{why}");
+        match note {
+            Note::Arrive => self.arrives(),
+            Note::Enter | Note::EnterShared => self.enters(note),
+            Note::Leave | Note::LeaveShared => self.leaves(note),
         }
     }
 }

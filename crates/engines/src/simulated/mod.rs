@@ -164,11 +164,17 @@ fn run(setup: &Setup, options: &Options, last: Option<&Last>) -> io::Result<Outc
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let before = copy(setup.region);
+    // Nothing happens after the window, but to come to an end.
     let over = if last.is_some() { Time::MAX } else { options.warm_up + options.length };
     let world = RefCell::new(World::new(setup, options, over));
     let ended = start(setup, options, &world)
-        .and_then(|mut threads| caught(|| pass(&mut threads, &world)).map_err(fault))
-        .and_then(|()| blocked(setup, &world.borrow()))
+        .and_then(|mut threads| {
+            let passed = caught(|| {
+                pass(&mut threads, &world);
+                blocked(setup, &world.borrow())
+            });
+            passed.unwrap_or_else(|why| Err(fault(why)))
+        })
         .and_then(|()| last.map_or(Ok(()), |last| last().map_err(fault)));
     put_back(setup.region, &before);
     ended?;

@@ -4,10 +4,12 @@ use super::Time;
 
 /// Events. They are few, some for each CPU that is not waiting for another one, and a new one is
 /// mostly due before all but some of them: looking from there, and moving what is passed on the
-/// way, is cheaper than a search or the jumps of a heap.
+/// way, is cheaper than a search or the jumps of a heap. The next one is apart: whether a task may
+/// go on is asked more often than anything else.
+///
+/// That the time is over is an event too, which never happens.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    /// The next event; that the time is over, where nothing is due before.
     next: Due,
     /// All others, those that are due first last.
     later: Vec<Due>,
@@ -20,7 +22,7 @@ pub struct Queue {
 pub struct Due {
     /// When.
     pub time: Time,
-    /// Whom it is for, and which of all that was ever asked for it is: unique.
+    /// Which of all that was ever asked for it is, and whom it is for.
     turn_and_who: u64,
 }
 
@@ -96,7 +98,7 @@ impl Queue {
         Some(next)
     }
 
-    /// Whether there is no event at all.
+    /// Whether there is no event at all, also none after all is over.
     pub fn is_empty(&self) -> bool {
         self.later.is_empty()
     }

@@ -99,7 +99,7 @@ pub struct Task {
     pub stores: VecDeque<Store>,
     /// When they should all be out.
     pub drained: Time,
-    /// The line that it asked for; nothing where an interrupt came first.
+    /// The line that it asked for and waited for; nothing where an interrupt came first.
     pub asked: Option<Asked>,
     /// It leaves its section at its time.
     pub leaving: Option<Note>,
@@ -129,10 +129,9 @@ impl Task {
 
     /// It leaves its section, if it was about to: its work inside is done now.
     #[inline]
-    pub fn leave(&mut self, task: u16, watched: &mut Watched) {
+    pub fn leave(&mut self, watched: &mut Watched) {
         if let Some(note) = self.leaving.take() {
-            let left = watched.noted(task, note);
-            debug_assert!(left.is_ok(), "who is inside may leave");
+            watched.leaves(note);
         }
     }
 

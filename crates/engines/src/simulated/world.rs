@@ -129,12 +129,12 @@ impl World {
     #[inline(always)]
     pub fn must_wait(&mut self, task: u16) -> bool {
         let who = &mut self.tasks[usize::from(task)];
-        let is_first = self.queue.is_first(who.time);
-        match is_first {
-            true => who.leave(task, &mut self.watched),
-            false => who.turn = self.queue.push(who.time, task),
+        if self.queue.is_first(who.time) {
+            who.leave(&mut self.watched);
+            return false;
         }
-        !is_first
+        who.turn = self.queue.push(who.time, task);
+        true
     }
 
     /// Whether somebody may take the CPU of the task while it works, or make it slower, or the time
@@ -224,16 +224,16 @@ impl World {
             return false;
         }
         who.turn = 0;
-        who.leave(task, &mut self.watched);
+        who.leave(&mut self.watched);
         match who.doing {
             Doing::Running => true,
-            Doing::Asking(ask) => {
-                let asked = self.ask(task, ask);
-                if asked.is_some() {
+            Doing::Asking(ask) => match self.ask(task, ask) {
+                None => false,
+                asked => {
                     self.tasks[usize::from(task)].asked = asked;
+                    true
                 }
-                asked.is_some()
-            }
+            },
             Doing::Watching(watch) => {
                 self.watch_no_more(task, watch);
                 if now < watch.deadline {

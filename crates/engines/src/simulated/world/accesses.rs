@@ -64,7 +64,8 @@ impl World {
         None
     }
 
-    /// The task, which has the line now, uses it and may write the word; what that held before.
+    /// The task, which has the line now, uses it: the word is then `new` of what it was, if anything;
+    /// what it was.
     #[inline(always)]
     pub fn used(
         &mut self,

@@ -26,7 +26,7 @@ impl World {
     /// Wakes tasks that sleep on the word.
     pub fn wake(&mut self, waker: u16, offset: u32, whom: Sleepers) {
         while let Some(first) = self.sleepers.iter().position(|sleeper| sleeper.0 == offset) {
-            let Some((_, task)) = self.sleepers.remove(first) else { return };
+            let (_, task) = self.sleepers.remove(first).expect("who was found is there");
             self.spend(waker, Row::System, self.costs.wake_each);
             let now = self.tasks[usize::from(waker)].time;
             self.tasks[usize::from(task)].book(Row::Asleep, now);
