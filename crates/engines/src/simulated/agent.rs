@@ -1,24 +1,23 @@
 //! The machine that a simulated task sees: it goes on as long as nobody else is due before it,
 //! and pays for each access with its own time.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::ptr;
 
-use machine::{
-    Atom, Field, Interrupted, Machine, Native, Note, Op, Ordering, Sleepers, Until, Value,
-};
+use machine::{Atom, Field, Interrupted, Machine, Note, Op, Ordering, Sleepers, Until, Value};
 
 use super::Time;
 use super::ledger::Row;
 use super::lines::{Use, Word};
 use super::tasks::{Ask, Asked, Watch};
 use super::world::{World, below};
-use crate::explored::request::widened_until;
+use crate::explored::request::{widened, widened_until, written};
 use crate::steppable::Yielder;
 
 /// The view of one simulated task.
 pub struct Simulated<'a> {
-    pub(super) yielder: &'a Yielder<(), ()>,
+    /// Takes who goes on instead.
+    pub(super) yielder: &'a Yielder<(), Option<u16>>,
     pub(super) world: &'a RefCell<World>,
     pub(super) task: u16,
     /// Whether it may be on another CPU than at first; what `cpu` says if not.
@@ -28,223 +27,290 @@ pub struct Simulated<'a> {
     /// The address of the region.
     pub(super) base: usize,
     /// What it does when interrupted.
-    pub(super) interrupted: Option<&'a Handler<'a>>,
-    /// Does to the memory what has been priced.
-    pub(super) native: Native,
+    pub(super) handler: Option<&'a Handler<'a>>,
 }
 
 /// What a CPU does when interrupted; it is told its number.
 pub type Handler<'a> = dyn Fn(&Simulated, usize) + 'a;
 
 impl Simulated<'_> {
-    /// Stops until it is due, and sees to interrupts meanwhile.
-    pub(super) fn suspend(&self) {
-        loop {
-            self.yielder.suspend(());
-            let called = self.world.borrow_mut().is_called(self.task);
-            if !called {
-                return;
-            }
-            self.handle();
+    #[inline]
+    fn world(&self) -> RefMut<'_, World> {
+        self.world.borrow_mut()
+    }
+
+    /// Stops until it is due. What happens before that happens here: up to where a task goes on,
+    /// which may be this one again.
+    #[inline(always)]
+    fn suspend<'w>(&'w self, mut world: RefMut<'w, World>) -> RefMut<'w, World> {
+        let next = world.pass();
+        drop(world);
+        self.stop(next)
+    }
+
+    /// Has the next task go on until this one is due, and sees to interrupts meanwhile.
+    #[inline(always)]
+    pub(super) fn stop(&self, next: Option<u16>) -> RefMut<'_, World> {
+        match self.goes_on_after(next) {
+            (world, false) => world,
+            (world, true) => self.interrupted(world),
         }
+    }
+
+    /// Has the next task go on; when this one does, the world, and whether it is interrupted.
+    #[inline(always)]
+    fn goes_on_after(&self, next: Option<u16>) -> (RefMut<'_, World>, bool) {
+        if next != Some(self.task) {
+            self.yielder.suspend(next);
+        }
+        let mut world = self.world();
+        let is_called = world.is_called(self.task);
+        (world, is_called)
+    }
+
+    /// Sees to interrupts until it is due.
+    #[cold]
+    fn interrupted<'w>(&'w self, mut world: RefMut<'w, World>) -> RefMut<'w, World> {
+        let mut is_called = true;
+        while is_called {
+            drop(world);
+            self.handle();
+            let next = self.world().pass();
+            (world, is_called) = self.goes_on_after(next);
+        }
+        world
     }
 
     /// Does what it has to when interrupted.
     fn handle(&self) {
-        let handler = self.interrupted.expect("only who can be interrupted is");
+        let handler = self.handler.expect("only who can be interrupted is");
         loop {
             self.spend(Row::Interrupted, |world| world.costs.interrupt_entry);
             self.uninterrupted_until_done(|| handler(self, self.cpu()));
-            if !self.world.borrow_mut().handled(self.task) {
+            if !self.world().handled(self.task) {
                 return;
             }
         }
     }
 
     fn uninterrupted_until_done(&self, body: impl FnOnce()) {
-        self.world.borrow_mut().tasks[usize::from(self.task)].masked += 1;
+        self.world().tasks[usize::from(self.task)].masked += 1;
         body();
-        self.world.borrow_mut().tasks[usize::from(self.task)].masked -= 1;
+        self.world().tasks[usize::from(self.task)].masked -= 1;
     }
 
     /// Says that an operation is done.
     pub fn operation_done(&self) {
-        if self.world.borrow().cpus_are_shared {
+        let mut world = self.world();
+        if world.cpus_are_shared {
             // Who else wants the CPU is known only when nobody is due before.
-            self.turn();
+            world = self.turn(world);
         }
-        let waits = self.world.borrow_mut().operation_done(self.task);
-        if waits {
-            self.suspend();
+        if world.operation_done(self.task) {
+            self.suspend(world);
         }
     }
 
     /// Whether the time counts for this task.
     pub fn counts(&self) -> bool {
-        let world = self.world.borrow();
+        let world = self.world();
         world.tasks[usize::from(self.task)].time >= world.window.0
     }
 
     /// Whether the time is over for this task, so that it should end.
     pub fn is_over(&self) -> bool {
-        let world = self.world.borrow();
+        let world = self.world();
         world.tasks[usize::from(self.task)].time >= world.window.1
     }
 
+    #[inline(always)]
     fn word<C>(&self, cell: &C) -> Word {
         let offset = (ptr::from_ref(cell) as usize - self.base) as u32;
         Word { offset, size: size_of::<C>() as u8 }
     }
 
-    /// Waits until nobody else is due before.
-    #[inline]
-    pub(super) fn turn(&self) {
-        let waits = self.world.borrow_mut().must_wait(self.task);
-        if waits {
-            self.suspend();
+    /// Waits until nobody else is due before. Apart: where it is a matter of course not to wait, that
+    /// should cost nothing.
+    #[inline(never)]
+    pub(super) fn turn<'w>(&'w self, mut world: RefMut<'w, World>) -> RefMut<'w, World> {
+        match world.must_wait(self.task) {
+            true => self.suspend(world),
+            false => world,
         }
     }
 
-    /// Gets the line of a word to read it, or to read and write it.
-    #[inline]
-    fn get_line(&self, word: Word, how: Use, after_stores: bool) -> Asked {
-        let ask = Ask { line: word.line(), how, after_stores };
+    /// Gets a line to read it, or to read and write it.
+    #[inline(always)]
+    fn get_line(&self, ask: Ask) -> (RefMut<'_, World>, Asked) {
+        let mut world = self.world();
         loop {
-            let must_wait = self.world.borrow_mut().wants(self.task, ask);
-            if must_wait {
-                self.suspend();
+            if let Some(asked) = world.wants(self.task, ask) {
+                return (world, asked);
             }
+            world = self.suspend(world);
             // An interrupt that comes before it was asked for ends that.
-            if let Some(asked) = self.world.borrow_mut().tasks[usize::from(self.task)].asked.take()
-            {
-                return asked;
+            if let Some(asked) = world.tasks[usize::from(self.task)].asked.take() {
+                return (world, asked);
             }
         }
     }
 
     /// Waits until all its stores are out: what the kernel does comes after them.
-    fn enter_kernel(&self) {
-        self.turn();
-        while !self.world.borrow().tasks[usize::from(self.task)].stores.is_empty() {
-            self.world.borrow_mut().drain(self.task);
-            self.turn();
+    fn enter_kernel(&self) -> RefMut<'_, World> {
+        let mut world = self.turn(self.world());
+        while !world.tasks[usize::from(self.task)].stores.is_empty() {
+            world.drain(self.task);
+            world = self.turn(world);
         }
+        world
     }
 
-    /// Does something to a word that may read it; returns what that returns.
-    #[inline]
-    fn access<C, T: Value>(&self, cell: &C, how: Use, touch: impl FnOnce() -> T) -> T {
-        let word = self.word(cell);
-        let asked = self.get_line(word, how, how == Use::Atomic);
-        let old = touch();
-        self.world.borrow_mut().used(self.task, word, how, old.bits(), asked);
-        old
+    /// Reads a word, which then is `new` of that, if anything; returns what it was before.
+    #[inline(always)]
+    fn access(&self, word: Word, ask: Ask, new: impl FnOnce(u64) -> Option<u64>) -> u64 {
+        let (mut world, asked) = self.get_line(ask);
+        world.used(self.task, word, ask.how, asked, new)
     }
 
-    #[inline]
-    fn store<C>(&self, cell: &C, new: u64) {
-        self.turn();
-        self.world.borrow_mut().store(self.task, self.word(cell), new);
+    /// For words of all sizes, as `modify` and `store`: all that an access does is compiled together,
+    /// and once.
+    fn load(&self, word: Word) -> u64 {
+        let ask = Ask { line: word.line(), how: Use::Load, after_stores: false };
+        self.access(word, ask, |_| None)
+    }
+
+    fn modify(&self, word: Word, op: Op<u64>) -> u64 {
+        let ask = Ask { line: word.line(), how: Use::Atomic, after_stores: true };
+        self.access(word, ask, |old| written(op, old, word.size))
+    }
+
+    fn store(&self, word: Word, new: u64) {
+        let mut world = self.world();
+        if world.must_wait(self.task) {
+            world = self.suspend(world);
+        }
+        world.store(self.task, word, new);
     }
 
     #[inline]
     fn spend(&self, row: Row, cost: impl FnOnce(&World) -> Time) {
-        let mut world = self.world.borrow_mut();
+        let mut world = self.world();
         let cost = cost(&world);
         world.spend(self.task, row, cost);
     }
 
     /// Waits for the word, until the deadline; what it was seen to be.
-    fn watch<T: Value>(&self, atom: &Atom<T>, until: Until<T>, patience: Time) -> Option<T> {
-        let seen = self.access(atom, Use::Load, || atom.load(&self.native, Ordering::Relaxed));
+    fn watch(&self, word: Word, until: Until<u64>, patience: Time) -> Option<u64> {
+        let seen = self.load(word);
         if until.holds(seen) {
             return Some(seen);
         }
-        let mut world = self.world.borrow_mut();
+        let mut world = self.world();
         let deadline = world.tasks[usize::from(self.task)].time.saturating_add(patience);
-        let watch = Watch { word: self.word(atom), until: widened_until(until), deadline };
-        world.watch(self.task, watch);
-        drop(world);
-        self.suspend();
-        self.world.borrow().tasks[usize::from(self.task)].seen.map(T::of_bits)
+        world.watch(self.task, Watch { word, until, deadline });
+        self.suspend(world).tasks[usize::from(self.task)].seen
     }
 
     /// Sleeps if the word is as expected.
-    fn sleep(&self, atom: &Atom<u32>, expected: u32) {
-        let word = self.word(atom);
-        let asked = self.get_line(word, Use::Load, true);
-        let seen = atom.load(&self.native, Ordering::Relaxed);
-        self.world.borrow_mut().used(self.task, word, Use::Load, seen.into(), asked);
-        if seen == expected {
-            self.world.borrow_mut().sleep(self.task, word.offset);
-            self.suspend();
+    fn sleep(&self, word: Word, expected: u32) {
+        let ask = Ask { line: word.line(), how: Use::Load, after_stores: true };
+        if self.access(word, ask, |_| None) == u64::from(expected) {
+            let mut world = self.world();
+            world.sleep(self.task, word.offset);
+            self.suspend(world);
         }
     }
 
-    fn wake_sleepers(&self, atom: &Atom<u32>, whom: Sleepers) {
-        self.enter_kernel();
-        self.world.borrow_mut().wake(self.task, self.word(atom).offset, whom);
+    fn wake_sleepers(&self, word: Word, whom: Sleepers) {
+        self.enter_kernel().wake(self.task, word.offset, whom);
     }
 
     /// It has paused, and leaves its guest if it does nothing else for long.
     #[cold]
-    fn leave_guest(&self, paused: Time) {
-        let must_leave = self.world.borrow_mut().has_paused(self.task, paused);
-        if !must_leave {
+    fn leave_guest<'w>(&'w self, mut world: RefMut<'w, World>, paused: Time) {
+        if !world.has_paused(self.task, paused) {
             return;
         }
-        self.turn();
-        let gives_way = self.world.borrow_mut().paused_for_long(self.task);
-        if gives_way {
-            self.suspend();
+        let mut world = self.turn(world);
+        if world.paused_for_long(self.task) {
+            self.suspend(world);
         }
     }
 
-    /// Whether a plain field is there to be used, without a look at who else is due.
-    #[inline]
-    fn is_at_hand<C>(&self, cell: &C, how: Use) -> bool {
-        let world = &mut *self.world.borrow_mut();
-        let who = &mut world.tasks[usize::from(self.task)];
-        let is_at_hand = who.stores.is_empty()
-            && world.lines.hit(self.word(cell).line(), who.cpu, how, who.time);
-        if is_at_hand {
-            world.accesses += 1;
-            let cost = if how == Use::Load { world.costs.load } else { world.costs.store };
-            world.spend(self.task, Row::Local, cost);
+    /// Uses a plain field, without a look at who else is due; nothing where it is not there to be used.
+    #[inline(always)]
+    fn at_hand(&self, word: Word, how: Use) -> Option<RefMut<'_, World>> {
+        let mut guard = self.world();
+        let world = &mut *guard;
+        let who = &world.tasks[usize::from(self.task)];
+        if !who.stores.is_empty() || !world.lines.hit(word.line(), who.cpu, how, who.time) {
+            return None;
         }
-        is_at_hand
+        world.accesses += 1;
+        let cost = if how == Use::Load { world.costs.load } else { world.costs.store };
+        world.spend(self.task, Row::Local, cost);
+        Some(guard)
+    }
+
+    /// Reads a plain field.
+    fn take(&self, word: Word) -> u64 {
+        match self.at_hand(word, Use::Load) {
+            Some(world) => world.read(word),
+            None => self.load(word),
+        }
     }
 
     /// Writes a plain field.
-    fn put<C>(&self, cell: &C, new: u64, touch: impl FnOnce()) {
-        match self.is_at_hand(cell, Use::Store) {
-            true => touch(),
-            false => self.store(cell, new),
+    fn put(&self, word: Word, new: u64) {
+        match self.at_hand(word, Use::Store) {
+            Some(world) => world.write(word, new),
+            None => self.store(word, new),
         }
+    }
+
+    fn arrives(&self) {
+        self.world().watched.arrives(self.task);
+    }
+
+    fn enters(&self, note: Note) {
+        let mut world = self.world();
+        world.tasks[usize::from(self.task)].inside = true;
+        if let Err(why) = world.watched.enters(self.task, note) {
+            drop(world);
+            panic!("{why}");
+        }
+    }
+
+    fn leaves(&self, note: Note) {
+        let who = &mut self.world().tasks[usize::from(self.task)];
+        // Its work inside is paid for, but that time has not come yet.
+        (who.inside, who.leaving) = (false, Some(note));
     }
 }
 
 impl Machine for Simulated<'_> {
     type Mark = ();
 
-    #[inline]
-    fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
-        let how = match op {
-            Op::Load => Use::Load,
+    #[inline(always)]
+    fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, _: Ordering) -> T {
+        let word = self.word(atom);
+        T::of_bits(match op {
+            Op::Load => self.load(word),
             Op::Store(new) => {
-                self.store(atom, new.bits());
-                return T::ZERO;
+                self.store(word, new.bits());
+                0
             }
-            _ => Use::Atomic,
-        };
-        self.access(atom, how, || self.native.op(atom, op, ordering))
+            op => self.modify(word, widened(op)),
+        })
     }
 
+    #[inline(always)]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, _: Ordering) -> T {
-        let seen = self.watch(atom, until, Time::MAX);
-        seen.expect("a wait without a deadline ends with what it waited for")
+        let seen = self.watch(self.word(atom), widened_until(until), Time::MAX);
+        T::of_bits(seen.expect("a wait without a deadline ends with what it waited for"))
     }
 
+    #[inline(always)]
     fn await_for<T: Value>(
         &self,
         atom: &Atom<T>,
@@ -252,50 +318,48 @@ impl Machine for Simulated<'_> {
         _: Ordering,
         tries: u32,
     ) -> Option<T> {
-        let turn = self.world.borrow().costs.pause;
-        self.watch(atom, until, turn * Time::from(tries))
+        let patience = self.world().costs.pause * Time::from(tries);
+        self.watch(self.word(atom), widened_until(until), patience).map(T::of_bits)
     }
 
+    #[inline(always)]
     fn get<T: Value>(&self, field: &Field<T>) -> T {
-        let touch = || self.native.get(field);
-        match self.is_at_hand(field, Use::Load) {
-            true => touch(),
-            false => self.access(field, Use::Load, touch),
-        }
+        T::of_bits(self.take(self.word(field)))
     }
 
+    #[inline(always)]
     fn set<T: Value>(&self, field: &Field<T>, value: T) {
-        self.put(field, value.bits(), || self.native.set(field, value));
+        self.put(self.word(field), value.bits());
     }
 
+    #[inline(always)]
     fn init<T: Value>(&self, atom: &Atom<T>, value: T) {
-        self.put(atom, value.bits(), || self.native.init(atom, value));
+        self.put(self.word(atom), value.bits());
     }
 
     fn park(&self, atom: &Atom<u32>, expected: u32) {
         self.spend(Row::System, |world| world.costs.park);
-        self.sleep(atom, expected);
+        self.sleep(self.word(atom), expected);
     }
 
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
         self.spend(Row::System, |world| world.costs.wake);
-        self.wake_sleepers(atom, whom);
+        self.wake_sleepers(self.word(atom), whom);
     }
 
     fn halt(&self, atom: &Atom<u32>, expected: u32) {
         self.spend(Row::System, |world| world.guest.map_or(world.costs.park, |guest| guest.exit));
-        self.sleep(atom, expected);
+        self.sleep(self.word(atom), expected);
     }
 
     fn kick(&self, atom: &Atom<u32>) {
         self.spend(Row::System, |world| world.guest.map_or(world.costs.wake, |guest| guest.kick));
-        self.wake_sleepers(atom, Sleepers::One);
+        self.wake_sleepers(self.word(atom), Sleepers::One);
     }
 
     fn interrupt(&self, whom: Interrupted) {
-        self.enter_kernel();
         let own = self.cpu();
-        let mut world = self.world.borrow_mut();
+        let mut world = self.enter_kernel();
         match whom {
             Interrupted::One(number) => world.send(self.task, [number].into_iter()),
             Interrupted::Others => {
@@ -306,10 +370,10 @@ impl Machine for Simulated<'_> {
     }
 
     fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
-        self.world.borrow_mut().tasks[usize::from(self.task)].masked += 1;
+        self.world().tasks[usize::from(self.task)].masked += 1;
         let done = body();
         let comes_now = {
-            let who = &mut self.world.borrow_mut().tasks[usize::from(self.task)];
+            let who = &mut self.world().tasks[usize::from(self.task)];
             who.masked -= 1;
             who.masked == 0 && std::mem::take(&mut who.pending)
         };
@@ -320,14 +384,11 @@ impl Machine for Simulated<'_> {
     }
 
     fn pause(&self, turns: u32) {
-        let cost = |world: &World| world.costs.pause * Time::from(turns);
-        self.spend(Row::Spinning, cost);
-        let noticed = {
-            let world = self.world.borrow();
-            world.pause_loops.is_some().then(|| cost(&world))
-        };
-        if let Some(paused) = noticed {
-            self.leave_guest(paused);
+        let mut world = self.world();
+        let cost = world.costs.pause * Time::from(turns);
+        world.spend(self.task, Row::Spinning, cost);
+        if world.pause_loops.is_some() {
+            self.leave_guest(world, cost);
         }
     }
 
@@ -337,22 +398,23 @@ impl Machine for Simulated<'_> {
     }
 
     fn work(&self, ns: u64) {
-        let inside = self.world.borrow().tasks[usize::from(self.task)].inside;
-        self.spend(if inside { Row::Inside } else { Row::Work }, |_| ns * super::NS);
-        if self.world.borrow().is_watched(self.task) {
-            self.turn();
+        let mut world = self.world();
+        let inside = world.tasks[usize::from(self.task)].inside;
+        world.spend(self.task, if inside { Row::Inside } else { Row::Work }, ns * super::NS);
+        if world.is_watched(self.task) {
+            self.turn(world);
         }
     }
 
     fn call_ends(&self) {
-        if !self.world.borrow().cpus_are_shared {
+        let world = self.world();
+        if !world.cpus_are_shared {
             return;
         }
         // Who else wants the CPU is known only when nobody is due before.
-        self.turn();
-        let waits = self.world.borrow_mut().call_ends(self.task);
-        if waits {
-            self.suspend();
+        let mut world = self.turn(world);
+        if world.call_ends(self.task) {
+            self.suspend(world);
         }
     }
 
@@ -371,7 +433,7 @@ impl Machine for Simulated<'_> {
     }
 
     fn random(&self, bound: u32) -> u32 {
-        below(&mut self.world.borrow_mut().tasks[usize::from(self.task)].random, bound)
+        below(&mut self.world().tasks[usize::from(self.task)].random, bound)
     }
 
     fn chance(&self, one_in: u32) -> bool {
@@ -382,25 +444,12 @@ impl Machine for Simulated<'_> {
 
     fn cut(&self, (): (), _: u64) {}
 
+    #[inline(always)]
     fn note(&self, note: Note) {
-        let mut world = self.world.borrow_mut();
-        let inside = match note {
-            Note::Enter | Note::EnterShared => Some(true),
-            Note::Leave | Note::LeaveShared => Some(false),
-            Note::Arrive => None,
-        };
-        if let Some(inside) = inside {
-            world.tasks[usize::from(self.task)].inside = inside;
-        }
-        if matches!(note, Note::Leave | Note::LeaveShared) {
-            // Its work inside is paid for, but that time has not come yet.
-            world.tasks[usize::from(self.task)].leaving = Some(note);
-            return;
-        }
-        let noted = world.watched.noted(self.task, note);
-        drop(world);
-        if let Err(why) = noted {
-            panic!("{why}");
+        match note {
+            Note::Arrive => self.arrives(),
+            Note::Enter | Note::EnterShared => self.enters(note),
+            Note::Leave | Note::LeaveShared => self.leaves(note),
         }
     }
 }

@@ -54,12 +54,10 @@ impl Word {
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// When the line is there: at once, where it was there already.
+    /// When the line is there.
     pub comes: Time,
     /// When those who had it and may not keep it lose it.
     pub leaves: Time,
-    /// Whether it was there already.
-    pub hit: bool,
 }
 
 /// A set of CPUs.
@@ -206,7 +204,7 @@ impl Lines {
     }
 
     /// Whether the CPU need not ask for the line.
-    #[inline]
+    #[inline(always)]
     pub fn has(&self, line: u32, cpu: u16, how: Use, now: Time) -> bool {
         let state = &self.lines[line as usize];
         let reads = how == Use::Load && contains(&state.readers, cpu);
@@ -215,26 +213,27 @@ impl Lines {
     }
 
     /// Uses a line that the CPU need not ask for; whether that is so.
-    #[inline]
+    #[inline(always)]
     pub fn hit(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> bool {
         let is_there = self.has(line, cpu, how, now);
         self.lines[line as usize].written |= is_there && how != Use::Load;
         is_there
     }
 
-    /// Asks for a line at this time.
-    #[inline]
-    pub fn serve(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
+    /// Asks for a line at this time; nothing where it is there already.
+    #[inline(always)]
+    pub fn serve(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Option<Served> {
         match self.hit(line, cpu, how, now) {
-            true => Served { comes: now, leaves: now, hit: true },
-            false => self.fetch(line, cpu, how, now),
+            true => None,
+            false => Some(self.fetch(line, cpu, how, now)),
         }
     }
 
-    fn fetch(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
+    /// Asks for a line that the CPU does not have.
+    pub fn fetch(&mut self, line: u32, cpu: u16, how: Use, now: Time) -> Served {
         let state = &self.lines[line as usize];
         let owner = state.owner;
-        let Price { before, flight, busy } = self.price(state, cpu, how);
+        let &Price { before, flight, busy } = self.price(state, cpu, how);
         let ready = state.free.max(now + before);
         let leaves = match self.bandwidth.is_some() {
             true => self.queues(self.route(state, cpu, how), ready),
@@ -262,21 +261,26 @@ impl Lines {
                 state.free += self.hold;
             }
         }
-        Served { comes: leaves + flight, leaves, hit: false }
+        Served { comes: leaves + flight, leaves }
     }
 
-    fn price(&self, state: &Line, cpu: u16, how: Use) -> Price {
+    #[inline(always)]
+    fn price(&self, state: &Line, cpu: u16, how: Use) -> &Price {
         if state.owner != NOBODY {
             let pair = usize::from(cpu) * self.nodes.len() + usize::from(state.owner);
-            return self.prices[usize::from(self.distances[pair])].modified[how as usize];
+            return &self.prices[usize::from(self.distances[pair])].modified[how as usize];
         }
+        self.price_without_owner(state, cpu, how)
+    }
+
+    fn price_without_owner(&self, state: &Line, cpu: u16, how: Use) -> &Price {
         let to = self.nodes[usize::from(cpu)];
         match self.reader(state, to, how) {
-            Some((distance, _)) => self.prices[distance].shared[how as usize],
+            Some((distance, _)) => &self.prices[distance].shared[how as usize],
             None => {
                 let within = &self.within[usize::from(to)];
                 let home = within.iter().position(|nodes| nodes >> state.home & 1 == 1);
-                self.prices[home.unwrap_or(1)].memory[how as usize]
+                &self.prices[home.unwrap_or(1)].memory[how as usize]
             }
         }
     }

@@ -30,7 +30,7 @@ use std::io;
 pub use agent::{Handler, Simulated};
 pub use host::{CPUS_MAX, Costs, Cpu, Guest, Host, PauseLoop, Transfer};
 pub use ledger::{ROWS, Row};
-use machine::{Native, Region};
+use machine::Region;
 pub use trace::Traced;
 use world::World;
 
@@ -167,19 +167,27 @@ fn run(setup: &Setup, options: &Options, last: Option<&Last>) -> io::Result<Outc
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let before = copy(setup.region);
-    let world = RefCell::new(World::new(setup, options));
+    // Nothing happens after the window, but to come to an end.
+    let over = if last.is_some() { Time::MAX } else { options.warm_up + options.length };
+    let world = RefCell::new(World::new(setup, options, over));
     let ended = start(setup, options, &world)
         .and_then(|mut threads| {
-            let passed = caught(|| pass(setup, &mut threads, &world, last.is_none()));
+            let passed = caught(|| {
+                pass(&mut threads, &world);
+                blocked(setup, &world.borrow())
+            });
             passed.unwrap_or_else(|why| Err(fault(why)))
         })
         .and_then(|()| last.map_or(Ok(()), |last| last().map_err(fault)));
     put_back(setup.region, &before);
     ended?;
-    Ok(outcome(setup, options, world.into_inner()))
+    let mut world = world.into_inner();
+    world.close();
+    Ok(outcome(setup, options, world))
 }
 
-type Thread<'a> = Steppable<'a, (), ()>;
+/// When it stops, it tells who goes on.
+type Thread<'a> = Steppable<'a, (), Option<u16>>;
 
 fn start<'a>(
     setup: &'a Setup<'a>,
@@ -201,18 +209,17 @@ fn start<'a>(
     let handlers = (setup.tasks..all).map(|task| view(task, task - setup.tasks));
     let base = setup.region.start() as usize;
     let thread = |(task, cpu, node): (u16, usize, usize)| {
-        let interrupted = setup.interrupted;
-        let body = move |yielder: &Yielder<(), ()>| {
-            let native = Native::new(cpu, node);
-            let m = Simulated { yielder, world, task, moves, cpu, node, base, interrupted, native };
+        let handler = setup.interrupted;
+        let body = move |yielder: &Yielder<(), Option<u16>>| {
+            let m = Simulated { yielder, world, task, moves, cpu, node, base, handler };
             // Not before its time.
-            m.suspend();
+            drop(m.stop(None));
             match usize::from(task) < setup.tasks {
                 true => (setup.task)(&m, task.into()),
                 false => unreachable!("a CPU without a task only handles interrupts"),
             }
             // Its last work takes time too.
-            m.turn();
+            drop(m.turn(world.borrow_mut()));
         };
         Ok(Steppable::start(body, ())?.0)
     };
@@ -220,37 +227,26 @@ fn start<'a>(
 }
 
 /// Lets time pass, until all tasks have ended, or it is over.
-fn pass(
-    setup: &Setup,
-    threads: &mut [Thread],
-    world: &RefCell<World>,
-    to_the_window: bool,
-) -> io::Result<()> {
-    let end = world.borrow().window.1;
-    loop {
-        let mut w = world.borrow_mut();
-        let Some(due) = w.queue.pop() else { break };
-        if to_the_window && due.time >= end {
-            w.close();
-            return Ok(());
-        }
-        let Some(task) = w.happens(due) else { continue };
-        drop(w);
-        if threads[usize::from(task)].resume(()).is_none() {
-            world.borrow_mut().end(task);
-        }
+fn pass(threads: &mut [Thread], world: &RefCell<World>) {
+    let mut next = world.borrow_mut().pass();
+    while let Some(task) = next {
+        next = threads[usize::from(task)].resume(()).unwrap_or_else(|| {
+            let mut world = world.borrow_mut();
+            world.end(task);
+            world.pass()
+        });
     }
-    blocked(setup, &world.borrow())?;
-    world.borrow_mut().close();
-    Ok(())
 }
 
 fn fault(why: String) -> io::Error {
     io::Error::other(why)
 }
 
-/// Nobody is due any more: everybody has ended, or waits for what nobody will do.
+/// Where nobody is due any more, everybody has ended, or waits for what nobody will do.
 fn blocked(setup: &Setup, world: &World) -> io::Result<()> {
+    if !world.queue.is_empty() {
+        return Ok(());
+    }
     let waits = world.tasks[..world.workers].iter().enumerate().filter_map(|(i, task)| {
         let (verb, offset) = match task.doing {
             tasks::Doing::Ended => return None,

@@ -7,6 +7,7 @@ use machine::{Note, Until};
 use super::Time;
 use super::ledger::{Account, Row};
 use super::lines::{Use, Word};
+use super::watched::Watched;
 use super::world::Idling;
 
 /// What a task is doing.
@@ -99,7 +100,7 @@ pub struct Task {
     pub stores: VecDeque<Store>,
     /// When they should all be out.
     pub drained: Time,
-    /// The line that it asked for; nothing where an interrupt came first.
+    /// The line that it asked for and waited for; nothing where an interrupt came first.
     pub asked: Option<Asked>,
     /// It leaves its section at its time.
     pub leaving: Option<Note>,
@@ -127,6 +128,14 @@ impl Task {
         matches!(self.doing, Doing::Watching(_)) || self.account.last() == Row::Spinning
     }
 
+    /// It leaves its section, if it was about to: its work inside is done now.
+    #[inline]
+    pub fn leave(&mut self, watched: &mut Watched) {
+        if let Some(note) = self.leaving.take() {
+            watched.leaves(note);
+        }
+    }
+
     /// Stops what it does at `now`; what it has to do afterwards.
     pub fn stop(&mut self, now: Time) -> Then {
         let (now, remaining, row) = self.account.take_back(now);
@@ -137,8 +146,15 @@ impl Task {
     /// Books all time up to `until` that is in no row yet.
     #[inline]
     pub fn book(&mut self, row: Row, until: Time) {
-        let row = if self.handling.is_some() && row.runs() { Row::Interrupted } else { row };
-        self.account.book(row, until);
+        match self.handling {
+            None => self.account.book(row, until),
+            Some(_) => self.book_interrupted(row, until),
+        }
+    }
+
+    #[cold]
+    fn book_interrupted(&mut self, row: Row, until: Time) {
+        self.account.book(if row.runs() { Row::Interrupted } else { row }, until);
     }
 }
 

@@ -20,22 +20,27 @@ impl Watched {
         Watched { exclusive, fifo, arrived: VecDeque::new(), alone: None, sharing: 0 }
     }
 
-    /// A task tells what it does; what is wrong with that, in words.
-    pub fn noted(&mut self, task: u16, note: Note) -> Result<(), String> {
+    /// A task wants in.
+    pub fn arrives(&mut self, task: u16) {
+        if self.exclusive && self.fifo {
+            self.arrived.push_back(task);
+        }
+    }
+
+    /// A task is out again.
+    pub fn leaves(&mut self, note: Note) {
+        match note {
+            _ if !self.exclusive => (),
+            Note::LeaveShared => self.sharing -= 1,
+            _ => self.alone = None,
+        }
+    }
+
+    /// A task is inside; what is wrong with that, in words.
+    pub fn enters(&mut self, task: u16, note: Note) -> Result<(), String> {
         if !self.exclusive {
             return Ok(());
         }
-        match note {
-            Note::Arrive if self.fifo => self.arrived.push_back(task),
-            Note::Arrive => (),
-            Note::Enter | Note::EnterShared => return self.enters(task, note),
-            Note::Leave => self.alone = None,
-            Note::LeaveShared => self.sharing -= 1,
-        }
-        Ok(())
-    }
-
-    fn enters(&mut self, task: u16, note: Note) -> Result<(), String> {
         if let Some(other) = self.alone {
             return Err(format!("t{task} enters while t{other} is inside alone"));
         }

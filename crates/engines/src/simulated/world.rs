@@ -44,10 +44,10 @@ pub struct World {
     pub guest: Option<Guest>,
     /// Where tasks are virtual CPUs whose spinning is noticed.
     pub pause_loops: Option<PauseLoops>,
-    /// Nothing happens after it; operations count from the first.
+    /// Operations count from the first to the second.
     pub window: (Time, Time),
     /// Tasks that sleep and on which word, in the order in which they went.
-    sleepers: Vec<(u32, u16)>,
+    sleepers: VecDeque<(u32, u16)>,
     /// Depends on every access: equal for equal runs.
     pub hash: u64,
     /// How many accesses there were, looks of waiting tasks among them.
@@ -59,7 +59,8 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(setup: &Setup, options: &Options) -> World {
+    /// A world in which nothing happens from `over` on.
+    pub fn new(setup: &Setup, options: &Options, over: Time) -> World {
         let host = setup.host;
         let window = (options.warm_up, options.warm_up + options.length);
         let cpu_of = |task: usize| setup.places[task % setup.places.len()];
@@ -105,7 +106,7 @@ impl World {
             workers: setup.tasks,
             cpus: (0..host.cpus.len()).map(queue_of).collect(),
             lines: Lines::new(setup.region, host, home),
-            queue: Queue::default(),
+            queue: Queue::new(over),
             watched: Watched::new(setup.exclusive, setup.fifo),
             trace: options.trace.map(Trace::new),
             preemption: options.preemption,
@@ -115,7 +116,7 @@ impl World {
             guest: host.guest,
             pause_loops: PauseLoops::new(setup, options),
             window,
-            sleepers: Vec::new(),
+            sleepers: VecDeque::new(),
             hash: options.seed,
             accesses: 0,
             base: base(setup.region),
@@ -131,30 +132,15 @@ impl World {
     }
 
     /// Has the task wait for its turn, if somebody else is due before; whether it must.
-    #[inline]
+    #[inline(always)]
     pub fn must_wait(&mut self, task: u16) -> bool {
-        if self.is_first(task) {
-            self.leave(task);
+        let who = &mut self.tasks[usize::from(task)];
+        if self.queue.is_first(who.time) {
+            who.leave(&mut self.watched);
             return false;
         }
-        self.schedule(task, self.tasks[usize::from(task)].time);
+        who.turn = self.queue.push(who.time, task);
         true
-    }
-
-    /// Whether nobody else is due before the task, and the time is not over.
-    #[inline]
-    fn is_first(&self, task: u16) -> bool {
-        let time = self.tasks[usize::from(task)].time;
-        time < self.queue.next_time() && time < self.window.1
-    }
-
-    /// The task leaves its section, if it was about to: its work inside is done now.
-    #[inline]
-    fn leave(&mut self, task: u16) {
-        if let Some(note) = self.tasks[usize::from(task)].leaving.take() {
-            let left = self.watched.noted(task, note);
-            debug_assert!(left.is_ok(), "who is inside may leave");
-        }
     }
 
     /// Whether somebody may take the CPU of the task while it works, or make it slower, or the time
@@ -167,6 +153,7 @@ impl World {
         others || self.tasks[usize::from(task)].time >= self.window.1
     }
 
+    #[inline]
     fn schedule(&mut self, task: u16, time: Time) {
         self.tasks[usize::from(task)].turn = self.queue.push(time, task);
     }
@@ -197,16 +184,27 @@ impl World {
         time / 2 + time * Time::from(below(&mut self.random, 1024)) / 1024
     }
 
+    /// Lets time pass, up to where a task goes on: which one. Nobody does where nobody is due any
+    /// more, or the time is over.
+    pub fn pass(&mut self) -> Option<u16> {
+        while let Some(due) = self.queue.pop() {
+            if let Some(task) = self.happens(due) {
+                return Some(task);
+            }
+        }
+        None
+    }
+
     /// What is due happens; the task that goes on, if one does. Events are for tasks, the stores
     /// of tasks, CPUs, and who is interrupted, in the order of their numbers.
-    pub fn happens(&mut self, due: Due) -> Option<u16> {
+    fn happens(&mut self, due: Due) -> Option<u16> {
         if let Some(bandwidth) = &mut self.lines.bandwidth {
             bandwidth.passed(due.time);
         }
-        let who = usize::from(due.who);
+        let who = usize::from(due.who());
         let (tasks, cpus) = (self.tasks.len(), self.cpus.len());
         if who < tasks {
-            return self.due(due.who, due.turn, due.time).then_some(due.who);
+            return self.due(due.who(), due.turn(), due.time).then_some(due.who());
         }
         if who < 2 * tasks {
             self.stored((who - tasks) as u16, due.time);
@@ -234,14 +232,21 @@ impl World {
 
     /// An event of a task is due; whether the task goes on.
     fn due(&mut self, task: u16, turn: u64, now: Time) -> bool {
-        if self.tasks[usize::from(task)].turn != turn {
+        let who = &mut self.tasks[usize::from(task)];
+        if who.turn != turn {
             return false;
         }
-        self.tasks[usize::from(task)].turn = 0;
-        self.leave(task);
-        match self.tasks[usize::from(task)].doing {
+        who.turn = 0;
+        who.leave(&mut self.watched);
+        match who.doing {
             Doing::Running => true,
-            Doing::Asking(ask) => self.gets(task, ask),
+            Doing::Asking(ask) => match self.ask(task, ask) {
+                None => false,
+                asked => {
+                    self.tasks[usize::from(task)].asked = asked;
+                    true
+                }
+            },
             Doing::Watching(watch) => {
                 self.watch_no_more(task, watch);
                 if now < watch.deadline {
@@ -249,10 +254,10 @@ impl World {
                     return false;
                 }
                 // Its patience is over.
-                let task = &mut self.tasks[usize::from(task)];
-                let now = now.max(task.time);
-                (task.seen, task.doing, task.time) = (None, Doing::Running, now);
-                task.book(Row::Spinning, now);
+                let who = &mut self.tasks[usize::from(task)];
+                let now = now.max(who.time);
+                (who.seen, who.doing, who.time) = (None, Doing::Running, now);
+                who.book(Row::Spinning, now);
                 true
             }
             Doing::Looking(watch) => {

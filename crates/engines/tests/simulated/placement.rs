@@ -5,7 +5,7 @@ use std::cell::Cell;
 use engines::simulated::{NS, Options, Simulated};
 use machine::{Machine, Ordering, Sleepers};
 
-use super::{OPTIONS, Words, host, run, within};
+use super::{OPTIONS, host, run, within};
 
 const UNPINNED: Options = Options { pinned: false, ..OPTIONS };
 

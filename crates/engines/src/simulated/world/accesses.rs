@@ -4,7 +4,7 @@
 use super::World;
 use crate::simulated::Time;
 use crate::simulated::ledger::Row;
-use crate::simulated::lines::{Use, Word};
+use crate::simulated::lines::{Served, Use, Word};
 use crate::simulated::tasks::{Ask, Asked, Doing, Store, Watch};
 use crate::simulated::trace::Access;
 use crate::simulated::world::below;
@@ -15,8 +15,8 @@ impl World {
     #[inline]
     fn waits_for_stores(&self, task: u16, ask: Ask) -> bool {
         let stores = &self.tasks[usize::from(task)].stores;
-        let mut lines = stores.iter().map(|store| store.word.line());
-        !stores.is_empty() && (ask.after_stores || lines.any(|other| other == ask.line))
+        let is_line = |store: &Store| store.word.line() == ask.line;
+        !stores.is_empty() && (ask.after_stores || stores.iter().any(is_line))
     }
 
     /// Lets time pass until all stores of the task should be out of its CPU's buffer.
@@ -26,59 +26,70 @@ impl World {
         who.book(Row::Transfer, who.time);
     }
 
-    /// The task wants a line to read it, or to read and write it, at its time; whether it must wait
-    /// for it. If not, the line was asked for and is there.
-    #[inline]
-    pub fn wants(&mut self, task: u16, ask: Ask) -> bool {
+    /// The task wants a line to read it, or to read and write it, at its time; nothing where it must
+    /// wait before it has it.
+    #[inline(always)]
+    pub fn wants(&mut self, task: u16, ask: Ask) -> Option<Asked> {
         if self.must_wait(task) {
             self.tasks[usize::from(task)].doing = Doing::Asking(ask);
-            return true;
+            return None;
         }
-        !self.gets(task, ask)
+        self.ask(task, ask)
     }
 
-    /// The task asks for a line; whether that is there before anything else happens.
-    pub(super) fn gets(&mut self, task: u16, ask: Ask) -> bool {
-        let is_there = self.ask(task, ask);
-        if is_there || self.is_first(task) && self.tasks[usize::from(task)].asked.is_some() {
-            return true;
-        }
-        self.schedule(task, self.tasks[usize::from(task)].time);
-        false
-    }
-
-    /// Asks for a line, once nothing has to be waited for before; whether it is there. The task's
-    /// time is when it comes, or when it can be asked for.
-    fn ask(&mut self, task: u16, ask: Ask) -> bool {
+    /// Asks for a line, once nothing has to be waited for before; nothing where something else
+    /// happens before it is there. The task is due when it comes, or when it can be asked for.
+    #[inline(always)]
+    pub(super) fn ask(&mut self, task: u16, ask: Ask) -> Option<Asked> {
         if self.waits_for_stores(task, ask) {
             self.drain(task);
             self.tasks[usize::from(task)].doing = Doing::Asking(ask);
-            return false;
+            self.schedule(task, self.tasks[usize::from(task)].time);
+            return None;
         }
         let who = &mut self.tasks[usize::from(task)];
-        let (at, served) = (who.time, self.lines.serve(ask.line, who.cpu, ask.how, who.time));
-        if !served.hit {
-            who.time = served.comes;
-            who.book(Row::Transfer, served.comes);
+        let at = who.time;
+        (who.doing, who.asked) = (Doing::Running, None);
+        let Some(served) = self.lines.serve(ask.line, who.cpu, ask.how, at) else {
+            return Some(Asked { at, leaves: at, hit: true });
+        };
+        who.time = served.comes;
+        who.book(Row::Transfer, served.comes);
+        let asked = Asked { at, leaves: served.leaves, hit: false };
+        if self.queue.is_first(served.comes) {
+            return Some(asked);
         }
-        who.doing = Doing::Running;
-        who.asked = Some(Asked { at, leaves: served.leaves, hit: served.hit });
-        served.hit
+        who.asked = Some(asked);
+        who.turn = self.queue.push(served.comes, task);
+        None
     }
 
-    /// The task, which has the line now, has used it: the memory is as it is afterwards.
-    #[inline]
-    pub fn used(&mut self, task: u16, word: Word, how: Use, old: u64, asked: Asked) {
+    /// The task, which has the line now, uses it: the word is then `new` of what it was, if anything;
+    /// what it was.
+    #[inline(always)]
+    pub fn used(
+        &mut self,
+        task: u16,
+        word: Word,
+        how: Use,
+        asked: Asked,
+        new: impl FnOnce(u64) -> Option<u64>,
+    ) -> u64 {
+        let old = self.read(word);
         let who = &mut self.tasks[usize::from(task)];
         if asked.hit {
             who.time += if how == Use::Load { self.costs.load } else { self.costs.atomic };
             who.book(Row::Local, who.time);
         }
         let end = who.time;
+        if let Some(new) = new(old) {
+            self.write(word, new);
+        }
         self.told(Access { task, word, how, old, new: 0, at: asked.at, end });
         if how != Use::Load {
             self.seen_by_waiters(word.line(), asked.leaves);
         }
+        old
     }
 
     /// The task writes a word. It goes on at once; the word changes when the line is there and
@@ -86,15 +97,16 @@ impl World {
     #[inline]
     pub fn store(&mut self, task: u16, word: Word, new: u64) {
         let who = &mut self.tasks[usize::from(task)];
-        let (at, line) = (who.time, word.line());
-        let served = self.lines.serve(line, who.cpu, Use::Store, at);
+        let at = who.time;
+        let served = self.lines.serve(word.line(), who.cpu, Use::Store, at);
         who.time += self.costs.store;
         who.book(Row::Local, who.time);
-        let store = Store { word, new, at, comes: served.comes, leaves: served.leaves };
-        if served.hit && who.stores.is_empty() {
+        if served.is_none() && who.stores.is_empty() {
             let end = who.time;
-            return self.commit(task, store, end);
+            return self.commit(task, Store { word, new, at, comes: at, leaves: at }, end);
         }
+        let served = served.unwrap_or(Served { comes: at, leaves: at });
+        let store = Store { word, new, at, comes: served.comes, leaves: served.leaves };
         who.drained = who.drained.max(served.comes);
         who.stores.push_back(store);
         if who.stores.len() == 1 {
@@ -108,7 +120,7 @@ impl World {
         let store = who.stores.front_mut().expect("a store that is due is in the buffer");
         // It waited for those before it, and the line may be gone again.
         if store.comes < now && !self.lines.has(store.word.line(), who.cpu, Use::Store, now) {
-            let served = self.lines.serve(store.word.line(), who.cpu, Use::Store, now);
+            let served = self.lines.fetch(store.word.line(), who.cpu, Use::Store, now);
             (store.comes, store.leaves) = (served.comes, served.leaves);
             who.drained = who.drained.max(served.comes);
             self.queue.push(served.comes, self.store_of(task));
@@ -123,6 +135,7 @@ impl World {
         self.commit(task, store, now);
     }
 
+    #[inline(always)]
     fn commit(&mut self, task: u16, store: Store, now: Time) {
         let Store { word, new, at, leaves, .. } = store;
         let old = self.read(word);
@@ -132,7 +145,7 @@ impl World {
     }
 
     /// Books an access in the hash, and in the trace if there is one.
-    #[inline]
+    #[inline(always)]
     fn told(&mut self, access: Access) {
         let Access { task, word, how, old, end, .. } = access;
         self.accesses += 1;
@@ -147,10 +160,14 @@ impl World {
 
     /// All who wait for a word of the line ask for it again once it is gone, and find it changed or
     /// not. Who of them is first is chance: arbitration knows no order of arrival.
+    #[inline(always)]
     fn seen_by_waiters(&mut self, line: u32, gone: Time) {
-        if self.lines.waiters(line).is_empty() {
-            return;
+        if !self.lines.waiters(line).is_empty() {
+            self.let_waiters_look(line, gone);
         }
+    }
+
+    fn let_waiters_look(&mut self, line: u32, gone: Time) {
         let mut waiters = std::mem::take(self.lines.waiters(line));
         let first = below(&mut self.random, waiters.len() as u32) as usize;
         waiters.rotate_left(first);
@@ -159,6 +176,7 @@ impl World {
     }
 
     /// A waiting task looks at its word; whether that ended its wait.
+    #[inline(always)]
     pub(super) fn look(&mut self, waiter: u16, now: Time) -> bool {
         let task = &self.tasks[usize::from(waiter)];
         let (Doing::Watching(watch) | Doing::Looking(watch)) = task.doing else {
@@ -166,7 +184,7 @@ impl World {
         };
         let (word, now) = (watch.word, now.max(task.time));
         let served = self.lines.serve(word.line(), task.cpu, Use::Load, now);
-        let end = if served.hit { now + self.costs.load } else { served.comes };
+        let end = served.map_or(now + self.costs.load, |served| served.comes);
         let seen = self.read(word);
         self.told(Access { task: waiter, word, how: Use::Load, old: seen, new: 0, at: now, end });
         let task = &mut self.tasks[usize::from(waiter)];
@@ -209,7 +227,7 @@ impl World {
         }
     }
 
-    fn write(&self, word: Word, new: u64) {
+    pub fn write(&self, word: Word, new: u64) {
         let at = (self.base + word.offset as usize) as *mut u8;
         // SAFETY: as for `read`.
         unsafe {

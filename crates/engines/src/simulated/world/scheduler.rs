@@ -18,14 +18,14 @@ use crate::simulated::{Preemption, Time};
 impl World {
     /// The task goes to sleep on a word; its CPU is free.
     pub fn sleep(&mut self, task: u16, offset: u32) {
-        self.sleepers.push((offset, task));
+        self.sleepers.push_back((offset, task));
         self.leave_cpu(task, Doing::Asleep { offset });
     }
 
     /// Wakes tasks that sleep on the word.
     pub fn wake(&mut self, waker: u16, offset: u32, whom: Sleepers) {
         while let Some(first) = self.sleepers.iter().position(|sleeper| sleeper.0 == offset) {
-            let (_, task) = self.sleepers.remove(first);
+            let (_, task) = self.sleepers.remove(first).expect("who was found is there");
             let cost = self.about(self.costs.wake_each);
             self.spend(waker, Row::System, cost);
             let now = self.tasks[usize::from(waker)].time;
