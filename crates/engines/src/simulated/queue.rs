@@ -140,7 +140,9 @@ mod tests {
         let mut queue = Queue::new(1000);
         let asked: Vec<(Time, u16)> =
             (0..200).map(|who| (u64::from(who) * 7919 % 97, who)).collect();
-        asked.iter().for_each(|&(time, who)| drop(queue.push(time, who)));
+        for &(time, who) in &asked {
+            queue.push(time, who);
+        }
         let mut expected = asked;
         expected.sort_by_key(|&(time, _)| time);
         let order = std::iter::from_fn(|| queue.pop()).map(|due| (due.time, due.who()));
