@@ -56,7 +56,7 @@ pub static INCIDENT: Incident = Incident {
     lacks: &[
         "of the guest the report has directions and no numbers, so there is nothing better to be graded",
         "that the guest leaves for spinning is the default of its host and not in the report; if it does not, \
-         ticket preempted passes 0.00079 (0.00064..1.07) as often as not preempted",
+         ticket preempted passes 0.0752 (0.0551..1.75) as often as not preempted",
         "that ticket is faster than queued on a native host was reported with four passes a side; with any \
          numbers tried the model says they are alike where there is no queue, and the other way round \
          where there is one",
