@@ -12,17 +12,19 @@ use analysis::Quartiles;
 use anyhow::{Context, Result};
 use machine::{Native, Patient, Region};
 use studies::simulations::{Load, Place, REGION_BYTES, exclusive, point, sharing};
+use workloads::Spin;
 
 use crate::calibration;
 use crate::clock::now_ns;
 use crate::pinned::together;
-use crate::worker::turns_per_ns;
 
 /// How far a simulated rate may be from the native one, as a ratio.
 pub const AGREES: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 
 const REPEATS: usize = 15;
 const RUN: Duration = Duration::from_millis(20);
+/// Before each run, to measure how fast its CPUs are.
+const SPEED_TAKES: Duration = Duration::from_millis(5);
 
 /// A lock at so many CPUs, simulated and native.
 #[derive(Clone, Debug)]
@@ -63,14 +65,13 @@ pub fn agreements(
         .iter()
         .flat_map(|name| counts.iter().map(move |&count| (*name, count as usize)))
         .collect();
-    let speed = turns_per_ns();
     let (mut rates, mut transfers) = (vec![Vec::new(); cases.len()], Vec::new());
     for _ in 0..REPEATS {
         if let (&[user, owner, ..], true) = (cpus, counts.iter().any(|&count| count > 1)) {
             transfers.extend(calibration::transfer(user, owner)?);
         }
         for (&(name, count), rates) in cases.iter().zip(&mut rates) {
-            rates.push(rate(name, load, &cpus[..count], speed, RUN)?);
+            rates.push(rate(name, load, &cpus[..count], RUN)?);
         }
     }
     let place = Place { draws: 0, ..place.clone() };
@@ -86,8 +87,8 @@ pub fn agreements(
 }
 
 /// Runs a lock on these CPUs, a task on each; operations per second of all together.
-fn rate(name: &str, load: Load, cpus: &[u32], turns_per_ns: f64, length: Duration) -> Result<f64> {
-    let run = Run { load, cpus, turns_per_ns, length };
+fn rate(name: &str, load: Load, cpus: &[u32], length: Duration) -> Result<f64> {
+    let run = Run { load, cpus, length };
     let done = locks::visit(name, run).with_context(|| format!("no lock is called {name:?}"))?;
     done.with_context(|| format!("running {name} on CPUs {cpus:?}"))
 }
@@ -95,8 +96,19 @@ fn rate(name: &str, load: Load, cpus: &[u32], turns_per_ns: f64, length: Duratio
 struct Run<'a> {
     load: Load,
     cpus: &'a [u32],
-    turns_per_ns: f64,
     length: Duration,
+}
+
+/// How many turns of the work loop this CPU does in a nanosecond now, on the whole and not at best:
+/// one that shares its core with whatever else the host does changes its speed within milliseconds.
+fn turns_per_ns() -> f64 {
+    const TURNS: u64 = 1 << 14;
+    let (start, mut turns) = (now_ns(), 0);
+    while now_ns() - start < SPEED_TAKES.as_nanos() as u64 {
+        Spin::turns(TURNS).run();
+        turns += TURNS;
+    }
+    turns as f64 / (now_ns() - start) as f64
 }
 
 impl Run<'_> {
@@ -106,7 +118,7 @@ impl Run<'_> {
         thread::scope(|scope| {
             let tasks = scope.spawn(|| {
                 together(self.cpus, |task, meeting| {
-                    let m = Patient(Native::new(task, 0).with_turns_per_ns(self.turns_per_ns));
+                    let m = Patient(Native::new(task, 0).with_turns_per_ns(turns_per_ns()));
                     meeting.meet();
                     let (start, mut operations) = (now_ns(), 0_u64);
                     while !is_over.load(Relaxed) {
@@ -116,7 +128,7 @@ impl Run<'_> {
                     (operations, now_ns() - start)
                 })
             });
-            thread::sleep(self.length);
+            thread::sleep(SPEED_TAKES + self.length);
             is_over.store(true, Relaxed);
             let done = tasks.join().expect("a task does not panic")?;
             Ok(done.iter().map(|&(operations, ns)| operations as f64 / ns as f64 * 1e9).sum())

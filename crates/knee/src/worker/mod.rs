@@ -20,7 +20,7 @@ mod watch;
 
 use std::io::Write;
 
-pub use measure::turns_per_ns;
+use measure::turns_per_ns;
 use records::{Event, Job, Native, PROTOCOL, Warning, Work};
 use workloads::{Forms, Load, Values, Workload};
 
