@@ -244,22 +244,10 @@ fn settings<X: Mechanism>(given: &[(String, String)]) -> Result<Settings> {
 #[cfg(test)]
 mod tests {
     use engines::simulated::NS;
-    use records::Placement;
 
     use super::*;
     use crate::hosts;
-
-    fn place(host: &hosts::Described) -> Place<'_> {
-        Place {
-            host,
-            placement: Placement::Cores,
-            preemption: Preemption::BetweenOperations,
-            pinned: true,
-            seed: 1,
-            draws: 0,
-            length: 300_000 * NS,
-        }
-    }
+    use crate::simulations::tests::place;
 
     /// In all designs, with one task a CPU, more, and on virtual CPUs; each run ends with the
     /// checks of the mechanism.

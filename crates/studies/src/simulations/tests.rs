@@ -8,7 +8,7 @@ use crate::hosts;
 
 const LOAD: Load = Load { work_ns: 500, hold_ns: 100, reads: 90 };
 
-fn place(host: &Described) -> Place<'_> {
+pub(super) fn place(host: &Described) -> Place<'_> {
     Place {
         host,
         placement: Placement::Cores,
