@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rand::RngExt;
-use records::{Look, LookKind, Opened, Run, Until};
+use records::{Look, LookKind, Run, Until};
 
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options, fresh_directory, output, ratio};
@@ -78,8 +78,8 @@ fn of_knee(
     std::fs::write(&file, experiment)?;
     let mut command = bench.knee(home.path());
     output(command.args(["run", "--json"]).arg(&file))?;
-    let opened = Opened::open(&crate::planted::only_record(home.path())?)?;
-    let looks = opened.looks()?;
+    let opened = store::open(&crate::planted::only_record(home.path())?)?;
+    let looks = store::looks(&opened)?;
     let runs: Vec<&Run> = opened.runs_of(0).collect();
     Ok([LookKind::Time, LookKind::Counts].map(|kind| costs(&looks, &runs, kind)))
 }

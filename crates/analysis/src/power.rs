@@ -60,6 +60,19 @@ pub fn blocks_for(effect: f64, cv: f64, alpha: f64) -> Option<usize> {
     Some(end)
 }
 
+/// What an earlier record says about a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastRuns {
+    /// That record.
+    pub record: String,
+    /// How many runs.
+    pub runs: usize,
+    /// Standard deviation over runs of the deciding metric, as a share of its mean.
+    pub deviation: f64,
+    /// Time from one run's start to the next one's, in seconds.
+    pub run_s: f64,
+}
+
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;

@@ -2,6 +2,7 @@
 //! noise like that of measurements, where the truth is known. Ours measures blocks of both
 //! variants in random order; the others measure one variant, then the other, as they do.
 
+use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
@@ -9,7 +10,6 @@ use serde::Serialize;
 use crate::baselines::{Benchstat, beyond_larger_stddev, hyperfine, lkp, mmtests};
 use crate::judge::{Decision, Rule, judge};
 use crate::noise::{Noise, Runs};
-use crate::parallel::in_parallel;
 use crate::sequential::{LOOKS, STUDENT_LOOKS, student_bounds};
 use crate::student::Student;
 

@@ -8,10 +8,10 @@
 //! differences are coin tosses whatever the noise looks like, so one `c` for each overall
 //! level serves all; [`calibrate`] finds it by simulating that law.
 
+use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::parallel::in_parallel;
 use crate::signed_rank::two_sided;
 use crate::student::quantile as quantile_of_t;
 

@@ -1,20 +1,14 @@
 //! Hostile kernels and modules: made by hand, small, and damaged inside and outside of what
 //! compresses them. Each is refused with a word or read; nothing panics, hangs, or asks for absurd memory.
 
-#[path = "../../records/tests/fuzz/fuzzer.rs"]
-mod fuzzer;
-
 use std::path::Path;
 
-use fuzzer::{Fuzzer, Noting, fuzz};
+use fuzz::{Fuzzer, fuzz};
 
 use crate::decompress::{decompress, tests as compress};
 use crate::initramfs::stripped;
 use crate::kernel::Kernel;
 use crate::modules::{Info, tests::module};
-
-#[global_allocator]
-static NOTING: Noting = Noting;
 
 const REPLAY: &str = "cargo test -p guests fuzzed";
 

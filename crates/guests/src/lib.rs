@@ -4,7 +4,7 @@
 //! business.
 //!
 //!     kernel file ─ kernel.rs ─┐
-//!     its modules ─ modules.rs ┼─ initramfs.rs ─ machine.rs ═ stream, console ═ init
+//!     its modules ─ modules.rs ┼─ initramfs.rs ─ qemu.rs ═ stream, console ═ init
 //!     a program ───────────────┘
 //!
 //! Nothing of it lies in a file system: the kernel, the initramfs and the disks are open files
@@ -15,9 +15,8 @@ mod decompress;
 mod fuzz;
 pub mod initramfs;
 pub mod kernel;
-pub mod machine;
+pub mod kernels;
 pub mod modules;
+pub mod qemu;
 mod relocate;
-pub mod shape;
-pub mod unnamed;
 pub mod vcpus;

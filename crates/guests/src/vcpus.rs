@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use host::affinity;
 
 /// Which thread runs which CPU, by the names that QEMU gives them: "CPU 3/TCG". With emulation
 /// by one thread, it is that of all.
@@ -33,18 +34,9 @@ fn cpu(name: &str) -> Option<u32> {
 pub fn pin(threads: &[u32], cpus: &[u32]) -> Result<()> {
     for (number, thread) in threads.iter().enumerate() {
         let cpu = cpus[number % cpus.len()];
-        // SAFETY: a zeroed set is valid, and the CPU is checked to lie in it.
-        let done = unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            ensure!((cpu as usize) < libc::CPU_SETSIZE as usize, "CPU {cpu} is beyond any host");
-            libc::CPU_SET(cpu as usize, &mut set);
-            libc::sched_setaffinity(*thread as i32, size_of_val(&set), &set)
-        };
-        let error = std::io::Error::last_os_error();
-        ensure!(
-            done == 0,
-            "the machine's CPU {number} cannot run on CPU {cpu} of the host: {error}"
-        );
+        affinity::set_of_thread(*thread, &[cpu]).with_context(|| {
+            format!("running the machine's CPU {number} on CPU {cpu} of the host")
+        })?;
     }
     Ok(())
 }

@@ -5,10 +5,8 @@
 //! `ledger` attach BPF programs for the length of one run.
 
 mod activity;
-pub mod affinity;
 mod cgroups;
 pub mod counters;
-mod cpu_list;
 mod directory;
 mod host;
 pub mod ledger;
@@ -20,7 +18,6 @@ mod spinlocks;
 mod tree;
 
 pub use activity::{Activity, Busy, activity};
-pub use cpu_list::parse as parse_cpu_list;
 pub use directory::directory;
 pub use host::host;
 pub use limits::{Limit, Limits, limits};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cgroups::{self, Version};
-use crate::{cpu_list, tree};
+use crate::tree;
 
 /// What bounds this process and its children.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub fn limits(root: &Path) -> Limits {
     let of_host = ["proc/sys/kernel/threads-max", "proc/sys/kernel/pid_max"];
     Limits {
         cpus_allowed: cpus_allowed(),
-        cpus_online: online.and_then(|list| cpu_list::parse(&list)),
+        cpus_online: online.and_then(|list| host::parse_cpu_list(&list)),
         cpu_quota: cpu_quota(root),
         open_files: resource(libc::RLIMIT_NOFILE),
         tasks_of_user: resource(libc::RLIMIT_NPROC),

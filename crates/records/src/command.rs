@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
+use host::durable::Seal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::experiment::{Many, Word};
 use crate::metric::{Better, METRICS};
-use crate::record::Seal;
 
 /// The metric that decides about a command unless its definition names another.
 pub const WALL: &str = "wall_s";
@@ -323,7 +323,7 @@ impl Extract {
 /// A command with all values put in: what a worker does. One run of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Errand {
+pub struct CommandJob {
     /// The program and its arguments.
     pub run: Vec<String>,
     /// What is done before, one after the other.
@@ -346,7 +346,7 @@ pub struct Errand {
     pub metrics: Vec<Extract>,
 }
 
-impl Errand {
+impl CommandJob {
     /// Refuses what cannot be done.
     pub fn check(&self) -> Result<()> {
         for words in self.prepare.iter().chain(&self.cleanup).chain([&self.run]) {

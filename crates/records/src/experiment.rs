@@ -14,6 +14,7 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
+use host::Placement;
 use serde::de::value::{BoolDeserializer, F64Deserializer, I64Deserializer, StrDeserializer};
 use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -24,7 +25,6 @@ use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
 use crate::job::{Form, Until};
 use crate::sizes;
-use crate::topology::Placement;
 
 /// A whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Word;
@@ -21,6 +21,34 @@ pub struct FileSystem {
     /// Mount options, separated by commas.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mount: String,
+}
+
+impl FileSystem {
+    /// How a file system is written on the command line.
+    pub const USAGE: &str = "must be a kind of file system (xfs), several (ext4,xfs), or one with options, \
+                             KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each perhaps with a name before it, NAME=KIND";
+
+    /// Reads `KIND` or `KIND:mkfs=…;mount=…`. Whether knee can make that kind is not checked here.
+    pub fn parse(text: &str) -> Result<FileSystem> {
+        let (kind, options) = text.split_once(':').unwrap_or((text, ""));
+        FileSystem::with_options(kind.trim(), options)
+    }
+
+    /// A file system of this kind with options written as `mkfs=…;mount=…`.
+    pub fn with_options(kind: &str, options: &str) -> Result<FileSystem> {
+        let mut read = FileSystem { kind: kind.to_string(), ..FileSystem::default() };
+        for option in options.split(';').map(str::trim).filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
+                Some(("mkfs", value)) => read.mkfs = value.trim().to_string(),
+                Some(("mount", value)) => read.mount = value.trim().to_string(),
+                _ => bail!(
+                    "'{option}' of {kind} is neither mkfs=… nor mount=…: it {}",
+                    FileSystem::USAGE
+                ),
+            }
+        }
+        Ok(read)
+    }
 }
 
 impl fmt::Display for FileSystem {
@@ -155,6 +183,17 @@ impl Default for Age {
 impl Age {
     fn is_default(&self) -> bool {
         *self == Age::default()
+    }
+
+    /// Refuses what cannot be done, or would take hours.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            (0.01..=0.9).contains(&self.filled),
+            "file systems can be filled to 1 % to 90 % to age them, not {:.1} %",
+            self.filled * 100.0
+        );
+        ensure!(self.rounds <= 1000, "{} rounds of ageing are too many: at most 1000", self.rounds);
+        Ok(())
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use host::Topology;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Word;
-use crate::topology::Topology;
 
 /// A virtual machine, as an experiment or a variant asks for it. What is absent is as the
 /// experiment has it, or the default.
@@ -94,6 +94,29 @@ impl Guest {
     fn of(fields: BTreeMap<String, serde_json::Value>) -> Guest {
         let value = serde_json::to_value(fields).expect("a map is plain data");
         serde_json::from_value(value).expect("the fields of guests")
+    }
+}
+
+/// What a guest may be executed by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AcceleratorChoice {
+    /// KVM, or emulation where KVM does not work.
+    Any,
+    /// KVM or nothing.
+    Kvm,
+    /// Emulation, even where KVM works.
+    Tcg,
+}
+
+impl Guest {
+    /// What the guest may be executed by.
+    pub fn accelerator_choice(&self) -> Result<AcceleratorChoice> {
+        match self.accelerator.as_deref() {
+            None => Ok(AcceleratorChoice::Any),
+            Some("kvm") => Ok(AcceleratorChoice::Kvm),
+            Some("tcg") => Ok(AcceleratorChoice::Tcg),
+            Some(other) => bail!("there is no accelerator '{other}': must be kvm or tcg"),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::command::Errand;
+use crate::command::CommandJob;
 use crate::explain::check_functions;
 use crate::look::LookKind;
 
@@ -74,7 +74,7 @@ pub enum Work {
     /// A workload of this binary.
     Workload(Native),
     /// Any program.
-    Command(Errand),
+    Command(CommandJob),
 }
 
 /// A workload of this binary.

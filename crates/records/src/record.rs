@@ -2,19 +2,21 @@
 //! type; the runs and samples lie beside it. docs/record-format.md specifies the folder.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use host::durable::Seal;
+use host::{Placement, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Program};
 use crate::experiment::{Experiment, Judging, Variant};
 use crate::file_system::Filled;
 use crate::guest::{Guest, Hypervisor};
-use crate::host::{Directory, Host};
+use crate::host_facts::{Directory, Host};
 use crate::job::{Form, Pass, Until};
 use crate::metric::Described;
-use crate::topology::{Placement, Topology};
 
 /// Version of the record format. Raised when a reader of the old one would misread; every
 /// version back to 1 loads for ever.
@@ -209,6 +211,19 @@ pub struct HostChange {
     pub by_knee: bool,
 }
 
+impl fmt::Display for HostChange {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let HostChange { text, advice, by_knee } = self;
+        let whose = if *by_knee {
+            "left behind"
+        } else {
+            "changed meanwhile, not by knee as far as it can tell"
+        };
+        write!(f, "{whose}: {text}")?;
+        if advice.is_empty() { Ok(()) } else { write!(f, ": {advice}") }
+    }
+}
+
 /// A doubt, with what to do about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
@@ -227,15 +242,6 @@ impl Warning {
     pub fn new(text: impl Into<String>, advice: impl Into<String>) -> Warning {
         Warning { text: text.into(), advice: advice.into(), amount: None }
     }
-}
-
-/// Length and hash of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seal {
-    /// Length in bytes.
-    pub bytes: u64,
-    /// SHA-256, in hexadecimal.
-    pub sha256: String,
 }
 
 impl Record {

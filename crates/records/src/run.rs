@@ -121,3 +121,16 @@ impl Run {
         matches!(self.outcome, Outcome::Finished { .. })
     }
 }
+
+/// One raw value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// What it is, for example `task.operations` or `interval.operations`.
+    pub metric: String,
+    /// The task it belongs to; absent for values of the whole run.
+    pub task: Option<u32>,
+    /// Nanoseconds since the release; for `latency.count`, the upper bound of the bucket.
+    pub at_ns: Option<i64>,
+    /// The value.
+    pub value: f64,
+}

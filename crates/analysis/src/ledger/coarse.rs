@@ -86,9 +86,9 @@ mod tests {
 
     #[test]
     fn whatever_proc_tells_the_rows_add_up() {
-        let golden = "../records/tests/golden/v1/20261120-115530-7f3a9c";
+        let golden = "../store/tests/golden/v1/20261120-115530-7f3a9c";
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
-        let opened = records::Opened::open(&golden).unwrap();
+        let opened = store::open(&golden).unwrap();
         let point = Point { cpus: 2, ..opened.record.points[0].clone() };
         let mut run = opened.runs.iter().find(|run| run.finished()).unwrap().clone();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -7,7 +7,7 @@ mod looked;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::perf_data::{Function, Recording, Sample};
+use perf_data::{Function, Recording, Sample};
 use records::{Base, CpuState, Mode, Obtained, Samples, Stack};
 use serde::Serialize;
 

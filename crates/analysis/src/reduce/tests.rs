@@ -1,7 +1,8 @@
 //! Events in, metrics and doubts out.
 
 use expect_test::{Expect, expect};
-use records::{Form, Pass, Placement, Usage};
+use host::Placement;
+use records::{Form, Pass, Usage};
 
 use super::*;
 

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use calibration;
+use calibration::{Layout, Occasion};
+use host::stderr::{print, talk};
+use host::topology;
 use studies::hosts;
-
-use crate::calibration::{self, Layout, Occasion};
-use crate::talk::{print, talk};
-use crate::topology;
 
 /// Measures this host for `knee simulate`, in some seconds, and prints it as the file of a host:
 ///
@@ -27,7 +27,7 @@ pub fn run(_: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
     let host = probes::host(Path::new("/"));
     let sys = Path::new("/sys");
-    let allowed = probes::affinity::get().context("asking on which CPUs to run")?;
+    let allowed = host::affinity::get().context("asking on which CPUs to run")?;
     let topology = topology::read(sys)?.restricted_to(&allowed);
     ensure!(!topology.cpus.is_empty(), "this host allows no CPU to run on");
     let layout = Layout::of(&topology, sys);

@@ -9,16 +9,16 @@ use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks};
 use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::explored::{
-    Failure, Fault, Memory, Options, Replayed, Schedule, Setup, TASKS_MAX, replay, sample, search,
+    Fault, Memory, Options, Replayed, Schedule, Setup, TASKS_MAX, replay, sample, search,
 };
-use records::nearest;
+use host::nearest;
+use host::stderr::{print, print_line, talk};
+use reports;
+use reports::{Checked, Style};
 use serde_json::json;
 use studies::checks::against_kernel::{Compared, compare};
 use studies::checks::mutants::{self, Caught, Fate, Judged};
 use studies::checks::{Between, Size, with_mechanism, with_setup};
-
-use crate::reports::{self, Style};
-use crate::talk::{print, print_line, talk};
 
 /// What to check.
 #[derive(clap::Args)]
@@ -100,20 +100,6 @@ fn with_subject<R>(
         }
     };
     Ok(done.with_context(|| format!("--over {over}: no lock that one holds is called so"))??)
-}
-
-/// One check of one algorithm.
-pub struct Checked {
-    pub name: String,
-    pub size: Size,
-    pub memory: Memory,
-    /// States that were searched; none where schedules were sampled.
-    pub states: Option<u64>,
-    pub schedules: Option<u64>,
-    pub steps: u64,
-    pub seconds: f64,
-    pub gave_up: bool,
-    pub failure: Option<Failure>,
 }
 
 /// Checks and prints. The status is 1 if something is wrong, or was not searched to the end.

@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use analysis::{Arm, Options, compare};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use records::nearest;
-use records::{Experiment, Opened, Store};
+use host::nearest;
+use host::stderr::print;
+use records::{Experiment, Opened};
+use reports;
+use reports::{Layout, Style};
+use store::Store;
 
 use super::find::find;
-use super::run::share;
-use crate::reports::{self, Layout, Style};
-use crate::talk::print;
 
 /// What to compare, and how to show it.
 #[derive(clap::Args, Debug)]
@@ -26,7 +27,7 @@ pub struct Arguments {
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
     metrics: Vec<String>,
     /// The smallest change that matters [default: the experiment's, or 2%]
-    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", value_parser = records::parse::share)]
     smallest_effect: Option<f64>,
     /// How to show it [default: the experiment's, or verdicts]
     #[arg(long, value_enum)]
@@ -50,7 +51,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 /// The words, or for each variant that several records have in common, the words with it.
 fn each_variant(what: &[String], store: &Store) -> Vec<Vec<String>> {
     let variants = |name: &String| -> Option<Vec<String>> {
-        let record = Opened::open(&place(name, store).ok()?.0).ok()?.record;
+        let record = store::open(&place(name, store).ok()?.0).ok()?.record;
         let is_whole = place(name, store).is_ok_and(|(_, variant)| variant.is_none());
         is_whole.then(|| record.variants.into_iter().map(|variant| variant.name).collect())
     };
@@ -145,7 +146,7 @@ pub struct Named {
 impl Named {
     /// What the words mean.
     pub fn resolve(what: &[String], store: &Store) -> Result<Named> {
-        let open = |which: &str| Opened::open(&find(which, store)?);
+        let open = |which: &str| store::open(&find(which, store)?);
         match what {
             [] => Ok(Named::all_of(open("last")?)),
             [one] => match open(one) {
@@ -179,7 +180,7 @@ impl Named {
             let index = match folders.iter().position(|known| *known == folder) {
                 Some(index) => index,
                 None => {
-                    named.records.push(Opened::open(&folder)?);
+                    named.records.push(store::open(&folder)?);
                     folders.push(folder);
                     folders.len() - 1
                 }

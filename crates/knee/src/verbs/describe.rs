@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use algorithms::locks::{Algorithm, LOCKS};
 use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Result, bail};
+use host::nearest;
+use host::stderr::{print, print_line};
+use plan::commands::{self, COMMANDS, PREFIX};
+use plan::experiments::{self, EXPERIMENTS};
 use records::Metric;
-use records::nearest;
+use reports::wrapped;
 use serde_json::json;
 use studies::hosts::{self, Described, HOSTS, Number, Origin};
 use workloads::{Forms, Kind, Parameter, WORKLOADS, Workload};
 
-use crate::commands::{self, COMMANDS, PREFIX};
-use crate::experiments::{self, EXPERIMENTS};
-use crate::reports::wrapped;
-use crate::talk::{print, print_line};
 use crate::verbs::list::all_metrics;
 
 /// What to describe.
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     } else if let Some(text) = experiments::built_in(name) {
         if arguments.json {
-            print_line(serde_json::to_string_pretty(&experiments::read(name)?)?)?;
+            print_line(serde_json::to_string_pretty(&experiments::read_built_in(name)?)?)?;
         } else {
             print(text)?;
         }

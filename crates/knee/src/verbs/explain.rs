@@ -9,15 +9,16 @@ use std::process::ExitCode;
 use analysis::ledger::{Explained, explain};
 use analysis::{Arm, matched};
 use anyhow::{Result, ensure};
-use records::{Look, Opened, Point, Store};
+use host::stderr::{print, talk};
+use plan::{commands, experiments};
+use records::{Look, Opened, Point};
+use reports::Style;
+use runner::{End, Measured};
+use store::Store;
+use views::{Place, View};
 
 use super::compare::Named;
-use super::run::{self, Measured};
-use crate::reports::{self, Style};
-use crate::runner::End;
-use crate::talk::{print, talk};
-use crate::{commands, experiments, names};
-use views::{Place, View};
+use super::run;
 
 /// What to explain, and how.
 ///
@@ -70,7 +71,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         true => measured(&arguments, store)?,
         false => (Named::resolve(&arguments.run.what, store)?, ExitCode::SUCCESS),
     };
-    let looks: Vec<Vec<Look>> = named.records.iter().map(Opened::looks).collect::<Result<_>>()?;
+    let looks: Vec<Vec<Look>> = named.records.iter().map(store::looks).collect::<Result<_>>()?;
     if arguments.view != View::Ledger {
         ensure!(!json, "--view {} is not JSON: leave --json out", arguments.view.name());
         print(view(&arguments, &named, &looks)?)?;
@@ -235,7 +236,7 @@ fn is_measured_first(run: &run::Arguments) -> bool {
     let is_load = |name: &String| {
         experiments::is_experiment(name)
             || name.starts_with(commands::PREFIX)
-            || names::workload(name).is_ok()
+            || plan::workload(name).is_ok()
     };
     !run.commands.is_empty() || (!run.what.is_empty() && run.what.iter().all(is_load))
 }
@@ -253,12 +254,12 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(Named, ExitCode)> {
         experiment.axes.cpus.get_or_insert_with(all);
     }
     experiment.check()?;
-    let Measured { end, folder, printed } = run::measure(&arguments.run, experiment, store)?;
+    let (Measured { end, folder }, printed) = run::measure(&arguments.run, experiment, store)?;
     printed?;
     let Some(folder) = folder else {
         anyhow::bail!("interrupted before the first run was over: nothing to explain");
     };
-    let record = Opened::open(&folder)?;
+    let record = store::open(&folder)?;
     talk(format_args!("record {} in {}", record.record.id, folder.display()));
     let code = match end {
         End::Interrupted => ExitCode::from(130),

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use records::import::{FORMATS, Imported, Input, Telling, assemble};
-use records::nearest;
-use records::{Id, Outcome, Session, Store, Unit};
+use host::nearest;
+use host::stderr::{print_line, talk};
+use records::{Outcome, Session, Unit};
+use reports::counted;
 use serde_json::json;
-
-use crate::reports::counted;
-use crate::talk::{print_line, talk};
+use store::import::{FORMATS, Imported, Input, Telling, assemble};
+use store::{Id, Store};
 
 /// What to import, and what files do not tell.
 #[derive(clap::Args, Debug)]
@@ -133,7 +133,7 @@ fn said(imported: &Imported) -> Vec<String> {
 /// Puts a record into the store, as a run would, in one go.
 fn keep(imported: Imported, store: &Store) -> Result<(Id, PathBuf)> {
     let now = jiff::Timestamp::now();
-    let id = Id::new(now, super::run::random() as u32);
+    let id = Id::new(now, host::random() as u32);
     let mut growing = store.begin(imported.record, id.clone())?;
     let added = growing.append_all(imported.runs);
     // Without its runs nothing of it stays.

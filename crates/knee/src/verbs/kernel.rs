@@ -1,14 +1,14 @@
 //! `knee kernel`: kernels built from a git repository, kept, listed and removed.
 
+mod tables;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-
-use crate::kernels::{self, Builder, Built, Cache, Configuration, Means, Request};
-use crate::reports;
-use crate::signals;
-use crate::talk::{print, print_line, talk};
+use guests::kernels::{self, Builder, Built, Cache, Configuration, Means, Request};
+use host::signals;
+use host::stderr::{print, print_line, talk};
 
 /// What to do with kernels.
 #[derive(clap::Args, Debug)]
@@ -142,7 +142,7 @@ fn configuration(building: &Building) -> Result<Configuration> {
 }
 
 fn means(building: &Building) -> Result<Means> {
-    let allowed = probes::affinity::get().context("asking on which CPUs to run")?.len();
+    let allowed = host::affinity::get().context("asking on which CPUs to run")?.len();
     let jobs = building.jobs.unwrap_or(allowed);
     ensure!(jobs > 0, "--jobs 0 would build nothing");
     let (compiler, scratch) = (building.compiler.clone(), building.scratch.clone());
@@ -163,8 +163,8 @@ fn tell(revision: &str, outcome: &Result<Built>) {
 
 fn conclude(building: &Building, outcomes: &[(String, Result<Built>)]) -> Result<()> {
     match building.json {
-        true => print_line(format_args!("{:#}", reports::kernels_json(outcomes))),
-        false => print(reports::kernels(outcomes)),
+        true => print_line(format_args!("{:#}", tables::kernels_json(outcomes))),
+        false => print(tables::kernels(outcomes)),
     }
 }
 
@@ -179,7 +179,7 @@ fn list(json: bool) -> Result<ExitCode> {
             "No kernels in {folder} yet. Build one: knee kernel build --git DIR"
         ))?;
     } else {
-        print(reports::kernels_kept(&builds))?;
+        print(tables::kernels_kept(&builds))?;
         talk(format_args!("in {}", cache.folder().display()));
     }
     Ok(ExitCode::SUCCESS)

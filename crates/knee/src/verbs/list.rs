@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use algorithms::locks::{Algorithm, LOCKS};
 use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::Result;
-use records::{Index, Listed, METRICS, Metric, Store};
+use host::paths;
+use host::stderr::{print, print_line, talk};
+use plan::commands::{self, COMMANDS, PREFIX};
+use plan::experiments::{self, EXPERIMENTS};
+use records::{METRICS, Metric};
+use reports::{counted, wrapped};
 use serde_json::json;
+use store::{Index, Listed, Store};
 use studies::hosts::{self, Described, HOSTS};
 use workloads::{Family, WORKLOADS};
-
-use crate::commands::{self, COMMANDS, PREFIX};
-use crate::experiments::{self, EXPERIMENTS};
-use crate::paths;
-use crate::reports::{counted, wrapped};
-use crate::talk::{print, print_line, talk};
 
 /// What to list.
 #[derive(clap::Args)]
@@ -165,7 +165,7 @@ fn experiments(as_json: bool) -> Result<()> {
     let mut list = Vec::new();
     let mut text = String::new();
     for (name, _) in EXPERIMENTS {
-        let description = experiments::read(name)?.description;
+        let description = experiments::read_built_in(name)?.description;
         if as_json {
             list.push(json!({"name": name, "description": description}));
         } else {

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use host::stderr::{print, print_line, talk};
+use reports;
+use reports::Style;
 use serde_json::{Value, json};
 use studies::hosts::Origin;
 use studies::replays::{self, Figure, Graded, INCIDENTS, Incident, Interval, Replay, Reported};
-
-use crate::reports::{self, Style};
-use crate::talk::{print, print_line, talk};
 
 /// What to replay.
 #[derive(clap::Args)]

@@ -6,17 +6,17 @@ use std::process::ExitCode;
 use algorithms::locks::LOCKS;
 use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
+use calibration::native_check::{self, Agreement, Agreements};
 use engines::simulated::{NS, Preemption, Time};
-use records::{Placement, nearest};
+use host::stderr::{print, print_line, talk};
+use host::topology::{self, points};
+use host::{Placement, nearest};
+use reports;
+use reports::{Simulated, Style, counted};
 use serde_json::{Value, json};
 use studies::hosts::{self, Described};
 use studies::simulations::mechanisms::Operated;
 use studies::simulations::{self, Load, Place, Point};
-
-use crate::agreement::{self, Agreement, Agreements};
-use crate::reports::{self, Style, counted};
-use crate::talk::{print, print_line, talk};
-use crate::topology::{self, points};
 
 /// What to simulate, and where.
 #[derive(clap::Args)]
@@ -83,12 +83,6 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// One algorithm at all CPU counts.
-pub struct Simulated {
-    pub name: String,
-    pub points: Vec<Point>,
 }
 
 /// Simulates and prints.
@@ -158,13 +152,13 @@ fn check(
     place: &Place,
     counts: &[u32],
 ) -> Result<ExitCode> {
-    let allowed = probes::affinity::get().context("asking on which CPUs to run")?;
+    let allowed = host::affinity::get().context("asking on which CPUs to run")?;
     let here = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
     let cpus = here.order(arguments.placement);
     let most = *counts.last().context("no CPU counts")? as usize;
     ensure!(most <= cpus.len(), "{most} CPUs: this host has {}; use --cpus", cpus.len());
     talk(format_args!("running {} natively …", counted(names.len(), "lock")));
-    let found = agreement::agreements(names, load, place, counts, &cpus)?;
+    let found = native_check::agreements(names, load, place, counts, &cpus)?;
     match arguments.json {
         true => print_line(format_args!("{:#}", agreements_json(&found, host, load)))?,
         false => print(reports::agreements(&found, host, load, Style::of_stdout()))?,

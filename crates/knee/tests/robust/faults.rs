@@ -207,7 +207,7 @@ fn check_resumes(home: &Home) {
     check_runs(&after, &printed);
     assert_eq!(after.record.state, State::Whole);
     assert_eq!(after.record.sessions.len(), 2);
-    let parquet = after.samples().unwrap();
+    let parquet = store::samples(&after).unwrap();
     let sampled: BTreeSet<u32> = parquet.iter().map(|(run, _)| *run).collect();
     assert_eq!(sampled.len(), PLANNED, "samples of each run");
     home.check_nothing_is_left();

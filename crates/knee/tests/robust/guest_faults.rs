@@ -87,7 +87,7 @@ fn check_whole(record: &Opened, runs: usize) {
         assert_eq!(run.run, at as u32, "runs are numbered in order");
     }
     let finished = record.runs.iter().filter(|run| run.finished()).map(|run| run.run);
-    let samples = record.samples().expect("reading the samples");
+    let samples = store::samples(&record).expect("reading the samples");
     let sampled: BTreeSet<u32> = samples.iter().map(|(run, _)| *run).collect();
     assert_eq!(sampled, finished.collect(), "samples of each finished run");
 }
@@ -138,7 +138,7 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
     let record = home.record();
     check_whole(&record, 8 * 2 * 2 * 2);
     assert_eq!(record.runs[..before.len()], before, "what had been printed is in the record");
-    let boots = record.boots().unwrap();
+    let boots = store::boots(&record).unwrap();
     let mut panics = 0;
     for (at, run) in record.runs.iter().enumerate() {
         let Some(why) = reason(run) else { continue };

@@ -38,7 +38,7 @@ fn a_kept_file_system_is_made_once_for_the_runs_of_a_boot() {
     assert!(record.runs.iter().all(|run| run.finished() && run.file_system.is_some()));
     assert_eq!(record.record.warnings.iter().find(|w| w.text.contains("at the end of")), None);
     // One to try it out, and one in each boot.
-    assert_eq!(record.boots().unwrap().len(), 2);
+    assert_eq!(store::boots(&record).unwrap().len(), 2);
     assert_eq!(fs::read_to_string(made).unwrap().lines().count(), 1 + 2);
 }
 

@@ -80,7 +80,7 @@ fn a_debian_kernel_runs_what_this_host_runs() {
         assert_eq!(made.kind, "xfs");
         assert!(made.geometry.contains_key("agcount"), "{made:?}");
     }
-    let boots = record.boots().unwrap();
+    let boots = store::boots(&record).unwrap();
     assert_eq!(boots.len(), 2, "each block has a boot of its own");
     for boot in &boots {
         assert_eq!(boot.end.as_deref(), Some("was switched off"));
@@ -128,7 +128,7 @@ fn a_panic_costs_the_run_in_progress() {
     let finished: Vec<u32> = record.runs.iter().filter(|run| run.finished()).map(tasks).collect();
     assert_eq!(finished, [1, 1]);
     let ends: Vec<String> =
-        record.boots().unwrap().into_iter().filter_map(|boot| boot.end).collect();
+        store::boots(&record).unwrap().into_iter().filter_map(|boot| boot.end).collect();
     assert_eq!(ends.iter().filter(|end| end.starts_with("panicked")).count(), 2, "{ends:?}");
 }
 

@@ -9,7 +9,7 @@ use records::State;
 use crate::home::Home;
 
 fn fixture(name: &str) -> String {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../records/tests/import");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/import");
     tests.canonicalize().unwrap().join(name).display().to_string()
 }
 

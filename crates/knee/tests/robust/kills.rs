@@ -166,7 +166,7 @@ impl Record {
         let sealed = record.record.warnings.iter().all(|w| !w.text.contains("is not as it was"));
         assert!(sealed, "the seal is broken: {:?}", record.record.warnings);
         let finished = runs.iter().filter(|run| run.finished()).map(|run| run.run);
-        let samples = record.samples().expect("reading the samples");
+        let samples = store::samples(&record).expect("reading the samples");
         let sampled: BTreeSet<u32> = samples.iter().map(|(run, _)| *run).collect();
         assert_eq!(sampled, finished.collect(), "samples of each finished run");
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-use records::perf_data::functions_of;
+use perf_data::functions_of;
 
 /// A place in a program: a file, by its index, and the offset in it.
 pub type Place = (u32, u64);

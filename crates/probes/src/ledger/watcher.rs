@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use host::affinity;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
 use records::LookKind;
 
@@ -16,7 +17,6 @@ use super::samples::{self, Raw, Sampler};
 use super::slab::Namer;
 use super::symbols::Symbols;
 use super::{Plan, Seen};
-use crate::affinity;
 
 /// Programs attached, from [`Watcher::begin`] to [`Watcher::end`] or until it is dropped.
 pub struct Watcher {

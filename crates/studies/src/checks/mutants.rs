@@ -4,14 +4,13 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use algorithms::Equivalent;
 use algorithms::locks::{Algorithm, NODES_SOURCE, Visitor, visit};
 use algorithms::mechanisms::{self, Entry, Mechanism, Scenario};
-use algorithms::{Lock, SharedLock};
-use analysis::in_parallel;
+use algorithms::{Equivalent, Lock, SharedLock};
 use anyhow::{Context, Result};
 use engines::explored::{Failure, Fault, Memory, Options, Setup, sample, search};
 use engines::{Change, Mutant, Site};
+use host::in_parallel;
 
 use super::{Between, Size, with_scenario, with_setup};
 

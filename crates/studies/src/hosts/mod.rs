@@ -10,13 +10,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{CPUS_MAX, Costs, Cpu, Guest, Host, PauseLoop, Transfer};
-use records::Topology;
+use host::Topology;
 use serde::Deserialize;
 
 pub use number::{Draw, Number, Origin};
 use number::{Units, Written};
 
-use records::nearest;
+use host::nearest;
 
 macro_rules! hosts {
     ($($name:literal,)*) => {
@@ -251,7 +251,7 @@ impl Described {
         let first = |same: fn(&Cpu, &Cpu) -> bool, cpu: &Cpu| {
             self.cpus.iter().position(|other| same(cpu, other)).unwrap_or(0) as u32
         };
-        let cpu = |(i, cpu): (usize, &Cpu)| records::Cpu {
+        let cpu = |(i, cpu): (usize, &Cpu)| host::Cpu {
             cpu: i as u32,
             core: first(|a, b| a.core == b.core, cpu),
             llc: first(|a, b| a.node == b.node, cpu),
@@ -344,7 +344,7 @@ impl Described {
 
 #[cfg(test)]
 mod tests {
-    use records::Placement;
+    use host::Placement;
 
     use super::*;
 

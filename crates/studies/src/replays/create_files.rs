@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use engines::simulated::{NS, Preemption, Row};
-use records::Placement;
+use host::Placement;
 
 use super::{
     Drawn, Fitted, Incident, Input, Nulls, Predicted, Reported, Standing, Target, fitted, share,

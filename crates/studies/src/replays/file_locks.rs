@@ -5,7 +5,7 @@
 //! time of the test, and its ratio is that of throughputs, waiting for a CPU included.
 
 use anyhow::Result;
-use records::Placement;
+use host::Placement;
 
 use super::null_models::{closed, contention_of, serial_share, usl};
 use super::{Drawn, Fitted, Incident, Input, Nulls, Predicted, Reported, Standing, Target, fitted};

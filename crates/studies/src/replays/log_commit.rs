@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use engines::simulated::Row;
-use records::Placement;
+use host::Placement;
 
 use super::null_models::closed;
 use super::{

@@ -17,10 +17,9 @@ mod repair;
 
 use std::collections::BTreeMap;
 
-use analysis::in_parallel;
 use anyhow::{Context, Result, ensure};
 use engines::simulated::{Host, NS, Options, Outcome, Preemption, ROWS, Row};
-use records::Placement;
+use host::{Placement, in_parallel};
 
 use crate::hosts::{self, Described, Draw, Number, Origin};
 use crate::simulations::mechanisms::{Operated, Ran, once, part_of};

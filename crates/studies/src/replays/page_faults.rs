@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use engines::simulated::Row;
-use records::Placement;
+use host::Placement;
 
 use super::{Drawn, Figure, Incident, Input, Nulls, Predicted, Reported, Standing, Target, share};
 use crate::simulations::mechanisms::{Operated, Ran};

@@ -7,7 +7,7 @@
 
 use anyhow::{Context, Result};
 use engines::simulated::{NS, Options, Preemption, ROWS, Row};
-use records::Placement;
+use host::Placement;
 
 use super::{Drawn, Figure, Fitted, Incident, Input, Nulls, Predicted, Reported, Standing, Target};
 use crate::simulations::mechanisms::{Operated, Ran, once};

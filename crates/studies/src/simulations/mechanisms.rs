@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{
     Costs, Handler, Host, Options, Outcome, Preemption, Setup, Simulated, simulate_to_the_end,
 };
+use host::nearest;
 use machine::{Machine, Native, Region};
-use records::nearest;
 
 use super::{Place, Point, draws, warm_up};
 

@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use engines::simulated::{
     NS, Options, Outcome, Preemption, ROWS, Setup, Simulated, Time, Traced, simulate,
 };
+use host::Placement;
 use machine::{Machine, Note, Region};
-use records::Placement;
 
 use crate::hosts::{Described, Draw};
 

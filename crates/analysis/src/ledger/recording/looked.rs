@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use records::perf_data::{Function, Location, Object, Origin, Recording, Sample, SampledEvent};
+use perf_data::{Function, Location, Object, Origin, Recording, Sample, SampledEvent};
 use records::{Base, CpuState, Look, LookKind, Samples, Stack, Window};
 
 use super::super::split;

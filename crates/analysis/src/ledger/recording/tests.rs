@@ -1,6 +1,6 @@
 //! Ledgers of recordings made by hand.
 
-use records::perf_data::{Location, Loss, Origin, SampledEvent};
+use perf_data::{Location, Loss, Origin, SampledEvent};
 
 use super::*;
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use probes::{Activity, Limits, Permissions};
 use records::{Directory, Host};
-
-use crate::leftovers::PREFIX;
+use setup::journal::PREFIX;
 
 /// Everything the checks may ask.
 pub struct Facts {

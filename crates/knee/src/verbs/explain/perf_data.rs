@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use analysis::ledger::{Question, Recorded, causes, difference, recorded};
 use anyhow::{Context, Result, bail, ensure};
-use records::perf_data::{Recording, recognise};
+use host::stderr::print;
+use perf_data::{Recording, recognise};
+use reports::Style;
+use reports::recording::{self, Told};
 use serde_json::json;
 
 use super::views::View;
-use crate::reports::Style;
-use crate::reports::recording::{self as reports, Told};
-use crate::talk::print;
 
 /// How recordings are read.
 #[derive(clap::Args, Debug)]
@@ -93,15 +93,15 @@ impl Options {
                 let recorded = self.recorded(&[one]).remove(0);
                 match json {
                     true => as_json(&json!({"name": one.name, "recorded": recorded})),
-                    false => Ok(reports::ledger(one, &recorded, style)),
+                    false => Ok(recording::ledger(one, &recorded, style)),
                 }
             }
-            ([one], View::Tree) => Ok(reports::callers(one)),
-            ([one], View::Folded) => Ok(reports::folded(one)),
-            ([one], View::Firefox) => Ok(reports::firefox(one)),
+            ([one], View::Tree) => Ok(recording::callers(one)),
+            ([one], View::Folded) => Ok(recording::folded(one)),
+            ([one], View::Firefox) => Ok(recording::firefox(one)),
             ([base, new], View::Ledger) => self.changes([base, new], json, style),
-            ([base, new], View::Diff) => Ok(reports::functions([base, new], style)),
-            ([base, new], View::Folded) => Ok(reports::folded_pair([base, new])),
+            ([base, new], View::Diff) => Ok(recording::functions([base, new], style)),
+            ([base, new], View::Folded) => Ok(recording::folded_pair([base, new])),
             (_, View::Locks | View::Ipis) => bail!(
                 "a recording of perf has no {}: measure a workload with knee explain --view {}",
                 if view == View::Locks { "locks" } else { "interrupts" },
@@ -139,7 +139,7 @@ impl Options {
                 "causes": causes(&change),
             }));
         }
-        Ok(reports::changes(told, [&recorded[0], &recorded[1]], &change, style))
+        Ok(recording::changes(told, [&recorded[0], &recorded[1]], &change, style))
     }
 
     /// A task that no recording has is a slip of the pen.
@@ -149,7 +149,7 @@ impl Options {
             ensure!(
                 known.clone().any(|known| known == task),
                 "no task is called '{task}'{}",
-                records::nearest(task, known.map(String::as_str))
+                host::nearest(task, known.map(String::as_str))
             );
         }
         Ok(())

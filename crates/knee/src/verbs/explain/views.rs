@@ -3,11 +3,11 @@
 use analysis::ledger::{Ipis, Locks, ipis, locks, looked};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use records::perf_data::{Origin, Recording};
+use perf_data::{Origin, Recording};
 use records::{Look, Opened};
-
-use crate::reports::recording::{self, Told};
-use crate::reports::{self, Style};
+use reports;
+use reports::Style;
+use reports::recording::{self, Told};
 
 /// How what was seen is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

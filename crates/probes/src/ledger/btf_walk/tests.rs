@@ -1,16 +1,8 @@
 //! Types made by hand, hostile ones, and those of this host.
 
-// Beside the other inputs' tests, since those are of the crate that reads them.
-#[path = "../../../../records/tests/fuzz/fuzzer.rs"]
-#[expect(dead_code, reason = "only damages bytes of its own")]
-mod fuzzer;
-
-use fuzzer::{Fuzzer, Noting, fuzz};
+use fuzz::{Fuzzer, fuzz};
 
 use super::*;
-
-#[global_allocator]
-static NOTING: Noting = Noting;
 
 /// Builds BTF.
 #[derive(Default)]

@@ -1,0 +1,156 @@
+//! The file of a host, as `hosts/*.toml` are, of what was measured here.
+
+use std::fmt::Write;
+
+use studies::hosts::{COSTS, Described, TRANSFERS};
+
+use crate::distances::Layout;
+use crate::{Measured, range};
+
+/// Where and when.
+#[derive(Debug)]
+pub struct Occasion {
+    /// The host's name, its CPUs, its kernel.
+    pub host: String,
+    pub model: String,
+    /// To the day, and to the minute.
+    pub date: String,
+    pub time: String,
+    pub seconds: f64,
+}
+
+/// The text of a file. What could not be measured is as in a host that is no particular one.
+pub fn file(
+    measured: &Measured,
+    layout: &Layout,
+    occasion: &Occasion,
+    other: &Described,
+) -> String {
+    let mut text = String::new();
+    let Occasion { host, model, time, seconds, .. } = occasion;
+    let version = env!("CARGO_PKG_VERSION");
+    text +=
+        &format!("# Measured by knee calibrate {version} on {host}, {time}, in {seconds:.0} s.\n");
+    text += "# What is measured is lower quartile..median..upper quartile of the repeats.\n#\n";
+    text += "# Beside its numbers:\n";
+    for (what, number) in &measured.beside {
+        if let Some(range) = range(&number.values, number.unit) {
+            text += &format!("# - {what}: {range}\n");
+        }
+    }
+    let Layout { nodes, cores, threads, .. } = layout;
+    let cpus = layout.described();
+    let about = format!("{host}: {model}, {cpus} CPUs ({nodes} × {cores} × {threads}).");
+    text += &format!("about = {about:?}\n");
+    text += &format!("nodes = {nodes}\ncores = {cores}\nthreads = {threads}\n");
+    if *nodes > 1 {
+        let rows = layout.hops.iter().map(|row| format!("    {row:?},\n"));
+        text += &format!("hops = [\n{}]\n", rows.collect::<String>());
+    }
+    text += "\n[sources]\n";
+    for distance in layout.distances() {
+        table(&mut text, &format!("transfer.{distance}"), &TRANSFERS, measured, occasion, other);
+    }
+    table(&mut text, "costs", &COSTS, measured, occasion, other);
+    text
+}
+
+fn table(
+    text: &mut String,
+    name: &str,
+    keys: &[&str],
+    measured: &Measured,
+    occasion: &Occasion,
+    other: &Described,
+) {
+    let _ = writeln!(text, "\n[{name}]");
+    for key in keys {
+        let place = format!("{name}.{key}");
+        let number = measured.numbers.get(&place);
+        let ranged =
+            number.and_then(|number| Some((range(&number.values, number.unit)?, &number.how)));
+        let line = match ranged {
+            Some((range, how)) => format!(
+                "measured = {range:?}, at = \"{}, {}\", how = {how:?}",
+                occasion.host, occasion.date,
+            ),
+            None => {
+                let why = measured.missing.get(&place).copied().unwrap_or("it was not measured");
+                // Another host may be smaller: then what is farthest there.
+                let numbers = other.numbers();
+                let like =
+                    numbers.get(&place).or_else(|| numbers.get(&format!("transfer.hop1.{key}")));
+                let text = like.map_or("0", |number| number.text.as_str());
+                format!("assumed = {text:?}, why = \"{why}; as in {}\"", other.name)
+            }
+        };
+        let _ = writeln!(text, "{key} = {{ {line} }}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use host::{Cpu, Topology};
+
+    use super::*;
+    use crate::measured_once;
+    use studies::hosts;
+    use studies::hosts::Draw;
+    use studies::hosts::Origin;
+
+    fn layout(nodes: u32, cores: u32, first: u32) -> Layout {
+        let cpu = |i: u32| {
+            let (cpu, node) = (first + i, i / cores);
+            Cpu { cpu, core: cpu, llc: node, node, package: node }
+        };
+        let topology = Topology { cpus: (0..nodes * cores).map(cpu).collect() };
+        Layout::of(&topology, Path::new("/nonexistent"))
+    }
+
+    fn text(measured: &Measured, layout: &Layout) -> String {
+        let occasion = Occasion {
+            host: "vm".to_string(),
+            model: "AMD \"EPYC\"".to_string(),
+            date: "2026-11-21".to_string(),
+            time: "2026-11-21 00:00 UTC+00:00".to_string(),
+            seconds: 3.0,
+        };
+        file(measured, layout, &occasion, &hosts::find("generic-2s").unwrap())
+    }
+
+    #[test]
+    fn what_was_measured_is_read_back_and_what_was_not_is_assumed_with_a_reason() {
+        let mut measured = Measured::default();
+        measured.ns("costs.atomic", &[4.0, 5.0, 7.0], "fetch-and-add of \"a word\"");
+        measured.number("costs.busy", "", &[0.5], "a share");
+        measured.is_missing(&["costs.hold"], "this is one CPU");
+        let host = hosts::parse("mine", &text(&measured, &layout(4, 2, 0))).unwrap();
+        assert_eq!(host.cpus(), 8);
+        let number = |name: &str| host.numbers()[name].clone();
+        let atomic = number("costs.atomic");
+        assert_eq!((atomic.low, atomic.middle, atomic.high), (4500.0, 5000.0, 6000.0));
+        let how = "fetch-and-add of \"a word\"".to_string();
+        assert_eq!(atomic.origin, Origin::Measured("vm, 2026-11-21".to_string(), how));
+        assert_eq!(number("costs.busy").middle, 0.5);
+        let why = "this is one CPU; as in generic-2s".to_string();
+        assert_eq!(number("costs.hold").origin, Origin::Assumed(why));
+        assert_eq!(host.host(Draw::Middle).contradiction(), None);
+    }
+
+    #[test]
+    fn one_cpu_of_this_host_can_be_measured_and_simulated() {
+        let allowed = host::affinity::get().unwrap();
+        let layout = layout(1, 1, allowed[0]);
+        let measured = measured_once(&layout).unwrap();
+        let host = hosts::parse("mine", &text(&measured, &layout)).unwrap();
+        let is_measured = |name: &str| matches!(host.numbers()[name].origin, Origin::Measured(..));
+        for name in ["costs.load", "costs.atomic", "costs.pause", "costs.wake", "costs.switch"] {
+            assert!(is_measured(name), "{name}");
+        }
+        for name in ["transfer.node.load_modified", "costs.hold", "costs.wake_latency"] {
+            assert!(!is_measured(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The same tasks on this very host, natively: what a simulation is held against.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use std::{io, thread};
+
+use algorithms::locks::{self, Visitor};
+use algorithms::{Lock, Shape, SharedLock};
+use analysis::Quartiles;
+use anyhow::{Context, Result};
+use host::clock::now_ns;
+use host::pinned::together;
+use machine::{Native, Patient, Region};
+use studies::simulations::{Load, Place, REGION_BYTES, exclusive, point, sharing};
+use workloads::Spin;
+
+/// How far a simulated rate may be from the native one, as a ratio.
+pub const AGREES: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+
+const REPEATS: usize = 15;
+const RUN: Duration = Duration::from_millis(20);
+/// Before each run, to measure how fast its CPUs are.
+const SPEED_TAKES: Duration = Duration::from_millis(5);
+
+/// A lock at so many CPUs, simulated and native.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    pub name: String,
+    pub cpus: usize,
+    /// Operations per second.
+    pub native: Quartiles,
+    pub simulated: f64,
+    /// Simulated over native, by the quartiles of the native runs.
+    pub ratio: Quartiles,
+}
+
+impl Agreement {
+    pub fn agrees(&self) -> bool {
+        AGREES.contains(&self.ratio.median)
+    }
+}
+
+/// What was found, and what a line took meanwhile.
+#[derive(Clone, Debug)]
+pub struct Agreements {
+    pub all: Vec<Agreement>,
+    /// From the second of the CPUs to the first, modified, in ns; nothing where only one is used.
+    pub transfer_ns: Option<Quartiles>,
+}
+
+/// Simulates locks and runs them here, on the first `counts` of these CPUs. Native runs of all are
+/// interleaved, so that what this host does meanwhile comes to all alike.
+pub fn agreements(
+    names: &[&str],
+    load: Load,
+    place: &Place,
+    counts: &[u32],
+    cpus: &[u32],
+) -> Result<Agreements> {
+    let cases: Vec<(&str, usize)> = names
+        .iter()
+        .flat_map(|name| counts.iter().map(move |&count| (*name, count as usize)))
+        .collect();
+    let (mut rates, mut transfers) = (vec![Vec::new(); cases.len()], Vec::new());
+    for _ in 0..REPEATS {
+        if let (&[user, owner, ..], true) = (cpus, counts.iter().any(|&count| count > 1)) {
+            transfers.extend(crate::transfer(user, owner)?);
+        }
+        for (&(name, count), rates) in cases.iter().zip(&mut rates) {
+            rates.push(rate(name, load, &cpus[..count], RUN)?);
+        }
+    }
+    let place = Place { draws: 0, ..place.clone() };
+    let agreement = |(&(name, cpus), rates): (&(&str, usize), &Vec<f64>)| {
+        let simulated = point(name, load, &place, cpus, cpus)?.middle.rate();
+        let ratios: Vec<f64> = rates.iter().map(|rate| simulated / rate).collect();
+        let of = |values: &[f64]| Quartiles::of(values).context("nothing ran");
+        let (native, ratio) = (of(rates)?, of(&ratios)?);
+        Ok(Agreement { name: name.to_string(), cpus, native, simulated, ratio })
+    };
+    let all = cases.iter().zip(&rates).map(agreement).collect::<Result<_>>()?;
+    Ok(Agreements { all, transfer_ns: Quartiles::of(&transfers) })
+}
+
+/// Runs a lock on these CPUs, a task on each; operations per second of all together.
+fn rate(name: &str, load: Load, cpus: &[u32], length: Duration) -> Result<f64> {
+    let run = Run { load, cpus, length };
+    let done = locks::visit(name, run).with_context(|| format!("no lock is called {name:?}"))?;
+    done.with_context(|| format!("running {name} on CPUs {cpus:?}"))
+}
+
+struct Run<'a> {
+    load: Load,
+    cpus: &'a [u32],
+    length: Duration,
+}
+
+/// How many turns of the work loop this CPU does in a nanosecond now, on the whole and not at best:
+/// one that shares its core with whatever else the host does changes its speed within milliseconds.
+fn turns_per_ns() -> f64 {
+    const TURNS: u64 = 1 << 14;
+    let (start, mut turns) = (now_ns(), 0);
+    while now_ns() - start < SPEED_TAKES.as_nanos() as u64 {
+        Spin::turns(TURNS).run();
+        turns += TURNS;
+    }
+    turns as f64 / (now_ns() - start) as f64
+}
+
+impl Run<'_> {
+    /// Operations are done again and again on each CPU until the time is over.
+    fn rate(&self, operate: impl Fn(&Patient<Native>) + Sync) -> io::Result<f64> {
+        let is_over = &AtomicBool::new(false);
+        thread::scope(|scope| {
+            let tasks = scope.spawn(|| {
+                together(self.cpus, |task, meeting| {
+                    let m = Patient(Native::new(task, 0).with_turns_per_ns(turns_per_ns()));
+                    meeting.meet();
+                    let (start, mut operations) = (now_ns(), 0_u64);
+                    while !is_over.load(Relaxed) {
+                        operate(&m);
+                        operations += 1;
+                    }
+                    (operations, now_ns() - start)
+                })
+            });
+            thread::sleep(SPEED_TAKES + self.length);
+            is_over.store(true, Relaxed);
+            let done = tasks.join().expect("a task does not panic")?;
+            Ok(done.iter().map(|&(operations, ns)| operations as f64 / ns as f64 * 1e9).sum())
+        })
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { cpus: self.cpus.len(), locks: 1 }
+    }
+}
+
+impl Visitor for Run<'_> {
+    type Out = io::Result<f64>;
+
+    fn lock<L: Lock>(self) -> io::Result<f64> {
+        let region = &Region::new(REGION_BYTES)?;
+        let lock = L::new(region, self.shape());
+        let at = &region.array::<L::Mem>("lock", 1)[0];
+        self.rate(|m| exclusive(m, &lock, at, self.load))
+    }
+
+    fn shared<L: SharedLock>(self) -> io::Result<f64> {
+        let region = &Region::new(REGION_BYTES)?;
+        let lock = L::new(region, self.shape());
+        let at = &region.array::<L::Mem>("lock", 1)[0];
+        self.rate(|m| sharing(m, &lock, at, self.load))
+    }
+}

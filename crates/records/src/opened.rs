@@ -1,0 +1,24 @@
+//! A record as read back: what analysis and reports work on. Crate `store` opens it.
+
+use std::path::PathBuf;
+
+use crate::record::Record;
+use crate::run::Run;
+
+/// A record with its runs.
+#[derive(Debug)]
+pub struct Opened {
+    /// The folder that it was read from.
+    pub folder: PathBuf,
+    /// The record.
+    pub record: Record,
+    /// Its runs, in order of execution.
+    pub runs: Vec<Run>,
+}
+
+impl Opened {
+    /// The runs of one point, in order of execution.
+    pub fn runs_of(&self, point: usize) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(move |run| run.point as usize == point)
+    }
+}

@@ -1,0 +1,106 @@
+//! Where runs happen: one place a file. A place sets up what the run's variant asks for, does the
+//! job, puts everything back, and returns the worker's events and how the worker ended.
+//!
+//!     runner ── RunRequest ──> Place ── Job ──> worker
+//!            <── RunOutcome ──       <─ events ─
+//!
+//! A worker is the same process everywhere (`process.rs`): here a child of knee, in a guest a
+//! child of its init, which is knee too.
+
+pub mod guest;
+pub mod local;
+pub mod process;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use plan::commands::{RunId, command_job};
+use records::{
+    Boot, Event, Job, LookKind, Mounted, Native, PROTOCOL, Planned, Record, Warning, Work,
+};
+use setup::journal::Journal;
+
+use crate::profiles;
+
+/// A place.
+pub trait Place {
+    /// Does one run; none if a signal cut it off. An error is about the place and ends the whole
+    /// execution; what went wrong with this run alone is in its outcome.
+    fn run(&mut self, journal: &mut Journal, request: &RunRequest) -> Result<Option<RunOutcome>>;
+
+    /// The boots to write down since the last call.
+    fn boots(&mut self) -> Vec<Boot>;
+
+    /// Gives back what was kept for later runs. Returns what was wrong with it.
+    fn end(&mut self, journal: &mut Journal) -> Result<Vec<Warning>>;
+}
+
+/// A run to do.
+pub struct RunRequest<'a> {
+    /// The record it is for.
+    pub record: &'a Record,
+    /// Its point, with all that the point's runs are set up with.
+    pub planned: &'a Planned<'a>,
+    /// Its block, its number, the seed.
+    pub id: RunId,
+    /// Whether it repeats another of its block: then it shares no boot with that.
+    pub placebo: bool,
+    /// What is watched, if it is a profile.
+    pub profile: Option<LookKind>,
+    /// How long its worker may take.
+    pub deadline: Duration,
+}
+
+/// The result of a run.
+#[derive(Default)]
+pub struct RunOutcome {
+    /// The worker's events.
+    pub events: Vec<Event>,
+    /// How the worker ended, to follow "the worker …".
+    pub exit: String,
+    /// Why the run does not count, whatever its worker reported.
+    pub invalid_because: Vec<String>,
+    /// Doubts that the worker does not know of.
+    pub warnings: Vec<Warning>,
+    /// The file system that was made for it.
+    pub file_system: Option<Mounted>,
+    /// The boot that it ran in.
+    pub boot: Option<u32>,
+}
+
+impl RunOutcome {
+    /// The outcome of a run that could not be started.
+    pub fn failed_to_start(why: &anyhow::Error) -> RunOutcome {
+        let events = vec![Event::Failed { reason: format!("{why:#}") }];
+        RunOutcome { events, ..RunOutcome::default() }
+    }
+}
+
+impl RunRequest<'_> {
+    /// Its job, with this directory to make and to remove, done by a worker of the process `knee`.
+    pub fn job(&self, scratch: PathBuf, knee: u32) -> Result<Job> {
+        let point = self.planned.point;
+        let work = match self.planned.command {
+            Some(command) => Work::Command(command_job(command, point, &scratch, self.id)?),
+            None => Work::Workload(Native {
+                name: point.workload.clone(),
+                semantics: point.semantics,
+                parameters: point.parameters.clone(),
+            }),
+        };
+        Ok(Job {
+            protocol: PROTOCOL,
+            work,
+            form: point.form,
+            tasks: point.tasks,
+            cpus: point.cpu_list.clone(),
+            until: point.until,
+            pass: point.pass,
+            watch: self.profile.map(|kind| profiles::watch(self.record, kind, knee)),
+            scratch,
+            keep: false,
+            stop_grace_s: self.record.experiment.stop_grace_s,
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! What differs between two looks at the host, and whose doing that is. Only what bears a mark
+//! of knee's is blamed on knee: a name with the id of the record, a value that it gave, a
+//! process below it. What others changed is told only where it concerns the runs.
+
+use std::path::Path;
+
+use records::HostChange;
+
+use crate::host_state::{HostState, Marks, Mounted};
+use crate::journal::PREFIX;
+
+const CLEAN: &str = "once nothing uses it, knee doctor --clean undoes it";
+
+/// What of a host changed, in the order in which it is undone.
+pub fn changes(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChange> {
+    let parts = [
+        processes(before, after),
+        mounts(before, after, marks),
+        loops(before, after, marks),
+        settings(before, after, marks),
+        directories(after, marks),
+        cpus(before, after),
+    ];
+    parts.concat()
+}
+
+fn by_knee(text: String, advice: impl Into<String>) -> HostChange {
+    HostChange { text, advice: advice.into(), by_knee: true }
+}
+
+fn by_others(text: String) -> HostChange {
+    let advice = "if it may have changed what was measured, run again".to_string();
+    HostChange { text, advice, by_knee: false }
+}
+
+/// What undoes it: the journal, where it is left; else by hand what a command did and knee does not
+/// know of.
+fn clean(after: &HostState, marks: &Marks, by_hand: String) -> String {
+    match after.directories.contains(&marks.journal) {
+        true => CLEAN.to_string(),
+        false => by_hand,
+    }
+}
+
+fn processes(before: &HostState, after: &HostState) -> Vec<HostChange> {
+    let new = after.processes.iter().filter(|(pid, _)| !before.processes.contains_key(pid));
+    new.map(|(pid, name)| by_knee(format!("the process {name}"), format!("kill -9 {pid}")))
+        .collect()
+}
+
+fn mounts(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChange> {
+    let added = surplus(&after.mounts, &before.mounts).into_iter().filter_map(|mount| {
+        let what =
+            format!("{} ({}) is mounted on {}", mount.source, mount.kind, mount.point.display());
+        if marks.are_of(&mount.point) {
+            let point = mount.point.display();
+            return Some(by_knee(what, clean(after, marks, format!("umount {point}"))));
+        }
+        marks.concern(&mount.point).then(|| by_others(what))
+    });
+    let removed = surplus(&before.mounts, &after.mounts).into_iter().filter_map(|mount| {
+        let at = mount.point.display();
+        let what = format!("{} ({}) is no longer mounted on {at}", mount.source, mount.kind);
+        marks.concern(&mount.point).then(|| by_others(what))
+    });
+    added.chain(removed).collect()
+}
+
+/// Those of `some` that `others` lack, counting equal ones.
+fn surplus<'a>(some: &'a [Mounted], others: &[Mounted]) -> Vec<&'a Mounted> {
+    let mut others: Vec<&Mounted> = others.iter().collect();
+    let lacks = |mount: &&Mounted| match others.iter().position(|other| other == mount) {
+        Some(at) => {
+            others.swap_remove(at);
+            false
+        }
+        None => true,
+    };
+    some.iter().filter(lacks).collect()
+}
+
+fn loops(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChange> {
+    let changed =
+        after.loops.iter().filter(|(device, file)| before.loops.get(*device) != Some(file));
+    let told = changed.filter_map(|(device, file)| {
+        let what = format!("the loop device {} shows {}", device.display(), file.display());
+        if marks.are_of(file) {
+            let device = device.display();
+            return Some(by_knee(what, clean(after, marks, format!("losetup -d {device}"))));
+        }
+        marks.cover(file).then(|| by_others(what))
+    });
+    told.collect()
+}
+
+fn settings(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChange> {
+    let changed = before.settings.iter().filter_map(|(path, was)| {
+        let is = after.settings.get(path)?;
+        (is != was).then_some((path, was, is))
+    });
+    let told = changed.map(|(path, was, is)| {
+        let at = path.display();
+        let what = format!("{at} is '{is}', it was '{was}'");
+        // Another value than knee gave is somebody's decision since.
+        match marks.given.contains(&(path.clone(), is.clone())) {
+            true => by_knee(what, format!("echo '{was}' > {at}")),
+            false => by_others(what),
+        }
+    });
+    told.collect()
+}
+
+/// They have the id of the record in their name, so none of them was there before; and the
+/// journal lives as long as something is to be put back.
+fn directories(after: &HostState, marks: &Marks) -> Vec<HostChange> {
+    let told = after.directories.iter().map(|path| {
+        let what = if *path == marks.journal { "journal" } else { "directory" };
+        by_knee(format!("the {what} {}", path.display()), CLEAN)
+    });
+    told.collect()
+}
+
+fn cpus(before: &HostState, after: &HostState) -> Vec<HostChange> {
+    let (was, is) = (&before.cpus, &after.cpus);
+    let what = || format!("knee may use the CPUs {is:?}, before it could use {was:?}");
+    (was != is).then(|| by_others(what())).into_iter().collect()
+}
+
+impl Marks {
+    /// Whether they are on something: it lies in a directory of this knee's.
+    fn are_of(&self, path: &Path) -> bool {
+        path.components().any(|part| part.as_os_str() == self.directory.as_str())
+    }
+
+    /// Whether a mount has to do with a directory that was measured: above it or in it, and not
+    /// in a directory of another knee's.
+    fn concern(&self, point: &Path) -> bool {
+        self.measured.iter().any(|dir| dir.starts_with(point)) || self.cover(point)
+    }
+
+    /// Whether a path lies in a directory that was measured, and not in another knee's.
+    fn cover(&self, path: &Path) -> bool {
+        let other =
+            path.components().any(|part| part.as_os_str().to_string_lossy().starts_with(PREFIX));
+        !other && self.measured.iter().any(|dir| path.starts_with(dir))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn marks() -> Marks {
+        Marks {
+            directory: ".knee-7".to_string(),
+            measured: vec![PathBuf::from("/mnt/a")],
+            journal: PathBuf::from("/state/7.journal"),
+            given: [(PathBuf::from("/proc/sys/vm/x"), "10".to_string())].into(),
+        }
+    }
+
+    fn state() -> HostState {
+        HostState {
+            mounts: vec![mount("/", "/dev/vda", "ext4"), mount("/mnt/a", "/dev/vdb", "xfs")],
+            loops: [(PathBuf::from("/dev/loop0"), PathBuf::from("/home/disk.img"))].into(),
+            settings: [(PathBuf::from("/proc/sys/vm/x"), "60".to_string())].into(),
+            directories: [PathBuf::from("/state/7.journal")].into(),
+            processes: [(5, "5 (sh)".to_string())].into(),
+            cpus: vec![0, 1],
+        }
+    }
+
+    fn over() -> HostState {
+        HostState { directories: Default::default(), ..state() }
+    }
+
+    fn mount(point: &str, source: &str, kind: &str) -> Mounted {
+        Mounted { point: point.into(), source: source.to_string(), kind: kind.to_string() }
+    }
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut HostState), expected: expect_test::Expect) {
+        let mut after = over();
+        change(&mut after);
+        let told = changes(&state(), &after, &marks());
+        let lines: String = told.iter().map(|change| format!("{change}\n")).collect();
+        expected.assert_eq(&lines);
+    }
+
+    #[test]
+    fn a_host_that_is_as_before_is_not_spoken_of() {
+        check(|_| (), expect_test::expect![""]);
+        check(|after| after.processes.clear(), expect_test::expect![""]);
+    }
+
+    #[test]
+    fn what_bears_our_mark_is_ours() {
+        check(
+            |after| {
+                after.processes.insert(77, "77 (sleep)".to_string());
+                after.mounts.push(mount("/mnt/a/.knee-7/mounted-0", "/dev/loop1", "ext4"));
+                after.loops.insert("/dev/loop1".into(), "/mnt/a/.knee-7/image-0".into());
+                after.settings.insert("/proc/sys/vm/x".into(), "10".to_string());
+                after.directories = state().directories;
+                after.directories.insert("/mnt/a/.knee-7".into());
+            },
+            expect_test::expect![[r#"
+                left behind: the process 77 (sleep): kill -9 77
+                left behind: /dev/loop1 (ext4) is mounted on /mnt/a/.knee-7/mounted-0: once nothing uses it, knee doctor --clean undoes it
+                left behind: the loop device /dev/loop1 shows /mnt/a/.knee-7/image-0: once nothing uses it, knee doctor --clean undoes it
+                left behind: /proc/sys/vm/x is '10', it was '60': echo '60' > /proc/sys/vm/x
+                left behind: the directory /mnt/a/.knee-7: once nothing uses it, knee doctor --clean undoes it
+                left behind: the journal /state/7.journal: once nothing uses it, knee doctor --clean undoes it
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_others_did_is_not_ours_and_told_only_where_it_concerns_the_runs() {
+        check(
+            |after| {
+                after.mounts.push(mount("/mnt/other", "/dev/sdc", "xfs"));
+                after.mounts.push(mount("/mnt/a/.knee-8/mounted-0", "/dev/loop2", "ext4"));
+                after.loops.insert("/dev/loop2".into(), "/mnt/a/.knee-8/image-0".into());
+                after.loops.insert("/dev/loop3".into(), "/home/other.img".into());
+                after.loops.remove(Path::new("/dev/loop0"));
+            },
+            expect_test::expect![""],
+        );
+        check(
+            |after| {
+                after.mounts.remove(1);
+                after.mounts.push(mount("/mnt", "/dev/sdd", "ext4"));
+                after.loops.insert("/dev/loop4".into(), "/mnt/a/theirs.img".into());
+                after.settings.insert("/proc/sys/vm/x".into(), "33".to_string());
+            },
+            expect_test::expect![[r#"
+                changed meanwhile, not by knee as far as it can tell: /dev/sdd (ext4) is mounted on /mnt: if it may have changed what was measured, run again
+                changed meanwhile, not by knee as far as it can tell: /dev/vdb (xfs) is no longer mounted on /mnt/a: if it may have changed what was measured, run again
+                changed meanwhile, not by knee as far as it can tell: the loop device /dev/loop4 shows /mnt/a/theirs.img: if it may have changed what was measured, run again
+                changed meanwhile, not by knee as far as it can tell: /proc/sys/vm/x is '33', it was '60': if it may have changed what was measured, run again
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_second_mount_of_the_same_is_a_change() {
+        check(
+            |after| after.mounts.push(mount("/mnt/a", "/dev/vdb", "xfs")),
+            expect_test::expect![[r#"
+                changed meanwhile, not by knee as far as it can tell: /dev/vdb (xfs) is mounted on /mnt/a: if it may have changed what was measured, run again
+            "#]],
+        );
+        check(
+            |after| after.cpus = vec![0],
+            expect_test::expect![[r#"
+                changed meanwhile, not by knee as far as it can tell: knee may use the CPUs [0], before it could use [0, 1]: if it may have changed what was measured, run again
+            "#]],
+        );
+    }
+}
