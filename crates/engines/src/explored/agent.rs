@@ -8,7 +8,7 @@ use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleeper
 
 use super::Handler;
 use super::hash::mix;
-use super::request::{Kind, Reply, Request, widened, widened_until};
+use super::request::{Kind, Reply, Request};
 use super::state::Task;
 use super::world::{Caught, World};
 use crate::steppable::Yielder;
@@ -107,11 +107,11 @@ impl Machine for Explored<'_> {
     type HistoryMark = HistoryMark;
 
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
-        T::from_bits(self.ask(atom, Kind::Access(widened(op)), ordering).value)
+        T::from_bits(self.ask(atom, Kind::Access(op.widened()), ordering).value)
     }
 
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
-        T::from_bits(self.ask(atom, Kind::Await(widened_until(until)), ordering).value)
+        T::from_bits(self.ask(atom, Kind::Await(until.widened()), ordering).value)
     }
 
     fn await_for<T: Value>(
@@ -121,7 +121,7 @@ impl Machine for Explored<'_> {
         ordering: Ordering,
         _: u32,
     ) -> Option<T> {
-        let reply = self.ask(atom, Kind::AwaitFor(widened_until(until)), ordering);
+        let reply = self.ask(atom, Kind::AwaitFor(until.widened()), ordering);
         reply.held.then(|| T::from_bits(reply.value))
     }
 

@@ -7,7 +7,7 @@ use machine::{Annotation, Op, Ordering, Region, Until};
 use super::hash::mix;
 use super::layout::Layout;
 use super::orders::{Orders, Unordered};
-use super::request::{Kind, Reply, Request, acquires, ones, releases, written};
+use super::request::{Kind, Reply, Request, acquires, ones, releases};
 use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, Turn};
 use super::state::{BUFFER, Entry, State};
 use super::told::Fault;
@@ -288,7 +288,7 @@ impl World {
             return 0;
         }
         let old = self.seen(task, offset, size);
-        let new = written(op, old, size);
+        let new = op.written(old, size);
         if acquires(ordering) && (new.is_some() || op == Op::Load) {
             self.acquire(task, request);
         }
