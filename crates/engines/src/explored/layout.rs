@@ -63,7 +63,7 @@ impl Layout {
     pub fn of(region: &Region) -> Layout {
         let mut words = Vec::new();
         let (mut roles, mut own_words, mut kinds) = (0, 0, 0);
-        for block in region.blocks() {
+        for block in region.arrays() {
             let each = block.words.len() as u16;
             for element in 0..block.length {
                 for (i, word) in block.words.iter().enumerate() {
