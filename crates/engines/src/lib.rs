@@ -4,7 +4,7 @@
 //! Tasks are steppable threads: coroutines that stop before each access, so that an engine
 //! decides who does the next one, and when.
 
-pub mod explored;
+pub mod checker;
 mod mutated;
 pub mod simulated;
 mod steppable;

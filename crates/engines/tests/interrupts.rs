@@ -1,7 +1,7 @@
 //! Interrupts under search, pinned by small cases: each with what can come of it, in how many
 //! states, in both memory models.
 
-use engines::explored::{Explored, Fault, Memory, Options, Searched, Setup, search};
+use engines::checker::{Checked, Fault, Memory, Options, Searched, Setup, search};
 use machine::{Atom, Field, Interrupted, Machine, Native, Ordering, Region, Until, image};
 
 image! {
@@ -14,7 +14,7 @@ image! {
     }
 }
 
-type Part<'a> = &'a dyn Fn(&Explored, &Words, usize);
+type Part<'a> = &'a dyn Fn(&Checked, &Words, usize);
 
 fn searched(task: Part, interrupted: Part, memory: Memory, last: fn(&Words) -> bool) -> Searched {
     let region = Region::new(4096).unwrap();
@@ -45,16 +45,16 @@ fn check(task: Part, interrupted: Part, last: fn(&Words) -> bool, expected: [(&s
     assert_eq!(found, expected);
 }
 
-fn ask(m: &Explored, words: &Words, cpu: usize) {
+fn ask(m: &Checked, words: &Words, cpu: usize) {
     words.asked[1 - cpu].store(m, 1, Ordering::Release);
     m.interrupt(Interrupted::One(1 - cpu));
 }
 
-fn wait(m: &Explored, words: &Words, cpu: usize) {
+fn wait(m: &Checked, words: &Words, cpu: usize) {
     m.await_until(&words.answered[1 - cpu], Until::equals(1), Ordering::Acquire);
 }
 
-fn answer(m: &Explored, words: &Words, cpu: usize) {
+fn answer(m: &Checked, words: &Words, cpu: usize) {
     if words.asked[cpu].load(m, Ordering::Acquire) == 1 {
         words.answered[cpu].store(m, 1, Ordering::Release);
     }
@@ -62,7 +62,7 @@ fn answer(m: &Explored, words: &Words, cpu: usize) {
 
 #[test]
 fn tasks_that_wait_for_each_other_are_interrupted_meanwhile() {
-    let both = |m: &Explored, words: &Words, cpu| {
+    let both = |m: &Checked, words: &Words, cpu| {
         ask(m, words, cpu);
         wait(m, words, cpu);
     };
@@ -71,7 +71,7 @@ fn tasks_that_wait_for_each_other_are_interrupted_meanwhile() {
 
 #[test]
 fn tasks_that_do_not_listen_while_they_wait_deadlock() {
-    let both = |m: &Explored, words: &Words, cpu| {
+    let both = |m: &Checked, words: &Words, cpu| {
         ask(m, words, cpu);
         m.uninterrupted(|| wait(m, words, cpu));
     };
@@ -80,7 +80,7 @@ fn tasks_that_do_not_listen_while_they_wait_deadlock() {
 
 #[test]
 fn who_has_ended_is_an_idle_cpu_that_answers_still() {
-    let one = |m: &Explored, words: &Words, cpu| {
+    let one = |m: &Checked, words: &Words, cpu| {
         if cpu == 0 {
             ask(m, words, cpu);
             wait(m, words, cpu);
@@ -91,7 +91,7 @@ fn who_has_ended_is_an_idle_cpu_that_answers_still() {
 
 #[test]
 fn nobody_answers_who_was_not_interrupted() {
-    let one = |m: &Explored, words: &Words, cpu| {
+    let one = |m: &Checked, words: &Words, cpu| {
         if cpu == 0 {
             words.asked[1].store(m, 1, Ordering::Release);
             wait(m, words, cpu);
@@ -104,7 +104,7 @@ fn nobody_answers_who_was_not_interrupted() {
 /// others is not.
 #[test]
 fn a_handler_runs_as_its_task_and_orders_nothing_for_others() {
-    let own = |m: &Explored, words: &Words, cpu| {
+    let own = |m: &Checked, words: &Words, cpu| {
         if cpu == 0 {
             ask(m, words, cpu);
         } else {
@@ -113,17 +113,17 @@ fn a_handler_runs_as_its_task_and_orders_nothing_for_others() {
             words.own[1].set(m, words.own[1].get(m) + 1);
         }
     };
-    let count = |m: &Explored, words: &Words, cpu: usize| {
+    let count = |m: &Checked, words: &Words, cpu: usize| {
         words.own[cpu].set(m, words.own[cpu].get(m) + 10);
     };
     check(&own, &count, |words| words.own[1].get(&Native::new(0, 0)) == 12, [("", 8), ("", 10)]);
-    let others = |m: &Explored, words: &Words, cpu| {
+    let others = |m: &Checked, words: &Words, cpu| {
         if cpu == 0 {
             words.own[0].set(m, 1);
             m.interrupt(Interrupted::Others);
         }
     };
-    let look = |m: &Explored, words: &Words, _: usize| {
+    let look = |m: &Checked, words: &Words, _: usize| {
         let _ = words.own[0].get(m);
     };
     check(&others, &look, |_| true, [("race", 0); 2]);
@@ -133,7 +133,7 @@ fn a_handler_runs_as_its_task_and_orders_nothing_for_others() {
 #[test]
 fn an_interrupt_comes_at_any_point_but_not_in_a_masked_section() {
     let task = |masked: bool| {
-        move |m: &Explored, words: &Words, cpu: usize| {
+        move |m: &Checked, words: &Words, cpu: usize| {
             if cpu == 0 {
                 return m.interrupt(Interrupted::One(1));
             }
@@ -145,7 +145,7 @@ fn an_interrupt_comes_at_any_point_but_not_in_a_masked_section() {
             if masked { m.uninterrupted(section) } else { section() }
         }
     };
-    let see = |m: &Explored, words: &Words, _: usize| words.seen.set(m, words.own[1].get(m));
+    let see = |m: &Checked, words: &Words, _: usize| words.seen.set(m, words.own[1].get(m));
     let never = |words: &Words| words.seen.get(&Native::new(0, 0)) == 0;
     check(&task(false), &see, never, [("wrong end", 0); 2]);
     check(&task(true), &see, never, [("", 5); 2]);
@@ -153,12 +153,12 @@ fn an_interrupt_comes_at_any_point_but_not_in_a_masked_section() {
 
 #[test]
 fn a_failure_names_the_interrupt_among_its_steps() {
-    let task = |m: &Explored, _: &Words, cpu| {
+    let task = |m: &Checked, _: &Words, cpu| {
         if cpu == 0 {
             m.interrupt(Interrupted::One(1));
         }
     };
-    let fail = |_: &Explored, _: &Words, _: usize| panic!("interrupted");
+    let fail = |_: &Checked, _: &Words, _: usize| panic!("interrupted");
     let found = searched(&task, &fail, Memory::SequentiallyConsistent, |_| true);
     let failure = found.failure.unwrap();
     assert!(matches!(failure.fault, Fault::Panicked(_)));

@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use engines::explored::{Explored, Fault, Memory, Options, Searched, Setup, search};
+use engines::checker::{Checked, Fault, Memory, Options, Searched, Setup, search};
 use machine::{Atom, Field, Machine, Native, Ordering, Region, Until, image};
 
 image! {
@@ -128,7 +128,7 @@ impl Litmus {
     fn search(&self, memory: Memory, reduction: bool) -> Searched {
         let region = Region::new(4096).unwrap();
         let words = &region.array::<Words>("w", 1)[0];
-        let task = |m: &Explored, task: usize| {
+        let task = |m: &Checked, task: usize| {
             for statement in &self.tasks[task] {
                 run(m, words, statement);
             }

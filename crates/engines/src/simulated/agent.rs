@@ -7,11 +7,11 @@ use std::ptr;
 use machine::{Atom, Field, Interrupted, Machine, Note, Op, Ordering, Sleepers, Until, Value};
 
 use super::Time;
+use super::coherence::{Use, Word};
 use super::ledger::Row;
-use super::lines::{Use, Word};
 use super::tasks::{Ask, Asked, Watch};
 use super::world::{World, below};
-use crate::explored::request::{widened, widened_until, written};
+use crate::checker::request::{widened, widened_until, written};
 use crate::steppable::Yielder;
 
 /// The view of one simulated task.

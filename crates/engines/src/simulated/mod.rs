@@ -15,13 +15,13 @@
 
 mod agent;
 mod bandwidth;
+mod coherence;
 mod host;
+mod invariants;
 mod ledger;
-mod lines;
 mod queue;
 mod tasks;
 mod trace;
-mod watched;
 mod world;
 
 use std::cell::RefCell;
@@ -34,7 +34,7 @@ use machine::Region;
 pub use trace::Traced;
 use world::World;
 
-use crate::explored::{copy, put_back};
+use crate::checker::{copy, put_back};
 use crate::steppable::{Steppable, Yielder, caught};
 
 /// Picoseconds.

@@ -10,7 +10,7 @@ use algorithms::mechanisms::{self, Entry, Mechanism, Scenario};
 use algorithms::{Lock, SharedLock};
 use analysis::in_parallel;
 use anyhow::{Context, Result};
-use engines::explored::{Failure, Fault, Memory, Options, Setup, sample, search};
+use engines::checker::{Failure, Fault, Memory, Options, Setup, sample, search};
 use engines::{Change, Mutant, Site};
 
 use super::{Between, Size, with_scenario, with_setup};

@@ -7,14 +7,14 @@ use std::panic::Location;
 
 use machine::{Ordering, Region};
 
+use super::failure::{Failure, Fault};
 use super::layout::Layout;
 use super::request::{Kind, Reply, Request};
 use super::schedule::{Schedule, Turn};
 use super::state::{Names, Task};
-use super::told::{Failure, Fault};
 use super::world::World;
 use super::{Options, Setup, TASKS_MAX};
-use crate::explored::Explored;
+use crate::checker::Checked;
 use crate::steppable::{Saved, Step, Steppable, Yielder, caught};
 
 /// Tasks on a region.
@@ -62,7 +62,7 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Stag
         let body = move |yielder: &Yielder<Reply, Request>| {
             let (node, base) = (setup.nodes[task], setup.region.start() as usize);
             let interrupted = setup.interrupted;
-            let m = Explored { yielder, world, task, node, base, interrupted };
+            let m = Checked { yielder, world, task, node, base, interrupted };
             (setup.task)(&m, task);
             if interrupted.is_some() {
                 m.idle();

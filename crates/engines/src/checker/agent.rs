@@ -14,7 +14,7 @@ use super::world::{Caught, World};
 use crate::steppable::Yielder;
 
 /// The view of one explored task.
-pub struct Explored<'a> {
+pub struct Checked<'a> {
     pub(super) yielder: &'a Yielder<Reply, Request>,
     pub(super) world: &'a RefCell<World>,
     pub(super) task: usize,
@@ -35,7 +35,7 @@ pub struct Mark {
     names: u8,
 }
 
-impl Explored<'_> {
+impl Checked<'_> {
     fn offset<C>(&self, cell: &C) -> u32 {
         (ptr::from_ref(cell) as usize - self.base) as u32
     }
@@ -103,7 +103,7 @@ impl Explored<'_> {
     }
 }
 
-impl Machine for Explored<'_> {
+impl Machine for Checked<'_> {
     type Mark = Mark;
 
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {

@@ -4,13 +4,13 @@ use std::panic::Location;
 
 use machine::{Note, Op, Ordering, Region, Until};
 
+use super::failure::Fault;
+use super::happens_before::{Orders, Unordered};
 use super::hash::mix;
 use super::layout::Layout;
-use super::orders::{Orders, Unordered};
 use super::request::{Kind, Reply, Request, acquires, ones, releases, written};
 use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, Turn};
 use super::state::{BUFFER, Entry, State};
-use super::told::Fault;
 use super::{Memory, Options, Setup};
 
 /// Steps without a cut after which a task counts as spinning.

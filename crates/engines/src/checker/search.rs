@@ -13,12 +13,12 @@ use std::collections::HashMap;
 use std::io;
 
 use super::canonical::Canonical;
+use super::failure::{Failure, Fault};
+use super::harness::{Stage, copy_into, on_stage, put_back, told};
 use super::hash::mix;
 use super::request::Request;
 use super::schedule::{FLUSH, SPURIOUS, Schedule, Turn};
-use super::stage::{Stage, copy_into, on_stage, put_back, told};
 use super::state::State;
-use super::told::{Failure, Fault};
 use super::visited::{Seen, Visited};
 use super::{Options, Setup, TASKS_MAX};
 use crate::steppable::Saved;

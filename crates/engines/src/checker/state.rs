@@ -1,6 +1,6 @@
 //! What the tasks have done so far, as far as it matters for what they will do.
 
-use super::orders::Orders;
+use super::happens_before::Orders;
 use super::request::{Kind, Request};
 
 /// Stores that a CPU can hold back.

@@ -6,10 +6,10 @@
 
 use std::io;
 
+use super::failure::{Failure, Fault};
+use super::harness::{Stage, copy, on_stage, put_back, told};
 use super::schedule::{FLUSH, Schedule, Turn};
-use super::stage::{Stage, copy, on_stage, put_back, told};
 use super::state::State;
-use super::told::{Failure, Fault};
 use super::{Options, Setup, TASKS_MAX};
 use crate::steppable::Saved;
 

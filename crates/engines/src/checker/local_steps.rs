@@ -8,7 +8,7 @@
 
 use machine::Op;
 
-use super::orders::Orders;
+use super::happens_before::Orders;
 use super::request::{Kind, Reply, Request};
 use super::world::{Caught, World};
 

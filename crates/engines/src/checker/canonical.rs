@@ -8,9 +8,9 @@
 //! fingerprint is one of the state under that renaming; a poor one only merges less.
 
 use super::TASKS_MAX;
+use super::happens_before::{Events, all};
 use super::hash::mix;
 use super::layout::LaidWord;
-use super::orders::{Events, all};
 use super::request::{Kind, ones};
 use super::state::Task;
 use super::world::World;

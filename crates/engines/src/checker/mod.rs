@@ -3,7 +3,7 @@
 //!
 //!     Setup: region, tasks ──> search (all orders) or sample (random ones)
 //!                                └─ World: who may do what, and what comes of it
-//!                                     └─ Explored: the machine that the tasks see
+//!                                     └─ Checked: the machine that the tasks see
 //!
 //! A task stops before each atomic access; the search decides whose goes next. Plain fields
 //! are no such points: an access to one that nothing orders after the last is reported, in
@@ -18,27 +18,27 @@
 
 mod agent;
 mod canonical;
+mod failure;
+mod happens_before;
+mod harness;
 mod hash;
 mod layout;
-mod orders;
-mod quiet;
-mod reduction;
+mod local_steps;
+mod partial_order;
+mod pct;
 pub(crate) mod request;
-mod sample;
 mod schedule;
 mod search;
-mod stage;
 mod state;
-mod told;
 mod visited;
 mod world;
 
-pub use agent::Explored;
-pub use sample::{Sampled, sample};
+pub use agent::Checked;
+pub use failure::{Failure, Fault};
+pub(crate) use harness::{copy, put_back};
+pub use pct::{Sampled, sample};
 pub use schedule::Schedule;
 pub use search::{Replayed, Searched, replay, search};
-pub(crate) use stage::{copy, put_back};
-pub use told::{Failure, Fault};
 
 use machine::Region;
 
@@ -46,7 +46,7 @@ use machine::Region;
 pub const TASKS_MAX: usize = 15;
 
 /// What a task does when it is interrupted.
-pub type Handler<'a> = dyn Fn(&Explored, usize) + 'a;
+pub type Handler<'a> = dyn Fn(&Checked, usize) + 'a;
 
 /// What is explored.
 pub struct Setup<'a> {
@@ -55,7 +55,7 @@ pub struct Setup<'a> {
     /// The memory node of each task's CPU; task i runs on CPU i.
     pub nodes: &'a [usize],
     /// What a task does. It owns no heap memory and holds no guard across an access.
-    pub task: &'a dyn Fn(&Explored, usize),
+    pub task: &'a dyn Fn(&Checked, usize),
     /// What a task does when it is interrupted, if it can be. Then an ended task is an idle
     /// CPU, which still does that.
     pub interrupted: Option<&'a Handler<'a>>,
