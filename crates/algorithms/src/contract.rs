@@ -5,7 +5,7 @@
 //! would get lost if the lock did not exclude; a search sees each access that nothing
 //! orders, and each state where two are inside.
 
-use machine::{Field, Machine, Note, image};
+use machine::{Annotation, Field, Machine, image};
 
 use crate::{Hold, Lock, SharedLock};
 
@@ -27,24 +27,24 @@ pub fn exclusive<L: Lock, M: Machine>(
     acquires: u32,
 ) {
     let (inner, outer) = locks.split_last().expect("there is a lock to take");
-    let start = m.mark();
+    let start = m.history_mark();
     for turn in 0..acquires {
         let outer = outer.first().filter(|_| m.chance(2));
         let outer = outer.map(|at| (at, lock.lock(m, at)));
         let held_outer = outer.as_ref().map(|(_, hold)| hold);
-        m.cut(start, round(turn, held_outer, None));
+        m.forget_history(start, round(turn, held_outer, None));
         let held = lock.lock(m, inner);
-        m.cut(start, round(turn, held_outer, Some(&held)));
-        m.note(Note::Enter);
+        m.forget_history(start, round(turn, held_outer, Some(&held)));
+        m.annotate(Annotation::Enter);
         guarded.writes.set(m, guarded.writes.get(m) + 1);
-        m.note(Note::Leave);
-        m.cut(start, round(turn, held_outer, Some(&held)));
+        m.annotate(Annotation::Leave);
+        m.forget_history(start, round(turn, held_outer, Some(&held)));
         lock.unlock(m, inner, held);
-        m.cut(start, round(turn, held_outer, None));
+        m.forget_history(start, round(turn, held_outer, None));
         if let Some((at, hold)) = outer {
             lock.unlock(m, at, hold);
         }
-        m.cut(start, u64::from(turn));
+        m.forget_history(start, u64::from(turn));
     }
 }
 
@@ -57,27 +57,27 @@ pub fn shared<L: SharedLock, M: Machine>(
     acquires: u32,
 ) -> u32 {
     let mut writes = 0;
-    let start = m.mark();
+    let start = m.history_mark();
     for turn in 0..acquires {
         if m.random(2) == 0 {
             writes += 1;
             let hold = lock.write_lock(m, at);
-            m.cut(start, round(turn, None, Some(&hold)));
-            m.note(Note::Enter);
+            m.forget_history(start, round(turn, None, Some(&hold)));
+            m.annotate(Annotation::Enter);
             guarded.writes.set(m, guarded.writes.get(m) + 1);
-            m.note(Note::Leave);
-            m.cut(start, round(turn, None, Some(&hold)));
+            m.annotate(Annotation::Leave);
+            m.forget_history(start, round(turn, None, Some(&hold)));
             lock.write_unlock(m, at, hold);
         } else {
             let hold = lock.read_lock(m, at);
-            m.cut(start, round(turn, None, Some(&hold)));
-            m.note(Note::EnterShared);
+            m.forget_history(start, round(turn, None, Some(&hold)));
+            m.annotate(Annotation::EnterShared);
             let _ = guarded.writes.get(m);
-            m.note(Note::LeaveShared);
-            m.cut(start, round(turn, None, Some(&hold)));
+            m.annotate(Annotation::LeaveShared);
+            m.forget_history(start, round(turn, None, Some(&hold)));
             lock.read_unlock(m, at, hold);
         }
-        m.cut(start, u64::from(turn));
+        m.forget_history(start, u64::from(turn));
     }
     writes
 }

@@ -41,7 +41,7 @@ pub struct Hold(pub u32);
 pub trait Lock: Sized + Send + Sync + 'static {
     /// Its mutants that are no faults.
     const EQUIVALENT: &'static [Equivalent] = &[];
-    /// Whether whoever arrived first enters first; then `lock` tells `Note::Arrive`.
+    /// Whether whoever arrived first enters first; then `lock` tells `Annotation::Arrive`.
     const FIFO: bool;
     /// Whether it minds the memory nodes of CPUs.
     const NODES: bool = false;
@@ -89,7 +89,7 @@ pub trait SharedLock: Sized + Send + Sync + 'static {
     fn at_rest<M: Machine>(&self, m: &M, at: &Self::Mem) -> bool;
 }
 
-/// Several numbers that matter, as one, for `Machine::cut`.
+/// Several numbers that matter, as one, for `Machine::forget_history`.
 fn digest(parts: impl IntoIterator<Item = u64>) -> u64 {
     // FNV-1a with 64 bits, word by word.
     parts.into_iter().fold(0xCBF2_9CE4_8422_2325, |hash, part| {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::Location;
 
-use machine::{Atom, Field, Interrupted, Machine, Note, Op, Ordering, Sleepers, Until, Value};
+use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value};
 
 /// An access in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,7 +112,7 @@ fn changes<T>(op: &Op<T>, ordering: Ordering) -> &'static [Change] {
 }
 
 fn off_by_one<T: Value>(op: Op<T>) -> Op<T> {
-    let more = |value: T| T::of_bits(value.bits().wrapping_add(1));
+    let more = |value: T| T::from_bits(value.bits().wrapping_add(1));
     match op {
         Op::Load => Op::Load,
         Op::Store(value) => Op::Store(more(value)),
@@ -127,7 +127,7 @@ fn off_by_one<T: Value>(op: Op<T>) -> Op<T> {
 /// What a read-modify-write would store.
 fn result<T: Value>(op: Op<T>, old: T) -> Option<T> {
     let both = |value: T, combine: fn(u64, u64) -> u64| {
-        Some(T::of_bits(combine(old.bits(), value.bits())))
+        Some(T::from_bits(combine(old.bits(), value.bits())))
     };
     match op {
         Op::Load => None,
@@ -156,7 +156,7 @@ fn storing(ordering: Ordering) -> Ordering {
 }
 
 impl<M: Machine> Machine for Mutated<'_, M> {
-    type Mark = M::Mark;
+    type HistoryMark = M::HistoryMark;
 
     #[track_caller]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
@@ -188,7 +188,7 @@ impl<M: Machine> Machine for Mutated<'_, M> {
             None => self.machine.await_until(atom, until, ordering),
             Some(Change::NoWait) => self.machine.op(atom, Op::Load, ordering),
             Some(Change::Deaf) => {
-                self.machine.uninterrupted(|| self.machine.await_until(atom, until, ordering))
+                self.machine.with_irqs_off(|| self.machine.await_until(atom, until, ordering))
             }
             Some(_) => self.machine.await_until(atom, until, Ordering::Relaxed),
         }
@@ -230,13 +230,13 @@ impl<M: Machine> Machine for Mutated<'_, M> {
     }
 
     #[track_caller]
-    fn retire<T: Value>(&self, atom: &Atom<T>) {
-        self.machine.retire(atom);
+    fn poison<T: Value>(&self, atom: &Atom<T>) {
+        self.machine.poison(atom);
     }
 
     #[track_caller]
-    fn discard<T: Value>(&self, field: &Field<T>) {
-        self.machine.discard(field);
+    fn poison_field<T: Value>(&self, field: &Field<T>) {
+        self.machine.poison_field(field);
     }
 
     #[track_caller]
@@ -254,30 +254,30 @@ impl<M: Machine> Machine for Mutated<'_, M> {
     }
 
     #[track_caller]
-    fn interrupt(&self, whom: Interrupted) {
+    fn send_ipi(&self, whom: IpiTarget) {
         if self.change(&[Change::Skipped]).is_none() {
-            self.machine.interrupt(whom);
+            self.machine.send_ipi(whom);
         }
     }
 
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
-        self.machine.uninterrupted(body)
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.machine.with_irqs_off(body)
     }
 
-    fn pause(&self, turns: u32) {
-        self.machine.pause(turns);
+    fn cpu_relax(&self, turns: u32) {
+        self.machine.cpu_relax(turns);
     }
 
-    fn back_off(&self, below: u32) {
-        self.machine.back_off(below);
+    fn random_backoff(&self, below: u32) {
+        self.machine.random_backoff(below);
     }
 
     fn work(&self, ns: u64) {
         self.machine.work(ns);
     }
 
-    fn call_ends(&self) {
-        self.machine.call_ends();
+    fn preemption_point(&self) {
+        self.machine.preemption_point();
     }
 
     fn cpu(&self) -> usize {
@@ -298,16 +298,16 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.chance(one_in)
     }
 
-    fn mark(&self) -> M::Mark {
-        self.machine.mark()
+    fn history_mark(&self) -> M::HistoryMark {
+        self.machine.history_mark()
     }
 
     #[track_caller]
-    fn cut(&self, since: M::Mark, live: u64) {
-        self.machine.cut(since, live);
+    fn forget_history(&self, since: M::HistoryMark, live: u64) {
+        self.machine.forget_history(since, live);
     }
 
-    fn note(&self, note: Note) {
-        self.machine.note(note);
+    fn annotate(&self, annotation: Annotation) {
+        self.machine.annotate(annotation);
     }
 }

@@ -2,7 +2,7 @@
 //! states, in both memory models.
 
 use engines::checker::{Checked, Fault, Memory, Options, Searched, Setup, search};
-use machine::{Atom, Field, Interrupted, Machine, Native, Ordering, Region, Until, image};
+use machine::{Atom, Field, IpiTarget, Machine, Native, Ordering, Region, Until, image};
 
 image! {
     struct Words {
@@ -47,7 +47,7 @@ fn check(task: Part, interrupted: Part, last: fn(&Words) -> bool, expected: [(&s
 
 fn ask(m: &Checked, words: &Words, cpu: usize) {
     words.asked[1 - cpu].store(m, 1, Ordering::Release);
-    m.interrupt(Interrupted::One(1 - cpu));
+    m.send_ipi(IpiTarget::One(1 - cpu));
 }
 
 fn wait(m: &Checked, words: &Words, cpu: usize) {
@@ -73,7 +73,7 @@ fn tasks_that_wait_for_each_other_are_interrupted_meanwhile() {
 fn tasks_that_do_not_listen_while_they_wait_deadlock() {
     let both = |m: &Checked, words: &Words, cpu| {
         ask(m, words, cpu);
-        m.uninterrupted(|| wait(m, words, cpu));
+        m.with_irqs_off(|| wait(m, words, cpu));
     };
     check(&both, &answer, |_| true, [("deadlock", 0); 2]);
 }
@@ -120,7 +120,7 @@ fn a_handler_runs_as_its_task_and_orders_nothing_for_others() {
     let others = |m: &Checked, words: &Words, cpu| {
         if cpu == 0 {
             words.own[0].set(m, 1);
-            m.interrupt(Interrupted::Others);
+            m.send_ipi(IpiTarget::Others);
         }
     };
     let look = |m: &Checked, words: &Words, _: usize| {
@@ -135,14 +135,14 @@ fn an_interrupt_comes_at_any_point_but_not_in_a_masked_section() {
     let task = |masked: bool| {
         move |m: &Checked, words: &Words, cpu: usize| {
             if cpu == 0 {
-                return m.interrupt(Interrupted::One(1));
+                return m.send_ipi(IpiTarget::One(1));
             }
             let section = || {
                 words.own[1].set(m, 1);
                 let _ = words.asked[1].load(m, Ordering::Relaxed);
                 words.own[1].set(m, 0);
             };
-            if masked { m.uninterrupted(section) } else { section() }
+            if masked { m.with_irqs_off(section) } else { section() }
         }
     };
     let see = |m: &Checked, words: &Words, _: usize| words.seen.set(m, words.own[1].get(m));
@@ -155,7 +155,7 @@ fn an_interrupt_comes_at_any_point_but_not_in_a_masked_section() {
 fn a_failure_names_the_interrupt_among_its_steps() {
     let task = |m: &Checked, _: &Words, cpu| {
         if cpu == 0 {
-            m.interrupt(Interrupted::One(1));
+            m.send_ipi(IpiTarget::One(1));
         }
     };
     let fail = |_: &Checked, _: &Words, _: usize| panic!("interrupted");

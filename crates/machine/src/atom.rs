@@ -48,7 +48,7 @@ pub trait Value: Copy + Eq + Debug + Display + Send + Sync + 'static {
     /// The value in the low bits of a wide word.
     fn bits(self) -> u64;
     /// The value of the low bits of a wide word.
-    fn of_bits(bits: u64) -> Self;
+    fn from_bits(bits: u64) -> Self;
     /// The bits of both.
     fn and(self, other: Self) -> Self;
     /// Does an access natively.
@@ -75,7 +75,7 @@ macro_rules! values {
             }
 
             #[inline(always)]
-            fn of_bits(bits: u64) -> $value {
+            fn from_bits(bits: u64) -> $value {
                 bits as $value
             }
 

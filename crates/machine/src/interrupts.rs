@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, compiler_fence};
 use std::sync::{Arc, Once};
 
-use crate::{Array, Atom, Interrupted, Region};
+use crate::{Array, Atom, IpiTarget, Region};
 
 /// Nothing happens to a thread that has no handler for it, and nobody else here uses it.
 const SIGNAL: libc::c_int = libc::SIGURG;
@@ -44,10 +44,10 @@ impl Peers {
         Attending { peers: self.clone(), cpu, handler, of_this_thread: PhantomData }
     }
 
-    pub(crate) fn interrupt(&self, own: usize, whom: Interrupted) {
+    pub(crate) fn send_ipi(&self, own: usize, whom: IpiTarget) {
         match whom {
-            Interrupted::One(cpu) => signal(self.0[cpu].cell()),
-            Interrupted::Others => {
+            IpiTarget::One(cpu) => signal(self.0[cpu].cell()),
+            IpiTarget::Others => {
                 let others = self.0.iter().enumerate().filter(|(cpu, _)| *cpu != own);
                 others.for_each(|(_, peer)| signal(peer.cell()));
             }
@@ -213,13 +213,13 @@ mod tests {
                     m.await_until(ready, Until::equals(2), Ordering::Acquire);
                     let other = &words[1 - cpu];
                     for turn in 1..=TURNS {
-                        m.uninterrupted(|| {
+                        m.with_irqs_off(|| {
                             own.inside.set(&m, 1);
-                            m.pause(10);
+                            m.cpu_relax(10);
                             own.inside.set(&m, 0);
                         });
                         other.asked.store(&m, turn, Ordering::Release);
-                        m.interrupt(Interrupted::One(1 - cpu));
+                        m.send_ipi(IpiTarget::One(1 - cpu));
                         m.await_until(&other.answered, Until::equals(turn), Ordering::Acquire);
                     }
                     ready.fetch_add(&m, 1, Ordering::Release);

@@ -23,7 +23,7 @@ pub use interrupts::{Attending, Peers};
 pub use native::Native;
 pub use patient::Patient;
 pub use region::{Array, Block, Region};
-pub use task::{Interrupted, Machine, Note, Sleepers};
+pub use task::{Annotation, IpiTarget, Machine, Sleepers};
 
 /// What the macro `image!` needs of the standard library.
 #[doc(hidden)]

@@ -5,7 +5,7 @@ use std::hint::{black_box, spin_loop};
 use std::ptr;
 use std::sync::atomic::Ordering::{self, Relaxed};
 
-use crate::{Atom, Field, Interrupted, Machine, Op, Peers, Sleepers, Until, Value, interrupts};
+use crate::{Atom, Field, IpiTarget, Machine, Op, Peers, Sleepers, Until, Value, interrupts};
 
 /// A task on this computer.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Native {
 }
 
 impl Machine for Native {
-    type Mark = ();
+    type HistoryMark = ();
 
     #[inline(always)]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
@@ -116,26 +116,26 @@ impl Machine for Native {
     }
 
     /// A signal to each. Interrupting without peers is a mistake of whoever made the machine.
-    fn interrupt(&self, whom: Interrupted) {
+    fn send_ipi(&self, whom: IpiTarget) {
         let peers = self.peers.as_ref().expect("a machine that interrupts has peers");
-        peers.interrupt(self.cpu, whom);
+        peers.send_ipi(self.cpu, whom);
     }
 
     #[inline(always)]
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R {
         interrupts::masked(body)
     }
 
     #[inline(always)]
-    fn pause(&self, turns: u32) {
+    fn cpu_relax(&self, turns: u32) {
         for _ in 0..turns {
             spin_loop();
         }
     }
 
     #[inline(always)]
-    fn back_off(&self, below: u32) {
-        self.pause(self.random(below));
+    fn random_backoff(&self, below: u32) {
+        self.cpu_relax(self.random(below));
     }
 
     #[inline(always)]
@@ -172,10 +172,10 @@ impl Machine for Native {
     }
 
     #[inline(always)]
-    fn mark(&self) {}
+    fn history_mark(&self) {}
 
     #[inline(always)]
-    fn cut(&self, (): (), _: u64) {}
+    fn forget_history(&self, (): (), _: u64) {}
 }
 
 /// A futex call without a timeout. Its errors say that the word has changed or a signal

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::{Atom, Field, Interrupted, Machine, Note, Op, Sleepers, Until, Value};
+use crate::{Annotation, Atom, Field, IpiTarget, Machine, Op, Sleepers, Until, Value};
 
 /// Some tens of microseconds: longer than any wait for a task that runs.
 const LOOKS: u32 = 2000;
@@ -13,7 +13,7 @@ const LOOKS: u32 = 2000;
 pub struct Patient<M>(pub M);
 
 impl<M: Machine> Machine for Patient<M> {
-    type Mark = M::Mark;
+    type HistoryMark = M::HistoryMark;
 
     #[inline(always)]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
@@ -68,13 +68,13 @@ impl<M: Machine> Machine for Patient<M> {
     }
 
     #[inline(always)]
-    fn retire<T: Value>(&self, atom: &Atom<T>) {
-        self.0.retire(atom);
+    fn poison<T: Value>(&self, atom: &Atom<T>) {
+        self.0.poison(atom);
     }
 
     #[inline(always)]
-    fn discard<T: Value>(&self, field: &Field<T>) {
-        self.0.discard(field);
+    fn poison_field<T: Value>(&self, field: &Field<T>) {
+        self.0.poison_field(field);
     }
 
     #[inline(always)]
@@ -88,23 +88,23 @@ impl<M: Machine> Machine for Patient<M> {
     }
 
     #[inline(always)]
-    fn interrupt(&self, whom: Interrupted) {
-        self.0.interrupt(whom);
+    fn send_ipi(&self, whom: IpiTarget) {
+        self.0.send_ipi(whom);
     }
 
     #[inline(always)]
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
-        self.0.uninterrupted(body)
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.0.with_irqs_off(body)
     }
 
     #[inline(always)]
-    fn pause(&self, turns: u32) {
-        self.0.pause(turns);
+    fn cpu_relax(&self, turns: u32) {
+        self.0.cpu_relax(turns);
     }
 
     #[inline(always)]
-    fn back_off(&self, below: u32) {
-        self.0.back_off(below);
+    fn random_backoff(&self, below: u32) {
+        self.0.random_backoff(below);
     }
 
     #[inline(always)]
@@ -113,8 +113,8 @@ impl<M: Machine> Machine for Patient<M> {
     }
 
     #[inline(always)]
-    fn call_ends(&self) {
-        self.0.call_ends();
+    fn preemption_point(&self) {
+        self.0.preemption_point();
     }
 
     #[inline(always)]
@@ -138,17 +138,17 @@ impl<M: Machine> Machine for Patient<M> {
     }
 
     #[inline(always)]
-    fn mark(&self) -> M::Mark {
-        self.0.mark()
+    fn history_mark(&self) -> M::HistoryMark {
+        self.0.history_mark()
     }
 
     #[inline(always)]
-    fn cut(&self, since: M::Mark, live: u64) {
-        self.0.cut(since, live);
+    fn forget_history(&self, since: M::HistoryMark, live: u64) {
+        self.0.forget_history(since, live);
     }
 
     #[inline(always)]
-    fn note(&self, note: Note) {
-        self.0.note(note);
+    fn annotate(&self, annotation: Annotation) {
+        self.0.annotate(annotation);
     }
 }

@@ -8,7 +8,7 @@ use crate::{Atom, Field, Op, Until, Value};
 ///
 /// Waiting is an operation, never a loop over loads: natively it spins politely, simulated
 /// it sleeps on the cache line, explored it disables the task. A loop that retries contains
-/// a wait, a bound, or a [`Machine::cut`] at its head.
+/// a wait, a bound, or a [`Machine::forget_history`] at its head.
 pub trait Machine {
     /// Does one access; returns what the word held.
     #[track_caller]
@@ -59,14 +59,14 @@ pub trait Machine {
     /// holds is no matter. A search holds everybody to that.
     #[inline(always)]
     #[track_caller]
-    fn retire<T: Value>(&self, atom: &Atom<T>) {
+    fn poison<T: Value>(&self, atom: &Atom<T>) {
         let _ = atom;
     }
 
     /// The same of a plain field.
     #[inline(always)]
     #[track_caller]
-    fn discard<T: Value>(&self, field: &Field<T>) {
+    fn poison_field<T: Value>(&self, field: &Field<T>) {
         let _ = field;
     }
 
@@ -95,18 +95,18 @@ pub trait Machine {
     /// Interrupts other CPUs: each does what its machine was told to do then, before it goes on,
     /// also where it waits. Several that come before it does are one.
     #[track_caller]
-    fn interrupt(&self, whom: Interrupted);
+    fn send_ipi(&self, whom: IpiTarget);
 
     /// Does something during which this CPU is not interrupted. What comes meanwhile comes
     /// afterwards.
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R;
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R;
 
     /// Lets the CPU breathe for about this many turns of a spin loop.
-    fn pause(&self, turns: u32);
+    fn cpu_relax(&self, turns: u32);
 
     /// The same for any number of turns below the bound. Nothing else can depend on it, so a
     /// search need not try them all.
-    fn back_off(&self, below: u32);
+    fn random_backoff(&self, below: u32);
 
     /// Computes for this long, during which interrupts may come.
     fn work(&self, ns: u64);
@@ -114,7 +114,7 @@ pub trait Machine {
     /// Says that a call into the kernel ends, with all that a kernel locks free again: a task that
     /// has had its CPU for long may lose it here, also if it holds what outlives the call.
     #[inline(always)]
-    fn call_ends(&self) {}
+    fn preemption_point(&self) {}
 
     /// The CPU it runs on, from 0.
     fn cpu(&self) -> usize;
@@ -131,27 +131,27 @@ pub trait Machine {
     fn chance(&self, one_in: u32) -> bool;
 
     /// A moment of the task's past.
-    type Mark: Copy;
+    type HistoryMark: Copy;
 
     /// Now.
-    fn mark(&self) -> Self::Mark;
+    fn history_mark(&self) -> Self::HistoryMark;
 
     /// Says that of all the task has seen since the mark only `live` matters for what it
     /// will do. That is what keeps the search of a retry loop finite; a wrong one would
     /// merge states that differ, so the search can check them.
     #[track_caller]
-    fn cut(&self, since: Self::Mark, live: u64);
+    fn forget_history(&self, since: Self::HistoryMark, live: u64);
 
     /// Tells a watching machine what has just happened.
     #[inline(always)]
-    fn note(&self, note: Note) {
-        let _ = note;
+    fn annotate(&self, annotation: Annotation) {
+        let _ = annotation;
     }
 }
 
 /// Which CPUs are interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interrupted {
+pub enum IpiTarget {
     /// This one, which is not the own.
     One(usize),
     /// All others, by one command.
@@ -169,7 +169,7 @@ pub enum Sleepers {
 
 /// What an algorithm tells of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum Annotation {
     /// The task has its place in the queue: whoever comes later enters later.
     Arrive,
     /// The task is inside, alone.

@@ -16,7 +16,7 @@
 //! Landin and Hagersten 1994 (Queue locks on cache coherent multiprocessors); with the head in
 //! the lock as in Scott 2013 (Shared-Memory Synchronization, 4.3.2).
 
-use machine::{Array, Atom, Field, Line, Machine, Note, Ordering, Region, Until, image};
+use machine::{Array, Atom, Field, Line, Machine, Annotation, Ordering, Region, Until, image};
 
 use crate::{Hold, Lock, Shape};
 
@@ -88,7 +88,7 @@ impl Lock for Clh {
         // p -> n. Release: the node is marked before anybody waits for it. Acquire: so is the
         // one before us.
         let before = at.tail.swap(m, mine, Ordering::AcqRel);
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         if before == 0 {
             spare.set(m, self.fresh(m));
         } else {

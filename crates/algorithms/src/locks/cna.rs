@@ -62,8 +62,8 @@ impl Place for CnaNode {
 
     #[inline(always)]
     fn retire<M: Machine>(&self, m: &M) {
-        m.retire(&self.next);
-        m.retire(&self.turn);
+        m.poison(&self.next);
+        m.poison(&self.turn);
     }
 }
 

@@ -14,7 +14,7 @@
 //! Mellor-Crummey and Scott 1991 (Algorithms for scalable synchronization on shared-memory
 //! multiprocessors).
 
-use machine::{Atom, Machine, Note, Ordering, Region, Until, image};
+use machine::{Atom, Machine, Annotation, Ordering, Region, Until, image};
 
 use super::nodes::Nodes;
 use crate::{Equivalent, Hold, Lock, Shape};
@@ -55,7 +55,7 @@ impl Lock for Mcs {
         // p -> n. Release: our node is ready for whoever comes next. Acquire: so is that of
         // the one before us, and what the last holder did if there is none (`unlock`).
         let before = at.tail.swap(m, mine, Ordering::AcqRel);
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         if before != 0 {
             // Release: whoever hands us the lock finds our node ready. Pairs with the
             // acquires of `next` in `unlock`.

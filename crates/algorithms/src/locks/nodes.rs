@@ -40,8 +40,8 @@ impl Place for Node {
 
     #[inline(always)]
     fn retire<M: Machine>(&self, m: &M) {
-        m.retire(&self.next);
-        m.retire(&self.locked);
+        m.poison(&self.next);
+        m.poison(&self.locked);
     }
 }
 

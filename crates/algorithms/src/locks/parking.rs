@@ -87,10 +87,10 @@ impl Lock for Parking {
 
 #[cold]
 fn lock_contended<M: Machine>(m: &M, at: &ParkingMem) {
-    let start = m.mark();
+    let start = m.history_mark();
     let mut pause = 1;
     while pause <= LONGEST_PAUSE {
-        m.pause(pause);
+        m.cpu_relax(pause);
         // Relaxed: only a hint that a try may succeed.
         match at.state.load(m, Ordering::Relaxed) {
             // 0 -> 1. Pairs with the release in `unlock`.
@@ -99,12 +99,12 @@ fn lock_contended<M: Machine>(m: &M, at: &ParkingMem) {
             2 => break,
             _ => pause *= 2,
         }
-        m.cut(start, pause.into());
+        m.forget_history(start, pause.into());
     }
-    m.cut(start, 0);
+    m.forget_history(start, 0);
     // 0,1,2 -> 2. Pairs with the release in `unlock`.
     while at.state.swap(m, 2, Ordering::Acquire) != 0 {
         m.park(&at.state, 2);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 }

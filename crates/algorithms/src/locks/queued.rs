@@ -30,7 +30,7 @@
 
 use std::ptr;
 
-use machine::{Atom, Machine, Note, Ordering, Region, Until, image};
+use machine::{Atom, Machine, Annotation, Ordering, Region, Until, image};
 
 use super::nodes::Nodes;
 use crate::{Equivalent, Hold, Lock, Shape};
@@ -133,7 +133,7 @@ impl Lock for Queued {
     fn lock<M: Machine>(&self, m: &M, at: &QueuedMem) -> Hold {
         // 0,0,0 -> 0,0,1. Pairs with the release in `unlock`.
         match at.word().compare_exchange(m, 0, LOCKED, Ordering::Acquire) {
-            Ok(_) => m.note(Note::Arrive),
+            Ok(_) => m.annotate(Annotation::Arrive),
             Err(word) => self.lock_contended(m, at, word),
         }
         Hold(0)
@@ -153,7 +153,7 @@ impl Lock for Queued {
 impl Queued {
     #[cold]
     fn lock_contended<M: Machine>(&self, m: &M, at: &QueuedMem, mut word: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         // 0,1,0 -> 0,0,1 is about to be done by the one who is pending. Relaxed: the word
         // only says which way to go.
         if word == PENDING {
@@ -162,7 +162,7 @@ impl Queued {
             word = changed.unwrap_or(PENDING);
         }
         if word & !LOCKED_MASK != 0 {
-            m.cut(start, 0);
+            m.forget_history(start, 0);
             return self.queue(m, at);
         }
         // 0,0,* -> 0,1,*. Pairs with the release in `unlock`.
@@ -173,10 +173,10 @@ impl Queued {
             if word & PENDING_MASK == 0 {
                 at.pending.store(m, 0, Ordering::Relaxed);
             }
-            m.cut(start, 0);
+            m.forget_history(start, 0);
             return self.queue(m, at);
         }
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         // 0,1,1 -> *,1,0. Pairs with the release in `unlock`.
         if word & LOCKED_MASK != 0 {
             m.await_until(&at.locked, Until::equals(0), Ordering::Acquire);
@@ -192,22 +192,22 @@ impl Queued {
         };
         m.init(&node.locked, 0);
         m.init(&node.next, 0);
-        let start = m.mark();
+        let start = m.history_mark();
         // We touched a line that may have been cold: perhaps somebody let go meanwhile.
         if try_lock(m, at) {
-            m.note(Note::Arrive);
+            m.annotate(Annotation::Arrive);
             return self.0.give_back(m, mine);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         // p,*,* -> n,*,*. Release: our node is ready for whoever comes next. Acquire: so is
         // that of the one before us.
         let before = at.tail.swap(m, mine as u16, Ordering::AcqRel);
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         let mut next = 0;
         if before != 0 {
             // Release: whoever hands us the head of the queue finds our node ready.
             self.0.node(before.into()).next.store(m, mine, Ordering::Release);
-            m.cut(start, 1);
+            m.forget_history(start, 1);
             // Pairs with the release at the end of this function.
             m.await_until(&node.locked, Until::differs(0), Ordering::Acquire);
             // Pairs with the release of `next` above, as does the wait for it below.
@@ -235,12 +235,12 @@ impl Queued {
     /// For a CPU that waits for more locks at once than it has nodes.
     #[cold]
     fn spin<M: Machine>(&self, m: &M, at: &QueuedMem) {
-        let start = m.mark();
+        let start = m.history_mark();
         while !try_lock(m, at) {
             m.await_until(at.word(), Until::equals(0), Ordering::Relaxed);
-            m.cut(start, 0);
+            m.forget_history(start, 0);
         }
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
     }
 }
 

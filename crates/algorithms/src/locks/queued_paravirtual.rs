@@ -84,9 +84,9 @@ impl Place for HaltingNode {
     /// Not `kicked`: a kick may come at any time.
     #[inline(always)]
     fn retire<M: Machine>(&self, m: &M) {
-        m.retire(&self.next);
-        m.retire(&self.locked);
-        m.retire(&self.state);
+        m.poison(&self.next);
+        m.poison(&self.locked);
+        m.poison(&self.state);
     }
 }
 
@@ -185,11 +185,11 @@ impl QueuedParavirtual {
         m.init(&node.next, 0);
         m.init(&node.locked, 0);
         m.init(&node.state, RUNNING);
-        let start = m.mark();
+        let start = m.history_mark();
         if steal(m, &at.lock) {
             return;
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         // p,*,* -> n,*,*. Release: our node is ready for whoever comes next. Acquire: so is
         // that of the one before us.
         let before = at.lock.tail.swap(m, mine as u16, Ordering::AcqRel);
@@ -198,7 +198,7 @@ impl QueuedParavirtual {
             // Release: whoever makes us the head finds our node ready.
             self.0.node(before.into()).next.store(m, mine, Ordering::Release);
             self.wait_to_be_head(m, node);
-            m.cut(start, 1);
+            m.forget_history(start, 1);
             // Pairs with the release of `next` above, as does the wait for it below.
             next = node.next.load(m, Ordering::Acquire);
         }
@@ -234,7 +234,7 @@ impl QueuedParavirtual {
 
     /// Waits until the one before us makes us the head, asleep if that takes long.
     fn wait_to_be_head<M: Machine>(&self, m: &M, node: &HaltingNode) {
-        let start = m.mark();
+        let start = m.history_mark();
         loop {
             // Pairs with the swap of `locked` in `wait_in_queue`, as does the load below.
             let turn = Until::differs(0);
@@ -249,7 +249,7 @@ impl QueuedParavirtual {
             // halted -> running; hashed stays, for then the unlock knows of us. Relaxed: only
             // we and the one before us write it, and it says nothing of other memory.
             let _ = node.state.compare_exchange(m, HALTED, RUNNING, Ordering::Relaxed);
-            m.cut(start, 0);
+            m.forget_history(start, 0);
         }
     }
 
@@ -258,7 +258,7 @@ impl QueuedParavirtual {
         let node = self.0.node(mine);
         // Relaxed: whoever made us the head wrote it before the unlock that we acquire.
         let mut named = node.state.load(m, Ordering::Relaxed) == HASHED;
-        let start = m.mark();
+        let start = m.history_mark();
         loop {
             node.state.store(m, RUNNING, Ordering::Relaxed);
             // t,0,* -> t,1,*: from here on nobody steals it.
@@ -283,7 +283,7 @@ impl QueuedParavirtual {
                 self.halt(m, node);
             }
             // Where a thief has it now, it is 1 and nobody would kick us: look on.
-            m.cut(start, u64::from(named));
+            m.forget_history(start, u64::from(named));
         }
     }
 
@@ -303,7 +303,7 @@ impl QueuedParavirtual {
 
 /// Takes the lock past the queue, while its head does not look.
 fn steal<M: Machine>(m: &M, lock: &QueuedMem) -> bool {
-    let start = m.mark();
+    let start = m.history_mark();
     loop {
         // Relaxed: the exchange acquires.
         let word = lock.word().load(m, Ordering::Relaxed);
@@ -316,21 +316,21 @@ fn steal<M: Machine>(m: &M, lock: &QueuedMem) -> bool {
         if word >> TAIL_SHIFT == 0 || word & PENDING_MASK != 0 {
             return false;
         }
-        m.pause(1);
-        m.cut(start, 0);
+        m.cpu_relax(1);
+        m.forget_history(start, 0);
     }
 }
 
 /// Looks at the lock for a while and takes it when it comes free.
 fn take_as_head<M: Machine>(m: &M, lock: &QueuedMem) -> bool {
-    let start = m.mark();
+    let start = m.history_mark();
     while m.await_for(&lock.locked, Until::equals(0), Ordering::Relaxed, LOOKS).is_some() {
         // t,1,0 -> t,0,1. Fails where somebody stole it. Pairs with the releases in `unlock`.
         let word = lock.locked_pending();
         if word.compare_exchange(m, PENDING, LOCKED.into(), Ordering::Acquire).is_ok() {
             return true;
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
     false
 }

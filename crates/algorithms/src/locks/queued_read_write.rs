@@ -134,7 +134,7 @@ impl QueuedReadWrite {
         if !free {
             // r,0,y -> r,1,y. Relaxed: it asks newcomers to queue, no more.
             at.word().fetch_or(m, WAITING, Ordering::Relaxed);
-            let start = m.mark();
+            let start = m.history_mark();
             loop {
                 // Relaxed: the exchange acquires.
                 m.await_until(at.word(), Until::equals(WAITING), Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl QueuedReadWrite {
                 if taken.is_ok() {
                     break;
                 }
-                m.cut(start, 0);
+                m.forget_history(start, 0);
             }
         }
         self.0.unlock(m, &at.queue, place);

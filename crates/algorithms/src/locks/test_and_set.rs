@@ -59,11 +59,11 @@ impl Lock for TestAndSet {
 /// Tries until it has the lock, with a pause of some turns after each failure.
 #[inline(always)]
 pub(super) fn take<M: Machine>(m: &M, at: &TestAndSetMem, pause: u32) {
-    let start = m.mark();
+    let start = m.history_mark();
     // 0 -> 1. Pairs with the release in `let_go`.
     while at.locked.compare_exchange(m, 0, 1, Ordering::Acquire).is_err() {
-        m.pause(pause);
-        m.cut(start, 0);
+        m.cpu_relax(pause);
+        m.forget_history(start, 0);
     }
 }
 

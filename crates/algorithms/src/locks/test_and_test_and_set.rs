@@ -51,16 +51,16 @@ impl Lock for TestAndTestAndSet {
 
     #[inline(always)]
     fn lock<M: Machine>(&self, m: &M, at: &TestAndTestAndSetMem) -> Hold {
-        let start = m.mark();
+        let start = m.history_mark();
         let (mut pause, longest) = PAUSE;
         // 0 -> 1. Pairs with the release in `unlock`.
         while at.locked.compare_exchange(m, 0, 1, Ordering::Acquire).is_err() {
-            m.back_off(pause);
+            m.random_backoff(pause);
             pause = longest.min(pause * 2);
             // Relaxed: only a hint that a try may succeed.
             m.await_until(&at.locked, Until::equals(0), Ordering::Relaxed);
             // The length of the pause decides nothing.
-            m.cut(start, 0);
+            m.forget_history(start, 0);
         }
         Hold(0)
     }

@@ -12,7 +12,7 @@
 //! Reed and Kanodia 1979 (Synchronization with eventcounts and sequencers); Mellor-Crummey
 //! and Scott 1991 (Algorithms for scalable synchronization on shared-memory multiprocessors).
 
-use machine::{Atom, Machine, Note, Ordering, Region, Until, image};
+use machine::{Atom, Machine, Annotation, Ordering, Region, Until, image};
 
 use crate::{Hold, Lock, Shape};
 
@@ -40,7 +40,7 @@ impl Lock for Ticket {
     fn lock<M: Machine>(&self, m: &M, at: &TicketMem) -> Hold {
         // n, s -> n+1, s. Relaxed: what the last holder did comes with `serving`.
         let mine = at.next.fetch_add(m, 1, Ordering::Relaxed);
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         // Pairs with the release in `unlock`.
         m.await_until(&at.serving, Until::equals(mine), Ordering::Acquire);
         Hold(0)

@@ -259,24 +259,24 @@ impl<L: Lock> Mechanism for FaultPath<L> {
     }
 
     fn operate<M: Machine>(&self, m: &M, faults: &mut Faults) {
-        let begin = m.mark();
+        let begin = m.history_mark();
         m.work(self.fault_ns);
         let mapping = &self.mappings[faults.task % self.mappings.len()];
         let hold = self.lock.lock(m, &mapping.lock);
         m.work(self.in_mapping_ns);
         mapping.dirty.set(m, mapping.dirty.get(m) + 1);
         self.lock.unlock(m, &mapping.lock, hold);
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
         if self.logs(m, faults) {
             self.start_handle(m, faults);
-            m.cut(begin, 1);
+            m.forget_history(begin, 1);
             m.work(self.in_handle_ns);
             self.log(m);
-            m.cut(begin, 2);
+            m.forget_history(begin, 2);
             self.stop_handle(m);
             faults.handles += 1;
         }
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
     }
 
     fn live(faults: &Faults) -> u64 {
@@ -336,33 +336,33 @@ impl<L: Lock> FaultPath<L> {
 
     /// None -> open: joins the running transaction, or the next one (start_this_handle).
     fn start_handle<M: Machine>(&self, m: &M, faults: &mut Faults) {
-        let start = m.mark();
+        let start = m.history_mark();
         let journal = &self.journal[0];
         let credits = 1 + m.random(self.credits);
         loop {
-            m.cut(start, credits.into());
+            m.forget_history(start, credits.into());
             // Relaxed: it is looked at again. Who waits here holds nothing.
             m.await_until(&journal.locked, Until::equals(0), Ordering::Relaxed);
-            m.cut(start, credits.into());
+            m.forget_history(start, credits.into());
             let joining = self.begin_to_join(m);
-            m.cut(start, digest([credits.into(), joining.live()]));
+            m.forget_history(start, digest([credits.into(), joining.live()]));
             // Before the look at `locked`, by a full barrier: either whoever locks the
             // transaction sees us, or we see that it is locked.
             journal.updates.fetch_add(m, 1, Ordering::AcqRel);
             // Pairs with the release in `write`: what was written is not ours to touch.
             let locked = journal.locked.load(m, Ordering::Acquire) != 0;
-            m.cut(start, digest([credits.into(), joining.live(), locked.into()]));
+            m.forget_history(start, digest([credits.into(), joining.live(), locked.into()]));
             let full = !locked && !self.take_credits(m, credits);
             if !locked && !full {
                 // The transaction cannot be written before we leave it.
                 self.cpus[m.cpu()].open.set(m, journal.sequence.get(m) + 1);
                 return self.joined(m, joining);
             }
-            m.cut(start, digest([credits.into(), joining.live(), full.into()]));
+            m.forget_history(start, digest([credits.into(), joining.live(), full.into()]));
             // Release: our credits are given back. Pairs with the wait in `commit`.
             journal.updates.fetch_add(m, 1_u32.wrapping_neg(), Ordering::Release);
             self.joined(m, joining);
-            m.cut(start, digest([credits.into(), full.into()]));
+            m.forget_history(start, digest([credits.into(), full.into()]));
             if full {
                 faults.commits += u64::from(self.commit(m));
             }
@@ -422,37 +422,37 @@ impl<L: Lock> FaultPath<L> {
 
     /// Open -> none (jbd2_journal_stop).
     fn stop_handle<M: Machine>(&self, m: &M) {
-        let start = m.mark();
+        let start = m.history_mark();
         let journal = &self.journal[0];
         self.cpus[m.cpu()].open.set(m, 0);
         let joining = match self.design.join {
             Join::OneLock => self.begin_to_join(m),
             Join::ReadSide | Join::Counters => Joining::Nothing,
         };
-        m.cut(start, joining.live());
+        m.forget_history(start, joining.live());
         // Release: what we logged is there. Pairs with the wait in `commit`.
         journal.updates.fetch_add(m, 1_u32.wrapping_neg(), Ordering::Release);
-        m.cut(start, joining.live());
+        m.forget_history(start, joining.live());
         self.joined(m, joining);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Running -> locked -> written, and the next one runs (jbd2_journal_commit_transaction).
     /// Whether it was us who did it.
     fn commit<M: Machine>(&self, m: &M) -> bool {
-        let start = m.mark();
+        let start = m.history_mark();
         let journal = &self.journal[0];
         // Running -> locked, by a full barrier before the look at `updates`. Acquire: the last
         // one was written. Pairs with the release in `write`.
         if journal.locked.swap(m, 1, Ordering::AcqRel) != 0 {
             return false;
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         // Pairs with the releases of those who leave.
         m.await_until(&journal.updates, Until::equals(0), Ordering::Acquire);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         self.write(m);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         true
     }
 

@@ -363,7 +363,7 @@ impl<L: Lock> FileLocks<L> {
 
     /// Sets, changes or removes locks of the owner, or waits until it can; how often it waited.
     pub fn set<M: Machine>(&self, m: &M, file: usize, range: Range) -> Result<u32, Refused> {
-        let start = m.mark();
+        let start = m.history_mark();
         let mut outcome = self.attempt(m, file, range, true);
         let mut waits = 0;
         loop {
@@ -371,7 +371,7 @@ impl<L: Lock> FileLocks<L> {
                 Outcome::Granted => return Ok(waits),
                 Outcome::Refused(why) => return Err(why),
                 Outcome::Waits(waiting) => {
-                    m.cut(start, waiting.0.into());
+                    m.forget_history(start, waiting.0.into());
                     waits += 1;
                     self.sleep(m, waiting);
                     outcome = self.again(m, file, range, waiting);
@@ -391,26 +391,26 @@ impl<L: Lock> FileLocks<L> {
 
     /// Tries once. Where it waits, the request stands in the file's queue.
     pub fn attempt<M: Machine>(&self, m: &M, file: usize, range: Range, wait: bool) -> Outcome {
-        let start = m.mark();
+        let start = m.history_mark();
         let hold = self.lock_file(m, file);
-        m.cut(start, hold.0.into());
+        m.forget_history(start, hold.0.into());
         let outcome = self.attempt_locked(m, file, range, wait);
-        m.cut(start, digest([hold.0.into(), outcome.live()]));
+        m.forget_history(start, digest([hold.0.into(), outcome.live()]));
         self.unlock_file(m, file, hold);
-        m.cut(start, outcome.live());
+        m.forget_history(start, outcome.live());
         outcome
     }
 
     /// Takes a request that waited out of the queue, and tries once more.
     pub fn again<M: Machine>(&self, m: &M, file: usize, range: Range, waiting: Waiting) -> Outcome {
-        let start = m.mark();
+        let start = m.history_mark();
         let hold = self.lock_file(m, file);
         self.stop_waiting(m, file, waiting.0);
-        m.cut(start, hold.0.into());
+        m.forget_history(start, hold.0.into());
         let outcome = self.attempt_locked(m, file, range, true);
-        m.cut(start, digest([hold.0.into(), outcome.live()]));
+        m.forget_history(start, digest([hold.0.into(), outcome.live()]));
         self.unlock_file(m, file, hold);
-        m.cut(start, outcome.live());
+        m.forget_history(start, outcome.live());
         outcome
     }
 
@@ -430,11 +430,11 @@ impl<L: Lock> FileLocks<L> {
     /// Sleeps until something has changed.
     fn sleep<M: Machine>(&self, m: &M, waiting: Waiting) {
         let woken = &self.record(waiting.0).woken;
-        let start = m.mark();
+        let start = m.history_mark();
         // Relaxed: the lock of the file, taken next, orders the rest.
         while woken.load(m, Ordering::Relaxed) == 0 {
             m.park(woken, 0);
-            m.cut(start, 0);
+            m.forget_history(start, 0);
         }
     }
 
@@ -565,7 +565,7 @@ impl<L: Lock> FileLocks<L> {
     // Records.
 
     fn take_record<M: Machine>(&self, m: &M, range: Range) -> Result<u32, Refused> {
-        let start = m.mark();
+        let start = m.history_mark();
         let pool = &self.pools[m.cpu()];
         let mut name = pool.first.get(m);
         if name != 0 {
@@ -583,7 +583,7 @@ impl<L: Lock> FileLocks<L> {
         record.kind.set(m, u32::from(range.kind == Kind::Write));
         record.start.set(m, range.start);
         record.end.set(m, range.end);
-        m.cut(start, name.into());
+        m.forget_history(start, name.into());
         Ok(name)
     }
 
@@ -597,21 +597,21 @@ impl<L: Lock> FileLocks<L> {
 
     /// Gives a record to the pool of this CPU, whichever it came from.
     fn give_record<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let (pool, record) = (&self.pools[m.cpu()], self.record(name));
         for field in [&record.before, &record.owner, &record.kind, &record.listed_in] {
-            m.discard(field);
+            m.poison_field(field);
         }
         for field in [&record.obstacle, &record.held_next, &record.held_before] {
-            m.discard(field);
+            m.poison_field(field);
         }
-        m.discard(&record.blocked_next);
-        m.discard(&record.blocked_before);
-        m.discard(&record.start);
-        m.discard(&record.end);
+        m.poison_field(&record.blocked_next);
+        m.poison_field(&record.blocked_before);
+        m.poison_field(&record.start);
+        m.poison_field(&record.end);
         record.next.set(m, pool.first.get(m));
         pool.first.set(m, name);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 }
 

@@ -332,34 +332,34 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
 
     /// One transaction. Who finds the context full afterwards pushes it.
     fn operate<M: Machine>(&self, m: &M, task: &mut Committer) {
-        let start = m.mark();
+        let start = m.history_mark();
         task.turn = task.turn.wrapping_add(1);
         m.work(self.work_ns);
         let (items, shared) = self.choose(m, task.task);
         let items = &items[..];
         let chosen = digest(items.iter().map(|&name| name.into()));
-        m.cut(start, chosen);
+        m.forget_history(start, chosen);
         let held = (shared != 0).then(|| self.lock.lock(m, &self.item(shared).lock));
         let chosen = digest([chosen, held.as_ref().map_or(0, |held| u64::from(held.0) + 1)]);
-        m.cut(start, chosen);
+        m.forget_history(start, chosen);
         for item in self.each(items) {
             item.content.set(m, item.content.get(m) + 1);
         }
         let context = self.open(m);
         let chosen = digest([chosen, context.0.into()]);
-        m.cut(start, chosen);
+        m.forget_history(start, chosen);
         let full = self.commit(m, items, task);
-        m.cut(start, digest([chosen, full.into()]));
+        m.forget_history(start, digest([chosen, full.into()]));
         if let Some(held) = held {
             self.lock.unlock(m, &self.item(shared).lock, held);
         }
-        m.cut(start, digest([context.0.into(), full.into()]));
+        m.forget_history(start, digest([context.0.into(), full.into()]));
         self.close(m, context);
-        m.cut(start, full.into());
+        m.forget_history(start, full.into());
         if full {
             self.push(m, task);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// The last push has what is left.
@@ -553,25 +553,25 @@ impl<L: Lock> LogCommitList<L> {
 
     /// Pushes the context, unless somebody does (xlog_cil_push_work).
     fn push<M: Machine>(&self, m: &M, task: &mut Committer) {
-        let start = m.mark();
+        let start = m.history_mark();
         let pusher = &self.pusher[0];
         // 0 -> 1. Pairs with the release at the end.
         if pusher.pushing.swap(m, 1, Ordering::Acquire) != 0 {
             return;
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         let hold = match self.design.context {
             Context::Shared => self.context_lock.write_lock(m, &self.context[0]),
             Context::PerCpu => self.contexts.write_lock(m, &()),
         };
-        m.cut(start, hold.0.into());
+        m.forget_history(start, hold.0.into());
         self.take_all(m);
-        m.cut(start, hold.0.into());
+        m.forget_history(start, hold.0.into());
         match self.design.context {
             Context::Shared => self.context_lock.write_unlock(m, &self.context[0], hold),
             Context::PerCpu => self.contexts.write_unlock(m, &(), hold),
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         if self.design.order == Order::Ids {
             self.sort(m);
         }
@@ -580,7 +580,7 @@ impl<L: Lock> LogCommitList<L> {
         task.pushed += u64::from(length);
         // 1 -> 0. Pairs with the acquire above.
         pusher.pushing.store(m, 0, Ordering::Release);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Takes what is committed off the items and the items off the lists, into the chain.
@@ -600,7 +600,7 @@ impl<L: Lock> LogCommitList<L> {
                 item.formatted.set(m, 0);
                 let next = item.next.get(m);
                 item.next.set(m, 0);
-                m.discard(&item.before);
+                m.poison_field(&item.before);
                 length += 1;
                 name = if next == name { 0 } else { next };
             }
@@ -679,8 +679,8 @@ impl Written {
 
     fn forget<M: Machine>(&self, m: &M) {
         for field in [&self.name, &self.content, &self.by, &self.turn] {
-            m.discard(field);
+            m.poison_field(field);
         }
-        m.discard(&self.order);
+        m.poison_field(&self.order);
     }
 }

@@ -84,15 +84,15 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
 
 /// What the searched task of this number does: so many operations.
 pub fn operations<X: Mechanism, M: Machine>(mechanism: &X, m: &M, task: usize, operations: u32) {
-    let begin = m.mark();
+    let begin = m.history_mark();
     let mut task = mechanism.start(m, task);
     for turn in 0..operations {
-        m.cut(begin, u64::from(turn) << 48 ^ X::live(&task));
+        m.forget_history(begin, u64::from(turn) << 48 ^ X::live(&task));
         mechanism.operate(m, &mut task);
     }
-    m.cut(begin, X::live(&task));
+    m.forget_history(begin, X::live(&task));
     mechanism.finish(m, &mut task);
-    m.cut(begin, 0);
+    m.forget_history(begin, 0);
 }
 
 /// One listed mechanism.

@@ -321,9 +321,9 @@ impl<L: Lock> Mechanism for Repair<L> {
     }
 
     fn start<M: Machine>(&self, m: &M, _: usize) -> Repairer {
-        let start = m.mark();
+        let start = m.history_mark();
         self.space.enter(m);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         Repairer::default()
     }
 
@@ -402,13 +402,13 @@ impl<L: Lock> Repair<L> {
     // The worker.
 
     fn repair<M: Machine>(&self, m: &M, worker: u64, task: &mut Repairer) {
-        let start = m.mark();
+        let start = m.history_mark();
         let (block, group, round) = self.place(worker, task.done);
         let buffer = self.have(m, block, task);
-        m.cut(start, buffer.into());
+        m.forget_history(start, buffer.into());
         let node = self.node(m, round);
         self.use_block(m, buffer, block, node, task);
-        m.cut(start, buffer.into());
+        m.forget_history(start, buffer.into());
         self.cache.let_go(m, buffer);
         task.done += 1;
         if task.done.is_multiple_of(self.blocks) {
@@ -419,27 +419,27 @@ impl<L: Lock> Repair<L> {
         // Relaxed: who reads ahead goes by the number, and by buffers that it finds itself.
         self.streams[worker as usize].position.store(m, task.done, Ordering::Relaxed);
         if self.scan_uses > 0 && task.done.is_multiple_of(self.scan_uses) {
-            m.cut(start, 0);
+            m.forget_history(start, 0);
             self.scan(m, task);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// The buffer of a block, with the block in it.
     fn have<M: Machine>(&self, m: &M, block: u32, task: &mut Repairer) -> u32 {
-        let start = m.mark();
+        let start = m.history_mark();
         loop {
             match self.find(m, block, task) {
                 Found::Cached(buffer) => return buffer,
                 Found::Empty(buffer) => {
-                    m.cut(start, buffer.into());
+                    m.forget_history(start, buffer.into());
                     self.read(m, buffer, block, task);
                     return buffer;
                 }
                 Found::Taken(buffer) | Found::Full(buffer) => {
-                    m.cut(start, buffer.into());
+                    m.forget_history(start, buffer.into());
                     self.cache.await_free(m, buffer);
-                    m.cut(start, 0);
+                    m.forget_history(start, 0);
                 }
             }
         }
@@ -454,24 +454,24 @@ impl<L: Lock> Repair<L> {
         node: usize,
         task: &mut Repairer,
     ) {
-        let start = m.mark();
+        let start = m.history_mark();
         let buffer = self.cache.buffer(name);
         assert_eq!(buffer.content.get(m), block + 1, "a block is used before it was read");
         // Relaxed: a number. Where it comes late, the fault does.
         let scans = self.scans[0].load(m, Ordering::Relaxed);
         if buffer.scanned.get(m) != scans {
             buffer.scanned.set(m, scans);
-            m.cut(start, 0);
+            m.forget_history(start, 0);
             self.hint_fault(m, name, node, task);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         for page in self.pages_of(name) {
             let mapped = self.space.use_page(m, page);
             assert!(mapped, "a page of a block that was read is not mapped");
         }
         m.work(self.repair_ns);
         buffer.used.set(m, 1);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// A page that a scan has hidden is used from this node (do_numa_page).
@@ -491,13 +491,13 @@ impl<L: Lock> Repair<L> {
 
     /// Hides all pages, so that their next uses are faults (task_numa_work).
     fn scan<M: Machine>(&self, m: &M, task: &mut Repairer) {
-        let start = m.mark();
+        let start = m.history_mark();
         // Relaxed, as where it is looked at.
         self.scans[0].fetch_add(m, 1, Ordering::Relaxed);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         let all = self.cache.len() * self.pages;
         self.space.flush(m, 0, all, &mut task.flushed);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Where a task runs in a round.
@@ -515,10 +515,10 @@ impl<L: Lock> Repair<L> {
 
     /// Looks for a block, and counts what that evicted.
     fn find<M: Machine>(&self, m: &M, block: u32, task: &mut Repairer) -> Found {
-        let start = m.mark();
+        let start = m.history_mark();
         let (found, evicted) = self.cache.find(m, block);
         task.read_twice += u64::from(evicted);
-        m.cut(start, found.live());
+        m.forget_history(start, found.live());
         found
     }
 
@@ -526,46 +526,46 @@ impl<L: Lock> Repair<L> {
 
     /// Reads the next block that a worker will come to, unless it is there.
     fn read_ahead<M: Machine>(&self, m: &M, worker: u64, task: &mut Repairer) {
-        let start = m.mark();
-        let Some(next) = self.next_ahead(m, worker) else { return m.cut(start, 0) };
-        m.cut(start, next);
+        let start = m.history_mark();
+        let Some(next) = self.next_ahead(m, worker) else { return m.forget_history(start, 0) };
+        m.forget_history(start, next);
         let (block, ..) = self.place(worker, next);
         loop {
             match self.find(m, block, task) {
                 Found::Taken(_) => break,
                 Found::Cached(buffer) => {
-                    m.cut(start, buffer.into());
+                    m.forget_history(start, buffer.into());
                     self.cache.let_go(m, buffer);
                     break;
                 }
                 Found::Empty(buffer) => {
-                    m.cut(start, digest([next, buffer.into()]));
+                    m.forget_history(start, digest([next, buffer.into()]));
                     self.read(m, buffer, block, task);
-                    m.cut(start, buffer.into());
+                    m.forget_history(start, buffer.into());
                     self.cache.let_go(m, buffer);
                     break;
                 }
                 Found::Full(buffer) => {
-                    m.cut(start, digest([next, buffer.into()]));
+                    m.forget_history(start, digest([next, buffer.into()]));
                     self.cache.await_free(m, buffer);
-                    m.cut(start, next);
+                    m.forget_history(start, next);
                 }
             }
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Takes the number of a block to read ahead of a worker. None if that is too far ahead, also
     /// after a while.
     fn next_ahead<M: Machine>(&self, m: &M, worker: u64) -> Option<u64> {
-        let start = m.mark();
+        let start = m.history_mark();
         let Stream { position, ahead } = &self.streams[worker as usize];
         loop {
             // All relaxed: numbers, by which nobody finds anything.
             let done = position.load(m, Ordering::Relaxed);
             let before = ahead.load(m, Ordering::Relaxed);
             let next = before.max(done);
-            m.cut(start, digest([done, before]));
+            m.forget_history(start, digest([done, before]));
             if next >= done + self.distance {
                 let further = Until::differs(done);
                 let _ = m.await_for(position, further, Ordering::Relaxed, LOOKS);
@@ -574,18 +574,18 @@ impl<L: Lock> Repair<L> {
             if ahead.compare_exchange(m, before, next + 1, Ordering::Relaxed).is_ok() {
                 return Some(next);
             }
-            m.cut(start, 0);
+            m.forget_history(start, 0);
         }
     }
 
     /// Reads a block into its buffer, on pages that the first reader has made.
     fn read<M: Machine>(&self, m: &M, name: u32, block: u32, task: &mut Repairer) {
-        let start = m.mark();
+        let start = m.history_mark();
         let buffer = self.cache.buffer(name);
         self.space.leave(m);
         m.work(self.read_ns);
         self.space.come_back(m);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         for page in self.pages_of(name) {
             if !self.space.is_mapped(m, page) {
                 self.space.map_first(m, page);
@@ -598,6 +598,6 @@ impl<L: Lock> Repair<L> {
         // Relaxed, as in `use_block`.
         buffer.scanned.set(m, self.scans[0].load(m, Ordering::Relaxed));
         task.read += 1;
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 }

@@ -184,32 +184,32 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
 
     /// Comes into the address space, and maps its pages.
     fn start<M: Machine>(&self, m: &M, _: usize) -> Seen {
-        let begin = m.mark();
+        let begin = m.history_mark();
         let own = m.cpu() as u32 * self.own;
         (own..own + self.own).for_each(|page| self.space.map_first(m, page));
         self.space.enter(m);
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
         Seen::default()
     }
 
     fn operate<M: Machine>(&self, m: &M, seen: &mut Seen) {
-        let begin = m.mark();
+        let begin = m.history_mark();
         let first = m.cpu() as u32 * self.own + m.random(self.own - self.moved + 1);
         self.space.move_pages(m, first, self.moved, &mut seen.flushed);
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
         for turn in 0..self.uses {
             let page = m.random(self.own * self.tasks as u32);
             seen.faults += u64::from(!self.space.use_page(m, page));
             m.work(self.use_ns);
-            m.cut(begin, turn.into());
+            m.forget_history(begin, turn.into());
             if m.chance(self.leaves_one_in) {
                 self.space.leave(m);
                 m.work(self.away_ns);
                 self.space.come_back(m);
             }
-            m.cut(begin, turn.into());
+            m.forget_history(begin, turn.into());
         }
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
     }
 
     fn finish<M: Machine>(&self, m: &M, _: &mut Seen) {

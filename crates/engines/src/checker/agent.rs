@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::ptr;
 
-use machine::{Atom, Field, Interrupted, Machine, Note, Op, Ordering, Sleepers, Until, Value};
+use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value};
 
 use super::Handler;
 use super::hash::mix;
@@ -30,7 +30,7 @@ const HANDLING: u64 = 0x1A7E_22F7;
 
 /// A moment in a task's history.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub struct HistoryMark {
     history: u64,
     names: u8,
 }
@@ -66,7 +66,7 @@ impl Checked<'_> {
             if !reply.interrupted {
                 return reply;
             }
-            let before = self.mark();
+            let before = self.history_mark();
             self.task_state(|task| task.history = mix(task.history, HANDLING));
             let handler = self.interrupted.expect("only who can be interrupted is");
             handler(self, self.task);
@@ -84,8 +84,8 @@ impl Checked<'_> {
 
     /// What a CPU does that has nothing to do.
     pub(super) fn idle(&self) {
-        let nothing = Mark { history: 0, names: 0 };
-        self.cut(nothing, 0);
+        let nothing = HistoryMark { history: 0, names: 0 };
+        self.forget_history(nothing, 0);
         self.ask_alone(Kind::Idle);
     }
 
@@ -104,14 +104,14 @@ impl Checked<'_> {
 }
 
 impl Machine for Checked<'_> {
-    type Mark = Mark;
+    type HistoryMark = HistoryMark;
 
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
-        T::of_bits(self.ask(atom, Kind::Access(widened(op)), ordering).value)
+        T::from_bits(self.ask(atom, Kind::Access(widened(op)), ordering).value)
     }
 
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
-        T::of_bits(self.ask(atom, Kind::Await(widened_until(until)), ordering).value)
+        T::from_bits(self.ask(atom, Kind::Await(widened_until(until)), ordering).value)
     }
 
     fn await_for<T: Value>(
@@ -122,13 +122,13 @@ impl Machine for Checked<'_> {
         _: u32,
     ) -> Option<T> {
         let reply = self.ask(atom, Kind::AwaitFor(widened_until(until)), ordering);
-        reply.held.then(|| T::of_bits(reply.value))
+        reply.held.then(|| T::from_bits(reply.value))
     }
 
     fn get<T: Value>(&self, field: &Field<T>) -> T {
         let (offset, location) = (self.offset(field), Location::caller());
         let size = size_of::<T>() as u8;
-        T::of_bits(self.aside(|world| world.get(self.task, offset, size, location)))
+        T::from_bits(self.aside(|world| world.get(self.task, offset, size, location)))
     }
 
     fn set<T: Value>(&self, field: &Field<T>, value: T) {
@@ -145,11 +145,11 @@ impl Machine for Checked<'_> {
 
     /// All ones from now on: an access that is not ordered after this is a race, one without
     /// an `init` before it sees nonsense, and what the word held tells no states apart.
-    fn retire<T: Value>(&self, atom: &Atom<T>) {
+    fn poison<T: Value>(&self, atom: &Atom<T>) {
         self.init(atom, T::ALL);
     }
 
-    fn discard<T: Value>(&self, field: &Field<T>) {
+    fn poison_field<T: Value>(&self, field: &Field<T>) {
         self.set(field, T::ALL);
     }
 
@@ -165,26 +165,26 @@ impl Machine for Checked<'_> {
         self.ask(atom, kind, Ordering::Relaxed);
     }
 
-    fn interrupt(&self, whom: Interrupted) {
+    fn send_ipi(&self, whom: IpiTarget) {
         let all = (1_u16 << self.world.borrow().state.tasks.len()) - 1;
         let others = all & !(1 << self.task);
         let whom = match whom {
-            Interrupted::One(cpu) => others & 1 << cpu,
-            Interrupted::Others => others,
+            IpiTarget::One(cpu) => others & 1 << cpu,
+            IpiTarget::Others => others,
         };
         self.ask_alone(Kind::Interrupt(whom));
     }
 
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R {
         self.task_state(|task| task.masked += 1);
         let done = body();
         self.task_state(|task| task.masked -= 1);
         done
     }
 
-    fn pause(&self, _: u32) {}
+    fn cpu_relax(&self, _: u32) {}
 
-    fn back_off(&self, _: u32) {}
+    fn random_backoff(&self, _: u32) {}
 
     fn work(&self, ns: u64) {
         let masked = self.world.borrow().state.tasks[self.task].masked > 0;
@@ -209,12 +209,12 @@ impl Machine for Checked<'_> {
         self.random(2) == 1
     }
 
-    fn mark(&self) -> Mark {
+    fn history_mark(&self) -> HistoryMark {
         let task = &self.world.borrow().state.tasks[self.task];
-        Mark { history: task.history, names: task.names.len() }
+        HistoryMark { history: task.history, names: task.names.len() }
     }
 
-    fn cut(&self, since: Mark, live: u64) {
+    fn forget_history(&self, since: HistoryMark, live: u64) {
         let location = Location::caller();
         let place = u64::from(location.line()) << 32 | u64::from(location.column());
         let task = &mut self.world.borrow_mut().state.tasks[self.task];
@@ -223,7 +223,7 @@ impl Machine for Checked<'_> {
         task.steps = 0;
     }
 
-    fn note(&self, note: Note) {
-        self.aside(|world| world.noted(self.task, note));
+    fn annotate(&self, annotation: Annotation) {
+        self.aside(|world| world.noted(self.task, annotation));
     }
 }

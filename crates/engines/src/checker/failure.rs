@@ -21,7 +21,7 @@ pub enum Fault {
     Panicked(String),
     /// The memory is wrong at the end.
     Last(String),
-    /// A `cut` merged states with different accesses pending.
+    /// A `forget_history` merged states with different accesses pending.
     Cut(String),
 }
 

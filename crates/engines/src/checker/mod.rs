@@ -83,7 +83,7 @@ pub struct Options {
     /// Whether a task that sleeps may also wake by itself.
     pub spurious: bool,
     /// Whether states that are merged must have the same accesses pending: finds a wrong
-    /// `cut`. Best without `races`, which keeps more states apart.
+    /// `forget_history`. Best without `races`, which keeps more states apart.
     pub check_cuts: bool,
     /// Count the states that symmetry has merged too, which takes long.
     pub count_merged: bool,

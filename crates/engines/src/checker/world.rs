@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use machine::{Note, Op, Ordering, Region, Until};
+use machine::{Annotation, Op, Ordering, Region, Until};
 
 use super::failure::Fault;
 use super::happens_before::{Orders, Unordered};
@@ -586,34 +586,34 @@ impl World {
 
     // Properties.
 
-    pub fn noted(&mut self, task: usize, note: Note) -> Result<(), Caught> {
+    pub fn noted(&mut self, task: usize, annotation: Annotation) -> Result<(), Caught> {
         let state = &mut self.state;
-        match note {
+        match annotation {
             // Where nobody claims an order, who came first tells no states apart.
-            Note::Arrive if self.fifo => {
+            Annotation::Arrive if self.fifo => {
                 state.arrivals.push(task as u8);
                 self.arrived = true;
             }
-            Note::Arrive => {}
-            Note::Enter => {
+            Annotation::Arrive => {}
+            Annotation::Enter => {
                 let alone = state.inside == 0 && state.sharing == 0;
                 state.inside += 1;
                 self.entered(task, alone)?;
             }
-            Note::EnterShared => {
+            Annotation::EnterShared => {
                 let no_writer = state.inside == 0;
                 state.sharing += 1;
                 self.entered(task, no_writer)?;
             }
-            Note::Leave => state.inside -= 1,
-            Note::LeaveShared => state.sharing -= 1,
+            Annotation::Leave => state.inside -= 1,
+            Annotation::LeaveShared => state.sharing -= 1,
         }
         if let Some(trace) = &mut self.trace {
-            let what = match note {
-                Note::Arrive => "has its place in the queue",
-                Note::Enter => "is inside",
-                Note::EnterShared => "is inside, sharing",
-                Note::Leave | Note::LeaveShared => "leaves",
+            let what = match annotation {
+                Annotation::Arrive => "has its place in the queue",
+                Annotation::Enter => "is inside",
+                Annotation::EnterShared => "is inside, sharing",
+                Annotation::Leave | Annotation::LeaveShared => "leaves",
             };
             trace.push(format!("t{task}   {what}"));
         }

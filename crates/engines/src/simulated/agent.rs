@@ -4,7 +4,7 @@
 use std::cell::{RefCell, RefMut};
 use std::ptr;
 
-use machine::{Atom, Field, Interrupted, Machine, Note, Op, Ordering, Sleepers, Until, Value};
+use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value};
 
 use super::Time;
 use super::coherence::{Use, Word};
@@ -272,29 +272,29 @@ impl Simulated<'_> {
         self.world().watched.arrives(self.task);
     }
 
-    fn enters(&self, note: Note) {
+    fn enters(&self, annotation: Annotation) {
         let mut world = self.world();
         world.tasks[usize::from(self.task)].inside = true;
-        if let Err(why) = world.watched.enters(self.task, note) {
+        if let Err(why) = world.watched.enters(self.task, annotation) {
             drop(world);
             panic!("{why}");
         }
     }
 
-    fn leaves(&self, note: Note) {
+    fn leaves(&self, annotation: Annotation) {
         let who = &mut self.world().tasks[usize::from(self.task)];
         // Its work inside is paid for, but that time has not come yet.
-        (who.inside, who.leaving) = (false, Some(note));
+        (who.inside, who.leaving) = (false, Some(annotation));
     }
 }
 
 impl Machine for Simulated<'_> {
-    type Mark = ();
+    type HistoryMark = ();
 
     #[inline(always)]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, _: Ordering) -> T {
         let word = self.word(atom);
-        T::of_bits(match op {
+        T::from_bits(match op {
             Op::Load => self.load(word),
             Op::Store(new) => {
                 self.store(word, new.bits());
@@ -307,7 +307,7 @@ impl Machine for Simulated<'_> {
     #[inline(always)]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, _: Ordering) -> T {
         let seen = self.watch(self.word(atom), widened_until(until), Time::MAX);
-        T::of_bits(seen.expect("a wait without a deadline ends with what it waited for"))
+        T::from_bits(seen.expect("a wait without a deadline ends with what it waited for"))
     }
 
     #[inline(always)]
@@ -319,12 +319,12 @@ impl Machine for Simulated<'_> {
         tries: u32,
     ) -> Option<T> {
         let patience = self.world().costs.pause * Time::from(tries);
-        self.watch(self.word(atom), widened_until(until), patience).map(T::of_bits)
+        self.watch(self.word(atom), widened_until(until), patience).map(T::from_bits)
     }
 
     #[inline(always)]
     fn get<T: Value>(&self, field: &Field<T>) -> T {
-        T::of_bits(self.take(self.word(field)))
+        T::from_bits(self.take(self.word(field)))
     }
 
     #[inline(always)]
@@ -357,19 +357,19 @@ impl Machine for Simulated<'_> {
         self.wake_sleepers(self.word(atom), Sleepers::One);
     }
 
-    fn interrupt(&self, whom: Interrupted) {
+    fn send_ipi(&self, whom: IpiTarget) {
         let own = self.cpu();
         let mut world = self.enter_kernel();
         match whom {
-            Interrupted::One(number) => world.send(self.task, [number].into_iter()),
-            Interrupted::Others => {
+            IpiTarget::One(number) => world.send(self.task, [number].into_iter()),
+            IpiTarget::Others => {
                 let all = world.tasks.len() - world.workers;
                 world.send(self.task, (0..all).filter(|&number| number != own));
             }
         }
     }
 
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R {
         self.world().tasks[usize::from(self.task)].masked += 1;
         let done = body();
         let comes_now = {
@@ -383,7 +383,7 @@ impl Machine for Simulated<'_> {
         done
     }
 
-    fn pause(&self, turns: u32) {
+    fn cpu_relax(&self, turns: u32) {
         let mut world = self.world();
         let cost = world.costs.pause * Time::from(turns);
         world.spend(self.task, Row::Spinning, cost);
@@ -392,9 +392,9 @@ impl Machine for Simulated<'_> {
         }
     }
 
-    fn back_off(&self, below: u32) {
+    fn random_backoff(&self, below: u32) {
         let turns = self.random(below);
-        self.pause(turns);
+        self.cpu_relax(turns);
     }
 
     fn work(&self, ns: u64) {
@@ -406,7 +406,7 @@ impl Machine for Simulated<'_> {
         }
     }
 
-    fn call_ends(&self) {
+    fn preemption_point(&self) {
         let world = self.world();
         if !world.cpus_are_shared {
             return;
@@ -440,16 +440,16 @@ impl Machine for Simulated<'_> {
         self.random(one_in) == 0
     }
 
-    fn mark(&self) {}
+    fn history_mark(&self) {}
 
-    fn cut(&self, (): (), _: u64) {}
+    fn forget_history(&self, (): (), _: u64) {}
 
     #[inline(always)]
-    fn note(&self, note: Note) {
-        match note {
-            Note::Arrive => self.arrives(),
-            Note::Enter | Note::EnterShared => self.enters(note),
-            Note::Leave | Note::LeaveShared => self.leaves(note),
+    fn annotate(&self, annotation: Annotation) {
+        match annotation {
+            Annotation::Arrive => self.arrives(),
+            Annotation::Enter | Annotation::EnterShared => self.enters(annotation),
+            Annotation::Leave | Annotation::LeaveShared => self.leaves(annotation),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use machine::Note;
+use machine::Annotation;
 
 /// Who is inside, and who wants in.
 #[derive(Clone, Debug)]
@@ -28,23 +28,23 @@ impl Watched {
     }
 
     /// A task is out again.
-    pub fn leaves(&mut self, note: Note) {
-        match note {
+    pub fn leaves(&mut self, annotation: Annotation) {
+        match annotation {
             _ if !self.exclusive => (),
-            Note::LeaveShared => self.sharing -= 1,
+            Annotation::LeaveShared => self.sharing -= 1,
             _ => self.alone = None,
         }
     }
 
     /// A task is inside; what is wrong with that, in words.
-    pub fn enters(&mut self, task: u16, note: Note) -> Result<(), String> {
+    pub fn enters(&mut self, task: u16, annotation: Annotation) -> Result<(), String> {
         if !self.exclusive {
             return Ok(());
         }
         if let Some(other) = self.alone {
             return Err(format!("t{task} enters while t{other} is inside alone"));
         }
-        if note == Note::EnterShared {
+        if annotation == Annotation::EnterShared {
             self.sharing += 1;
             return Ok(());
         }

@@ -59,7 +59,7 @@ pub struct Setup<'a> {
     /// What a CPU does when interrupted, also while it waits or has no task; nothing where no
     /// task interrupts others.
     pub interrupted: Option<&'a Handler<'a>>,
-    /// Whether `Note::Enter` says that nobody else is inside.
+    /// Whether `Annotation::Enter` says that nobody else is inside.
     pub exclusive: bool,
     /// Whether those who arrive first must enter first.
     pub fifo: bool,

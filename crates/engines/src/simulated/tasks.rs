@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use machine::{Note, Until};
+use machine::{Annotation, Until};
 
 use super::Time;
 use super::coherence::{Use, Word};
@@ -103,7 +103,7 @@ pub struct Task {
     /// The line that it asked for and waited for; nothing where an interrupt came first.
     pub asked: Option<Asked>,
     /// It leaves its section at its time.
-    pub leaving: Option<Note>,
+    pub leaving: Option<Annotation>,
     /// What it saw when its wait ended; nothing if it gave up.
     pub seen: Option<u64>,
     pub inside: bool,

@@ -12,7 +12,7 @@ use engines::simulated::{
     Transfer, simulate,
 };
 use machine::{
-    Array, Atom, Interrupted as Whom, Line, Machine, Note, Ordering, Region, Sleepers, Until, image,
+    Annotation, Array, Atom, IpiTarget, Line, Machine, Ordering, Region, Sleepers, Until, image,
 };
 
 image! {
@@ -293,20 +293,20 @@ fn who_waits_for_ever_is_named() {
 fn broken_promises_are_found_while_time_passes() {
     let host = host(1, 2);
     let why = run(&host, 2, &OPTIONS, |m, words, _| {
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         words.turn.fetch_add(m, 1, Ordering::Relaxed);
-        m.note(Note::Enter);
+        m.annotate(Annotation::Enter);
         words.turn.fetch_add(m, 1, Ordering::Relaxed);
-        m.note(Note::Leave);
+        m.annotate(Annotation::Leave);
     });
     assert_eq!(why.unwrap_err(), "t1 enters while t0 is inside alone");
     let why = run(&host, 2, &OPTIONS, |m, words, i| {
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         if i == 0 {
             m.await_until(&words.turn, Until::equals(1), Ordering::Acquire);
         }
-        m.note(Note::Enter);
-        m.note(Note::Leave);
+        m.annotate(Annotation::Enter);
+        m.annotate(Annotation::Leave);
         words.turn.fetch_add(m, 1, Ordering::Relaxed);
     });
     assert_eq!(why.unwrap_err(), "t1 enters before t0, which arrived first");
@@ -351,7 +351,7 @@ fn a_task_loses_its_cpu_where_a_call_ends_also_within_an_operation() {
                 m.work(30_000);
                 rounds[i].set(rounds[i].get() + 1);
                 if calls_end {
-                    m.call_ends();
+                    m.preemption_point();
                 }
             }
         };
@@ -407,7 +407,7 @@ fn round(
         }
         for turn in 1.. {
             words.turn.store(m, turn, Ordering::Release);
-            m.interrupt(Whom::One(1));
+            m.send_ipi(IpiTarget::One(1));
             m.await_until(&words.other, Until::equals(turn), Ordering::Acquire);
             m.operation_done();
         }
@@ -455,7 +455,7 @@ fn an_interrupt_comes_wherever_its_cpu_is() {
 fn an_interrupt_waits_where_it_must_not_come() {
     let host = host(1, 2);
     let other = |m: &Simulated| loop {
-        m.uninterrupted(|| m.work(20_000));
+        m.with_irqs_off(|| m.work(20_000));
         m.operation_done();
     };
     let (took, _) = round(&host, Preemption::BetweenOperations, 2, other);

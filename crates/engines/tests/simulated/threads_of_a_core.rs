@@ -40,7 +40,7 @@ fn a_thread_is_slower_only_while_the_other_one_of_its_core_is_busy() {
     };
     let polls = |m: &Simulated, words: &Words| loop {
         words.other.load(m, Ordering::Relaxed);
-        m.pause(100);
+        m.cpu_relax(100);
         m.operation_done();
     };
     let in_turns = |m: &Simulated, words: &Words| loop {

@@ -43,7 +43,7 @@ fn who_spins_gives_its_cpu_to_who_has_none() {
     };
     let pauses = |m: &Simulated, words: &Words| {
         while words.turn.load(m, Ordering::Acquire) == 0 {
-            m.pause(1);
+            m.cpu_relax(1);
         }
     };
     for waits in [&waits as &dyn Fn(&Simulated, &Words), &pauses] {
@@ -62,7 +62,7 @@ fn who_spins_gives_its_cpu_to_who_has_none() {
 fn pauses_far_apart_are_no_spinning() {
     let polls = |m: &Simulated, words: &Words| {
         while words.turn.load(m, Ordering::Acquire) == 0 {
-            m.pause(1);
+            m.cpu_relax(1);
             m.work(60);
         }
     };

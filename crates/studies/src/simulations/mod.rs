@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use engines::simulated::{
     NS, Options, Outcome, Preemption, ROWS, Setup, Simulated, Time, Traced, simulate,
 };
-use machine::{Machine, Note, Region};
+use machine::{Annotation, Machine, Region};
 use records::Placement;
 
 use crate::hosts::{Described, Draw};
@@ -188,9 +188,9 @@ fn once(
 #[inline(always)]
 pub fn exclusive<L: Lock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
     let hold = lock.lock(m, at);
-    m.note(Note::Enter);
+    m.annotate(Annotation::Enter);
     m.work(load.hold_ns);
-    m.note(Note::Leave);
+    m.annotate(Annotation::Leave);
     lock.unlock(m, at, hold);
     m.work(load.work_ns);
 }
@@ -200,15 +200,15 @@ pub fn exclusive<L: Lock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) 
 pub fn sharing<L: SharedLock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
     if m.random(100) < load.reads {
         let hold = lock.read_lock(m, at);
-        m.note(Note::EnterShared);
+        m.annotate(Annotation::EnterShared);
         m.work(load.hold_ns);
-        m.note(Note::LeaveShared);
+        m.annotate(Annotation::LeaveShared);
         lock.read_unlock(m, at, hold);
     } else {
         let hold = lock.write_lock(m, at);
-        m.note(Note::Enter);
+        m.annotate(Annotation::Enter);
         m.work(load.hold_ns);
-        m.note(Note::Leave);
+        m.annotate(Annotation::Leave);
         lock.write_unlock(m, at, hold);
     }
     m.work(load.work_ns);

@@ -75,21 +75,21 @@ pub fn calls<L: Lock, M: Machine>(locks: &FileLocks<L>, m: &M, design: Design) {
         waits: [None; OWNERS.len()],
     };
     let mut chance = Chance(1);
-    let begin = m.mark();
+    let begin = m.history_mark();
     for call in 0..CALLS {
-        m.cut(begin, call.into());
+        m.forget_history(begin, call.into());
         model.one_call(locks, m, &mut chance);
         model.assert_same(locks, m);
         model.let_woken_go_on(locks, m);
     }
     for owner in 0..OWNERS.len() {
-        m.cut(begin, u64::from(CALLS) + owner as u64);
+        m.forget_history(begin, u64::from(CALLS) + owner as u64);
         model.give_up(locks, m, owner);
         model.close(locks, m, owner);
         model.assert_same(locks, m);
         model.let_woken_go_on(locks, m);
     }
-    m.cut(begin, 0);
+    m.forget_history(begin, 0);
 }
 
 impl Model {

@@ -35,23 +35,23 @@ impl<L: Lock> FileLocks<L> {
 
     /// Puts a request behind all that wait for the file.
     fn queue_up<M: Machine>(&self, m: &M, file: usize, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let File { waits, last_waits, .. } = &*self.files[file];
         self.insert_between(m, waits, name, [last_waits.get(m), 0]);
         last_waits.set(m, name);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Takes a request out of that queue.
     fn leave_queue<M: Machine>(&self, m: &M, file: usize, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let File { waits, last_waits, .. } = &*self.files[file];
         let record = self.record(name);
         if record.next.get(m) == 0 {
             last_waits.set(m, record.before.get(m));
         }
         self.remove(m, waits, name);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// A request waits no more, for whatever reason. Who woke it has taken it out of the lists.
@@ -62,25 +62,25 @@ impl<L: Lock> FileLocks<L> {
             self.leave_queue(m, file, name);
             self.unblock(m, name);
         }
-        m.retire(woken);
+        m.poison(woken);
         self.give_record(m, name);
     }
 
     /// Something that this owner had of the file was unlocked, shortened or downgraded: wakes
     /// those who wait, which do no more (locks_wake_up_blocks).
     pub(super) fn wake<M: Machine>(&self, m: &M, file: usize, owner: Owner) {
-        let start = m.mark();
+        let start = m.history_mark();
         let waits = &self.files[file].waits;
         let under = self.design.waking == Waking::UnderTheBlocked;
         let mut at = waits.get(m);
         if at == 0 && !(under && matches!(owner, Owner::Process(_))) {
-            return m.cut(start, 0);
+            return m.forget_history(start, 0);
         }
         // None of those who wait for a flock is in the table.
         let table = !matches!(owner, Owner::Flock(_));
         let hold = if table { self.lock_blocked(m) } else { None };
         let held = hold.as_ref().map_or(0, |hold| u64::from(hold.0) + 1);
-        m.cut(start, held << 32 | u64::from(at));
+        m.forget_history(start, held << 32 | u64::from(at));
         while at != 0 {
             let record = self.record(at);
             let next = record.next.get(m);
@@ -96,10 +96,10 @@ impl<L: Lock> FileLocks<L> {
                 m.wake(&record.woken, Sleepers::All);
             }
             at = next;
-            m.cut(start, held << 32 | u64::from(at));
+            m.forget_history(start, held << 32 | u64::from(at));
         }
         self.unlock_beside(m, &self.blocked[0].lock, hold);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Whether another owner is in the way of a request than it knows of, or none.
@@ -112,11 +112,11 @@ impl<L: Lock> FileLocks<L> {
     /// Makes it known whom the owner of a request waits for. Fails if that closes a circle;
     /// looking and making known are one step under the lock of the table.
     fn block<M: Machine>(&self, m: &M, name: u32) -> bool {
-        let start = m.mark();
+        let start = m.history_mark();
         let record = self.record(name);
         let (owner, obstacle) = (record.owner.get(m), record.obstacle.get(m));
         if !self.is_listed_as_blocked(m, name) && !is_process(owner) {
-            m.cut(start, 0);
+            m.forget_history(start, 0);
             return true;
         }
         let table = &self.blocked[0];
@@ -136,26 +136,26 @@ impl<L: Lock> FileLocks<L> {
             bucket.set(m, name);
         }
         self.unlock_beside(m, &table.lock, hold);
-        m.cut(start, circle.into());
+        m.forget_history(start, circle.into());
         !circle
     }
 
     fn unblock<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         if !self.is_listed_as_blocked(m, name) {
-            return m.cut(start, 0);
+            return m.forget_history(start, 0);
         }
         let hold = self.lock_blocked(m);
         self.unlist_blocked(m, name);
         self.unlock_beside(m, &self.blocked[0].lock, hold);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Takes a request out of the table, if it is there.
     fn unlist_blocked<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         if !self.is_listed_as_blocked(m, name) {
-            return m.cut(start, 0);
+            return m.forget_history(start, 0);
         }
         let record = self.record(name);
         let bucket = &self.blocked[0].buckets[self.bucket(record.owner.get(m))];
@@ -167,7 +167,7 @@ impl<L: Lock> FileLocks<L> {
         if next != 0 {
             self.record(next).blocked_before.set(m, before);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Whether a request is one that a circle could lead through: it waits for a process. So

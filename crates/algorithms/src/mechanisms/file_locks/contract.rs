@@ -49,18 +49,18 @@ pub fn calls<L: Lock, M: Machine>(
     };
     let owner = Owner::Process(task);
     let mut held = [Kind::Unlock; BYTES];
-    let begin = m.mark();
+    let begin = m.history_mark();
     for (call, &(kind, start, end)) in scripts[task as usize % scripts.len()].iter().enumerate() {
         // A refusal, because it would wait for ever, leaves everything as it was.
         if locks.set(m, 0, Range { owner, kind, start, end }).is_ok() {
             held[start as usize..=end as usize].fill(kind);
         }
-        m.cut(begin, live(call, held));
+        m.forget_history(begin, live(call, held));
         work(m, bytes, held);
-        m.cut(begin, live(call, held));
+        m.forget_history(begin, live(call, held));
     }
     locks.close(m, 0, owner);
-    m.cut(begin, 0);
+    m.forget_history(begin, 0);
 }
 
 fn work<M: Machine>(m: &M, bytes: &Bytes, held: [Kind; BYTES]) {

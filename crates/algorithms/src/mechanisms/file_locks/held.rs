@@ -8,7 +8,7 @@ use crate::Lock;
 impl<L: Lock> FileLocks<L> {
     /// Lists a record that was granted.
     pub(super) fn list<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let which = match self.design.held {
             Held::OneList => 0,
             Held::PerCpu => m.cpu(),
@@ -24,12 +24,12 @@ impl<L: Lock> FileLocks<L> {
         }
         list.first.set(m, name);
         self.unlock_beside(m, &list.lock, hold);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Takes it out again, on whichever CPU.
     pub(super) fn unlist<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let record = self.record(name);
         let list = &self.held[record.listed_in.get(m) as usize - 1];
         let hold = self.lock_beside(m, &list.lock);
@@ -42,7 +42,7 @@ impl<L: Lock> FileLocks<L> {
             self.record(next).held_before.set(m, before);
         }
         self.unlock_beside(m, &list.lock, hold);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Tells all held locks, list by list. With a lock a file, ranges may change meanwhile;

@@ -202,11 +202,11 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
 
     /// Its CPU gets the records that it may need: tasks can share a CPU.
     fn start<M: Machine>(&self, m: &M, task: usize) -> Caller {
-        let begin = m.mark();
+        let begin = m.history_mark();
         let each = self.calls.records() as u32;
         let first = task as u32 * each + 1;
         (first..first + each).rev().for_each(|name| self.locks.bring(m, name));
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
         Caller { task: task as u32, written: 0, slept: 0 }
     }
 
@@ -245,7 +245,7 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
 
 impl<L: Lock> LockedFiles<L> {
     fn lock_and_unlock<M: Machine>(&self, m: &M, caller: &mut Caller) {
-        let begin = m.mark();
+        let begin = m.history_mark();
         let file = caller.task % self.files;
         let which = caller.task / self.files % self.ranges;
         let (start, end) = match self.ranges {
@@ -256,12 +256,12 @@ impl<L: Lock> LockedFiles<L> {
         let kind = if reads { Kind::Read } else { Kind::Write };
         let range = Range { owner: (self.kind)(caller.task), kind, start, end };
         m.work(self.call_ns);
-        m.cut(begin, reads.into());
+        m.forget_history(begin, reads.into());
         let set = self.locks.set(m, file as usize, range);
         caller.slept += u64::from(set.expect("each task holds one lock, so there is no circle"));
         // Who loses its CPU here does so with the file lock held.
-        m.call_ends();
-        m.cut(begin, reads.into());
+        m.preemption_point();
+        m.forget_history(begin, reads.into());
         let guarded = &self.guarded[(file * self.ranges + which) as usize];
         let count = guarded.get(m);
         m.work(self.held_ns);
@@ -269,10 +269,10 @@ impl<L: Lock> LockedFiles<L> {
             guarded.set(m, count + 1);
             caller.written += 1;
         }
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
         m.work(self.call_ns);
         let unlock = self.locks.set(m, file as usize, Range { kind: Kind::Unlock, ..range });
         unlock.expect("nothing is in the way of an unlock");
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
     }
 }

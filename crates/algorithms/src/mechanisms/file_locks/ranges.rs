@@ -41,9 +41,9 @@ impl<L: Lock> FileLocks<L> {
     ) -> Result<(), Refused> {
         // Two records at most are needed; taken first, so that nothing is half done.
         let spare = self.spare_records(m, range)?;
-        let start = m.mark();
+        let start = m.history_mark();
         let mut walk = self.walk(m, file, &mut range, spare[0]);
-        m.cut(start, digest([walk.live(), range.start, range.end]));
+        m.forget_history(start, digest([walk.live(), range.start, range.end]));
         let mut used = [walk.covers != 0 && walk.covers == spare[0], false];
         if !walk.added && range.kind != Kind::Unlock {
             self.insert_range(m, file, spare[0], walk.place);
@@ -178,32 +178,32 @@ impl<L: Lock> FileLocks<L> {
         if !self.has_tree(owner) {
             return self.insert(m, list, name, next);
         }
-        let start = m.mark();
+        let start = m.history_mark();
         let before = match next {
             0 => self.last_in_tree(m, file),
             next => self.record(next).before.get(m),
         };
         self.insert_between(m, list, name, [before, next]);
         self.grow(m, file, name);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// A granted range begins or ends elsewhere now.
     fn range_changed<M: Machine>(&self, m: &M, name: u32) {
         if self.has_tree(self.range(m, name).owner) {
-            let start = m.mark();
+            let start = m.history_mark();
             self.resized(m, name);
-            m.cut(start, 0);
+            m.forget_history(start, 0);
         }
     }
 
     /// Takes a granted range out of everything.
     fn drop_range<M: Machine>(&self, m: &M, file: usize, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let owner = self.range(m, name).owner;
         if self.has_tree(owner) {
             self.shrink(m, file, name);
-            m.cut(start, code_of(owner).into());
+            m.forget_history(start, code_of(owner).into());
         }
         self.remove(m, self.list_of(file, owner), name);
         self.unlist(m, name);

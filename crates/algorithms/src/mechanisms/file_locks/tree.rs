@@ -200,10 +200,10 @@ impl<L: Lock> FileLocks<L> {
         self.put_below(m, file, above, name, 0);
         self.resized(m, above);
         for field in [&branch.left, &branch.right, &branch.parent, &branch.next_owner] {
-            m.discard(field);
+            m.poison_field(field);
         }
-        m.discard(&branch.low);
-        m.discard(&branch.high);
+        m.poison_field(&branch.low);
+        m.poison_field(&branch.high);
     }
 
     /// The range of a record, or what lies below it, is another: those above are told, as far

@@ -98,14 +98,14 @@ impl<L: Lock> Cache<L> {
     /// Looks for a block, and makes its buffer busy: where it is not there, that of the block
     /// which was used longest ago. And whether that was evicted before its use.
     pub(super) fn find<M: Machine>(&self, m: &M, block: u32) -> (Found, bool) {
-        let start = m.mark();
+        let start = m.history_mark();
         let set = &self.sets[self.set_of(block)];
         let hold = self.lock.lock(m, &set.lock);
-        m.cut(start, hold.0.into());
+        m.forget_history(start, hold.0.into());
         let (found, evicted) = self.find_in(m, set, block);
-        m.cut(start, digest([hold.0.into(), found.live(), evicted.into()]));
+        m.forget_history(start, digest([hold.0.into(), found.live(), evicted.into()]));
         self.lock.unlock(m, &set.lock, hold);
-        m.cut(start, digest([found.live(), evicted.into()]));
+        m.forget_history(start, digest([found.live(), evicted.into()]));
         (found, evicted)
     }
 

@@ -1,7 +1,7 @@
 //! An address space and the CPUs that use it: what of its pages each of them knows, and how
 //! they are made to forget it. The module above has the states and the sources.
 
-use machine::{Array, Atom, Field, Interrupted, Line, Machine, Ordering, Region, Until, image};
+use machine::{Array, Atom, Field, IpiTarget, Line, Machine, Ordering, Region, Until, image};
 
 use crate::digest;
 
@@ -199,7 +199,7 @@ impl AddressSpace {
         while sender != 0 {
             let request = self.request(sender - 1, target);
             let next = request.next.get(m) as usize;
-            m.discard(&request.next);
+            m.poison_field(&request.next);
             self.forget_wanted(m, &self.wanted[sender - 1]);
             // asked -> free. Pairs with the acquire in `await_answers`: what we did with the
             // page is over.
@@ -264,7 +264,7 @@ impl AddressSpace {
 
     /// Moves pages with one flush: to the other one of their two frames.
     fn move_some<M: Machine>(&self, m: &M, first: u32, pages: u32, flushed: &mut Flushes) {
-        let start = m.mark();
+        let start = m.history_mark();
         let mut frames = [0; PAGES_MAX];
         let pages = first..first + pages.min(PAGES_MAX as u32);
         for (page, frame) in pages.clone().zip(&mut frames) {
@@ -273,22 +273,22 @@ impl AddressSpace {
             *frame = entry as u32 - 1;
         }
         let live = digest(frames[..pages.len()].iter().map(|&frame| frame.into()));
-        m.cut(start, live);
+        m.forget_history(start, live);
         self.flush(m, pages.start, pages.len() as u32, flushed);
-        m.cut(start, live);
+        m.forget_history(start, live);
         for (page, frame) in pages.zip(frames) {
             // Unmapped -> reused. Whoever used it still would see this.
             self.frames[frame as usize].set(m, 0);
             m.work(self.times.copy_ns);
             self.map(m, page, frame ^ 1);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Uses a page, by what the CPU knows or else by walking to its entry. Whether it is mapped.
     pub fn use_page<M: Machine>(&self, m: &M, page: u32) -> bool {
         // One instruction: nothing interrupts between the translation and the access.
-        m.uninterrupted(|| {
+        m.with_irqs_off(|| {
             let cpu = &self.cpus[m.cpu()];
             let known = &cpu.known[page as usize % KNOWN];
             let mut translation = known.get(m);
@@ -312,7 +312,7 @@ impl AddressSpace {
     /// Away -> running: the bit, then the generation, then translations
     /// (switch_mm_irqs_off).
     pub fn enter<M: Machine>(&self, m: &M) {
-        m.uninterrupted(|| {
+        m.with_irqs_off(|| {
             let (word, bit) = self.bit(m);
             // A full barrier, as is the clearing of an entry: either whoever unmaps sees our
             // bit, or we see the entry cleared.
@@ -337,9 +337,9 @@ impl AddressSpace {
 
     /// Lazy or away -> running.
     pub fn come_back<M: Machine>(&self, m: &M) {
-        let start = m.mark();
+        let start = m.history_mark();
         let cpu = &self.cpus[m.cpu()];
-        m.uninterrupted(|| {
+        m.with_irqs_off(|| {
             // A full barrier, as is the count of the generation: either whoever unmaps sees
             // that we are back, or we see that it did.
             cpu.lazy.swap(m, 0, Ordering::AcqRel);
@@ -351,12 +351,12 @@ impl AddressSpace {
                 self.enter(m);
             }
         });
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// Running or lazy -> away, for good.
     pub fn go<M: Machine>(&self, m: &M) {
-        m.uninterrupted(|| self.unload(m));
+        m.with_irqs_off(|| self.unload(m));
     }
 
     fn unload<M: Machine>(&self, m: &M) {
@@ -388,7 +388,7 @@ impl AddressSpace {
 
     /// Has every CPU forget these pages, and returns when all have (flush_tlb_mm_range).
     pub fn flush<M: Machine>(&self, m: &M, first: u32, pages: u32, flushed: &mut Flushes) {
-        let start = m.mark();
+        let start = m.history_mark();
         let wanted = &self.wanted[m.cpu()];
         let generation = match self.design.lazy {
             Lazy::Never | Lazy::Interrupted => 0,
@@ -399,13 +399,13 @@ impl AddressSpace {
         wanted.first.set(m, first);
         wanted.pages.set(m, pages);
         wanted.generation.set(m, generation);
-        m.cut(start, generation);
+        m.forget_history(start, generation);
         let targets = self.targets(m, flushed);
-        m.cut(start, digest(targets));
+        m.forget_history(start, digest(targets));
         let idle = self.ask(m, targets);
         self.send(m, idle, flushed);
-        m.cut(start, digest(targets));
-        m.uninterrupted(|| self.forget_wanted(m, wanted));
+        m.forget_history(start, digest(targets));
+        m.with_irqs_off(|| self.forget_wanted(m, wanted));
         for target in each(targets) {
             // Pairs with the release of the handler. It can be interrupted meanwhile: the
             // target may be waiting for our own answer.
@@ -414,7 +414,7 @@ impl AddressSpace {
         }
         flushed.flushes += 1;
         flushed.targets += each(targets).count() as u64;
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     /// The CPUs that may know translations of the address space.
@@ -446,11 +446,11 @@ impl AddressSpace {
             // Free -> asked. Relaxed: the queue releases it.
             request.waiting.store(m, 1, Ordering::Relaxed);
             let queue = &self.cpus[target].requests;
-            let begin = m.mark();
+            let begin = m.history_mark();
             // Relaxed: the exchange decides.
             let mut before = queue.load(m, Ordering::Relaxed);
             loop {
-                m.cut(begin, digest([digest(idle), before.into()]));
+                m.forget_history(begin, digest([digest(idle), before.into()]));
                 request.next.set(m, before);
                 let own = m.cpu() as u32 + 1;
                 // Pairs with the acquire in `interrupted`.
@@ -462,7 +462,7 @@ impl AddressSpace {
             if before != 0 && self.design.needless == Needless::Saved {
                 idle[target / 64] &= !(1 << (target % 64));
             }
-            m.cut(begin, digest(idle));
+            m.forget_history(begin, digest(idle));
         }
         idle
     }
@@ -471,13 +471,13 @@ impl AddressSpace {
         match self.design.sending {
             Sending::OneByOne => {
                 for target in each(targets) {
-                    m.interrupt(Interrupted::One(target));
+                    m.send_ipi(IpiTarget::One(target));
                     flushed.interrupts += 1;
                 }
             }
             Sending::Broadcast if targets == [0; WORDS] => {}
             Sending::Broadcast => {
-                m.interrupt(Interrupted::Others);
+                m.send_ipi(IpiTarget::Others);
                 flushed.interrupts += self.tasks as u64 - 1;
             }
         }
