@@ -1,70 +1,71 @@
-//! The fingerprint of a state. Where tasks are alike, states that differ only in who is who
-//! have the same one: each task is given a place by what it is doing, not by its number, and
-//! all that names tasks is hashed by their places.
+//! The fingerprint of a state. With symmetry, states that differ only by a renumbering of the
+//! tasks have the same one: each task gets a canonical number by what it is doing, and
+//! everything that holds task numbers is hashed with the canonical ones.
 //!
-//! The places come from a sketch of each task that does not depend on numbers: its history,
-//! the words of its CPU, and, twice over, the sketches of those it knows and of those that
-//! know it. Tasks with equal sketches keep their order. Any order would be right, for the
-//! fingerprint is one of the state under that renaming; a poor one only merges less.
+//! The canonical order comes from a sketch of each task that does not depend on its number: its
+//! history, the words of its CPU, and, in two rounds, the sketches of the tasks that it refers
+//! to and of those that refer to it. Tasks with equal sketches keep their order. Any order is
+//! correct, because each gives the fingerprint of the state under some renumbering; a poor
+//! order only merges fewer states.
 
 use super::TASKS_MAX;
-use super::happens_before::{Events, all};
+use super::happens_before::{Events, all_events};
 use super::hash::mix;
-use super::layout::LaidWord;
-use super::request::{Kind, ones};
-use super::state::Task;
+use super::layout::WordLayout;
+use super::request::{RequestKind, ones};
+use super::state::CheckedTask;
 use super::world::World;
 
-/// The place of each task.
-type Places = [u8; TASKS_MAX];
+/// The canonical number of each task.
+type Numbering = [u8; TASKS_MAX];
 
-/// What hashing needs besides the state, kept to save allocations.
-pub struct Canonical {
+/// Computes fingerprints; keeps its buffers to save allocations.
+pub struct Canonicalizer {
     nodes: Vec<usize>,
-    /// Who knows whom, and how.
-    knows: Vec<(u8, u8, u64)>,
+    /// Which task refers to which, and a hash of how.
+    references: Vec<(u8, u8, u64)>,
     /// The words that are not zero: index and value.
     words: Vec<(u16, u64)>,
-    /// By column, what all know who still run.
-    known_to_all: Vec<Events>,
+    /// By column, the events that happened before the next step of every running task.
+    happened_before_all: Vec<Events>,
 }
 
-// Kinds of things that are hashed; no two kinds mix alike.
+// Kinds of things that are hashed, so that no two kinds hash alike.
 const SELF: u64 = 1 << 60;
 const WORD: u64 = 2 << 60;
-const ENTRY: u64 = 3 << 60;
+const STORE: u64 = 3 << 60;
 const ARRIVED: u64 = 4 << 60;
 const KNOWN: u64 = 5 << 60;
 const ASLEEP: u64 = 6 << 60;
 
-impl Canonical {
-    pub fn new(nodes: &[usize]) -> Canonical {
-        let (knows, words, known_to_all) = (Vec::new(), Vec::new(), Vec::new());
-        Canonical { nodes: nodes.to_vec(), knows, words, known_to_all }
+impl Canonicalizer {
+    pub fn new(nodes: &[usize]) -> Canonicalizer {
+        let (references, words, happened_before_all) = (Vec::new(), Vec::new(), Vec::new());
+        Canonicalizer { nodes: nodes.to_vec(), references, words, happened_before_all }
     }
 
     /// The fingerprint of the live state.
     pub fn fingerprint(&mut self, world: &World) -> u64 {
         self.read_words(world);
-        let places = if world.alike { self.places(world) } else { identity() };
-        self.hash(world, &places)
+        let numbers = if world.symmetric { self.numbers(world) } else { identity() };
+        self.hash(world, &numbers)
     }
 
-    /// How many states have this fingerprint: those that renaming makes of the live one.
-    pub fn renamings(&mut self, world: &World) -> u64 {
+    /// How many states have this fingerprint: the different renumberings of the live one.
+    pub fn renumberings(&mut self, world: &World) -> u64 {
         self.read_words(world);
         let tasks = world.state.tasks.len();
-        let mut found = Vec::new();
-        let mut places = identity();
+        let mut fingerprints = Vec::new();
+        let mut numbers = identity();
         let nodes = self.nodes.clone();
-        permutations(&mut places, 0, tasks, &mut |places| {
-            if (0..tasks).all(|task| nodes[task] == nodes[usize::from(places[task])]) {
-                found.push(self.hash(world, places));
+        permutations(&mut numbers, 0, tasks, &mut |numbers| {
+            if (0..tasks).all(|task| nodes[task] == nodes[usize::from(numbers[task])]) {
+                fingerprints.push(self.hash(world, numbers));
             }
         });
-        found.sort_unstable();
-        found.dedup();
-        found.len() as u64
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        fingerprints.len() as u64
     }
 
     fn read_words(&mut self, world: &World) {
@@ -83,7 +84,7 @@ impl Canonical {
         }
     }
 
-    fn places(&mut self, world: &World) -> Places {
+    fn numbers(&mut self, world: &World) -> Numbering {
         let tasks = world.state.tasks.len();
         let mut sketches = self.phases(world);
         if !self.distinct(&sketches[..tasks]) {
@@ -91,7 +92,7 @@ impl Canonical {
         }
         for _ in 0..2 {
             let before = sketches;
-            for &(from, to, how) in &self.knows {
+            for &(from, to, how) in &self.references {
                 let (from, to) = (usize::from(from), usize::from(to));
                 sketches[from] = sketches[from].wrapping_add(mix(how, before[to]));
                 sketches[to] = sketches[to].wrapping_add(mix(!how, before[from]));
@@ -100,16 +101,16 @@ impl Canonical {
         let mut order = identity();
         order[..tasks]
             .sort_by_key(|&task| (self.nodes[usize::from(task)], sketches[usize::from(task)]));
-        let mut places = identity();
-        for (place, &task) in order[..tasks].iter().enumerate() {
-            places[usize::from(task)] = place as u8;
+        let mut numbers = identity();
+        for (number, &task) in order[..tasks].iter().enumerate() {
+            numbers[usize::from(task)] = number as u8;
         }
-        places
+        numbers
     }
 
-    /// What each task was told and where it is: most often that is enough.
+    /// A hash of the history and phase of each task: most often that tells all tasks apart.
     fn phases(&mut self, world: &World) -> [u64; TASKS_MAX] {
-        self.knows.clear();
+        self.references.clear();
         let mut phases = [0; TASKS_MAX];
         for (phase, task) in phases.iter_mut().zip(&world.state.tasks) {
             *phase = mix(task.history, self::phase(task));
@@ -127,42 +128,42 @@ impl Canonical {
         sketches.iter().enumerate().all(differs)
     }
 
-    /// What each task is doing, by itself; fills `knows`.
+    /// A hash of what each task is doing, without other tasks; fills `references`.
     fn sketches(&mut self, world: &World) -> [u64; TASKS_MAX] {
         let state = &world.state;
         let tasks = state.tasks.len();
         let mut sketches = [0; TASKS_MAX];
-        self.knows.clear();
-        let knows = &mut self.knows;
-        let mut know = |sketches: &mut [u64; TASKS_MAX], from: usize, to: usize, how: u64| {
+        self.references.clear();
+        let references = &mut self.references;
+        let mut refer = |sketches: &mut [u64; TASKS_MAX], from: usize, to: usize, how: u64| {
             if from == to {
                 sketches[from] = sketches[from].wrapping_add(mix(SELF, how));
             } else {
-                knows.push((from as u8, to as u8, how));
+                references.push((from as u8, to as u8, how));
             }
         };
         for (t, task) in state.tasks.iter().enumerate() {
             let doing = mix(task.history, phase(task));
             sketches[t] = mix(doing, u64::from(task.buffered));
-            for (i, cpu) in task.names.iter().enumerate() {
-                know(&mut sketches, t, usize::from(cpu), KNOWN | i as u64);
+            for (i, cpu) in task.named_cpus.iter().enumerate() {
+                refer(&mut sketches, t, usize::from(cpu), KNOWN | i as u64);
             }
-            for (i, entry) in state.held_back(t).iter().enumerate() {
-                let word = world.layout.touched(entry.offset, entry.size).next();
-                let word = &world.layout.words[word.expect("an entry is of some word")];
-                let how = mix(ENTRY | i as u64, u64::from(word.role));
+            for (i, store) in state.buffered_stores(t).iter().enumerate() {
+                let word = world.layout.touched(store.offset, store.size).next();
+                let word = &world.layout.words[word.expect("a store is to some word")];
+                let how = mix(STORE | i as u64, u64::from(word.role));
                 sketches[t] = sketches[t].wrapping_add(how);
                 if let Some(cpu) = word.cpu {
-                    know(&mut sketches, t, usize::from(cpu), how);
+                    refer(&mut sketches, t, usize::from(cpu), how);
                 }
             }
         }
         for &(index, value) in &self.words {
             let word = &world.layout.words[usize::from(index)];
-            let (rest, cpu) = apart(word, value, tasks);
+            let (rest, cpu) = without_cpu_number(word, value, tasks);
             let how = mix(WORD | u64::from(word.role), rest);
             match (word.cpu.map(usize::from), cpu) {
-                (Some(owner), Some(named)) => know(&mut sketches, owner, named, how),
+                (Some(owner), Some(named)) => refer(&mut sketches, owner, named, how),
                 (Some(owner), None) if owner < tasks => {
                     sketches[owner] = sketches[owner].wrapping_add(how);
                 }
@@ -177,162 +178,169 @@ impl Canonical {
         sketches
     }
 
-    /// The hash of the state with each task at its place.
-    fn hash(&mut self, world: &World, places: &Places) -> u64 {
+    /// The hash of the state under this numbering.
+    fn hash(&mut self, world: &World, numbers: &Numbering) -> u64 {
         let state = &world.state;
         let tasks = state.tasks.len();
         let mut sum = 0_u64;
         for (t, task) in state.tasks.iter().enumerate() {
-            let mut own = mix(u64::from(places[t]), task.history);
+            let mut own = mix(u64::from(numbers[t]), task.history);
             own = mix(own, phase(task));
-            if task.request.kind == Kind::Asleep {
-                own = mix(own, place_of(world, task.request.offset, places) | ASLEEP);
+            if task.request.kind == RequestKind::Asleep {
+                own = mix(own, word_id_at(world, task.request.offset, numbers) | ASLEEP);
             }
-            for cpu in task.names.iter() {
-                own = mix(own, u64::from(places[usize::from(cpu)]));
+            for cpu in task.named_cpus.iter() {
+                own = mix(own, u64::from(numbers[usize::from(cpu)]));
             }
-            for entry in state.held_back(t) {
-                own = mix(own, place_of(world, entry.offset, places) | ENTRY);
-                own = mix(own, u64::from(entry.size));
-                own = mix(own, renamed_value(world, entry.offset, entry.size, entry.value, places));
+            for store in state.buffered_stores(t) {
+                let value = renumbered_value(world, store.offset, store.size, store.value, numbers);
+                own = mix(own, word_id_at(world, store.offset, numbers) | STORE);
+                own = mix(own, u64::from(store.size));
+                own = mix(own, value);
             }
             sum = sum.wrapping_add(own);
         }
         for &(index, value) in &self.words {
             let word = &world.layout.words[usize::from(index)];
-            let value = if world.alike { renamed(word, value, tasks, places) } else { value };
-            sum = sum.wrapping_add(mix(id(word, places) | WORD, value));
+            let value =
+                if world.symmetric { renumbered(word, value, tasks, numbers) } else { value };
+            sum = sum.wrapping_add(mix(word_id(word, numbers) | WORD, value));
         }
-        let mut all = mix(sum, self.orders(world, places));
+        let mut hash = mix(sum, self.hash_happens_before(world, numbers));
         for &task in &state.arrivals {
-            all = mix(all, ARRIVED | u64::from(places[usize::from(task)]));
+            hash = mix(hash, ARRIVED | u64::from(numbers[usize::from(task)]));
         }
-        mix(all, u64::from(state.inside) << 8 | u64::from(state.sharing))
+        mix(hash, u64::from(state.inside) << 8 | u64::from(state.sharing))
     }
 
-    /// What is known beyond what all know who still run, by row and column.
-    fn orders(&mut self, world: &World, places: &Places) -> u64 {
+    /// A hash of the events of each row, without those that happened before all running tasks.
+    fn hash_happens_before(&mut self, world: &World, numbers: &Numbering) -> u64 {
         let (state, layout) = (&world.state, &world.layout);
         let tasks = state.tasks.len();
-        let to_all = &mut self.known_to_all;
+        let to_all = &mut self.happened_before_all;
         to_all.clear();
-        to_all.resize(layout.columns.len(), all(tasks));
+        to_all.resize(layout.columns.len(), all_events(tasks));
         for task in (0..tasks).filter(|&task| !state.tasks[task].ended) {
-            for (known, row) in to_all.iter_mut().zip(state.orders.row(task)) {
+            for (known, row) in to_all.iter_mut().zip(state.happens_before.row(task)) {
                 *known &= row;
             }
         }
-        let column_id = |&column: &u16| id(&layout.words[usize::from(column)], places) << 24;
+        let column_id = |&column: &u16| word_id(&layout.words[usize::from(column)], numbers) << 24;
         let mut sum = 0_u64;
         let mut add = |row: usize, row_id: u64| {
-            let row = state.orders.row(row);
+            let row = state.happens_before.row(row);
             let more = row.iter().zip(&*to_all).map(|(row, to_all)| row & !to_all);
-            // Most rows have nothing; to see that takes no loop over columns.
+            // Most rows have nothing more, which this sees without a branch for each column.
             if more.clone().fold(0, |any, more| any | more) == 0 {
                 return;
             }
             for (more, column) in more.zip(&layout.columns).filter(|(more, _)| *more != 0) {
-                let what = mix(row_id ^ column_id(column), renamed_events(more, places));
-                sum = sum.wrapping_add(what);
+                let event_hash = mix(row_id ^ column_id(column), renumbered_events(more, numbers));
+                sum = sum.wrapping_add(event_hash);
             }
         };
-        for (task, &place) in places[..tasks].iter().enumerate() {
+        for (task, &number) in numbers[..tasks].iter().enumerate() {
             if !state.tasks[task].ended {
-                add(task, KNOWN | u64::from(place));
+                add(task, KNOWN | u64::from(number));
             }
-            for entry in 0..state.held_back(task).len() {
-                let row_id = ENTRY | u64::from(place) << 8 | entry as u64;
-                add(world.entry_row(task, entry), row_id);
+            for index in 0..state.buffered_stores(task).len() {
+                let row_id = STORE | u64::from(number) << 8 | index as u64;
+                add(world.buffer_row(task, index), row_id);
             }
         }
         for (row, &index) in layout.rows.iter().enumerate() {
-            add(tasks + row, WORD | id(&layout.words[usize::from(index)], places));
+            add(tasks + row, WORD | word_id(&layout.words[usize::from(index)], numbers));
         }
         sum
     }
 }
 
-/// What a task is at, beside its history: two tasks that were told the same may differ in it.
-fn phase(task: &Task) -> u64 {
+/// What distinguishes tasks with equal histories.
+fn phase(task: &CheckedTask) -> u64 {
     let phase = match (task.ended, task.request.kind) {
         (true, _) => 1,
-        (false, Kind::Asleep) => 2,
-        (false, Kind::Woken) => 3,
+        (false, RequestKind::Asleep) => 2,
+        (false, RequestKind::Woken) => 3,
         _ => 0,
     };
-    phase | u64::from(task.interrupt) << 8 | u64::from(task.masked) << 16
+    phase | u64::from(task.interrupt_pending) << 8 | u64::from(task.irqs_off_depth) << 16
 }
 
-fn identity() -> Places {
+fn identity() -> Numbering {
     std::array::from_fn(|i| i as u8)
 }
 
-/// A value without the CPU that it names, and that CPU.
-fn apart(word: &LaidWord, value: u64, tasks: usize) -> (u64, Option<usize>) {
+/// A value without the CPU number in it, and that CPU.
+fn without_cpu_number(word: &WordLayout, value: u64, tasks: usize) -> (u64, Option<usize>) {
     let Some(shift) = word.cpu_shift else { return (value, None) };
-    let name = value >> shift;
-    match name.checked_sub(1).map(|cpu| cpu as usize).filter(|&cpu| cpu < tasks) {
-        Some(cpu) => (value ^ (name ^ 1) << shift, Some(cpu)),
+    let number = value >> shift;
+    match number.checked_sub(1).map(|cpu| cpu as usize).filter(|&cpu| cpu < tasks) {
+        Some(cpu) => (value ^ (number ^ 1) << shift, Some(cpu)),
         None => (value, None),
     }
 }
 
-/// A value with the place of the CPU that it names.
-fn renamed(word: &LaidWord, value: u64, tasks: usize, places: &Places) -> u64 {
-    let (rest, cpu) = apart(word, value, tasks);
+/// A value with the canonical number of the CPU in it.
+fn renumbered(word: &WordLayout, value: u64, tasks: usize, numbers: &Numbering) -> u64 {
+    let (rest, cpu) = without_cpu_number(word, value, tasks);
     match (cpu, word.cpu_shift) {
-        (Some(cpu), Some(shift)) => rest ^ (1 ^ (u64::from(places[cpu]) + 1)) << shift,
+        (Some(cpu), Some(shift)) => rest ^ (1 ^ (u64::from(numbers[cpu]) + 1)) << shift,
         _ => rest,
     }
 }
 
-/// The same for a value that may lie over several words.
-fn renamed_value(world: &World, offset: u32, size: u8, value: u64, places: &Places) -> u64 {
-    if !world.alike {
+/// A value that may lie over several words, with canonical CPU numbers.
+fn renumbered_value(world: &World, offset: u32, size: u8, value: u64, numbers: &Numbering) -> u64 {
+    if !world.symmetric {
         return value;
     }
     let tasks = world.state.tasks.len();
     let part = |index: usize| {
         let word = &world.layout.words[index];
         let shift = 8 * (word.offset - offset);
-        renamed(word, value >> shift & ones(word.size), tasks, places) << shift
+        renumbered(word, value >> shift & ones(word.size), tasks, numbers) << shift
     };
     world.layout.touched(offset, size).map(part).fold(0, |parts, part| parts | part)
 }
 
-/// Which word it is, after renaming.
-fn id(word: &LaidWord, places: &Places) -> u64 {
-    let place = word.cpu.map_or(0, |cpu| match places.get(usize::from(cpu)) {
-        Some(place) => u64::from(*place) + 1,
+/// The identity of a word under this numbering.
+fn word_id(word: &WordLayout, numbers: &Numbering) -> u64 {
+    let number = word.cpu.map_or(0, |cpu| match numbers.get(usize::from(cpu)) {
+        Some(number) => u64::from(*number) + 1,
         None => u64::from(cpu) + 1,
     });
-    u64::from(word.role) << 8 | place
+    u64::from(word.role) << 8 | number
 }
 
-fn place_of(world: &World, offset: u32, places: &Places) -> u64 {
+fn word_id_at(world: &World, offset: u32, numbers: &Numbering) -> u64 {
     let word = world.layout.touched(offset, 1).next().expect("an offset in some word");
-    id(&world.layout.words[word], places)
+    word_id(&world.layout.words[word], numbers)
 }
 
-fn renamed_events(events: Events, places: &Places) -> u64 {
-    let mut renamed = u64::from(events & 1);
+fn renumbered_events(events: Events, numbers: &Numbering) -> u64 {
+    let mut renumbered = u64::from(events & 1);
     let mut reads = events >> 1;
     while reads != 0 {
         let task = reads.trailing_zeros() as usize;
-        renamed |= 2 << places[task];
+        renumbered |= 2 << numbers[task];
         reads &= reads - 1;
     }
-    renamed
+    renumbered
 }
 
 /// Calls `each` with every order of the elements from `from` to `to`.
-fn permutations(places: &mut Places, from: usize, to: usize, each: &mut impl FnMut(&Places)) {
+fn permutations(
+    numbers: &mut Numbering,
+    from: usize,
+    to: usize,
+    each: &mut impl FnMut(&Numbering),
+) {
     if from == to {
-        return each(places);
+        return each(numbers);
     }
     for other in from..to {
-        places.swap(from, other);
-        permutations(places, from + 1, to, each);
-        places.swap(from, other);
+        numbers.swap(from, other);
+        permutations(numbers, from + 1, to, each);
+        numbers.swap(from, other);
     }
 }

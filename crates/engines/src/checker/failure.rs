@@ -1,4 +1,4 @@
-//! What is told of a failure: what is wrong, and the way there.
+//! What a check reports when it fails: the fault and the steps that lead to it.
 
 use std::fmt;
 
@@ -7,36 +7,37 @@ use super::Schedule;
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A plain access that nothing orders after another one.
+    /// A plain access that is not ordered after a conflicting one.
     Race(String),
-    /// Two are inside who must not be together.
-    Together(String),
-    /// Somebody entered who had not arrived first.
+    /// Two tasks are inside that must exclude each other.
+    NotExclusive(String),
+    /// A task entered before one that had arrived earlier.
     Overtaken(String),
-    /// Nobody can go on: who waits for what.
+    /// No task can take a step: which task waits for what.
     Deadlock(Vec<String>),
     /// From here on the end is never reached.
     Endless(String),
     /// The algorithm panicked.
     Panicked(String),
     /// The memory is wrong at the end.
-    Last(String),
-    /// A `forget_history` merged states with different accesses pending.
-    Cut(String),
+    FinalState(String),
+    /// The algorithm forgot history that still matters: merged states have different accesses
+    /// pending.
+    Forgotten(String),
 }
 
 impl Fault {
-    /// The kind of fault in a word.
+    /// The kind of fault, for a table.
     pub fn word(&self) -> &'static str {
         match self {
             Fault::Race(_) => "race",
-            Fault::Together(_) => "together",
+            Fault::NotExclusive(_) => "exclusion",
             Fault::Overtaken(_) => "overtaken",
             Fault::Deadlock(_) => "deadlock",
             Fault::Endless(_) => "endless",
             Fault::Panicked(_) => "panic",
-            Fault::Last(_) => "wrong end",
-            Fault::Cut(_) => "wrong cut",
+            Fault::FinalState(_) => "final state",
+            Fault::Forgotten(_) => "history",
         }
     }
 }
@@ -44,25 +45,25 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Fault::Race(what) => write!(f, "race: {what}"),
-            Fault::Together(what) => write!(f, "together inside: {what}"),
-            Fault::Overtaken(what) => write!(f, "not first in, first out: {what}"),
+            Fault::Race(why) => write!(f, "data race: {why}"),
+            Fault::NotExclusive(why) => write!(f, "no mutual exclusion: {why}"),
+            Fault::Overtaken(why) => write!(f, "not first in, first out: {why}"),
             Fault::Deadlock(waits) => write!(f, "deadlock: {}", waits.join("; ")),
-            Fault::Endless(what) => write!(f, "never ends: {what}"),
-            Fault::Panicked(what) => write!(f, "panic: {what}"),
-            Fault::Last(what) => write!(f, "wrong at the end: {what}"),
-            Fault::Cut(what) => write!(f, "a cut is wrong: {what}"),
+            Fault::Endless(why) => write!(f, "never ends: {why}"),
+            Fault::Panicked(message) => write!(f, "panic: {message}"),
+            Fault::FinalState(why) => write!(f, "wrong final state: {why}"),
+            Fault::Forgotten(why) => write!(f, "history was forgotten that matters: {why}"),
         }
     }
 }
 
-/// A fault, and how to come to it.
+/// A fault and the interleaving that leads to it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// What is wrong.
     pub fault: Fault,
-    /// Who goes when.
+    /// Which task takes each step.
     pub schedule: Schedule,
-    /// The same, step by step and readable.
+    /// The schedule as readable text, one line a step.
     pub steps: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Tasks and memory at their start, and single steps from there: what searching, sampling
-//! and replaying have in common.
+//! Tasks and memory at their start, and single turns from there: what searching, sampling and
+//! replaying have in common.
 
 use std::cell::RefCell;
 use std::io;
@@ -9,161 +9,169 @@ use machine::{Ordering, Region};
 
 use super::failure::{Failure, Fault};
 use super::layout::Layout;
-use super::request::{Kind, Reply, Request};
+use super::request::{Reply, Request, RequestKind};
 use super::schedule::{Schedule, Turn};
-use super::state::{Names, Task};
+use super::state::{CheckedTask, NamedCpus};
 use super::world::World;
 use super::{Options, Setup, TASKS_MAX};
 use crate::checker::Checked;
-use crate::steppable::{Saved, Step, Steppable, Yielder, caught};
+use crate::steppable::{SavedStack, Steppable, StopReason, Yielder, catch_panics};
 
 /// Tasks on a region.
-pub struct Stage<'a> {
+pub struct Harness<'a> {
     pub setup: &'a Setup<'a>,
     pub world: &'a RefCell<World>,
     threads: Vec<Steppable<'a, Reply, Request>>,
     turns: Vec<Turn>,
 }
 
-/// Does something with tasks at their start; again and again while it finds that the table
-/// of orders needs another row or column. The memory is afterwards as it was before.
-pub fn on_stage<R>(
+/// Acts on tasks at their start, and again each time that the layout turns out to need another
+/// row or column. Restores the memory at the end.
+pub fn with_harness<R>(
     setup: &Setup,
     options: &Options,
-    mut act: impl FnMut(&mut Stage) -> R,
+    mut act: impl FnMut(&mut Harness) -> R,
 ) -> io::Result<R> {
-    let before = copy(setup.region);
-    let mut layout = Layout::of(setup.region);
+    let before = copy_region(setup.region);
+    let mut layout = Layout::new(setup.region);
     loop {
         let mut world = World::new(setup, options);
         world.layout = layout;
         let world = RefCell::new(world);
-        let done = start(setup, &world).map(|mut stage| act(&mut stage));
-        put_back(setup.region, &before);
+        let result = start(setup, &world).map(|mut harness| act(&mut harness));
+        restore_region(setup.region, &before);
         let world = world.into_inner();
         if !world.grown {
-            return done;
+            return result;
         }
         layout = world.layout;
     }
 }
 
-fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Stage<'a>> {
+fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harness<'a>> {
     let tasks = setup.nodes.len();
-    assert!((1..=TASKS_MAX).contains(&tasks), "1 to {TASKS_MAX} tasks can be explored");
+    assert!((1..=TASKS_MAX).contains(&tasks), "1 to {TASKS_MAX} tasks can be checked");
     {
         let world = &mut *world.borrow_mut();
-        world.state.orders = world.new_orders(tasks);
-        world.state.entries = world.new_entries(tasks);
+        world.state.happens_before = world.new_happens_before(tasks);
+        world.state.buffers = world.new_buffers(tasks);
         world.state.tasks = vec![new_task(); tasks];
     }
-    let mut stage = Stage { setup, world, threads: Vec::new(), turns: Vec::new() };
+    let mut harness = Harness { setup, world, threads: Vec::new(), turns: Vec::new() };
     for task in 0..tasks {
         let body = move |yielder: &Yielder<Reply, Request>| {
             let (node, base) = (setup.nodes[task], setup.region.start() as usize);
-            let interrupted = setup.interrupted;
-            let m = Checked { yielder, world, task, node, base, interrupted };
+            let ipi_handler = setup.ipi_handler;
+            let m = Checked { yielder, world, task, node, base, ipi_handler };
             (setup.task)(&m, task);
-            if interrupted.is_some() {
+            if ipi_handler.is_some() {
                 m.idle();
             }
         };
-        let (thread, step) = Steppable::start(body, Reply::default())?;
-        stage.threads.push(thread);
-        stage.settle(task, step);
+        let (thread, stop) = Steppable::start(body, Reply::default())?;
+        harness.threads.push(thread);
+        harness.settle(task, stop);
         let mut world = world.borrow_mut();
-        let first = std::mem::take(&mut world.quiet_steps);
-        world.quiet_at_first.push(first);
+        let local_steps = std::mem::take(&mut world.local_steps);
+        world.local_steps_at_start.push(local_steps);
     }
-    Ok(stage)
+    Ok(harness)
 }
 
-fn new_task() -> Task {
-    let location = Location::caller();
-    let request =
-        Request { kind: Kind::Stuck, offset: 0, size: 0, ordering: Ordering::Relaxed, location };
-    let names = Names::default();
-    let (history, steps, buffered) = (0, 0, 0);
-    let (ended, interrupt, masked) = (false, false, 0);
-    Task { request, ended, history, names, steps, buffered, interrupt, masked }
+fn new_task() -> CheckedTask {
+    let (kind, ordering) = (RequestKind::Stuck, Ordering::Relaxed);
+    CheckedTask {
+        request: Request { kind, offset: 0, size: 0, ordering, location: Location::caller() },
+        ended: false,
+        history: 0,
+        named_cpus: NamedCpus::default(),
+        steps: 0,
+        buffered: 0,
+        interrupt_pending: false,
+        irqs_off_depth: 0,
+    }
 }
 
-impl Stage<'_> {
-    /// Does one turn: what the task asked for, and then the task up to its next request.
-    pub fn go(&mut self, turn: Turn) {
+impl Harness<'_> {
+    /// Takes one turn: performs the task's pending step, then runs the task up to its next one.
+    pub fn take_turn(&mut self, turn: Turn) {
         let reply = self.world.borrow_mut().perform(turn);
         if let Some(reply) = reply {
             let task = usize::from(turn.0);
-            let step = self.threads[task].step(reply);
-            self.settle(task, step);
+            let stop = self.threads[task].step(reply);
+            self.settle(task, stop);
         }
     }
 
-    /// Takes note of why a task has stopped. Stores that nobody sees yet do not stop it.
-    fn settle(&mut self, task: usize, mut step: Step<Request>) {
+    /// Notes why a task has stopped. Stores that no other task sees yet do not stop it.
+    fn settle(&mut self, task: usize, mut stop: StopReason<Request>) {
         loop {
             let mut world = self.world.borrow_mut();
-            match step {
-                Step::Asks(request) => {
+            match stop {
+                StopReason::Requests(request) => {
                     world.state.tasks[task].request = request;
-                    world.looks(task);
-                    // A fault is kept; the task goes no further.
+                    world.touch_awaited(task);
+                    // A fault is kept in the world; the task takes no step after it.
                     let Request { offset, size, location, .. } = request;
-                    let _ = world.reaches(task, offset, size, location);
+                    let _ = world.check_reach(task, offset, size, location);
                 }
-                Step::Ends => {
+                StopReason::Ended => {
                     let buffered = world.state.tasks[task].buffered;
-                    world.state.tasks[task] = Task { ended: true, buffered, ..new_task() };
+                    world.state.tasks[task] = CheckedTask { ended: true, buffered, ..new_task() };
                     return;
                 }
-                Step::Panics(why) => return world.accuse(Fault::Panicked(why)),
+                StopReason::Panicked(message) => {
+                    return world.report_fault(Fault::Panicked(message));
+                }
             }
             if world.fault.is_some() || !world.need_not_stop(task) {
                 return;
             }
             let reply = world.perform((task as u8, 0));
             drop(world);
-            step = self.threads[task].step(reply.expect("a store is answered at once"));
+            stop = self.threads[task].step(reply.expect("a store always gets a reply"));
         }
     }
 
-    /// Remembers where a task is stopped.
-    pub fn save(&self, task: usize, into: &mut Saved) {
+    /// Saves where a task is stopped.
+    pub fn save(&self, task: usize, into: &mut SavedStack) {
         self.threads[task].save(into);
     }
 
-    /// Puts a task back.
-    pub fn restore(&mut self, task: usize, from: &Saved) {
+    /// Sets a task back to where it was saved.
+    pub fn restore(&mut self, task: usize, from: &SavedStack) {
         self.threads[task].restore(from);
     }
 
-    /// What is wrong in the live state where nobody can go on: not everybody has ended, or
-    /// the memory is not what it must be.
-    pub fn wrong_at_the_end(&self) -> Option<Fault> {
+    /// The fault of a live state in which no task can take a step: a task has not ended, or the
+    /// memory is not what it must be.
+    pub fn fault_at_end(&self) -> Option<Fault> {
         let world = self.world.borrow();
         let tasks = 0..world.state.tasks.len();
-        let at_the_end = |task: &Task| task.ended || task.request.kind == Kind::Idle;
+        let has_ended = |task: &CheckedTask| task.ended || task.request.kind == RequestKind::Idle;
         let blocked: Vec<usize> =
-            tasks.filter(|&task| !at_the_end(&world.state.tasks[task])).collect();
+            tasks.filter(|&task| !has_ended(&world.state.tasks[task])).collect();
         if blocked.is_empty() {
             drop(world);
-            return match caught(self.setup.last) {
-                Ok(last) => last.err().map(Fault::Last),
-                Err(why) => Some(Fault::Panicked(why)),
+            return match catch_panics(self.setup.final_check) {
+                Ok(result) => result.err().map(Fault::FinalState),
+                Err(message) => Some(Fault::Panicked(message)),
             };
         }
         let waits = blocked.iter().map(|&task| {
             let Request { kind, offset, size, location, .. } = world.state.tasks[task].request;
             let name = world.layout.name(offset, size);
-            let verb = if kind == Kind::Asleep { "sleeps on" } else { "waits at" };
-            let place = super::world::short(location);
-            let kind = if kind == Kind::Asleep { String::new() } else { format!(": {kind}") };
-            format!("t{task} {verb} {name}{kind} ({place})")
+            let site = super::world::short(location);
+            if kind == RequestKind::Asleep {
+                format!("t{task} sleeps on {name} ({site})")
+            } else {
+                format!("t{task} waits for {name}: {kind} ({site})")
+            }
         });
         Some(Fault::Deadlock(waits.collect()))
     }
 
-    /// Follows a schedule from the start and tells what happens.
+    /// Follows a schedule from the start, and writes down each step.
     pub fn follow(&mut self, schedule: &Schedule) -> Result<Followed, String> {
         self.world.borrow_mut().trace = Some(Vec::new());
         let mut turns = std::mem::take(&mut self.turns);
@@ -173,10 +181,10 @@ impl Stage<'_> {
             }
             self.world.borrow().turns(&mut turns);
             if !turns.contains(&turn) {
-                let step = i + 1;
-                return Err(format!("step {step} of the schedule: t{} cannot do that", turn.0));
+                let (step, task) = (i + 1, turn.0);
+                return Err(format!("step {step} of the schedule is impossible for t{task}"));
             }
-            self.go(turn);
+            self.take_turn(turn);
         }
         self.world.borrow().turns(&mut turns);
         let ended = turns.is_empty();
@@ -190,14 +198,19 @@ impl Stage<'_> {
 pub struct Followed {
     pub steps: Vec<String>,
     pub fault: Option<Fault>,
-    /// Nobody can go on.
+    /// Whether no task can take a step at its end.
     pub ended: bool,
 }
 
-/// Tells a fault: the way to it is walked once more, and written down.
-pub fn told(setup: &Setup, options: &Options, fault: Fault, schedule: Schedule) -> Failure {
+/// Follows the way to a fault once more, and writes it down.
+pub fn explain_failure(
+    setup: &Setup,
+    options: &Options,
+    fault: Fault,
+    schedule: Schedule,
+) -> Failure {
     let options = Options { reduction: false, ..*options };
-    let followed = on_stage(setup, &options, |stage| stage.follow(&schedule));
+    let followed = with_harness(setup, &options, |harness| harness.follow(&schedule));
     let steps = match followed {
         Ok(Ok(followed)) => followed.steps,
         Ok(Err(why)) => vec![why],
@@ -206,14 +219,14 @@ pub fn told(setup: &Setup, options: &Options, fault: Fault, schedule: Schedule) 
     Failure { fault, schedule, steps }
 }
 
-/// The bytes of a region that are in use, as words.
-pub fn copy(region: &Region) -> Vec<u64> {
+/// A copy of the used part of a region, as words.
+pub fn copy_region(region: &Region) -> Vec<u64> {
     let mut words = Vec::new();
-    copy_into(region, region.used().div_ceil(8), &mut words);
+    copy_region_into(region, region.used().div_ceil(8), &mut words);
     words
 }
 
-pub fn copy_into(region: &Region, words: usize, into: &mut Vec<u64>) {
+pub fn copy_region_into(region: &Region, words: usize, into: &mut Vec<u64>) {
     into.clear();
     into.reserve(words);
     // SAFETY: a region is a whole number of pages; no task is running.
@@ -223,8 +236,8 @@ pub fn copy_into(region: &Region, words: usize, into: &mut Vec<u64>) {
     }
 }
 
-pub fn put_back(region: &Region, words: &[u64]) {
-    // SAFETY: as for `copy_into`.
+pub fn restore_region(region: &Region, words: &[u64]) {
+    // SAFETY: as for `copy_region_into`.
     unsafe {
         std::ptr::copy_nonoverlapping(words.as_ptr(), region.start().cast::<u64>(), words.len());
     }

@@ -1,20 +1,21 @@
-//! Search over interleavings: what tasks do together is tried in every order, or in many
-//! random ones, and a wrong one is shown step by step.
+//! The model checker: runs the tasks of an algorithm in every interleaving, or in many random
+//! ones, and shows a wrong one step by step.
 //!
-//!     Setup: region, tasks ──> search (all orders) or sample (random ones)
-//!                                └─ World: who may do what, and what comes of it
+//!     Setup: region, tasks ──> search (all orders) or sample (random orders)
+//!                                └─ World: which task may do what, and what it does
 //!                                     └─ Checked: the machine that the tasks see
 //!
-//! A task stops before each atomic access; the search decides whose goes next. Plain fields
-//! are no such points: an access to one that nothing orders after the last is reported, in
-//! whatever order they came. Waiting disables a task until its condition holds.
+//! A task stops before each atomic access, and the search decides which task takes the next
+//! step. Plain fields are no such points: an access to one that is not ordered after the last
+//! conflicting access is reported as a race, in whatever order the two came. Waiting disables
+//! a task until its condition holds.
 //!
-//! What is checked, in every state: nobody is inside together who must not be; whoever
-//! arrived first enters first, where that is claimed; plain accesses are ordered by acquire
-//! and release; some task can always go on, and the end can always be reached.
-//! A task that can be interrupted is so at any of its steps after somebody interrupted it.
-//! What is not: orders that hardware weaker than x86 adds to atomic accesses. Those are
-//! known only where a plain field or an `init` would see them.
+//! Checked in every state: mutual exclusion; entry in the order of arrival, where the
+//! algorithm claims it; plain accesses ordered by acquire and release; some task can always
+//! take a step, and the end can always be reached. A task that takes interrupts can be
+//! interrupted at any step after another task sent one.
+//! Not checked: reorderings of atomic accesses on hardware weaker than x86. They show only
+//! where a plain field or an `init` would see them.
 
 mod agent;
 mod canonical;
@@ -26,6 +27,7 @@ mod layout;
 mod local_steps;
 mod partial_order;
 mod pct;
+mod properties;
 pub(crate) mod request;
 mod schedule;
 mod search;
@@ -35,57 +37,58 @@ mod world;
 
 pub use agent::Checked;
 pub use failure::{Failure, Fault};
-pub(crate) use harness::{copy, put_back};
-pub use pct::{Sampled, sample};
+pub(crate) use harness::{copy_region, restore_region};
+pub use pct::{SampleResult, sample};
 pub use schedule::Schedule;
-pub use search::{Replayed, Searched, replay, search};
+pub use search::{ReplayResult, SearchResult, replay, search};
 
 use machine::Region;
 
 /// The largest number of tasks.
 pub const TASKS_MAX: usize = 15;
 
-/// What a task does when it is interrupted.
-pub type Handler<'a> = dyn Fn(&Checked, usize) + 'a;
+/// What a task does when it is interrupted; called with the task's number.
+pub type IpiHandler<'a> = dyn Fn(&Checked, usize) + 'a;
 
-/// What is explored.
+/// The tasks to check, and their memory.
 pub struct Setup<'a> {
-    /// The memory, as all tasks find it; it is so again afterwards.
+    /// The memory as all tasks find it. A check restores it at the end.
     pub region: &'a Region,
     /// The memory node of each task's CPU; task i runs on CPU i.
     pub nodes: &'a [usize],
     /// What a task does. It owns no heap memory and holds no guard across an access.
     pub task: &'a dyn Fn(&Checked, usize),
-    /// What a task does when it is interrupted, if it can be. Then an ended task is an idle
-    /// CPU, which still does that.
-    pub interrupted: Option<&'a Handler<'a>>,
-    /// What must hold of the memory when all tasks have ended.
-    pub last: &'a dyn Fn() -> Result<(), String>,
-    /// Whether those who arrive first must enter first.
+    /// What a task does when it is interrupted, if it can be. With a handler, a task that has
+    /// ended is an idle CPU, which still takes interrupts.
+    pub ipi_handler: Option<&'a IpiHandler<'a>>,
+    /// Checks the memory once all tasks have ended.
+    pub final_check: &'a dyn Fn() -> Result<(), String>,
+    /// Whether tasks must enter in the order in which they arrived.
     pub fifo: bool,
-    /// Whether tasks do the same, and words say by `cpu_shift` which CPUs they name: then
-    /// states that differ only in who is who count as one.
-    pub alike: bool,
+    /// Whether all tasks do the same and every word that names CPUs says so by `cpu_shift`.
+    /// Then states that differ only by a renumbering of the tasks count as one.
+    pub symmetric: bool,
 }
 
-/// How it is explored.
+/// What a search tries, checks and leaves out.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What stores may do.
+    /// When stores become visible.
     pub memory: Memory,
-    /// Whether states that differ only in who is who are merged, where the setup allows.
+    /// Whether states that differ only by a renumbering of the tasks are merged, where the
+    /// setup allows it.
     pub symmetry: bool,
     /// Whether steps that commute with all others are tried in one order only, where the
-    /// setup allows.
+    /// setup allows it.
     pub reduction: bool,
     /// Whether plain accesses must be ordered by acquire and release.
-    pub races: bool,
-    /// Whether a task that sleeps may also wake by itself.
-    pub spurious: bool,
-    /// Whether states that are merged must have the same accesses pending: finds a wrong
-    /// `forget_history`. Best without `races`, which keeps more states apart.
-    pub check_cuts: bool,
-    /// Count the states that symmetry has merged too, which takes long.
+    pub check_races: bool,
+    /// Whether a sleeping task may also wake without having been woken.
+    pub spurious_wakeups: bool,
+    /// Whether merged states must have the same accesses pending: finds a call that forgets
+    /// too much history. Best without `check_races`, which keeps more states apart.
+    pub check_forgetting: bool,
+    /// Also count the states that symmetry has merged, which takes long.
     pub count_merged: bool,
     /// Give up at this many states.
     pub states_max: u64,
@@ -97,9 +100,9 @@ impl Default for Options {
             memory: Memory::SequentiallyConsistent,
             symmetry: true,
             reduction: true,
-            races: true,
-            spurious: false,
-            check_cuts: false,
+            check_races: true,
+            spurious_wakeups: false,
+            check_forgetting: false,
             count_merged: false,
             states_max: u64::MAX,
         }
@@ -109,9 +112,9 @@ impl Default for Options {
 /// When stores become visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// At once, to all.
+    /// Immediately, to all CPUs.
     SequentiallyConsistent,
-    /// From a buffer of each CPU's own, in order, as on x86: its owner sees them at once,
-    /// and its next read-modify-write waits until they are out.
+    /// In order, from a store buffer of each CPU, as on x86. The CPU itself sees its stores
+    /// immediately; its next read-modify-write waits until the buffer is empty.
     TotalStoreOrder,
 }

@@ -1,54 +1,55 @@
-//! What a task asks for when it stops, as data: printed, hashed, enabled or not.
+//! The next step of a stopped task, as data: it can be printed, hashed, enabled or disabled.
 
 use std::fmt;
 use std::panic::Location;
 
 use machine::{Op, Ordering, Test, Until, Value};
 
-/// What a stopped task wants to do next.
+/// What a stopped task will do in its next step.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    pub kind: Kind,
-    /// The word: its distance from the start of the region.
+    pub kind: RequestKind,
+    /// The word's distance from the start of the region, in bytes.
     pub offset: u32,
-    /// Its bytes.
+    /// The word's size in bytes; 0 where no word is accessed.
     pub size: u8,
     pub ordering: Ordering,
     pub location: &'static Location<'static>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum RequestKind {
     Access(Op<u64>),
-    /// Goes on once this holds.
+    /// Disabled until the condition holds.
     Await(Until<u64>),
-    /// Looks once, for all that a bounded wait may see.
+    /// Reads the word once: at any step a bounded wait may find it changed, or give up.
     AwaitFor(Until<u64>),
     Park(u64),
     /// Asleep on the word.
     Asleep,
-    /// Woken, with nothing left to do but return.
+    /// Woken; the step only returns.
     Woken,
     WakeOne,
     WakeAll,
+    /// Picks a number below the bound.
     Choose(u32),
-    /// Interrupts these tasks, as bits.
+    /// Sends an interrupt to these tasks, as bits.
     Interrupt(u16),
-    /// Computes; a point where it can be interrupted.
+    /// Computes; a point where the task can be interrupted.
     Work,
-    /// Has done all; can still be interrupted.
+    /// Has ended; the CPU can still be interrupted.
     Idle,
-    /// Found at fault; never goes on.
+    /// At fault; never takes a step.
     Stuck,
 }
 
-/// What it gets.
+/// The result of a step, as the task gets it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reply {
     pub value: u64,
     /// Whether the condition of a bounded wait held.
     pub held: bool,
-    /// No reply yet: it was interrupted, and is to ask again.
+    /// The step was not taken: the task handles an interrupt first, and requests it again.
     pub interrupted: bool,
 }
 
@@ -94,30 +95,30 @@ pub fn releases(ordering: Ordering) -> bool {
     matches!(ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for RequestKind {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Kind::Access(Op::Load) => write!(f, "load"),
-            Kind::Access(Op::Store(value)) => write!(f, "store {value}"),
-            Kind::Access(Op::Swap(value)) => write!(f, "swap {value}"),
-            Kind::Access(Op::CompareExchange(old, new)) => {
+            RequestKind::Access(Op::Load) => write!(f, "load"),
+            RequestKind::Access(Op::Store(value)) => write!(f, "store {value}"),
+            RequestKind::Access(Op::Swap(value)) => write!(f, "swap {value}"),
+            RequestKind::Access(Op::CompareExchange(old, new)) => {
                 write!(f, "compare-exchange {old} by {new}")
             }
-            Kind::Access(Op::Add(value)) => write!(f, "add {value}"),
-            Kind::Access(Op::Or(bits)) => write!(f, "or {bits}"),
-            Kind::Access(Op::And(bits)) => write!(f, "and {bits:#x}"),
-            Kind::Await(until) => write!(f, "await {}", Condition(*until)),
-            Kind::AwaitFor(until) => write!(f, "await for a while {}", Condition(*until)),
-            Kind::Park(expected) => write!(f, "park if {expected}"),
-            Kind::Asleep => write!(f, "asleep"),
-            Kind::Woken => write!(f, "woken"),
-            Kind::WakeOne => write!(f, "wake one"),
-            Kind::WakeAll => write!(f, "wake all"),
-            Kind::Choose(below) => write!(f, "choose below {below}"),
-            Kind::Interrupt(whom) => write!(f, "interrupt {whom:#b}"),
-            Kind::Work => write!(f, "work"),
-            Kind::Idle => write!(f, "idle"),
-            Kind::Stuck => write!(f, "stuck"),
+            RequestKind::Access(Op::Add(value)) => write!(f, "add {value}"),
+            RequestKind::Access(Op::Or(bits)) => write!(f, "or {bits}"),
+            RequestKind::Access(Op::And(bits)) => write!(f, "and {bits:#x}"),
+            RequestKind::Await(until) => write!(f, "await {}", Condition(*until)),
+            RequestKind::AwaitFor(until) => write!(f, "bounded await {}", Condition(*until)),
+            RequestKind::Park(expected) => write!(f, "park if {expected}"),
+            RequestKind::Asleep => write!(f, "asleep"),
+            RequestKind::Woken => write!(f, "woken"),
+            RequestKind::WakeOne => write!(f, "wake one"),
+            RequestKind::WakeAll => write!(f, "wake all"),
+            RequestKind::Choose(below) => write!(f, "choose below {below}"),
+            RequestKind::Interrupt(whom) => write!(f, "interrupt {whom:#b}"),
+            RequestKind::Work => write!(f, "work"),
+            RequestKind::Idle => write!(f, "idle"),
+            RequestKind::Stuck => write!(f, "stuck"),
         }
     }
 }

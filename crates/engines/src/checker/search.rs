@@ -1,103 +1,104 @@
-//! Exhaustive search, depth first: every order in which the tasks can take their steps, up to
-//! orders that lead to a state which was visited before.
+//! Exhaustive search, depth first: every order in which the tasks can take their steps, except
+//! for orders that lead to a state visited before.
 //!
 //!     frame: a state on the path ──turn──> step ──> fingerprint ─┬─ closed: nothing new
 //!        ▲                                                       ├─ open: a cycle
 //!        └───────── back, state and stack restored ──────────────┴─ new: the next frame
 //!
-//! States of one cycle are closed together. If from such a component no step leads out, and
-//! it is not the end, then from there the end is never reached, however fair the scheduler
-//! (Tarjan 1972 finds the components).
+//! The states of a strongly connected component are closed together (Tarjan 1972). If no step
+//! leads out of a component, and it is not the end, then the end is never reached from there,
+//! however fair the scheduler.
 
 use std::collections::HashMap;
 use std::io;
 
-use super::canonical::Canonical;
+use super::canonical::Canonicalizer;
 use super::failure::{Failure, Fault};
-use super::harness::{Stage, copy_into, on_stage, put_back, told};
+use super::harness::{Harness, copy_region_into, explain_failure, restore_region, with_harness};
 use super::hash::mix;
 use super::request::Request;
 use super::schedule::{FLUSH, SPURIOUS, Schedule, Turn};
-use super::state::State;
-use super::visited::{Seen, Visited};
+use super::state::SystemState;
+use super::visited::{Visit, Visited};
 use super::{Options, Setup, TASKS_MAX};
-use crate::steppable::Saved;
+use crate::steppable::SavedStack;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug)]
-pub struct Searched {
-    /// Different states; where tasks are alike, up to who is who.
+pub struct SearchResult {
+    /// Different states. With symmetry, states that differ by a renumbering count as one.
     pub states: u64,
-    /// The same with everybody's name, if that was asked for.
-    pub named_states: Option<u64>,
+    /// Different states without symmetry, where [`Options::count_merged`] is set.
+    pub unmerged_states: Option<u64>,
     /// Steps taken.
     pub steps: u64,
-    /// Whether some path comes back to where it was.
+    /// Whether some path comes back to a state on it.
     pub cycles: bool,
-    /// Whether it gave up at the largest number of states.
+    /// Whether the search gave up at [`Options::states_max`].
     pub gave_up: bool,
-    /// What is wrong, and how to come there.
+    /// The first fault found, and the interleaving that leads to it.
     pub failure: Option<Failure>,
 }
 
-/// Searches all interleavings. Fails only where memory for stacks cannot be had.
-pub fn search(setup: &Setup, options: &Options) -> io::Result<Searched> {
-    let mut found = on_stage(setup, options, |stage| Search::new(stage, options).run())?;
-    if let Some((fault, schedule)) = found.fault.take() {
-        found.searched.failure = Some(told(setup, options, fault, schedule));
+/// Searches all interleavings. Fails only where memory for the stacks cannot be had.
+pub fn search(setup: &Setup, options: &Options) -> io::Result<SearchResult> {
+    let outcome = with_harness(setup, options, |harness| Search::new(harness, options).run())?;
+    let SearchOutcome { mut result, fault } = outcome;
+    if let Some((fault, schedule)) = fault {
+        result.failure = Some(explain_failure(setup, options, fault, schedule));
     }
-    Ok(found.searched)
+    Ok(result)
 }
 
-/// What a schedule led to.
+/// What a replayed schedule led to.
 #[derive(Clone, Debug)]
-pub struct Replayed {
-    /// Its steps, readable.
+pub struct ReplayResult {
+    /// The schedule as readable text, one line a step.
     pub steps: Vec<String>,
-    /// What is wrong with them.
+    /// What is wrong at its end.
     pub fault: Option<Fault>,
 }
 
-/// Follows one schedule: its steps, readable, and what is wrong with them. An error if the
-/// schedule is not possible.
+/// Follows one schedule. The inner error says why the schedule is not possible.
 pub fn replay(
     setup: &Setup,
     options: &Options,
     schedule: &Schedule,
-) -> io::Result<Result<Replayed, String>> {
-    // Each access is a step of the schedule, also one that need be none.
+) -> io::Result<Result<ReplayResult, String>> {
+    // In a schedule each access is a step, local ones too.
     let options = Options { reduction: false, ..*options };
-    on_stage(setup, &options, |stage| {
-        let followed = stage.follow(schedule)?;
-        let at_the_end = || stage.wrong_at_the_end().filter(|_| followed.ended);
+    with_harness(setup, &options, |harness| {
+        let followed = harness.follow(schedule)?;
+        let at_the_end = || harness.fault_at_end().filter(|_| followed.ended);
         let fault = followed.fault.clone().or_else(at_the_end);
-        Ok(Replayed { steps: followed.steps, fault })
+        Ok(ReplayResult { steps: followed.steps, fault })
     })
 }
 
-struct Found {
-    searched: Searched,
+struct SearchOutcome {
+    result: SearchResult,
     fault: Option<(Fault, Schedule)>,
 }
 
 struct Search<'s, 'a> {
-    stage: &'s mut Stage<'a>,
+    harness: &'s mut Harness<'a>,
     options: &'s Options,
-    canonical: Canonical,
+    canonical: Canonicalizer,
     visited: Visited,
     /// The path; frames beyond `depth` are kept for their memory.
     frames: Vec<Frame>,
     depth: usize,
     /// Where threads stopped: first all at the start, then the one that each frame moved.
-    stacks: Vec<Saved>,
+    stacks: Vec<SavedStack>,
     /// Open states that are not on the path: their component is not complete yet.
     component: Vec<u64>,
-    /// What was pending in each state, where cuts are checked.
+    /// A hash of the accesses pending in each state, where [`Options::check_forgetting`] is set.
     pending: HashMap<u64, u64>,
     /// Words of the region in use.
     words: usize,
-    numbers: u32,
-    found: Searched,
+    /// The number of the last new state.
+    last_number: u32,
+    result: SearchResult,
 }
 
 /// A state on the path.
@@ -107,35 +108,35 @@ struct Frame {
     turns: Vec<Turn>,
     /// How many of the turns were taken.
     next: usize,
-    /// How many of them are to be taken: of a step that goes alone, that one.
+    /// How many of the turns are to be taken: only the first, where that step is persistent.
     wanted: usize,
-    /// Quiet accesses in the last turn that was taken.
-    quiet: u32,
-    /// Its number, and the lowest number of an open state that can be reached from it.
+    /// Local steps in the last turn that was taken.
+    local_steps: u32,
     number: u32,
+    /// The lowest number of an open state that can be reached from this one.
     low: u32,
     /// Whether a step leads from its component to a closed state.
     exits: bool,
-    /// How many states of `component` were there before it.
+    /// The length of `component` when this state was reached.
     component: usize,
     /// Kept only where there are several turns.
-    state: State,
-    /// Which of `stacks` each task is at.
+    state: SystemState,
+    /// For each task, which of `stacks` it is at.
     stacks: [u32; TASKS_MAX],
 }
 
 impl<'s, 'a> Search<'s, 'a> {
-    fn new(stage: &'s mut Stage<'a>, options: &'s Options) -> Self {
-        let found = Searched {
+    fn new(harness: &'s mut Harness<'a>, options: &'s Options) -> Self {
+        let result = SearchResult {
             states: 0,
-            named_states: options.count_merged.then_some(0),
+            unmerged_states: options.count_merged.then_some(0),
             steps: 0,
             cycles: false,
             gave_up: false,
             failure: None,
         };
         Search {
-            canonical: Canonical::new(stage.setup.nodes),
+            canonical: Canonicalizer::new(harness.setup.nodes),
             options,
             visited: Visited::new(),
             frames: Vec::new(),
@@ -143,46 +144,46 @@ impl<'s, 'a> Search<'s, 'a> {
             stacks: Vec::new(),
             component: Vec::new(),
             pending: HashMap::new(),
-            words: stage.setup.region.used().div_ceil(8),
-            numbers: 0,
-            found,
-            stage,
+            words: harness.setup.region.used().div_ceil(8),
+            last_number: 0,
+            result,
+            harness,
         }
     }
 
-    fn run(mut self) -> Found {
+    fn run(mut self) -> SearchOutcome {
         let fault = self.walk().err();
-        let first = std::mem::take(&mut self.stage.world.borrow_mut().quiet_at_first);
+        let at_start = std::mem::take(&mut self.harness.world.borrow_mut().local_steps_at_start);
         let mut taken = Vec::new();
-        for (task, times) in first.into_iter().enumerate() {
-            taken.extend((0..times).map(|_| (task as u8, 0)));
+        for (task, local_steps) in at_start.into_iter().enumerate() {
+            taken.extend((0..local_steps).map(|_| (task as u8, 0)));
         }
         for frame in &self.frames[..self.depth] {
             let Some(&turn) = frame.turns.get(frame.next.wrapping_sub(1)) else { continue };
             taken.push(turn);
-            taken.extend((0..frame.quiet).map(|_| (turn.0, 0)));
+            taken.extend((0..frame.local_steps).map(|_| (turn.0, 0)));
         }
         let schedule = Schedule(taken);
-        self.found.states = self.visited.len() as u64;
-        Found { searched: self.found, fault: fault.map(|fault| (fault, schedule)) }
+        self.result.states = self.visited.len() as u64;
+        SearchOutcome { result: self.result, fault: fault.map(|fault| (fault, schedule)) }
     }
 
-    /// Walks until all is visited, or the fault that was found.
+    /// Walks until all states are visited. The error is the first fault.
     fn walk(&mut self) -> Result<(), Fault> {
-        let tasks = self.stage.setup.nodes.len();
+        let tasks = self.harness.setup.nodes.len();
         for task in 0..tasks {
-            let mut saved = Saved::default();
-            if !self.stage.world.borrow().state.tasks[task].ended {
-                self.stage.save(task, &mut saved);
+            let mut saved = SavedStack::default();
+            if !self.harness.world.borrow().state.tasks[task].ended {
+                self.harness.save(task, &mut saved);
             }
             self.stacks.push(saved);
         }
-        self.no_fault()?;
+        self.check_fault()?;
         if !self.grown() {
             self.arrive(std::array::from_fn(|task| task as u32))?;
         }
-        while self.depth > 0 && !self.found.gave_up && !self.grown() {
-            if self.frames[self.depth - 1].untaken() {
+        while self.depth > 0 && !self.result.gave_up && !self.grown() {
+            if self.frames[self.depth - 1].has_untaken() {
                 self.take_turn()?;
             } else {
                 self.leave()?;
@@ -191,13 +192,13 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(())
     }
 
-    /// Whether the search must begin again, with a larger table of orders.
+    /// Whether the search must begin again, with another row or column.
     fn grown(&self) -> bool {
-        self.stage.world.borrow().grown
+        self.harness.world.borrow().grown
     }
 
-    fn no_fault(&self) -> Result<(), Fault> {
-        self.stage.world.borrow().fault.clone().map_or(Ok(()), Err)
+    fn check_fault(&self) -> Result<(), Fault> {
+        self.harness.world.borrow().fault.clone().map_or(Ok(()), Err)
     }
 
     /// Takes the next turn of the last frame.
@@ -205,105 +206,108 @@ impl<'s, 'a> Search<'s, 'a> {
         let frame = &mut self.frames[self.depth - 1];
         let turn = frame.turns[frame.next];
         if frame.next > 0 {
-            self.stage.world.borrow_mut().state.clone_from(&frame.state);
-            put_back(self.stage.setup.region, &frame.state.memory);
+            self.harness.world.borrow_mut().state.clone_from(&frame.state);
+            restore_region(self.harness.setup.region, &frame.state.memory);
         }
         frame.next += 1;
         let mut stacks = frame.stacks;
         let task = usize::from(turn.0);
         if turn.1 != FLUSH {
-            self.stage.restore(task, &self.stacks[stacks[task] as usize]);
+            self.harness.restore(task, &self.stacks[stacks[task] as usize]);
         }
         {
-            let mut world = self.stage.world.borrow_mut();
-            (world.arrived, world.quiet_steps) = (false, 0);
+            let mut world = self.harness.world.borrow_mut();
+            (world.arrived, world.local_steps) = (false, 0);
         }
-        self.stage.go(turn);
-        self.frames[self.depth - 1].quiet = self.stage.world.borrow().quiet_steps;
-        self.found.steps += 1;
+        self.harness.take_turn(turn);
+        self.frames[self.depth - 1].local_steps = self.harness.world.borrow().local_steps;
+        self.result.steps += 1;
         if self.grown() {
             return Ok(());
         }
-        self.no_fault()?;
-        let moved = turn.1 != FLUSH && !self.stage.world.borrow().state.tasks[task].ended;
-        let fresh = self.stage.setup.nodes.len() + self.depth - 1;
+        self.check_fault()?;
+        let moved = turn.1 != FLUSH && !self.harness.world.borrow().state.tasks[task].ended;
+        let fresh = self.harness.setup.nodes.len() + self.depth - 1;
         if moved {
             stacks[task] = fresh as u32;
         }
-        // Only a state that is searched further needs the stack.
+        // Only a new state, which is searched further, needs the stack.
         let from = self.depth - 1;
-        let seen = self.arrive(stacks)?;
-        if self.stage.world.borrow().arrived || matches!(seen, Seen::Open(_)) {
+        let visit = self.arrive(stacks)?;
+        if self.harness.world.borrow().arrived || matches!(visit, Visit::Open(_)) {
             self.frames[from].wanted = self.frames[from].turns.len();
         }
-        if seen == Seen::New && moved {
+        if visit == Visit::New && moved {
             if self.stacks.len() <= fresh {
-                self.stacks.resize_with(fresh + 1, Saved::default);
+                self.stacks.resize_with(fresh + 1, SavedStack::default);
             }
-            self.stage.save(task, &mut self.stacks[fresh]);
+            self.harness.save(task, &mut self.stacks[fresh]);
         }
         Ok(())
     }
 
-    /// The live state was reached. If it is new, it is the last frame now.
-    fn arrive(&mut self, stacks: [u32; TASKS_MAX]) -> Result<Seen, Fault> {
-        let world = self.stage.world.borrow();
+    /// Looks up the live state; if it is new, makes it the last frame.
+    fn arrive(&mut self, stacks: [u32; TASKS_MAX]) -> Result<Visit, Fault> {
+        let world = self.harness.world.borrow();
         let fingerprint = self.canonical.fingerprint(&world);
-        if self.options.check_cuts {
+        if self.options.check_forgetting {
             let pending = pending(world.state.tasks.iter().map(|task| task.request));
             let before = *self.pending.entry(fingerprint).or_insert(pending);
             if before != pending {
-                return Err(Fault::Cut("equal states have different accesses pending".into()));
+                let why = "merged states have different accesses pending";
+                return Err(Fault::Forgotten(why.into()));
             }
         }
         let last = self.frames[..self.depth].last_mut();
-        let seen = self.visited.enter(fingerprint, self.numbers + 1);
-        match (seen, last) {
-            (Seen::Closed, Some(last)) => last.exits = true,
-            (Seen::Open(number), Some(last)) => {
+        let visit = self.visited.enter(fingerprint, self.last_number + 1);
+        match (visit, last) {
+            (Visit::Closed, Some(last)) => last.exits = true,
+            (Visit::Open(number), Some(last)) => {
                 last.low = last.low.min(number);
-                self.found.cycles = true;
+                self.result.cycles = true;
             }
             _ => {
-                if let Some(states) = &mut self.found.named_states {
-                    *states += self.canonical.renamings(&world);
+                if let Some(states) = &mut self.result.unmerged_states {
+                    *states += self.canonical.renumberings(&world);
                 }
                 drop(world);
                 self.push(fingerprint, stacks)?;
             }
         }
-        Ok(seen)
+        Ok(visit)
     }
 
     fn push(&mut self, fingerprint: u64, stacks: [u32; TASKS_MAX]) -> Result<(), Fault> {
-        self.numbers += 1;
-        self.found.gave_up = self.visited.len() as u64 >= self.options.states_max;
+        self.last_number += 1;
+        self.result.gave_up = self.visited.len() as u64 >= self.options.states_max;
         if self.frames.len() == self.depth {
             self.frames.push(Frame::default());
         }
         let frame = &mut self.frames[self.depth];
-        let world = self.stage.world.borrow();
+        let world = self.harness.world.borrow();
         world.turns(&mut frame.turns);
-        if frame.turns.iter().all(|&(_, way)| way == SPURIOUS)
-            && let Some(fault) = self.stage.wrong_at_the_end()
+        if frame.turns.iter().all(|&(_, alternative)| alternative == SPURIOUS)
+            && let Some(fault) = self.harness.fault_at_end()
         {
             return Err(fault);
         }
         (frame.fingerprint, frame.next, frame.exits) = (fingerprint, 0, false);
         frame.wanted = frame.turns.len();
-        let alone = if self.options.reduction && frame.wanted > 1 { world.alone() } else { None };
-        let at = alone.and_then(|alone| frame.turns.iter().position(|&turn| turn == alone));
-        if let Some(at) = at {
-            frame.turns.swap(0, at);
+        if self.options.reduction
+            && frame.wanted > 1
+            && let Some(persistent) = world.persistent_step()
+            && let Some(index) = frame.turns.iter().position(|&turn| turn == persistent)
+        {
+            frame.turns.swap(0, index);
             frame.wanted = 1;
         }
-        (frame.number, frame.low) = (self.numbers, self.numbers);
+        (frame.number, frame.low) = (self.last_number, self.last_number);
         frame.component = self.component.len();
         frame.stacks = stacks;
         if frame.turns.len() > 1 {
             frame.state.clone_from(&world.state);
-            let region = self.stage.setup.region;
-            copy_into(region, self.words, &mut frame.state.memory);
+            let region = self.harness.setup.region;
+            copy_region_into(region, self.words, &mut frame.state.memory);
         }
         self.depth += 1;
         Ok(())
@@ -314,8 +318,8 @@ impl<'s, 'a> Search<'s, 'a> {
         let (before, frame) = self.frames[..self.depth].split_at_mut(self.depth - 1);
         let frame = &frame[0];
         if frame.low < frame.number {
-            // Part of a cycle that begins before it.
-            let parent = before.last_mut().expect("a cycle begins at some frame");
+            // Part of a component that begins at an earlier frame.
+            let parent = before.last_mut().expect("a component begins at some frame");
             parent.low = parent.low.min(frame.low);
             parent.exits |= frame.exits;
             self.component.push(frame.fingerprint);
@@ -323,7 +327,7 @@ impl<'s, 'a> Search<'s, 'a> {
             return Ok(());
         }
         if !frame.exits && !frame.turns.is_empty() {
-            return Err(Fault::Endless("from here on only steps in a circle are possible".into()));
+            return Err(Fault::Endless("from here on all steps lead in circles".into()));
         }
         self.visited.close(frame.fingerprint);
         for member in self.component.drain(frame.component..) {
@@ -338,16 +342,16 @@ impl<'s, 'a> Search<'s, 'a> {
 }
 
 impl Frame {
-    fn untaken(&self) -> bool {
+    fn has_untaken(&self) -> bool {
         self.next < self.wanted
     }
 }
 
-/// What the tasks want to do next, as a hash.
+/// A hash of the steps that the tasks take next.
 fn pending(requests: impl Iterator<Item = Request>) -> u64 {
     let hash = |request: Request| {
-        let place = u64::from(request.location.line()) << 32 | u64::from(request.offset);
-        format!("{}", request.kind).bytes().fold(place, |hash, byte| mix(hash, u64::from(byte)))
+        let site = u64::from(request.location.line()) << 32 | u64::from(request.offset);
+        format!("{}", request.kind).bytes().fold(site, |hash, byte| mix(hash, u64::from(byte)))
     };
     requests.map(hash).fold(0, mix)
 }

@@ -1,118 +1,120 @@
-//! The rules: what each task may do next, and what comes of it.
+//! The rules of the checker: which steps each task may take next, and what they do.
 
 use std::panic::Location;
 
-use machine::{Annotation, Op, Ordering, Region, Until};
+use machine::{Op, Ordering, Region, Until};
 
 use super::failure::Fault;
-use super::happens_before::{Orders, Unordered};
+use super::happens_before::{HappensBefore, Unordered};
 use super::hash::mix;
 use super::layout::Layout;
-use super::request::{Kind, Reply, Request, acquires, ones, releases, written};
+use super::request::{Reply, Request, RequestKind, acquires, ones, releases, written};
 use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, Turn};
-use super::state::{BUFFER, Entry, State};
+use super::state::{BUFFER, BufferedStore, SystemState};
 use super::{Memory, Options, Setup};
 
-/// Steps without a cut after which a task counts as spinning.
+/// Steps without forgetting history after which a task counts as spinning.
 const STEPS_MAX: u32 = 2000;
-/// Plain accesses between two steps after which it counts as running in circles.
+/// Plain accesses between two steps after which a task counts as looping for ever.
 const PLAIN_MAX: u32 = 100_000;
 
-/// A task was found at fault.
+/// A fault was found and is kept in [`World::fault`].
 #[derive(Debug)]
-pub struct Caught;
+pub struct FaultFound;
 
 /// The live state and its rules.
 pub struct World {
-    pub state: State,
+    pub state: SystemState,
     pub layout: Layout,
     base: *mut u8,
-    buffers: bool,
-    pub races: bool,
-    /// Whether accesses that something else orders are no steps.
-    pub quiet: bool,
-    /// How many of them there were since this was last set to 0.
-    pub quiet_steps: u32,
-    /// How many each task did before its first step.
-    pub quiet_at_first: Vec<u32>,
-    spurious: bool,
-    fifo: bool,
+    has_buffers: bool,
+    pub check_races: bool,
+    /// Whether accesses that something else orders are local steps, tried in one order.
+    pub has_local_steps: bool,
+    /// Local steps since this was last set to 0.
+    pub local_steps: u32,
+    /// Local steps of each task before its first step.
+    pub local_steps_at_start: Vec<u32>,
+    spurious_wakeups: bool,
+    pub fifo: bool,
     pub interrupts: bool,
-    /// Whether CPUs that values name are kept apart from the values.
-    pub alike: bool,
-    /// What is wrong, once something is.
+    /// Whether states are merged under renumbering: CPU numbers are then kept apart from the
+    /// values that hold them.
+    pub symmetric: bool,
+    /// The first fault that was found.
     pub fault: Option<Fault>,
-    /// Whether the layout got a new row or column: then the table of orders must be made
-    /// anew, and the search begun again.
+    /// Whether the layout got a new row or column: the search has to begin again, with a larger
+    /// table of what happens before what.
     pub grown: bool,
     /// Whether a task got its place in a queue, which others can see.
     pub arrived: bool,
-    /// What happened, where somebody wants to read it.
+    /// The steps so far as text, where they are wanted.
     pub trace: Option<Vec<String>>,
-    plain: u32,
+    plain_accesses: u32,
 }
 
 impl World {
     pub fn new(setup: &Setup, options: &Options) -> World {
         World {
-            state: State::default(),
-            layout: Layout::of(setup.region),
+            state: SystemState::default(),
+            layout: Layout::new(setup.region),
             base: Region::start(setup.region),
-            buffers: options.memory == Memory::TotalStoreOrder,
-            races: options.races,
-            quiet_steps: 0,
-            quiet_at_first: Vec::new(),
-            // Who arrives first could be seen by the order of such accesses.
-            quiet: options.reduction
-                && options.races
-                && !setup.alike
-                && setup.interrupted.is_none()
+            has_buffers: options.memory == Memory::TotalStoreOrder,
+            check_races: options.check_races,
+            local_steps: 0,
+            local_steps_at_start: Vec::new(),
+            // Not with `fifo`: local steps could decide which task arrives first.
+            has_local_steps: options.reduction
+                && options.check_races
+                && !setup.symmetric
+                && setup.ipi_handler.is_none()
                 && !setup.fifo
                 && options.memory == Memory::SequentiallyConsistent,
-            spurious: options.spurious,
+            spurious_wakeups: options.spurious_wakeups,
             fifo: setup.fifo,
-            interrupts: setup.interrupted.is_some(),
-            // What is pending is compared by name.
-            alike: options.symmetry && setup.alike && !options.check_cuts,
+            interrupts: setup.ipi_handler.is_some(),
+            // Pending accesses are compared by task number.
+            symmetric: options.symmetry && setup.symmetric && !options.check_forgetting,
             fault: None,
             grown: false,
             arrived: false,
             trace: None,
-            plain: 0,
+            plain_accesses: 0,
         }
     }
 
-    /// A table of orders for the rows and columns that are known now.
-    pub fn new_orders(&self, tasks: usize) -> Orders {
-        let entries = if self.buffers { tasks * BUFFER } else { 0 };
-        Orders::new(tasks, tasks + self.layout.rows.len() + entries, self.layout.columns.len())
+    /// An empty table for the rows and columns that are known now.
+    pub fn new_happens_before(&self, tasks: usize) -> HappensBefore {
+        let buffers = if self.has_buffers { tasks * BUFFER } else { 0 };
+        let rows = tasks + self.layout.rows.len() + buffers;
+        HappensBefore::new(tasks, rows, self.layout.columns.len())
     }
 
-    /// The store buffers of this many tasks, empty.
-    pub fn new_entries(&self, tasks: usize) -> Vec<Entry> {
-        vec![Entry::default(); if self.buffers { tasks * BUFFER } else { 0 }]
+    /// The empty store buffers of this many tasks.
+    pub fn new_buffers(&self, tasks: usize) -> Vec<BufferedStore> {
+        vec![BufferedStore::default(); if self.has_buffers { tasks * BUFFER } else { 0 }]
     }
 
-    /// All that can happen next. What only its task can see goes first, alone: no order with
-    /// other tasks makes a difference.
+    /// All turns that are possible now. A step that only its own task can see is taken first,
+    /// alone: its order with other tasks' steps makes no difference.
     pub fn turns(&self, into: &mut Vec<Turn>) {
         into.clear();
         let tasks = 0..self.state.tasks.len();
-        if let Some(task) = tasks.clone().find(|&task| self.unseen(task)) {
-            let ways = match self.state.tasks[task].request.kind {
-                Kind::Choose(below) => below as u8,
+        if let Some(task) = tasks.clone().find(|&task| self.is_invisible(task)) {
+            let alternatives = match self.state.tasks[task].request.kind {
+                RequestKind::Choose(below) => below as u8,
                 _ => 1,
             };
-            into.extend((0..ways).map(|way| (task as u8, way)));
+            into.extend((0..alternatives).map(|alternative| (task as u8, alternative)));
             return;
         }
         for task in tasks {
-            let ways = self.ways(task);
-            into.extend((0..ways).map(|way| (task as u8, way)));
+            let alternatives = self.alternatives(task);
+            into.extend((0..alternatives).map(|alternative| (task as u8, alternative)));
             if self.state.tasks[task].buffered > 0 {
                 into.push((task as u8, FLUSH));
             }
-            if self.spurious && self.state.tasks[task].request.kind == Kind::Asleep {
+            if self.spurious_wakeups && self.state.tasks[task].request.kind == RequestKind::Asleep {
                 into.push((task as u8, SPURIOUS));
             }
             if self.can_be_interrupted(task) {
@@ -123,98 +125,110 @@ impl World {
 
     fn can_be_interrupted(&self, task: usize) -> bool {
         let task = &self.state.tasks[task];
-        task.interrupt && task.masked == 0 && task.request.kind != Kind::Stuck
+        task.interrupt_pending
+            && task.irqs_off_depth == 0
+            && task.request.kind != RequestKind::Stuck
     }
 
-    fn unseen(&self, task: usize) -> bool {
-        matches!(self.state.tasks[task].request.kind, Kind::Choose(_) | Kind::Woken)
+    fn is_invisible(&self, task: usize) -> bool {
+        matches!(self.state.tasks[task].request.kind, RequestKind::Choose(_) | RequestKind::Woken)
     }
 
-    /// Whether a task can do its store at once: nobody sees it, and nothing could come between.
+    /// Whether the pending store of a task is no step: it goes into the buffer, where no other
+    /// task sees it, and no interrupt can come before it.
     pub fn need_not_stop(&self, task: usize) -> bool {
-        !self.interrupts && self.holds_back(task)
+        !self.interrupts && self.can_buffer(task)
     }
 
-    /// Whether a task can issue its store without anybody seeing it: into its buffer.
-    fn holds_back(&self, task: usize) -> bool {
+    /// Whether the pending access of a task is a store that its buffer can take.
+    fn can_buffer(&self, task: usize) -> bool {
         let Request { kind, ordering, .. } = self.state.tasks[task].request;
-        self.buffers
-            && matches!(kind, Kind::Access(Op::Store(_)))
+        self.has_buffers
+            && matches!(kind, RequestKind::Access(Op::Store(_)))
             && ordering != Ordering::SeqCst
             && usize::from(self.state.tasks[task].buffered) < BUFFER
     }
 
-    /// In how many ways a task can do its next step now.
-    pub fn ways(&self, task: usize) -> u8 {
+    /// In how many ways a task can take its next step now; 0 where it is disabled.
+    pub fn alternatives(&self, task: usize) -> u8 {
         let Request { kind, offset, size, .. } = self.state.tasks[task].request;
         if self.state.tasks[task].ended {
             return 0;
         }
-        let drained = self.state.tasks[task].buffered == 0;
-        let can = match kind {
-            Kind::Access(Op::Load) | Kind::AwaitFor(_) => true,
-            Kind::Await(until) => until.holds(self.seen(task, offset, size)),
-            Kind::Access(Op::Store(_)) if self.interrupts && self.holds_back(task) => true,
-            Kind::Access(_) | Kind::Park(_) | Kind::WakeAll | Kind::Interrupt(_) => drained,
-            Kind::WakeOne if drained => {
+        let buffer_is_empty = self.state.tasks[task].buffered == 0;
+        let is_enabled = match kind {
+            RequestKind::Access(Op::Load) | RequestKind::AwaitFor(_) => true,
+            RequestKind::Await(until) => until.holds(self.value_seen(task, offset, size)),
+            RequestKind::Access(Op::Store(_)) if self.interrupts && self.can_buffer(task) => true,
+            RequestKind::Access(_)
+            | RequestKind::Park(_)
+            | RequestKind::WakeAll
+            | RequestKind::Interrupt(_) => buffer_is_empty,
+            RequestKind::WakeOne if buffer_is_empty => {
                 return self.state.asleep_on(offset).count().max(1) as u8;
             }
-            Kind::WakeOne | Kind::Asleep | Kind::Idle | Kind::Stuck => false,
-            Kind::Woken | Kind::Choose(_) | Kind::Work => true,
+            RequestKind::WakeOne | RequestKind::Asleep | RequestKind::Idle | RequestKind::Stuck => {
+                false
+            }
+            RequestKind::Woken | RequestKind::Choose(_) | RequestKind::Work => true,
         };
-        u8::from(can)
+        u8::from(is_enabled)
     }
 
-    /// Does what a task asked for, or the oldest store in its buffer. The reply it gets, if
-    /// it goes on.
-    pub fn perform(&mut self, (task, way): Turn) -> Option<Reply> {
+    /// Performs a task's pending step, or makes the oldest store in its buffer visible. Returns
+    /// the reply to the task, where it goes on.
+    pub fn perform(&mut self, (task, alternative): Turn) -> Option<Reply> {
         let task = usize::from(task);
-        if way == FLUSH {
+        if alternative == FLUSH {
             self.flush(task);
             return None;
         }
         let request = self.state.tasks[task].request;
-        if way == INTERRUPT {
-            self.tell(task, &request, "is interrupted");
+        if alternative == INTERRUPT {
+            self.trace_step(task, &request, "is interrupted");
             let task = &mut self.state.tasks[task];
-            (task.interrupt, task.masked) = (false, 1);
+            (task.interrupt_pending, task.irqs_off_depth) = (false, 1);
             return Some(Reply { interrupted: true, ..Reply::default() });
         }
         let Request { kind, offset, size, .. } = request;
         let mut reply = Reply { value: 0, held: true, interrupted: false };
         match kind {
-            Kind::Access(op) => reply.value = self.access(task, &request, op),
-            Kind::Await(until) | Kind::AwaitFor(until) => {
-                reply = self.look(task, &request, until);
+            RequestKind::Access(op) => reply.value = self.access(task, &request, op),
+            RequestKind::Await(until) | RequestKind::AwaitFor(until) => {
+                reply = self.perform_wait(task, &request, until);
             }
-            Kind::Park(expected) => {
-                reply.value = self.seen(task, offset, size);
+            RequestKind::Park(expected) => {
+                reply.value = self.value_seen(task, offset, size);
                 if reply.value == expected {
-                    self.tell(task, &request, "falls asleep");
-                    self.state.tasks[task].request.kind = Kind::Asleep;
+                    self.trace_step(task, &request, "falls asleep");
+                    self.state.tasks[task].request.kind = RequestKind::Asleep;
                     return None;
                 }
             }
-            Kind::WakeOne => {
-                let sleeper = self.state.asleep_on(offset).nth(usize::from(way));
+            RequestKind::WakeOne => {
+                let sleeper = self.state.asleep_on(offset).nth(usize::from(alternative));
                 self.wake(sleeper);
             }
-            Kind::WakeAll => {
+            RequestKind::WakeAll => {
                 for sleeper in self.state.asleep_on(offset).collect::<Vec<_>>() {
                     self.wake(Some(sleeper));
                 }
             }
-            Kind::Choose(_) => reply.value = u64::from(way),
-            Kind::Interrupt(whom) => {
-                for (t, task) in self.state.tasks.iter_mut().enumerate() {
-                    task.interrupt |= whom >> t & 1 != 0;
+            RequestKind::Choose(_) => reply.value = u64::from(alternative),
+            RequestKind::Interrupt(targets) => {
+                for (i, task) in self.state.tasks.iter_mut().enumerate() {
+                    task.interrupt_pending |= targets >> i & 1 != 0;
                 }
             }
-            Kind::Work | Kind::Asleep | Kind::Woken | Kind::Idle | Kind::Stuck => {}
+            RequestKind::Work
+            | RequestKind::Asleep
+            | RequestKind::Woken
+            | RequestKind::Idle
+            | RequestKind::Stuck => {}
         }
         if self.trace.is_some() {
-            let held = if reply.held { "" } else { " in vain" };
-            self.tell(task, &request, &format!("-> {}{held}", reply.value));
+            let timed_out = if reply.held { "" } else { ", timed out" };
+            self.trace_step(task, &request, &format!("-> {}{timed_out}", reply.value));
         }
         self.remember(task, &request, reply);
         Some(reply)
@@ -222,40 +236,40 @@ impl World {
 
     fn wake(&mut self, sleeper: Option<usize>) {
         if let Some(sleeper) = sleeper {
-            self.state.tasks[sleeper].request.kind = Kind::Woken;
+            self.state.tasks[sleeper].request.kind = RequestKind::Woken;
         }
     }
 
-    /// The history of a task grows by a reply.
+    /// Adds a reply to the history of a task.
     fn remember(&mut self, task: usize, request: &Request, reply: Reply) {
-        let value = self.without_names(task, request.offset, request.size, reply.value);
+        let value = self.without_cpu_numbers(task, request.offset, request.size, reply.value);
         let task_state = &mut self.state.tasks[task];
         task_state.history = mix(task_state.history, value << 1 ^ u64::from(reply.held));
         task_state.steps += 1;
         if task_state.steps > STEPS_MAX {
-            self.accuse(Fault::Endless(format!(
-                "t{task} has taken {STEPS_MAX} steps without a cut, the last at {}",
+            self.report_fault(Fault::Endless(format!(
+                "t{task} has taken {STEPS_MAX} steps without forgetting its history, the last at {}",
                 request.location
             )));
         }
-        self.plain = 0;
+        self.plain_accesses = 0;
     }
 
-    /// A value without the CPUs that it names, which go to the task's list.
-    fn without_names(&mut self, task: usize, offset: u32, size: u8, value: u64) -> u64 {
-        if !self.alike || value == 0 || size == 0 {
+    /// A value without the CPU numbers in it, which go to the task's list.
+    fn without_cpu_numbers(&mut self, task: usize, offset: u32, size: u8, value: u64) -> u64 {
+        if !self.symmetric || value == 0 || size == 0 {
             return value;
         }
         let mut rest = value;
         for index in self.layout.touched(offset, size) {
             let word = &self.layout.words[index];
             let Some(shift) = word.cpu_shift else { continue };
-            assert!(word.offset >= offset, "a name is read in parts");
+            assert!(word.offset >= offset, "a CPU number is read in parts");
             let start = 8 * (word.offset - offset);
-            let name = (value >> start & ones(word.size)) >> shift;
-            if let Some(cpu) = name.checked_sub(1).filter(|cpu| (*cpu as usize) < self.tasks()) {
-                self.state.tasks[task].names.push(cpu as u8, word.role);
-                rest ^= (name ^ 1) << shift << start;
+            let number = (value >> start & ones(word.size)) >> shift;
+            if let Some(cpu) = number.checked_sub(1).filter(|cpu| (*cpu as usize) < self.tasks()) {
+                self.state.tasks[task].named_cpus.push(cpu as u8, word.role);
+                rest ^= (number ^ 1) << shift << start;
             }
         }
         rest
@@ -265,8 +279,8 @@ impl World {
         self.state.tasks.len()
     }
 
-    fn look(&mut self, task: usize, request: &Request, until: Until<u64>) -> Reply {
-        let value = self.seen(task, request.offset, request.size);
+    fn perform_wait(&mut self, task: usize, request: &Request, until: Until<u64>) -> Reply {
+        let value = self.value_seen(task, request.offset, request.size);
         let held = until.holds(value);
         if held && acquires(request.ordering) {
             self.acquire(task, request);
@@ -279,15 +293,15 @@ impl World {
         let Request { offset, size, ordering, .. } = *request;
         if let Op::Store(value) = op {
             self.touch(task, request);
-            if self.holds_back(task) {
-                self.hold_back(task, Entry { offset, size, value }, releases(ordering));
+            if self.can_buffer(task) {
+                self.buffer_store(task, BufferedStore { offset, size, value }, releases(ordering));
             } else {
                 self.write(offset, size, value & ones(size));
-                self.release(task, request, Sequence::Starts);
+                self.release(task, request, ReleaseSequence::Starts);
             }
             return 0;
         }
-        let old = self.seen(task, offset, size);
+        let old = self.value_seen(task, offset, size);
         let new = written(op, old, size);
         if acquires(ordering) && (new.is_some() || op == Op::Load) {
             self.acquire(task, request);
@@ -295,12 +309,12 @@ impl World {
         self.touch(task, request);
         if let Some(new) = new {
             self.write(offset, size, new);
-            self.release(task, request, Sequence::GoesOn);
+            self.release(task, request, ReleaseSequence::Continues);
         }
         old
     }
 
-    // Plain accesses, which are no steps.
+    // Plain accesses, which are no steps of their own.
 
     pub fn get(
         &mut self,
@@ -308,15 +322,15 @@ impl World {
         offset: u32,
         size: u8,
         location: &'static Location<'static>,
-    ) -> Result<u64, Caught> {
+    ) -> Result<u64, FaultFound> {
         self.count_plain(task, location)?;
-        self.reaches(task, offset, size, location)?;
-        let value = self.seen(task, offset, size);
-        let plain = Plain { task, offset, size, location, what: "reads" };
-        self.ordered(&plain, Orders::read)?;
-        let kept = self.without_names(task, offset, size, value);
+        self.check_reach(task, offset, size, location)?;
+        let value = self.value_seen(task, offset, size);
+        let plain = PlainAccess { task, offset, size, location, verb: "reads" };
+        self.check_ordered(&plain, HappensBefore::read)?;
+        let rest = self.without_cpu_numbers(task, offset, size, value);
         let history = &mut self.state.tasks[task].history;
-        *history = mix(*history, kept);
+        *history = mix(*history, rest);
         Ok(value)
     }
 
@@ -327,90 +341,92 @@ impl World {
         size: u8,
         value: u64,
         location: &'static Location<'static>,
-    ) -> Result<(), Caught> {
+    ) -> Result<(), FaultFound> {
         self.count_plain(task, location)?;
-        self.reaches(task, offset, size, location)?;
-        let plain = Plain { task, offset, size, location, what: "writes" };
-        self.ordered(&plain, Orders::write)?;
+        self.check_reach(task, offset, size, location)?;
+        let plain = PlainAccess { task, offset, size, location, verb: "writes" };
+        self.check_ordered(&plain, HappensBefore::write)?;
         if self.trace.is_some() {
             let name = self.layout.name(offset, size);
-            let line = told_line(task, &format!("{name} = {value}"), location);
+            let line = step_line(task, &format!("{name} = {value}"), location);
             self.trace.get_or_insert_default().push(line);
         }
-        let overlaps = |entry: &Entry| {
-            entry.offset < offset + u32::from(size) && offset < entry.offset + u32::from(entry.size)
+        let overlaps = |store: &BufferedStore| {
+            store.offset < offset + u32::from(size) && offset < store.offset + u32::from(store.size)
         };
-        // Only behind an own store to the same word does it matter when others see it: who
-        // may read it is ordered after it.
-        if self.state.held_back(task).iter().any(overlaps) {
-            self.hold_back(task, Entry { offset, size, value }, false);
+        // A plain write need be buffered only behind a buffered store to the same word. Otherwise
+        // it does not matter when others see it: any task that may read it is ordered after it.
+        if self.state.buffered_stores(task).iter().any(overlaps) {
+            self.buffer_store(task, BufferedStore { offset, size, value }, false);
             return Ok(());
         }
         self.write(offset, size, value);
         for word in self.layout.touched(offset, size) {
             if let Some(row) = self.layout.row(word) {
-                self.state.orders.clear(self.tasks() + row);
+                self.state.happens_before.clear(self.tasks() + row);
             }
         }
         Ok(())
     }
 
-    /// Whether a task is where it can be.
-    pub fn reaches(
+    /// Reports a task that accesses another CPU's memory without knowing that CPU's number.
+    pub fn check_reach(
         &mut self,
         task: usize,
         offset: u32,
         size: u8,
         location: &'static Location<'static>,
-    ) -> Result<(), Caught> {
-        if self.find_reach(task, offset, size) {
+    ) -> Result<(), FaultFound> {
+        if self.learn_reach(task, offset, size) {
             return Ok(());
         }
         let name = self.layout.name(offset, size);
-        self.accuse(Fault::Cut(format!(
-            "t{task} is at {name} at {}, of a CPU whose name it has forgotten",
+        self.report_fault(Fault::Forgotten(format!(
+            "t{task} accesses {name} at {}, of a CPU whose number it has forgotten",
             short(location)
         )));
-        Err(Caught)
+        Err(FaultFound)
     }
 
     fn count_plain(
         &mut self,
         task: usize,
         location: &'static Location<'static>,
-    ) -> Result<(), Caught> {
-        self.plain += 1;
-        if self.plain <= PLAIN_MAX {
+    ) -> Result<(), FaultFound> {
+        self.plain_accesses += 1;
+        if self.plain_accesses <= PLAIN_MAX {
             return Ok(());
         }
-        self.plain = 0;
-        self.accuse(Fault::Endless(format!("t{task} runs in circles at {location}")));
-        Err(Caught)
+        self.plain_accesses = 0;
+        self.report_fault(Fault::Endless(format!(
+            "t{task} loops over plain accesses at {location}"
+        )));
+        Err(FaultFound)
     }
 
     /// Checks that a plain access is ordered after those it conflicts with.
-    fn ordered(
+    fn check_ordered(
         &mut self,
-        plain: &Plain,
-        rule: fn(&mut Orders, usize, usize) -> Result<(), Unordered>,
-    ) -> Result<(), Caught> {
-        if !self.races {
+        plain: &PlainAccess,
+        rule: fn(&mut HappensBefore, usize, usize) -> Result<(), Unordered>,
+    ) -> Result<(), FaultFound> {
+        if !self.check_races {
             return Ok(());
         }
         for word in self.layout.touched(plain.offset, plain.size) {
             let Some(column) = self.column(word, plain.task, true) else { continue };
-            if let Err(unordered) = rule(&mut self.state.orders, plain.task, column) {
+            if let Err(unordered) = rule(&mut self.state.happens_before, plain.task, column) {
                 let after = match unordered {
                     Unordered::Write => "the last write".to_string(),
                     Unordered::Read(reader) => format!("the last read by t{reader}"),
                 };
-                let Plain { task, what, location, .. } = plain;
+                let PlainAccess { task, verb, location, .. } = plain;
                 let name = &self.layout.words[word].name;
-                self.accuse(Fault::Race(format!(
-                    "t{task} {what} {name} at {}, not ordered after {after}",
+                self.report_fault(Fault::Race(format!(
+                    "t{task} {verb} {name} at {}, not ordered after {after}",
                     short(location)
                 )));
-                return Err(Caught);
+                return Err(FaultFound);
             }
         }
         Ok(())
@@ -432,18 +448,19 @@ impl World {
         row.filter(|_| !self.grown).map(|row| self.tasks() + row)
     }
 
-    // What atomic accesses order.
+    // Orderings of atomic accesses.
 
-    /// An atomic access to a word that is also accessed plainly must know the last write.
+    /// Checks an atomic access to a word that is also accessed plainly: the last plain write
+    /// must have happened before it.
     fn touch(&mut self, task: usize, request: &Request) {
-        if !self.races || self.grown {
+        if !self.check_races || self.grown {
             return;
         }
         for word in self.layout.touched(request.offset, request.size) {
             let Some(column) = self.column(word, task, false) else { continue };
-            if self.state.orders.read(task, column).is_err() {
+            if self.state.happens_before.read(task, column).is_err() {
                 let name = &self.layout.words[word].name;
-                self.accuse(Fault::Race(format!(
+                self.report_fault(Fault::Race(format!(
                     "t{task} accesses {name} at {}, not ordered after the plain write to it",
                     short(request.location)
                 )));
@@ -451,87 +468,88 @@ impl World {
         }
     }
 
-    /// A task that begins to wait looks at the word before its condition holds, too.
-    pub fn looks(&mut self, task: usize) {
+    /// A task that begins to wait reads the word first, whether or not its condition holds.
+    pub fn touch_awaited(&mut self, task: usize) {
         let request = self.state.tasks[task].request;
-        if matches!(request.kind, Kind::Await(_) | Kind::AwaitFor(_)) {
+        if matches!(request.kind, RequestKind::Await(_) | RequestKind::AwaitFor(_)) {
             self.touch(task, &request);
         }
     }
 
     fn acquire(&mut self, task: usize, request: &Request) {
-        if !self.races || self.grown {
+        if !self.check_races || self.grown {
             return;
         }
         for word in self.layout.touched(request.offset, request.size) {
             if let Some(row) = self.layout.row(word) {
-                self.state.orders.learn(task, self.tasks() + row);
+                self.state.happens_before.join(task, self.tasks() + row);
             }
         }
     }
 
-    fn release(&mut self, task: usize, request: &Request, sequence: Sequence) {
-        if !self.races || self.grown {
+    fn release(&mut self, task: usize, request: &Request, sequence: ReleaseSequence) {
+        if !self.check_races || self.grown {
             return;
         }
         for word in self.layout.touched(request.offset, request.size) {
             if releases(request.ordering) {
                 let Some(row) = self.row(word) else { return };
                 match sequence {
-                    Sequence::Starts => self.state.orders.copy(row, task),
-                    Sequence::GoesOn => self.state.orders.learn(row, task),
+                    ReleaseSequence::Starts => self.state.happens_before.copy(row, task),
+                    ReleaseSequence::Continues => self.state.happens_before.join(row, task),
                 }
-            } else if let (Some(row), Sequence::Starts) = (self.layout.row(word), sequence) {
-                self.state.orders.clear(self.tasks() + row);
+            } else if let (Some(row), ReleaseSequence::Starts) = (self.layout.row(word), sequence) {
+                self.state.happens_before.clear(self.tasks() + row);
             }
         }
     }
 
     // Store buffers.
 
-    pub fn entry_row(&self, task: usize, entry: usize) -> usize {
-        self.tasks() + self.layout.rows.len() + task * BUFFER + entry
+    pub fn buffer_row(&self, task: usize, index: usize) -> usize {
+        self.tasks() + self.layout.rows.len() + task * BUFFER + index
     }
 
-    fn hold_back(&mut self, task: usize, entry: Entry, releasing: bool) {
-        let place = usize::from(self.state.tasks[task].buffered);
-        assert!(place < BUFFER, "plain writes follow too many stores to the same word");
-        self.state.entries[task * BUFFER + place] = entry;
+    fn buffer_store(&mut self, task: usize, store: BufferedStore, releasing: bool) {
+        let index = usize::from(self.state.tasks[task].buffered);
+        assert!(index < BUFFER, "plain writes follow too many stores to the same word");
+        self.state.buffers[task * BUFFER + index] = store;
         self.state.tasks[task].buffered += 1;
-        if self.races && !self.grown {
-            for word in self.layout.touched(entry.offset, entry.size) {
+        if self.check_races && !self.grown {
+            for word in self.layout.touched(store.offset, store.size) {
                 if releasing && self.row(word).is_none() {
                     return;
                 }
             }
-            let row = self.entry_row(task, place);
-            match releasing {
-                true => self.state.orders.copy(row, task),
-                false => self.state.orders.clear(row),
+            let row = self.buffer_row(task, index);
+            if releasing {
+                self.state.happens_before.copy(row, task);
+            } else {
+                self.state.happens_before.clear(row);
             }
         }
     }
 
-    /// The oldest store of a task becomes visible.
+    /// Makes the oldest buffered store of a task visible.
     fn flush(&mut self, task: usize) {
         let first = task * BUFFER;
-        let Entry { offset, size, value } = self.state.entries[first];
+        let BufferedStore { offset, size, value } = self.state.buffers[first];
         self.write(offset, size, value & ones(size));
-        if self.races && !self.grown {
+        if self.check_races && !self.grown {
             for word in self.layout.touched(offset, size) {
                 if let Some(row) = self.layout.row(word) {
-                    self.state.orders.copy(self.tasks() + row, self.entry_row(task, 0));
+                    self.state.happens_before.copy(self.tasks() + row, self.buffer_row(task, 0));
                 }
             }
-            for entry in 1..BUFFER {
+            for index in 1..BUFFER {
                 self.state
-                    .orders
-                    .copy(self.entry_row(task, entry - 1), self.entry_row(task, entry));
+                    .happens_before
+                    .copy(self.buffer_row(task, index - 1), self.buffer_row(task, index));
             }
-            self.state.orders.clear(self.entry_row(task, BUFFER - 1));
+            self.state.happens_before.clear(self.buffer_row(task, BUFFER - 1));
         }
-        self.state.entries.copy_within(first + 1..first + BUFFER, first);
-        self.state.entries[first + BUFFER - 1] = Entry::default();
+        self.state.buffers.copy_within(first + 1..first + BUFFER, first);
+        self.state.buffers[first + BUFFER - 1] = BufferedStore::default();
         self.state.tasks[task].buffered -= 1;
         if let Some(trace) = &mut self.trace {
             let name = self.layout.name(offset, size);
@@ -541,15 +559,15 @@ impl World {
 
     // Memory.
 
-    /// What a task sees in a word: the memory, with its own stores over it.
-    pub fn seen(&self, task: usize, offset: u32, size: u8) -> u64 {
+    /// The value that a task sees in a word: the memory, overlaid by its buffered stores.
+    pub fn value_seen(&self, task: usize, offset: u32, size: u8) -> u64 {
         let mut value = self.read(offset, size);
-        for entry in self.state.held_back(task) {
-            for byte in 0..u32::from(entry.size) {
-                let Some(place) = (entry.offset + byte).checked_sub(offset) else { continue };
-                if place < u32::from(size) {
-                    let bits = entry.value >> (8 * byte) & 0xFF;
-                    value = value & !(0xFF << (8 * place)) | bits << (8 * place);
+        for store in self.state.buffered_stores(task) {
+            for byte in 0..u32::from(store.size) {
+                let Some(target) = (store.offset + byte).checked_sub(offset) else { continue };
+                if target < u32::from(size) {
+                    let bits = store.value >> (8 * byte) & 0xFF;
+                    value = value & !(0xFF << (8 * target)) | bits << (8 * target);
                 }
             }
         }
@@ -557,8 +575,8 @@ impl World {
     }
 
     pub fn read(&self, offset: u32, size: u8) -> u64 {
-        // SAFETY: a word of the region at its own alignment; the tasks, which would use it
-        // through atomics, are all stopped or wait for this very call.
+        // SAFETY: a word of the region at its own alignment. The tasks, which would use it
+        // through atomics, are all stopped or waiting for this call to return.
         unsafe {
             let word = self.base.add(offset as usize);
             match size {
@@ -584,94 +602,40 @@ impl World {
         }
     }
 
-    // Properties.
-
-    pub fn noted(&mut self, task: usize, annotation: Annotation) -> Result<(), Caught> {
-        let state = &mut self.state;
-        match annotation {
-            // Where nobody claims an order, who came first tells no states apart.
-            Annotation::Arrive if self.fifo => {
-                state.arrivals.push(task as u8);
-                self.arrived = true;
-            }
-            Annotation::Arrive => {}
-            Annotation::Enter => {
-                let alone = state.inside == 0 && state.sharing == 0;
-                state.inside += 1;
-                self.entered(task, alone)?;
-            }
-            Annotation::EnterShared => {
-                let no_writer = state.inside == 0;
-                state.sharing += 1;
-                self.entered(task, no_writer)?;
-            }
-            Annotation::Leave => state.inside -= 1,
-            Annotation::LeaveShared => state.sharing -= 1,
-        }
-        if let Some(trace) = &mut self.trace {
-            let what = match annotation {
-                Annotation::Arrive => "has its place in the queue",
-                Annotation::Enter => "is inside",
-                Annotation::EnterShared => "is inside, sharing",
-                Annotation::Leave | Annotation::LeaveShared => "leaves",
-            };
-            trace.push(format!("t{task}   {what}"));
-        }
-        Ok(())
-    }
-
-    fn entered(&mut self, task: usize, allowed: bool) -> Result<(), Caught> {
-        if !allowed {
-            self.accuse(Fault::Together(format!("t{task} enters while another is inside")));
-            return Err(Caught);
-        }
-        let place = self.state.arrivals.iter().position(|&t| usize::from(t) == task);
-        if let Some(place) = place {
-            let first = self.state.arrivals[0];
-            self.state.arrivals.remove(place);
-            if self.fifo && place > 0 {
-                self.accuse(Fault::Overtaken(format!("t{task} enters, t{first} came before")));
-                return Err(Caught);
-            }
-        }
-        Ok(())
-    }
-
-    /// Only the first fault counts.
-    pub fn accuse(&mut self, fault: Fault) {
+    /// Keeps the first fault; later ones may follow from it.
+    pub fn report_fault(&mut self, fault: Fault) {
         self.fault.get_or_insert(fault);
     }
 
-    fn tell(&mut self, task: usize, request: &Request, what: &str) {
+    fn trace_step(&mut self, task: usize, request: &Request, result: &str) {
         let Some(trace) = &mut self.trace else { return };
         let Request { kind, offset, size, location, .. } = *request;
         let name = if size > 0 { self.layout.name(offset, size) } else { String::new() };
-        trace.push(told_line(task, &format!("{name} {kind} {what}"), location));
+        trace.push(step_line(task, &format!("{name} {kind} {result}"), location));
     }
 }
 
-/// A plain access.
-struct Plain {
+struct PlainAccess {
     task: usize,
     offset: u32,
     size: u8,
     location: &'static Location<'static>,
-    what: &'static str,
+    verb: &'static str,
 }
 
-/// What a write does to what its word has released: a store starts anew, a
-/// read-modify-write goes on.
+/// What a write does to the release sequence of its word: a store starts a new one, a
+/// read-modify-write continues it.
 #[derive(Clone, Copy)]
-enum Sequence {
+enum ReleaseSequence {
     Starts,
-    GoesOn,
+    Continues,
 }
 
-fn told_line(task: usize, what: &str, location: &Location) -> String {
-    format!("{:<60} {}", format!("t{task} {what}"), short(location))
+fn step_line(task: usize, step: &str, location: &Location) -> String {
+    format!("{:<60} {}", format!("t{task} {step}"), short(location))
 }
 
-/// The file's name and the line.
+/// `file.rs:42`, without the path.
 pub fn short(location: &Location) -> String {
     let file = location.file().rsplit('/').next().unwrap_or_default();
     format!("{file}:{}", location.line())
