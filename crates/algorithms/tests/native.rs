@@ -6,7 +6,7 @@ use algorithms::contract::{Guarded, exclusive, shared};
 use algorithms::locks::{LOCKS, Visitor, visit};
 use algorithms::mechanisms::{self, MECHANISMS, Mechanism, Settings};
 use algorithms::{Lock, Shape, SharedLock};
-use machine::{Atom, Machine, Native, Ordering, Patient, Peers, Region, Until};
+use machine::{Atom, Machine, Native, Ordering, Peers, Region, Until};
 
 const THREADS: usize = 4;
 const TURNS: u32 = 2000;
@@ -25,7 +25,7 @@ impl Visitor for Contended {
             for cpu in 0..THREADS {
                 let (lock, locks, guarded) = (&lock, &locks, &guarded[0]);
                 scope.spawn(move || {
-                    let m = Patient(Native::new(cpu, cpu % 2));
+                    let m = Native::new(cpu, cpu % 2).yielding();
                     // Both kinds count behind the second lock.
                     exclusive(lock, &m, &locks[1 - cpu % 2..], guarded, TURNS);
                 });
@@ -45,7 +45,7 @@ impl Visitor for Contended {
             let each = |cpu| {
                 let (lock, at, guarded) = (&lock, &at[0], &guarded[0]);
                 scope.spawn(move || {
-                    let m = Patient(Native::new(cpu, 0));
+                    let m = Native::new(cpu, 0).yielding();
                     shared(lock, &m, at, guarded, TURNS)
                 })
             };
@@ -110,9 +110,9 @@ fn operate<X: Mechanism>(design: X::Design, settings: &Settings) {
         for cpu in 0..THREADS {
             let (mechanism, peers) = (&mechanism, &peers);
             scope.spawn(move || {
-                let machine = || Patient(Native::new(cpu, 0).with_peers(peers));
+                let machine = || Native::new(cpu, 0).with_peers(peers).yielding();
                 let (m, inner) = (machine(), machine());
-                let attending = peers.attend(cpu, || mechanism.interrupted(&inner));
+                let handler = peers.handle_ipis(cpu, || mechanism.interrupted(&inner));
                 let mut task = mechanism.start(&m, cpu);
                 for _ in 0..OPERATIONS {
                     mechanism.operate(&m, &mut task);
@@ -121,11 +121,11 @@ fn operate<X: Mechanism>(design: X::Design, settings: &Settings) {
                 arrived.fetch_add(&m, 1, Ordering::AcqRel);
                 m.await_until(arrived, Until::equals(THREADS as u32), Ordering::Acquire);
                 mechanism.finish(&m, &mut task);
-                drop(attending);
+                drop(handler);
             });
         }
     });
-    let m = Patient(Native::new(0, 0).with_peers(&peers));
+    let m = Native::new(0, 0).with_peers(&peers).yielding();
     let checked = mechanism.check(&m, u64::from(OPERATIONS) * THREADS as u64);
     assert_eq!(checked, Ok(()), "{}", X::NAME);
 }

@@ -120,21 +120,6 @@ fn off_by_one<T: Value>(op: Op<T>) -> Op<T> {
     }
 }
 
-/// The value that a read-modify-write stores, if it stores one.
-fn value_to_store<T: Value>(op: Op<T>, old: T) -> Option<T> {
-    let combined = |value: T, combine: fn(u64, u64) -> u64| {
-        Some(T::from_bits(combine(old.bits(), value.bits())))
-    };
-    match op {
-        Op::Load => None,
-        Op::CompareExchange(expected, _) if expected != old => None,
-        Op::Store(value) | Op::Swap(value) | Op::CompareExchange(_, value) => Some(value),
-        Op::Add(value) => combined(value, u64::wrapping_add),
-        Op::Or(bits) => combined(bits, |a, b| a | b),
-        Op::And(bits) => combined(bits, |a, b| a & b),
-    }
-}
-
 fn load_ordering(ordering: Ordering) -> Ordering {
     match ordering {
         Ordering::Release => Ordering::Relaxed,
@@ -167,8 +152,9 @@ impl<M: Machine> Machine for Mutated<'_, M> {
             Some(AccessChange::OffByOne) => return self.machine.op(atom, off_by_one(op), ordering),
             Some(AccessChange::Torn) => {
                 let old = self.machine.op(atom, Op::Load, load_ordering(ordering));
-                if let Some(new) = value_to_store(op, old) {
-                    self.machine.op(atom, Op::Store(new), store_ordering(ordering));
+                if let Some(new) = op.widened().written(old.bits(), size_of::<T>() as u8) {
+                    let store = Op::Store(T::from_bits(new));
+                    self.machine.op(atom, store, store_ordering(ordering));
                 }
                 return old;
             }

@@ -10,7 +10,7 @@ use algorithms::locks::{self, Visitor};
 use algorithms::{Lock, Shape, SharedLock};
 use analysis::Quartiles;
 use anyhow::{Context, Result};
-use machine::{Native, Patient, Region};
+use machine::{Native, Region, Yielding};
 use studies::simulations::{Load, Place, REGION_BYTES, exclusive, point, sharing};
 use workloads::Spin;
 
@@ -113,12 +113,12 @@ fn turns_per_ns() -> f64 {
 
 impl Run<'_> {
     /// Operations are done again and again on each CPU until the time is over.
-    fn rate(&self, operate: impl Fn(&Patient<Native>) + Sync) -> io::Result<f64> {
+    fn rate(&self, operate: impl Fn(&Native<Yielding>) + Sync) -> io::Result<f64> {
         let is_over = &AtomicBool::new(false);
         thread::scope(|scope| {
             let tasks = scope.spawn(|| {
                 together(self.cpus, |task, meeting| {
-                    let m = Patient(Native::new(task, 0).with_turns_per_ns(turns_per_ns()));
+                    let m = Native::new(task, 0).with_turns_per_ns(turns_per_ns()).yielding();
                     meeting.meet();
                     let (start, mut operations) = (now_ns(), 0_u64);
                     while !is_over.load(Relaxed) {

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use algorithms::locks::{LOCKS, Visitor, visit};
 use algorithms::{Lock, Shape, SharedLock};
-use machine::{Array, Field, Image, Line, Machine, Native, Patient, Region, image};
+use machine::{Array, Field, Image, Line, Machine, Native, Region, Yielding, image};
 
 use crate::file_lock::HOLD;
 use crate::{Failure, Family, Forms, Kind, Load, Parameter, Prepared, Spec, Spin, Task, Workload};
@@ -147,12 +147,12 @@ impl<L: Lock> Prepared for Exclusive<L> {
             lock: &self.lock,
             guarded,
             hold: self.hold,
-            m: Patient(machine(index)),
+            m: machine(index).yielding(),
         }))
     }
 
     fn verify(&self, operations: u64) -> Result<(), Failure> {
-        let m = Patient(machine(0));
+        let m = machine(0).yielding();
         excluded(operations, self.guarded.iter().map(|guarded| guarded.count.get(&m)).sum())?;
         match self.guarded.iter().all(|guarded| self.lock.at_rest(&m, &guarded.lock)) {
             true => Ok(()),
@@ -165,7 +165,7 @@ struct Locker<'a, L: Lock> {
     lock: &'a L,
     guarded: &'a Guarded<L::Mem>,
     hold: Spin,
-    m: Patient<Native>,
+    m: Native<Yielding>,
 }
 
 impl<L: Lock> Task for Locker<'_, L> {
@@ -203,14 +203,14 @@ impl<L: SharedLock> Prepared for Sharing<L> {
         Ok(Box::new(Sharer {
             all: self,
             index,
-            m: Patient(machine(index)),
+            m: machine(index).yielding(),
             reads: 0,
             disturbed: false,
         }))
     }
 
     fn verify(&self, operations: u64) -> Result<(), Failure> {
-        let m = Patient(machine(0));
+        let m = machine(0).yielding();
         let reads: u64 = self.reads.iter().map(|reads| reads.get(&m)).sum();
         excluded(operations, reads + self.guarded[0].count.get(&m))
     }
@@ -219,7 +219,7 @@ impl<L: SharedLock> Prepared for Sharing<L> {
 struct Sharer<'a, L: SharedLock> {
     all: &'a Sharing<L>,
     index: usize,
-    m: Patient<Native>,
+    m: Native<Yielding>,
     reads: u64,
     /// Whether a reader ever saw the counter change while it was inside.
     disturbed: bool,

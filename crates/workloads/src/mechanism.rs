@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 
 use algorithms::locks::LOCKS;
 use algorithms::mechanisms::{self, Choice, MECHANISMS, Mechanism, Settings, Visitor};
-use machine::{Attending, Native, Patient, Peers, Region};
+use machine::{IpiHandler, Native, Peers, Region, Yielding};
 
 use crate::lock::machine;
 use crate::{Failure, Family, Forms, Kind, Load, Parameter, Prepared, Spec, Task, Workload};
@@ -128,21 +128,24 @@ struct Running<X> {
 }
 
 impl<X> Running<X> {
-    fn machine(&self, index: usize) -> Patient<Native> {
-        Patient(machine(index).with_turns_per_ns(self.turns_per_ns).with_peers(&self.peers))
+    fn machine(&self, index: usize) -> Native<Yielding> {
+        machine(index)
+            .with_turns_per_ns(self.turns_per_ns)
+            .with_peers(&self.peers)
+            .yielding()
     }
 }
 
 impl<X: Mechanism> Prepared for Running<X> {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let m = self.machine(index);
-        let attending = X::INTERRUPTS.then(|| {
+        let ipi_handler = X::INTERRUPTS.then(|| {
             // With a machine of its own: it may come while the task's is in use.
             let m = self.machine(index);
-            self.peers.attend(index, move || self.mechanism.interrupted(&m))
+            self.peers.handle_ipis(index, move || self.mechanism.interrupted(&m))
         });
         let task = self.mechanism.start(&m, index);
-        Ok(Box::new(Operator { mechanism: &self.mechanism, m, task, _attending: attending }))
+        Ok(Box::new(Operator { mechanism: &self.mechanism, m, task, _ipi_handler: ipi_handler }))
     }
 
     fn verify(&self, operations: u64) -> Result<(), Failure> {
@@ -152,10 +155,10 @@ impl<X: Mechanism> Prepared for Running<X> {
 
 struct Operator<'a, X: Mechanism> {
     mechanism: &'a X,
-    m: Patient<Native>,
+    m: Native<Yielding>,
     task: X::Task,
     /// For as long as the task is there, it is a CPU that can be interrupted.
-    _attending: Option<Attending<'a>>,
+    _ipi_handler: Option<IpiHandler<'a>>,
 }
 
 impl<X: Mechanism> Task for Operator<'_, X> {

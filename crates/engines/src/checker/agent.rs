@@ -8,7 +8,7 @@ use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleeper
 
 use super::IpiHandler;
 use super::hash::mix;
-use super::request::{Reply, Request, RequestKind, widened, widened_until};
+use super::request::{Reply, Request, RequestKind};
 use super::state::CheckedTask;
 use super::world::{FaultFound, World};
 use crate::steppable::Yielder;
@@ -110,13 +110,11 @@ impl Machine for Checked<'_> {
     type HistoryMark = HistoryMark;
 
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
-        T::from_bits(self.request_access(atom, RequestKind::Access(widened(op)), ordering).value)
+        T::from_bits(self.request_access(atom, RequestKind::Access(op.widened()), ordering).value)
     }
 
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
-        T::from_bits(
-            self.request_access(atom, RequestKind::Await(widened_until(until)), ordering).value,
-        )
+        T::from_bits(self.request_access(atom, RequestKind::Await(until.widened()), ordering).value)
     }
 
     fn await_for<T: Value>(
@@ -126,8 +124,7 @@ impl Machine for Checked<'_> {
         ordering: Ordering,
         _: u32,
     ) -> Option<T> {
-        let reply =
-            self.request_access(atom, RequestKind::AwaitFor(widened_until(until)), ordering);
+        let reply = self.request_access(atom, RequestKind::AwaitFor(until.widened()), ordering);
         reply.held.then(|| T::from_bits(reply.value))
     }
 

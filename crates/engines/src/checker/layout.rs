@@ -63,30 +63,30 @@ impl Layout {
     pub fn new(region: &Region) -> Layout {
         let mut words = Vec::new();
         let (mut roles, mut own_words, mut kinds) = (0, 0, 0);
-        for block in region.blocks() {
-            let each = block.words.len() as u16;
-            for element in 0..block.length {
-                for (i, word) in block.words.iter().enumerate() {
-                    let index = match (block.length, block.per_cpu) {
+        for array in region.arrays() {
+            let each = array.words.len() as u16;
+            for element in 0..array.length {
+                for (i, word) in array.words.iter().enumerate() {
+                    let index = match (array.length, array.per_cpu) {
                         (1, false) => String::new(),
                         _ => format!("[{element}]"),
                     };
-                    let own = if block.per_cpu { 0 } else { element as u16 * each };
+                    let own = if array.per_cpu { 0 } else { element as u16 * each };
                     words.push(WordLayout {
-                        name: format!("{}{index}{}", block.name, word.path),
-                        offset: (block.offset + element * block.stride + word.offset) as u32,
+                        name: format!("{}{index}{}", array.name, word.path),
+                        offset: (array.offset + element * array.stride + word.offset) as u32,
                         size: word.size as u8,
-                        cpu: block.per_cpu.then_some(element as u8),
+                        cpu: array.per_cpu.then_some(element as u8),
                         role: roles + own + i as u16,
                         kind: kinds + i as u16,
-                        own: if block.per_cpu { 1 << (own_words + i).min(63) } else { 0 },
+                        own: if array.per_cpu { 1 << (own_words + i).min(63) } else { 0 },
                         cpu_shift: word.cpu_shift,
                     });
                 }
             }
             kinds += each;
-            own_words += if block.per_cpu { block.words.len() } else { 0 };
-            roles += if block.per_cpu { each } else { each * block.length as u16 };
+            own_words += if array.per_cpu { array.words.len() } else { 0 };
+            roles += if array.per_cpu { each } else { each * array.length as u16 };
         }
         let mut word_at = vec![NONE; region.used()];
         for (i, word) in words.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
-use machine::{Op, Ordering, Test, Until, Value};
+use machine::{Op, Ordering, Test, Until};
 
 /// What a stopped task will do in its next step.
 #[derive(Clone, Copy, Debug)]
@@ -51,35 +51,6 @@ pub struct Reply {
     pub held: bool,
     /// The step was not taken: the task handles an interrupt first, and requests it again.
     pub interrupted: bool,
-}
-
-pub fn widened<T: Value>(op: Op<T>) -> Op<u64> {
-    match op {
-        Op::Load => Op::Load,
-        Op::Store(value) => Op::Store(value.bits()),
-        Op::Swap(value) => Op::Swap(value.bits()),
-        Op::CompareExchange(old, new) => Op::CompareExchange(old.bits(), new.bits()),
-        Op::Add(value) => Op::Add(value.bits()),
-        Op::Or(value) => Op::Or(value.bits()),
-        Op::And(value) => Op::And(value.bits()),
-    }
-}
-
-pub fn widened_until<T: Value>(until: Until<T>) -> Until<u64> {
-    Until { mask: until.mask.bits(), test: until.test, value: until.value.bits() }
-}
-
-/// What a word of this size holds after the access; `None` where it is not written.
-pub fn written(op: Op<u64>, old: u64, size: u8) -> Option<u64> {
-    let new = match op {
-        Op::Load => return None,
-        Op::CompareExchange(expected, _) if expected != old => return None,
-        Op::Store(value) | Op::Swap(value) | Op::CompareExchange(_, value) => value,
-        Op::Add(value) => old.wrapping_add(value),
-        Op::Or(bits) => old | bits,
-        Op::And(bits) => old & bits,
-    };
-    Some(new & ones(size))
 }
 
 /// All bits of a word of this size.

@@ -8,7 +8,7 @@ use super::failure::Fault;
 use super::happens_before::{HappensBefore, Unordered};
 use super::hash::mix;
 use super::layout::Layout;
-use super::request::{Reply, Request, RequestKind, acquires, ones, releases, written};
+use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
 use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, Turn};
 use super::state::{BUFFER, BufferedStore, SystemState};
 use super::{Memory, Options, Setup};
@@ -302,7 +302,7 @@ impl World {
             return 0;
         }
         let old = self.value_seen(task, offset, size);
-        let new = written(op, old, size);
+        let new = op.written(old, size);
         if acquires(ordering) && (new.is_some() || op == Op::Load) {
             self.acquire(task, request);
         }

@@ -11,7 +11,6 @@ use super::coherence::{Use, Word};
 use super::ledger::Row;
 use super::tasks::{Ask, Asked, Watch};
 use super::world::{World, below};
-use crate::checker::request::{widened, widened_until, written};
 use crate::steppable::Yielder;
 
 /// The view of one simulated task.
@@ -181,7 +180,7 @@ impl Simulated<'_> {
 
     fn modify(&self, word: Word, op: Op<u64>) -> u64 {
         let ask = Ask { line: word.line(), how: Use::Atomic, after_stores: true };
-        self.access(word, ask, |old| written(op, old, word.size))
+        self.access(word, ask, |old| op.written(old, word.size))
     }
 
     fn store(&self, word: Word, new: u64) {
@@ -300,13 +299,13 @@ impl Machine for Simulated<'_> {
                 self.store(word, new.bits());
                 0
             }
-            op => self.modify(word, widened(op)),
+            op => self.modify(word, op.widened()),
         })
     }
 
     #[inline(always)]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, _: Ordering) -> T {
-        let seen = self.watch(self.word(atom), widened_until(until), Time::MAX);
+        let seen = self.watch(self.word(atom), until.widened(), Time::MAX);
         T::from_bits(seen.expect("a wait without a deadline ends with what it waited for"))
     }
 
@@ -319,7 +318,7 @@ impl Machine for Simulated<'_> {
         tries: u32,
     ) -> Option<T> {
         let patience = self.world().costs.pause * Time::from(tries);
-        self.watch(self.word(atom), widened_until(until), patience).map(T::from_bits)
+        self.watch(self.word(atom), until.widened(), patience).map(T::from_bits)
     }
 
     #[inline(always)]

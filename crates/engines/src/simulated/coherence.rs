@@ -161,7 +161,7 @@ impl Lines {
             written: false,
         };
         let mut lines = vec![line; count];
-        for block in region.blocks().iter().filter(|block| block.per_cpu) {
+        for block in region.arrays().iter().filter(|block| block.per_cpu) {
             for element in 0..block.length {
                 let offset = block.offset + element * block.stride;
                 lines[offset >> LINE_SHIFT].home = host.cpus[cpu_of(element)].node;
