@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use engines::explored::{Failure, Memory};
+use engines::checker::{Failure, Memory};
 use engines::{Mutant, Site};
 use studies::checks::Size;
 use studies::checks::mutants::{Caught, Fate, Judged};
@@ -167,7 +167,7 @@ fn shortened(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engines::explored::Fault;
+    use engines::checker::Fault;
     use expect_test::expect;
 
     use super::*;

@@ -7,8 +7,8 @@ use std::ptr;
 use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value};
 
 use super::Time;
+use super::coherence::{Use, Word};
 use super::ledger::Row;
-use super::lines::{Use, Word};
 use super::tasks::{Ask, Asked, Watch};
 use super::world::{World, below};
 use crate::steppable::Yielder;

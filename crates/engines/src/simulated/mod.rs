@@ -15,13 +15,13 @@
 
 mod agent;
 mod bandwidth;
+mod coherence;
 mod host;
+mod invariants;
 mod ledger;
-mod lines;
 mod queue;
 mod tasks;
 mod trace;
-mod watched;
 mod world;
 
 use std::cell::RefCell;
@@ -34,8 +34,8 @@ use machine::Region;
 pub use trace::Traced;
 use world::World;
 
-use crate::explored::{copy, put_back};
-use crate::steppable::{Steppable, Yielder, caught};
+use crate::checker::{copy_region, restore_region};
+use crate::steppable::{Steppable, Yielder, catch_panics};
 
 /// Picoseconds.
 pub type Time = u64;
@@ -166,20 +166,20 @@ fn run(setup: &Setup, options: &Options, last: Option<&Last>) -> io::Result<Outc
     if let Some(why) = setup.host.contradiction() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    let before = copy(setup.region);
+    let before = copy_region(setup.region);
     // Nothing happens after the window, but to come to an end.
     let over = if last.is_some() { Time::MAX } else { options.warm_up + options.length };
     let world = RefCell::new(World::new(setup, options, over));
     let ended = start(setup, options, &world)
         .and_then(|mut threads| {
-            let passed = caught(|| {
+            let passed = catch_panics(|| {
                 pass(&mut threads, &world);
                 blocked(setup, &world.borrow())
             });
             passed.unwrap_or_else(|why| Err(fault(why)))
         })
         .and_then(|()| last.map_or(Ok(()), |last| last().map_err(fault)));
-    put_back(setup.region, &before);
+    restore_region(setup.region, &before);
     ended?;
     let mut world = world.into_inner();
     world.close();

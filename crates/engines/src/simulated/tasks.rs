@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use machine::{Annotation, Until};
 
 use super::Time;
+use super::coherence::{Use, Word};
+use super::invariants::Watched;
 use super::ledger::{Account, Row};
-use super::lines::{Use, Word};
-use super::watched::Watched;
 use super::world::Idling;
 
 /// What a task is doing.

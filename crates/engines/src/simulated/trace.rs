@@ -3,7 +3,7 @@
 use machine::Region;
 
 use super::Time;
-use super::lines::{Use, Word};
+use super::coherence::{Use, Word};
 
 /// One access.
 #[derive(Clone, Copy, Debug)]

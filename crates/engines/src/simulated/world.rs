@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 
 use machine::Region;
 
+use super::coherence::Lines;
 use super::host::Guest;
+use super::invariants::Watched;
 use super::ledger::{Account, Row};
-use super::lines::Lines;
 use super::queue::{Due, Queue};
 use super::tasks::{Doing, RunQueue, Task, Then};
 use super::trace::Trace;
-use super::watched::Watched;
 use super::{Options, Preemption, Setup, Time};
 use pause_loops::PauseLoops;
 pub use placement::Idling;

@@ -8,7 +8,7 @@ use algorithms::locks::{Algorithm, LOCKS};
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks};
 use algorithms::mechanisms::{Entry, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use engines::explored::{
+use engines::checker::{
     Fault, Memory, Options, Replayed, Schedule, Setup, TASKS_MAX, replay, sample, search,
 };
 use host::nearest;

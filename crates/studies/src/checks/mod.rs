@@ -12,7 +12,7 @@ use algorithms::contract::{self, Guarded};
 use algorithms::locks::{self, Visitor};
 use algorithms::mechanisms::{self, Mechanism, Scenario, operations};
 use algorithms::{Lock, Shape, SharedLock};
-use engines::explored::{Explored, Handler, Setup};
+use engines::checker::{Checked, Handler, Setup};
 use engines::{Mutant, Mutated};
 use machine::{Machine, Native, Region};
 
@@ -114,11 +114,11 @@ impl mechanisms::Visitor for MechanismSetup<'_> {
         let settings = self.scenario.settings::<X>();
         Some(Region::new(X::bytes(tasks, &settings)).map(|region| {
             let mechanism = X::new(&region, *design, tasks, &settings);
-            let task = |m: &Explored, task: usize| {
+            let task = |m: &Checked, task: usize| {
                 let times = operations;
                 self.between.put(m, &Operations { mechanism: &mechanism, task, times });
             };
-            let interrupted = |m: &Explored, _: usize| {
+            let interrupted = |m: &Checked, _: usize| {
                 self.between.put(m, &Interrupted { mechanism: &mechanism });
             };
             let setup = Setup {
@@ -165,7 +165,7 @@ impl<X: Mechanism> Part for Interrupted<'_, X> {
 
 impl Between<'_> {
     /// Does a part on the machine, with this between them.
-    fn put(self, m: &Explored, part: &impl Part) {
+    fn put(self, m: &Checked, part: &impl Part) {
         match self {
             Between::Nothing => part.run(m),
             Between::Mutant(mutant) => part.run(&Mutated::new(m, mutant)),
@@ -194,7 +194,7 @@ impl Visitor for LockSetup<'_> {
         let lock = L::new(&region, Shape { cpus: threads, locks });
         let at = &*region.array::<L::Mem>("lock", locks);
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
-        let task = |m: &Explored, _: usize| match self.between {
+        let task = |m: &Checked, _: usize| match self.between {
             Between::Nothing => contract::exclusive(&lock, m, at, guarded, acquires),
             Between::Mutant(mutant) => {
                 contract::exclusive(&lock, &Mutated::new(m, mutant), at, guarded, acquires);
@@ -235,7 +235,7 @@ impl Visitor for LockSetup<'_> {
         let lock = L::new(&region, Shape { cpus: threads, locks: 1 });
         let at = &region.array::<L::Mem>("lock", 1)[0];
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
-        let task = |m: &Explored, _: usize| {
+        let task = |m: &Checked, _: usize| {
             // How often it wrote is no matter here: a lost write is a race.
             let _writes = match self.between {
                 Between::Nothing => contract::shared(&lock, m, at, guarded, acquires),

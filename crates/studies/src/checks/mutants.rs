@@ -8,7 +8,7 @@ use algorithms::locks::{Algorithm, NODES_SOURCE, Visitor, visit};
 use algorithms::mechanisms::{self, Entry, Mechanism, Scenario};
 use algorithms::{Equivalent, Lock, SharedLock};
 use anyhow::{Context, Result};
-use engines::explored::{Failure, Fault, Memory, Options, Setup, sample, search};
+use engines::checker::{Failure, Fault, Memory, Options, Setup, sample, search};
 use engines::{Change, Mutant, Site};
 use host::in_parallel;
 

@@ -9,7 +9,7 @@ use algorithms::mechanisms::file_locks::{
     DESIGNS, Deadlocks, Design, FileLocks, Kind, Outcome, Owner, Range, Refused,
 };
 use engines::Change;
-use engines::explored::{Fault, Memory, Options, Setup, replay, sample, search};
+use engines::checker::{Fault, Memory, Options, Setup, replay, sample, search};
 use expect_test::{Expect, expect};
 use machine::{Native, Region};
 

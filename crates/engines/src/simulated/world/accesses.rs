@@ -3,8 +3,8 @@
 
 use super::World;
 use crate::simulated::Time;
+use crate::simulated::coherence::{Served, Use, Word};
 use crate::simulated::ledger::Row;
-use crate::simulated::lines::{Served, Use, Word};
 use crate::simulated::tasks::{Ask, Asked, Doing, Store, Watch};
 use crate::simulated::trace::Access;
 use crate::simulated::world::below;

@@ -1,5 +1,5 @@
-//! Mixing of words into a hash. No word mixes to nothing: a step that reads zero still
-//! changes the hash, or states that differ would be taken for one.
+//! Mixes words into a hash. Every word changes it, zero too: otherwise a step that reads zero
+//! would leave the hash alone, and states that differ would be taken for one.
 
 const START: u64 = 0x9E37_79B9_7F4A_7C15;
 const FACTOR: u64 = 0xD6E8_FEB8_6659_FD93;

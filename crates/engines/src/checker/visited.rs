@@ -1,15 +1,15 @@
-//! The states that were visited, by fingerprint: a table with open addressing. A state with
-//! the fingerprint of another would be missed; of n states, that happens with a probability
-//! below n²/2⁶⁵.
+//! The states that were visited, by fingerprint, in a hash table with open addressing. A state
+//! whose fingerprint collides with another's is missed; among n states that happens with a
+//! probability below n²/2⁶⁵.
 
-/// Whether a state is new, being searched, or done with.
+/// Whether a state is new, still being searched, or done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// It is now in the table, as open.
+pub enum Visit {
+    /// Entered into the table now, as open.
     New,
     /// Open, with this number.
     Open(u32),
-    /// All that follows was searched.
+    /// All states that follow it were searched.
     Closed,
 }
 
@@ -20,7 +20,7 @@ pub struct Visited {
     length: usize,
 }
 
-/// A fingerprint and its number beside it, on one line of the cache.
+/// A fingerprint and its number, side by side on one cache line.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     key: u64,
@@ -40,7 +40,7 @@ impl Visited {
     }
 
     /// Looks a fingerprint up, and enters it as open with this number, above 0, if it is new.
-    pub fn enter(&mut self, fingerprint: u64, number: u32) -> Seen {
+    pub fn enter(&mut self, fingerprint: u64, number: u32) -> Visit {
         if (self.length + 1) * 5 > self.slots.len() * 4 {
             self.grow();
         }
@@ -48,11 +48,11 @@ impl Visited {
         if slot.key == EMPTY.key {
             *slot = Slot { key: key(fingerprint), number };
             self.length += 1;
-            return Seen::New;
+            return Visit::New;
         }
         match slot.number {
-            0 => Seen::Closed,
-            number => Seen::Open(number),
+            0 => Visit::Closed,
+            number => Visit::Open(number),
         }
     }
 
@@ -61,14 +61,14 @@ impl Visited {
         self.slot(key(fingerprint)).number = 0;
     }
 
-    /// Where it is, or would be.
+    /// The slot that holds the key, or the empty one where it would go.
     fn slot(&mut self, key: u64) -> &mut Slot {
         let mask = self.slots.len() - 1;
-        let mut place = (key >> 20) as usize & mask;
-        while self.slots[place].key != EMPTY.key && self.slots[place].key != key {
-            place = (place + 1) & mask;
+        let mut index = (key >> 20) as usize & mask;
+        while self.slots[index].key != EMPTY.key && self.slots[index].key != key {
+            index = (index + 1) & mask;
         }
-        &mut self.slots[place]
+        &mut self.slots[index]
     }
 
     fn grow(&mut self) {
@@ -80,7 +80,7 @@ impl Visited {
     }
 }
 
-/// No fingerprint is taken for an empty slot.
+/// The key of a fingerprint: never that of an empty slot.
 fn key(fingerprint: u64) -> u64 {
     fingerprint.max(1)
 }
@@ -94,11 +94,11 @@ mod tests {
         let mut visited = Visited::new();
         let fingerprint = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for n in 0..10_000 {
-            assert_eq!(visited.enter(fingerprint(n), n as u32 + 1), Seen::New);
+            assert_eq!(visited.enter(fingerprint(n), n as u32 + 1), Visit::New);
         }
         visited.close(fingerprint(0));
-        assert_eq!(visited.enter(fingerprint(0), 1), Seen::Closed);
-        assert_eq!(visited.enter(fingerprint(7), 1), Seen::Open(8));
+        assert_eq!(visited.enter(fingerprint(0), 1), Visit::Closed);
+        assert_eq!(visited.enter(fingerprint(7), 1), Visit::Open(8));
         assert_eq!(visited.len(), 10_000);
     }
 }

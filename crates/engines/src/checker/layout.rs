@@ -1,103 +1,103 @@
-//! What lies where in the region, by the names that its arrays gave.
+//! The words of the region: their offsets, names and roles, from the arrays that it was made of.
 
 use std::ops::{Range, RangeInclusive};
 
 use machine::Region;
 
-/// Where no word is, and the column or row of a word that has none.
+/// The index of no word; also the column or row of a word that has none.
 const NONE: u16 = u16::MAX;
 
 /// The words of a region, by index and by offset.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    pub words: Vec<LaidWord>,
-    at: Vec<u16>,
-    /// Words with plain accesses that several tasks use, as they were found: each has a
-    /// column of `Orders`.
+    pub words: Vec<WordLayout>,
+    /// The word at each offset.
+    word_at: Vec<u16>,
+    /// Words with plain accesses that several tasks use, in the order in which they were
+    /// found: each has a column of `HappensBefore`.
     pub columns: Vec<u16>,
     column_of: Vec<u16>,
     uses: Vec<Uses>,
-    /// By kind: whether tasks come to such words in no certain order.
+    /// By kind: whether something was found not to order the accesses to such words.
     contended: Vec<bool>,
-    /// Words that released something: each has a row of `Orders`.
+    /// Words that released something: each has a row of `HappensBefore`.
     pub rows: Vec<u16>,
     row_of: Vec<u16>,
-    /// Words that name CPUs.
+    /// Words that hold CPU numbers.
     pub naming: Vec<u16>,
-    /// By role of the word where a CPU's name is read: which of its words are then accessed,
-    /// as was found.
+    /// By role of the word that held a CPU number: which words of that CPU were then accessed.
     pub leads_to: Vec<OwnWords>,
     /// Eight bytes each: their offset, and the words that begin in them.
     chunks: Vec<(u32, Range<u16>)>,
 }
 
 #[derive(Clone, Debug)]
-pub struct LaidWord {
+pub struct WordLayout {
     pub name: String,
     pub offset: u32,
     pub size: u8,
     /// The CPU whose element of a per-CPU array it is in.
     pub cpu: Option<u8>,
-    /// Which word it is: alike for the same word of all elements of a per-CPU array.
+    /// A number shared by the same word of all elements of a per-CPU array, and by no others.
     pub role: u16,
-    /// Which of the words of its CPU, as a bit; none if it is no CPU's.
+    /// Which of its CPU's words it is, as a bit; 0 outside of per-CPU arrays.
     pub own: OwnWords,
-    /// Which field of which array it is: alike for all elements.
+    /// Which field of which array it is: equal for all elements.
     kind: u16,
     pub cpu_shift: Option<u32>,
 }
 
-/// Who was seen to use a word.
+/// The uses of a word that were seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Uses {
-    /// Some task, plainly.
+    /// Whether some task used it plainly.
     plainly: bool,
-    /// The tasks, as bits.
+    /// The tasks that used it, as bits.
     tasks: u16,
 }
 
-/// Words of one CPU, as bits; from the 64th on they share one.
+/// Words of one CPU, as bits; from the 64th on, words share the last bit.
 pub type OwnWords = u64;
 
 impl Layout {
-    pub fn of(region: &Region) -> Layout {
+    pub fn new(region: &Region) -> Layout {
         let mut words = Vec::new();
         let (mut roles, mut own_words, mut kinds) = (0, 0, 0);
-        for block in region.arrays() {
-            let each = block.words.len() as u16;
-            for element in 0..block.length {
-                for (i, word) in block.words.iter().enumerate() {
-                    let index = match (block.length, block.per_cpu) {
+        for array in region.arrays() {
+            let each = array.words.len() as u16;
+            for element in 0..array.length {
+                for (i, word) in array.words.iter().enumerate() {
+                    let index = match (array.length, array.per_cpu) {
                         (1, false) => String::new(),
                         _ => format!("[{element}]"),
                     };
-                    let own = if block.per_cpu { 0 } else { element as u16 * each };
-                    words.push(LaidWord {
-                        name: format!("{}{index}{}", block.name, word.path),
-                        offset: (block.offset + element * block.stride + word.offset) as u32,
+                    let own = if array.per_cpu { 0 } else { element as u16 * each };
+                    words.push(WordLayout {
+                        name: format!("{}{index}{}", array.name, word.path),
+                        offset: (array.offset + element * array.stride + word.offset) as u32,
                         size: word.size as u8,
-                        cpu: block.per_cpu.then_some(element as u8),
+                        cpu: array.per_cpu.then_some(element as u8),
                         role: roles + own + i as u16,
                         kind: kinds + i as u16,
-                        own: if block.per_cpu { 1 << (own_words + i).min(63) } else { 0 },
+                        own: if array.per_cpu { 1 << (own_words + i).min(63) } else { 0 },
                         cpu_shift: word.cpu_shift,
                     });
                 }
             }
             kinds += each;
-            own_words += if block.per_cpu { block.words.len() } else { 0 };
-            roles += if block.per_cpu { each } else { each * block.length as u16 };
+            own_words += if array.per_cpu { array.words.len() } else { 0 };
+            roles += if array.per_cpu { each } else { each * array.length as u16 };
         }
-        let mut at = vec![NONE; region.used()];
+        let mut word_at = vec![NONE; region.used()];
         for (i, word) in words.iter().enumerate() {
-            at[word.offset as usize..][..usize::from(word.size)].fill(i as u16);
+            word_at[word.offset as usize..][..usize::from(word.size)].fill(i as u16);
         }
         let none = vec![NONE; words.len()];
         let chunks = chunks(&words);
         let naming = (0..words.len()).filter(|&word| words[word].cpu_shift.is_some());
         let naming = naming.map(|word| word as u16).collect();
         Layout {
-            at,
+            word_at,
             columns: vec![],
             column_of: none.clone(),
             uses: vec![Uses::default(); words.len()],
@@ -117,8 +117,8 @@ impl Layout {
 
     /// The words that `size` bytes at this offset touch.
     pub fn touched(&self, offset: u32, size: u8) -> RangeInclusive<usize> {
-        let first = self.at[offset as usize];
-        let last = self.at[offset as usize + usize::from(size) - 1];
+        let first = self.word_at[offset as usize];
+        let last = self.word_at[offset as usize + usize::from(size) - 1];
         assert!(first != NONE && last != NONE, "offset {offset} is in no word of the region");
         usize::from(first)..=usize::from(last)
     }
@@ -141,8 +141,8 @@ impl Layout {
         self.contended[usize::from(self.words[word].kind)]
     }
 
-    /// Tasks come to words of this kind in no certain order. What was taken for plain uses
-    /// of them was none, so the columns are to be found anew.
+    /// Marks words of this kind as contended. Their uses so far were taken for plain ones and
+    /// are not, so the columns have to be found again.
     pub fn contend(&mut self, word: usize) {
         self.contended[usize::from(self.words[word].kind)] = true;
         self.columns.clear();
@@ -150,8 +150,8 @@ impl Layout {
         self.uses.fill(Uses::default());
     }
 
-    /// Notes a use of a word. Whether the word, and that of other CPUs which it is, got a
-    /// column by it: what only one task uses needs none.
+    /// Notes a use of a word. Returns whether the word, and with it the same word of all other
+    /// CPUs, got a column by that: a word that only one task uses needs none.
     pub fn use_word(&mut self, word: usize, task: usize, plainly: bool) -> bool {
         let uses = &mut self.uses[word];
         uses.tasks |= 1 << task;
@@ -160,9 +160,9 @@ impl Layout {
             return false;
         }
         let role = self.words[word].role;
-        for alike in (0..self.words.len()).filter(|&word| self.words[word].role == role) {
-            self.column_of[alike] = self.columns.len() as u16;
-            self.columns.push(alike as u16);
+        for same in (0..self.words.len()).filter(|&word| self.words[word].role == role) {
+            self.column_of[same] = self.columns.len() as u16;
+            self.columns.push(same as u16);
         }
         true
     }
@@ -173,7 +173,7 @@ impl Layout {
     }
 }
 
-fn chunks(words: &[LaidWord]) -> Vec<(u32, Range<u16>)> {
+fn chunks(words: &[WordLayout]) -> Vec<(u32, Range<u16>)> {
     let mut chunks: Vec<(u32, Range<u16>)> = Vec::new();
     for (i, word) in words.iter().enumerate() {
         let (start, index) = (word.offset & !7, i as u16);

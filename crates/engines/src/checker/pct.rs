@@ -1,64 +1,65 @@
-//! Random schedules by priorities, for more tasks than can be searched: PCT (Burckhardt,
-//! Kothari, Musuvathi, Nagarakatte 2010). Tasks have random priorities, the highest that can
-//! go goes, and at `depth - 1` random steps whoever would go falls behind all others. A bug
-//! that needs `depth` ordering constraints, in n tasks of together k steps, is found by each
-//! schedule with a probability of at least 1/(n·k^(depth-1)).
+//! Random schedules for more tasks than can be searched: probabilistic concurrency testing
+//! (Burckhardt, Kothari, Musuvathi, Nagarakatte 2010). Tasks have random priorities, and the
+//! enabled task of the highest priority takes the next step. At `depth - 1` random steps that
+//! task falls below all others. Each schedule finds a bug that needs `depth` ordering
+//! constraints, in n tasks of together k steps, with a probability of at least
+//! 1/(n·k^(depth-1)).
 
 use std::io;
 
+use super::failure::{Failure, Fault};
+use super::harness::{Harness, copy_region, explain_failure, restore_region, with_harness};
 use super::schedule::{FLUSH, Schedule, Turn};
-use super::stage::{Stage, copy, on_stage, put_back, told};
-use super::state::State;
-use super::told::{Failure, Fault};
+use super::state::SystemState;
 use super::{Options, Setup, TASKS_MAX};
-use crate::steppable::Saved;
+use crate::steppable::SavedStack;
 
-/// Steps in a row after which a task falls behind all others: it may be spinning.
-const PATIENCE: usize = 100;
+/// Steps in a row after which a task falls below all others: it may be spinning.
+const STEPS_IN_A_ROW_MAX: usize = 100;
 
 /// Steps after which a schedule counts as endless.
 const STEPS_MAX: usize = 100_000;
 
-/// Priorities that tasks fall to: at change points, and below that when they spin.
+/// The priority that tasks fall to: just above it at change points, below it when they spin.
 const LOWEST: u64 = 1 << 32;
 
-/// What sampling found.
+/// The result of sampling.
 #[derive(Clone, Debug)]
-pub struct Sampled {
+pub struct SampleResult {
     /// Schedules tried.
     pub schedules: u64,
     /// Steps taken.
     pub steps: u64,
-    /// What is wrong, and how to come there.
+    /// The first fault found, and the interleaving that leads to it.
     pub failure: Option<Failure>,
 }
 
-/// Tries this many schedules, different ones for each seed.
+/// Tries this many random schedules, other ones for each seed.
 pub fn sample(
     setup: &Setup,
     options: &Options,
     schedules: u64,
     depth: usize,
     seed: u64,
-) -> io::Result<Sampled> {
+) -> io::Result<SampleResult> {
     let each_step = Options { reduction: false, ..*options };
-    let (mut sampled, fault) = on_stage(setup, &each_step, |stage| {
-        let mut sampler = Sampler::new(stage, depth, seed);
+    let (mut sampled, fault) = with_harness(setup, &each_step, |harness| {
+        let mut sampler = Sampler::new(harness, depth, seed);
         let fault = (0..schedules).find_map(|_| sampler.schedule());
         let Sampler { schedules, steps, schedule, .. } = sampler;
         let fault = fault.map(|fault| (fault, Schedule(schedule)));
-        (Sampled { schedules, steps, failure: None }, fault)
+        (SampleResult { schedules, steps, failure: None }, fault)
     })?;
     if let Some((fault, schedule)) = fault {
-        sampled.failure = Some(told(setup, options, fault, schedule));
+        sampled.failure = Some(explain_failure(setup, options, fault, schedule));
     }
     Ok(sampled)
 }
 
 struct Sampler<'s, 'a> {
-    stage: &'s mut Stage<'a>,
-    start: State,
-    stacks: Vec<Saved>,
+    harness: &'s mut Harness<'a>,
+    start: SystemState,
+    stacks: Vec<SavedStack>,
     memory: Vec<u64>,
     depth: usize,
     random: u64,
@@ -71,21 +72,21 @@ struct Sampler<'s, 'a> {
 }
 
 impl<'s, 'a> Sampler<'s, 'a> {
-    fn new(stage: &'s mut Stage<'a>, depth: usize, seed: u64) -> Self {
-        let mut start = State::default();
-        start.clone_from(&stage.world.borrow().state);
-        let mut stacks = vec![Saved::default(); start.tasks.len()];
+    fn new(harness: &'s mut Harness<'a>, depth: usize, seed: u64) -> Self {
+        let mut start = SystemState::default();
+        start.clone_from(&harness.world.borrow().state);
+        let mut stacks = vec![SavedStack::default(); start.tasks.len()];
         for (task, saved) in stacks.iter_mut().enumerate() {
             if !start.tasks[task].ended {
-                stage.save(task, saved);
+                harness.save(task, saved);
             }
         }
-        let memory = copy(stage.setup.region);
+        let memory = copy_region(harness.setup.region);
         let random = seed.wrapping_mul(2).wrapping_add(1);
         let (turns, schedule) = (Vec::new(), Vec::new());
         let (longest, schedules, steps) = (1, 0, 0);
         Sampler {
-            stage,
+            harness,
             start,
             stacks,
             memory,
@@ -99,12 +100,12 @@ impl<'s, 'a> Sampler<'s, 'a> {
         }
     }
 
-    /// One schedule from the start to its end.
+    /// Tries one schedule from the start to its end.
     fn schedule(&mut self) -> Option<Fault> {
-        if self.stage.world.borrow().grown {
+        if self.harness.world.borrow().grown {
             return None;
         }
-        self.back_to_the_start();
+        self.restore_start();
         self.schedules += 1;
         self.schedule.clear();
         let mut priorities = self.priorities();
@@ -115,10 +116,10 @@ impl<'s, 'a> Sampler<'s, 'a> {
         }
         let (mut last, mut in_a_row, mut lowest) = (usize::MAX, 0, LOWEST);
         for step in 1..=STEPS_MAX {
-            self.stage.world.borrow().turns(&mut self.turns);
+            self.harness.world.borrow().turns(&mut self.turns);
             if self.turns.is_empty() {
                 self.longest = self.longest.max(step);
-                return self.stage.wrong_at_the_end();
+                return self.harness.fault_at_end();
             }
             if let Some(change) = changes[..depth - 1].iter().position(|&change| change == step) {
                 let highest = self.highest(&priorities);
@@ -127,48 +128,48 @@ impl<'s, 'a> Sampler<'s, 'a> {
             let highest = self.highest(&priorities);
             in_a_row = if highest == last { in_a_row + 1 } else { 0 };
             last = highest;
-            if in_a_row == PATIENCE {
+            if in_a_row == STEPS_IN_A_ROW_MAX {
                 lowest -= 1;
                 (priorities[highest], in_a_row) = (lowest, 0);
             }
-            let turn = self.any_turn_of(highest);
+            let turn = self.random_turn_of(highest);
             self.schedule.push(turn);
             self.steps += 1;
-            self.stage.go(turn);
-            let world = self.stage.world.borrow();
+            self.harness.take_turn(turn);
+            let world = self.harness.world.borrow();
             if world.grown || world.fault.is_some() {
                 return world.fault.clone().filter(|_| !world.grown);
             }
         }
-        Some(Fault::Endless(format!("a schedule went on for {STEPS_MAX} steps")))
+        Some(Fault::Endless(format!("a schedule has not ended after {STEPS_MAX} steps")))
     }
 
-    fn back_to_the_start(&mut self) {
-        self.stage.world.borrow_mut().state.clone_from(&self.start);
-        put_back(self.stage.setup.region, &self.memory);
+    fn restore_start(&mut self) {
+        self.harness.world.borrow_mut().state.clone_from(&self.start);
+        restore_region(self.harness.setup.region, &self.memory);
         for (task, saved) in self.stacks.iter().enumerate() {
             if !self.start.tasks[task].ended {
-                self.stage.restore(task, saved);
+                self.harness.restore(task, saved);
             }
         }
     }
 
-    /// Random, and above those that tasks fall to at change points. The buffers have
-    /// priorities too: what becomes visible when is somebody's turn.
+    /// Random priorities, above those that tasks fall to at change points. Store buffers have
+    /// priorities too: they take turns in which a store becomes visible.
     fn priorities(&mut self) -> [u64; 2 * TASKS_MAX] {
         std::array::from_fn(|_| 2 * LOWEST + (self.next() >> 8))
     }
 
     fn highest(&self, priorities: &[u64]) -> usize {
         let players = self.turns.iter().map(|&turn| player(turn));
-        players.max_by_key(|&player| priorities[player]).expect("somebody can go")
+        players.max_by_key(|&player| priorities[player]).expect("a turn is possible")
     }
 
-    fn any_turn_of(&mut self, who: usize) -> Turn {
-        let ways = self.turns.iter().filter(|&&turn| player(turn) == who).count();
-        let any = if ways > 1 { self.below(ways) } else { 0 };
-        let mut turns = self.turns.iter().filter(|&&turn| player(turn) == who);
-        *turns.nth(any).expect("within the number of ways")
+    fn random_turn_of(&mut self, chosen: usize) -> Turn {
+        let count = self.turns.iter().filter(|&&turn| player(turn) == chosen).count();
+        let index = if count > 1 { self.below(count) } else { 0 };
+        let mut turns = self.turns.iter().filter(|&&turn| player(turn) == chosen);
+        *turns.nth(index).expect("an index below the count")
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -184,7 +185,7 @@ impl<'s, 'a> Sampler<'s, 'a> {
     }
 }
 
-/// Who takes a turn: a task, or its buffer.
-fn player((task, way): Turn) -> usize {
-    usize::from(task) + if way == FLUSH { TASKS_MAX } else { 0 }
+/// The number of the task that takes a turn, or of its store buffer, counted behind all tasks.
+fn player((task, alternative): Turn) -> usize {
+    usize::from(task) + if alternative == FLUSH { TASKS_MAX } else { 0 }
 }

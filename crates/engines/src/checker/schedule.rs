@@ -1,23 +1,23 @@
-//! A schedule: which task goes next, and which way where it could go several.
+//! A schedule: which task takes each step, and which alternative where a step has several.
 //!
 //! As text: steps with dots between them. `2` is a step of task 2, `2f` the oldest store in
-//! its buffer becoming visible, `2a1` its step with alternative 1, `2s` waking by itself,
-//! `2i` being interrupted; `x3` behind a step: three times.
+//! its buffer becoming visible, `2a1` its step with alternative 1, `2s` a spurious wakeup,
+//! `2i` an interrupt; `x3` after a step: three times.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The alternative that is no step of the task: its oldest store becomes visible.
+/// The alternative in which the task itself takes no step: its oldest store becomes visible.
 pub const FLUSH: u8 = u8::MAX;
-/// Waking from sleep without having been woken.
+/// The alternative in which a sleeping task wakes without having been woken.
 pub const SPURIOUS: u8 = u8::MAX - 1;
-/// Being interrupted: what was to be done is done afterwards.
+/// The alternative in which the task is interrupted before its step, which it takes afterwards.
 pub const INTERRUPT: u8 = u8::MAX - 2;
 
 /// One step: a task and its alternative.
 pub type Turn = (u8, u8);
 
-/// Who goes when.
+/// Which task takes each step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule(pub(super) Vec<Turn>);
 
@@ -27,7 +27,7 @@ impl Schedule {
         self.0.len()
     }
 
-    /// Whether nobody ever goes.
+    /// Whether no task takes a step.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -60,23 +60,24 @@ impl FromStr for Schedule {
     fn from_str(text: &str) -> Result<Schedule, String> {
         let mut turns = Vec::new();
         for token in text.split('.').filter(|token| !token.is_empty()) {
-            let (turn, times) = step(token).ok_or(format!("'{token}' is no step"))?;
+            let (turn, times) =
+                parse_step(token).ok_or(format!("'{token}' is not a step of a schedule"))?;
             turns.extend(std::iter::repeat_n(turn, times));
         }
         Ok(Schedule(turns))
     }
 }
 
-fn step(token: &str) -> Option<(Turn, usize)> {
+fn parse_step(token: &str) -> Option<(Turn, usize)> {
     let (step, times) = token.split_once('x').unwrap_or((token, "1"));
     let digits = step.len() - step.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (task, way) = step.split_at(digits);
-    let alternative = match way {
+    let (task, suffix) = step.split_at(digits);
+    let alternative = match suffix {
         "" => 0,
         "f" => FLUSH,
         "s" => SPURIOUS,
         "i" => INTERRUPT,
-        _ => way.strip_prefix('a')?.parse().ok()?,
+        _ => suffix.strip_prefix('a')?.parse().ok()?,
     };
     let times = times.parse().ok().filter(|times| *times <= 1_000_000)?;
     Some(((task.parse().ok()?, alternative), times))
