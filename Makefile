@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
-KNEE := target/$(TARGET)/release/knee
+KNEE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release/knee
 
 .PHONY: help setup build run test bench fuzz clean
 .DEFAULT_GOAL := help
@@ -14,7 +14,7 @@ setup: ## install what is missing (Debian packages when root; else name them)
 	@sh .ci/setup
 
 build: setup ## build the binary
-	cargo build --release -p knee $$(sh .ci/features)
+	@sh .ci/build
 	@echo "built $(KNEE)"
 
 run: build ## a first look at this host: under two minutes of measuring, then curves
@@ -23,8 +23,9 @@ run: build ## a first look at this host: under two minutes of measuring, then cu
 test: setup ## all tests, and the habits: format, lints, licences
 	@bash .ci/test
 
-bench: build ## benchmarks against limits and peers; prints ratios
-	cargo run --release -p bench -- $(BENCH)
+bench: setup ## benchmarks against limits and peers; prints ratios
+	@sh .ci/build knee bench
+	$(dir $(KNEE))bench $(BENCH)
 
 fuzz: setup ## the long run of the fuzzer: 10 million inputs, and as many recordings, BTF and kernels
 	KNEE_FUZZ_INPUTS=10000000 cargo test --release -p records -p knee -p guests fuzzed -- --nocapture
