@@ -1,6 +1,8 @@
 //! `knee check`: searches what the tasks of an algorithm can do together, in every order, or
 //! tries its mutants.
 
+mod tables;
+
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -13,8 +15,8 @@ use engines::checker::{
 };
 use host::nearest;
 use host::stderr::{print, print_line, talk};
-use reports;
-use reports::{Checked, Style};
+use reports::Style;
+use tables::Checked;
 use serde_json::json;
 use studies::checks::against_kernel::{Compared, compare};
 use studies::checks::mutants::{self, Caught, Fate, Judged};
@@ -138,10 +140,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let all: Vec<_> = done.iter().map(checked_json).collect();
         print_line(format_args!("{:#}", json!(all)))?;
     } else {
-        print(reports::checked(&done, &style))?;
+        print(tables::checked(&done, &style))?;
         for checked in &done {
             if let Some(failure) = &checked.failure {
-                print(reports::failed_check(&checked.name, failure, &again(arguments, checked)))?;
+                print(tables::failed_check(&checked.name, failure, &again(arguments, checked)))?;
             }
         }
     }
@@ -344,7 +346,7 @@ fn checked_json(checked: &Checked) -> serde_json::Value {
         "threads": checked.size.threads,
         "acquires": checked.size.acquires,
         "locks": checked.size.locks,
-        "memory": reports::memory(checked.memory),
+        "memory": tables::memory(checked.memory),
         "states": checked.states,
         "schedules": checked.schedules,
         "steps": checked.steps,
@@ -380,7 +382,7 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
         print_line(format_args!("{:#}", json!(all.iter().map(one).collect::<Vec<_>>())))?;
     } else {
         for (name, judged) in &all {
-            print(reports::mutants(name, judged))?;
+            print(tables::mutants(name, judged))?;
         }
     }
     let survived = |judged: &Judged| matches!(judged.fate, Fate::Survived);
@@ -403,7 +405,7 @@ fn judged_json(judged: &Judged) -> serde_json::Value {
             value["locks"] = size.locks.into();
             value["settings"] = settings.iter().copied().collect();
             value["choices"] = choices.iter().copied().collect();
-            value["memory"] = reports::memory(*memory).into();
+            value["memory"] = tables::memory(*memory).into();
         }
         Fate::Equivalent(why) => {
             value["fate"] = "equivalent".into();

@@ -1,5 +1,7 @@
 //! `knee simulate`: times algorithms on a described host, in virtual time.
 
+mod tables;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,7 +13,6 @@ use engines::simulated::{NS, Preemption, Time};
 use host::stderr::{print, print_line, talk};
 use host::topology::{self, points};
 use host::{Placement, nearest};
-use reports;
 use reports::{Simulated, Style, counted};
 use serde_json::{Value, json};
 use studies::hosts::{self, Described};
@@ -138,7 +139,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     match arguments.json {
         true => print_line(format_args!("{:#}", as_json(&all, &host, load, arguments)))?,
-        false => print(reports::simulated(&all, &host, load, place.draws, Style::of_stdout()))?,
+        false => print(tables::simulated(&all, &host, load, place.draws, Style::of_stdout()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -161,7 +162,7 @@ fn check(
     let found = native_check::agreements(names, load, place, counts, &cpus)?;
     match arguments.json {
         true => print_line(format_args!("{:#}", agreements_json(&found, host, load)))?,
-        false => print(reports::agreements(&found, host, load, Style::of_stdout()))?,
+        false => print(tables::agreements(&found, host, load, Style::of_stdout()))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,9 +7,9 @@ use engines::{Mutant, Site};
 use studies::checks::Size;
 use studies::checks::mutants::{Caught, Fate, Judged};
 
-use crate::Style;
-use crate::prose::{counted, wrapped};
-use crate::table::{Align, Table};
+use reports::Style;
+use reports::prose::{counted, wrapped};
+use reports::table::{Align, Table};
 
 /// One check of one algorithm.
 pub struct Checked {
