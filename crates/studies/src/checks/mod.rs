@@ -79,7 +79,7 @@ pub fn with_mechanism<R>(
     between: Between,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    let scenario = Scenario::of(size.threads, size.acquires);
+    let scenario = Scenario::new(size.threads, size.acquires);
     with_scenario(name, design, over, scenario, between, act)
 }
 
@@ -159,7 +159,7 @@ struct Interrupted<'a, X> {
 
 impl<X: Mechanism> Part for Interrupted<'_, X> {
     fn run<M: Machine>(&self, m: &M) {
-        self.mechanism.interrupted(m);
+        self.mechanism.handle_ipi(m);
     }
 }
 
@@ -214,7 +214,7 @@ impl Visitor for LockSetup<'_> {
                 false => Err(IN_USE.to_string()),
             }
         };
-        let nodes = if L::NODES { nodes(threads) } else { vec![0; threads] };
+        let nodes = if L::NUMA_AWARE { nodes(threads) } else { vec![0; threads] };
         let setup = Setup {
             region: &region,
             nodes: &nodes,
@@ -258,7 +258,7 @@ impl Visitor for LockSetup<'_> {
                 false => Err(IN_USE.to_string()),
             },
             fifo: false,
-            alike: L::ALIKE,
+            alike: L::SYMMETRIC,
         };
         (self.act)(&setup);
         Ok(())

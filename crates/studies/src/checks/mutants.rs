@@ -4,9 +4,9 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use algorithms::locks::{Algorithm, NODES_SOURCE, Visitor, visit};
-use algorithms::mechanisms::{self, Entry, Mechanism, Scenario};
 use algorithms::{Equivalent, Lock, SharedLock};
+use algorithms::locks::{ListedLock, NODES_SOURCE, Visitor, visit};
+use algorithms::mechanisms::{self, ListedMechanism, Mechanism, Scenario};
 use anyhow::{Context, Result};
 use engines::checker::{Failure, Fault, Memory, Options, Setup, sample, search};
 use engines::{Change, Mutant, Site};
@@ -42,7 +42,7 @@ const MECHANISM_STATES_MAX: u64 = 100_000;
 
 /// Of the designs of a mechanism some schedules are tried first, also of these tasks, which have
 /// too many states to be searched: that finds most.
-const SAMPLED: Scenario = Scenario::of(3, 3);
+const SAMPLED: Scenario = Scenario::new(3, 3);
 const SCHEDULES: u64 = 60;
 
 /// The lock that mechanisms are over: that with the fewest states.
@@ -118,7 +118,7 @@ fn fate(caught: Option<Caught>, known: Option<&Equivalent>) -> Fate {
 // Of locks.
 
 /// All mutants of a lock, in the order of its source.
-pub fn judge(lock: &Algorithm) -> Result<Vec<Judged>> {
+pub fn judge(lock: &ListedLock) -> Result<Vec<Judged>> {
     let equivalent = visit(lock.name, Equivalents).unwrap_or_default();
     let Possible { mutants, sizes } = possible(lock)?;
     let judge_one = |mutant: Mutant| {
@@ -145,7 +145,7 @@ pub struct Possible {
 }
 
 /// What can be changed in the file of the lock, and in the nodes that it shares with others.
-pub fn possible(lock: &Algorithm) -> Result<Possible> {
+pub fn possible(lock: &ListedLock) -> Result<Possible> {
     let noted = RefCell::new(BTreeSet::new());
     let mut sizes = Vec::new();
     for &size in SIZES {
@@ -198,7 +198,7 @@ fn caught_by_chance(name: &str, mutant: Mutant) -> Result<Option<Caught>> {
 
 /// All mutants of a mechanism, in the order of its source: each in all designs that have its
 /// access, until one finds it.
-pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<Judged>> {
+pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<Judged>> {
     let found = mechanisms::visit(mechanism.name, OVER, PropertiesOf);
     let properties = found.context("a listed mechanism")?;
     let mut designs_of: BTreeMap<Mutant, Vec<&str>> = BTreeMap::new();
@@ -235,7 +235,7 @@ pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<Judged>> {
 
 /// Looks for a mutant in some schedules of these designs.
 fn caught_by_some(
-    mechanism: &Entry,
+    mechanism: &ListedMechanism,
     designs: &[&str],
     properties: &Properties,
     known: Option<&Equivalent>,
@@ -257,7 +257,7 @@ fn caught_by_some(
 
 /// Searches these designs for it.
 fn caught_in(
-    mechanism: &Entry,
+    mechanism: &ListedMechanism,
     designs: &[&str],
     properties: &Properties,
     mutant: Mutant,
@@ -281,7 +281,7 @@ fn caught_in(
 
 /// Tries some schedules of a design.
 fn some(
-    mechanism: &Entry,
+    mechanism: &ListedMechanism,
     design: &str,
     scenario: Scenario,
     between: Between,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use algorithms::locks::ticket::Ticket;
 use algorithms::mechanisms::file_locks::{
-    Design, FileLocks, Kind, Outcome, Owner, Range, Refused, TO_THE_END, Waiting,
+    Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused, TO_THE_END, WaitingRequest,
 };
 use anyhow::{Context, Result, bail, ensure};
 use machine::{Native, Region};
@@ -125,7 +125,7 @@ struct Process {
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     range: Range,
-    waiting: Waiting,
+    waiting: WaitingRequest,
 }
 
 impl Both {
@@ -197,7 +197,7 @@ impl Both {
             4..6 => Owner::OpenFile(file),
             _ => Owner::Flock(file),
         };
-        let kinds = [Kind::Read, Kind::Write, Kind::Unlock];
+        let kinds = [LockKind::Read, LockKind::Write, LockKind::Unlock];
         let kind = kinds[self.random.random_range(0..3_usize)];
         let start = self.random.random_range(0..BYTES);
         let (start, end) = match (owner, self.random.random_range(0..12_u32)) {
@@ -216,8 +216,8 @@ impl Both {
         if let Owner::Flock(file) = range.owner {
             range.owner = Owner::OpenFile(file);
         }
-        if range.kind == Kind::Unlock {
-            range.kind = Kind::Write;
+        if range.kind == LockKind::Unlock {
+            range.kind = LockKind::Write;
         }
         Call::Get { descriptor, range }
     }
@@ -227,7 +227,8 @@ impl Both {
         if several && self.random.random_range(0..6_u32) == 0 {
             range = self.towards_a_circle(process).unwrap_or(range);
         }
-        let wait = several && range.kind != Kind::Unlock && self.random.random_range(0..2_u32) == 0;
+        let wait =
+            several && range.kind != LockKind::Unlock && self.random.random_range(0..2_u32) == 0;
         if !self.disturbs(range) {
             return Call::Set { descriptor, range, wait: wait && self.can_wait(range) };
         }
@@ -245,13 +246,13 @@ impl Both {
             }
         });
         let start = *held.get(self.random.random_range(0..held.len().max(1)))?;
-        Some(Range { owner, kind: Kind::Write, start, end: start })
+        Some(Range { owner, kind: LockKind::Write, start, end: start })
     }
 
     /// Whether a request would come into the way of one that waits, so that the kernel's answer
     /// would be one of several.
     fn disturbs(&self, range: Range) -> bool {
-        let unlocks = range.kind == Kind::Unlock;
+        let unlocks = range.kind == LockKind::Unlock;
         let into = |waits: Range| {
             !unlocks
                 && meet(waits, range)
@@ -297,7 +298,7 @@ impl Both {
         self.ours.each_held(&self.m, |held| {
             let conflict = held.owner != range.owner
                 && meet(held, range)
-                && (held.kind == Kind::Write || range.kind == Kind::Write);
+                && (held.kind == LockKind::Write || range.kind == LockKind::Write);
             if conflict && !owners.contains(&held.owner) {
                 owners.push(held.owner);
             }
@@ -405,9 +406,9 @@ impl Both {
         let ours = self.ours.attempt(&self.m, 0, range, wait);
         self.tell(process, set_command(descriptor, range, wait))?;
         let ours = match ours {
-            Outcome::Granted => Ok(()),
-            Outcome::Refused(why) => Err(why),
-            Outcome::Waits(waiting) => {
+            LockOutcome::Granted => Ok(()),
+            LockOutcome::Refused(why) => Err(why),
+            LockOutcome::Waits(waiting) => {
                 let process = self.processes[process].as_mut().expect("it runs");
                 process.waits = Some(Wait { range, waiting });
                 self.compared.waited += 1;
@@ -484,7 +485,9 @@ impl Both {
         while let Some(&process) = waiting.iter().find(|&&process| still(self, process)) {
             let Wait { range, waiting } = self.waits_for(process).context("it waits")?;
             match self.ours.again(&self.m, 0, range, waiting) {
-                Outcome::Waits(waiting) => self.set_wait(process, Some(Wait { range, waiting })),
+                LockOutcome::Waits(waiting) => {
+                    self.set_wait(process, Some(Wait { range, waiting }))
+                }
                 other => bail!("{range:?} still waits for the kernel, ours: {other:?}"),
             }
         }
@@ -542,9 +545,9 @@ impl Both {
             "{range:?} went on in the kernel ({kernel:?}), ours does not wake it"
         );
         let ours = match self.ours.again(&self.m, 0, range, waiting) {
-            Outcome::Granted => Ok(()),
-            Outcome::Refused(why) => Err(why),
-            Outcome::Waits(_) => bail!("{range:?}: the kernel's {kernel:?}, ours waits again"),
+            LockOutcome::Granted => Ok(()),
+            LockOutcome::Refused(why) => Err(why),
+            LockOutcome::Waits(_) => bail!("{range:?}: the kernel's {kernel:?}, ours waits again"),
         };
         self.set_wait(process, None);
         self.count(ours);
@@ -595,7 +598,7 @@ impl Both {
             Owner::OpenFile(_) => (Owners::OpenFile, 0),
             Owner::Flock(_) => (Owners::Flock, 0),
         };
-        let write = range.kind == Kind::Write;
+        let write = range.kind == LockKind::Write;
         Line { waits, owners, pid, write, start: range.start, end: range.end }
     }
 }
@@ -621,9 +624,9 @@ fn set_command(descriptor: usize, range: Range, wait: bool) -> Command {
     let command = match (range.owner, wait) {
         (Owner::Flock(_), _) => {
             let operation = match range.kind {
-                Kind::Read => libc::LOCK_SH,
-                Kind::Write => libc::LOCK_EX,
-                Kind::Unlock => libc::LOCK_UN,
+                LockKind::Read => libc::LOCK_SH,
+                LockKind::Write => libc::LOCK_EX,
+                LockKind::Unlock => libc::LOCK_UN,
             };
             let operation = if wait { operation } else { operation | libc::LOCK_NB };
             return Command::Flock { descriptor, operation };
@@ -651,9 +654,9 @@ fn flock_of(range: Range) -> libc::flock {
     // SAFETY: plain data, valid when zero; the process must be 0 for open files.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = match range.kind {
-        Kind::Read => libc::F_RDLCK,
-        Kind::Write => libc::F_WRLCK,
-        Kind::Unlock => libc::F_UNLCK,
+        LockKind::Read => libc::F_RDLCK,
+        LockKind::Write => libc::F_WRLCK,
+        LockKind::Unlock => libc::F_UNLCK,
     } as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = range.start as libc::off_t;
