@@ -64,7 +64,7 @@ fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<
         birth.policy.apply()?;
     }
     if let Some(marker) = birth.marker {
-        marker.mark().map_err(|e| Failure::of("marking the task for the ledger", e))?;
+        marker.mark().map_err(|e| Failure::from_error("marking the task for the ledger", e))?;
     }
     let mut task = birth.prepared.task(index)?;
     board.arrive(1);
@@ -134,13 +134,13 @@ fn own_usage(form: Form) -> Usage {
 
 /// Pins the calling thread to one CPU.
 fn pin(cpu: u32) -> Result<(), Failure> {
-    affinity::set(&[cpu]).map_err(|e| Failure::of(format!("pinning to CPU {cpu}"), e))
+    affinity::set(&[cpu]).map_err(|e| Failure::from_error(format!("pinning to CPU {cpu}"), e))
 }
 
 /// Whether the calling thread was on this CPU all the time. The kernel lets the tasks of a CPU
 /// that goes offline run anywhere, and does not take that back when it comes online again.
 fn still_pinned(cpu: u32) -> Result<(), Failure> {
-    let cpus = affinity::get().map_err(|e| Failure::of("sched_getaffinity", e))?;
+    let cpus = affinity::get().map_err(|e| Failure::from_error("sched_getaffinity", e))?;
     if cpus != [cpu] {
         return Err(Failure::new(format!(
             "no longer pinned to CPU {cpu}: it was offline for a while, or somebody changed the \
