@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use records::Form;
-use workloads::{Failure, Line, Shared};
+use workloads::{CacheLine, Failure, Shared};
 
 /// What the tasks do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Phase {
 /// The memory shared by the worker and all tasks.
 pub struct Board {
     head: Shared<Head>,
-    counts: Shared<Line<Count>>,
+    counts: Shared<CacheLine<Count>>,
     tids: Shared<AtomicI32>,
     tasks: u32,
 }
@@ -41,14 +41,14 @@ pub struct Board {
 /// which every task reads after each operation.
 #[derive(Default)]
 struct Head {
-    phase: Line<AtomicU32>,
-    stop: Line<AtomicU32>,
+    phase: CacheLine<AtomicU32>,
+    stop: CacheLine<AtomicU32>,
     /// Arrivals so far, three for each task.
-    arrived: Line<AtomicU32>,
+    arrived: CacheLine<AtomicU32>,
     /// Bumped when all tasks have arrived; the worker sleeps on it.
-    gate: Line<AtomicU32>,
-    failed: Line<AtomicU32>,
-    released_ns: Line<AtomicU64>,
+    gate: CacheLine<AtomicU32>,
+    failed: CacheLine<AtomicU32>,
+    released_ns: CacheLine<AtomicU64>,
 }
 
 /// The operation count of one task, stored to after each operation.
@@ -63,7 +63,8 @@ struct Count {
     operations: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Line<Count>>() == 128, "the probes read counts by this layout");
+const _: () =
+    assert!(size_of::<CacheLine<Count>>() == 128, "the probes read counts by this layout");
 
 impl Board {
     /// A board for `tasks` tasks. With `counts`, the operation counts lie in that memory, 128 zero
@@ -72,7 +73,7 @@ impl Board {
         // SAFETY: all three hold only integers, which are valid when zero.
         unsafe {
             let counts = match counts {
-                Some(memory) => Shared::of(memory, tasks as usize)?,
+                Some(memory) => Shared::from_descriptor(memory, tasks as usize)?,
                 None => Shared::zeroed(tasks as usize)?,
             };
             Ok(Board {

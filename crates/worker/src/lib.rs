@@ -98,10 +98,10 @@ fn check_form(workload: &Workload, job: &Job) -> Result<(), String> {
     }
 }
 
-fn form(form: records::Form) -> workloads::Form {
+fn form(form: records::Form) -> workloads::TaskForm {
     match form {
-        records::Form::Processes => workloads::Form::Processes,
-        records::Form::Threads => workloads::Form::Threads,
+        records::Form::Processes => workloads::TaskForm::Processes,
+        records::Form::Threads => workloads::TaskForm::Threads,
     }
 }
 

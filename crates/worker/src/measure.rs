@@ -353,7 +353,7 @@ pub fn turns_per_ns() -> f64 {
     const TURNS: u64 = 1 << 18;
     let ns = (0..8).map(|_| {
         let start = now_ns();
-        Spin::turns(TURNS).run();
+        Spin::new(TURNS).run();
         now_ns() - start
     });
     TURNS as f64 / ns.min().unwrap_or(1).max(1) as f64

@@ -39,7 +39,7 @@ impl SchedulingPolicy {
         // SAFETY: the struct is live and says its own size.
         match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, self, 0) } {
             0 => Ok(()),
-            _ => Err(Failure::of("sched_setattr", io::Error::last_os_error())),
+            _ => Err(Failure::from_error("sched_setattr", io::Error::last_os_error())),
         }
     }
 

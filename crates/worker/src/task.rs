@@ -62,7 +62,7 @@ fn run_phases(context: &TaskContext, index: usize, report: &mut TaskReport) -> R
         context.policy.apply()?;
     }
     if let Some(marker) = context.marker {
-        marker.mark().map_err(|e| Failure::of("marking the task for the ledger", e))?;
+        marker.mark().map_err(|e| Failure::from_error("marking the task for the ledger", e))?;
     }
     let mut task = context.prepared.task(index)?;
     board.arrive(1);
@@ -132,13 +132,13 @@ fn own_usage(form: Form) -> Usage {
 
 /// Pins the calling thread to one CPU.
 fn pin(cpu: u32) -> Result<(), Failure> {
-    affinity::set(&[cpu]).map_err(|e| Failure::of(format!("pinning to CPU {cpu}"), e))
+    affinity::set(&[cpu]).map_err(|e| Failure::from_error(format!("pinning to CPU {cpu}"), e))
 }
 
 /// Fails if the calling thread is no longer pinned to this CPU. When a CPU goes offline, the kernel
 /// lets its tasks run anywhere, and does not restore their affinity when it comes back.
 fn still_pinned(cpu: u32) -> Result<(), Failure> {
-    let cpus = affinity::get().map_err(|e| Failure::of("sched_getaffinity", e))?;
+    let cpus = affinity::get().map_err(|e| Failure::from_error("sched_getaffinity", e))?;
     if cpus != [cpu] {
         return Err(Failure::new(format!(
             "no longer pinned to CPU {cpu}: it was offline for a while, or somebody changed the \

@@ -14,7 +14,7 @@ use records::Metric;
 use reports::wrapped;
 use serde_json::json;
 use studies::hosts::{self, Described, HOSTS, Number, Origin};
-use workloads::{Forms, Kind, Parameter, WORKLOADS, Workload};
+use workloads::{Forms, Parameter, ParameterKind, WORKLOADS, Workload};
 
 use crate::verbs::list::all_metrics;
 
@@ -179,9 +179,9 @@ fn host_json(host: &Described) -> serde_json::Value {
 }
 
 fn forms(forms: &Forms) -> String {
-    let name = |form: &workloads::Form| match form {
-        workloads::Form::Processes => "processes",
-        workloads::Form::Threads => "threads",
+    let name = |form: &workloads::TaskForm| match form {
+        workloads::TaskForm::Processes => "processes",
+        workloads::TaskForm::Threads => "threads",
     };
     match forms {
         Forms::Both => "processes, threads".to_string(),
@@ -192,8 +192,8 @@ fn forms(forms: &Forms) -> String {
 
 fn parameter_lines(parameter: &Parameter) -> String {
     let values = match parameter.kind {
-        Kind::Number { min, max } => format!("{min} to {max}"),
-        Kind::Choice(words) => words.join("|"),
+        ParameterKind::Number { min, max } => format!("{min} to {max}"),
+        ParameterKind::Choice(words) => words.join("|"),
     };
     let head = format!("  {}={}", parameter.name, parameter.default);
     wrapped(&format!("{head:26} {} ({values})", parameter.about), 100, 27)
