@@ -106,7 +106,7 @@ impl Visitor for Prepare<'_> {
             let word = choice.words.iter().find(|word| **word == chosen);
             *word.expect("a choice is one of those declared")
         };
-        let settings = Settings::of::<X>(|setting| values.number(setting.name), word);
+        let settings = Settings::new::<X>(|setting| values.number(setting.name), word);
         let design = X::DESIGNS.iter().find(|(name, _)| *name == values.choice("design"));
         let (_, design) = design.expect("a choice is one of those declared");
         let bytes = X::bytes(*tasks, &settings) + tasks * 64;
@@ -129,10 +129,7 @@ struct Running<X> {
 
 impl<X> Running<X> {
     fn machine(&self, index: usize) -> Native<Yielding> {
-        machine(index)
-            .with_turns_per_ns(self.turns_per_ns)
-            .with_peers(&self.peers)
-            .yielding()
+        machine(index).with_turns_per_ns(self.turns_per_ns).with_peers(&self.peers).yielding()
     }
 }
 
@@ -142,7 +139,7 @@ impl<X: Mechanism> Prepared for Running<X> {
         let ipi_handler = X::INTERRUPTS.then(|| {
             // With a machine of its own: it may come while the task's is in use.
             let m = self.machine(index);
-            self.peers.handle_ipis(index, move || self.mechanism.interrupted(&m))
+            self.peers.handle_ipis(index, move || self.mechanism.handle_ipi(&m))
         });
         let task = self.mechanism.start(&m, index);
         Ok(Box::new(Operator { mechanism: &self.mechanism, m, task, _ipi_handler: ipi_handler }))

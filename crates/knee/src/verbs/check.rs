@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use algorithms::locks::{Algorithm, LOCKS};
+use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks};
-use algorithms::mechanisms::{Entry, MECHANISMS};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::checker::{
     Failure, Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample,
@@ -74,9 +74,9 @@ pub struct Arguments {
 /// What is checked.
 #[derive(Clone, Copy)]
 enum Subject {
-    Lock(&'static Algorithm),
+    Lock(&'static ListedLock),
     /// In one of its designs.
-    Mechanism(&'static Entry, &'static str),
+    Mechanism(&'static ListedMechanism, &'static str),
 }
 
 impl Subject {

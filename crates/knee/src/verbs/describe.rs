@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
-use algorithms::locks::{Algorithm, LOCKS};
-use algorithms::mechanisms::{Entry, MECHANISMS};
+use algorithms::locks::{LOCKS, ListedLock};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Result, bail};
 use records::Metric;
 use records::nearest;
@@ -113,7 +113,7 @@ fn workload_page(workload: &Workload) -> String {
     page
 }
 
-fn lock_page(lock: &Algorithm) -> String {
+fn lock_page(lock: &ListedLock) -> String {
     format!(
         "{0}  ({1})\n\n{2}\n\nsearch it       knee check {0} --threads 3 --acquires 2\n\
          its mutants     knee check {0} --mutants\n\
@@ -124,7 +124,7 @@ fn lock_page(lock: &Algorithm) -> String {
     )
 }
 
-fn mechanism_page(mechanism: &Entry) -> String {
+fn mechanism_page(mechanism: &ListedMechanism) -> String {
     let workload = format!("mechanism_{}", mechanism.name);
     let natively = match Workload::find(&workload) {
         Some(_) => format!("natively         knee run {workload} --cpus 1..all\n"),
@@ -140,7 +140,7 @@ fn mechanism_page(mechanism: &Entry) -> String {
     )
 }
 
-fn mechanism_json(mechanism: &Entry) -> serde_json::Value {
+fn mechanism_json(mechanism: &ListedMechanism) -> serde_json::Value {
     json!({
         "name": mechanism.name,
         "kind": "mechanism",
@@ -150,7 +150,7 @@ fn mechanism_json(mechanism: &Entry) -> serde_json::Value {
     })
 }
 
-fn lock_json(lock: &Algorithm) -> serde_json::Value {
+fn lock_json(lock: &ListedLock) -> serde_json::Value {
     json!({
         "name": lock.name,
         "kind": lock.kind(),

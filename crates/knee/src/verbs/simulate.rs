@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use algorithms::locks::LOCKS;
-use algorithms::mechanisms::{Entry, MECHANISMS};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{NS, Preemption, Time};
 use records::{Placement, nearest};
@@ -224,7 +224,7 @@ fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<Operated>> {
     for name in names {
         let (name, design) = name.split_once(':').unwrap_or((name, ""));
         let listed = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
-        let own = listed.map(Entry::designs).unwrap_or_default();
+        let own = listed.map(ListedMechanism::designs).unwrap_or_default();
         let designs = match (design, &arguments.design[..]) {
             ("", []) => own,
             ("", told) => told.iter().map(String::as_str).collect(),

@@ -80,7 +80,7 @@ pub fn with_mechanism<R>(
     mutation: Mutation,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    let scenario = Scenario::of(size.threads, size.acquires);
+    let scenario = Scenario::new(size.threads, size.acquires);
     with_scenario(name, design, over, scenario, mutation, act)
 }
 
@@ -188,7 +188,7 @@ struct Interrupt<'a, X> {
 
 impl<X: Mechanism> TaskBody for Interrupt<'_, X> {
     fn run<M: Machine>(&self, m: &M) {
-        self.mechanism.interrupted(m);
+        self.mechanism.handle_ipi(m);
     }
 }
 
@@ -223,7 +223,7 @@ impl Visitor for LockCheck<'_> {
         };
         let setup = Setup {
             region: &region,
-            nodes: &if L::NODES { two_nodes(threads) } else { vec![0; threads] },
+            nodes: &if L::NUMA_AWARE { two_nodes(threads) } else { vec![0; threads] },
             task: &|m, _| self.mutation.run(m, &user),
             ipi_handler: None,
             final_check: &final_check,
@@ -253,7 +253,7 @@ impl Visitor for LockCheck<'_> {
             ipi_handler: None,
             final_check: &final_check,
             fifo: false,
-            symmetric: L::ALIKE,
+            symmetric: L::SYMMETRIC,
         };
         (self.act)(&setup);
         Ok(())

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use algorithms::Equivalent;
-use algorithms::locks::{Algorithm, NODES_SOURCE, Visitor, visit};
-use algorithms::mechanisms::{self, Entry, Mechanism, Scenario};
+use algorithms::locks::{ListedLock, NODES_SOURCE, Visitor, visit};
+use algorithms::mechanisms::{self, ListedMechanism, Mechanism, Scenario};
 use algorithms::{Lock, SharedLock};
 use analysis::in_parallel;
 use anyhow::{Context, Result};
@@ -45,7 +45,7 @@ const MECHANISM_STATES_MAX: u64 = 100_000;
 
 /// A scenario with too many states to be searched. Sampling some of its schedules first catches
 /// most mutants of a mechanism.
-const SAMPLED: Scenario = Scenario::of(3, 3);
+const SAMPLED: Scenario = Scenario::new(3, 3);
 const SCHEDULES: u64 = 60;
 
 /// The lock inside mechanisms: the one with the fewest states.
@@ -114,7 +114,7 @@ fn fate(caught: Option<CaughtMutant>, equivalent: Option<&Equivalent>) -> Fate {
 // Locks.
 
 /// Judges all mutants of a lock, in the order of its source.
-pub fn judge(lock: &Algorithm) -> Result<Vec<JudgedMutant>> {
+pub fn judge(lock: &ListedLock) -> Result<Vec<JudgedMutant>> {
     let equivalents = visit(lock.name, Equivalents).unwrap_or_default();
     let PossibleMutants { mutants, sizes } = possible(lock)?;
     let judge_one = |mutant: Mutant| {
@@ -138,7 +138,7 @@ pub struct PossibleMutants {
 }
 
 /// The possible mutants in the file of a lock, and in the file of queue nodes.
-pub fn possible(lock: &Algorithm) -> Result<PossibleMutants> {
+pub fn possible(lock: &ListedLock) -> Result<PossibleMutants> {
     let collected = RefCell::new(BTreeSet::new());
     let mut sizes = Vec::new();
     for &size in SIZES {
@@ -194,7 +194,7 @@ fn sample_lock(name: &str, mutant: Mutant) -> Result<Option<CaughtMutant>> {
 
 /// Judges all mutants of a mechanism, in the order of its source: each in all designs that have
 /// its access, until it is caught in one.
-pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<JudgedMutant>> {
+pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>> {
     let visited = mechanisms::visit(mechanism.name, OVER, ReadProperties);
     let properties = visited.context("a listed mechanism")?;
     let mut designs_of: BTreeMap<Mutant, Vec<&str>> = BTreeMap::new();
@@ -232,7 +232,7 @@ pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<JudgedMutant>> {
 
 /// Samples schedules of these designs with the mutant; fewer where it is listed as equivalent.
 fn sample_designs(
-    mechanism: &Entry,
+    mechanism: &ListedMechanism,
     designs: &[&str],
     properties: &Properties,
     equivalent: Option<&Equivalent>,
@@ -256,7 +256,7 @@ fn sample_designs(
 
 /// Searches these designs with the mutant.
 fn search_designs(
-    mechanism: &Entry,
+    mechanism: &ListedMechanism,
     designs: &[&str],
     properties: &Properties,
     mutant: Mutant,
@@ -281,7 +281,7 @@ fn search_designs(
 
 /// Samples schedules of a design; a scenario of one task has only one.
 fn sample_design(
-    mechanism: &Entry,
+    mechanism: &ListedMechanism,
     design: &str,
     scenario: Scenario,
     mutation: Mutation,

@@ -6,7 +6,7 @@ use algorithms::locks::LOCKS;
 use algorithms::locks::ticket::Ticket;
 use algorithms::mechanisms::MECHANISMS;
 use algorithms::mechanisms::file_locks::{
-    DESIGNS, Deadlocks, Design, FileLocks, Kind, Outcome, Owner, Range, Refused,
+    DESIGNS, Deadlocks, Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused,
 };
 use engines::AccessChange;
 use engines::checker::{Fault, Memory, Options, Setup, replay, sample, search};
@@ -251,7 +251,7 @@ fn file_locks_detect_deadlocks() {
     let m = Native::new(0, 0);
     let write = |owner, byte| Range {
         owner: Owner::Process(owner),
-        kind: Kind::Write,
+        kind: LockKind::Write,
         start: byte,
         end: byte,
     };
@@ -259,16 +259,16 @@ fn file_locks_detect_deadlocks() {
         assert_eq!(locks.try_set(&m, 0, write(process, process.into())), Ok(()));
     }
     let waits = |process, byte| locks.attempt(&m, 0, write(process, byte), true);
-    assert!(matches!(waits(0, 1), Outcome::Waits(_)));
-    assert!(matches!(waits(1, 2), Outcome::Waits(_)));
-    assert!(matches!(waits(2, 0), Outcome::Refused(Refused::Deadlock)));
+    assert!(matches!(waits(0, 1), LockOutcome::Waits(_)));
+    assert!(matches!(waits(1, 2), LockOutcome::Waits(_)));
+    assert!(matches!(waits(2, 0), LockOutcome::Refused(Refused::Deadlock)));
     // An open file waits for a process, which then requests a lock that the open file holds.
     let open_file = |byte| Range { owner: Owner::OpenFile(7), ..write(0, byte) };
     assert_eq!(locks.try_set(&m, 0, open_file(9)), Ok(()));
     assert_eq!(locks.try_set(&m, 0, write(4, 4)), Ok(()));
     let waits_for = |range| locks.attempt(&m, 0, range, true);
-    assert!(matches!(waits_for(open_file(4)), Outcome::Waits(_)));
-    assert!(matches!(waits_for(write(4, 9)), Outcome::Refused(Refused::Deadlock)));
+    assert!(matches!(waits_for(open_file(4)), LockOutcome::Waits(_)));
+    assert!(matches!(waits_for(write(4, 9)), LockOutcome::Refused(Refused::Deadlock)));
 }
 
 /// A short run of `knee check file_locks --against-kernel`.

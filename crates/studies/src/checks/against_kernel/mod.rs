@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use algorithms::locks::ticket::Ticket;
 use algorithms::mechanisms::file_locks::{
-    Design, FileLocks, Kind, Outcome, Owner, Range, Refused, TO_THE_END, Waiting,
+    Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused, TO_THE_END, WaitingRequest,
 };
 use anyhow::{Context, Result, bail, ensure};
 use machine::{Native, Region};
@@ -118,14 +118,14 @@ struct SideBySide {
 struct Process {
     /// The open file of each descriptor.
     files: [Option<u32>; DESCRIPTORS],
-    waits: Option<WaitingRequest>,
+    waits: Option<BlockedRequest>,
 }
 
 /// A waiting request of a process.
 #[derive(Clone, Copy, Debug)]
-struct WaitingRequest {
+struct BlockedRequest {
     range: Range,
-    waiting: Waiting,
+    waiting: WaitingRequest,
 }
 
 impl SideBySide {
@@ -197,7 +197,7 @@ impl SideBySide {
             4..6 => Owner::OpenFile(file),
             _ => Owner::Flock(file),
         };
-        let kinds = [Kind::Read, Kind::Write, Kind::Unlock];
+        let kinds = [LockKind::Read, LockKind::Write, LockKind::Unlock];
         let kind = kinds[self.random.random_range(0..3_usize)];
         let start = self.random.random_range(0..BYTES);
         let (start, end) = match (owner, self.random.random_range(0..12_u32)) {
@@ -216,8 +216,8 @@ impl SideBySide {
         if let Owner::Flock(file) = range.owner {
             range.owner = Owner::OpenFile(file);
         }
-        if range.kind == Kind::Unlock {
-            range.kind = Kind::Write;
+        if range.kind == LockKind::Unlock {
+            range.kind = LockKind::Write;
         }
         Call::Get { descriptor, range }
     }
@@ -227,7 +227,7 @@ impl SideBySide {
         if several && self.random.random_range(0..6_u32) == 0 {
             range = self.towards_deadlock(process).unwrap_or(range);
         }
-        let wait = several && range.kind != Kind::Unlock && self.random.random_range(0..2_u32) == 0;
+        let wait = several && range.kind != LockKind::Unlock && self.random.random_range(0..2_u32) == 0;
         if !self.is_ambiguous(range) {
             return Call::Set { descriptor, range, wait: wait && self.can_wait(range) };
         }
@@ -245,13 +245,13 @@ impl SideBySide {
             }
         });
         let start = *held.get(self.random.random_range(0..held.len().max(1)))?;
-        Some(Range { owner, kind: Kind::Write, start, end: start })
+        Some(Range { owner, kind: LockKind::Write, start, end: start })
     }
 
     /// Whether a request would block one that waits, so that the kernel could give several
     /// answers.
     fn is_ambiguous(&self, range: Range) -> bool {
-        let unlocks = range.kind == Kind::Unlock;
+        let unlocks = range.kind == LockKind::Unlock;
         let blocks = |waiting: Range| {
             !unlocks
                 && overlap(waiting, range)
@@ -287,7 +287,7 @@ impl SideBySide {
             leads_over(other.owner, &blockers) || leads_over(range.owner, &self.blockers(other))
         };
         blockers.len() <= 1
-            && self.waits().all(|WaitingRequest { range: other, .. }| {
+            && self.waits().all(|BlockedRequest { range: other, .. }| {
                 other.owner != range.owner
                     && (!overlap(other, range) || is_equal(other))
                     && !is_chained(other)
@@ -300,7 +300,7 @@ impl SideBySide {
         self.ours.each_held(&self.m, |held| {
             let conflicts = held.owner != range.owner
                 && overlap(held, range)
-                && (held.kind == Kind::Write || range.kind == Kind::Write);
+                && (held.kind == LockKind::Write || range.kind == LockKind::Write);
             if conflicts && !owners.contains(&held.owner) {
                 owners.push(held.owner);
             }
@@ -308,7 +308,7 @@ impl SideBySide {
         owners
     }
 
-    fn waits(&self) -> impl Iterator<Item = WaitingRequest> {
+    fn waits(&self) -> impl Iterator<Item = BlockedRequest> {
         self.processes.iter().flatten().filter_map(|process| process.waits)
     }
 
@@ -409,11 +409,11 @@ impl SideBySide {
         let ours = self.ours.attempt(&self.m, 0, range, wait);
         self.send(process, set_command(descriptor, range, wait))?;
         let ours = match ours {
-            Outcome::Granted => Ok(()),
-            Outcome::Refused(why) => Err(why),
-            Outcome::Waits(waiting) => {
+            LockOutcome::Granted => Ok(()),
+            LockOutcome::Refused(why) => Err(why),
+            LockOutcome::Waits(waiting) => {
                 let process = self.processes[process].as_mut().expect("it runs");
-                process.waits = Some(WaitingRequest { range, waiting });
+                process.waits = Some(BlockedRequest { range, waiting });
                 self.compared.waited += 1;
                 return Ok(());
             }
@@ -456,7 +456,7 @@ impl SideBySide {
         Ok(())
     }
 
-    // Waiting requests.
+    // WaitingRequest requests.
 
     /// Settles the waiting requests: those that the kernel has answered must get the same
     /// answer from ours, and all others must wait in both.
@@ -487,10 +487,10 @@ impl SideBySide {
             wait.is_some_and(|wait| pair.ours.is_woken(&pair.m, wait.waiting))
         };
         while let Some(&process) = waiting.iter().find(|&&process| is_woken(self, process)) {
-            let WaitingRequest { range, waiting } = self.waits_for(process).context("it waits")?;
+            let BlockedRequest { range, waiting } = self.waits_for(process).context("it waits")?;
             match self.ours.again(&self.m, 0, range, waiting) {
-                Outcome::Waits(waiting) => {
-                    self.set_wait(process, Some(WaitingRequest { range, waiting }));
+                LockOutcome::Waits(waiting) => {
+                    self.set_wait(process, Some(BlockedRequest { range, waiting }));
                 }
                 other => bail!("{range:?} still waits in the kernel, ours answers {other:?}"),
             }
@@ -511,11 +511,11 @@ impl SideBySide {
         Ok(())
     }
 
-    fn waits_for(&self, process: usize) -> Option<WaitingRequest> {
+    fn waits_for(&self, process: usize) -> Option<BlockedRequest> {
         self.processes[process].as_ref().and_then(|process| process.waits)
     }
 
-    fn set_wait(&mut self, process: usize, wait: Option<WaitingRequest>) {
+    fn set_wait(&mut self, process: usize, wait: Option<BlockedRequest>) {
         self.processes[process].as_mut().expect("it waits").waits = wait;
     }
 
@@ -545,15 +545,15 @@ impl SideBySide {
 
     /// Tries a request that waited again in ours, which must give the kernel's answer.
     fn retry(&mut self, process: usize, kernel: Result<(), Refused>) -> Result<()> {
-        let WaitingRequest { range, waiting } = self.waits_for(process).context("it waits")?;
+        let BlockedRequest { range, waiting } = self.waits_for(process).context("it waits")?;
         ensure!(
             self.ours.is_woken(&self.m, waiting),
             "{range:?} no longer waits in the kernel ({kernel:?}), ours does not wake it"
         );
         let ours = match self.ours.again(&self.m, 0, range, waiting) {
-            Outcome::Granted => Ok(()),
-            Outcome::Refused(why) => Err(why),
-            Outcome::Waits(_) => {
+            LockOutcome::Granted => Ok(()),
+            LockOutcome::Refused(why) => Err(why),
+            LockOutcome::Waits(_) => {
                 bail!("{range:?}: the kernel answers {kernel:?}, ours waits again")
             }
         };
@@ -607,7 +607,7 @@ impl SideBySide {
             Owner::OpenFile(_) => (OwnerKind::OpenFile, 0),
             Owner::Flock(_) => (OwnerKind::Flock, 0),
         };
-        let write = range.kind == Kind::Write;
+        let write = range.kind == LockKind::Write;
         LockLine { waits, owner, pid, write, start: range.start, end: range.end }
     }
 }
@@ -633,9 +633,9 @@ fn set_command(descriptor: usize, range: Range, wait: bool) -> ProcessCommand {
     let command = match (range.owner, wait) {
         (Owner::Flock(_), _) => {
             let operation = match range.kind {
-                Kind::Read => libc::LOCK_SH,
-                Kind::Write => libc::LOCK_EX,
-                Kind::Unlock => libc::LOCK_UN,
+                LockKind::Read => libc::LOCK_SH,
+                LockKind::Write => libc::LOCK_EX,
+                LockKind::Unlock => libc::LOCK_UN,
             };
             let operation = if wait { operation } else { operation | libc::LOCK_NB };
             return ProcessCommand::Flock { descriptor, operation };
@@ -663,9 +663,9 @@ fn flock_of(range: Range) -> libc::flock {
     // SAFETY: plain data, valid when zero; the process has to be 0 for open files.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = match range.kind {
-        Kind::Read => libc::F_RDLCK,
-        Kind::Write => libc::F_WRLCK,
-        Kind::Unlock => libc::F_UNLCK,
+        LockKind::Read => libc::F_RDLCK,
+        LockKind::Write => libc::F_WRLCK,
+        LockKind::Unlock => libc::F_UNLCK,
     } as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = range.start as libc::off_t;
