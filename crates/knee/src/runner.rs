@@ -1,7 +1,7 @@
 //! The runner: takes the points through their blocks, one run after the other, and keeps
 //! what comes of each before the next one starts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ fn blocks(
     finished: &mut impl FnMut(&Run),
 ) -> Result<End> {
     let mut runs: Vec<Run> =
-        record.read_runs()?.iter().map(|run| gist(&record.record, run)).collect();
+        record.read_runs()?.iter().map(|run| deciding_part(&record.record, run)).collect();
     let mut looked: BTreeSet<Step> = record.read_looks()?.iter().map(looks::step).collect();
     for block in 0.. {
         let before: Vec<&Run> = runs.iter().filter(|run| run.block < block).collect();
@@ -134,17 +134,17 @@ fn blocks(
             record.append(&run, samples)?;
             finished(&run);
             progress.finished(&record.record.points[point], &run);
-            runs.push(gist(&record.record, &run));
+            runs.push(deciding_part(&record.record, &run));
         }
     }
     Ok(End::Complete)
 }
 
 /// What of a run decides about later blocks.
-fn gist(record: &Record, run: &Run) -> Run {
+fn deciding_part(record: &Record, run: &Run) -> Run {
     let point = record.points.get(run.point as usize);
     let decides = point.map_or(record.experiment.compare.metric.clone(), |p| record.deciding(p));
-    analysis::gist(run, &decides)
+    analysis::deciding_part(run, &decides)
 }
 
 fn assignment(run: &Run) -> Assignment {
@@ -177,7 +177,7 @@ fn execute(
     let Some(came) = came? else { return Ok(None) };
     let point = &record.record.points[index];
     let reduced = analysis::reduce(point, &came.events, &came.death);
-    let reduced = came.spoilt.into_iter().fold(reduced, Reduced::spoilt);
+    let reduced = came.spoilt.into_iter().fold(reduced, Reduced::invalidated);
     let run = Run {
         run: number,
         point: index as u32,
@@ -187,24 +187,29 @@ fn execute(
         started,
         file_system: came.file_system,
         boot: came.boot,
-        outcome: decided(&record.record, point, reduced.outcome, &reduced.warnings),
+        outcome: decided(&record.record, point, reduced.outcome, &reduced.missing),
         warnings: [came.warnings, reduced.warnings].concat(),
     };
-    let Reduced { samples, windows, blind, .. } = reduced;
+    let Reduced { samples, windows, unavailable_probes: blind, .. } = reduced;
     Ok(Some(Executed { run, samples, windows, blind }))
 }
 
-/// A run without the number that decides about it is none: a run of a command may lack it.
-fn decided(record: &Record, point: &Point, outcome: Outcome, doubts: &[Warning]) -> Outcome {
+/// A run without the metric that decides is a failed one. A run of a command may lack it; `missing`
+/// then says why.
+fn decided(
+    record: &Record,
+    point: &Point,
+    outcome: Outcome,
+    missing: &BTreeMap<String, String>,
+) -> Outcome {
     let wanted = record.deciding(point);
     let Outcome::Finished { metrics, counters, .. } = &outcome else { return outcome };
     let has = metrics.contains_key(&wanted) || counters.contains_key(&wanted);
     if point.command.is_none() || has {
         return outcome;
     }
-    let why = doubts.iter().find(|doubt| doubt.text.ends_with(&format!("so {wanted} is missing")));
-    let reason = match why {
-        Some(doubt) => doubt.text.clone(),
+    let reason = match missing.get(&wanted) {
+        Some(why) => why.clone(),
         None => format!("the run has no {wanted}, the metric that decides (--metric)"),
     };
     Outcome::Failed { reason }

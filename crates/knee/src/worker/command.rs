@@ -91,7 +91,7 @@ fn conduct(job: &Job, errand: &Errand, wish: &Wish, started_ns: u64) -> Result<V
     let status = ended(errand, &ran)?;
     gone.map_err(|why| format!("after the command, {why}"))?;
     let counters = after.since(&before);
-    let (values, warnings) = read_numbers(errand, &ran);
+    let (values, missing, warnings) = read_numbers(errand, &ran);
     let mut events = vec![Event::Measured(Measured {
         wall_ns: ran.wall_ns,
         drain_ns: None,
@@ -103,7 +103,8 @@ fn conduct(job: &Job, errand: &Errand, wish: &Wish, started_ns: u64) -> Result<V
     })];
     events.extend(watch.end());
     events.extend(warnings.into_iter().map(Event::Warning));
-    events.push(Event::Ended { exit_status: status.code().unwrap_or_default(), values });
+    let exit_status = status.code().unwrap_or_default();
+    events.push(Event::Ended { exit_status, values, missing });
     Ok(events)
 }
 
@@ -125,9 +126,12 @@ fn ended(errand: &Errand, ran: &Ran) -> Result<ExitStatus, String> {
     Err(with_words(&format!("{name} {why}"), &words()))
 }
 
-/// The numbers that were found, and what to say of those that were not.
-fn read_numbers(errand: &Errand, ran: &Ran) -> (BTreeMap<String, f64>, Vec<Warning>) {
-    let (mut values, mut warnings) = (BTreeMap::new(), Vec::new());
+/// The numbers that were found, why others are missing, and warnings about the texts.
+fn read_numbers(
+    errand: &Errand,
+    ran: &Ran,
+) -> (BTreeMap<String, f64>, BTreeMap<String, String>, Vec<Warning>) {
+    let (mut values, mut missing, mut warnings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut texts: BTreeMap<&Origin, Result<String, String>> = BTreeMap::new();
     for how in &errand.metrics {
         let text = texts.entry(&how.from).or_insert_with(|| match &how.from {
@@ -141,14 +145,10 @@ fn read_numbers(errand: &Errand, ran: &Ran) -> (BTreeMap<String, f64>, Vec<Warni
         };
         match found {
             Ok(value) => drop(values.insert(how.name.clone(), value)),
-            Err(why) => {
-                let advice =
-                    format!("look at what the command writes, and at its metric {}", how.name);
-                warnings.push(Warning::new(why, advice));
-            }
+            Err(why) => drop(missing.insert(how.name.clone(), why)),
         }
     }
-    (values, warnings)
+    (values, missing, warnings)
 }
 
 fn whole(kept: &Kept, what: &str, warnings: &mut Vec<Warning>) -> String {

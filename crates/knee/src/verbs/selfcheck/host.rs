@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use analysis::selfcheck::{Figure, Limit, Share, Standing};
-use analysis::{Arm, Options, Spread, Verdict, compare};
+use analysis::selfcheck::{Limit, Promise, Proportion, Standing};
+use analysis::{Arm, CompareOptions, Spread, Verdict, compare};
 use anyhow::{Context, Result};
 use records::{Axes, Experiment, Host, Id, Judging, Load, Many, Opened, Run, Store, Variant, Word};
 use serde::Serialize;
@@ -71,7 +71,7 @@ pub struct HostCheck {
     /// One for each workload and planted cost.
     pub rows: Vec<Row>,
     /// What is promised, and what was found.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Promise>,
 }
 
 impl HostCheck {
@@ -105,13 +105,13 @@ const PROMISES: [(&str, f64, Limit); 3] = [
 ];
 
 /// A promise beside what was found; nothing if there was no such comparison.
-fn figure((what, planted, limit): &(&str, f64, Limit), rows: &[Row]) -> Option<Figure> {
+fn figure((what, planted, limit): &(&str, f64, Limit), rows: &[Row]) -> Option<Promise> {
     let rows = || rows.iter().filter(|row| row.planted == *planted);
     let made: usize = rows().map(|row| row.comparisons).sum();
     let changed: usize = rows().map(|row| row.changed).sum();
-    let share = (made > 0).then(|| Share::of(changed as u32, made as u32))?;
+    let share = (made > 0).then(|| Proportion::new(changed as u32, made as u32))?;
     let what = format!("{what}, {changed} of {made}");
-    Some(Figure::new(what, share.share, Some(share.interval), *limit))
+    Some(Promise::new(what, share.share, Some(share.interval), *limit))
 }
 
 fn all(check: &Check, store: &Store, journal: &mut Journal) -> Result<(Vec<Row>, End)> {
@@ -153,7 +153,9 @@ fn operation_ns(
     let record = record.context("interrupted")?;
     let ns = |run: &Run| Some(1e9 * run.value("wall_s")? / run.value("operations")?);
     let times: Vec<f64> = record.runs.iter().filter_map(ns).collect();
-    Ok(Spread::of(&times).with_context(|| format!("no run of {workload} finished"))?.median)
+    Ok(Spread::from_values(&times)
+        .with_context(|| format!("no run of {workload} finished"))?
+        .median)
 }
 
 /// Work after each operation of either side, so that both go the same way through the loop and
@@ -202,7 +204,7 @@ fn measure(
 /// What the comparisons of a record came to.
 fn row(workload: &str, planted: f64, record: &Opened) -> Result<Row> {
     let arms = ["base", "other"].map(|name| Arm { name, record, variant: name });
-    let comparison = compare(&arms, &Options::default()).map_err(anyhow::Error::msg)?;
+    let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
     let mut row = Row {
         workload: workload.to_string(),
         planted,
@@ -226,6 +228,6 @@ fn row(workload: &str, planted: f64, record: &Opened) -> Result<Row> {
         row.blocks += contrast.n as f64 / comparison.cells.len() as f64;
     }
     let changes: Vec<f64> = contrasts().filter_map(|contrast| contrast.change).collect();
-    row.estimate = Spread::of(&changes).map(|spread| spread.median);
+    row.estimate = Spread::from_values(&changes).map(|spread| spread.median);
     Ok(row)
 }
