@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use records::{Better, METRICS, Opened, Outcome, Point, Policy, Record, Run, Unit, Until};
+use records::{
+    Better, METRICS, Opened, Outcome, Point, Policy, Record, ReplicationUnit, Run, Until,
+};
 
 use crate::blocks::{Block, blocks, disturbance};
 use crate::columns::{Column, by_boot, change, finite, margin, paired, scale, scaled};
@@ -305,11 +307,11 @@ impl<'a> Cell<'a> {
             return paired(&pairs, metric, scale);
         }
         let values = |arm: usize| match self.unit_of_replication(rules) {
-            Unit::Boot if rules.by_boot => {
+            ReplicationUnit::Boot if rules.by_boot => {
                 by_boot(self.points[arm].0, &self.sides[arm], metric, scale)
             }
             // Values of one run are no replicates: together they are one.
-            Unit::Sample => Vec::new(),
+            ReplicationUnit::Sample => Vec::new(),
             _ => {
                 let values = self.sides[arm].iter().filter_map(|run| finite(run, metric));
                 values.map(|value| scaled(value, scale)).collect()
@@ -319,7 +321,7 @@ impl<'a> Cell<'a> {
     }
 
     /// What is set up anew for each value that counts.
-    fn unit_of_replication(&self, rules: &Rules) -> Unit {
+    fn unit_of_replication(&self, rules: &Rules) -> ReplicationUnit {
         let made_anew = |(record, point): &(&Opened, usize)| {
             let record = &record.record;
             record.experiment.storage.policy != Policy::Kept
@@ -331,9 +333,9 @@ impl<'a> Cell<'a> {
         let imported = sources.map(|source| source.unit).min();
         match (imported, rules.by_boot) {
             (Some(unit), _) => unit,
-            (None, true) => Unit::Boot,
-            (None, false) if self.points.iter().all(made_anew) => Unit::Mount,
-            (None, false) => Unit::Run,
+            (None, true) => ReplicationUnit::Boot,
+            (None, false) if self.points.iter().all(made_anew) => ReplicationUnit::Mount,
+            (None, false) => ReplicationUnit::Run,
         }
     }
 }
@@ -358,12 +360,12 @@ impl Cell<'_> {
             (Some(blocks), _) if blocks.iter().any(|block| !block.reasons.is_empty()) => {
                 "too few blocks that the host did not disturb"
             }
-            (_, Unit::Sample) => "values of one run are no replicates: repeat the run",
-            (_, Unit::Run) => "too few runs",
-            (_, Unit::Mount) => {
+            (_, ReplicationUnit::Sample) => "values of one run are no replicates: repeat the run",
+            (_, ReplicationUnit::Run) => "too few runs",
+            (_, ReplicationUnit::Mount) => {
                 "too few mounts: the file system is what differs, so each needs a new one"
             }
-            (_, Unit::Boot) => {
+            (_, ReplicationUnit::Boot) => {
                 "too few boots: the kernel is what differs, so each needs a new boot"
             }
         }

@@ -20,7 +20,7 @@ pub struct Reduced {
     /// What was seen of it, if it was watched.
     pub windows: Vec<Window>,
     /// Probes that could not see, and why.
-    pub blind: BTreeMap<String, String>,
+    pub unavailable_probes: BTreeMap<String, String>,
 }
 
 impl Reduced {
@@ -31,7 +31,7 @@ impl Reduced {
             warnings: Vec::new(),
             samples: Vec::new(),
             windows: Vec::new(),
-            blind: BTreeMap::new(),
+            unavailable_probes: BTreeMap::new(),
         }
     }
 
@@ -58,7 +58,7 @@ struct Sorted<'a> {
     latency: Option<&'a Latency>,
     ended: Option<Ended<'a>>,
     windows: Vec<&'a Window>,
-    blind: BTreeMap<String, String>,
+    unavailable_probes: BTreeMap<String, String>,
     warnings: Vec<Warning>,
     finished: bool,
     failed: Option<&'a str>,
@@ -70,7 +70,7 @@ pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
     let sorted = sort(events);
     let failed = |reason: String| Reduced {
         warnings: sorted.warnings.clone(),
-        blind: sorted.blind.clone(),
+        unavailable_probes: sorted.unavailable_probes.clone(),
         ..Reduced::failed(reason)
     };
     if let Some(reason) = sorted.failed {
@@ -100,7 +100,7 @@ pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
         warnings,
         samples: samples(&sorted),
         windows: sorted.windows.into_iter().cloned().collect(),
-        blind: sorted.blind,
+        unavailable_probes: sorted.unavailable_probes,
     }
 }
 
@@ -115,8 +115,8 @@ fn sort(events: &[Event]) -> Sorted<'_> {
             Event::Latency(latency) => sorted.latency = Some(latency),
             Event::Ended { exit_status, values } => sorted.ended = Some((*exit_status, values)),
             Event::Window(window) => sorted.windows.push(window),
-            Event::Blind { probe, why } => {
-                sorted.blind.insert(probe.clone(), why.clone());
+            Event::UnavailableProbe { probe, why } => {
+                sorted.unavailable_probes.insert(probe.clone(), why.clone());
             }
             Event::Warning(warning) => sorted.warnings.push(warning.clone()),
             Event::Finished => sorted.finished = true,

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::{Directory, Guest, Outcome, Point, Record, Run, Until, Variant, Word};
+use records::{Directory, Guest, Outcome, Point, Record, Run, Scalar, Until, Variant};
 
 use crate::columns::{boot_of, finite};
 use crate::compare::{ALPHA, Arm, Cell, Rules, explore};
@@ -64,7 +64,7 @@ fn compared(arm: &Arm) -> Compared {
 
 /// What a variant does differently, in words.
 fn about(variant: &Variant) -> String {
-    let words = |prefix: &str, words: &BTreeMap<String, Word>| -> Vec<String> {
+    let words = |prefix: &str, words: &BTreeMap<String, Scalar>| -> Vec<String> {
         words.iter().map(|(name, word)| format!("{prefix}{name}={}", word.0)).collect()
     };
     let path = |path: &std::path::PathBuf| path.display().to_string();

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::look::Window;
+use crate::profile::Window;
 use crate::record::Warning;
 
 /// One line of a worker.
@@ -64,7 +64,8 @@ pub enum Event {
     /// What was seen between two instants, of a run that was watched.
     Window(Box<Window>),
     /// A probe that could not see.
-    Blind {
+    #[serde(rename = "blind")]
+    UnavailableProbe {
         /// Its name.
         probe: String,
         /// What was tried and what went wrong.

@@ -3,14 +3,15 @@
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::look::LookKind;
+use crate::profile::ProfileKind;
 
 /// Looks of each point in each block, beside its run and in random order with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Explain {
     /// Which looks.
-    pub looks: Vec<LookKind>,
+    #[serde(rename = "looks")]
+    pub profiles: Vec<ProfileKind>,
     /// Samples a second and CPU of a look at time; 0 for none.
     pub hertz: u32,
     /// How many windows a look is divided into.
@@ -22,16 +23,16 @@ pub struct Explain {
 
 impl Default for Explain {
     fn default() -> Explain {
-        let looks = vec![LookKind::Time, LookKind::Counts, LookKind::Names];
-        Explain { looks, hertz: 199, windows: 1, functions: Vec::new() }
+        let profiles = vec![ProfileKind::Time, ProfileKind::Counts, ProfileKind::Names];
+        Explain { profiles, hertz: 199, windows: 1, functions: Vec::new() }
     }
 }
 
 impl Explain {
     pub(crate) fn check(&self) -> Result<()> {
-        let Explain { looks, hertz, windows, functions } = self;
+        let Explain { profiles, hertz, windows, functions } = self;
         ensure!(
-            looks.contains(&LookKind::Time),
+            profiles.contains(&ProfileKind::Time),
             "looks lack \"time\": without it there is no ledger"
         );
         ensure!(*hertz <= 10_000, "hertz is {hertz}, must be at most 10 000");

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::CommandJob;
 use crate::explain::check_functions;
-use crate::look::LookKind;
+use crate::profile::ProfileKind;
 
 /// Version of the job and of the events. A worker refuses a job of another version: both
 /// ends are the same binary, so a difference is a mistake in how it was started.
@@ -38,8 +38,8 @@ pub struct Job {
     /// What is recorded during the run.
     pub pass: Pass,
     /// What is watched meanwhile; nothing in a run that counts as one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub watch: Option<Watch>,
+    #[serde(default, rename = "watch", skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileJob>,
     /// A directory that does not exist yet, for the worker to make and to remove.
     pub scratch: PathBuf,
     /// Whether that directory stays, with all that a workload has made in it: not to measure it,
@@ -53,9 +53,9 @@ pub struct Job {
 /// What a look watches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Watch {
+pub struct ProfileJob {
     /// What is watched.
-    pub kind: LookKind,
+    pub kind: ProfileKind,
     /// Samples a second and CPU; 0 for none.
     pub hertz: u32,
     /// How many windows the run is divided into.
@@ -72,7 +72,7 @@ pub struct Watch {
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// A workload of this binary.
-    Workload(Native),
+    Workload(NativeJob),
     /// Any program.
     Command(CommandJob),
 }
@@ -80,7 +80,7 @@ pub enum Work {
 /// A workload of this binary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Native {
+pub struct NativeJob {
     /// Its name.
     pub name: String,
     /// The semantic version that the point was planned with.
@@ -170,8 +170,8 @@ impl Job {
             "stop_grace_s is {}, must be above 0 s",
             self.stop_grace_s
         );
-        if let Some(watch) = &self.watch {
-            let Watch { hertz, windows, ref functions, .. } = *watch;
+        if let Some(profile) = &self.profile {
+            let ProfileJob { hertz, windows, ref functions, .. } = *profile;
             check_functions(functions)?;
             ensure!(hertz <= 10_000, "hertz is {hertz}, must be at most 10 000");
             ensure!((1..=1000).contains(&windows), "windows is {windows}, must be 1 to 1000");

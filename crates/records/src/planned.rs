@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::command::Command;
-use crate::experiment::{Axes, Load, Many, Variant, Word};
+use crate::experiment::{Axes, Load, Many, Scalar, Variant};
 use crate::file_system::FileSystem;
 use crate::guest::Guest;
 use crate::record::{Point, Record};
@@ -73,7 +73,7 @@ impl Variant {
 
     /// A load and its axes as the variant has them.
     pub fn apply(&self, load: &Load, axes: &Axes) -> (Load, Axes) {
-        let one = |words: &BTreeMap<String, Word>| -> BTreeMap<String, Many<Word>> {
+        let one = |words: &BTreeMap<String, Scalar>| -> BTreeMap<String, Many<Scalar>> {
             words.iter().map(|(name, word)| (name.clone(), Many(vec![word.clone()]))).collect()
         };
         let parameters = load.parameters.clone().into_iter().chain(one(&self.parameters)).collect();

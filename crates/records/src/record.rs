@@ -14,9 +14,9 @@ use crate::command::{Command, Program};
 use crate::experiment::{Experiment, Judging, Variant};
 use crate::file_system::Filled;
 use crate::guest::{Guest, Hypervisor};
-use crate::host_facts::{Directory, Host};
+use crate::host_facts::{Directory, HostFacts};
 use crate::job::{Form, Pass, Until};
-use crate::metric::Described;
+use crate::metric::DescribedMetric;
 
 /// Version of the record format. Raised when a reader of the old one would misread; every
 /// version back to 1 loads for ever.
@@ -30,7 +30,7 @@ pub struct Record {
     /// The record's id, also the name of its folder.
     pub id: String,
     /// Whether it is whole.
-    pub state: State,
+    pub state: RecordState,
     /// The experiment as given.
     pub experiment: Experiment,
     /// Seed of the random order of points within blocks.
@@ -46,7 +46,7 @@ pub struct Record {
     pub source: Option<Source>,
     /// What is known of metrics that are not knee's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub metrics: BTreeMap<String, Described>,
+    pub metrics: BTreeMap<String, DescribedMetric>,
     /// The commands that points name as their workload, whole, by that name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub commands: BTreeMap<String, Command>,
@@ -62,7 +62,7 @@ pub struct Record {
     /// Executions that contributed: the first, and one for each resumption.
     pub sessions: Vec<Session>,
     /// The host.
-    pub host: Host,
+    pub host: HostFacts,
     /// Its topology.
     pub topology: Topology,
     /// The directories measured, with their file systems.
@@ -84,7 +84,7 @@ pub struct Record {
 /// Whether a record is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RecordState {
     /// Being written, or left behind by a writer that died.
     Growing,
     /// Every planned run was executed.
@@ -93,13 +93,13 @@ pub enum State {
     Partial,
 }
 
-impl State {
+impl RecordState {
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
-            State::Growing => "growing",
-            State::Whole => "whole",
-            State::Partial => "partial",
+            RecordState::Growing => "growing",
+            RecordState::Whole => "whole",
+            RecordState::Partial => "partial",
         }
     }
 }
@@ -112,7 +112,7 @@ pub struct Source {
     /// The files by path as given, with length and hash.
     pub files: BTreeMap<String, Seal>,
     /// What one run of it is: what was set up anew before it.
-    pub unit: Unit,
+    pub unit: ReplicationUnit,
     /// Whether runs of one block belong together, as runs in random order within blocks do.
     pub blocks: bool,
     /// What the format does not tell and what that keeps from being said, a sentence each.
@@ -122,7 +122,7 @@ pub struct Source {
 /// What is set up anew for each replicate: the level at which chance enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub enum ReplicationUnit {
     /// Values inside one run: no replication at all.
     Sample,
     /// A run with fresh tasks.

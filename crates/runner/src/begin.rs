@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::stderr::talk;
 use host::{paths, random, topology};
 use plan::{Usable, commands, guest_config, pitfalls, variants};
-use records::{Directory, Experiment, FORMAT, Record, Session, State, Warning};
+use records::{Directory, Experiment, FORMAT, Record, RecordState, Session, Warning};
 use setup::file_systems;
 use store::{Growing, Id, Index, Store};
 
@@ -43,7 +43,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
     let mut record = Record {
         format: FORMAT,
         id: String::new(),
-        state: State::Growing,
+        state: RecordState::Growing,
         experiment,
         seed,
         points,

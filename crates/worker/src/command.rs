@@ -11,7 +11,7 @@ use std::time::Duration;
 use host::clock::now_ns;
 use host::descendants;
 use probes::counters::Snapshot;
-use records::{CommandJob, Event, Job, Measured, Origin, Warning};
+use records::{CommandJob, Event, Job, Measured, OutputSource, Warning};
 
 use crate::output::Kept;
 use crate::priority::{self, Policy};
@@ -132,12 +132,12 @@ fn ended(command_job: &CommandJob, ran: &Ran) -> Result<ExitStatus, String> {
 /// The numbers that were found, and what to say of those that were not.
 fn read_numbers(command_job: &CommandJob, ran: &Ran) -> (BTreeMap<String, f64>, Vec<Warning>) {
     let (mut values, mut warnings) = (BTreeMap::new(), Vec::new());
-    let mut texts: BTreeMap<&Origin, Result<String, String>> = BTreeMap::new();
+    let mut texts: BTreeMap<&OutputSource, Result<String, String>> = BTreeMap::new();
     for how in &command_job.metrics {
         let text = texts.entry(&how.from).or_insert_with(|| match &how.from {
-            Origin::Stdout => Ok(whole(&ran.stdout, "standard output", &mut warnings)),
-            Origin::Stderr => Ok(whole(&ran.stderr, "standard error", &mut warnings)),
-            Origin::File(path) => read_file(path),
+            OutputSource::Stdout => Ok(whole(&ran.stdout, "standard output", &mut warnings)),
+            OutputSource::Stderr => Ok(whole(&ran.stderr, "standard error", &mut warnings)),
+            OutputSource::File(path) => read_file(path),
         });
         let found = match text {
             Ok(text) => how.number(text),

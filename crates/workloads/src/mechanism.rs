@@ -129,10 +129,7 @@ struct Running<X> {
 
 impl<X> Running<X> {
     fn machine(&self, index: usize) -> Native<Yielding> {
-        machine(index)
-            .with_turns_per_ns(self.turns_per_ns)
-            .with_peers(&self.peers)
-            .yielding()
+        machine(index).with_turns_per_ns(self.turns_per_ns).with_peers(&self.peers).yielding()
     }
 }
 

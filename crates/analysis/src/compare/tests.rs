@@ -462,7 +462,7 @@ fn values_of_one_run_are_no_replicates() {
     imported.record.source = Some(records::Source {
         format: "fs_mark".to_string(),
         files: Default::default(),
-        unit: Unit::Sample,
+        unit: ReplicationUnit::Sample,
         blocks: false,
         lacks: vec!["the loops are of one run".to_string()],
     });

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, LockTime, Look, LookKind, Obtained, Share, Window};
+use records::{Base, CpuState, LockTime, Obtained, Profile, ProfileKind, Share, Window};
 
 use super::sampled::{Sampled, sampled_rows};
 use super::{Events, Ledger, Row, Unit};
 
 /// The ledger of one point, from its looks; nothing if none of them saw where the time went.
-pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
-    let (blocks, times) = units(looks, LookKind::Time);
+pub fn ledger(looks: &[&Profile]) -> Option<Ledger> {
+    let (blocks, times) = units(looks, ProfileKind::Time);
     if times.is_empty() {
         return None;
     }
-    let (_, counted) = units(looks, LookKind::Counts);
+    let (_, counted) = units(looks, ProfileKind::Counts);
     let builder = Builder { units: &times, counted: &counted, names: Names::of(looks) };
     let root = builder.root();
     let unit = |(block, windows): (&Option<u32>, &Vec<&Window>)| Unit {
@@ -26,8 +26,8 @@ pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
 
 /// The replicates and their blocks: looks, or the windows of a single one, which are of no block.
 pub(super) fn units<'a>(
-    looks: &[&'a Look],
-    kind: LookKind,
+    looks: &[&'a Profile],
+    kind: ProfileKind,
 ) -> (Vec<Option<u32>>, Vec<Vec<&'a Window>>) {
     let seen = looks.iter().filter(|look| look.kind == kind && look.finished());
     let units: (Vec<Option<u32>>, Vec<Vec<&Window>>) = seen
@@ -323,7 +323,7 @@ fn entries(window: &Window, is: impl Fn(Base, CpuState) -> bool) -> u64 {
 pub(super) struct Names(BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)>);
 
 impl Names {
-    pub(super) fn of(looks: &[&Look]) -> Names {
+    pub(super) fn of(looks: &[&Profile]) -> Names {
         let mut names: BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)> = BTreeMap::new();
         let windows = looks.iter().flat_map(|look| &look.windows);
         for lock in windows.flat_map(|window| &window.locks) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::{Look, LookKind, Opened, Run};
+use records::{Opened, Profile, ProfileKind, Run};
 use serde::Serialize;
 
 use super::Ledger;
@@ -26,7 +26,8 @@ pub struct Explained {
     /// What the looks at time say about themselves.
     pub check: SelfCheck,
     /// Probes that could not see, and why.
-    pub blind: BTreeMap<String, String>,
+    #[serde(rename = "blind")]
+    pub unavailable_probes: BTreeMap<String, String>,
     /// Why looks failed, each reason once.
     pub failures: BTreeSet<String>,
     /// Whether the guest that it ran in was emulated.
@@ -38,13 +39,13 @@ impl Explained {
     /// else. How often a task calls and faults does not depend on how long that takes, so looks
     /// at counts and names are used all the same, with their cost beside them.
     pub fn refused(&self) -> Option<&Cost> {
-        self.costs.iter().find(|cost| cost.kind == LookKind::Time && cost.is_too_high())
+        self.costs.iter().find(|cost| cost.kind == ProfileKind::Time && cost.is_too_high())
     }
 }
 
 /// How often things happened per operation, all looks at counts together.
-fn counts(looks: &[&Look]) -> BTreeMap<String, f64> {
-    let counted = looks.iter().filter(|look| look.kind == LookKind::Counts && look.finished());
+fn counts(looks: &[&Profile]) -> BTreeMap<String, f64> {
+    let counted = looks.iter().filter(|look| look.kind == ProfileKind::Counts && look.finished());
     let windows: Vec<&records::Window> = counted.flat_map(|look| &look.windows).collect();
     let names: BTreeSet<&String> = windows.iter().flat_map(|window| window.counted()).collect();
     let each = |name: &String| {
@@ -56,15 +57,16 @@ fn counts(looks: &[&Look]) -> BTreeMap<String, f64> {
 }
 
 /// Explains a point by the looks of its record.
-pub fn explain(opened: &Opened, looks: &[Look], point: usize) -> Explained {
-    let looks: Vec<&Look> = looks.iter().filter(|look| look.point as usize == point).collect();
+pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
+    let looks: Vec<&Profile> = looks.iter().filter(|look| look.point as usize == point).collect();
     let runs: Vec<&Run> = opened.runs_of(point).filter(|run| run.finished()).collect();
     let is_command = opened.record.points[point].command.is_some();
     let metric = if is_command { records::WALL } else { "operations_per_s" };
-    let kinds = [LookKind::Time, LookKind::Counts, LookKind::Names];
+    let kinds = [ProfileKind::Time, ProfileKind::Counts, ProfileKind::Names];
     let costs = kinds.into_iter().filter_map(|kind| cost(&looks, &runs, kind, metric, is_command));
     let costs: Vec<Cost> = costs.collect();
-    let blind = looks.iter().flat_map(|look| look.blind.clone()).collect();
+    let unavailable_probes =
+        looks.iter().flat_map(|look| look.unavailable_probes.clone()).collect();
     let failures = looks.iter().filter_map(|look| match &look.outcome {
         records::Outcome::Failed { reason } => Some(reason.clone()),
         records::Outcome::Finished { .. } => None,
@@ -77,7 +79,7 @@ pub fn explain(opened: &Opened, looks: &[Look], point: usize) -> Explained {
         counts: counts(&looks),
         costs,
         check: self_check(&looks),
-        blind,
+        unavailable_probes,
         failures: failures.collect(),
         emulated: opened.record.emulated(),
     }

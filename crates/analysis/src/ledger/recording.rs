@@ -7,8 +7,8 @@ mod looked;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perf_data::{Function, Recording, Sample};
-use records::{Base, CpuState, Mode, Obtained, Samples, Stack};
+use perf_data::{Function, PerfSample, Recording};
+use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack};
 use serde::Serialize;
 
 use super::sampled::{piled, place};
@@ -116,7 +116,7 @@ pub fn recorded(recordings: &[(&Recording, &Question)]) -> Vec<Recorded> {
 }
 
 /// Who a sample is of.
-fn base(recording: &Recording, question: &Question, sample: &Sample) -> Base {
+fn base(recording: &Recording, question: &Question, sample: &PerfSample) -> Base {
     if sample.tid == 0 && sample.pid <= 0 {
         return Base::Idle;
     }
@@ -128,28 +128,28 @@ fn base(recording: &Recording, question: &Question, sample: &Sample) -> Base {
     if is_work { Base::Work } else { Base::Other }
 }
 
-const MODES: [Mode; 3] = [Mode::Kernel, Mode::User, Mode::AfterSystemCall];
+const MODES: [CpuMode; 3] = [CpuMode::Kernel, CpuMode::User, CpuMode::AfterSystemCall];
 
 /// Index of a chain in a mode.
-fn key(sample: &Sample) -> usize {
+fn key(sample: &PerfSample) -> usize {
     sample.chain as usize * MODES.len() + sample.mode as usize
 }
 
 /// Samples of the workload, as looks have them: one stack for each chain in each mode.
 struct Seen {
     keys: Vec<usize>,
-    samples: Samples,
+    samples: SampledStacks,
 }
 
 impl Seen {
     fn of(recording: &Recording, question: &Question) -> Seen {
         let mut counts = vec![0_u64; recording.chains.len() * MODES.len()];
-        let is_work = |sample: &&Sample| base(recording, question, sample) == Base::Work;
+        let is_work = |sample: &&PerfSample| base(recording, question, sample) == Base::Work;
         recording.samples.iter().filter(is_work).for_each(|sample| counts[key(sample)] += 1);
         let keys: Vec<usize> = (0..counts.len()).filter(|key| counts[*key] > 0).collect();
         let stacks = keys.iter().map(|key| stack(recording, *key, counts[*key])).collect();
         let functions = names(recording);
-        Seen { keys, samples: Samples { functions, stacks, ..Samples::default() } }
+        Seen { keys, samples: SampledStacks { functions, stacks, ..SampledStacks::default() } }
     }
 }
 
@@ -160,7 +160,7 @@ fn stack(recording: &Recording, key: usize, count: u64) -> Stack {
     let frames: Vec<u32> = locations.iter().map(|l| place(l).function).collect();
     let kernel_frames = match recording.chains.kernel_frames(chain) as u32 {
         // A hypervisor, or a sample without a chain.
-        0 if mode == Mode::Kernel => frames.len().min(1) as u32,
+        0 if mode == CpuMode::Kernel => frames.len().min(1) as u32,
         kernel => kernel,
     };
     let offset = locations.first().map_or(0, |leaf| place(leaf).address);
@@ -201,7 +201,7 @@ impl Rows {
             of_chain[*key] = row((Base::Work, group, function));
         }
         let mut others = vec![false; recording.tasks.len()];
-        let is_other = |sample: &&Sample| base(recording, question, sample) == Base::Other;
+        let is_other = |sample: &&PerfSample| base(recording, question, sample) == Base::Other;
         let samples = recording.samples.iter().filter(is_other);
         samples.for_each(|sample| others[sample.task as usize] = true);
         let tasks = recording.tasks.iter().zip(others);
@@ -218,7 +218,7 @@ impl Rows {
         Rows { places, of_chain, of_task, idle }
     }
 
-    fn of(&self, base: Base, sample: &Sample) -> usize {
+    fn of(&self, base: Base, sample: &PerfSample) -> usize {
         (match base {
             Base::Idle => self.idle,
             Base::Work => self.of_chain[key(sample)],
@@ -304,7 +304,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn take(&mut self, sample: &Sample) -> usize {
+    fn take(&mut self, sample: &PerfSample) -> usize {
         let base = base(self.recording, self.question, sample);
         let row = self.rows.of(base, sample);
         self.samples[row] += 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, LockTime, Look, LookKind, Obtained, Window};
+use records::{Base, CpuState, LockTime, Obtained, Profile, ProfileKind, Window};
 
 use super::build::{Names, counted, units};
 use super::{Events, Ledger, Row, Unit};
@@ -28,8 +28,8 @@ pub struct Locks {
 }
 
 /// Locks that the workload waited for; nothing without looks at time.
-pub fn locks(looks: &[&Look]) -> Option<Locks> {
-    let (_, units) = units(looks, LookKind::Time);
+pub fn locks(looks: &[&Profile]) -> Option<Locks> {
+    let (_, units) = units(looks, ProfileKind::Time);
     let ledger = frame(&units)?;
     let names = Names::of(looks);
     let mut callers: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
@@ -106,8 +106,8 @@ const SENT: [(&str, &str); 7] = [
 ];
 
 /// Interrupts from other CPUs; nothing without looks at time.
-pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
-    let (_, units) = units(looks, LookKind::Time);
+pub fn ipis(looks: &[&Profile]) -> Option<Ipis> {
+    let (_, units) = units(looks, ProfileKind::Time);
     let ledger = frame(&units)?;
     let whose = [
         (Base::Work, "while the workload ran"),
@@ -133,8 +133,8 @@ pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
     Some(Ipis { ledger, received, sent: sent(looks), senders: senders(looks) })
 }
 
-fn senders(looks: &[&Look]) -> Vec<Sender> {
-    let (_, units) = units(looks, LookKind::Names);
+fn senders(looks: &[&Profile]) -> Vec<Sender> {
+    let (_, units) = units(looks, ProfileKind::Names);
     let of_kind = |(name, what): (&str, &'static str)| {
         let mut chains: BTreeMap<&String, u64> = BTreeMap::new();
         let seen = units.iter().flatten().filter_map(|window| window.senders.get(name));
@@ -150,8 +150,8 @@ fn senders(looks: &[&Look]) -> Vec<Sender> {
 }
 
 /// What looks at counts have counted of them; what was not counted is not there.
-fn sent(looks: &[&Look]) -> Vec<Events> {
-    let (_, units) = units(looks, LookKind::Counts);
+fn sent(looks: &[&Profile]) -> Vec<Events> {
+    let (_, units) = units(looks, ProfileKind::Counts);
     let events = |(name, what): (&str, &str)| counted(&units, what, &[name.to_string()]);
     SENT.into_iter().filter_map(events).collect()
 }
@@ -182,8 +182,8 @@ mod tests {
     #[test]
     fn the_tables_of_recorded_looks_have_what_their_ledger_has() {
         let lines = include_str!("build/recorded.ndjson").lines();
-        let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
-        let looks: Vec<&Look> = looks.iter().collect();
+        let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
+        let looks: Vec<&Profile> = looks.iter().collect();
         let ledger = ledger(&looks).unwrap();
         let spinning = ledger.find(&[WORK, SPINNING]).unwrap();
         let locks = locks(&looks).unwrap();

@@ -29,7 +29,7 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
     sentences.extend(counts(explained));
     sentences.extend(explained.costs.iter().map(cost));
     sentences.extend(checks(&explained.check));
-    for (probe, why) in &explained.blind {
+    for (probe, why) in &explained.unavailable_probes {
         sentences.push(format!("not seen: {probe}: {why}"));
     }
     for reason in &explained.failures {

@@ -4,16 +4,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use perf_data::{Function, Location, Object, Origin, Recording, Sample, SampledEvent};
-use records::{Base, CpuState, Look, LookKind, Samples, Stack, Window};
+use perf_data::{Function, Location, Object, Origin, PerfSample, Recording, SampledEvent};
+use records::{Base, CpuState, Profile, ProfileKind, SampledStacks, Stack, Window};
 
 use super::super::split;
 
 /// What looks at time have sampled, and the operations that were done meanwhile; nothing where
 /// none has samples. `workload` is the name of its tasks.
-pub fn looked(looks: &[&Look], workload: &str, origin: Origin) -> Option<(Recording, u64)> {
-    let times = looks.iter().filter(|look| look.kind == LookKind::Time && look.finished());
-    let windows: Vec<(&Window, &Samples)> = times
+pub fn looked(looks: &[&Profile], workload: &str, origin: Origin) -> Option<(Recording, u64)> {
+    let times = looks.iter().filter(|look| look.kind == ProfileKind::Time && look.finished());
+    let windows: Vec<(&Window, &SampledStacks)> = times
         .flat_map(|look| &look.windows)
         .filter_map(|window| Some((window, window.samples.as_ref()?)))
         .collect();
@@ -53,7 +53,7 @@ impl Making {
     }
 
     /// Adds a window: the time of each base in each state belongs to the samples of it.
-    fn add(&mut self, window: &Window, samples: &Samples) -> Option<()> {
+    fn add(&mut self, window: &Window, samples: &SampledStacks) -> Option<()> {
         let mut groups: BTreeMap<(Base, CpuState), Vec<&Stack>> = BTreeMap::new();
         for stack in &samples.stacks {
             groups.entry((stack.base, stack.state)).or_default().push(stack);
@@ -75,7 +75,7 @@ impl Making {
     fn sample(&mut self, base: Base, stack: &Stack, chain: u32, period: u64) {
         let task = Base::ALL.iter().position(|other| *other == base).unwrap_or_default();
         self.at_ns[task] += period;
-        self.recording.samples.push(Sample {
+        self.recording.samples.push(PerfSample {
             time_ns: self.at_ns[task],
             cpu: 0,
             pid: task as i32,
@@ -87,7 +87,7 @@ impl Making {
         });
     }
 
-    fn chain(&mut self, samples: &Samples, stack: &Stack) -> Option<u32> {
+    fn chain(&mut self, samples: &SampledStacks, stack: &Stack) -> Option<u32> {
         let frames = stack.frames.iter();
         let locations: Vec<u32> = frames.map(|frame| self.function(samples, *frame)).collect();
         let kernel = stack.kernel_frames.min(locations.len() as u32);
@@ -101,7 +101,7 @@ impl Making {
     }
 
     /// The location of a function: looks have none within functions.
-    fn function(&mut self, samples: &Samples, frame: u32) -> u32 {
+    fn function(&mut self, samples: &SampledStacks, frame: u32) -> u32 {
         let name = samples.functions.get(frame as usize).map_or("[unknown]", String::as_str);
         let object = samples.objects.get(frame as usize).map_or("", String::as_str);
         let object = self.object(if object.is_empty() { "[kernel]" } else { object });
@@ -137,13 +137,13 @@ mod tests {
     #[test]
     fn samples_stand_for_all_the_time_that_they_split() {
         let lines = include_str!("../build/recorded.ndjson").lines();
-        let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
-        let all: Vec<&Look> = looks.iter().collect();
+        let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
+        let all: Vec<&Profile> = looks.iter().collect();
         let (recording, operations) = looked(&all, "posix_lock_shared", Origin::default()).unwrap();
         let windows = looks.iter().flat_map(|look| &look.windows);
         let sampled: Vec<&Window> = windows.filter(|window| window.samples.is_some()).collect();
         assert_eq!(operations, sampled.iter().map(|window| window.operations).sum::<u64>());
-        let count = |samples: &Samples| samples.stacks.iter().map(|s| s.count).sum::<u64>();
+        let count = |samples: &SampledStacks| samples.stacks.iter().map(|s| s.count).sum::<u64>();
         let counts = sampled.iter().filter_map(|window| window.samples.as_ref()).map(count);
         assert_eq!(recording.samples.len() as u64, counts.sum::<u64>());
         let rest = |window: &&Window| {

@@ -22,11 +22,12 @@ use crate::run::Outcome;
 
 /// One run that was watched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Look {
+pub struct Profile {
     /// Its number in the record, in the order of execution, from 0; not a number of a run.
-    pub look: u32,
+    #[serde(rename = "look")]
+    pub number: u32,
     /// What was watched.
-    pub kind: LookKind,
+    pub kind: ProfileKind,
     /// The point: index into the record's `points`.
     pub point: u32,
     /// The block it belongs to, from 0.
@@ -40,8 +41,8 @@ pub struct Look {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<Window>,
     /// Probes that could not see, and why.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub blind: BTreeMap<String, String>,
+    #[serde(default, rename = "blind", skip_serializing_if = "BTreeMap::is_empty")]
+    pub unavailable_probes: BTreeMap<String, String>,
     /// Doubts about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
@@ -50,7 +51,7 @@ pub struct Look {
 /// What a look watches. Each costs something else, so they are not mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LookKind {
+pub enum ProfileKind {
     /// Where the time of the CPUs goes, with samples.
     Time,
     /// How often things happen.
@@ -59,13 +60,13 @@ pub enum LookKind {
     Names,
 }
 
-impl LookKind {
+impl ProfileKind {
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
-            LookKind::Time => "time",
-            LookKind::Counts => "counts",
-            LookKind::Names => "names",
+            ProfileKind::Time => "time",
+            ProfileKind::Counts => "counts",
+            ProfileKind::Names => "names",
         }
     }
 }
@@ -92,7 +93,7 @@ pub struct Window {
     pub others: Vec<Share>,
     /// Where the CPUs were seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub samples: Option<Samples>,
+    pub samples: Option<SampledStacks>,
     /// How often things happened while the workload had the CPU: `syscall.fcntl`, `ipi.reschedule`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
@@ -147,7 +148,7 @@ pub struct Slice {
     /// Who had the CPU.
     pub base: Base,
     /// What the CPU was doing.
-    pub state: State,
+    pub state: CpuState,
     /// How long.
     pub ns: u64,
     /// How often the state was entered; of `rest`, how often the base was.
@@ -171,7 +172,7 @@ pub enum Base {
 /// What a CPU was doing, whoever had it. In the order of the numbers in `ledger.bpf.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum CpuState {
     /// None of the following.
     Rest,
     /// Spinning for a lock.
@@ -216,30 +217,30 @@ pub enum State {
     Steal,
 }
 
-impl State {
+impl CpuState {
     /// All, in their order.
-    pub const ALL: [State; 21] = [
-        State::Rest,
-        State::Spin,
-        State::IrqTimer,
-        State::IrqReschedule,
-        State::IrqCallMany,
-        State::IrqCallOne,
-        State::IrqWork,
-        State::IrqDevice,
-        State::IrqOther,
-        State::SoftirqHigh,
-        State::SoftirqTimer,
-        State::SoftirqNetSend,
-        State::SoftirqNetReceive,
-        State::SoftirqBlock,
-        State::SoftirqPoll,
-        State::SoftirqTasklet,
-        State::SoftirqSched,
-        State::SoftirqHrtimer,
-        State::SoftirqRcu,
-        State::Sampling,
-        State::Steal,
+    pub const ALL: [CpuState; 21] = [
+        CpuState::Rest,
+        CpuState::Spin,
+        CpuState::IrqTimer,
+        CpuState::IrqReschedule,
+        CpuState::IrqCallMany,
+        CpuState::IrqCallOne,
+        CpuState::IrqWork,
+        CpuState::IrqDevice,
+        CpuState::IrqOther,
+        CpuState::SoftirqHigh,
+        CpuState::SoftirqTimer,
+        CpuState::SoftirqNetSend,
+        CpuState::SoftirqNetReceive,
+        CpuState::SoftirqBlock,
+        CpuState::SoftirqPoll,
+        CpuState::SoftirqTasklet,
+        CpuState::SoftirqSched,
+        CpuState::SoftirqHrtimer,
+        CpuState::SoftirqRcu,
+        CpuState::Sampling,
+        CpuState::Steal,
     ];
 }
 
@@ -285,7 +286,7 @@ pub struct Share {
 
 /// Where the CPUs were when they were looked at.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Samples {
+pub struct SampledStacks {
     /// Samples a second and CPU that were asked for.
     pub hertz: u32,
     /// Samples that were lost.
@@ -305,9 +306,9 @@ pub struct Stack {
     /// Who had the CPU.
     pub base: Base,
     /// What it was doing, as the slices say.
-    pub state: State,
+    pub state: CpuState,
     /// In which mode it was.
-    pub mode: Mode,
+    pub mode: CpuMode,
     /// Functions of the kernel, the innermost first, then those of the user; indices into
     /// `functions`.
     pub frames: Vec<u32>,
@@ -328,7 +329,7 @@ pub struct Stack {
 /// In which mode a CPU was sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum CpuMode {
     /// In the kernel.
     Kernel,
     /// In user mode.
@@ -338,9 +339,9 @@ pub enum Mode {
     AfterSystemCall,
 }
 
-impl Look {
+impl Profile {
     /// Reads one line of `looks.ndjson`.
-    pub fn read(line: &str) -> Result<Look> {
+    pub fn read(line: &str) -> Result<Profile> {
         serde_json::from_str(line).context("reading a look")
     }
 
@@ -370,7 +371,7 @@ impl Window {
     }
 
     /// Time in slices that `is` accepts.
-    pub fn time_ns(&self, is: impl Fn(Base, State) -> bool) -> u64 {
+    pub fn time_ns(&self, is: impl Fn(Base, CpuState) -> bool) -> u64 {
         self.slices().filter(|slice| is(slice.base, slice.state)).map(|slice| slice.ns).sum()
     }
 
@@ -405,11 +406,11 @@ impl Window {
         });
         let of_locks = Base::ALL.into_iter().map(|base| {
             let locks = self.locks.iter().filter(|lock| lock.base == base);
-            let spun = self.time_ns(|b, state| b == base && state == State::Spin);
+            let spun = self.time_ns(|b, state| b == base && state == CpuState::Spin);
             (format!("locks of {base:?}"), locks.map(|lock| lock.spin_ns).sum(), spun)
         });
         let shares = |shares: &[Share]| shares.iter().map(|share| share.ns).sum::<u64>();
-        let rest = |base: Base| self.time_ns(|b, state| b == base && state == State::Rest);
+        let rest = |base: Base| self.time_ns(|b, state| b == base && state == CpuState::Rest);
         let of_bases = [
             ("reasons of idleness".to_string(), shares(&self.idle), rest(Base::Idle)),
             ("other tasks".to_string(), shares(&self.others), rest(Base::Other)),
@@ -427,10 +428,10 @@ mod tests {
     fn window() -> Window {
         let slice = |base, state, ns| Slice { base, state, ns, entries: 1 };
         let slices = vec![
-            slice(Base::Work, State::Rest, 700),
-            slice(Base::Work, State::Spin, 100),
-            slice(Base::Other, State::Rest, 150),
-            slice(Base::Idle, State::Rest, 50),
+            slice(Base::Work, CpuState::Rest, 700),
+            slice(Base::Work, CpuState::Spin, 100),
+            slice(Base::Other, CpuState::Rest, 150),
+            slice(Base::Idle, CpuState::Rest, 50),
         ];
         let share = |name: &str, ns| Share { name: name.to_string(), ns, times: 1 };
         Window {
@@ -519,18 +520,21 @@ mod tests {
 
     #[test]
     fn a_look_reads_as_it_was_written() {
-        let look = Look {
-            look: 3,
-            kind: LookKind::Time,
+        let profile = Profile {
+            number: 3,
+            kind: ProfileKind::Time,
             point: 1,
             block: 2,
             started: jiff::Timestamp::UNIX_EPOCH,
             outcome: Outcome::Failed { reason: "it did".to_string() },
             windows: vec![window()],
-            blind: BTreeMap::from([("contention".to_string(), "no tracepoint".to_string())]),
+            unavailable_probes: BTreeMap::from([(
+                "contention".to_string(),
+                "no tracepoint".to_string(),
+            )]),
             warnings: Vec::new(),
         };
-        let line = serde_json::to_string(&look).unwrap();
-        assert_eq!(Look::read(&line).unwrap(), look);
+        let line = serde_json::to_string(&profile).unwrap();
+        assert_eq!(Profile::read(&line).unwrap(), profile);
     }
 }
