@@ -50,6 +50,10 @@ pub struct Record {
     /// The commands that points name as their workload, whole, by that name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub commands: BTreeMap<String, Command>,
+    /// What one operation of each workload is, by the workload's name, in the words of the knee
+    /// that measured it. Empty in records written before this field existed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub operations: BTreeMap<String, String>,
     /// The programs that commands start, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, Program>,

@@ -41,6 +41,19 @@ fn the_golden_record_of_format_1_loads_for_ever() {
     assert_runs(&opened, golden::RUNS);
 }
 
+#[test]
+fn a_record_keeps_what_one_operation_was() {
+    let place = tempfile::tempdir().unwrap();
+    let mut plan = golden::plan();
+    let workload = plan.points[0].workload.clone();
+    plan.operations = [(workload, "what it was then".to_string())].into();
+    let mut growing =
+        Store::at(place.path().to_path_buf()).begin(plan.clone(), golden::id()).unwrap();
+    add(&mut growing, 1);
+    let folder = growing.finish(golden::at(640)).unwrap().unwrap();
+    assert_eq!(store::open(&folder).unwrap().record.operations, plan.operations);
+}
+
 /// A small comparison of two variants, measured once and kept.
 #[test]
 fn the_golden_record_of_format_2_loads_for_ever() {

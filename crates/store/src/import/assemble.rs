@@ -301,6 +301,7 @@ fn make(
         source: Some(source),
         metrics: metrics(&read, &made.runs),
         commands: BTreeMap::new(),
+        operations: BTreeMap::new(),
         programs: BTreeMap::new(),
         image: None,
         hypervisor: None,

@@ -3,7 +3,7 @@
 //! tests print it.
 //!
 //! To make the golden record of a new format:
-//!     KNEE_WRITE_GOLDEN=/tmp/golden cargo test -p records --test record
+//!     KNEE_WRITE_GOLDEN=/tmp/golden cargo test -p store --test record
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,6 +48,7 @@ pub fn plan() -> Record {
         source: None,
         metrics: BTreeMap::new(),
         commands: BTreeMap::new(),
+        operations: BTreeMap::new(),
         programs: BTreeMap::new(),
         image: None,
         hypervisor: None,
