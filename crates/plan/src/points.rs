@@ -394,7 +394,7 @@ mod tests {
         check(
             "[axes]\ncpus = 8\n[[load]]\nworkload = 'getppid'",
             expect_test::expect![[r#"
-            planning getppid: this host allows 4 CPUs; 8 asked: use 1..all
+            planning getppid: this host allows 4 CPUs; 8 were asked for: use 1..all
         "#]],
         );
         check(

@@ -371,7 +371,7 @@ impl Growing {
             [(!profiles.is_empty()).then_some(PROFILES), (!boots.is_empty()).then_some(BOOTS)];
         let kept = [RUNS, SAMPLES].into_iter().chain(beside.into_iter().flatten());
         for name in kept {
-            self.record.files.insert(name.to_string(), Seal::of_file(&self.folder.join(name))?);
+            self.record.files.insert(name.to_string(), Seal::for_file(&self.folder.join(name))?);
         }
         let text = serde_json::to_string_pretty(&self.record)?;
         write_durably(&self.folder.join(RECORD), |mut file| Ok(file.write_all(text.as_bytes())?))?;
@@ -440,7 +440,7 @@ fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
     let Some(sealed) = opened.record.files.get(RUNS) else {
         return Ok(());
     };
-    if torn || *sealed != Seal::of_file(&opened.folder.join(RUNS))? {
+    if torn || *sealed != Seal::for_file(&opened.folder.join(RUNS))? {
         opened.record.warnings.push(Warning::new(
             format!("{RUNS} is not as it was when the record was finished"),
             "restore the folder from a copy, or trust only the runs you recognise",
@@ -454,7 +454,7 @@ fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
 fn sealed_samples(opened: &Opened) -> Result<Vec<RunSamples>> {
     let path = opened.folder.join(SAMPLES);
     if let Some(sealed) = opened.record.files.get(SAMPLES)
-        && *sealed != Seal::of_file(&path)?
+        && *sealed != Seal::for_file(&path)?
     {
         bail!(
             "{} is not as it was when the record was finished: restore it from a copy",

@@ -43,7 +43,7 @@ fn unknown_names_suggest_the_nearest() {
 
 #[test]
 fn cpus_and_tasks_that_cannot_be_had_are_named() {
-    check("run getppid --cpus 65536", &["this host allows", "65536 asked", "1..all"], 2);
+    check("run getppid --cpus 65536", &["this host allows", "65536 were asked for", "1..all"], 2);
     check("run getppid --cpus 0", &["'0' asks for 0 CPUs"], 2);
     check("run getppid --cpus many", &["'many' is not a number of CPUs: use a number, cores"], 2);
     check("run getppid --cpus 1-18446744073709551616", &["is not a number of CPUs"], 2);
