@@ -102,7 +102,7 @@ fn turns_per_ns() -> f64 {
     const TURNS: u64 = 1 << 14;
     let (start, mut turns) = (now_ns(), 0);
     while now_ns() - start < SPEED_TAKES.as_nanos() as u64 {
-        Spin::turns(TURNS).run();
+        Spin::new(TURNS).run();
         turns += TURNS;
     }
     turns as f64 / (now_ns() - start) as f64

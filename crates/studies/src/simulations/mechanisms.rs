@@ -3,7 +3,9 @@
 
 use std::cell::RefCell;
 
-use algorithms::mechanisms::{self, Choice, Entry, MECHANISMS, Mechanism, Setting, Settings};
+use algorithms::mechanisms::{
+    self, Choice, ListedMechanism, MECHANISMS, Mechanism, Setting, Settings,
+};
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{
     Costs, Handler, Host, Options, Outcome, Preemption, Setup, Simulated, simulate_to_the_end,
@@ -17,7 +19,7 @@ use super::{Place, Point, draws, warm_up};
 #[derive(Clone, Debug)]
 pub struct Operated {
     /// Of which mechanism.
-    pub mechanism: &'static Entry,
+    pub mechanism: &'static ListedMechanism,
     /// In which of its designs.
     pub design: &'static str,
     /// The lock inside.
@@ -149,7 +151,7 @@ impl mechanisms::Visitor for Simulation<'_> {
             mechanism.finish(m, &mut state);
             done.borrow_mut().add::<X>(all, &state, warm);
         };
-        let interrupted = |m: &Simulated, _: usize| mechanism.interrupted(m);
+        let interrupted = |m: &Simulated, _: usize| mechanism.handle_ipi(m);
         let setup = Setup {
             region: &region,
             host,
@@ -234,7 +236,7 @@ fn settings<X: Mechanism>(given: &[(String, String)]) -> Result<Settings> {
         wrong.replace(Some(format!("{}={text}: {}", choice.name, choice.words.join(", "))));
         choice.words[0]
     };
-    let settings = Settings::of::<X>(number, word);
+    let settings = Settings::new::<X>(number, word);
     match wrong.into_inner() {
         Some(why) => bail!(why),
         None => Ok(settings),

@@ -7,7 +7,6 @@ use std::io;
 
 use algorithms::locks::{self, Visitor};
 use algorithms::{Lock, Shape, SharedLock};
-use analysis::ledger::IDLE;
 use anyhow::{Context, Result};
 use engines::simulated::{
     NS, Options, Outcome, Preemption, ROWS, Setup, Simulated, Time, Traced, simulate,
@@ -16,6 +15,9 @@ use host::Placement;
 use machine::{Annotation, Machine, Region};
 
 use crate::hosts::{Described, Draw};
+
+/// The row of a ledger that says how long CPUs had nothing to do, called as in ledgers of measured runs.
+const IDLE: &str = "idle";
 
 /// Memory of a region: enough for the tables of every algorithm at the most tasks.
 pub const REGION_BYTES: usize = 1 << 20;

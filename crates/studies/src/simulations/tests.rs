@@ -177,3 +177,8 @@ fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_makes_way() {
     "#]],
     );
 }
+
+#[test]
+fn idle_time_has_the_name_that_it_has_in_measured_ledgers() {
+    assert_eq!(super::IDLE, analysis::ledger::IDLE);
+}
