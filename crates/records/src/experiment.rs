@@ -306,7 +306,7 @@ impl Experiment {
 
     /// Reads a TOML file's text at one of its sizes.
     pub fn read_at(text: &str, size: &str) -> Result<Experiment> {
-        let read = |size| Experiment::of_document(sizes::at(text, size)?, text);
+        let read = |size| Experiment::of_document(sizes::document_at(text, size)?, text);
         read(size).with_context(|| format!("at the size {size}"))
     }
 

@@ -1,4 +1,4 @@
-//! What crosses a process boundary or lands on disk: the job, the events, the run, the record, the
+//! The data that crosses a process boundary or lands on disk: job, events, run, profile, record,
 //! experiment. Types only: nothing here does IO, measures, judges or prints.
 
 mod command;

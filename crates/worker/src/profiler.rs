@@ -41,9 +41,10 @@ impl Profiler {
         };
         match Watcher::begin(plan) {
             Ok(watcher) => Profiler { watcher: Some(watcher), windows: watch.windows, ..none },
-            Err(why) => {
-                Profiler { blind: Some(Event::UnavailableProbe { probe: "ledger".to_string(), why }), ..none }
-            }
+            Err(why) => Profiler {
+                blind: Some(Event::UnavailableProbe { probe: "ledger".to_string(), why }),
+                ..none
+            },
         }
     }
 

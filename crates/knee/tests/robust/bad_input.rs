@@ -244,7 +244,7 @@ fn the_worker_refuses_what_is_no_job() {
     check_job("", &["reading the job", "EOF"]);
     check_job("{", &["reading the job", "line 1 column 1"]);
     check_job("[]", &["reading the job", "line 1 column 2"]);
-    check_job(r#"{"protocol":99}"#, &["the job has protocol 99, this worker has 2"]);
+    check_job(r#"{"protocol":99}"#, &["the job has protocol 99, but this worker has 2"]);
     check_job(r#"{"protocol":2}"#, &["missing field `work`"]);
     check_job(&job("\"tasks\":2", "\"tasks\":0"), &["tasks is 0, must be 1 to 4096"]);
     check_job(&job("\"cpus\":[0]", "\"cpus\":[]"), &["cpus is empty"]);

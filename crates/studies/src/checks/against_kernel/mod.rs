@@ -227,7 +227,8 @@ impl SideBySide {
         if several && self.random.random_range(0..6_u32) == 0 {
             range = self.towards_deadlock(process).unwrap_or(range);
         }
-        let wait = several && range.kind != LockKind::Unlock && self.random.random_range(0..2_u32) == 0;
+        let wait =
+            several && range.kind != LockKind::Unlock && self.random.random_range(0..2_u32) == 0;
         if !self.is_ambiguous(range) {
             return Call::Set { descriptor, range, wait: wait && self.can_wait(range) };
         }
