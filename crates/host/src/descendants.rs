@@ -1,13 +1,13 @@
-//! Descendants: all processes below this one, whatever group or session they moved to. As
+//! Descendants: all processes below this one, whatever process group or session they moved to. As
 //! their subreaper (prctl(2)) this process inherits those whose parent has died, so that none
-//! gets away by forking twice.
+//! escapes by forking twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long killed processes may take to be gone: one in a disk wait takes its time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long killed processes may take to disappear: one in uninterruptible sleep takes its time.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// From now on, orphans below this process become its children.
 pub fn adopt() {
@@ -15,7 +15,7 @@ pub fn adopt() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
-/// Whether this process has a child, dead ones included.
+/// Whether this process has a child, zombies included.
 pub fn has_children() -> bool {
     // SAFETY: zeroed siginfo is valid; WNOWAIT leaves every child as it is.
     unsafe {
@@ -29,17 +29,17 @@ pub fn living() -> BTreeSet<i32> {
     below(&BTreeSet::new())
 }
 
-/// Kills all descendants but `spared` ones and what is below those, and collects them. Names
-/// what is still there after a while.
+/// Kills and reaps all descendants except the `spared` processes and their descendants. The error
+/// names processes that are still alive after [`KILL_TIMEOUT`].
 pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
     let since = Instant::now();
     while has_children() {
-        collect(spared);
+        reap(spared);
         let left = below(spared);
         if left.is_empty() {
             return Ok(());
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > KILL_TIMEOUT {
             let names: Vec<String> = left.iter().take(3).map(|pid| described(*pid)).collect();
             return Err(format!(
                 "{} of its processes cannot be killed: {}",
@@ -48,8 +48,8 @@ pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
             ));
         }
         for pid in left {
-            // SAFETY: a plain call. A descendant's id is not given away: it is collected by
-            // us, or by a parent that we are about to kill.
+            // SAFETY: a plain call. A descendant's id is not reused before it is reaped, by this
+            // process or by a parent that is about to be killed.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -57,8 +57,8 @@ pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
     Ok(())
 }
 
-/// Collects dead children, all but spared ones.
-fn collect(spared: &BTreeSet<i32>) {
+/// Reaps dead children, except the spared ones.
+fn reap(spared: &BTreeSet<i32>) {
     if spared.is_empty() {
         // SAFETY: null asks for no status.
         while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
@@ -78,13 +78,13 @@ struct Process {
     dead: bool,
 }
 
-/// All processes that /proc shows.
+/// All processes in /proc, by id.
 fn processes() -> BTreeMap<i32, Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let read = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // After the name, which may hold anything: state and parent.
+        // State and parent follow the name, which may hold any character.
         let (_, after) = stat.rsplit_once(") ")?;
         let mut fields = after.split(' ');
         let dead = ["Z", "X"].contains(&fields.next()?);
@@ -93,27 +93,27 @@ fn processes() -> BTreeMap<i32, Process> {
     pids.filter_map(read).collect()
 }
 
-/// The living processes below this one, less `spared` ones and what is below them.
+/// The living descendants of this process, without the `spared` ones and their descendants.
 fn below(spared: &BTreeSet<i32>) -> BTreeSet<i32> {
     let processes = processes();
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for (pid, process) in &processes {
         children.entry(process.parent).or_default().push(*pid);
     }
-    let mut found = BTreeSet::new();
-    let mut ahead = vec![std::process::id() as i32];
-    while let Some(parent) = ahead.pop() {
+    let mut descendants = BTreeSet::new();
+    let mut to_visit = vec![std::process::id() as i32];
+    while let Some(parent) = to_visit.pop() {
         for pid in children.get(&parent).into_iter().flatten() {
-            if !spared.contains(pid) && found.insert(*pid) {
-                ahead.push(*pid);
+            if !spared.contains(pid) && descendants.insert(*pid) {
+                to_visit.push(*pid);
             }
         }
     }
-    found.retain(|pid| processes.get(pid).is_some_and(|process| !process.dead));
-    found
+    descendants.retain(|pid| processes.get(pid).is_some_and(|process| !process.dead));
+    descendants
 }
 
-/// "77 (sleep)".
+/// A process in words, such as "77 (sleep)".
 pub fn described(pid: i32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     format!("{pid} ({})", name.trim())

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::nearest;
-use records::{Command, Described, Experiment, Line, Load, Obtained, Point, Record, Variant};
+use records::{
+    Command, CommandLine, DescribedMetric, Experiment, Load, Obtained, Point, Record, Variant,
+};
 
 pub use crate::commands::command_job::{RunId, command_job, copy_of_image, values};
 pub use crate::commands::placeholders::{IMAGE, check, split, uses, words};
@@ -76,7 +78,7 @@ pub fn of_load(load: &Load) -> Result<Option<Command>> {
 }
 
 /// The file name of the program.
-fn name_of(run: &Line) -> Result<String> {
+fn name_of(run: &CommandLine) -> Result<String> {
     let words = placeholders::split(run)?;
     let program = words.first().map(String::as_str).unwrap_or_default();
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
@@ -108,10 +110,12 @@ pub fn of_experiment(
 }
 
 /// What is known of the metrics that the commands of a record yield.
-pub fn described(commands: &BTreeMap<String, Command>) -> Result<BTreeMap<String, Described>> {
-    let mut metrics: BTreeMap<String, Described> = BTreeMap::new();
+pub fn described(
+    commands: &BTreeMap<String, Command>,
+) -> Result<BTreeMap<String, DescribedMetric>> {
+    let mut metrics: BTreeMap<String, DescribedMetric> = BTreeMap::new();
     for extract in commands.values().flat_map(|command| &command.metrics) {
-        let described = Described {
+        let described = DescribedMetric {
             unit: extract.unit.clone(),
             better: extract.better,
             obtained: Obtained::Imported,
@@ -176,7 +180,7 @@ mod tests {
     #[test]
     fn a_command_is_called_like_its_program() {
         let check = |run: &str, expected: &str| {
-            let command = Command { run: Line::Text(run.to_string()), ..Command::default() };
+            let command = Command { run: CommandLine::Text(run.to_string()), ..Command::default() };
             let load = Load { command: Some(command), ..Load::default() };
             let name = match of_load(&load) {
                 Ok(command) => command.unwrap().name,

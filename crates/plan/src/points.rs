@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use host::{Placement, Topology, topology};
 use records::{
-    Axes, Experiment, Form, Load, Many, Pass, Point, Policy, Storage, TASKS_MAX, Until, Variant,
-    Word,
+    Axes, Experiment, Form, Load, Many, Pass, Point, Policy, Scalar, Storage, TASKS_MAX, Until,
+    Variant,
 };
 use workloads::{Forms, Values, Workload};
 
@@ -213,7 +213,7 @@ fn parameters(
 
 /// All combinations of values.
 fn combinations(
-    parameters: &BTreeMap<String, Many<Word>>,
+    parameters: &BTreeMap<String, Many<Scalar>>,
     points_max: usize,
 ) -> Result<Vec<BTreeMap<String, String>>> {
     let lengths = parameters.values().map(|values| values.0.len());
@@ -394,7 +394,7 @@ mod tests {
         check(
             "[axes]\ncpus = 8\n[[load]]\nworkload = 'getppid'",
             expect_test::expect![[r#"
-            planning getppid: this host allows 4 CPUs; 8 asked: use 1..all
+            planning getppid: this host allows 4 CPUs; 8 were asked for: use 1..all
         "#]],
         );
         check(

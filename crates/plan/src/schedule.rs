@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{LookKind, Order, Record, Run};
+use records::{PointOrder, ProfileKind, Record, Run};
 
 /// One run to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,10 +27,10 @@ pub struct Assignment {
 
 /// What is done for an assignment: its run, and the looks that explain it, in a random order of
 /// their own, so that no drift favours one of them. Placebos and repeats are not explained.
-pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<LookKind>> {
-    let looks = record.experiment.explain.iter().flat_map(|explain| &explain.looks);
+pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<ProfileKind>> {
+    let looks = record.experiment.explain.iter().flat_map(|explain| &explain.profiles);
     let looks = looks.filter(|_| !assignment.placebo && assignment.repeat == 0).copied().map(Some);
-    let mut steps: Vec<Option<LookKind>> = std::iter::once(None).chain(looks).collect();
+    let mut steps: Vec<Option<ProfileKind>> = std::iter::once(None).chain(looks).collect();
     let of_point = record.seed.rotate_left(32) ^ assignment.point as u64;
     steps.shuffle(&mut random(of_point, assignment.block));
     steps
@@ -53,8 +53,8 @@ pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
     let active: Vec<usize> = (0..cells.len()).filter(|cell| !cells[*cell].is_empty()).collect();
     let mut random = random(record.seed, block);
     match record.experiment.compare.order {
-        Order::Adjacent => adjacent(record, &cells, active, block, &mut random),
-        Order::Grouped => grouped(record, &cells, active, block, &mut random),
+        PointOrder::Adjacent => adjacent(record, &cells, active, block, &mut random),
+        PointOrder::Grouped => grouped(record, &cells, active, block, &mut random),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::{Placement, nearest};
-use records::{Experiment, FileSystem, Form, Guest, Variant, Word};
+use records::{Experiment, FileSystem, Form, Guest, Scalar, Variant};
 
 /// All combinations of the experiment's variants over its factors, less the excluded ones, in
 /// the order written: the first is the baseline. Empty where nothing is compared.
@@ -108,7 +108,7 @@ fn together(a: &Variant, b: &Variant) -> Result<Variant> {
     one("dir", a.dir.is_some() && b.dir.is_some())?;
     one("file_system", a.file_system.is_some() && b.file_system.is_some())?;
     one("binary", a.binary.is_some() && b.binary.is_some())?;
-    let maps = |what: &str, a: &BTreeMap<String, Word>, b: &BTreeMap<String, Word>| {
+    let maps = |what: &str, a: &BTreeMap<String, Scalar>, b: &BTreeMap<String, Scalar>| {
         if let Some(key) = a.keys().find(|key| b.contains_key(*key)) {
             one(&format!("{what} {key}"), true)?;
         }
@@ -156,7 +156,7 @@ const USAGE: &str = "must be NAME='KEY=VALUE;…', where a key is a parameter, w
                      placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary";
 
 fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
-    let word = || Word(value.to_string());
+    let word = || Scalar(value.to_string());
     match key {
         "workload" => variant.workload = Some(value.to_string()),
         "as" => variant.form = Some(form(value)?),

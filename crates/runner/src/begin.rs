@@ -1,16 +1,17 @@
 //! The record of a new execution: all that is known before the first run, and which partial record it
 //! resumes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::stderr::talk;
 use host::{paths, random, topology};
 use plan::{Usable, commands, guest_config, pitfalls, variants};
-use records::{Directory, Experiment, FORMAT, Record, Session, State, Warning};
+use records::{Directory, Experiment, FORMAT, Point, Record, RecordState, Session, Warning};
 use setup::file_systems;
 use store::{Growing, Id, Index, Store};
+use workloads::Workload;
 
 use crate::places::guest::allowed_cpus;
 use crate::{images, programs};
@@ -25,6 +26,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
     let commands = commands::of_experiment(&experiment, &variants)?;
     let metrics = commands::described(&commands)?;
+    let operations = operations(&points);
     let dirs: BTreeSet<&Path> = points.iter().map(|point| point.dir.as_path()).collect();
     let directories: Vec<_> = dirs.into_iter().map(probes::directory).collect();
     let pitfalls = pitfalls::warnings(&points, &directories, &variants, &experiment.storage);
@@ -43,7 +45,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
     let mut record = Record {
         format: FORMAT,
         id: String::new(),
-        state: State::Growing,
+        state: RecordState::Growing,
         experiment,
         seed,
         points,
@@ -51,6 +53,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         source: None,
         metrics,
         commands,
+        operations,
         programs: Default::default(),
         image: None,
         hypervisor: None,
@@ -66,6 +69,13 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
     images::check_words(&record)?;
     record.programs = programs::find(&record)?;
     Ok(record)
+}
+
+/// What one operation of each of knee's own workloads is, by the workload's name.
+fn operations(points: &[Point]) -> BTreeMap<String, String> {
+    let own_points = points.iter().filter(|point| point.command.is_none());
+    let workloads = own_points.filter_map(|point| Workload::find(&point.workload));
+    workloads.map(|w| (w.name.to_string(), w.spec.operation.to_string())).collect()
 }
 
 /// The CPUs that this process may use, and a warning if a quota leaves some of them out.

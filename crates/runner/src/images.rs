@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use host::stderr::talk;
 use plan::commands;
 use records::{
-    Event, Filled, Form, Image, Job, Native, PROTOCOL, Pass, Point, Record, Storage, Until, Work,
-    parse,
+    Event, Filled, Form, Image, Job, NativeJob, PROTOCOL, Pass, Point, Record, Storage, Until,
+    Work, parse,
 };
 use setup::file_systems::sparse_copy::copy_sparse;
 use setup::file_systems::{FileSystems, Made, check_made, kinds, make_directory, mount};
@@ -146,7 +146,7 @@ fn fill(made: &Made, image: &Image, time: Duration) -> Result<Option<u64>> {
     let cpus = probes::limits(Path::new("/")).cpus_allowed.map_err(anyhow::Error::msg)?;
     let job = Job {
         protocol: PROTOCOL,
-        work: Work::Workload(Native {
+        work: Work::Workload(NativeJob {
             name: workload.name.to_string(),
             semantics: workload.spec.semantics,
             parameters: values(image)?,
@@ -156,7 +156,7 @@ fn fill(made: &Made, image: &Image, time: Duration) -> Result<Option<u64>> {
         cpus: cpus.into_iter().collect(),
         until: Until::OperationsPerTask(image.operations_per_task),
         pass: Pass::Rate,
-        watch: None,
+        profile: None,
         scratch: made.root.join("filled"),
         keep: true,
         stop_grace_s: 10.0,

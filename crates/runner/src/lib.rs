@@ -112,7 +112,8 @@ fn blocks(
 ) -> Result<End> {
     let mut runs: Vec<Run> =
         record.read_runs()?.iter().map(|run| deciding_part(&record.record, run)).collect();
-    let mut profiled: BTreeSet<Step> = record.read_looks()?.iter().map(Step::for_profile).collect();
+    let mut profiled: BTreeSet<Step> =
+        record.read_profiles()?.iter().map(Step::for_profile).collect();
     for block in 0.. {
         let before: Vec<&Run> = runs.iter().filter(|run| run.block < block).collect();
         let planned = schedule::block(&record.record, &before, block);
@@ -138,7 +139,7 @@ fn blocks(
             };
             if let Some(kind) = step.profile {
                 let number = profiled.len() as u32;
-                record.append_look(&result.into_profile(kind, number))?;
+                record.append_profile(&result.into_profile(kind, number))?;
                 profiled.insert(step);
                 progress.looked();
                 continue;
@@ -198,8 +199,8 @@ fn execute(
         outcome: decided(&record.record, point, reduced.outcome, &reduced.missing),
         warnings: [outcome.warnings, reduced.warnings].concat(),
     };
-    let Reduced { samples, windows, unavailable_probes: blind, .. } = reduced;
-    Ok(Some(StepResult { run, samples, windows, blind }))
+    let Reduced { samples, windows, unavailable_probes, .. } = reduced;
+    Ok(Some(StepResult { run, samples, windows, unavailable_probes }))
 }
 
 /// A run without the metric that decides is a failed one. A run of a command may lack it; `missing`

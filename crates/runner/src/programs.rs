@@ -104,7 +104,7 @@ fn names(folder: &Path) -> Vec<String> {
 /// Puts hashes and versions of the programs into a record.
 pub fn identify(record: &mut Record) -> Result<()> {
     for (path, program) in &mut record.programs {
-        program.file = Seal::of_file(Path::new(path)).ok();
+        program.file = Seal::for_file(Path::new(path)).ok();
     }
     for index in 0..record.points.len() {
         let point = &record.points[index];

@@ -104,7 +104,7 @@ pub fn key(revision: &Revision, configuration: &Configuration, toolchain: &Toolc
         format!("{types:?}"),
         settings.join(" "),
     ];
-    let mut hash = Seal::of_bytes(parts.join("\n\0\n").as_bytes()).sha256;
+    let mut hash = Seal::for_bytes(parts.join("\n\0\n").as_bytes()).sha256;
     hash.truncate(DIGITS);
     hash
 }
@@ -147,7 +147,7 @@ impl Cache {
     /// A kernel that has been built and is still what was built.
     pub fn find(&self, key: &str) -> Option<Build> {
         let build = self.read(key)?;
-        let image = Seal::of_file(&self.path(key).join(IMAGE)).ok()?;
+        let image = Seal::for_file(&self.path(key).join(IMAGE)).ok()?;
         (build.image == image).then_some(build)
     }
 

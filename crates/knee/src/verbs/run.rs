@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
 use host::stderr::{print, print_line, talk};
 use plan::{commands, experiments, variants};
-use records::{Axes, Command, Experiment, Form, Line, Load, METRICS, Many, Variant, Word, parse};
+use records::{
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant, parse,
+};
 use reports::Style;
 use runner::{End, Measured, Options, history, new_record};
 use store::Store;
@@ -216,7 +218,7 @@ pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     );
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
     let flags = Axes {
-        cpus: arguments.cpus.as_ref().map(|c| Many(vec![Word(c.clone())])),
+        cpus: arguments.cpus.as_ref().map(|c| Many(vec![Scalar(c.clone())])),
         tasks: many(&arguments.tasks),
         tasks_per_cpu: many(&arguments.tasks_per_cpu),
         forms: (!arguments.forms.is_empty()).then(|| Many(arguments.forms.clone())),
@@ -258,7 +260,7 @@ fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments
         let meant = is_command(load) || !any_command;
         let axes = arguments.axes.iter().filter(|_| meant);
         for (name, values) in arguments.settings.iter().chain(axes) {
-            let words = values.iter().cloned().map(Word).collect();
+            let words = values.iter().cloned().map(Scalar).collect();
             load.parameters.insert(name.clone(), Many(words));
         }
     }
@@ -291,7 +293,7 @@ fn add_commands(experiment: &mut Experiment, arguments: &Arguments) -> Result<()
     for line in &arguments.commands {
         let here = std::env::current_dir().context("looking for the current directory")?;
         let command = Command {
-            run: Line::Text(line.clone()),
+            run: CommandLine::Text(line.clone()),
             directory: Some(here.to_string_lossy().into_owned()),
             timeout_s: arguments.timeout.unwrap_or(Command::default().timeout_s),
             ..Command::default()

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use records::{Opened, Outcome, Run, State};
+use records::{Opened, Outcome, RecordState, Run};
 
 use crate::home::{Ended, Home};
 use crate::process::wait_for;
@@ -39,7 +39,7 @@ fn check_fails(lines: &str, parts: &[&str]) -> Home {
     let ended = run(&home, lines, &[]);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     let record = home.record();
-    assert_eq!((record.runs.len(), record.record.state), (2, State::Whole));
+    assert_eq!((record.runs.len(), record.record.state), (2, RecordState::Whole));
     for run in &record.runs {
         for part in parts {
             assert!(reason(run).contains(part), "no '{part}' in: {}", reason(run));
@@ -319,7 +319,7 @@ fn a_wish_to_end_cleans_up_and_resuming_does_the_rest() {
     let ended = run(&home, lines, &["--resume"]);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let record = home.record();
-    assert_eq!((record.runs.len(), record.record.state), (2, State::Whole));
+    assert_eq!((record.runs.len(), record.record.state), (2, RecordState::Whole));
     home.check_nothing_is_left();
 }
 

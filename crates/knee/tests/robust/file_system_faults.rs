@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use records::{Outcome, Run, State};
+use records::{Outcome, RecordState, Run};
 
 use crate::file_systems::{check_nothing_is_left, check_refused, check_status, kinds, loops, turn};
 use crate::home::{Ended, Home};
@@ -31,7 +31,7 @@ fn check_struck(home: &Home, arguments: &str, strike: impl FnOnce(), heal: impl 
     let ended = running.end();
     check_status(&ended, 1);
     let record = home.record();
-    assert_eq!(record.record.state, State::Whole);
+    assert_eq!(record.record.state, RecordState::Whole);
     let reasons: Vec<Option<&str>> = record.runs.iter().map(reason).collect();
     println!("{arguments}: {reasons:?}");
     assert!(matches!(reasons[..], [Some(_), None]), "{arguments}: {reasons:?}");

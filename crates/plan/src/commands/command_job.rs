@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use records::{Command, CommandJob, Extract, Line, Origin, Point};
+use records::{Command, CommandJob, CommandLine, Extract, OutputSource, Point};
 
 use crate::commands::placeholders::{IMAGE, Values, fill, words};
 
@@ -31,7 +31,7 @@ pub fn command_job(
     run: RunId,
 ) -> Result<CommandJob> {
     let values = values(point, scratch, run);
-    let lines = |lines: &[Line]| -> Result<Vec<Vec<String>>> {
+    let lines = |lines: &[CommandLine]| -> Result<Vec<Vec<String>>> {
         lines.iter().map(|line| words(line, command.shell, &values)).collect()
     };
     let directory = match &command.directory {
@@ -40,9 +40,9 @@ pub fn command_job(
     };
     let extract = |extract: &Extract| -> Result<Extract> {
         let from = match &extract.from {
-            Origin::File(path) => {
+            OutputSource::File(path) => {
                 let path = directory.join(fill(path, &values)?);
-                Origin::File(path.to_string_lossy().into_owned())
+                OutputSource::File(path.to_string_lossy().into_owned())
             }
             from => from.clone(),
         };

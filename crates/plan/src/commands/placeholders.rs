@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::nearest;
-use records::{Command, Line, Origin, parse};
+use records::{Command, CommandLine, OutputSource, parse};
 
 /// Those that every command has, and what they stand for.
 pub const ALWAYS: [(&str, &str); 8] = [
@@ -95,16 +95,16 @@ pub fn fill(text: &str, values: &Values) -> Result<String> {
 }
 
 /// A line in words, before values are put in.
-pub fn split(line: &Line) -> Result<Vec<String>> {
+pub fn split(line: &CommandLine) -> Result<Vec<String>> {
     match line {
-        Line::Words(words) => Ok(words.clone()),
-        Line::Text(text) => parse::words(text),
+        CommandLine::Words(words) => Ok(words.clone()),
+        CommandLine::Text(text) => parse::words(text),
     }
 }
 
 /// A line as a program and its arguments, with the values put in. A shell gets a text as it is.
-pub fn words(line: &Line, shell: bool, values: &Values) -> Result<Vec<String>> {
-    if let (Line::Text(text), true) = (line, shell) {
+pub fn words(line: &CommandLine, shell: bool, values: &Values) -> Result<Vec<String>> {
+    if let (CommandLine::Text(text), true) = (line, shell) {
         return Ok(vec!["sh".to_string(), "-c".to_string(), fill(text, values)?]);
     }
     let mut words = Vec::new();
@@ -128,15 +128,15 @@ pub fn uses(command: &Command) -> BTreeSet<String> {
     let mut texts: Vec<&str> = Vec::new();
     for line in lines.chain([&command.run]) {
         match line {
-            Line::Text(text) => texts.push(text),
-            Line::Words(words) => texts.extend(words.iter().map(String::as_str)),
+            CommandLine::Text(text) => texts.push(text),
+            CommandLine::Words(words) => texts.extend(words.iter().map(String::as_str)),
         }
     }
     texts.extend(command.directory.as_deref());
     texts.extend(command.environment.values().map(|word| word.0.as_str()));
     texts.extend(command.metrics.iter().filter_map(|extract| match &extract.from {
-        Origin::File(path) => Some(path.as_str()),
-        Origin::Stdout | Origin::Stderr => None,
+        OutputSource::File(path) => Some(path.as_str()),
+        OutputSource::Stdout | OutputSource::Stderr => None,
     }));
     let names = texts.into_iter().flat_map(parts).filter_map(|part| match part {
         Part::Name(name, _) => Some(name.to_string()),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     fn check_words(text: &str, shell: bool, expected: &str) {
-        let shown = match words(&Line::Text(text.to_string()), shell, &values()) {
+        let shown = match words(&CommandLine::Text(text.to_string()), shell, &values()) {
             Ok(words) => format!("{words:?}"),
             Err(error) => format!("{error:#}"),
         };
@@ -244,7 +244,7 @@ mod tests {
     fn check_names(run: &str, parameters: &[&str], expected: &str) {
         let command = Command {
             name: "it".to_string(),
-            run: Line::Text(run.to_string()),
+            run: CommandLine::Text(run.to_string()),
             ..Command::default()
         };
         let parameters: Vec<String> = parameters.iter().map(|name| name.to_string()).collect();

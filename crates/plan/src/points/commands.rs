@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, ensure};
 use host::Placement;
-use records::{Axes, Command, Form, Load, Many, Pass, Point, Until, Word};
+use records::{Axes, Command, Form, Load, Many, Pass, Point, Scalar, Until};
 
 use crate::commands;
 use crate::points::{Usable, combinations, dirs, product, sizes, too_many, values};
@@ -25,7 +25,7 @@ pub fn points(
         command.name
     );
     let own = command.parameters.clone().into_iter();
-    let parameters: BTreeMap<String, Many<Word>> = own.chain(load.parameters.clone()).collect();
+    let parameters: BTreeMap<String, Many<Scalar>> = own.chain(load.parameters.clone()).collect();
     commands::check(command, parameters.keys(), image)?;
     for metric in &command.metrics {
         metric.check_pattern().map_err(|why| anyhow!("the metric {}: {why}", metric.name))?;
@@ -67,7 +67,7 @@ pub fn points(
 /// Axes as they matter for a command: an ordinary program has the whole host unless told
 /// otherwise, and tasks are only a number that its line may mention.
 fn of_command(command: &Command, axes: &Axes) -> Axes {
-    let all = || Many(vec![Word("all".to_string())]);
+    let all = || Many(vec![Scalar("all".to_string())]);
     let mentioned = commands::uses(command).contains("tasks");
     Axes {
         cpus: axes.cpus.clone().or_else(|| Some(all())),

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::Result;
 use plan::commands::{RunId, command_job};
 use records::{
-    Boot, Event, Job, LookKind, Mounted, Native, PROTOCOL, Planned, Record, Warning, Work,
+    Boot, Event, Job, Mounted, NativeJob, PROTOCOL, Planned, ProfileKind, Record, Warning, Work,
 };
 use setup::journal::Journal;
 
@@ -47,7 +47,7 @@ pub struct RunRequest<'a> {
     /// Whether it repeats another of its block: then it shares no boot with that.
     pub placebo: bool,
     /// What is watched, if it is a profile.
-    pub profile: Option<LookKind>,
+    pub profile: Option<ProfileKind>,
     /// How long its worker may take.
     pub deadline: Duration,
 }
@@ -83,7 +83,7 @@ impl RunRequest<'_> {
         let point = self.planned.point;
         let work = match self.planned.command {
             Some(command) => Work::Command(command_job(command, point, &scratch, self.id)?),
-            None => Work::Workload(Native {
+            None => Work::Workload(NativeJob {
                 name: point.workload.clone(),
                 semantics: point.semantics,
                 parameters: point.parameters.clone(),
@@ -97,7 +97,7 @@ impl RunRequest<'_> {
             cpus: point.cpu_list.clone(),
             until: point.until,
             pass: point.pass,
-            watch: self.profile.map(|kind| profiles::watch(self.record, kind, knee)),
+            profile: self.profile.map(|kind| profiles::watch(self.record, kind, knee)),
             scratch,
             keep: false,
             stop_grace_s: self.record.experiment.stop_grace_s,

@@ -283,7 +283,7 @@ impl DescribedHost {
         let first = |same: fn(&CpuLocation, &CpuLocation) -> bool, cpu: &CpuLocation| {
             self.cpus.iter().position(|other| same(cpu, other)).unwrap_or(0) as u32
         };
-        let cpu = |(i, cpu): (usize, &CpuLocation)| host::CpuLocation {
+        let cpu = |(i, cpu): (usize, &CpuLocation)| host::Cpu {
             cpu: i as u32,
             core: first(|a, b| a.core == b.core, cpu),
             llc: first(|a, b| a.node == b.node, cpu),

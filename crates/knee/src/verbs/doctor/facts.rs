@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use probes::{Activity, Limits, Permissions};
-use records::{Directory, Host};
+use records::{Directory, HostFacts};
 use setup::journal::PREFIX;
 
 /// Everything the checks may ask.
 pub struct Facts {
-    pub host: Host,
+    pub host: HostFacts,
     pub limits: Limits,
     pub permissions: Permissions,
     pub activity: Activity,
@@ -90,9 +90,9 @@ pub fn quiet() -> Facts {
         ("thp.enabled", "madvise"),
     ];
     Facts {
-        host: Host {
+        host: HostFacts {
             knobs: knobs.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-            ..Host::default()
+            ..HostFacts::default()
         },
         limits: Limits {
             cpus_allowed: Ok(vec![0, 1, 2, 3]),

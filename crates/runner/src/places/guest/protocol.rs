@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use host::Topology;
-use records::{Age, Aged, Event, FileSystem, Host, Job, Mounted, Variant, Warning};
+use records::{Age, Aged, Event, FileSystem, HostFacts, Job, Mounted, Variant, Warning};
 use serde::{Deserialize, Serialize};
 
 /// What is asked of init.
@@ -70,7 +70,7 @@ pub enum Reply {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
     /// The kernel and its settings.
-    pub host: Host,
+    pub host: HostFacts,
     /// The CPUs that are online.
     pub topology: Topology,
     /// Where the kernel's text lies, as /proc/kallsyms has it.
