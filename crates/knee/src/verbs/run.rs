@@ -139,7 +139,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     compare::layout(&experiment)?;
     if arguments.plan {
         let record = new_record(experiment)?;
-        let past = history::of_points(&record, store)?;
+        let past = history::past_runs(&record, store)?;
         print(reports::plan(&record, &past, &Style::of_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
