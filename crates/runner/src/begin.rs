@@ -23,7 +23,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
     guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
     let points = plan::points(&experiment, &variants, &usable)?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
-    let commands = commands::of_experiment(&experiment, &variants)?;
+    let commands = commands::for_experiment(&experiment, &variants)?;
     let metrics = commands::described(&commands)?;
     let dirs: BTreeSet<&Path> = points.iter().map(|point| point.dir.as_path()).collect();
     let directories: Vec<_> = dirs.into_iter().map(probes::directory).collect();

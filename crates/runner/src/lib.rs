@@ -70,7 +70,7 @@ impl<'a> Places<'a> {
     fn new(journal: &'a mut Journal, record: &mut Growing) -> Result<Places<'a>> {
         let local = Local::new(journal, &mut record.record)?;
         let boots = record.read_boots()?.len() as u32;
-        let guests = if guest_config::guests_of(&record.record).is_empty() {
+        let guests = if guest_config::guests(&record.record).is_empty() {
             None
         } else {
             Some(Guests::new(&mut record.record, boots)?)

@@ -92,7 +92,7 @@ impl Guests {
     pub fn new(record: &mut Record, boots: u32) -> Result<Guests> {
         let mut booter = Booter::new(record)?;
         let mut hypervisor = None;
-        for guest in guest_config::guests_of(record) {
+        for guest in guest_config::guests(record) {
             if signals::received().is_some() {
                 break;
             }
