@@ -10,7 +10,7 @@ use analysis::ledger::{Explained, explain};
 use analysis::{Arm, match_points};
 use anyhow::{Result, ensure};
 use host::stderr::{print, talk};
-use plan::{commands, experiments};
+use plan::commands;
 use records::{Opened, Point, Profile};
 use reports::Style;
 use runner::{End, Measured};
@@ -235,7 +235,7 @@ fn take_command(run: &mut run::Arguments) {
 /// Whether the words name loads rather than records.
 fn is_measured_first(run: &run::Arguments) -> bool {
     let is_load = |name: &String| {
-        experiments::is_experiment(name)
+        crate::experiment_file::is_experiment(name)
             || name.starts_with(commands::PREFIX)
             || plan::workload(name).is_ok()
     };
