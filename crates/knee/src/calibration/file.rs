@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use studies::hosts::{COSTS, Described, TRANSFERS};
+use studies::hosts::{COSTS, DescribedHost, TRANSFERS};
 
 use super::{Layout, Measured, range};
 
@@ -23,7 +23,7 @@ pub fn file(
     measured: &Measured,
     layout: &Layout,
     occasion: &Occasion,
-    other: &Described,
+    other: &DescribedHost,
 ) -> String {
     let mut text = String::new();
     let Occasion { host, model, time, seconds, .. } = occasion;
@@ -60,7 +60,7 @@ fn table(
     keys: &[&str],
     measured: &Measured,
     occasion: &Occasion,
-    other: &Described,
+    other: &DescribedHost,
 ) {
     let _ = writeln!(text, "\n[{name}]");
     for key in keys {
