@@ -4,7 +4,7 @@
 use records::HostFacts;
 use serde::Serialize;
 
-use crate::selfcheck::{Promise, Limit, Proportion, Standing};
+use crate::selfcheck::{Limit, Promise, Proportion, Standing};
 
 /// The comparisons of one workload with one planted cost.
 #[derive(Clone, Debug, Serialize)]

@@ -108,7 +108,9 @@ pub fn for_experiment(
 }
 
 /// Unit and direction of the metrics that the commands of a record yield.
-pub fn described(commands: &BTreeMap<String, Command>) -> Result<BTreeMap<String, DescribedMetric>> {
+pub fn described(
+    commands: &BTreeMap<String, Command>,
+) -> Result<BTreeMap<String, DescribedMetric>> {
     let mut metrics: BTreeMap<String, DescribedMetric> = BTreeMap::new();
     for extract in commands.values().flat_map(|command| &command.metrics) {
         let described = DescribedMetric {

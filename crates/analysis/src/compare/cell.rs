@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use records::{METRICS, Opened, Outcome, Point, Policy, Run, ReplicationUnit, Until};
+use records::{METRICS, Opened, Outcome, Point, Policy, ReplicationUnit, Run, Until};
 
 use super::blocks::{Block, blocks, disturbance};
 use super::columns::{Column, MetricColumns, by_boot, finite, paired, scaled, unit_and_direction};
@@ -209,7 +209,9 @@ impl<'a> ComparedCell<'a> {
             (_, ReplicationUnit::Mount) => {
                 "too few mounts: the file systems differ, so each value needs a new mount"
             }
-            (_, ReplicationUnit::Boot) => "too few boots: the kernels differ, so each value needs a new boot",
+            (_, ReplicationUnit::Boot) => {
+                "too few boots: the kernels differ, so each value needs a new boot"
+            }
         }
     }
 }

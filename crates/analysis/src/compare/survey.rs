@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::{Guest, Outcome, Point, Run, Until, Variant, Scalar};
+use records::{Guest, Outcome, Point, Run, Scalar, Until, Variant};
 
 use super::arm::Arm;
 use super::bands::curves;

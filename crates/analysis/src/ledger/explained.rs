@@ -67,7 +67,8 @@ pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
         .into_iter()
         .filter_map(|kind| look_cost(&looks, &runs, kind, metric, is_command))
         .collect();
-    let unavailable_probes = looks.iter().flat_map(|look| look.unavailable_probes.clone()).collect();
+    let unavailable_probes =
+        looks.iter().flat_map(|look| look.unavailable_probes.clone()).collect();
     let failures = looks.iter().filter_map(|look| match &look.outcome {
         records::Outcome::Failed { reason } => Some(reason.clone()),
         records::Outcome::Finished { .. } => None,

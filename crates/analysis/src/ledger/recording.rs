@@ -151,7 +151,10 @@ impl WorkSamples {
         let keys: Vec<usize> = (0..counts.len()).filter(|key| counts[*key] > 0).collect();
         let stacks = keys.iter().map(|key| stack(recording, *key, counts[*key])).collect();
         let functions = names(recording);
-        WorkSamples { keys, samples: SampledStacks { functions, stacks, ..SampledStacks::default() } }
+        WorkSamples {
+            keys,
+            samples: SampledStacks { functions, stacks, ..SampledStacks::default() },
+        }
     }
 }
 
