@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use probes::ledger::{Marker, Moment, Plan, Watcher};
+use probes::ledger::{Marker, SamplingStep, WatchPlan, Watcher};
 use records::{Event, Form, Job, LookKind, Until, Work};
 
 use super::board::Board;
@@ -29,7 +29,7 @@ impl Watch {
         let tasks = if is_command { 0 } else { job.tasks };
         let none = Watch { watcher: None, windows: 0, tasks, blind: None };
         let Some(watch) = &job.watch else { return none };
-        let plan = Plan {
+        let plan = WatchPlan {
             kind: watch.kind,
             hertz: watch.hertz,
             room: ROOM,
@@ -59,23 +59,23 @@ impl Watch {
 
     /// When to do what in a run of this length, in ns since the release, but for the edge that is
     /// its end.
-    pub fn moments(&self, end_ns: u64) -> Vec<(u64, Moment)> {
+    pub fn moments(&self, end_ns: u64) -> Vec<(u64, SamplingStep)> {
         let watcher = self.watcher.as_ref();
-        watcher.map_or(Vec::new(), |watcher| watcher.moments(end_ns, u64::from(self.windows)))
+        watcher.map_or(Vec::new(), |watcher| watcher.schedule(end_ns, u64::from(self.windows)))
     }
 
     /// Does what is due at a moment, so long after the release.
     pub fn take(
         &mut self,
-        moment: Moment,
+        moment: SamplingStep,
         at_ns: u64,
         board: &Board,
         form: Form,
     ) -> Result<(), String> {
         let Some(watcher) = &mut self.watcher else { return Ok(()) };
         match moment {
-            Moment::Edge => self.edge(board, form),
-            Moment::Burst(length) => watcher.burst(length, at_ns),
+            SamplingStep::Snapshot => self.edge(board, form),
+            SamplingStep::Burst(length) => watcher.burst(length, at_ns),
         }
     }
 
@@ -84,12 +84,12 @@ impl Watch {
         let Some(watcher) = &mut self.watcher else { return Ok(()) };
         let clocks =
             (0..self.tasks as usize).map(|task| clock_ns(board.thread_of(task, form), form));
-        watcher.edge(clocks.sum())
+        watcher.take_snapshot(clocks.sum())
     }
 
     /// Takes the edge before or after a command, whose processes have used so much CPU time.
     pub fn edge_of_command(&mut self, used_us: u64) -> Result<(), String> {
-        self.watcher.as_mut().map_or(Ok(()), |watcher| watcher.edge(1000 * used_us))
+        self.watcher.as_mut().map_or(Ok(()), |watcher| watcher.take_snapshot(1000 * used_us))
     }
 
     /// How long one may wait before emptying what would overflow, and before processes that were
@@ -109,7 +109,8 @@ impl Watch {
     pub fn end(self) -> Vec<Event> {
         let Some(watcher) = self.watcher else { return self.blind.into_iter().collect() };
         let seen = watcher.end();
-        let blind = seen.blind.into_iter().map(|(probe, why)| Event::Blind { probe, why });
+        let blind =
+            seen.unavailable_probes.into_iter().map(|(probe, why)| Event::Blind { probe, why });
         let is_command = self.tasks == 0;
         let windows = seen.windows.into_iter().map(|mut window| {
             if is_command {
