@@ -12,7 +12,7 @@ const PAIRS: usize = 6;
 
 /// A host as its file has it: nodes of cores of threads, all alike.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Layout {
+pub struct CpuLayout {
     pub nodes: usize,
     pub cores: usize,
     pub threads: usize,
@@ -22,10 +22,10 @@ pub struct Layout {
     node_ids: Vec<u32>,
 }
 
-impl Layout {
+impl CpuLayout {
     /// Of the CPUs of a host whose /sys is at `sys`. Where nodes or cores differ, as many as all
     /// have.
-    pub fn of(topology: &Topology, sys: &Path) -> Layout {
+    pub fn of(topology: &Topology, sys: &Path) -> CpuLayout {
         let cpus = topology.cpus.clone();
         let groups = |of: fn(&Cpu) -> u32, what: fn(&Cpu) -> u32| {
             let mut groups: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -39,7 +39,7 @@ impl Layout {
         };
         let nodes = groups(|cpu| cpu.node, |cpu| cpu.core);
         let node_ids: Vec<u32> = nodes.keys().copied().collect();
-        Layout {
+        CpuLayout {
             nodes: nodes.len(),
             cores: least(&nodes),
             threads: least(&groups(|cpu| cpu.core, |cpu| cpu.cpu)),
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn pairs_are_of_their_distance_and_third_cpus_too() {
         let nowhere = Path::new("/nonexistent");
-        let layout = Layout::of(&host(2, 2, 2), nowhere);
+        let layout = CpuLayout::from_topology(&host(2, 2, 2), nowhere);
         assert_eq!((layout.nodes, layout.cores, layout.threads), (2, 2, 2));
         assert_eq!(layout.distances(), ["core", "node", "hop1"]);
         assert_eq!(layout.pairs("core"), [[0, 4], [1, 5], [2, 6], [3, 7]]);
@@ -148,9 +148,12 @@ mod tests {
         assert!(layout.pairs("hop1").iter().all(|[a, b]| (a % 4 < 2) != (b % 4 < 2)));
         assert_eq!(layout.third([0, 2], "hop1"), Some(1));
         assert_eq!(layout.neighbours(), [0, 1]);
-        let small = Layout::of(&host(1, 2, 1), nowhere);
+        let small = CpuLayout::from_topology(&host(1, 2, 1), nowhere);
         assert_eq!((small.distances(), small.third([0, 1], "node")), (vec!["node"], None));
-        assert_eq!(Layout::of(&host(1, 1, 1), nowhere).pairs("node"), [[0_u32; 2]; 0]);
+        assert_eq!(
+            CpuLayout::from_topology(&host(1, 1, 1), nowhere).pairs("node"),
+            [[0_u32; 2]; 0]
+        );
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use studies::hosts::{COSTS, Described, TRANSFERS};
 
-use crate::distances::Layout;
-use crate::{Measured, range};
+use crate::distances::CpuLayout;
+use crate::{Measurements, range};
 
 /// Where and when.
 #[derive(Debug)]
-pub struct Occasion {
+pub struct Provenance {
     /// The host's name, its CPUs, its kernel.
     pub host: String,
     pub model: String,
@@ -21,16 +21,17 @@ pub struct Occasion {
 
 /// The text of a file. What could not be measured is as in a host that is no particular one.
 pub fn file(
-    measured: &Measured,
-    layout: &Layout,
-    occasion: &Occasion,
+    measured: &Measurements,
+    layout: &CpuLayout,
+    occasion: &Provenance,
     other: &Described,
 ) -> String {
     let mut text = String::new();
-    let Occasion { host, model, time, seconds, .. } = occasion;
+    let Provenance { host, model, time, seconds, .. } = occasion;
     let version = env!("CARGO_PKG_VERSION");
-    text +=
-        &format!("# Measured by knee calibrate {version} on {host}, {time}, in {seconds:.0} s.\n");
+    text += &format!(
+        "# Measurements by knee calibrate {version} on {host}, {time}, in {seconds:.0} s.\n"
+    );
     text += "# What is measured is lower quartile..median..upper quartile of the repeats.\n#\n";
     text += "# Beside its numbers:\n";
     for (what, number) in &measured.beside {
@@ -38,7 +39,7 @@ pub fn file(
             text += &format!("# - {what}: {range}\n");
         }
     }
-    let Layout { nodes, cores, threads, .. } = layout;
+    let CpuLayout { nodes, cores, threads, .. } = layout;
     let cpus = layout.described();
     let about = format!("{host}: {model}, {cpus} CPUs ({nodes} × {cores} × {threads}).");
     text += &format!("about = {about:?}\n");
@@ -59,8 +60,8 @@ fn table(
     text: &mut String,
     name: &str,
     keys: &[&str],
-    measured: &Measured,
-    occasion: &Occasion,
+    measured: &Measurements,
+    occasion: &Provenance,
     other: &Described,
 ) {
     let _ = writeln!(text, "\n[{name}]");
@@ -100,17 +101,17 @@ mod tests {
     use studies::hosts::Draw;
     use studies::hosts::Origin;
 
-    fn layout(nodes: u32, cores: u32, first: u32) -> Layout {
+    fn layout(nodes: u32, cores: u32, first: u32) -> CpuLayout {
         let cpu = |i: u32| {
             let (cpu, node) = (first + i, i / cores);
             Cpu { cpu, core: cpu, llc: node, node, package: node }
         };
         let topology = Topology { cpus: (0..nodes * cores).map(cpu).collect() };
-        Layout::of(&topology, Path::new("/nonexistent"))
+        CpuLayout::from_topology(&topology, Path::new("/nonexistent"))
     }
 
-    fn text(measured: &Measured, layout: &Layout) -> String {
-        let occasion = Occasion {
+    fn text(measured: &Measurements, layout: &CpuLayout) -> String {
+        let occasion = Provenance {
             host: "vm".to_string(),
             model: "AMD \"EPYC\"".to_string(),
             date: "2026-11-21".to_string(),
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_is_read_back_and_what_was_not_is_assumed_with_a_reason() {
-        let mut measured = Measured::default();
+        let mut measured = Measurements::default();
         measured.ns("costs.atomic", &[4.0, 5.0, 7.0], "fetch-and-add of \"a word\"");
         measured.number("costs.busy", "", &[0.5], "a share");
         measured.is_missing(&["costs.hold"], "this is one CPU");

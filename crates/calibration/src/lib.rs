@@ -12,47 +12,47 @@ mod transfers;
 
 use std::collections::BTreeMap;
 
-pub use crate::distances::Layout;
-pub use crate::file::{Occasion, file};
+pub use crate::distances::CpuLayout;
+pub use crate::file::{Provenance, file};
 use analysis::Quartiles;
 use anyhow::{Context, Result};
 
 use crate::contended::Storm;
-use crate::transfers::{Kind, Parties};
+use crate::transfers::{TransferCpus, TransferKind};
 use studies::hosts::DISTANCES;
 
 /// What was measured.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct Measurements {
     /// By their names in the file of a host.
-    numbers: BTreeMap<String, Number>,
+    numbers: BTreeMap<String, MeasuredNumber>,
     /// Why a number could not be measured.
     missing: BTreeMap<String, &'static str>,
     /// What no number of a host is for, by what it is.
-    beside: BTreeMap<String, Number>,
+    beside: BTreeMap<String, MeasuredNumber>,
 }
 
 /// One number, as often as it was measured.
 #[derive(Clone, Debug, Default)]
-struct Number {
+struct MeasuredNumber {
     values: Vec<f64>,
     /// ns, or none for a share.
     unit: &'static str,
     how: String,
 }
 
-impl Measured {
+impl Measurements {
     fn ns(&mut self, name: &str, values: &[f64], how: impl Into<String>) {
         self.number(name, "ns", values, how);
     }
 
     fn number(&mut self, name: &str, unit: &'static str, values: &[f64], how: impl Into<String>) {
-        let number = Number { values: values.to_vec(), unit, how: how.into() };
+        let number = MeasuredNumber { values: values.to_vec(), unit, how: how.into() };
         self.numbers.insert(name.to_string(), number);
     }
 
     fn beside(&mut self, what: impl Into<String>, unit: &'static str, values: &[f64]) {
-        let number = Number { values: values.to_vec(), unit, how: String::new() };
+        let number = MeasuredNumber { values: values.to_vec(), unit, how: String::new() };
         self.beside.insert(what.into(), number);
     }
 
@@ -66,7 +66,7 @@ impl Measured {
     }
 
     /// The same, measured again.
-    fn add(&mut self, again: Measured) {
+    fn add(&mut self, again: Measurements) {
         let both = [(&mut self.numbers, again.numbers), (&mut self.beside, again.beside)];
         for (numbers, again) in both {
             for (name, number) in again {
@@ -81,7 +81,7 @@ impl Measured {
 
 /// What a line takes now that the owner has modified and the user reads, in ns.
 pub fn transfer(user: u32, owner: u32) -> Result<Vec<f64>> {
-    let mut times = transfers::time(Parties { user, owner, reader: None })?;
+    let mut times = transfers::time(TransferCpus { user, owner, reader: None })?;
     Ok(times.uses.swap_remove(0).1)
 }
 
@@ -90,8 +90,8 @@ pub fn transfer(user: u32, owner: u32) -> Result<Vec<f64>> {
 const PASSES: usize = 8;
 
 /// Measures, and says what it is at.
-pub fn measure(layout: &Layout, say: &dyn Fn(&str)) -> Result<Measured> {
-    let mut measured = Measured::default();
+pub fn measure(layout: &CpuLayout, say: &dyn Fn(&str)) -> Result<Measurements> {
+    let mut measured = Measurements::default();
     for pass in 1..=PASSES {
         say(&format!("pass {pass} of {PASSES}"));
         measured.add(measured_once(layout)?);
@@ -100,8 +100,8 @@ pub fn measure(layout: &Layout, say: &dyn Fn(&str)) -> Result<Measured> {
     Ok(measured)
 }
 
-fn measured_once(layout: &Layout) -> Result<Measured> {
-    let mut measured = Measured::default();
+fn measured_once(layout: &CpuLayout) -> Result<Measurements> {
+    let mut measured = Measurements::default();
     own(&mut measured, layout.neighbours()[0]).context("timing lines of its own")?;
     threads(&mut measured, layout).context("timing threads of a core")?;
     distant(&mut measured, layout).context("timing lines of others")?;
@@ -110,8 +110,8 @@ fn measured_once(layout: &Layout) -> Result<Measured> {
     Ok(measured)
 }
 
-fn own(measured: &mut Measured, cpu: u32) -> Result<()> {
-    let private::Own { load, store, atomic, pause } = private::own(cpu)?;
+fn own(measured: &mut Measurements, cpu: u32) -> Result<()> {
+    let private::OwnLineCosts { load, store, atomic, pause } = private::own(cpu)?;
     measured.ns("costs.load", &load, "loads of its own lines, each where the last one said");
     measured.ns("costs.store", &store, "stores to a line of its own");
     measured.ns("costs.atomic", &atomic, "fetch-and-add of a word of its own");
@@ -119,7 +119,7 @@ fn own(measured: &mut Measured, cpu: u32) -> Result<()> {
     Ok(())
 }
 
-fn threads(measured: &mut Measured, layout: &Layout) -> Result<()> {
+fn threads(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     match layout.pairs(DISTANCES[0]).first() {
         Some(&pair) => {
             let how = "work on one thread of a core, while the other works and while it sleeps";
@@ -130,7 +130,7 @@ fn threads(measured: &mut Measured, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-fn distant(measured: &mut Measured, layout: &Layout) -> Result<()> {
+fn distant(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let mut moved = Vec::new();
     for distance in layout.distances() {
         let pairs = layout.pairs(distance);
@@ -138,7 +138,7 @@ fn distant(measured: &mut Measured, layout: &Layout) -> Result<()> {
         let third = |pair| layout.third(pair, distance);
         for &pair in &pairs {
             let [user, owner] = pair;
-            let timed = transfers::time(Parties { user, owner, reader: third(pair) })?;
+            let timed = transfers::time(TransferCpus { user, owner, reader: third(pair) })?;
             for (kind, ns) in timed.uses {
                 // What is on top of an atomic of a line of its own, and that.
                 let own = if kind.is_atomic() { measured.median("costs.atomic") } else { 0.0 };
@@ -150,10 +150,12 @@ fn distant(measured: &mut Measured, layout: &Layout) -> Result<()> {
             [[a, b]] => format!("CPU {a} from CPU {b}"),
             pairs => format!("{} pairs of CPUs", pairs.len()),
         };
-        for kind in Kind::ALL {
+        for kind in TransferKind::ALL {
             let name = format!("transfer.{distance}.{}", kind.name());
             let what = match kind {
-                Kind::LoadShared if pairs.first().is_none_or(|&pair| third(pair).is_none()) => {
+                TransferKind::LoadShared
+                    if pairs.first().is_none_or(|&pair| third(pair).is_none()) =>
+                {
                     "128 lines that the other has unchanged, one after the other"
                 }
                 _ => "128 lines one after the other",
@@ -173,7 +175,7 @@ fn distant(measured: &mut Measured, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-fn wanted(measured: &mut Measured, layout: &Layout) -> Result<()> {
+fn wanted(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let atomic = measured.median("costs.atomic");
     let (mut holds, mut busy) = (Vec::new(), Vec::new());
     for distance in layout.distances().into_iter().filter(|distance| *distance != DISTANCES[0]) {
@@ -216,7 +218,7 @@ fn wanted(measured: &mut Measured, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-fn storm_beside(measured: &mut Measured, cpus: &[u32]) -> Result<()> {
+fn storm_beside(measured: &mut Measurements, cpus: &[u32]) -> Result<()> {
     let storms = contended::storms(cpus)?;
     let of = |pick: fn(&Storm) -> f64| storms.iter().map(pick).collect::<Vec<_>>();
     let count = cpus.len();
@@ -230,7 +232,7 @@ fn storm_beside(measured: &mut Measured, cpus: &[u32]) -> Result<()> {
     Ok(())
 }
 
-fn in_the_kernel(measured: &mut Measured, layout: &Layout) -> Result<()> {
+fn in_the_kernel(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let cpus = layout.neighbours();
     let nobody = kernel::wake_nobody(cpus[0])?;
     measured.ns("costs.wake", &nobody, "futex(2) that wakes nobody");
@@ -269,7 +271,7 @@ fn in_the_kernel(measured: &mut Measured, layout: &Layout) -> Result<()> {
     interrupts(measured, Some([cpus[0], other]))
 }
 
-fn interrupts(measured: &mut Measured, cpus: Option<[u32; 2]>) -> Result<()> {
+fn interrupts(measured: &mut Measurements, cpus: Option<[u32; 2]>) -> Result<()> {
     measured.is_missing(&["costs.interrupt_send"], "user space cannot time it alone");
     let Some((calls, lost)) = cpus.and_then(|cpus| kernel::interrupt(cpus).ok()) else {
         let names = ["costs.interrupt_delivery", "costs.interrupt_entry"];
@@ -289,7 +291,7 @@ fn less(values: &[f64], ns: f64) -> Vec<f64> {
     values.iter().map(|value| (value - ns).max(0.0)).collect()
 }
 
-fn memory(measured: &mut Measured, cpu: u32) -> Result<()> {
+fn memory(measured: &mut Measurements, cpu: u32) -> Result<()> {
     for shift in (14..=26).step_by(2) {
         let bytes = 1 << shift;
         let what = format!("a read anywhere in {:5} KiB", bytes >> 10);

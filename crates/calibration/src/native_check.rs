@@ -85,12 +85,12 @@ pub fn agreements(
 
 /// Runs a lock on these CPUs, a task on each; operations per second of all together.
 fn rate(name: &str, load: Load, cpus: &[u32], length: Duration) -> Result<f64> {
-    let run = Run { load, cpus, length };
+    let run = NativeRun { load, cpus, length };
     let done = locks::visit(name, run).with_context(|| format!("no lock is called {name:?}"))?;
     done.with_context(|| format!("running {name} on CPUs {cpus:?}"))
 }
 
-struct Run<'a> {
+struct NativeRun<'a> {
     load: Load,
     cpus: &'a [u32],
     length: Duration,
@@ -108,7 +108,7 @@ fn turns_per_ns() -> f64 {
     turns as f64 / (now_ns() - start) as f64
 }
 
-impl Run<'_> {
+impl NativeRun<'_> {
     /// Operations are done again and again on each CPU until the time is over.
     fn rate(&self, operate: impl Fn(&Native<Yielding>) + Sync) -> io::Result<f64> {
         let is_over = &AtomicBool::new(false);
@@ -137,7 +137,7 @@ impl Run<'_> {
     }
 }
 
-impl Visitor for Run<'_> {
+impl Visitor for NativeRun<'_> {
     type Out = io::Result<f64>;
 
     fn lock<L: Lock>(self) -> io::Result<f64> {

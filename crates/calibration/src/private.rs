@@ -17,7 +17,7 @@ const TIMES: u64 = 20_000;
 
 /// ns of each use of a line that is there: loads one after the other, stores, atomics.
 #[derive(Debug, Default)]
-pub struct Own {
+pub struct OwnLineCosts {
     pub load: Vec<f64>,
     pub store: Vec<f64>,
     pub atomic: Vec<f64>,
@@ -25,10 +25,10 @@ pub struct Own {
 }
 
 /// Times what a CPU does with lines of its own.
-pub fn own(cpu: u32) -> io::Result<Own> {
+pub fn own(cpu: u32) -> io::Result<OwnLineCosts> {
     let line = Line::<AtomicU64>::default();
     let part = |_: usize, _: &_| {
-        let mut own = Own::default();
+        let mut own = OwnLineCosts::default();
         for _ in 0..ROUNDS {
             // The word says where it is: as far as the CPU knows, elsewhere the next time.
             let lines = [const { Line(AtomicU64::new(0)) }; 8];

@@ -30,7 +30,7 @@ image! {
 
 /// What is timed, named as in the file of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TransferKind {
     LoadModified,
     LoadShared,
     LoadMemory,
@@ -40,30 +40,30 @@ pub enum Kind {
     AtomicShared,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 7] = [
-        Kind::LoadModified,
-        Kind::LoadShared,
-        Kind::LoadMemory,
-        Kind::StoreModified,
-        Kind::StoreShared,
-        Kind::AtomicModified,
-        Kind::AtomicShared,
+impl TransferKind {
+    pub const ALL: [TransferKind; 7] = [
+        TransferKind::LoadModified,
+        TransferKind::LoadShared,
+        TransferKind::LoadMemory,
+        TransferKind::StoreModified,
+        TransferKind::StoreShared,
+        TransferKind::AtomicModified,
+        TransferKind::AtomicShared,
     ];
 
     pub fn is_atomic(self) -> bool {
-        matches!(self, Kind::AtomicModified | Kind::AtomicShared)
+        matches!(self, TransferKind::AtomicModified | TransferKind::AtomicShared)
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Kind::LoadModified => "load_modified",
-            Kind::LoadShared => "load_shared",
-            Kind::LoadMemory => "load_memory",
-            Kind::StoreModified => "store_modified",
-            Kind::StoreShared => "store_shared",
-            Kind::AtomicModified => "atomic_modified",
-            Kind::AtomicShared => "atomic_shared",
+            TransferKind::LoadModified => "load_modified",
+            TransferKind::LoadShared => "load_shared",
+            TransferKind::LoadMemory => "load_memory",
+            TransferKind::StoreModified => "store_modified",
+            TransferKind::StoreShared => "store_shared",
+            TransferKind::AtomicModified => "atomic_modified",
+            TransferKind::AtomicShared => "atomic_shared",
         }
     }
 }
@@ -71,7 +71,7 @@ impl Kind {
 /// Who takes part: `user` uses lines that `owner` has had; `reader`, where there is one, reads them
 /// in between.
 #[derive(Clone, Copy, Debug)]
-pub struct Parties {
+pub struct TransferCpus {
     pub user: u32,
     pub owner: u32,
     pub reader: Option<u32>,
@@ -79,30 +79,31 @@ pub struct Parties {
 
 /// What was timed, in ns for each round.
 #[derive(Debug, Default)]
-pub struct Times {
+pub struct TransferTimes {
     /// Of one use of each kind that can be timed here.
-    pub uses: Vec<(Kind, Vec<f64>)>,
+    pub uses: Vec<(TransferKind, Vec<f64>)>,
     /// What an owner loses by a read of another CPU, of 1: nothing where both have the line then, and
     /// all of the way back where only that one has it.
     pub moved: Vec<f64>,
 }
 
-/// Times all kinds, a round of each after the other.
-pub fn time(parties: Parties) -> io::Result<Times> {
+/// TransferTimes all kinds, a round of each after the other.
+pub fn time(parties: TransferCpus) -> io::Result<TransferTimes> {
     let lines = Lines::new()?;
     let all: Vec<u32> = [parties.user, parties.owner].into_iter().chain(parties.reader).collect();
     let has_reader = parties.reader.is_some();
     let part = |who: usize, meeting: &Meeting| {
         let (mut uses, mut moved) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            for kind in Kind::ALL {
-                let both_read = matches!(kind, Kind::StoreShared | Kind::AtomicShared);
+            for kind in TransferKind::ALL {
+                let both_read =
+                    matches!(kind, TransferKind::StoreShared | TransferKind::AtomicShared);
                 if who == 1 {
                     lines.write();
                     lines.get_ready(kind, has_reader);
                 }
                 meeting.meet();
-                if who == 0 && both_read || who == 2 && kind == Kind::LoadShared {
+                if who == 0 && both_read || who == 2 && kind == TransferKind::LoadShared {
                     lines.chase();
                 }
                 meeting.meet();
@@ -121,17 +122,19 @@ pub fn time(parties: Parties) -> io::Result<Times> {
     };
     let mut done = together(&all, part)?;
     let (uses, mut moved) = (mem::take(&mut done[0].0), mem::take(&mut done[1].1));
-    let of = |i: usize| uses.iter().skip(i).step_by(Kind::ALL.len()).copied().collect::<Vec<_>>();
+    let of = |i: usize| {
+        uses.iter().skip(i).step_by(TransferKind::ALL.len()).copied().collect::<Vec<_>>()
+    };
     let way = Quartiles::of(&of(0)).map_or(1.0, |loads| loads.median);
     moved.iter_mut().for_each(|ns| *ns = (*ns / way).clamp(0.0, 1.0));
     // Without a way to empty caches, a line of memory is not to be had.
-    let can = |kind: Kind| match kind {
-        Kind::LoadMemory => CAN_FLUSH,
-        Kind::LoadShared => CAN_FLUSH || has_reader,
+    let can = |kind: TransferKind| match kind {
+        TransferKind::LoadMemory => CAN_FLUSH,
+        TransferKind::LoadShared => CAN_FLUSH || has_reader,
         _ => true,
     };
-    let kinds = Kind::ALL.into_iter().enumerate().filter(|&(_, kind)| can(kind));
-    Ok(Times { uses: kinds.map(|(i, kind)| (kind, of(i))).collect(), moved })
+    let kinds = TransferKind::ALL.into_iter().enumerate().filter(|&(_, kind)| can(kind));
+    Ok(TransferTimes { uses: kinds.map(|(i, kind)| (kind, of(i))).collect(), moved })
 }
 
 /// ns a line.
@@ -166,17 +169,17 @@ impl Lines {
     }
 
     /// Gets lines that it has written into the state that they are to be in.
-    fn get_ready(&self, kind: Kind, has_reader: bool) {
+    fn get_ready(&self, kind: TransferKind, has_reader: bool) {
         let flushed = match kind {
-            Kind::LoadMemory => true,
-            Kind::LoadShared => !has_reader,
+            TransferKind::LoadMemory => true,
+            TransferKind::LoadShared => !has_reader,
             _ => false,
         };
         if flushed {
             self.order.iter().for_each(|line| flush(self.cell(*line)));
             settle();
         }
-        if kind == Kind::LoadShared && flushed {
+        if kind == TransferKind::LoadShared && flushed {
             // One CPU has it and has not changed it: as near to shared as two CPUs come.
             self.chase();
         }
@@ -207,13 +210,13 @@ impl Lines {
     }
 
     /// ns a line, beyond what it takes where the line is there already but for a load.
-    fn time(&self, kind: Kind) -> f64 {
+    fn time(&self, kind: TransferKind) -> f64 {
         let body: fn(&Lines) = match kind {
-            Kind::LoadModified | Kind::LoadShared | Kind::LoadMemory => {
+            TransferKind::LoadModified | TransferKind::LoadShared | TransferKind::LoadMemory => {
                 return timed(|| self.chase());
             }
-            Kind::AtomicModified | Kind::AtomicShared => Lines::change,
-            Kind::StoreModified | Kind::StoreShared => Lines::store,
+            TransferKind::AtomicModified | TransferKind::AtomicShared => Lines::change,
+            TransferKind::StoreModified | TransferKind::StoreShared => Lines::store,
         };
         let [first, second] = [(); 2].map(|()| timed(|| body(self)));
         (first - second).max(0.0)

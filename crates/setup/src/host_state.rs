@@ -14,7 +14,8 @@ use host::descendants;
 use probes::Mount;
 use records::Record;
 
-use crate::journal::{Journal, PREFIX};
+use crate::journal::Journal;
+use crate::ownership::DIRECTORY_PREFIX;
 use crate::settings;
 
 pub use difference::changes;
@@ -23,7 +24,7 @@ pub use difference::changes;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostState {
     /// What is mounted for all of the host, and for knee alone.
-    mounts: Vec<Mounted>,
+    mounts: Vec<MountEntry>,
     /// Loop devices that show a file, and which.
     loops: BTreeMap<PathBuf, PathBuf>,
     /// Kernel settings that variants name.
@@ -38,7 +39,7 @@ pub struct HostState {
 
 /// Of a mount, what tells it from another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mounted {
+struct MountEntry {
     point: PathBuf,
     source: String,
     kind: String,
@@ -72,7 +73,7 @@ impl HostWatch {
             mountinfo: File::open("/proc/self/mountinfo").ok(),
             settings: named.filter_map(|name| settings::path(name).ok()).collect(),
             marks: Marks {
-                directory: format!("{PREFIX}{}", record.id),
+                directory: format!("{DIRECTORY_PREFIX}{}", record.id),
                 measured: measured(record),
                 journal: journal.path(),
                 given: BTreeSet::new(),
@@ -99,16 +100,16 @@ impl HostWatch {
         Marks { given: given.collect(), ..self.marks.clone() }
     }
 
-    fn mounts(&self) -> Vec<Mounted> {
+    fn mounts(&self) -> Vec<MountEntry> {
         let mut host = self.host_mounts();
         // Those of a mount namespace of our own, if it is another one by now.
-        let own = probes::mounts().into_iter().map(Mounted::of);
-        let own: Vec<Mounted> = own.filter(|mount| !host.contains(mount)).collect();
+        let own = probes::mounts().into_iter().map(MountEntry::of);
+        let own: Vec<MountEntry> = own.filter(|mount| !host.contains(mount)).collect();
         host.extend(own);
         host
     }
 
-    fn host_mounts(&self) -> Vec<Mounted> {
+    fn host_mounts(&self) -> Vec<MountEntry> {
         let read = || {
             let mut file = self.mountinfo.as_ref()?;
             let mut bytes = Vec::new();
@@ -116,7 +117,7 @@ impl HostWatch {
             file.read_to_end(&mut bytes).ok()?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         };
-        probes::parse_mounts(&read().unwrap_or_default()).into_iter().map(Mounted::of).collect()
+        probes::parse_mounts(&read().unwrap_or_default()).into_iter().map(MountEntry::of).collect()
     }
 
     fn directories(&self) -> BTreeSet<PathBuf> {
@@ -126,9 +127,9 @@ impl HostWatch {
     }
 }
 
-impl Mounted {
-    fn of(mount: Mount) -> Mounted {
-        Mounted { point: mount.mount_point, source: mount.source, kind: mount.file_system }
+impl MountEntry {
+    fn of(mount: Mount) -> MountEntry {
+        MountEntry { point: mount.mount_point, source: mount.source, kind: mount.file_system }
     }
 }
 
@@ -172,7 +173,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let measured = folder.path().canonicalize().unwrap();
         let journal = measured.join("1.journal");
-        let directory = format!("{PREFIX}1");
+        let directory = format!("{DIRECTORY_PREFIX}1");
         let marks = Marks {
             directory: directory.clone(),
             measured: vec![measured.clone()],

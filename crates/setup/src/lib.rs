@@ -6,5 +6,6 @@
 pub mod file_systems;
 pub mod host_state;
 pub mod journal;
+pub mod ownership;
 pub mod removal;
 pub mod settings;

@@ -201,7 +201,7 @@ impl Guests {
         let kept = up.key.kept.is_some();
         let message = Request::Run(Box::new(guest_run(request, kept)?));
         let before = up.qemu.times();
-        let heard = match up.qemu.say(&line(&message)) {
+        let heard = match up.qemu.send(&line(&message)) {
             Ok(()) => listen(&mut up.qemu, watchdog(&up.key.guest, request)?),
             // It died after its last run, and its console says why.
             Err(_) if up.qemu.wait(DYING) => Heard::lost(boot::last_act(&mut up.qemu)),

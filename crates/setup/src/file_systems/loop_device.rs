@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::journal::Identity;
+use crate::ownership::FileIdentity;
 
 /// The device that hands out loop devices.
 pub const CONTROL: &str = "/dev/loop-control";
@@ -95,7 +95,7 @@ pub fn bind(device: &Path, image: &File, path: &Path) -> Result<bool> {
 }
 
 /// Frees a device, if it still shows our image; whether it did. Waits until it is free.
-pub fn release(device: &Path, image: &Path, made: Identity) -> Result<bool> {
+pub fn release(device: &Path, image: &Path, made: FileIdentity) -> Result<bool> {
     let shows_ours = || open(device).ok().filter(|opened| shows(opened, image, made));
     let Some(opened) = shows_ours() else { return Ok(false) };
     // The kernel frees it once nobody has it open; a file system may still be on its way out.
@@ -119,7 +119,7 @@ pub fn release(device: &Path, image: &Path, made: Identity) -> Result<bool> {
 }
 
 /// Whether a device shows this image, and was bound by us: under the same name.
-fn shows(opened: &File, image: &Path, made: Identity) -> bool {
+fn shows(opened: &File, image: &Path, made: FileIdentity) -> bool {
     // SAFETY: plain data, for which zero is valid.
     let mut info: Info = unsafe { std::mem::zeroed() };
     // SAFETY: `info` is live and laid out as the kernel's.

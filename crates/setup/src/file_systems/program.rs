@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use host::kill_with_parent;
 
 /// A program with the Debian package that has it.
 #[derive(Clone, Copy, Debug)]
@@ -65,20 +66,9 @@ impl Program {
 
 fn run(command: &mut Command, time: Duration) -> Result<Said> {
     let mut said = host::memfd::create(c"said")?;
-    let parent = std::process::id() as i32;
     command.process_group(0).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said.try_clone()?);
-    // SAFETY: plain calls between fork and exec.
-    unsafe {
-        command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            // knee may have died before we asked.
-            if libc::getppid() != parent {
-                libc::_exit(1);
-            }
-            Ok(())
-        });
-    }
+    kill_with_parent(command, libc::SIGKILL);
     let mut child = command.spawn().context("starting it")?;
     let since = Instant::now();
     let mut pause = Duration::from_micros(500);

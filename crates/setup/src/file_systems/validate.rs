@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use host::paths::user;
 use records::{Experiment, FileSystem, Policy, Record, Storage, Warning, parse};
 
 use crate::file_systems::kinds::{Tools, kind};
@@ -15,7 +16,7 @@ use crate::file_systems::{block_device, loop_device, mount, wanted};
 const LEAST_FREE_BYTES: u64 = 512 << 20;
 
 /// Refuses what cannot be meant, whatever the host.
-pub fn check_words(experiment: &Experiment) -> Result<()> {
+pub fn check_experiment(experiment: &Experiment) -> Result<()> {
     let storage = &experiment.storage;
     parse::bytes(&storage.size.0).context("size of the file systems")?;
     let on = storage.on.as_str();
@@ -26,7 +27,7 @@ pub fn check_words(experiment: &Experiment) -> Result<()> {
     for variant in &experiment.variants {
         let Some(made) = &variant.file_system else { continue };
         let of = || format!("file system of variant '{}'", variant.name);
-        check_made(made).with_context(of)?;
+        check_file_system(made).with_context(of)?;
         if storage.policy == Policy::Aged {
             check_aged(made, storage).with_context(of)?;
         }
@@ -52,7 +53,7 @@ fn check_aged(made: &FileSystem, storage: &Storage) -> Result<()> {
     Ok(())
 }
 
-pub fn check_made(made: &FileSystem) -> Result<()> {
+pub fn check_file_system(made: &FileSystem) -> Result<()> {
     let kind = kind(&made.kind)?;
     ensure!(
         kind.tools.is_some() || made.mkfs.is_empty(),
@@ -65,8 +66,7 @@ pub fn check_made(made: &FileSystem) -> Result<()> {
 
 /// Refuses users who may not mount.
 pub fn check_root() -> Result<()> {
-    // SAFETY: no preconditions.
-    ensure!(unsafe { libc::geteuid() } == 0, "only root may make and mount file systems: use sudo");
+    ensure!(user() == 0, "only root may make and mount file systems: use sudo");
     Ok(())
 }
 
@@ -221,7 +221,7 @@ mod tests {
 
     fn check_toml(toml: &str, expected: expect_test::Expect) {
         let toml = format!("{toml}\n[[load]]\nworkload = 'getppid'");
-        let checked = Experiment::read(&toml).and_then(|experiment| check_words(&experiment));
+        let checked = Experiment::read(&toml).and_then(|experiment| check_experiment(&experiment));
         expected.assert_eq(&checked.map_or_else(|error| format!("{error:#}"), |()| "fine".into()));
     }
 

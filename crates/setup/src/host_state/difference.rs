@@ -6,8 +6,8 @@ use std::path::Path;
 
 use records::HostChange;
 
-use crate::host_state::{HostState, Marks, Mounted};
-use crate::journal::PREFIX;
+use crate::host_state::{HostState, Marks, MountEntry};
+use crate::ownership::DIRECTORY_PREFIX;
 
 const CLEAN: &str = "once nothing uses it, knee doctor --clean undoes it";
 
@@ -67,9 +67,9 @@ fn mounts(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChang
 }
 
 /// Those of `some` that `others` lack, counting equal ones.
-fn surplus<'a>(some: &'a [Mounted], others: &[Mounted]) -> Vec<&'a Mounted> {
-    let mut others: Vec<&Mounted> = others.iter().collect();
-    let lacks = |mount: &&Mounted| match others.iter().position(|other| other == mount) {
+fn surplus<'a>(some: &'a [MountEntry], others: &[MountEntry]) -> Vec<&'a MountEntry> {
+    let mut others: Vec<&MountEntry> = others.iter().collect();
+    let lacks = |mount: &&MountEntry| match others.iter().position(|other| other == mount) {
         Some(at) => {
             others.swap_remove(at);
             false
@@ -140,8 +140,9 @@ impl Marks {
 
     /// Whether a path lies in a directory that was measured, and not in another knee's.
     fn cover(&self, path: &Path) -> bool {
-        let other =
-            path.components().any(|part| part.as_os_str().to_string_lossy().starts_with(PREFIX));
+        let other = path
+            .components()
+            .any(|part| part.as_os_str().to_string_lossy().starts_with(DIRECTORY_PREFIX));
         !other && self.measured.iter().any(|dir| path.starts_with(dir))
     }
 }
@@ -176,8 +177,8 @@ mod tests {
         HostState { directories: Default::default(), ..state() }
     }
 
-    fn mount(point: &str, source: &str, kind: &str) -> Mounted {
-        Mounted { point: point.into(), source: source.to_string(), kind: kind.to_string() }
+    fn mount(point: &str, source: &str, kind: &str) -> MountEntry {
+        MountEntry { point: point.into(), source: source.to_string(), kind: kind.to_string() }
     }
 
     #[track_caller]

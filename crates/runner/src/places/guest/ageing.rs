@@ -38,7 +38,7 @@ pub fn age(
 ) -> Result<Pristine> {
     let made = wanted.made.clone();
     let ageing = || format!("ageing {made} in a guest");
-    machine.say(&line(&Request::Age(Box::new(wanted)))).with_context(ageing)?;
+    machine.send(&line(&Request::Age(Box::new(wanted)))).with_context(ageing)?;
     let aged = answer(machine, watchdog).with_context(ageing)?;
     if let Some(complaint) = disk.complaint(&made) {
         bail!("{}: {complaint}", ageing());

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use guests::initramfs::{Archive, compressed, stripped};
 use guests::kernel::Kernel;
-use guests::modules::{Needed, Tree};
-use guests::qemu::{Accelerator, GuestOutput, Plan, Qemu};
+use guests::modules::{ModuleTree, NeededModules};
+use guests::qemu::{Accelerator, GuestOutput, QemuOptions, Qemu};
 use host::stderr::talk;
 use host::{Topology, memfd, signals};
 use plan::guest_config;
@@ -240,7 +240,7 @@ impl Booter {
         let command_line = format!("console=ttyS0 panic=-1 rdinit=/knee {spared}{cmdline} -- init");
         let started = jiff::Timestamp::now();
         let since = Instant::now();
-        let mut qemu = Qemu::start(&Plan {
+        let mut qemu = Qemu::start(&QemuOptions {
             kernel: &unpacked.as_ref().map_or(prepared.kernel.path.clone(), memfd::path),
             initramfs: &prepared.initramfs,
             command_line: &command_line,
@@ -302,7 +302,7 @@ impl Booter {
             return Ok(&self.prepared[known]);
         }
         let kernel = Kernel::open(&of.0)?;
-        let tree = Tree::find(&of.0, &kernel.release, of.1.as_deref())?;
+        let tree = ModuleTree::find(&of.0, &kernel.release, of.1.as_deref())?;
         let mut wanted = NEEDED.to_vec();
         wanted.extend(disk.then_some("virtio_blk"));
         // ext2 and ext3 are ext4's too, where they are not modules of their own.
@@ -312,7 +312,7 @@ impl Booter {
         }));
         let needed = match &tree {
             Some(tree) => tree.needed(&wanted)?,
-            None => Needed::default(),
+            None => NeededModules::default(),
         };
         let missing = match &tree {
             None => vec![format!(
@@ -337,7 +337,7 @@ impl Booter {
         Ok(self.prepared.last().expect("it was pushed"))
     }
 
-    fn archive(&self, needed: &Needed) -> Result<Vec<u8>> {
+    fn archive(&self, needed: &NeededModules) -> Result<Vec<u8>> {
         let own = fs::read("/proc/self/exe").context("reading knee's own binary")?;
         let mut archive = Archive::default();
         archive.directory("dev");
@@ -486,5 +486,5 @@ fn check_cpus(boot: &Boot, wanted: u32) -> Result<()> {
 
 /// Lets a guest switch itself off. Returns whether it did.
 pub fn off(mut qemu: Qemu) -> bool {
-    qemu.say(&line(&Request::PowerOff)).is_ok() && qemu.wait(OFF)
+    qemu.send(&line(&Request::PowerOff)).is_ok() && qemu.wait(OFF)
 }
