@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::{Duration, Instant};
 
 use algorithms::locks::queued::Queued;
-use algorithms::mechanisms::file_locks::{Design, FileLocks, Kind, Owner, Range, Ranges};
+use algorithms::mechanisms::file_locks::{Design, FileLocks, LockKind, Owner, Range, Ranges};
 use anyhow::{Context, Result, ensure};
 use machine::{Native, Region};
 
@@ -104,12 +104,12 @@ impl Held {
         let locks = FileLocks::new(&region, 1, 1, count as usize + 4, design);
         let held = Held { locks, m: Native::new(0, 0), count };
         for place in 0..count {
-            held.set(Kind::Write, 4 * place)?;
+            held.set(LockKind::Write, 4 * place)?;
         }
         Ok(held)
     }
 
-    fn set(&self, kind: Kind, start: u64) -> Result<()> {
+    fn set(&self, kind: LockKind, start: u64) -> Result<()> {
         let range = Range { owner: Owner::Process(0), kind, start, end: start };
         let done = self.locks.try_set(&self.m, 0, range);
         ensure!(done == Ok(()), "a lock that nobody is in the way of: {done:?}");
@@ -119,8 +119,8 @@ impl Held {
     /// Behind the held range of this number.
     #[inline(always)]
     fn pair(&self, place: u64) -> Result<()> {
-        self.set(Kind::Write, 4 * place + 2)?;
-        self.set(Kind::Unlock, 4 * place + 2)
+        self.set(LockKind::Write, 4 * place + 2)?;
+        self.set(LockKind::Unlock, 4 * place + 2)
     }
 }
 

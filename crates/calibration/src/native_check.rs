@@ -75,12 +75,12 @@ pub fn agreements(
     let agreement = |(&(name, cpus), rates): (&(&str, usize), &Vec<f64>)| {
         let simulated = point(name, load, &place, cpus, cpus)?.middle.rate();
         let ratios: Vec<f64> = rates.iter().map(|rate| simulated / rate).collect();
-        let of = |values: &[f64]| Quartiles::of(values).context("nothing ran");
+        let of = |values: &[f64]| Quartiles::from_values(values).context("nothing ran");
         let (native, ratio) = (of(rates)?, of(&ratios)?);
         Ok(Agreement { name: name.to_string(), cpus, native, simulated, ratio })
     };
     let all = cases.iter().zip(&rates).map(agreement).collect::<Result<_>>()?;
-    Ok(Agreements { all, transfer_ns: Quartiles::of(&transfers) })
+    Ok(Agreements { all, transfer_ns: Quartiles::from_values(&transfers) })
 }
 
 /// Runs a lock on these CPUs, a task on each; operations per second of all together.
@@ -102,7 +102,7 @@ fn turns_per_ns() -> f64 {
     const TURNS: u64 = 1 << 14;
     let (start, mut turns) = (now_ns(), 0);
     while now_ns() - start < SPEED_TAKES.as_nanos() as u64 {
-        Spin::turns(TURNS).run();
+        Spin::new(TURNS).run();
         turns += TURNS;
     }
     turns as f64 / (now_ns() - start) as f64

@@ -125,7 +125,7 @@ pub fn time(parties: TransferCpus) -> io::Result<TransferTimes> {
     let of = |i: usize| {
         uses.iter().skip(i).step_by(TransferKind::ALL.len()).copied().collect::<Vec<_>>()
     };
-    let way = Quartiles::of(&of(0)).map_or(1.0, |loads| loads.median);
+    let way = Quartiles::from_values(&of(0)).map_or(1.0, |loads| loads.median);
     moved.iter_mut().for_each(|ns| *ns = (*ns / way).clamp(0.0, 1.0));
     // Without a way to empty caches, a line of memory is not to be had.
     let can = |kind: TransferKind| match kind {

@@ -177,7 +177,6 @@ impl<T: Value> Atom<T> {
     }
 
     /// Clears all bits that are not in the mask; returns the previous value.
-
     #[inline(always)]
     #[track_caller]
     pub fn fetch_and<M: Machine>(&self, m: &M, bits: T, ordering: Ordering) -> T {

@@ -106,7 +106,6 @@ macro_rules! image {
         }
 
         // SAFETY: every field is an image, as `Word::inside` requires, so zeroed bytes are valid.
-
         unsafe impl $(<$parameter: $bound>)? $crate::Image for $name $(<$parameter>)? {
             fn words() -> Vec<$crate::Word> {
                 let mut words = Vec::new();

@@ -246,7 +246,6 @@ mod tests {
         let second = region.per_cpu::<Atom<u64>>("second", 2);
         let layout: Vec<_> = region.arrays().iter().map(|a| (a.offset, a.stride)).collect();
         assert_eq!(layout, [(0, 1), (64, 8)]);
-
         assert_eq!(region.used(), 80);
         drop(region);
         let m = crate::Native::new(0, 0);

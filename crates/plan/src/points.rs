@@ -241,8 +241,8 @@ fn forms(workload: &Workload, axes: &Axes) -> Result<Vec<Form>> {
         return Ok(values(&axes.forms, Form::Processes));
     };
     let only = match only {
-        workloads::Form::Processes => Form::Processes,
-        workloads::Form::Threads => Form::Threads,
+        workloads::TaskForm::Processes => Form::Processes,
+        workloads::TaskForm::Threads => Form::Threads,
     };
     ensure!(
         values(&axes.forms, only).contains(&only),
@@ -418,7 +418,7 @@ mod tests {
         check(
             "[axes]\nas = 'threads'\n[[load]]\nworkload = 'brk'",
             expect_test::expect![[r#"
-            planning brk: brk runs only as processes: all threads share one program break, and malloc's heap ends there: threads that move it cut into each other's memory
+            planning brk: brk runs only as processes: all threads share one program break, where malloc's heap ends: threads that move it would take memory from each other
         "#]],
         );
     }

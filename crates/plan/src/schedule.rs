@@ -46,7 +46,7 @@ pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
         _ => {
             let runs = runs_of_cells(&cells, before);
             for (cell, runs) in cells.iter_mut().zip(&runs) {
-                *cell = analysis::wanted(record, cell, runs, block);
+                *cell = analysis::points_to_run(record, cell, runs, block);
             }
         }
     }

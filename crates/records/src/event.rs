@@ -60,6 +60,9 @@ pub enum Event {
         exit_status: i32,
         /// The numbers read out of what it left, by metric.
         values: BTreeMap<String, f64>,
+        /// Metrics for which no number was found, and why, as a sentence.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        missing: BTreeMap<String, String>,
     },
     /// What was seen between two instants, of a run that was watched.
     Window(Box<Window>),

@@ -3,7 +3,6 @@
 
 mod boot;
 mod cells;
-mod checked;
 mod compare;
 mod csv;
 mod curve_table;
@@ -13,15 +12,13 @@ mod json;
 mod ledger;
 mod loads;
 mod plan;
-mod plot;
-mod prose;
-mod quantity;
+pub mod plot;
+pub mod prose;
+pub mod quantity;
 pub mod recording;
-mod replayed;
 mod scaling;
 mod selfcheck;
 mod selfcheck_host;
-mod simulated;
 pub mod table;
 mod will_it_scale;
 
@@ -31,7 +28,6 @@ use host::stderr::stdout_columns;
 use records::{METRICS, Metric};
 
 pub use crate::boot::boot;
-pub use crate::checked::{Checked, checked, failed_check, memory, mutants};
 pub use crate::compare::{Layout, comparison};
 pub use crate::csv::{csv, csv_header};
 pub use crate::doubts::of_runs as doubts_of_runs;
@@ -40,11 +36,9 @@ pub use crate::json::{summary, whole};
 pub use crate::ledger::{difference, explained, growth, ipis, locks, title};
 pub use crate::plan::plan;
 pub use crate::prose::{counted, wrapped};
-pub use crate::replayed::replayed;
 pub use crate::scaling::{Detail, detailed, scaling};
 pub use crate::selfcheck::selfcheck;
 pub use crate::selfcheck_host::selfcheck_host;
-pub use crate::simulated::{Simulated, agreements, simulated};
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
 pub use ledger::{Side, per};
 

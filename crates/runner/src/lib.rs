@@ -10,7 +10,7 @@ mod programs;
 pub mod progress;
 mod session;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use analysis::Reduced;
@@ -157,7 +157,7 @@ fn blocks(
 fn deciding_part(record: &Record, run: &Run) -> Run {
     let point = record.points.get(run.point as usize);
     let decides = point.map_or(record.experiment.compare.metric.clone(), |p| record.deciding(p));
-    analysis::gist(run, &decides)
+    analysis::deciding_part(run, &decides)
 }
 
 /// One run; none if a signal cut it off.
@@ -185,7 +185,7 @@ fn execute(
     let Some(outcome) = outcome? else { return Ok(None) };
     let point = &record.record.points[index];
     let reduced = analysis::reduce(point, &outcome.events, &outcome.exit);
-    let reduced = outcome.invalid_because.into_iter().fold(reduced, Reduced::spoilt);
+    let reduced = outcome.invalid_because.into_iter().fold(reduced, Reduced::invalidated);
     let run = Run {
         run: number,
         point: index as u32,
@@ -195,24 +195,29 @@ fn execute(
         started,
         file_system: outcome.file_system,
         boot: outcome.boot,
-        outcome: decided(&record.record, point, reduced.outcome, &reduced.warnings),
+        outcome: decided(&record.record, point, reduced.outcome, &reduced.missing),
         warnings: [outcome.warnings, reduced.warnings].concat(),
     };
-    let Reduced { samples, windows, blind, .. } = reduced;
+    let Reduced { samples, windows, unavailable_probes: blind, .. } = reduced;
     Ok(Some(StepResult { run, samples, windows, blind }))
 }
 
-/// A run without the number that decides about it is none: a run of a command may lack it.
-fn decided(record: &Record, point: &Point, outcome: Outcome, doubts: &[Warning]) -> Outcome {
+/// A run without the metric that decides is a failed one. A run of a command may lack it; `missing`
+/// then says why.
+fn decided(
+    record: &Record,
+    point: &Point,
+    outcome: Outcome,
+    missing: &BTreeMap<String, String>,
+) -> Outcome {
     let wanted = record.deciding(point);
     let Outcome::Finished { metrics, counters, .. } = &outcome else { return outcome };
     let has = metrics.contains_key(&wanted) || counters.contains_key(&wanted);
     if point.command.is_none() || has {
         return outcome;
     }
-    let why = doubts.iter().find(|doubt| doubt.text.ends_with(&format!("so {wanted} is missing")));
-    let reason = match why {
-        Some(doubt) => doubt.text.clone(),
+    let reason = match missing.get(&wanted) {
+        Some(why) => why.clone(),
         None => format!("the run has no {wanted}, the metric that decides (--metric)"),
     };
     Outcome::Failed { reason }

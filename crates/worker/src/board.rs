@@ -1,10 +1,10 @@
-//! The board: the memory through which the worker and its tasks speak, shared by processes
+//! The board: the memory through which the worker and its tasks communicate, shared by processes
 //! and threads alike.
 //!
 //!     worker:  phase  Wait ──────────────> Run ─────> (stop = 1) ──> Report ───> reap
 //!     task:           set up ─ arrive(1) ─ drive ────── arrive(2) ── verify ─ arrive(3)
 //!
-//! At any phase the worker may set `Abort` instead; tasks then leave at once.
+//! In any phase the worker may set `Abort` instead; tasks then leave immediately.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use records::Form;
-use workloads::{Failure, Line, Shared};
+use workloads::{CacheLine, Failure, Shared};
 
-/// What the tasks are to do.
+/// What the tasks do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Phase {
@@ -29,26 +29,26 @@ pub enum Phase {
     Abort = 3,
 }
 
-/// Shared by the worker and all tasks.
+/// The memory shared by the worker and all tasks.
 pub struct Board {
     head: Shared<Head>,
-    counts: Shared<Line<Count>>,
+    counts: Shared<CacheLine<Count>>,
     tids: Shared<AtomicI32>,
     tasks: u32,
 }
 
-/// Words on lines of their own, so that none disturbs the stop flag, which every task reads
-/// after each operation.
+/// Words on cache lines of their own, so that stores to the others do not disturb the stop flag,
+/// which every task reads after each operation.
 #[derive(Default)]
 struct Head {
-    phase: Line<AtomicU32>,
-    stop: Line<AtomicU32>,
+    phase: CacheLine<AtomicU32>,
+    stop: CacheLine<AtomicU32>,
     /// Arrivals so far, three for each task.
-    arrived: Line<AtomicU32>,
+    arrived: CacheLine<AtomicU32>,
     /// Bumped when all tasks have arrived; the worker sleeps on it.
-    gate: Line<AtomicU32>,
-    failed: Line<AtomicU32>,
-    released_ns: Line<AtomicU64>,
+    gate: CacheLine<AtomicU32>,
+    failed: CacheLine<AtomicU32>,
+    released_ns: CacheLine<AtomicU64>,
 }
 
 /// The operation count of one task, stored to after each operation.
@@ -59,20 +59,21 @@ struct Head {
 /// 6.18, `make bench`).
 #[repr(C)]
 struct Count {
-    apart: [u64; 8],
+    padding: [u64; 8],
     operations: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Line<Count>>() == 128, "the probes read counts by this layout");
+const _: () =
+    assert!(size_of::<CacheLine<Count>>() == 128, "the probes read counts by this layout");
 
 impl Board {
-    /// A board for so many tasks, with the operation counts in memory of whoever watches them:
-    /// 128 zero bytes for each.
-    pub fn new(tasks: u32, watched: Option<BorrowedFd>) -> Result<Board, Failure> {
+    /// A board for `tasks` tasks. With `counts`, the operation counts lie in that memory, 128 zero
+    /// bytes for each task, where the probes read them.
+    pub fn new(tasks: u32, counts: Option<BorrowedFd>) -> Result<Board, Failure> {
         // SAFETY: all three hold only integers, which are valid when zero.
         unsafe {
-            let counts = match watched {
-                Some(memory) => Shared::of(memory, tasks as usize)?,
+            let counts = match counts {
+                Some(memory) => Shared::from_descriptor(memory, tasks as usize)?,
                 None => Shared::zeroed(tasks as usize)?,
             };
             Ok(Board {
@@ -86,14 +87,13 @@ impl Board {
 
     // The tasks' side.
 
-    /// Says which thread a task is, for [`Board::kick_all`].
-    pub fn introduce(&self, task: usize) {
+    /// Registers the calling thread as a task, for [`Board::kick_all`].
+    pub fn register(&self, task: usize) {
         // SAFETY: no preconditions.
         self.tids[task].store(unsafe { libc::gettid() }, Relaxed);
     }
 
-    /// Says that this task has come to the end of stage 1, 2 or 3; the last one wakes the
-    /// worker.
+    /// Counts this task as arrived at the end of stage 1, 2 or 3; the last one wakes the worker.
     pub fn arrive(&self, stage: u32) {
         // Release: what the task wrote before is visible to the worker, which acquires
         // in `arrived`.
@@ -103,7 +103,7 @@ impl Board {
         }
     }
 
-    /// Says that this task has failed: all stop.
+    /// Marks the run as failed, and stops all tasks.
     pub fn fail(&self) {
         self.head[0].failed.store(1, Relaxed);
         self.head[0].stop.store(1, Relaxed);
@@ -123,7 +123,7 @@ impl Board {
         }
     }
 
-    /// When the tasks were released.
+    /// The time at which the tasks were released, by `now_ns`.
     pub fn released_ns(&self) -> u64 {
         self.head[0].released_ns.load(Relaxed)
     }
@@ -140,7 +140,7 @@ impl Board {
 
     // The worker's side.
 
-    /// Releases the tasks and returns when.
+    /// Releases the tasks and returns the time of that.
     pub fn release(&self, now_ns: fn() -> u64) -> u64 {
         let released_ns = now_ns();
         self.head[0].released_ns.store(released_ns, Relaxed);
@@ -148,24 +148,24 @@ impl Board {
         released_ns
     }
 
-    /// Tells all tasks what to do next.
+    /// Starts the next phase in all tasks.
     pub fn set_phase(&self, phase: Phase) {
         self.head[0].phase.store(phase as u32, Release);
         futex_wake_all(&self.head[0].phase);
     }
 
-    /// Tells the tasks to stop after the operation they are in.
+    /// Makes the tasks stop after their current operation.
     pub fn stop(&self) {
         self.head[0].stop.store(1, Relaxed);
     }
 
-    /// Whether all tasks have come to the end of this stage.
+    /// Whether all tasks have arrived at the end of this stage.
     pub fn all_arrived(&self, stage: u32) -> bool {
         // Acquire: pairs with the release in `arrive`.
         self.head[0].arrived.load(Acquire) >= self.tasks * stage
     }
 
-    /// How many tasks have come to the end of this stage.
+    /// The number of tasks that have arrived at the end of this stage.
     pub fn arrivals(&self, stage: u32) -> u32 {
         self.head[0].arrived.load(Acquire).saturating_sub(self.tasks * (stage - 1))
     }
@@ -175,7 +175,7 @@ impl Board {
         self.head[0].failed.load(Relaxed) != 0
     }
 
-    /// A ticket for [`Board::sleep`]: taken before looking, so that no arrival is missed.
+    /// A ticket for [`Board::sleep`]: taken before checking for arrivals, so that none is missed.
     pub fn gate(&self) -> u32 {
         self.head[0].gate.load(Acquire)
     }
@@ -185,12 +185,12 @@ impl Board {
         futex_wait(&self.head[0].gate, gate, Some(time));
     }
 
-    /// Operations of all tasks so far.
+    /// The operations of all tasks so far.
     pub fn operations(&self) -> u64 {
         self.counts.iter().map(|count| count.operations.load(Relaxed)).sum()
     }
 
-    /// Interrupts whatever call the tasks are waiting in.
+    /// Interrupts the system calls that tasks are waiting in.
     pub fn kick_all(&self, form: Form) {
         for task in 0..self.tasks as usize {
             let (process, tid) = self.thread_of(task, form);
@@ -201,7 +201,7 @@ impl Board {
         }
     }
 
-    /// The process and thread id of a task; 0 until it has introduced itself.
+    /// The process and thread id of a task; 0 until it has registered itself.
     pub fn thread_of(&self, task: usize, form: Form) -> (i32, i32) {
         let tid = self.tids[task].load(Relaxed);
         match form {
@@ -216,10 +216,11 @@ impl Board {
     }
 }
 
-/// The signal of [`Board::kick_all`].
+/// Sent by [`Board::kick_all`].
 const KICK: i32 = libc::SIGUSR1;
 
-/// Makes the kick interrupt calls and do nothing else. Inherited by all tasks.
+/// Installs a handler that does nothing, so that a kick only interrupts system calls. All tasks
+/// inherit it.
 pub fn install_kick_handler() {
     extern "C" fn nothing(_: i32) {}
     // SAFETY: the struct is plain data; the handler touches nothing. Without SA_RESTART, so
@@ -231,7 +232,7 @@ pub fn install_kick_handler() {
     }
 }
 
-/// Sleeps while the word is `expected`. Woken early by signals too: look again.
+/// Sleeps while the word is `expected`. Signals wake it too, so the caller must check again.
 fn futex_wait(word: &AtomicU32, expected: u32, time: Option<Duration>) {
     let time = time
         .map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos() as i64 });

@@ -1,8 +1,8 @@
 //! The worker: reads one job, does one run with fresh tasks or of a command, prints events.
 //!
 //! It lives in a process of its own, so a crash, a hang or a full memory costs one run and
-//! never the tool. Between the release of the tasks and their stop it sleeps, but for a
-//! look at the counts each interval; what it has to say meanwhile is said afterwards.
+//! never the tool. Between the release of the tasks and their stop it sleeps, except to read
+//! the operation counts once an interval; events of that time are printed afterwards.
 
 mod board;
 mod command;
@@ -10,12 +10,12 @@ mod durations;
 mod measure;
 mod output;
 mod priority;
+mod profiler;
 mod program;
 mod scratch;
 mod task;
 mod tasks;
 mod usage;
-mod watch;
 
 use std::io::Write;
 
@@ -26,7 +26,7 @@ use workloads::{Forms, Load, Values, Workload};
 use crate::measure::turns_per_ns;
 use crate::scratch::Scratch;
 
-/// Does the job and prints its events; the last one says whether the run counts.
+/// Does the job and prints its events. The last one is `Finished`, or `Failed` with the reason.
 pub fn work(job: &Job) {
     let started_ns = now_ns();
     say(&Event::Hello {
@@ -40,10 +40,10 @@ pub fn work(job: &Job) {
     }
 }
 
-/// Prints one event at once.
+/// Prints one event without delay.
 fn say(event: &Event) {
     let line = format!("{}\n", event.line());
-    // Nobody left to read it is nobody left to tell.
+    // If the reader is gone, there is nobody to report the error to.
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
 }
 
@@ -51,7 +51,7 @@ fn attempt(job: &Job, started_ns: u64) -> Result<(), String> {
     match &job.work {
         Work::Workload(native) => attempt_workload(job, native, started_ns),
         Work::Command(command_job) => {
-            let scratch = Scratch::make(&job.scratch)?;
+            let scratch = Scratch::create(&job.scratch)?;
             command::run(job, command_job, started_ns)?;
             scratch.remove()
         }
@@ -61,7 +61,7 @@ fn attempt(job: &Job, started_ns: u64) -> Result<(), String> {
 fn attempt_workload(job: &Job, native: &Native, started_ns: u64) -> Result<(), String> {
     let workload = find(native)?;
     check_form(workload, job)?;
-    let scratch = Scratch::make(&job.scratch)?;
+    let scratch = Scratch::create(&job.scratch)?;
     let load = load(workload, native, job)?;
     for need in workload.spec.needs {
         need.check(&load)?;
@@ -98,10 +98,10 @@ fn check_form(workload: &Workload, job: &Job) -> Result<(), String> {
     }
 }
 
-fn form(form: records::Form) -> workloads::Form {
+fn form(form: records::Form) -> workloads::TaskForm {
     match form {
-        records::Form::Processes => workloads::Form::Processes,
-        records::Form::Threads => workloads::Form::Threads,
+        records::Form::Processes => workloads::TaskForm::Processes,
+        records::Form::Threads => workloads::TaskForm::Threads,
     }
 }
 

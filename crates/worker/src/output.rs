@@ -1,14 +1,14 @@
-//! What a command writes: read while it runs, so that it never waits for us, and kept at both
-//! ends, so that a command that writes without end costs no memory without end.
+//! What a command writes: read while it runs, so that it never blocks on a full pipe. Only both ends
+//! are kept, so that endless output takes bounded memory.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 
-/// How much is kept of the beginning, and as much of the end.
-const KEPT: usize = 8 << 20;
+/// Bytes kept of the beginning, and as many of the end.
+const KEPT_BYTES: usize = 8 << 20;
 
-/// How much is looked at for last words, how many lines and letters of it are told.
+/// Last words: how many bytes of the output are searched, how many lines and letters are quoted.
 const LAST_BYTES: usize = 4096;
 const LAST_LINES: usize = 3;
 const LAST_LETTERS: usize = 400;
@@ -16,26 +16,26 @@ const LAST_LETTERS: usize = 400;
 /// One stream of a command, and what has been read of it.
 pub struct Output<S> {
     stream: Option<S>,
-    kept: Kept,
+    kept: KeptOutput,
 }
 
-/// Both ends of a text.
+/// Both ends of an output.
 #[derive(Default)]
-pub struct Kept {
+pub struct KeptOutput {
     start: Vec<u8>,
     end: VecDeque<u8>,
     lost: u64,
 }
 
 impl<S: Read + AsRawFd> Output<S> {
-    /// Of a pipe, which from now on never makes its reader wait.
-    pub fn of(stream: S) -> Output<S> {
+    /// Reads from a pipe, which becomes non-blocking.
+    pub fn new(stream: S) -> Output<S> {
         // SAFETY: plain calls on an open descriptor.
         unsafe {
             let flags = libc::fcntl(stream.as_raw_fd(), libc::F_GETFL);
             libc::fcntl(stream.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
         }
-        Output { stream: Some(stream), kept: Kept::default() }
+        Output { stream: Some(stream), kept: KeptOutput::default() }
     }
 
     /// The descriptor to wait for; -1, which poll(2) passes over, once it has ended.
@@ -43,7 +43,7 @@ impl<S: Read + AsRawFd> Output<S> {
         self.stream.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
-    /// Reads what is there, at most so many times a pipe's content.
+    /// Reads what is there, at most `times` times a pipe's content.
     pub fn read(&mut self, times: usize) {
         let mut chunk = [0; 1 << 16];
         for _ in 0..times {
@@ -58,19 +58,18 @@ impl<S: Read + AsRawFd> Output<S> {
         }
     }
 
-    /// What was read.
-    pub fn end(self) -> Kept {
+    pub fn into_kept(self) -> KeptOutput {
         self.kept
     }
 }
 
-impl Kept {
+impl KeptOutput {
     fn push(&mut self, bytes: &[u8]) {
-        let room = (KEPT - self.start.len()).min(bytes.len());
+        let room = (KEPT_BYTES - self.start.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.start.extend(first);
         self.end.extend(rest);
-        let over = self.end.len().saturating_sub(KEPT);
+        let over = self.end.len().saturating_sub(KEPT_BYTES);
         self.end.drain(..over);
         self.lost += over as u64;
     }
@@ -80,7 +79,7 @@ impl Kept {
         self.lost
     }
 
-    /// The text, its middle left out where it was too long.
+    /// The output; its middle is missing if it was too long.
     pub fn text(&self) -> String {
         let (first, second) = self.end.as_slices();
         let bytes = match self.lost {
@@ -90,7 +89,7 @@ impl Kept {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Its last lines on one, without what would move a cursor; empty if it has none.
+    /// The last lines on one line, without control characters; empty if there are none.
     pub fn last_words(&self) -> String {
         let text = self.start.iter().chain(&self.end).rev().take(LAST_BYTES).copied();
         let mut bytes: Vec<u8> = text.collect();
@@ -99,7 +98,7 @@ impl Kept {
     }
 }
 
-/// The last lines of a text on one.
+/// The last lines of a text on one line, without control characters.
 pub fn last_words(bytes: &[u8]) -> String {
     let bytes = &bytes[bytes.len().saturating_sub(LAST_BYTES)..];
     let text = String::from_utf8_lossy(bytes);
@@ -108,9 +107,10 @@ pub fn last_words(bytes: &[u8]) -> String {
     let lines: Vec<String> = lines.collect();
     let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ");
     let letters = last.chars().count();
-    match letters > LAST_LETTERS {
-        true => format!("…{}", last.chars().skip(letters - LAST_LETTERS).collect::<String>()),
-        false => last,
+    if letters > LAST_LETTERS {
+        format!("…{}", last.chars().skip(letters - LAST_LETTERS).collect::<String>())
+    } else {
+        last
     }
 }
 
@@ -120,13 +120,13 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_long_text_are_kept() {
-        let mut kept = Kept::default();
+        let mut kept = KeptOutput::default();
         for line in 0..3_000_000 {
             kept.push(format!("line {line}\n").as_bytes());
         }
         let text = kept.text();
         assert!(text.starts_with("line 0\nline 1\n") && text.ends_with("line 2999999\n"));
-        assert_eq!(text.len(), 2 * KEPT + 1);
+        assert_eq!(text.len(), 2 * KEPT_BYTES + 1);
         assert!(kept.lost() > 10 << 20);
         assert_eq!(kept.last_words(), "line 2999997 / line 2999998 / line 2999999");
     }

@@ -1,6 +1,5 @@
-//! One program from its start to its end: in a session of its own, with nothing on its
-//! standard input, pinned where that is asked for, with a time-out, and an ear for the wish
-//! to end.
+//! One program of a command, from its start to its end: in a session of its own, with nothing on its
+//! standard input and with a timeout. The measured one is pinned to the CPUs of its point.
 
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -13,40 +12,40 @@ use host::{affinity, memfd, signals};
 use probes::ledger::Marker;
 use records::{CommandJob, Usage};
 
-use crate::output::{Kept, Output, last_words};
-use crate::priority::Policy;
+use crate::output::{KeptOutput, Output, last_words};
+use crate::priority::SchedulingPolicy;
+use crate::profiler::Profiler;
 use crate::usage;
-use crate::watch::Watch;
 
-/// How a program came to its end.
-pub enum End {
+/// How a program ended.
+pub enum ProgramEnd {
     /// By itself.
-    Ended(ExitStatus),
-    /// It took too long. Only this: it and what it started still live.
+    Exited(ExitStatus),
+    /// It took too long. It and what it started still live.
     TimedOut,
-    /// We were asked to end. It may still live.
-    Asked,
+    /// A signal asked the worker to end. The program may still live.
+    Interrupted,
 }
 
-/// What came of a measured program.
-pub struct Ran {
-    pub end: End,
+/// The result of a measured program.
+pub struct ProgramRun {
+    pub end: ProgramEnd,
     /// From just before it was started until it was collected.
     pub wall_ns: u64,
-    /// Its own and that of all processes below it that were waited for.
+    /// Its own and that of all its descendants that were waited for.
     pub usage: Usage,
-    pub stdout: Kept,
-    pub stderr: Kept,
+    pub stdout: KeptOutput,
+    pub stderr: KeptOutput,
 }
 
-/// The wish to end, as a descriptor: SIGTERM, SIGINT and SIGHUP wake who waits, and kill
-/// nobody.
-pub struct Wish(OwnedFd);
+/// SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable, instead of signals that kill the
+/// worker.
+pub struct TerminationSignals(OwnedFd);
 
-impl Wish {
-    /// From now on those signals are only heard here. If the parent's death kills us, it
-    /// becomes such a signal too: what we started must not outlive us.
-    pub fn hear() -> Result<Wish, String> {
+impl TerminationSignals {
+    /// Blocks those signals from now on. If the parent's death kills us, it becomes such a signal
+    /// too: what we started must not outlive us.
+    pub fn block() -> Result<TerminationSignals, String> {
         // SAFETY: plain calls on live data; the new descriptor is owned by nobody else.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -59,12 +58,12 @@ impl Wish {
             if fd == -1 {
                 return Err(format!("signalfd: {}", io::Error::last_os_error()));
             }
-            let mut of_parent = 0;
-            libc::prctl(libc::PR_GET_PDEATHSIG, &mut of_parent);
-            if of_parent != 0 {
+            let mut death_signal = 0;
+            libc::prctl(libc::PR_GET_PDEATHSIG, &mut death_signal);
+            if death_signal != 0 {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
             }
-            Ok(Wish(OwnedFd::from_raw_fd(fd)))
+            Ok(TerminationSignals(OwnedFd::from_raw_fd(fd)))
         }
     }
 
@@ -73,19 +72,18 @@ impl Wish {
     }
 }
 
-/// Runs the measured program, on these CPUs only, with the policy that knee was started with,
-/// watched if there is a watch.
-pub fn measured(
+/// Runs the measured program, on these CPUs only, with the policy that knee was started with.
+pub fn run_measured(
     job: &CommandJob,
     cpus: &[u32],
-    policy: Policy,
-    wish: &Wish,
-    watching: &mut Watch,
-) -> Result<Ran, String> {
+    policy: SchedulingPolicy,
+    signals: &TerminationSignals,
+    profiler: &mut Profiler,
+) -> Result<ProgramRun, String> {
     let mut command = command(&job.run, job);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mask = affinity::mask(cpus);
-    let marker = watching.marker();
+    let marker = profiler.marker();
     // SAFETY: between fork and exec only system calls, on data that is live.
     unsafe {
         command.pre_exec(move || {
@@ -98,73 +96,73 @@ pub fn measured(
     }
     let started_ns = now_ns();
     let mut child = command.spawn().map_err(|e| not_started(&job.run, job, &e))?;
-    let watch = watch(&child)?;
-    let mut stdout = Output::of(child.stdout.take().expect("it is a pipe"));
-    let mut stderr = Output::of(child.stderr.take().expect("it is a pipe"));
+    let ended = pidfd(&child)?;
+    let mut stdout = Output::new(child.stdout.take().expect("it is a pipe"));
+    let mut stderr = Output::new(child.stderr.take().expect("it is a pipe"));
     let since = Instant::now();
-    let patience = Duration::from_secs_f64(job.timeout_s);
+    let timeout = Duration::from_secs_f64(job.timeout_s);
     let (end, ended_ns, usage) = loop {
-        let fds = [watch.as_raw_fd(), wish.descriptor(), stdout.descriptor(), stderr.descriptor()];
-        let left = patience.saturating_sub(since.elapsed());
-        let ready = poll(&fds, watching.patience().map_or(left, |patience| patience.min(left)));
-        watching.drain();
+        let signalled = signals.descriptor();
+        let fds = [ended.as_raw_fd(), signalled, stdout.descriptor(), stderr.descriptor()];
+        let left = timeout.saturating_sub(since.elapsed());
+        let ready = poll(&fds, profiler.drain_interval().map_or(left, |time| time.min(left)));
+        profiler.drain();
         if ready[0] {
             let (status, usage) = collect(&child)?;
-            break (End::Ended(status), now_ns(), usage);
+            break (ProgramEnd::Exited(status), now_ns(), usage);
         }
-        // One turn each, so that neither keeps us from the other, or from the end.
+        // One turn each, so that neither stream delays the other, or the end.
         stdout.read(1);
         stderr.read(1);
         if ready[1] {
-            break (End::Asked, now_ns(), Usage::default());
+            break (ProgramEnd::Interrupted, now_ns(), Usage::default());
         }
         if left.is_zero() {
-            break (End::TimedOut, now_ns(), Usage::default());
+            break (ProgramEnd::TimedOut, now_ns(), Usage::default());
         }
     };
-    // What was written before the end; a process that goes on writing does not hold us up.
+    // What was written before the end. The limit is for descendants that go on writing.
     stdout.read(64);
     stderr.read(64);
-    Ok(Ran {
+    Ok(ProgramRun {
         end,
         wall_ns: ended_ns - started_ns,
         usage,
-        stdout: stdout.end(),
-        stderr: stderr.end(),
+        stdout: stdout.into_kept(),
+        stderr: stderr.into_kept(),
     })
 }
 
-/// Runs a program beside the measured one, within so much time. What it writes goes to a file
-/// in memory: a server that it leaves behind must not lose its output.
-pub fn beside(
+/// Runs a program of the preparation or the cleanup. Its output goes to a file in memory: a server
+/// that it leaves behind must not lose its output.
+pub fn run_helper(
     words: &[String],
     job: &CommandJob,
-    patience: Duration,
-    wish: Option<&Wish>,
-) -> Result<(), Beside> {
-    let failed = Beside::Failed;
-    let mut said = memfd::create(c"output").map_err(|why| failed(format!("{why:#}")))?;
-    let copy = || said.try_clone().map_err(|e| failed(format!("dup: {e}")));
+    timeout: Duration,
+    signals: Option<&TerminationSignals>,
+) -> Result<(), HelperError> {
+    let failed = HelperError::Failed;
+    let mut output = memfd::create(c"output").map_err(|why| failed(format!("{why:#}")))?;
+    let copy = || output.try_clone().map_err(|e| failed(format!("dup: {e}")));
     let mut command = command(words, job);
     command.stdout(copy()?).stderr(copy()?);
     let child = command.spawn().map_err(|e| failed(not_started(words, job, &e)))?;
-    let watch = watch(&child).map_err(failed)?;
+    let ended = pidfd(&child).map_err(failed)?;
+    let signalled = signals.map_or(-1, TerminationSignals::descriptor);
     let since = Instant::now();
     loop {
-        let left = patience.saturating_sub(since.elapsed());
-        let ready = poll(&[watch.as_raw_fd(), wish.map_or(-1, Wish::descriptor)], left);
+        let left = timeout.saturating_sub(since.elapsed());
+        let ready = poll(&[ended.as_raw_fd(), signalled], left);
         if ready[0] {
             break;
         }
         if ready[1] {
-            return Err(Beside::Asked);
+            return Err(HelperError::Interrupted);
         }
         if left.is_zero() {
             let name = words.join(" ");
-            return Err(failed(format!(
-                "'{name}' took longer than {:.0} s",
-                patience.as_secs_f64()
-            )));
+            let seconds = timeout.as_secs_f64();
+            return Err(failed(format!("'{name}' took longer than {seconds:.0} s")));
         }
     }
     let (status, _) = collect(&child).map_err(failed)?;
@@ -172,15 +170,16 @@ pub fn beside(
         return Ok(());
     }
     let mut text = Vec::new();
-    let read = said.rewind().and_then(|()| said.read_to_end(&mut text));
-    let words_of_it = read.map(|_| last_words(&text)).unwrap_or_default();
-    Err(failed(format!("'{}' {}", words.join(" "), with_words(&described(status), &words_of_it))))
+    let read = output.rewind().and_then(|()| output.read_to_end(&mut text));
+    let last_words = read.map(|_| last_words(&text)).unwrap_or_default();
+    let why = with_last_words(&described(status), &last_words);
+    Err(failed(format!("'{}' {why}", words.join(" "))))
 }
 
-/// Why a program beside the measured one did not do its part.
-pub enum Beside {
+/// Why a program of the preparation or the cleanup did not succeed.
+pub enum HelperError {
     Failed(String),
-    Asked,
+    Interrupted,
 }
 
 fn command(words: &[String], job: &CommandJob) -> Command {
@@ -191,14 +190,14 @@ fn command(words: &[String], job: &CommandJob) -> Command {
     // SAFETY: between fork and exec only system calls.
     unsafe {
         command.pre_exec(move || {
-            // No terminal to stop it, no group in which its signals would hit us; and dead
-            // with us, if we had no time to kill it.
+            // A session of its own: no terminal can stop it, and its signals to its group do not hit
+            // us. It dies with us, in case we have no time to kill it.
             libc::setsid();
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            match libc::getppid() as u32 == worker {
-                true => Ok(()),
-                false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            if libc::getppid() as u32 != worker {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
+            Ok(())
         });
     }
     command
@@ -209,7 +208,7 @@ fn not_started(words: &[String], job: &CommandJob, error: &io::Error) -> String 
 }
 
 /// A descriptor that becomes readable when the child has ended.
-fn watch(child: &Child) -> Result<OwnedFd, String> {
+fn pidfd(child: &Child) -> Result<OwnedFd, String> {
     // SAFETY: plain numbers; the new descriptor is owned by nobody else.
     match unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } {
         -1 => Err(format!("pidfd_open (Linux 5.3 or newer): {}", io::Error::last_os_error())),
@@ -218,7 +217,7 @@ fn watch(child: &Child) -> Result<OwnedFd, String> {
     }
 }
 
-/// Which descriptors are ready; none after the time.
+/// Waits until a descriptor is readable, at most for `time`. Returns which ones are.
 fn poll<const N: usize>(fds: &[i32; N], time: Duration) -> [bool; N] {
     let mut polled = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // Rounded up: 0 would be no wait at all.
@@ -228,7 +227,7 @@ fn poll<const N: usize>(fds: &[i32; N], time: Duration) -> [bool; N] {
     polled.map(|fd| fd.revents != 0)
 }
 
-/// Collects a child that has ended.
+/// Reaps a child that has ended.
 fn collect(child: &Child) -> Result<(ExitStatus, Usage), String> {
     let mut status = 0;
     // SAFETY: rusage is plain data, valid when zero; both are live.
@@ -238,7 +237,7 @@ fn collect(child: &Child) -> Result<(ExitStatus, Usage), String> {
     };
     match pid {
         -1 => Err(format!("wait4: {}", io::Error::last_os_error())),
-        _ => Ok((ExitStatus::from_raw(status), usage::of_rusage(&usage))),
+        _ => Ok((ExitStatus::from_raw(status), usage::from_rusage(&usage))),
     }
 }
 
@@ -251,10 +250,10 @@ pub fn described(status: ExitStatus) -> String {
     }
 }
 
-/// A reason with what the program said last.
-pub fn with_words(reason: &str, words: &str) -> String {
-    match words {
-        "" => format!("{reason}, saying nothing"),
+/// A reason, followed by the last output of the program.
+pub fn with_last_words(reason: &str, last_words: &str) -> String {
+    match last_words {
+        "" => format!("{reason}, with no output"),
         words => format!("{reason}, saying: {words}"),
     }
 }

@@ -5,27 +5,26 @@ use std::path::{Path, PathBuf};
 
 use setup::removal;
 
-/// Removed with all that is in it, on success and on failure.
+/// The directory, removed with its content on success and on failure.
 pub struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Makes the directory, which must not exist.
-    pub fn make(path: &Path) -> Result<Scratch, String> {
+    /// Creates the directory, which must not exist.
+    pub fn create(path: &Path) -> Result<Scratch, String> {
         match fs::create_dir(path) {
             Ok(()) => Ok(Scratch { path: path.to_path_buf() }),
             Err(e) => Err(format!("creating the directory {}: {e}", path.display())),
         }
     }
 
-    /// Leaves it to whoever asked for it.
+    /// Leaves the directory to knee.
     pub fn keep(self) -> Result<(), String> {
         std::mem::forget(self);
         Ok(())
     }
 
-    /// Removes it, or says why it could not.
     pub fn remove(self) -> Result<(), String> {
         remove(&self.path)
     }
@@ -33,7 +32,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // The run has failed already, and says why; the parent looks here again.
+        // The run has failed already and has its reason; knee removes what is left.
         let _ = remove(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! The life of one task, the same as a process and as a thread.
+//! One task from its start to its end, the same as a process and as a thread.
 
 use std::fs;
 use std::io::Write;
@@ -11,66 +11,65 @@ use records::{Form, Job, Pass, TaskReport, Until, Usage};
 use workloads::{Control, Failure, Load, Prepared, Task};
 
 use crate::board::{Board, Phase};
-use crate::priority::Policy;
+use crate::priority::SchedulingPolicy;
 use crate::{durations, usage};
 
-/// What a task is born with.
-pub struct Birth<'a> {
-    /// The job of the run.
+/// What each task of a run is given.
+pub struct TaskContext<'a> {
     pub job: &'a Job,
     /// The load made from it.
     pub load: &'a Load,
     /// The workload's common preparation.
     pub prepared: &'a dyn Prepared,
-    /// The way to speak to the worker.
+    /// Shared with the worker.
     pub board: &'a Board,
-    /// Where reports go: an append-only file in memory.
+    /// An append-only file in memory that the tasks' reports go to.
     pub reports: &'a fs::File,
     /// The scheduling policy that the worker was started with.
-    pub policy: Policy,
-    /// Where a run is watched, what tells its tasks from others.
+    pub policy: SchedulingPolicy,
+    /// Marks the tasks for the probes, in a profile.
     pub marker: Option<Marker>,
 }
 
-/// Lives the whole life of task `index`. Whatever happens, it arrives at each stage that the
-/// worker waits for, or has said that it failed.
-pub fn live(birth: &Birth, index: usize) {
-    let cpus = &birth.job.cpus;
+/// Runs task `index` from its start to its end. Whatever happens, it arrives at each stage that the
+/// worker waits for, or reports that it failed.
+pub fn run(context: &TaskContext, index: usize) {
+    let cpus = &context.job.cpus;
     let mut report =
         TaskReport { task: index as u32, cpu: cpus[index % cpus.len()], ..TaskReport::default() };
-    let lived = catch_unwind(AssertUnwindSafe(|| live_through(birth, index, &mut report)));
-    let failure = match lived {
+    let result = catch_unwind(AssertUnwindSafe(|| run_phases(context, index, &mut report)));
+    let failure = match result {
         Ok(Ok(())) => None,
         Ok(Err(failure)) => Some(failure.to_string()),
-        Err(panic) => Some(format!("knee's own mistake, a panic: {}", panic_text(&*panic))),
+        Err(panic) => Some(format!("a bug in knee: the task panicked: {}", panic_text(&*panic))),
     };
     let failed = failure.is_some();
     report.failure = failure;
     let line = serde_json::to_string(&report).expect("reports are plain data");
     // One write: appends of several processes do not mix.
-    let written = { birth.reports }.write_all(format!("{line}\n").as_bytes());
+    let written = { context.reports }.write_all(format!("{line}\n").as_bytes());
     if failed || written.is_err() {
-        birth.board.fail();
+        context.board.fail();
     }
-    birth.board.arrive(3);
+    context.board.arrive(3);
 }
 
-fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<(), Failure> {
-    let board = birth.board;
-    board.introduce(index);
+fn run_phases(context: &TaskContext, index: usize, report: &mut TaskReport) -> Result<(), Failure> {
+    let board = context.board;
+    board.register(index);
     pin(report.cpu)?;
-    if !birth.policy.is_default() {
-        birth.policy.apply()?;
+    if !context.policy.is_default() {
+        context.policy.apply()?;
     }
-    if let Some(marker) = birth.marker {
-        marker.mark().map_err(|e| Failure::of("marking the task for the ledger", e))?;
+    if let Some(marker) = context.marker {
+        marker.mark().map_err(|e| Failure::from_error("marking the task for the ledger", e))?;
     }
-    let mut task = birth.prepared.task(index)?;
+    let mut task = context.prepared.task(index)?;
     board.arrive(1);
     if board.next_phase(Phase::Wait) == Phase::Abort {
         return Ok(());
     }
-    let driven = drive(birth, index, &mut *task, report).and_then(|()| still_pinned(report.cpu));
+    let driven = drive(context, index, &mut *task, report).and_then(|()| still_pinned(report.cpu));
     if driven.is_err() {
         board.fail();
     }
@@ -82,33 +81,33 @@ fn live_through(birth: &Birth, index: usize, report: &mut TaskReport) -> Result<
     task.verify(report.operations)?;
     report.effects = task.effects().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
     drop(task);
-    // Each task removes what is its own, in parallel; the worker removes the rest.
-    if !birth.job.keep {
-        let _ = fs::remove_dir_all(birth.load.task_path(index));
+    // The tasks remove their own files in parallel; the worker removes the rest.
+    if !context.job.keep {
+        let _ = fs::remove_dir_all(context.load.task_path(index));
     }
     Ok(())
 }
 
 /// The measured part.
 fn drive(
-    birth: &Birth,
+    context: &TaskContext,
     index: usize,
     task: &mut dyn Task,
     report: &mut TaskReport,
 ) -> Result<(), Failure> {
-    let board = birth.board;
+    let board = context.board;
     let control = Control {
         stop: board.stop_flag(),
         count: board.count(index),
-        limit: match birth.job.until {
+        limit: match context.job.until {
             Until::Seconds(_) | Until::End => u64::MAX,
             Until::OperationsPerTask(n) => n,
         },
-        idle: birth.load.spin("idle_ns"),
+        idle: context.load.spin("idle_ns"),
     };
-    let mut histogram = (birth.job.pass == Pass::Latency).then(durations::histogram);
+    let mut histogram = (context.job.pass == Pass::Latency).then(durations::histogram);
     let started_ns = now_ns();
-    let before = own_usage(birth.job.form);
+    let before = own_usage(context.job.form);
     let driven = match &mut histogram {
         None => task.drive(&control),
         Some(histogram) => task.drive_timed(&control, now_ns, &mut |ns| {
@@ -116,7 +115,7 @@ fn drive(
         }),
     };
     let stopped_ns = now_ns();
-    report.usage = usage::between(&before, &own_usage(birth.job.form));
+    report.usage = usage::between(&before, &own_usage(context.job.form));
     report.operations = control.count.load(std::sync::atomic::Ordering::Relaxed);
     report.start_ns = started_ns - board.released_ns();
     report.stop_ns = stopped_ns - board.released_ns();
@@ -126,20 +125,20 @@ fn drive(
 
 fn own_usage(form: Form) -> Usage {
     match form {
-        Form::Processes => usage::of_process(),
-        Form::Threads => usage::of_thread(),
+        Form::Processes => usage::process(),
+        Form::Threads => usage::thread(),
     }
 }
 
 /// Pins the calling thread to one CPU.
 fn pin(cpu: u32) -> Result<(), Failure> {
-    affinity::set(&[cpu]).map_err(|e| Failure::of(format!("pinning to CPU {cpu}"), e))
+    affinity::set(&[cpu]).map_err(|e| Failure::from_error(format!("pinning to CPU {cpu}"), e))
 }
 
-/// Whether the calling thread was on this CPU all the time. The kernel lets the tasks of a CPU
-/// that goes offline run anywhere, and does not take that back when it comes online again.
+/// Fails if the calling thread is no longer pinned to this CPU. When a CPU goes offline, the kernel
+/// lets its tasks run anywhere, and does not restore their affinity when it comes back.
 fn still_pinned(cpu: u32) -> Result<(), Failure> {
-    let cpus = affinity::get().map_err(|e| Failure::of("sched_getaffinity", e))?;
+    let cpus = affinity::get().map_err(|e| Failure::from_error("sched_getaffinity", e))?;
     if cpus != [cpu] {
         return Err(Failure::new(format!(
             "no longer pinned to CPU {cpu}: it was offline for a while, or somebody changed the \

@@ -1,16 +1,15 @@
-//! Tasks as processes or threads: born, watched, interrupted, reaped.
+//! Tasks as processes or threads: started, reaped, killed.
 
 use std::thread::{self, Scope};
 use std::{fs, io};
 
 use records::Form;
 
-use crate::task::{self, Birth};
+use crate::task::{self, TaskContext};
 
 /// A task's stack, in bytes: operations are shallow, and 4096 tasks have one each.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// The tasks of a run.
 pub struct Tasks {
     form: Form,
     /// Process ids of tasks not reaped yet; empty for threads.
@@ -18,7 +17,6 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// No task yet.
     pub fn new(form: Form) -> Tasks {
         Tasks { form, alive: Vec::new() }
     }
@@ -27,34 +25,34 @@ impl Tasks {
     pub fn start<'scope>(
         &mut self,
         scope: &'scope Scope<'scope, '_>,
-        birth: &'scope Birth<'scope>,
+        context: &'scope TaskContext<'scope>,
         index: usize,
     ) -> Result<(), String> {
         let started = match self.form {
-            Form::Processes => self.fork(birth, index),
+            Form::Processes => self.fork(context, index),
             Form::Threads => thread::Builder::new()
                 .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || task::live(birth, index))
+                .spawn_scoped(scope, move || task::run(context, index))
                 .map(drop),
         };
         started.map_err(|e| {
             format!(
-                "starting task {index} of {} as {}: {e}; look at ulimit -u, the cgroup's pids.max \
+                "starting task {index} of {} as {}: {e}; check ulimit -u, the cgroup's pids.max \
                  and kernel.threads-max, or use fewer tasks",
-                birth.job.tasks,
+                context.job.tasks,
                 self.form.name()
             )
         })
     }
 
-    fn fork(&mut self, birth: &Birth, index: usize) -> io::Result<()> {
+    fn fork(&mut self, context: &TaskContext, index: usize) -> io::Result<()> {
         let worker = std::process::id();
         // SAFETY: the worker has one thread, so the child may do what any process may.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 die_with_parent(worker);
-                task::live(birth, index);
+                task::run(context, index);
                 // SAFETY: ends the child without running what belongs to the worker:
                 // buffers, destructors, the scratch directory's removal.
                 unsafe { libc::_exit(0) }
@@ -66,11 +64,12 @@ impl Tasks {
         }
     }
 
-    /// Reaps tasks that have ended, without waiting. A task that a signal ended is an error.
+    /// Reaps tasks that have ended, without waiting. A task that a signal or an exit status other than
+    /// 0 ended is an error.
     pub fn reap(&mut self) -> Result<(), String> {
         let mut died = Ok(());
         while !self.alive.is_empty()
-            && let Some((pid, status)) = ended(-1, libc::WNOHANG)
+            && let Some((pid, status)) = collect(-1, libc::WNOHANG)
         {
             let index = self.alive.iter().position(|(_, p)| *p == pid);
             let index = index.map(|i| self.alive.swap_remove(i).0);
@@ -81,11 +80,11 @@ impl Tasks {
         died
     }
 
-    /// Waits for all processes to end.
+    /// Waits for all processes to end. Threads end with the scope.
     pub fn join(&mut self) -> Result<(), String> {
         let mut died = Ok(());
         for (index, pid) in self.alive.drain(..) {
-            if let Some(how) = ended(pid, 0).and_then(|(_, status)| abnormal(status)) {
+            if let Some(how) = collect(pid, 0).and_then(|(_, status)| abnormal(status)) {
                 died = Err(format!("task {index} (process {pid}) {how}"));
             }
         }
@@ -110,7 +109,7 @@ impl Drop for Tasks {
 
 /// Asks the kernel to kill this process when the worker dies, however it dies.
 fn die_with_parent(worker: u32) {
-    // SAFETY: plain numbers only. The second look closes the gap in which the worker may
+    // SAFETY: plain numbers only. The check of the parent closes the gap in which the worker may
     // have died before the request.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -120,8 +119,8 @@ fn die_with_parent(worker: u32) {
     }
 }
 
-/// An ended child and its wait status; `None` while it lives. `pid` -1: any child.
-fn ended(pid: i32, flags: i32) -> Option<(i32, i32)> {
+/// Collects a child: its id and wait status, or `None` while it lives. `pid` -1 means any child.
+fn collect(pid: i32, flags: i32) -> Option<(i32, i32)> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is live.
@@ -143,7 +142,7 @@ fn abnormal(status: i32) -> Option<String> {
     }
 }
 
-/// What a thread is waiting for, as far as the kernel says: for errors about hangs.
+/// The state of a thread and the kernel function that it sleeps in, for errors about hangs.
 pub fn where_it_waits((process, tid): (i32, i32)) -> String {
     let read = |what: &str| {
         let path = format!("/proc/{process}/task/{tid}/{what}");

@@ -3,27 +3,27 @@
 use records::Usage;
 
 /// Usage of the calling thread.
-pub fn of_thread() -> Usage {
-    of(libc::RUSAGE_THREAD)
+pub fn thread() -> Usage {
+    getrusage(libc::RUSAGE_THREAD)
 }
 
-/// Usage of the calling process, all its threads.
-pub fn of_process() -> Usage {
-    of(libc::RUSAGE_SELF)
+/// Usage of the calling process: all its threads.
+pub fn process() -> Usage {
+    getrusage(libc::RUSAGE_SELF)
 }
 
-fn of(who: i32) -> Usage {
+fn getrusage(who: i32) -> Usage {
     // SAFETY: rusage is plain data, valid when zero; the call fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(who, &mut usage);
         usage
     };
-    of_rusage(&usage)
+    from_rusage(&usage)
 }
 
-/// Usage as the kernel tells it.
-pub fn of_rusage(usage: &libc::rusage) -> Usage {
+/// Converts the kernel's struct.
+pub fn from_rusage(usage: &libc::rusage) -> Usage {
     let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
     Usage {
         user_us: us(usage.ru_utime),
@@ -38,13 +38,13 @@ pub fn of_rusage(usage: &libc::rusage) -> Usage {
     }
 }
 
-/// What was used between two looks. The resident set is a high-water mark: the later one.
+/// What was used between two readings. The resident set is a high-water mark: the later one counts.
 pub fn between(before: &Usage, after: &Usage) -> Usage {
     combine(after, before, u64::saturating_sub, |after, _| after)
 }
 
-/// What two tasks used together; of the resident sets, the larger.
-pub fn together(a: &Usage, b: &Usage) -> Usage {
+/// What two tasks used together. The resident set is the larger of the two.
+pub fn sum(a: &Usage, b: &Usage) -> Usage {
     combine(a, b, |a, b| a + b, u64::max)
 }
 

@@ -7,7 +7,7 @@ mod views;
 use std::process::ExitCode;
 
 use analysis::ledger::{Explained, explain};
-use analysis::{Arm, matched};
+use analysis::{Arm, match_points};
 use anyhow::{Result, ensure};
 use host::stderr::{print, talk};
 use plan::{commands, experiments};
@@ -116,7 +116,7 @@ fn view(arguments: &Arguments, named: &Named, looks: &[Vec<Look>]) -> Result<Str
         Place::new(&named.records[index], &looks[index], point)
     };
     let mut pairs = Vec::new();
-    for cell in matched(&arms, arguments.force).map_err(anyhow::Error::msg)? {
+    for cell in match_points(&arms, arguments.force).map_err(anyhow::Error::msg)? {
         pairs.extend(cell[1..].iter().map(|other| [place(cell[0]), place(*other)]));
     }
     views::of_pairs(view, &pairs, style)
@@ -214,7 +214,7 @@ fn pairs<'a>(
         reports::Side { name: arm.name, record, explained }
     };
     let mut pairs = Vec::new();
-    for cell in matched(arms, force).map_err(anyhow::Error::msg)? {
+    for cell in match_points(arms, force).map_err(anyhow::Error::msg)? {
         for (arm, place) in arms.iter().zip(&cell).skip(1) {
             pairs.push((side(&arms[0], cell[0]), side(arm, *place)));
         }

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use algorithms::locks::{Algorithm, LOCKS};
-use algorithms::mechanisms::{Entry, MECHANISMS};
+use algorithms::locks::{LOCKS, ListedLock};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::Result;
 use host::paths;
 use host::stderr::{print, print_line, talk};
@@ -131,8 +131,8 @@ fn workloads_json() -> serde_json::Value {
 
 fn algorithms(as_json: bool) -> Result<()> {
     if as_json {
-        let lock = |lock: &Algorithm| json!({"name": lock.name, "kind": lock.kind(), "summary": lock.summary()});
-        let mechanism = |mechanism: &Entry| json!({"name": mechanism.name, "kind": "mechanism", "summary": mechanism.summary()});
+        let lock = |lock: &ListedLock| json!({"name": lock.name, "kind": lock.kind(), "summary": lock.summary()});
+        let mechanism = |mechanism: &ListedMechanism| json!({"name": mechanism.name, "kind": "mechanism", "summary": mechanism.summary()});
         let list: Vec<_> = LOCKS.iter().map(lock).chain(MECHANISMS.iter().map(mechanism)).collect();
         return print_line(format_args!("{:#}", json!(list)));
     }

@@ -1,10 +1,11 @@
 //! `knee replay`: what public reports of five incidents say, against what is simulated of them.
 
+mod tables;
+
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use host::stderr::{print, print_line, talk};
-use reports;
 use reports::Style;
 use serde_json::{Value, json};
 use studies::hosts::Origin;
@@ -44,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         talk(format_args!("replaying {}: {} …", incident.name, incident.title));
         let replay = replays::replay(incident, arguments.draws, arguments.seed)?;
         if !arguments.json {
-            print(reports::replayed(&replay, arguments.draws, Style::of_stdout()) + "\n")?;
+            print(tables::replayed(&replay, arguments.draws, Style::of_stdout()) + "\n")?;
         }
         all.push(replay);
     }

@@ -1,17 +1,18 @@
 //! `knee simulate`: times algorithms on a described host, in virtual time.
 
+mod tables;
+
 use std::path::Path;
 use std::process::ExitCode;
 
 use algorithms::locks::LOCKS;
-use algorithms::mechanisms::{Entry, MECHANISMS};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
 use calibration::native_check::{self, Agreement, Agreements};
 use engines::simulated::{NS, Preemption, Time};
 use host::stderr::{print, print_line, talk};
 use host::topology::{self, points};
 use host::{Placement, nearest};
-use reports;
 use reports::{Simulated, Style, counted};
 use serde_json::{Value, json};
 use studies::hosts::{self, Described};
@@ -138,7 +139,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     match arguments.json {
         true => print_line(format_args!("{:#}", as_json(&all, &host, load, arguments)))?,
-        false => print(reports::simulated(&all, &host, load, place.draws, Style::of_stdout()))?,
+        false => print(tables::simulated(&all, &host, load, place.draws, Style::of_stdout()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -161,7 +162,7 @@ fn check(
     let found = native_check::agreements(names, load, place, counts, &cpus)?;
     match arguments.json {
         true => print_line(format_args!("{:#}", agreements_json(&found, host, load)))?,
-        false => print(reports::agreements(&found, host, load, Style::of_stdout()))?,
+        false => print(tables::agreements(&found, host, load, Style::of_stdout()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -218,7 +219,7 @@ fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<Operated>> {
     for name in names {
         let (name, design) = name.split_once(':').unwrap_or((name, ""));
         let listed = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
-        let own = listed.map(Entry::designs).unwrap_or_default();
+        let own = listed.map(ListedMechanism::designs).unwrap_or_default();
         let designs = match (design, &arguments.design[..]) {
             ("", []) => own,
             ("", told) => told.iter().map(String::as_str).collect(),

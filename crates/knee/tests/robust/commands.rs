@@ -203,7 +203,7 @@ fn a_command_that_writes_without_end_costs_no_memory_without_end() {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     for run in &home.record().runs {
         assert_eq!(run.value("rate"), Some(5.0));
-        assert!(run.warnings.iter().any(|w| w.text.contains("were not looked at")));
+        assert!(run.warnings.iter().any(|w| w.text.contains("were not searched for metrics")));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lists of records, linked both ways: those of a file.
+//! The doubly linked lists of records in a file.
 
 use machine::{Field, Machine};
 
@@ -6,7 +6,7 @@ use super::FileLocks;
 use crate::Lock;
 
 impl<L: Lock> FileLocks<L> {
-    /// Puts a record before another one, or at the end where that is 0.
+    /// Inserts a record before another one, or at the end of the list if that is 0.
     pub(super) fn insert<M: Machine>(&self, m: &M, list: &Field<u32>, name: u32, next: u32) {
         let start = m.history_mark();
         let before = match next {
@@ -17,7 +17,7 @@ impl<L: Lock> FileLocks<L> {
         m.forget_history(start, 0);
     }
 
-    /// Puts a record between two that are next to each other.
+    /// Inserts a record between two neighbours; 0 is an end of the list.
     pub(super) fn insert_between<M: Machine>(
         &self,
         m: &M,
@@ -39,7 +39,7 @@ impl<L: Lock> FileLocks<L> {
         m.forget_history(start, 0);
     }
 
-    /// Takes a record out.
+    /// Removes a record.
     pub(super) fn remove<M: Machine>(&self, m: &M, list: &Field<u32>, name: u32) {
         let start = m.history_mark();
         let record = self.record(name);
@@ -55,9 +55,9 @@ impl<L: Lock> FileLocks<L> {
     }
 
     fn last<M: Machine>(&self, m: &M, list: &Field<u32>) -> u32 {
-        let (mut last, mut at) = (0, list.get(m));
-        while at != 0 {
-            (last, at) = (at, self.record(at).next.get(m));
+        let (mut last, mut name) = (0, list.get(m));
+        while name != 0 {
+            (last, name) = (name, self.record(name).next.get(m));
         }
         last
     }

@@ -3,27 +3,13 @@
 use std::collections::BTreeSet;
 
 use engines::checker::{Failure, Memory};
-use engines::{Mutant, Site};
-use studies::checks::Size;
-use studies::checks::mutants::{Caught, Fate, Judged};
+use engines::{CodeSite, Mutant};
+use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
+use studies::checks::{CheckResult, CheckSize};
 
-use crate::Style;
-use crate::prose::{counted, wrapped};
-use crate::table::{Align, Table};
-
-/// One check of one algorithm.
-pub struct Checked {
-    pub name: String,
-    pub size: Size,
-    pub memory: Memory,
-    /// States that were searched; none where schedules were sampled.
-    pub states: Option<u64>,
-    pub schedules: Option<u64>,
-    pub steps: u64,
-    pub seconds: f64,
-    pub gave_up: bool,
-    pub failure: Option<Failure>,
-}
+use reports::Style;
+use reports::prose::{counted, wrapped};
+use reports::table::{Align, Table};
 
 /// The memory model, in the words of the command line.
 pub fn memory(memory: Memory) -> &'static str {
@@ -34,7 +20,7 @@ pub fn memory(memory: Memory) -> &'static str {
 }
 
 /// A line for each check, and what the lines claim.
-pub fn checked(all: &[Checked], style: &Style) -> String {
+pub fn checked(all: &[CheckResult], style: &Style) -> String {
     let mut table = Table::new([
         ("algorithm", Align::Left),
         ("tasks", Align::Right),
@@ -46,13 +32,13 @@ pub fn checked(all: &[Checked], style: &Style) -> String {
         ("verdict", Align::Left),
     ]);
     for one in all {
-        let explored = one.states.or(one.schedules).unwrap_or_default();
+        let searched = one.states.or(one.schedules).unwrap_or_default();
         table.row(vec![
             one.name.clone(),
             one.size.threads.to_string(),
             one.size.acquires.to_string(),
             memory(one.memory).to_string(),
-            explored.to_string(),
+            searched.to_string(),
             one.steps.to_string(),
             format!("{:.3}", one.seconds),
             verdict(one),
@@ -75,7 +61,7 @@ pub fn checked(all: &[Checked], style: &Style) -> String {
     table.text() + "\n" + &wrapped(claim, style.width, 2)
 }
 
-fn verdict(checked: &Checked) -> String {
+fn verdict(checked: &CheckResult) -> String {
     match (&checked.failure, checked.gave_up, checked.schedules) {
         (Some(failure), ..) => format!("WRONG: {}", failure.fault.word()),
         (None, true, _) => "gave up".to_string(),
@@ -94,7 +80,7 @@ pub fn failed_check(name: &str, failure: &Failure, again: &str) -> String {
 }
 
 /// The mutants of an algorithm: what was changed, and how that came out.
-pub fn mutants(name: &str, judged: &[Judged]) -> String {
+pub fn mutants(name: &str, judged: &[JudgedMutant]) -> String {
     if judged.is_empty() {
         return format!("{name}: made of other locks, without an access of its own to change\n\n");
     }
@@ -107,7 +93,7 @@ pub fn mutants(name: &str, judged: &[Judged]) -> String {
     ]);
     let mut reasons = Vec::new();
     let files: BTreeSet<_> = judged.iter().map(|one| one.mutant.site.file).collect();
-    let place = |Site { file, line, .. }: Site| match files.len() {
+    let place = |CodeSite { file, line, .. }: CodeSite| match files.len() {
         0 | 1 => line.to_string(),
         _ => format!("{}:{line}", file.rsplit('/').next().unwrap_or(file)),
     };
@@ -145,8 +131,9 @@ pub fn mutants(name: &str, judged: &[Judged]) -> String {
 }
 
 /// Which tasks found a mutant.
-fn found_with(caught: &Caught) -> String {
-    let Caught { size: Size { threads, acquires, locks }, settings, choices, .. } = caught;
+fn found_with(caught: &CaughtMutant) -> String {
+    let CaughtMutant { size: CheckSize { threads, acquires, locks }, settings, choices, .. } =
+        caught;
     let mut with = format!("{threads}x{acquires} {}", memory(caught.memory));
     if *locks > 1 {
         with += ", 2 locks";
@@ -174,15 +161,15 @@ mod tests {
 
     #[test]
     fn a_failure_is_shown_step_by_step() {
-        let steps = ["t0 lock.next add 1 -> 0", "t1   is inside"].map(str::to_string).to_vec();
-        let fault = Fault::Together("both".into());
+        let steps = ["t0 lock.next add 1 -> 0", "t1   enters"].map(str::to_string).to_vec();
+        let fault = Fault::NotExclusive("both".into());
         let failure = Failure { fault, schedule: "0.1".parse().unwrap(), steps };
         expect![[r#"
 
-            ticket: together inside: both
+            ticket: no mutual exclusion: both
 
               t0 lock.next add 1 -> 0
-              t1   is inside
+              t1   enters
 
             again: knee check …
         "#]]

@@ -3,10 +3,10 @@
 use studies::hosts::Origin;
 use studies::replays::{Figure, Graded, Interval, Provenance, Replay, Reported};
 
-use crate::Style;
-use crate::prose::wrapped;
-use crate::quantity::short;
-use crate::table::{Align, Table};
+use reports::Style;
+use reports::prose::wrapped;
+use reports::quantity::short;
+use reports::table::{Align, Table};
 
 /// One incident.
 pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {

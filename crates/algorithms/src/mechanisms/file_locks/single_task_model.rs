@@ -1,23 +1,23 @@
-//! One task that plays all owners of a file, call after call, beside a model of them: what each call
-//! must answer, and that nothing of the manager is out of order after it. What lists and trees
-//! can do wrong needs no second task to be seen, but many calls.
+//! A model of file locks, and a single task that plays all owners of a file. It compares the answer
+//! of each call with the model's, and checks the invariants of the manager after it. Errors in
+//! lists and trees show without a second task, but only after many calls.
 
 use machine::Machine;
 
-use super::soundness::bit;
-use super::{Deadlocks, Design, FileLocks, Kind, Outcome, Owner, Range, Refused, TO_THE_END, Waiting};
+use super::invariants::bit;
+use super::{Deadlocks, Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused, TO_THE_END, WaitingRequest};
 use crate::Lock;
 
-/// Records of the file: sometimes too few.
+/// Records of the manager, sometimes too few.
 pub const RECORDS: usize = 8;
 
-/// Calls, each of a kind, an owner and a range by chance.
+/// Number of calls, each with a random kind, owner and range.
 const CALLS: u32 = 400;
 
-/// Places of the file: the bytes of these numbers, and the last one to the end.
-const PLACES: usize = 7;
+/// Parts of the file that are locked: the first bytes, one each, and all bytes after them.
+const PARTS: usize = 7;
 
-/// Two of the processes are in one bucket of the hash.
+/// Two of the processes are in the same bucket of the hash table.
 const OWNERS: [Owner; 6] = [
     Owner::Process(0),
     Owner::Process(1),
@@ -27,31 +27,31 @@ const OWNERS: [Owner; 6] = [
     Owner::Flock(1),
 ];
 
-/// A request of one of the owners, for these places.
+/// A request of one of the owners, from the first to the last of these parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     owner: usize,
-    kind: Kind,
+    kind: LockKind,
     first: usize,
     last: usize,
 }
 
 impl Request {
     fn range(self) -> Range {
-        let end = if self.last == PLACES - 1 { TO_THE_END } else { self.last as u64 };
+        let end = if self.last == PARTS - 1 { TO_THE_END } else { self.last as u64 };
         Range { owner: OWNERS[self.owner], kind: self.kind, start: self.first as u64, end }
     }
 }
 
-/// Who waits for whom.
+/// A waiting request, and the owner that it waits for.
 #[derive(Clone, Copy)]
 struct Wait {
     request: Request,
-    waiting: Waiting,
+    waiting: WaitingRequest,
     obstacle: usize,
 }
 
-/// What is expected of a call.
+/// The answer that a call must give.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Granted,
@@ -59,35 +59,35 @@ enum Answer {
     Waits,
 }
 
-/// Who has what, place by place.
+/// The locks of each owner, part by part, and the waiting requests.
 struct Model {
     deadlocks: Deadlocks,
-    held: [[Kind; PLACES]; OWNERS.len()],
+    held: [[LockKind; PARTS]; OWNERS.len()],
     waits: [Option<Wait>; OWNERS.len()],
 }
 
-/// Plays all owners, and lets go of everything at the end.
+/// Plays all owners, and releases everything at the end.
 pub fn calls<L: Lock, M: Machine>(locks: &FileLocks<L>, m: &M, design: Design) {
     let deadlocks = design.deadlocks;
     let mut model = Model {
         deadlocks,
-        held: [[Kind::Unlock; PLACES]; OWNERS.len()],
+        held: [[LockKind::Unlock; PARTS]; OWNERS.len()],
         waits: [None; OWNERS.len()],
     };
-    let mut chance = Chance(1);
+    let mut random = Random(1);
     let begin = m.history_mark();
     for call in 0..CALLS {
         m.forget_history(begin, call.into());
-        model.one_call(locks, m, &mut chance);
-        model.assert_same(locks, m);
-        model.let_woken_go_on(locks, m);
+        model.one_call(locks, m, &mut random);
+        model.assert_agrees(locks, m);
+        model.retry_woken(locks, m);
     }
     for owner in 0..OWNERS.len() {
         m.forget_history(begin, u64::from(CALLS) + owner as u64);
         model.give_up(locks, m, owner);
         model.close(locks, m, owner);
-        model.assert_same(locks, m);
-        model.let_woken_go_on(locks, m);
+        model.assert_agrees(locks, m);
+        model.retry_woken(locks, m);
     }
     m.forget_history(begin, 0);
 }
@@ -97,37 +97,37 @@ impl Model {
         &mut self,
         locks: &FileLocks<L>,
         m: &M,
-        chance: &mut Chance,
+        random: &mut Random,
     ) {
-        let owner = chance.below(OWNERS.len());
-        match chance.below(12) {
+        let owner = random.below(OWNERS.len());
+        match random.below(12) {
             0 => self.give_up(locks, m, owner),
             _ if self.waits[owner].is_some() => {}
             1 => self.close(locks, m, owner),
             choice => {
-                let request = chance.request(owner);
+                let request = random.request(owner);
                 let wait = choice < 7;
                 let obstacle = self.obstacle(locks, m, request);
                 let expected = self.expected(locks, m, request, obstacle, wait);
                 let outcome = locks.attempt(m, 0, request.range(), wait);
-                self.done(request, obstacle, expected, outcome);
+                self.apply(request, obstacle, expected, outcome);
                 if let Some(wait) = self.waits[owner] {
-                    assert!(!locks.is_woken(m, wait.waiting), "nothing has changed yet");
+                    assert!(!locks.is_woken(m, wait.waiting), "a request is woken too early");
                 }
             }
         }
     }
 
-    /// Whoever was woken tries again, and all others have a reason to wait on.
-    fn let_woken_go_on<L: Lock, M: Machine>(&mut self, locks: &FileLocks<L>, m: &M) {
+    /// Tries the woken requests again, and checks that all others have an obstacle.
+    fn retry_woken<L: Lock, M: Machine>(&mut self, locks: &FileLocks<L>, m: &M) {
         let woken = |wait: &Option<Wait>| wait.filter(|wait| locks.is_woken(m, wait.waiting));
         while let Some(Wait { request, waiting, .. }) = self.waits.iter().find_map(woken) {
             self.waits[request.owner] = None;
             let obstacle = self.obstacle(locks, m, request);
             let expected = self.expected(locks, m, request, obstacle, true);
             let outcome = locks.again(m, 0, request.range(), waiting);
-            self.done(request, obstacle, expected, outcome);
-            self.assert_same(locks, m);
+            self.apply(request, obstacle, expected, outcome);
+            self.assert_agrees(locks, m);
         }
         for wait in self.waits.iter().flatten() {
             assert!(self.in_the_way(wait.request).any(|_| true), "{:?} is not woken", wait.request);
@@ -142,39 +142,39 @@ impl Model {
 
     fn close<L: Lock, M: Machine>(&mut self, locks: &FileLocks<L>, m: &M, owner: usize) {
         locks.close(m, 0, OWNERS[owner]);
-        self.held[owner].fill(Kind::Unlock);
+        self.held[owner].fill(LockKind::Unlock);
     }
 
-    /// Who the manager says is in the way first; the model must agree that it is.
+    /// The owner that the manager reports as the first obstacle. The model must agree.
     fn obstacle<L: Lock, M: Machine>(
         &self,
         locks: &FileLocks<L>,
         m: &M,
         request: Request,
     ) -> Option<usize> {
-        if request.kind == Kind::Unlock {
+        if request.kind == LockKind::Unlock {
             return None;
         }
-        let found = locks.get(m, 0, request.range()).map(|found| found.owner);
-        let found = found.map(|found| {
-            let is_it = |owner: &Owner| *owner == found;
-            OWNERS.iter().position(is_it).expect("an owner of these")
+        let obstacle = locks.get(m, 0, request.range()).map(|obstacle| {
+            let is_its_owner = |owner: &Owner| *owner == obstacle.owner;
+            OWNERS.iter().position(is_its_owner).expect("the obstacle has one of these owners")
         });
-        match found {
+        match obstacle {
             Some(owner) => assert!(self.in_the_way(request).any(|other| other == owner)),
-            None => assert!(!self.in_the_way(request).any(|_| true), "{request:?} is not free"),
+            None => assert!(!self.in_the_way(request).any(|_| true), "{request:?} has an obstacle"),
         }
-        found
+        obstacle
     }
 
+    /// The owners in the way of a request, by the model.
     fn in_the_way(&self, request: Request) -> impl Iterator<Item = usize> {
         let others = (0..OWNERS.len()).filter(move |&other| {
             other != request.owner && is_flock(other) == is_flock(request.owner)
         });
-        let writes = request.kind == Kind::Write;
+        let writes = request.kind == LockKind::Write;
         others.filter(move |&other| {
-            let places = &self.held[other][request.first..=request.last];
-            places.iter().any(|&kind| kind == Kind::Write || writes && kind == Kind::Read)
+            let parts = &self.held[other][request.first..=request.last];
+            parts.iter().any(|&kind| kind == LockKind::Write || writes && kind == LockKind::Read)
         })
     }
 
@@ -191,21 +191,21 @@ impl Model {
             if self.held[owner][0] == kind {
                 return Answer::Granted;
             }
-            // A flock of another kind goes first, whatever comes of the request.
-            self.held[owner].fill(Kind::Unlock);
+            // A flock of another kind is removed first, even if the request then fails.
+            self.held[owner].fill(LockKind::Unlock);
         }
         let free = RECORDS - self.records();
         match obstacle {
             Some(_) if !wait => Answer::Refused(Refused::Again),
             Some(_) if free == 0 => Answer::Refused(Refused::NoRecords),
-            Some(obstacle) if self.is_circle(locks, m, owner, obstacle) => {
+            Some(obstacle) if self.is_cycle(locks, m, owner, obstacle) => {
                 Answer::Refused(Refused::Deadlock)
             }
             Some(_) => Answer::Waits,
             None => {
-                let everything = first == 0 && last == PLACES - 1;
+                let everything = first == 0 && last == PARTS - 1;
                 let needed = match kind {
-                    Kind::Unlock if everything || is_flock(owner) => 0,
+                    LockKind::Unlock if everything || is_flock(owner) => 0,
                     _ if is_flock(owner) => 1,
                     _ => 2,
                 };
@@ -214,54 +214,55 @@ impl Model {
         }
     }
 
-    /// Records that granted ranges and requests that wait need.
+    /// The number of records that granted ranges and waiting requests need.
     fn records(&self) -> usize {
         let granted: usize = (0..OWNERS.len()).map(|owner| self.ranges_of(owner)).sum();
         granted + self.waits.iter().flatten().count()
     }
 
-    /// Places of one kind that lie together are one range.
+    /// The number of an owner's ranges. Adjacent parts of the same kind are one range.
     fn ranges_of(&self, owner: usize) -> usize {
-        let begins = |&place: &usize| {
+        let begins_range = |&part: &usize| {
             let held = &self.held[owner];
-            held[place] != Kind::Unlock && (place == 0 || held[place - 1] != held[place])
+            held[part] != LockKind::Unlock && (part == 0 || held[part - 1] != held[part])
         };
-        (0..PLACES).filter(begins).count()
+        (0..PARTS).filter(begins_range).count()
     }
 
-    /// Whether to wait for this one would be to wait for oneself.
-    /// Who was woken waits for nobody.
-    fn is_circle<L: Lock, M: Machine>(
+    /// Whether an owner that waits for this obstacle would wait for itself. A woken owner waits for
+    /// no other.
+    fn is_cycle<L: Lock, M: Machine>(
         &self,
         locks: &FileLocks<L>,
         m: &M,
         owner: usize,
         obstacle: usize,
     ) -> bool {
-        let mut at = obstacle;
+        let mut other = obstacle;
         for _ in 0..OWNERS.len() {
-            if at == owner {
+            if other == owner {
                 return self.deadlocks == Deadlocks::Found && is_process(owner);
             }
-            match self.waits[at].filter(|wait| !locks.is_woken(m, wait.waiting)) {
-                Some(wait) if !is_flock(at) && is_process(wait.obstacle) => at = wait.obstacle,
+            match self.waits[other].filter(|wait| !locks.is_woken(m, wait.waiting)) {
+                Some(wait) if !is_flock(other) && is_process(wait.obstacle) => other = wait.obstacle,
                 _ => return false,
             }
         }
         false
     }
 
-    fn done(
+    /// Compares the outcome of a call with the expected answer, and updates the model.
+    fn apply(
         &mut self,
         request: Request,
         obstacle: Option<usize>,
         expected: Answer,
-        outcome: Outcome,
+        outcome: LockOutcome,
     ) {
         let (answer, waiting) = match outcome {
-            Outcome::Granted => (Answer::Granted, None),
-            Outcome::Refused(why) => (Answer::Refused(why), None),
-            Outcome::Waits(waiting) => (Answer::Waits, Some(waiting)),
+            LockOutcome::Granted => (Answer::Granted, None),
+            LockOutcome::Refused(why) => (Answer::Refused(why), None),
+            LockOutcome::Waits(waiting) => (Answer::Waits, Some(waiting)),
         };
         assert_eq!(answer, expected, "{request:?}");
         if answer == Answer::Granted {
@@ -272,12 +273,12 @@ impl Model {
         }
     }
 
-    /// The manager has what the model has, and is in order.
-    fn assert_same<L: Lock, M: Machine>(&self, locks: &FileLocks<L>, m: &M) {
+    /// Checks that the manager has as many ranges as the model, and keeps its invariants.
+    fn assert_agrees<L: Lock, M: Machine>(&self, locks: &FileLocks<L>, m: &M) {
         let woken = self.waits.iter().flatten().filter(|wait| locks.is_woken(m, wait.waiting));
-        locks.assert_sound(m, woken.map(|wait| bit(wait.waiting.0)).sum());
-        for (owner, &name) in OWNERS.iter().enumerate() {
-            assert_eq!(locks.count_of(m, name), self.ranges_of(owner), "ranges of {name:?}");
+        locks.assert_invariants(m, woken.map(|wait| bit(wait.waiting.0)).sum());
+        for (index, &owner) in OWNERS.iter().enumerate() {
+            assert_eq!(locks.count_of(m, owner), self.ranges_of(index), "ranges of {owner:?}");
         }
     }
 }
@@ -290,10 +291,10 @@ fn is_process(owner: usize) -> bool {
     matches!(OWNERS[owner], Owner::Process(_))
 }
 
-/// The same sequence each time: not a choice of the machine, which a search would try all of.
-struct Chance(u64);
+/// A fixed pseudo-random sequence. Not `Machine::random`, of which the checker would try all values.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, limit: usize) -> usize {
         // Multiplier and increment of Knuth's MMIX.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -301,10 +302,10 @@ impl Chance {
     }
 
     fn request(&mut self, owner: usize) -> Request {
-        let kind = [Kind::Read, Kind::Read, Kind::Write, Kind::Unlock][self.below(4)];
-        let (one, other) = (self.below(PLACES), self.below(PLACES));
+        let kind = [LockKind::Read, LockKind::Read, LockKind::Write, LockKind::Unlock][self.below(4)];
+        let (one, other) = (self.below(PARTS), self.below(PARTS));
         let (first, last) = if is_flock(owner) {
-            (0, PLACES - 1)
+            (0, PARTS - 1)
         } else {
             (one.min(other), one.max(other))
         };

@@ -7,11 +7,11 @@ use calibration::native_check::{AGREES, Agreement, Agreements};
 use studies::hosts::{Described, Origin};
 use studies::simulations::{Load, Point};
 
-use crate::Style;
-use crate::plot::{Plot, SYMBOLS, Series, plot};
-use crate::prose::{counted, wrapped};
-use crate::quantity::{duration_ns, short};
-use crate::table::{Align, Table};
+use reports::Style;
+use reports::plot::{Plot, SYMBOLS, Series, plot};
+use reports::prose::{counted, wrapped};
+use reports::quantity::{duration_ns, short};
+use reports::table::{Align, Table};
 
 /// One algorithm at all CPU counts.
 pub struct Simulated {

@@ -1,4 +1,4 @@
-//! The watch over one run, if its job asks for one: what a look adds to a run.
+//! The profiler of one run, if its job asks for a profile.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use records::{Event, Form, Job, LookKind, Until, Work};
 
 use crate::board::Board;
 
-/// How long samples find room while nobody drains them, which is done each second and mostly far
-/// more often.
+/// How long the sample buffers last without being drained. They are drained at least once a second,
+/// mostly far more often.
 const ROOM: Duration = Duration::from_secs(2);
 
-/// Watches, or knows why it does not.
-pub struct Watch {
+/// Profiles a run with the ledger's probes, or keeps why it cannot.
+pub struct Profiler {
     watcher: Option<Watcher>,
     windows: u32,
     tasks: u32,
     blind: Option<Event>,
 }
 
-impl Watch {
-    /// Begins to watch before the tasks are born. A kernel that does not let us is no reason not
-    /// to run: the rest of the look says less then.
-    pub fn begin(job: &Job) -> Watch {
+impl Profiler {
+    /// Attaches the probes before the tasks are started. If the kernel refuses them, the run takes
+    /// place all the same and its profile has less in it.
+    pub fn begin(job: &Job) -> Profiler {
         // The tasks of a command count no operations: the command is one.
         let is_command = matches!(job.work, Work::Command(_));
         let tasks = if is_command { 0 } else { job.tasks };
-        let none = Watch { watcher: None, windows: 0, tasks, blind: None };
+        let none = Profiler { watcher: None, windows: 0, tasks, blind: None };
         let Some(watch) = &job.watch else { return none };
         let plan = Plan {
             kind: watch.kind,
@@ -40,31 +40,31 @@ impl Watch {
             functions: watch.functions.clone(),
         };
         match Watcher::begin(plan) {
-            Ok(watcher) => Watch { watcher: Some(watcher), windows: watch.windows, ..none },
+            Ok(watcher) => Profiler { watcher: Some(watcher), windows: watch.windows, ..none },
             Err(why) => {
-                Watch { blind: Some(Event::Blind { probe: "ledger".to_string(), why }), ..none }
+                Profiler { blind: Some(Event::Blind { probe: "ledger".to_string(), why }), ..none }
             }
         }
     }
 
-    /// Memory for the operation counts, where they are read.
+    /// The memory in which the probes read the tasks' operation counts.
     pub fn operations(&self) -> Option<BorrowedFd<'_>> {
         self.watcher.as_ref().map(Watcher::operations)
     }
 
-    /// What tells the tasks from others.
+    /// Marks the calling thread as a task of the run, for the probes.
     pub fn marker(&self) -> Option<Marker> {
         self.watcher.as_ref().map(Watcher::marker)
     }
 
-    /// When to do what in a run of this length, in ns since the release, but for the edge that is
-    /// its end.
+    /// What to do when in a run of this length, in ns since the release. The edge at the end of the
+    /// run is not among it.
     pub fn moments(&self, end_ns: u64) -> Vec<(u64, Moment)> {
         let watcher = self.watcher.as_ref();
         watcher.map_or(Vec::new(), |watcher| watcher.moments(end_ns, u64::from(self.windows)))
     }
 
-    /// Does what is due at a moment, so long after the release.
+    /// Does what is due at a moment, `at_ns` after the release.
     pub fn take(
         &mut self,
         moment: Moment,
@@ -79,7 +79,7 @@ impl Watch {
         }
     }
 
-    /// Takes an edge between two windows.
+    /// Ends one window and begins the next.
     pub fn edge(&mut self, board: &Board, form: Form) -> Result<(), String> {
         let Some(watcher) = &mut self.watcher else { return Ok(()) };
         let clocks =
@@ -87,25 +87,25 @@ impl Watch {
         watcher.edge(clocks.sum())
     }
 
-    /// Takes the edge before or after a command, whose processes have used so much CPU time.
+    /// Takes the edge before or after a command; `used_us` is the CPU time of its processes so far.
     pub fn edge_of_command(&mut self, used_us: u64) -> Result<(), String> {
         self.watcher.as_mut().map_or(Ok(()), |watcher| watcher.edge(1000 * used_us))
     }
 
-    /// How long one may wait before emptying what would overflow, and before processes that were
-    /// sampled are gone with the maps of their code; nothing where nothing would.
-    pub fn patience(&self) -> Option<Duration> {
+    /// How often to drain the buffers: before they overflow, and before sampled processes are gone with
+    /// the maps of their code. `None` without probes.
+    pub fn drain_interval(&self) -> Option<Duration> {
         self.watcher.is_some().then_some(Duration::from_millis(20))
     }
 
-    /// Empties what would overflow.
+    /// Drains the buffers of the probes.
     pub fn drain(&mut self) {
         if let Some(watcher) = &mut self.watcher {
             watcher.drain();
         }
     }
 
-    /// Ends the watch and says what was seen.
+    /// Detaches the probes and returns what they saw.
     pub fn end(self) -> Vec<Event> {
         let Some(watcher) = self.watcher else { return self.blind.into_iter().collect() };
         let seen = watcher.end();
@@ -121,7 +121,7 @@ impl Watch {
     }
 }
 
-/// What the CPU clock of a task shows; 0 if it has ended.
+/// The CPU time of a task in ns; 0 if it has ended.
 fn clock_ns((process, tid): (i32, i32), form: Form) -> u64 {
     // include/linux/posix-timers_types.h: the id inverted, the clock below; bit 2 says thread.
     const CPUCLOCK_SCHED: i32 = 2;

@@ -1,15 +1,15 @@
-//! File locks natively, in every design: one task plays all owners beside a model of them.
+//! File locks natively, in every design: a single task plays all owners and compares with a model.
 
 use algorithms::mechanisms::{Mechanism, Scenario, Visitor, operations, visit};
 use machine::{Native, Region};
 
-struct Alone;
+struct SingleTask;
 
-impl Visitor for Alone {
+impl Visitor for SingleTask {
     type Out = ();
 
     fn mechanism<X: Mechanism>(self) {
-        let settings = Scenario::of(1, 1).settings::<X>();
+        let settings = Scenario::new(1, 1).settings::<X>();
         for (name, design) in X::DESIGNS {
             let region = Region::new(X::bytes(1, &settings)).unwrap();
             let (mechanism, m) = (X::new(&region, *design, 1, &settings), Native::new(0, 0));
@@ -20,6 +20,6 @@ impl Visitor for Alone {
 }
 
 #[test]
-fn one_task_that_plays_all_owners_gets_the_answers_of_the_model() {
-    visit("file_locks", "ticket", Alone).unwrap();
+fn a_single_task_that_plays_all_owners_gets_the_answers_of_the_model() {
+    visit("file_locks", "ticket", SingleTask).unwrap();
 }

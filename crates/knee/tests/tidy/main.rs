@@ -1,5 +1,7 @@
 //! Habits as tests: what a reviewer would otherwise have to say again and again.
 
+mod modules;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,47 +61,67 @@ fn no_module_is_a_drawer_for_everything() {
     });
 }
 
+/// Which crates of ours each crate may use; `knee` may use all. Each missing arrow is a wall: types
+/// do no IO, analysis and plan read nothing, reports know no probe and no place, algorithms know
+/// no engine and engines no lock.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("algorithms", &["machine"]),
+    ("analysis", &["host", "perf_data", "records"]),
+    ("calibration", &["algorithms", "analysis", "host", "machine", "studies", "workloads"]),
+    ("engines", &["machine"]),
+    ("fuzz", &[]),
+    ("guests", &["host", "records", "setup"]),
+    ("host", &[]),
+    ("machine", &[]),
+    ("perf_data", &["records"]),
+    ("plan", &["analysis", "host", "records", "workloads"]),
+    ("probes", &["host", "perf_data", "records"]),
+    ("records", &["host"]),
+    ("reports", &["analysis", "host", "perf_data", "records", "workloads"]),
+    (
+        "runner",
+        &["analysis", "guests", "host", "plan", "probes", "records", "setup", "store", "workloads"],
+    ),
+    ("setup", &["host", "probes", "records"]),
+    ("store", &["host", "records"]),
+    ("studies", &["algorithms", "engines", "host", "machine"]),
+    ("worker", &["host", "probes", "records", "setup", "workloads"]),
+    ("workloads", &["algorithms", "machine"]),
+];
+
+/// The text of a crate's manifest without the dependencies of its tests.
+fn manifest(name: &str) -> String {
+    let text = fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
+    text.split("[dev-dependencies]").next().unwrap_or_default().to_string()
+}
+
 #[test]
 fn crates_depend_only_along_the_arrows() {
-    // Algorithms know no engine, engines no lock; what both know is the machine.
-    let allowed: &[(&str, &[&str])] = &[
-        ("algorithms", &["machine"]),
-        ("analysis", &["records"]),
-        ("engines", &["machine"]),
-        ("guests", &[]),
-        (
-            "knee",
-            &[
-                "algorithms",
-                "analysis",
-                "engines",
-                "guests",
-                "machine",
-                "probes",
-                "records",
-                "studies",
-                "workloads",
-            ],
-        ),
-        ("machine", &[]),
-        ("probes", &["records"]),
-        ("records", &[]),
-        ("studies", &["algorithms", "analysis", "engines", "machine", "records"]),
-        ("workloads", &["algorithms", "machine"]),
-    ];
-    for (name, arrows) in allowed {
-        let manifest = root().join(format!("crates/{name}/Cargo.toml"));
-        let manifest = fs::read_to_string(manifest).unwrap();
-        for (other, _) in allowed {
-            let depends = manifest.lines().any(|l| l.starts_with(&format!("{other}.workspace")));
-            assert!(!depends || arrows.contains(other), "{name} must not depend on {other}");
-        }
-    }
     let folders: BTreeSet<String> = fs::read_dir(root().join("crates"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(folders, allowed.iter().map(|(name, _)| name.to_string()).collect());
+    let listed = ARROWS.iter().map(|(name, _)| name.to_string());
+    assert_eq!(folders, listed.chain(["knee".to_string()]).collect());
+    for (name, arrows) in ARROWS {
+        let manifest = manifest(name);
+        for other in &folders {
+            let depends = manifest.lines().any(|l| l.starts_with(&format!("{other}.workspace")));
+            assert!(!depends || arrows.contains(&other.as_str()), "{name} must not use {other}");
+            assert!(depends || !arrows.contains(&other.as_str()), "{name} does not use {other}");
+        }
+    }
+}
+
+#[test]
+fn no_files_of_a_crate_use_each_other_in_a_circle() {
+    let mut wrong = Vec::new();
+    for name in ARROWS.iter().map(|(name, _)| *name).chain(["knee"]) {
+        let graph = modules::graph(&root().join(format!("crates/{name}/src")));
+        println!("{name}\n{}", modules::drawn(&graph));
+        wrong.extend(modules::circles(&graph).iter().map(|c| format!("{name}: {}", c.join(" "))));
+    }
+    assert!(wrong.is_empty(), "\nfiles that use each other:\n{}\n", wrong.join("\n"));
 }
 
 #[test]
