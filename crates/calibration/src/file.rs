@@ -1,4 +1,4 @@
-//! The file of a host, as `hosts/*.toml` are, of what was measured here.
+//! Writes the file of the measured host, in the format of `hosts/*.toml`.
 
 use std::fmt::Write;
 
@@ -7,19 +7,21 @@ use studies::hosts::{COSTS, Described, TRANSFERS};
 use crate::distances::CpuLayout;
 use crate::{Measurements, range};
 
-/// Where and when.
+/// The host and time of the measurements.
 #[derive(Debug)]
 pub struct Provenance {
-    /// The host's name, its CPUs, its kernel.
+    /// The host's name.
     pub host: String,
+    /// The CPU model.
     pub model: String,
-    /// To the day, and to the minute.
+    /// The day.
     pub date: String,
+    /// The day and the minute.
     pub time: String,
     pub seconds: f64,
 }
 
-/// The text of a file. What could not be measured is as in a host that is no particular one.
+/// The text of a host's file. Numbers that could not be measured are those of the `other` host.
 pub fn file(
     measured: &Measurements,
     layout: &CpuLayout,
@@ -32,8 +34,8 @@ pub fn file(
     text += &format!(
         "# Measurements by knee calibrate {version} on {host}, {time}, in {seconds:.0} s.\n"
     );
-    text += "# What is measured is lower quartile..median..upper quartile of the repeats.\n#\n";
-    text += "# Beside its numbers:\n";
+    text += "# Measured numbers are lower quartile..median..upper quartile of the repeats.\n#\n";
+    text += "# Also measured, not used by the simulator:\n";
     for (what, number) in &measured.beside {
         if let Some(range) = range(&number.values, number.unit) {
             text += &format!("# - {what}: {range}\n");
@@ -66,8 +68,8 @@ fn table(
 ) {
     let _ = writeln!(text, "\n[{name}]");
     for key in keys {
-        let place = format!("{name}.{key}");
-        let number = measured.numbers.get(&place);
+        let path = format!("{name}.{key}");
+        let number = measured.numbers.get(&path);
         let ranged =
             number.and_then(|number| Some((range(&number.values, number.unit)?, &number.how)));
         let line = match ranged {
@@ -76,13 +78,13 @@ fn table(
                 occasion.host, occasion.date,
             ),
             None => {
-                let why = measured.missing.get(&place).copied().unwrap_or("it was not measured");
-                // Another host may be smaller: then what is farthest there.
+                let why = measured.missing.get(&path).copied().unwrap_or("it was not measured");
+                // Another host may have fewer nodes: then its longest distance.
                 let numbers = other.numbers();
-                let like =
-                    numbers.get(&place).or_else(|| numbers.get(&format!("transfer.hop1.{key}")));
-                let text = like.map_or("0", |number| number.text.as_str());
-                format!("assumed = {text:?}, why = \"{why}; as in {}\"", other.name)
+                let substitute =
+                    numbers.get(&path).or_else(|| numbers.get(&format!("transfer.hop1.{key}")));
+                let text = substitute.map_or("0", |number| number.text.as_str());
+                format!("assumed = {text:?}, why = \"{why}; taken from {}\"", other.name)
             }
         };
         let _ = writeln!(text, "{key} = {{ {line} }}");
@@ -122,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_read_back_and_what_was_not_is_assumed_with_a_reason() {
+    fn measured_numbers_are_read_back_and_missing_ones_are_assumed_with_a_reason() {
         let mut measured = Measurements::default();
         measured.ns("costs.atomic", &[4.0, 5.0, 7.0], "fetch-and-add of \"a word\"");
         measured.number("costs.busy", "", &[0.5], "a share");
-        measured.is_missing(&["costs.hold"], "this is one CPU");
+        measured.is_missing(&["costs.hold"], "needs two CPUs");
         let host = hosts::parse("mine", &text(&measured, &layout(4, 2, 0))).unwrap();
         assert_eq!(host.cpus(), 8);
         let number = |name: &str| host.numbers()[name].clone();
@@ -135,7 +137,7 @@ mod tests {
         let how = "fetch-and-add of \"a word\"".to_string();
         assert_eq!(atomic.origin, Origin::Measured("vm, 2026-11-21".to_string(), how));
         assert_eq!(number("costs.busy").middle, 0.5);
-        let why = "this is one CPU; as in generic-2s".to_string();
+        let why = "needs two CPUs; taken from generic-2s".to_string();
         assert_eq!(number("costs.hold").origin, Origin::Assumed(why));
         assert_eq!(host.host(Draw::Middle).contradiction(), None);
     }

@@ -258,8 +258,8 @@ pub(crate) mod tests {
         let root = folder.path().join("lib/modules/9.9-x/kernel");
         fs::create_dir_all(&root).unwrap();
         let kernel = folder.path().join("boot/vmlinuz-9.9-x");
-        let found = ModuleTree::find(&kernel, "9.9-x", None).unwrap().unwrap();
-        assert_eq!(found.root, root.parent().unwrap());
+        let tree = ModuleTree::find(&kernel, "9.9-x", None).unwrap().unwrap();
+        assert_eq!(tree.root, root.parent().unwrap());
         assert!(ModuleTree::find(&kernel, "9.9-y", None).unwrap().is_none());
         assert!(ModuleTree::find(&kernel, "9.9-y", Some(Path::new("/nowhere"))).is_err());
     }

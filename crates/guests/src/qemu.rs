@@ -102,9 +102,7 @@ const NO_QEMU: &str = "qemu-system-x86_64, which runs virtual machines, is not i
 pub fn version() -> Result<String> {
     let output = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
     let output = match output {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            bail!(NO_QEMU)
-        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => bail!(NO_QEMU),
         output => output.with_context(|| format!("starting {PROGRAM}"))?,
     };
     let text = String::from_utf8_lossy(&output.stdout);
@@ -153,9 +151,7 @@ impl Qemu {
             });
         }
         let qemu = match command.spawn() {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                bail!(NO_QEMU)
-            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => bail!(NO_QEMU),
             spawned => spawned.with_context(|| format!("starting {PROGRAM}"))?,
         };
         drop(inherited);

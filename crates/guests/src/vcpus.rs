@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn vcpu_threads_are_recognized_by_name() {
-        let known = ["CPU 0/TCG\n", "CPU 12/KVM\n", "ALL CPUs/TCG\n", "qemu-system-x86", "CPU x"];
-        assert_eq!(known.map(cpu), [Some(0), Some(12), Some(0), None, None]);
+        let names = ["CPU 0/TCG\n", "CPU 12/KVM\n", "ALL CPUs/TCG\n", "qemu-system-x86", "CPU x"];
+        assert_eq!(names.map(cpu), [Some(0), Some(12), Some(0), None, None]);
     }
 }

@@ -68,7 +68,7 @@ type Geometry = BTreeMap<String, String>;
 struct KeptFileSystem {
     dir: PathBuf,
     wanted: FileSystem,
-    made: MountedFileSystem,
+    mounted: MountedFileSystem,
 }
 
 /// A file system that knee has made and mounted.
@@ -127,7 +127,7 @@ impl FileSystems {
     pub fn rehearse(&mut self, journal: &mut Journal, record: &mut Record) -> Result<()> {
         let wanted: Vec<(PathBuf, FileSystem)> = wanted(record)
             .into_iter()
-            .map(|(dir, made)| (dir.to_path_buf(), made.clone()))
+            .map(|(dir, file_system)| (dir.to_path_buf(), file_system.clone()))
             .collect();
         if wanted.is_empty() {
             return Ok(());
@@ -138,13 +138,15 @@ impl FileSystems {
                 break;
             }
             let directory = journal.directory(&dir, &record.id)?;
-            let made = match self.provide(journal, &directory, &wanted)? {
+            let mounted = match self.provide(journal, &directory, &wanted)? {
                 Err(_) if signals::received().is_some() => break,
-                made => made.with_context(|| format!("making a file system to try: {wanted}"))?,
+                provided => {
+                    provided.with_context(|| format!("making a file system to try: {wanted}"))?
+                }
             };
-            let warning = driver_warning(&made.mounted);
+            let warning = driver_warning(&mounted.mounted);
             record.warnings.extend(warning.filter(|warning| !record.warnings.contains(warning)));
-            if let Some(complaint) = self.take_back(journal, &made, true)? {
+            if let Some(complaint) = self.take_back(journal, &mounted, true)? {
                 bail!("{wanted}, new and unmounted without a run: {complaint}");
             }
         }
@@ -161,24 +163,24 @@ impl FileSystems {
     ) -> Result<Result<MountedFileSystem>> {
         let matches = |kept: &&KeptFileSystem| kept.dir == directory && kept.wanted == *wanted;
         if let Some(kept) = self.kept.iter().find(matches) {
-            return Ok(Ok(kept.made.clone()));
+            return Ok(Ok(kept.mounted.clone()));
         }
         let steps_before = journal.steps();
         let aged_image = match self.storage.policy {
             Policy::Aged => self.aged_image(journal, directory, wanted).map(Some),
             Policy::Fresh | Policy::Kept => Ok(None),
         };
-        let made = aged_image
+        let provided = aged_image
             .and_then(|image| self.make_or_copy(journal, directory, wanted, image.as_ref()));
-        match &made {
+        match &provided {
             Err(_) => journal.undo_to(steps_before)?,
-            Ok(made) if self.storage.policy == Policy::Kept => {
+            Ok(mounted) if self.storage.policy == Policy::Kept => {
                 let (dir, wanted) = (directory.to_path_buf(), wanted.clone());
-                self.kept.push(KeptFileSystem { dir, wanted, made: made.clone() });
+                self.kept.push(KeptFileSystem { dir, wanted, mounted: mounted.clone() });
             }
             Ok(_) => (),
         }
-        Ok(made)
+        Ok(provided)
     }
 
     /// Starts watching for failed writeback, before a run.
@@ -206,7 +208,7 @@ impl FileSystems {
     pub fn end(&mut self, journal: &mut Journal) -> Result<Vec<Warning>> {
         let mut warnings = Vec::new();
         while let Some(kept) = self.kept.pop() {
-            let complaint = self.retire(journal, &kept.made, true)?;
+            let complaint = self.retire(journal, &kept.mounted, true)?;
             let advice = "do not trust its numbers; see dmesg";
             warnings.extend(complaint.map(|complaint| {
                 Warning::new(format!("{} at the end: {complaint}", kept.wanted), advice)
@@ -439,9 +441,9 @@ pub fn wanted(record: &Record) -> Vec<(&Path, &FileSystem)> {
     let mut wanted: Vec<(&Path, &FileSystem)> = Vec::new();
     for point in &record.points {
         let on_host = record.guest(&point.variant).is_none();
-        let made = record.file_system(point).filter(|_| on_host);
-        let made = made.map(|made| (point.dir.as_path(), made));
-        wanted.extend(made.filter(|made| !wanted.contains(made)));
+        let file_system = record.file_system(point).filter(|_| on_host);
+        let pair = file_system.map(|file_system| (point.dir.as_path(), file_system));
+        wanted.extend(pair.filter(|pair| !wanted.contains(pair)));
     }
     wanted
 }

@@ -308,20 +308,23 @@ mod tests {
     fn files_with_other_lines_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine");
-        let said = |text: &str| {
+        let refusal = |text: &str| {
             fs::write(&path, text).unwrap();
             Configuration::default().add(&path).err().map(|why| why.to_string())
         };
-        assert_eq!(said("# words\n\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x y\"\n"), None);
-        assert!(said("CONFIG_A=y\nB=y\n").unwrap().contains("mine:2: 'B=y' is not an option"));
-        assert!(said("CONFIG_A y\n").unwrap().contains("is not an option"));
-        assert!(said("CONFIG_A=\n").unwrap().contains("is not an option"));
+        assert_eq!(
+            refusal("# words\n\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x y\"\n"),
+            None
+        );
+        assert!(refusal("CONFIG_A=y\nB=y\n").unwrap().contains("mine:2: 'B=y' is not an option"));
+        assert!(refusal("CONFIG_A y\n").unwrap().contains("is not an option"));
+        assert!(refusal("CONFIG_A=\n").unwrap().contains("is not an option"));
     }
 
     #[test]
     fn an_unknown_fragment_is_refused_with_the_known_ones() {
-        let said = Configuration::without(&["type".to_string()]).unwrap_err().to_string();
-        assert!(said.contains("did you mean 'types'?; there are boot, guest"), "{said}");
+        let error = Configuration::without(&["type".to_string()]).unwrap_err().to_string();
+        assert!(error.contains("did you mean 'types'?; there are boot, guest"), "{error}");
         let rest = Configuration::without(&["types".to_string()]).unwrap();
         assert!(!rest.has("types") && rest.has("boot"));
     }

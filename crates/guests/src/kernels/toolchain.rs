@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn a_compiler_that_is_missing_is_named() {
-        let said = Toolchain::find("no-such-gcc").unwrap_err().to_string();
-        assert!(said.contains("no-such-gcc"), "{said}");
-        assert!(said.contains("(apt install "), "{said}");
+        let error = Toolchain::find("no-such-gcc").unwrap_err().to_string();
+        assert!(error.contains("no-such-gcc"), "{error}");
+        assert!(error.contains("(apt install "), "{error}");
     }
 }

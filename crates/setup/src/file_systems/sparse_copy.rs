@@ -189,9 +189,13 @@ mod tests {
     #[track_caller]
     fn check_same(from: &Path, to: &Path) {
         assert!(fs::read(from).unwrap() == fs::read(to).unwrap());
-        let found = fs::metadata(to).unwrap();
-        assert!(found.blocks() * 512 < 8 * MIB, "holes stay holes: {} blocks", found.blocks());
-        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+        let metadata = fs::metadata(to).unwrap();
+        assert!(
+            metadata.blocks() * 512 < 8 * MIB,
+            "holes stay holes: {} blocks",
+            metadata.blocks()
+        );
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
@@ -239,8 +243,8 @@ mod tests {
             let (from, to) = (here.path().join("from"), here.path().join(format!("to-{bytes}")));
             File::create(&from).unwrap().set_len(bytes).unwrap();
             copy_sparse(&from, &to).unwrap();
-            let found = fs::metadata(&to).unwrap();
-            assert_eq!((found.len(), found.blocks()), (bytes, 0));
+            let metadata = fs::metadata(&to).unwrap();
+            assert_eq!((metadata.len(), metadata.blocks()), (bytes, 0));
         }
     }
 
@@ -265,8 +269,8 @@ mod tests {
         fs::write(&there, "mine").unwrap();
         assert!(copy_sparse(&from, &there).is_err());
         assert_eq!(fs::read(&there).unwrap(), b"mine");
-        let said = copy_sparse(here.path(), &here.path().join("new")).unwrap_err();
-        assert!(said.to_string().contains("not a regular file"), "{said:#}");
+        let error = copy_sparse(here.path(), &here.path().join("new")).unwrap_err();
+        assert!(error.to_string().contains("not a regular file"), "{error:#}");
         assert!(copy_sparse(Path::new("/no/such"), &here.path().join("new")).is_err());
         assert!(!here.path().join("new").exists());
     }

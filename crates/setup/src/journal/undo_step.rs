@@ -106,9 +106,8 @@ impl UndoStep {
             Ok(true) => messages.push(format!("undid the {what}, left by a knee that was killed")),
             Ok(false) => (),
             Err(why) => {
-                messages.push(format!(
-                    "the {what}, left by a knee that was killed, could not be undone: {why:#}"
-                ));
+                messages
+                    .push(format!("the {what}, left by a knee that was killed, stays: {why:#}"));
                 return false;
             }
         }
