@@ -140,7 +140,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
         cpus: vec![0],
         until: Until::End,
         pass: Pass::Rate,
-        watch: None,
+        profile: None,
         scratch,
         keep: false,
         stop_grace_s: 10.0,

@@ -1,10 +1,10 @@
 //! How often verdicts were right on a host: equal things and things with a planted cost, compared many
 //! times as `knee run --until-decided` does.
 
-use records::Host;
+use records::HostFacts;
 use serde::Serialize;
 
-use crate::selfcheck::{Promise, Limit, Proportion, Standing};
+use crate::selfcheck::{Limit, Promise, Proportion, Standing};
 
 /// The comparisons of one workload with one planted cost.
 #[derive(Clone, Debug, Serialize)]
@@ -35,7 +35,7 @@ pub struct HostCheckRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct HostCheck {
     /// The host, its kernel and CPUs.
-    pub host: Host,
+    pub host: HostFacts,
     /// Length of each run.
     pub seconds: f64,
     /// One for each workload and planted cost.
@@ -46,7 +46,7 @@ pub struct HostCheck {
 
 impl HostCheck {
     /// Holds the comparisons against what is promised.
-    pub fn new(host: Host, seconds: f64, rows: Vec<HostCheckRow>) -> HostCheck {
+    pub fn new(host: HostFacts, seconds: f64, rows: Vec<HostCheckRow>) -> HostCheck {
         let figures = PROMISES.iter().filter_map(|promise| figure(promise, &rows)).collect();
         HostCheck { host, seconds, rows, figures }
     }

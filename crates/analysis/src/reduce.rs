@@ -134,7 +134,7 @@ fn sort(events: &[Event]) -> SortedEvents<'_> {
                 sorted.command_end = Some(CommandEnd { exit_status, values, missing });
             }
             Event::Window(window) => sorted.windows.push(window),
-            Event::Blind { probe, why } => {
+            Event::UnavailableProbe { probe, why } => {
                 sorted.unavailable_probes.insert(probe.clone(), why.clone());
             }
             Event::Warning(warning) => sorted.warnings.push(warning.clone()),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use studies::hosts::{COSTS, Described, TRANSFERS};
+use studies::hosts::{COSTS, DescribedHost, TRANSFERS};
 
 use crate::distances::CpuLayout;
 use crate::{Measurements, range};
@@ -26,7 +26,7 @@ pub fn file(
     measured: &Measurements,
     layout: &CpuLayout,
     occasion: &Provenance,
-    other: &Described,
+    other: &DescribedHost,
 ) -> String {
     let mut text = String::new();
     let Provenance { host, model, time, seconds, .. } = occasion;
@@ -64,7 +64,7 @@ fn table(
     keys: &[&str],
     measured: &Measurements,
     occasion: &Provenance,
-    other: &Described,
+    other: &DescribedHost,
 ) {
     let _ = writeln!(text, "\n[{name}]");
     for key in keys {

@@ -12,7 +12,9 @@ use anyhow::{Context, Result};
 use host::clock::now_ns;
 use host::pinned::together;
 use machine::{Native, Region, Yielding};
-use studies::simulations::{Load, Place, REGION_BYTES, exclusive, point, sharing};
+use studies::simulations::{
+    Conditions, LockLoad, REGION_BYTES, exclusive_operation, lock_point, sharing_operation,
+};
 use workloads::Spin;
 
 /// The ratio of a simulated rate to the native one that counts as agreement.
@@ -53,8 +55,8 @@ pub struct Agreements {
 /// all locks are interleaved, so that other work on this host affects all alike.
 pub fn agreements(
     names: &[&str],
-    load: Load,
-    place: &Place,
+    load: LockLoad,
+    conditions: &Conditions,
     counts: &[u32],
     cpus: &[u32],
 ) -> Result<Agreements> {
@@ -71,9 +73,9 @@ pub fn agreements(
             rates.push(rate(name, load, &cpus[..count], RUN)?);
         }
     }
-    let place = Place { draws: 0, ..place.clone() };
+    let conditions = Conditions { draws: 0, ..conditions.clone() };
     let agreement = |(&(name, cpus), rates): (&(&str, usize), &Vec<f64>)| {
-        let simulated = point(name, load, &place, cpus, cpus)?.middle.rate();
+        let simulated = lock_point(name, load, &conditions, cpus, cpus)?.middle.rate();
         let ratios: Vec<f64> = rates.iter().map(|rate| simulated / rate).collect();
         let quartiles = |values: &[f64]| Quartiles::from_values(values).context("nothing ran");
         let (native, ratio) = (quartiles(rates)?, quartiles(&ratios)?);
@@ -84,14 +86,14 @@ pub fn agreements(
 }
 
 /// Runs a lock on these CPUs, one task on each; returns the operations per second of all tasks.
-fn rate(name: &str, load: Load, cpus: &[u32], length: Duration) -> Result<f64> {
+fn rate(name: &str, load: LockLoad, cpus: &[u32], length: Duration) -> Result<f64> {
     let run = NativeRun { load, cpus, length };
     let rate = locks::visit(name, run).with_context(|| format!("there is no lock {name:?}"))?;
     rate.with_context(|| format!("running {name} on CPUs {cpus:?}"))
 }
 
 struct NativeRun<'a> {
-    load: Load,
+    load: LockLoad,
     cpus: &'a [u32],
     length: Duration,
 }
@@ -144,13 +146,13 @@ impl Visitor for NativeRun<'_> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape());
         let at = &region.array::<L::Mem>("lock", 1)[0];
-        self.rate(|m| exclusive(m, &lock, at, self.load))
+        self.rate(|m| exclusive_operation(m, &lock, at, self.load))
     }
 
     fn shared<L: SharedLock>(self) -> io::Result<f64> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape());
         let at = &region.array::<L::Mem>("lock", 1)[0];
-        self.rate(|m| sharing(m, &lock, at, self.load))
+        self.rate(|m| sharing_operation(m, &lock, at, self.load))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::io;
 
-/// Words of a mask for the most CPUs that Linux has.
+/// Words of a mask that covers the most CPUs that Linux supports.
 const WORDS: usize = 8192 / 64;
 
-/// Their numbers, ascending; sched_getaffinity(2).
+/// The numbers of the CPUs that the calling thread may run on, ascending; sched_getaffinity(2).
 pub fn get() -> io::Result<Vec<u32>> {
     let mut mask = [0_u64; WORDS];
     // SAFETY: the mask is live and its length given in bytes.
@@ -19,12 +19,12 @@ pub fn get() -> io::Result<Vec<u32>> {
     Ok((0..WORDS as u32 * 64).filter(is_set).collect())
 }
 
-/// Lets the calling thread run on these CPUs only.
+/// Restricts the calling thread to these CPUs.
 pub fn set(cpus: &[u32]) -> io::Result<()> {
     set_of_thread(0, cpus)
 }
 
-/// Lets a thread, by its id, run on these CPUs only; sched_setaffinity(2). 0 is the calling thread.
+/// Restricts a thread, by its id, to these CPUs; sched_setaffinity(2). 0 is the calling thread.
 pub fn set_of_thread(thread: u32, cpus: &[u32]) -> io::Result<()> {
     apply(thread, &mask(cpus))
 }
@@ -39,8 +39,8 @@ pub fn mask(cpus: &[u32]) -> Vec<u64> {
     mask
 }
 
-/// As [`set_of_thread`], by a mask made before: allocates nothing, so that it may be called between
-/// fork and exec.
+/// Restricts a thread to the CPUs of a prepared mask. Unlike [`set_of_thread`] it allocates nothing,
+/// so it may be called between fork and exec.
 pub fn apply(thread: u32, mask: &[u64]) -> io::Result<()> {
     // SAFETY: the mask is live and its length given in bytes.
     let result = unsafe {

@@ -1,6 +1,6 @@
-//! The one clock of a run: `CLOCK_MONOTONIC`, the same in all processes of a boot.
+//! The only clock of a run: `CLOCK_MONOTONIC`, which all processes of a boot share.
 
-/// Nanoseconds since some moment before the boot.
+/// Nanoseconds since an arbitrary instant that is fixed for the boot.
 #[inline(always)]
 pub fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

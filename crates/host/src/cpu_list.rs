@@ -1,13 +1,13 @@
 //! The kernel's way of writing a set of CPUs: `0-3,8`.
 
-/// The CPUs of a list; nothing where it is malformed. An empty list is no CPU.
+/// Parses a list of CPUs; `None` if it is malformed. An empty list has no CPUs.
 pub fn parse(list: &str) -> Option<Vec<u32>> {
     let list = list.trim();
     let mut cpus = Vec::new();
     for range in list.split(',').filter(|_| !list.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // No kernel has more CPUs than this; a broken file must not fill the memory.
+        // No kernel supports more CPUs; a damaged file must not exhaust memory.
         (last < 1 << 16).then(|| cpus.extend(first..=last))?;
     }
     Some(cpus)

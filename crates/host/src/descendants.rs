@@ -1,6 +1,6 @@
-//! Descendants: all processes below this one, whatever group or session they moved to. As
+//! Descendants: all processes below this one, whatever process group or session they moved to. As
 //! their subreaper (prctl(2)) this process inherits those whose parent has died, so that none
-//! gets away by forking twice.
+//! escapes by forking twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
-/// How long killed processes may take to be gone: one in a disk wait takes its time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long killed processes may take to disappear: one in uninterruptible sleep takes its time.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// From now on, orphans below this process become its children.
 pub fn adopt() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Whether this process has a child, dead ones included.
+/// Whether this process has a child, zombies included.
 pub fn has_children() -> bool {
     // NOWAIT leaves every child as it is.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -28,17 +28,17 @@ pub fn living() -> BTreeSet<i32> {
     below(&BTreeSet::new())
 }
 
-/// Kills all descendants but `spared` ones and what is below those, and collects them. Names
-/// what is still there after a while.
+/// Kills and reaps all descendants except the `spared` processes and their descendants. The error
+/// names processes that are still alive after [`KILL_TIMEOUT`].
 pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
     let since = Instant::now();
     while has_children() {
-        collect(spared);
+        reap(spared);
         let left = below(spared);
         if left.is_empty() {
             return Ok(());
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > KILL_TIMEOUT {
             let names: Vec<String> = left.iter().take(3).map(|pid| described(*pid)).collect();
             return Err(format!(
                 "{} of its processes cannot be killed: {}",
@@ -47,8 +47,8 @@ pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
             ));
         }
         for pid in left.into_iter().filter_map(Pid::from_raw) {
-            // A descendant's id is not reused: only this process collects it, or a parent that is
-            // about to be killed.
+            // A descendant's id is not reused before it is reaped, by this process or by a
+            // parent that is about to be killed.
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -56,8 +56,8 @@ pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
     Ok(())
 }
 
-/// Collects dead children, all but spared ones.
-fn collect(spared: &BTreeSet<i32>) {
+/// Reaps dead children, except the spared ones.
+fn reap(spared: &BTreeSet<i32>) {
     if spared.is_empty() {
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         return;
@@ -75,13 +75,13 @@ struct Process {
     dead: bool,
 }
 
-/// All processes that /proc shows.
+/// All processes in /proc, by id.
 fn processes() -> BTreeMap<i32, Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let read = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // After the name, which may hold anything: state and parent.
+        // State and parent follow the name, which may hold any character.
         let (_, after) = stat.rsplit_once(") ")?;
         let mut fields = after.split(' ');
         let dead = ["Z", "X"].contains(&fields.next()?);
@@ -90,27 +90,27 @@ fn processes() -> BTreeMap<i32, Process> {
     pids.filter_map(read).collect()
 }
 
-/// The living processes below this one, less `spared` ones and what is below them.
+/// The living descendants of this process, without the `spared` ones and their descendants.
 fn below(spared: &BTreeSet<i32>) -> BTreeSet<i32> {
     let processes = processes();
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for (pid, process) in &processes {
         children.entry(process.parent).or_default().push(*pid);
     }
-    let mut found = BTreeSet::new();
-    let mut ahead = vec![std::process::id() as i32];
-    while let Some(parent) = ahead.pop() {
+    let mut descendants = BTreeSet::new();
+    let mut to_visit = vec![std::process::id() as i32];
+    while let Some(parent) = to_visit.pop() {
         for pid in children.get(&parent).into_iter().flatten() {
-            if !spared.contains(pid) && found.insert(*pid) {
-                ahead.push(*pid);
+            if !spared.contains(pid) && descendants.insert(*pid) {
+                to_visit.push(*pid);
             }
         }
     }
-    found.retain(|pid| processes.get(pid).is_some_and(|process| !process.dead));
-    found
+    descendants.retain(|pid| processes.get(pid).is_some_and(|process| !process.dead));
+    descendants
 }
 
-/// "77 (sleep)".
+/// A process in words, such as "77 (sleep)".
 pub fn described(pid: i32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     format!("{pid} ({})", name.trim())

@@ -1,4 +1,4 @@
-//! Durable files: written beside their place, flushed, renamed; sealed by length and hash.
+//! Durable files: written under a temporary name, flushed and renamed; sealed by length and hash.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Writes a file so that a crash leaves the old one, the new one, or none, never a part.
+/// Writes a file so that a crash leaves the old file, the new file or none, never a part of it.
 pub fn write_durably(path: &Path, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
     let beside = path.with_extension("tmp");
     let written = || -> Result<()> {
@@ -21,8 +21,8 @@ pub fn write_durably(path: &Path, write: impl FnOnce(&File) -> Result<()>) -> Re
     sync_folder(path.parent().unwrap_or(Path::new("/")))
 }
 
-/// Makes a file that was not there. What lies in its place goes and is never written to: it
-/// may be a link.
+/// Creates a file. An existing file of that name is removed and never written to: it may be a
+/// symbolic link.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     remove_if_there(path)?;
     File::options().write(true).create_new(true).open(path)
@@ -36,7 +36,7 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes names created, renamed or removed in a folder durable.
+/// Flushes a folder: names created, renamed or removed in it become durable.
 pub fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder)
         .and_then(|f| f.sync_all())
@@ -53,8 +53,8 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Length and hash of a file as it is now.
-    pub fn of_file(path: &Path) -> Result<Seal> {
+    /// Hashes a file.
+    pub fn for_file(path: &Path) -> Result<Seal> {
         let hash = || -> io::Result<Seal> {
             let mut file = File::open(path)?;
             let mut hasher = Sha256::new();
@@ -73,8 +73,8 @@ impl Seal {
         hash().with_context(|| format!("hashing {}", path.display()))
     }
 
-    /// Length and hash of bytes in memory.
-    pub fn of_bytes(bytes: &[u8]) -> Seal {
+    /// Hashes bytes in memory.
+    pub fn for_bytes(bytes: &[u8]) -> Seal {
         Seal { bytes: bytes.len() as u64, sha256: hexadecimal(&Sha256::digest(bytes)) }
     }
 }

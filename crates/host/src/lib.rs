@@ -1,5 +1,5 @@
 //! This computer: its CPUs and their order, affinity, the clock, processes and signals, the user's
-//! folders, files that are durable or have no name. It depends on no other crate of knee.
+//! folders, durable files and unnamed files. It depends on no other crate of knee.
 
 pub mod affinity;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! Files without a name: they are gone with the last process that has them open, however that
-//! ends. Programs that need a path get one below /proc.
+//! Files without a name: they vanish with the last process that has them open, even if it is
+//! killed. Programs that need a path get one below /proc.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -16,7 +16,7 @@ pub fn create(name: &CStr) -> Result<File> {
     Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC).context("memfd_create")?))
 }
 
-/// An empty file in memory to which every process appends.
+/// An empty file in memory; all writes to it append (O_APPEND).
 pub fn create_append_only(name: &CStr) -> Result<File> {
     let file = create(name)?;
     fcntl_setfl(&file, OFlags::APPEND).context("making a file in memory append-only")?;
@@ -27,11 +27,11 @@ pub fn create_append_only(name: &CStr) -> Result<File> {
 pub fn in_memory(name: &str, bytes: &[u8]) -> Result<File> {
     let name = CString::new(name).context("naming a file in memory")?;
     let mut file = create(&name)?;
-    file.write_all(bytes).context("filling a file in memory (is there too little?)")?;
+    file.write_all(bytes).context("filling a file in memory (is memory short?)")?;
     Ok(file)
 }
 
-/// A sparse file of `bytes` bytes on the file system of a directory.
+/// An unnamed sparse file of this length on the file system of a directory.
 pub fn in_directory(directory: &Path, bytes: u64) -> Result<File> {
     let making = || format!("making a file without a name in {}", directory.display());
     let mut options = File::options();
@@ -41,8 +41,8 @@ pub fn in_directory(directory: &Path, bytes: u64) -> Result<File> {
     Ok(file)
 }
 
-/// A path to an open file that any process of the same user can open for as long as this one
-/// has it.
+/// A path to an open file. Any process of the same user can open it for as long as this process
+/// keeps the file open.
 pub fn path(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }

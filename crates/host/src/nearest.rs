@@ -1,8 +1,8 @@
-//! What names that are not known may have meant.
+//! Suggestions for misspelt names.
 
 /// ", did you mean …?" for the known names nearest to `name`; empty if none is near.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    // Parts of long names count as near: `page_fault` means all three.
+    // A part of a long name counts as near: `page_fault` is in three of them.
     let distance = |known: &str| {
         if name.len() > 2 && known.contains(name) { 0.9 } else { strsim::jaro_winkler(name, known) }
     };

@@ -1,11 +1,11 @@
-//! Independent parts of a computation on all CPUs, with results that depend on neither their
-//! number nor their order of execution.
+//! Independent parts of a computation on all CPUs. The results depend neither on the number of CPUs
+//! nor on the order of execution.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-/// `work` of each number below `parts`, in order of the numbers.
+/// The results of `work` for each number below `parts`, in the order of the numbers.
 pub fn in_parallel<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let take = || {

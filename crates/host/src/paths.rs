@@ -1,5 +1,5 @@
-//! Where knee keeps what it keeps: the XDG folders of the user. knee may run as root, so it
-//! never takes a folder that anybody else could have made or may write to.
+//! Where knee keeps its files: the XDG folders of the user. knee may run as root, so it never
+//! uses a folder that another user could have created or may write to.
 
 use std::env;
 use std::fs::{self, DirBuilder, Metadata};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// Where records lie unless told otherwise: `$KNEE_RECORDS`, else the user's data folder.
+/// The default folder of records: `$KNEE_RECORDS`, else below the user's data folder.
 pub fn records() -> Result<PathBuf> {
     match env::var_os("KNEE_RECORDS") {
         Some(given) => Ok(PathBuf::from(given)),
@@ -17,12 +17,12 @@ pub fn records() -> Result<PathBuf> {
     }
 }
 
-/// Where what can be computed again lies.
+/// The folder of data that knee can compute again.
 pub fn cache() -> Result<PathBuf> {
     xdg("XDG_CACHE_HOME", ".cache")
 }
 
-/// Where the journals of running knees lie.
+/// The folder of the journals of running knees.
 pub fn state() -> Result<PathBuf> {
     xdg("XDG_STATE_HOME", ".local/state")
 }
@@ -37,12 +37,12 @@ pub fn check_private(path: &Path, found: &Metadata) -> Result<()> {
     let path = path.display();
     ensure!(found.is_dir(), "{path} is not a directory");
     let owner = found.uid();
-    ensure!([user(), 0].contains(&owner), "{path} belongs to user {owner}, we are {}", user());
-    ensure!(found.mode() & 0o022 == 0, "others may write to {path}: chmod go-w {path}");
+    ensure!([user(), 0].contains(&owner), "{path} belongs to user {owner}, not to user {}", user());
+    ensure!(found.mode() & 0o022 == 0, "others may write to {path}: run chmod go-w {path}");
     Ok(())
 }
 
-/// A folder of knee's own in the user's folder of that kind.
+/// knee's folder in one of the user's XDG folders: that of the environment variable, else `in_home`.
 fn xdg(variable: &str, in_home: &str) -> Result<PathBuf> {
     let given = env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = match given {
@@ -52,8 +52,8 @@ fn xdg(variable: &str, in_home: &str) -> Result<PathBuf> {
     Ok(folder.join("knee"))
 }
 
-/// The user's home. Services and cron may have no HOME; then what the system knows counts,
-/// if it is the user's own, which `/nonexistent` is not.
+/// The user's home folder. Services and cron jobs may have no HOME; then /etc/passwd decides, if the
+/// folder that it names is the user's own (`/nonexistent` is not).
 fn home() -> Result<PathBuf> {
     let given = env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let known = || {
@@ -67,8 +67,8 @@ fn home() -> Result<PathBuf> {
     }
 }
 
-/// The home of a user in the text of /etc/passwd, as getpwuid(3) would give it, which a
-/// static binary cannot call.
+/// The home folder of a user in the text of /etc/passwd, as getpwuid(3) would return it. A static
+/// binary cannot call that function.
 fn home_in(passwd: &str, user: u32) -> Option<PathBuf> {
     let home = passwd.lines().find_map(|line| {
         // name:password:user:group:comment:home:shell
@@ -78,7 +78,8 @@ fn home_in(passwd: &str, user: u32) -> Option<PathBuf> {
     Some(PathBuf::from(home)).filter(|home| home.is_absolute())
 }
 
-/// A home where everybody may make one: taken only if it is ours.
+/// A substitute for a home folder, in a directory that every user may write to: used only if it
+/// belongs to this user.
 fn temporary_home() -> Result<PathBuf> {
     let path = env::temp_dir().join(format!("knee-{}", user()));
     let made = match DirBuilder::new().mode(0o700).create(&path) {
@@ -87,8 +88,8 @@ fn temporary_home() -> Result<PathBuf> {
     };
     made.and_then(|found| check_private(&path, &found)).with_context(|| {
         format!(
-            "without a home, {} would serve (set HOME; or --records, XDG_STATE_HOME and \
-             XDG_CACHE_HOME)",
+            "there is no home folder, and {} cannot replace it (set HOME; or --records, \
+             XDG_STATE_HOME and XDG_CACHE_HOME)",
             path.display()
         )
     })?;
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_home_of_a_user_is_the_one_of_the_first_line_with_his_number() {
+    fn the_home_of_a_user_stands_in_the_first_line_with_the_user_id() {
         let passwd =
             "root:x:0:0:root:/root:/bin/sh\n# broken\n\na:x:7:100:0:/home/a:\nb:x:7:7::/b:\n";
         check(passwd, 0, Some("/root"));

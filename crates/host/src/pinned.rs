@@ -6,32 +6,33 @@ use std::{io, thread};
 
 use crate::affinity;
 
-/// Does a part on a thread of each of these CPUs, all at once; what each returned. They meet
-/// once before they begin, and whenever all want to.
+/// Runs `part` on one pinned thread for each of these CPUs, simultaneously, and returns the results
+/// in the order of the CPUs. The threads meet once before they begin, and wherever `part` calls
+/// [`Meeting::meet`].
 pub fn together<R: Send>(
     cpus: &[u32],
     part: impl Fn(usize, &Meeting) -> R + Sync,
 ) -> io::Result<Vec<R>> {
     let meeting = Meeting { threads: cpus.len(), arrived: AtomicUsize::new(0) };
     let pinned = AtomicUsize::new(0);
-    let one = |i: usize| {
-        let own = affinity::set(&[cpus[i]]);
-        pinned.fetch_add(usize::from(own.is_ok()), Ordering::Relaxed);
+    let run_part = |i: usize| {
+        let pinning = affinity::set(&[cpus[i]]);
+        pinned.fetch_add(usize::from(pinning.is_ok()), Ordering::Relaxed);
         meeting.meet();
-        own?;
-        match pinned.load(Ordering::Relaxed) == cpus.len() {
-            true => Ok(part(i, &meeting)),
-            false => Err(io::Error::other("another thread could not be pinned")),
+        pinning?;
+        if pinned.load(Ordering::Relaxed) < cpus.len() {
+            return Err(io::Error::other("another thread could not be pinned"));
         }
+        Ok(part(i, &meeting))
     };
-    let one = &one;
+    let run_part = &run_part;
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..cpus.len()).map(|i| scope.spawn(move || one(i))).collect();
+        let threads: Vec<_> = (0..cpus.len()).map(|i| scope.spawn(move || run_part(i))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a part does not panic")).collect()
     })
 }
 
-/// Where threads wait for each other.
+/// A barrier where threads spin until all of them have arrived.
 #[derive(Debug)]
 pub struct Meeting {
     threads: usize,
@@ -39,17 +40,17 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Waits until all threads are here: on their CPUs, spinning, for what comes next must not begin
-    /// with a wake-up.
+    /// Waits until all threads have arrived. They spin on their CPUs, so that the work after the
+    /// barrier does not begin with a wake-up.
     pub fn meet(&self) {
-        let place = self.arrived.fetch_add(1, Ordering::AcqRel);
-        let full = (place / self.threads + 1) * self.threads;
-        let mut looks = 0_u32;
+        let arrived_before = self.arrived.fetch_add(1, Ordering::AcqRel);
+        let full = (arrived_before / self.threads + 1) * self.threads;
+        let mut polls = 0_u32;
         while self.arrived.load(Ordering::Acquire) < full {
             spin_loop();
-            looks += 1;
-            if looks.is_multiple_of(4096) {
-                // Somebody else may need this very CPU.
+            polls += 1;
+            if polls.is_multiple_of(4096) {
+                // A thread that has not arrived may need this CPU.
                 thread::yield_now();
             }
         }

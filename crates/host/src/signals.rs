@@ -1,19 +1,20 @@
-//! Signals: their names, and the wish to end (Ctrl-C, SIGTERM, SIGHUP).
+//! Signals: their names, and those that ask knee to end (Ctrl-C, SIGTERM, SIGHUP).
 
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
-/// From now on, a wish to end only sets a flag; waiting calls return. What we were started to
-/// ignore stays ignored: SIGHUP by `nohup`, SIGINT by a shell's `&` in a script.
+/// From now on, a signal that asks knee to end only sets a flag and interrupts system calls that
+/// wait. Signals that were ignored at the start stay ignored: SIGHUP by `nohup`, SIGINT by a
+/// shell's `&` in a script.
 pub fn catch() {
     extern "C" fn remember(signal: i32) {
         RECEIVED.store(signal, Relaxed);
     }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the struct is plain data; the handler stores to an atomic, which is safe
-        // in a handler. Without SA_RESTART, so that waits end.
+        // in a handler. No SA_RESTART, so that waiting calls return.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut action);
@@ -27,7 +28,7 @@ pub fn catch() {
     }
 }
 
-/// The signal that asked us to end, if one did.
+/// The signal that asked knee to end, if one did.
 pub fn received() -> Option<i32> {
     match RECEIVED.load(Relaxed) {
         0 => None,
@@ -35,7 +36,7 @@ pub fn received() -> Option<i32> {
     }
 }
 
-/// The name of a signal.
+/// The name of a signal, such as `SIGKILL`.
 pub fn name(signal: i32) -> String {
     let known = match signal {
         libc::SIGABRT => "SIGABRT",

@@ -1,6 +1,5 @@
-//! The CPUs of a host and how they are grouped, as a record keeps them: enough to say
-//! which of the used CPUs shared a core, a cache, a node; and in which order they are taken into
-//! use.
+//! The CPUs of a host and their groups, as a record keeps them: which CPUs share a core, a cache or
+//! a node, and the order in which a sweep takes them into use.
 
 mod points;
 mod read;
@@ -24,8 +23,8 @@ pub struct Topology {
     pub cpus: Vec<Cpu>,
 }
 
-/// One CPU and the groups it is in. Each number is unique on the machine, not only
-/// within the package as the kernel's `core_id` is.
+/// One CPU and the groups it belongs to. Each number is unique on the machine, unlike the kernel's
+/// `core_id`, which is unique only within its package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
     /// The number by which Linux knows it.
@@ -41,19 +40,19 @@ pub struct Cpu {
 }
 
 impl Topology {
-    /// Only those CPUs that are in `allowed` too. Groups keep their numbers.
+    /// The topology without CPUs that are not in `allowed`. Groups keep their numbers.
     pub fn restricted_to(&self, allowed: &[u32]) -> Topology {
         let is_allowed = |c: &&Cpu| allowed.contains(&c.cpu);
         Topology { cpus: self.cpus.iter().filter(is_allowed).copied().collect() }
     }
 
-    /// The CPUs in the order in which `placement` takes them into use. Every CPU comes once, except
-    /// that one-per-llc and one-per-node leave out all but one of a group.
+    /// The CPUs in the order in which `placement` takes them into use. Every CPU occurs once;
+    /// one-per-llc and one-per-node keep only one CPU of each group.
     pub fn order(&self, placement: Placement) -> Vec<u32> {
         self.ordered(placement).iter().map(|c| c.cpu).collect()
     }
 
-    /// The same, each with the groups it is in.
+    /// The CPUs with their groups, in the order in which `placement` takes them into use.
     pub fn ordered(&self, placement: Placement) -> Vec<Cpu> {
         let compact = compact(self);
         match placement {
@@ -69,10 +68,10 @@ impl Topology {
     }
 }
 
-/// The group that a CPU is in, of one kind of group.
+/// The number of a CPU's group, for one kind of group.
 type Group = fn(&Cpu) -> u32;
 
-/// Neighbours next to each other, on every level.
+/// The CPUs with neighbours next to each other, on every level.
 fn compact(topology: &Topology) -> Vec<Cpu> {
     let mut cpus = topology.cpus.clone();
     cpus.sort_by_key(|c| (c.package, c.node, c.llc, c.core, c.cpu));
@@ -95,7 +94,8 @@ fn by_thread(cpus: &[Cpu]) -> Vec<Vec<Cpu>> {
     threads
 }
 
-/// In turn from each group of the first level, within it from each group of the next.
+/// The CPUs taken in turn from each group of the first level; within a group, from each group of the
+/// next level.
 fn spread(cpus: &[Cpu], levels: &[Group]) -> Vec<Cpu> {
     let [level, inner @ ..] = levels else { return cpus.to_vec() };
     let mut groups: BTreeMap<u32, Vec<Cpu>> = BTreeMap::new();
@@ -118,7 +118,7 @@ fn first_of_each(cpus: &[Cpu], group: Group) -> Vec<Cpu> {
 pub enum Placement {
     /// All threads of a core, then the next core of the same cache, node, package.
     Compact,
-    /// As compact, but one thread of every core of the machine before any second one.
+    /// One thread of every core of the machine before any second one, otherwise as compact.
     #[default]
     Cores,
     /// Spread over packages, nodes, caches, cores, in this order; second threads last.
@@ -163,7 +163,7 @@ impl FromStr for Placement {
     fn from_str(text: &str) -> anyhow::Result<Placement> {
         Placement::ALL.iter().copied().find(|p| p.name() == text).ok_or_else(|| {
             let names: Vec<_> = Placement::ALL.iter().map(|p| p.name()).collect();
-            anyhow!("'{text}' is no placement: it is one of {}", names.join(", "))
+            anyhow!("'{text}' is no placement: must be one of {}", names.join(", "))
         })
     }
 }

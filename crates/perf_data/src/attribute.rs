@@ -1,7 +1,7 @@
 //! What was sampled (`struct perf_event_attr` in include/uapi/linux/perf_event.h), and where in
 //! each record that makes the numbers lie.
 
-use crate::order::Order;
+use crate::order::ByteOrder;
 
 /// Bits of `sample_type`, in the order in which a sample has the numbers of them that are fixed.
 const IDENTIFIER: u64 = 1 << 16;
@@ -40,7 +40,7 @@ pub struct Attribute {
     flags: u64,
     sample_type: u64,
     read_format: u64,
-    order: Order,
+    order: ByteOrder,
     /// Ids of its counters.
     pub ids: Vec<u64>,
 }
@@ -58,7 +58,7 @@ pub enum Policy {
 
 impl Attribute {
     /// Reads one. Its own length is its second number; what lies behind is not its own.
-    pub fn read(bytes: &[u8], order: Order) -> Option<Attribute> {
+    pub fn read(bytes: &[u8], order: ByteOrder) -> Option<Attribute> {
         let bytes = match order.u32_at(bytes, 4)? as usize {
             0 => bytes.get(..BYTES_MIN)?,
             own => bytes.get(..own.max(BYTES_MIN))?,

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::attribute::Attribute;
-use crate::order::Order;
+use crate::order::ByteOrder;
 use crate::{Origin, damaged, printable};
 
 /// Each file starts with this, read in its byte order.
@@ -38,7 +38,7 @@ pub fn recognise(start: &[u8]) -> bool {
 /// What is around the records, and where they are.
 #[derive(Debug, Default)]
 pub struct Container<'a> {
-    pub order: Order,
+    pub order: ByteOrder,
     /// The events; none where the records tell them.
     pub attributes: Vec<Attribute>,
     pub records: &'a [u8],
@@ -71,7 +71,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    fn of_file(file: &'a [u8], order: Order) -> Result<Container<'a>> {
+    fn of_file(file: &'a [u8], order: ByteOrder) -> Result<Container<'a>> {
         let number =
             |at| order.u64_at(file, at).ok_or_else(|| damaged("it ends within its header"));
         let features = (72..104).step_by(8).map(number).collect::<Result<Vec<u64>>>()?;
@@ -91,11 +91,11 @@ impl<'a> Container<'a> {
 }
 
 /// The byte order; refuses what is something else, or cannot be read.
-fn order(file: &[u8]) -> Result<Order> {
+fn order(file: &[u8]) -> Result<ByteOrder> {
     let is = |magic: &[u8; 8]| file.starts_with(magic);
     match () {
-        () if is(MAGIC) => Ok(Order::Little),
-        () if is(MAGIC_OF_BIG_ENDIAN) => Ok(Order::Big),
+        () if is(MAGIC) => Ok(ByteOrder::Little),
+        () if is(MAGIC_OF_BIG_ENDIAN) => Ok(ByteOrder::Big),
         () if is(MAGIC_OF_OLD) => bail!("it is in perf's format of before 2010, which is not read"),
         () => bail!("it is no recording of perf: those start with PERFILE2"),
     }
@@ -109,7 +109,7 @@ struct Part {
 }
 
 impl Part {
-    fn read(bytes: &[u8], at: usize, order: Order) -> Result<Part> {
+    fn read(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Part> {
         let number = |at| order.u64_at(bytes, at).ok_or_else(|| damaged("a number is cut off"));
         Ok(Part { offset: number(at)?, size: number(at + 8)? })
     }
@@ -130,7 +130,12 @@ impl Part {
 }
 
 /// The attributes, each with the ids of its counters.
-fn attributes(file: &[u8], entry_bytes: u64, table: &[u8], order: Order) -> Result<Vec<Attribute>> {
+fn attributes(
+    file: &[u8],
+    entry_bytes: u64,
+    table: &[u8],
+    order: ByteOrder,
+) -> Result<Vec<Attribute>> {
     /// Version 0 of the structure, and the part with the ids behind it.
     const ENTRY_BYTES_MIN: u64 = 64 + 16;
     let sane = (ENTRY_BYTES_MIN..=ATTRIBUTE_BYTES_MAX).contains(&entry_bytes);
@@ -148,7 +153,7 @@ fn attributes(file: &[u8], entry_bytes: u64, table: &[u8], order: Order) -> Resu
 
 impl Features {
     /// Reads those that are present; the table lies behind the records, in the order of the bits.
-    fn of_file(file: &[u8], bits: &[u64], table_at: u64, order: Order) -> Result<Features> {
+    fn of_file(file: &[u8], bits: &[u64], table_at: u64, order: ByteOrder) -> Result<Features> {
         let present = (0..256).filter(|bit| bits[*bit as usize / 64] >> (bit % 64) & 1 == 1);
         let mut features = Features::default();
         for (index, feature) in present.enumerate() {
@@ -166,7 +171,7 @@ impl Features {
     }
 
     /// Takes in one. What cannot be read is not known; samples can be read without.
-    pub fn add(&mut self, feature: u32, bytes: &[u8], order: Order) {
+    pub fn add(&mut self, feature: u32, bytes: &[u8], order: ByteOrder) {
         let text = || string(&mut &bytes[..], order).map(printable).unwrap_or_default();
         match feature {
             BUILD_ID => self.build_ids = build_ids(bytes, order),
@@ -182,14 +187,14 @@ impl Features {
 }
 
 /// A length and that many bytes, of which the text ends with the first zero.
-fn string<'a>(rest: &mut &'a [u8], order: Order) -> Option<&'a [u8]> {
+fn string<'a>(rest: &mut &'a [u8], order: ByteOrder) -> Option<&'a [u8]> {
     let length = order.u32_at(rest, 0)? as usize;
     let all = rest.get(4..4_usize.checked_add(length)?)?;
     *rest = &rest[4 + length..];
     Some(until_zero(all))
 }
 
-fn strings(bytes: &[u8], order: Order) -> Option<Vec<String>> {
+fn strings(bytes: &[u8], order: ByteOrder) -> Option<Vec<String>> {
     let count = order.u32_at(bytes, 0)?;
     let mut rest = &bytes[4..];
     (0..count).map(|_| Some(printable(string(&mut rest, order)?))).collect()
@@ -197,7 +202,7 @@ fn strings(bytes: &[u8], order: Order) -> Option<Vec<String>> {
 
 /// The number of events and the length of an attribute; of each an attribute, the number of
 /// its ids, its name and the ids.
-fn event_names(bytes: &[u8], order: Order) -> Option<Vec<String>> {
+fn event_names(bytes: &[u8], order: ByteOrder) -> Option<Vec<String>> {
     let (count, length) = (order.u32_at(bytes, 0)?, order.u32_at(bytes, 4)? as usize);
     let mut rest = &bytes[8..];
     let mut name = || {
@@ -212,7 +217,7 @@ fn event_names(bytes: &[u8], order: Order) -> Option<Vec<String>> {
 }
 
 /// Records of a header, a process, an id of 20 bytes in 24, and a path.
-fn build_ids(mut bytes: &[u8], order: Order) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn build_ids(mut bytes: &[u8], order: ByteOrder) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Vec::new();
     while let Some(size) = order.u16_at(bytes, 6) {
         let record = bytes.get(..usize::from(size));
@@ -224,7 +229,7 @@ fn build_ids(mut bytes: &[u8], order: Order) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// The path and the id of one record, its header included.
-pub fn build_id(record: &[u8], order: Order) -> Option<(Vec<u8>, Vec<u8>)> {
+pub fn build_id(record: &[u8], order: ByteOrder) -> Option<(Vec<u8>, Vec<u8>)> {
     /// The bit in the header's `misc` that tells that byte 20 is the length.
     const SIZE_KNOWN: u16 = 1 << 15;
     let (id, path) = (record.get(12..36)?, record.get(36..)?);

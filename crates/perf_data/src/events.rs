@@ -12,7 +12,7 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 use crate::attribute::Attribute;
 use crate::container::{Container, Features, build_id};
 use crate::damaged;
-use crate::order::Order;
+use crate::order::ByteOrder;
 
 /// Types of records (`PERF_RECORD_*` in tools/lib/perf/include/perf/event.h). From 64 on they
 /// are perf's own; below, the kernel's.
@@ -44,7 +44,7 @@ pub struct Record<'a> {
 /// What a recording has, its records apart.
 #[derive(Debug)]
 pub struct Events<'a> {
-    pub order: Order,
+    pub order: ByteOrder,
     pub attributes: Vec<Attribute>,
     pub features: Features,
     /// Bytes of hardware traces that were left out.
@@ -188,7 +188,7 @@ impl<'a> Events<'a> {
 }
 
 /// Takes a record off the front.
-fn next<'a>(rest: &mut &'a [u8], order: Order) -> Result<&'a [u8]> {
+fn next<'a>(rest: &mut &'a [u8], order: ByteOrder) -> Result<&'a [u8]> {
     let size = order.u16_at(rest, 6).context("it is cut off within a record")?;
     ensure!(usize::from(size) >= HEADER_BYTES, damaged(format!("a record of {size} bytes")));
     let parts = rest.split_at_checked(usize::from(size));
@@ -198,7 +198,7 @@ fn next<'a>(rest: &mut &'a [u8], order: Order) -> Result<&'a [u8]> {
 }
 
 /// A record's parts; it has a header.
-fn whole(record: &[u8], order: Order) -> Record<'_> {
+fn whole(record: &[u8], order: ByteOrder) -> Record<'_> {
     let kind = order.u32_at(record, 0).unwrap_or_default();
     let misc = order.u16_at(record, 4).unwrap_or_default();
     Record { kind, misc, body: &record[HEADER_BYTES..] }

@@ -5,14 +5,14 @@ use std::hash::BuildHasher;
 
 use anyhow::{Context, Result, bail, ensure};
 use hashbrown::{DefaultHashBuilder, HashTable};
-use records::Mode;
+use records::CpuMode;
 
 use crate::attribute::{Attribute, Policy, Sampled};
 use crate::container::{Container, until_zero};
 use crate::events::{Events, Record};
-use crate::order::Order;
+use crate::order::ByteOrder;
 use crate::spaces::{Mapping, Spaces};
-use crate::{Chains, Loss, Map, Object, Recording, Sample, SampledEvent, damaged, printable};
+use crate::{Chains, Loss, Map, Object, PerfSample, Recording, SampledEvent, damaged, printable};
 
 /// Types of the kernel's records (`PERF_RECORD_*` in include/uapi/linux/perf_event.h).
 const MMAP: u32 = 1;
@@ -112,9 +112,9 @@ fn all_cpus(recording: &Recording) -> bool {
 
 /// What was gathered so far.
 struct Gathering {
-    order: Order,
+    order: ByteOrder,
     /// Samples of each event.
-    samples: Vec<Vec<Sample>>,
+    samples: Vec<Vec<PerfSample>>,
     recording: Recording,
     kernel: KernelMap,
     spaces: Spaces,
@@ -132,7 +132,7 @@ struct Gathering {
 }
 
 impl Gathering {
-    fn new(events: usize, order: Order) -> Gathering {
+    fn new(events: usize, order: ByteOrder) -> Gathering {
         let object = |path: &str| Object { path: path.to_string(), build_id: Vec::new() };
         let objects = vec![object("[kernel]"), object("[guest]"), object("[unknown]")];
         Gathering {
@@ -297,7 +297,7 @@ impl Gathering {
         &mut self,
         event: usize,
         time_ns: u64,
-        (mode, mark): (Mode, u64),
+        (mode, mark): (CpuMode, u64),
         sample: &Sampled,
     ) -> Result<()> {
         let (pid, tid) = (sample.pid.unwrap_or(-1), sample.tid.unwrap_or(-1));
@@ -307,7 +307,7 @@ impl Gathering {
             None => self.task(b"[unknown]")?,
         };
         let chain = self.chain(pid, mark, sample)?;
-        self.samples[event].push(Sample {
+        self.samples[event].push(PerfSample {
             time_ns,
             cpu: sample.cpu.unwrap_or(0),
             pid,
@@ -484,13 +484,13 @@ fn nth<'a>(keys: &'a [u64], ends: &[(usize, u32)], index: u32) -> &'a [u64] {
 }
 
 /// In which mode the CPU was, and the mark that a chain without marks would begin with.
-fn mode(misc: u16) -> (Mode, u64) {
+fn mode(misc: u16) -> (CpuMode, u64) {
     match misc & CPU_MODE {
-        OF_USER => (Mode::User, CONTEXT_USER),
-        OF_GUEST_USER => (Mode::User, CONTEXT_GUEST),
-        OF_GUEST_KERNEL => (Mode::Kernel, CONTEXT_GUEST),
-        OF_HYPERVISOR => (Mode::Kernel, CONTEXT_HYPERVISOR),
-        _ => (Mode::Kernel, CONTEXT_KERNEL),
+        OF_USER => (CpuMode::User, CONTEXT_USER),
+        OF_GUEST_USER => (CpuMode::User, CONTEXT_GUEST),
+        OF_GUEST_KERNEL => (CpuMode::Kernel, CONTEXT_GUEST),
+        OF_HYPERVISOR => (CpuMode::Kernel, CONTEXT_HYPERVISOR),
+        _ => (CpuMode::Kernel, CONTEXT_KERNEL),
     }
 }
 
@@ -507,7 +507,7 @@ fn event(attribute: &Attribute, name: Option<&String>) -> SampledEvent {
 }
 
 /// Periods are recorded only where they vary; else the attribute has the one of all samples.
-fn with_periods(mut samples: Vec<Sample>, attribute: &Attribute) -> Vec<Sample> {
+fn with_periods(mut samples: Vec<PerfSample>, attribute: &Attribute) -> Vec<PerfSample> {
     /// No sample stands for more than a minute, or for that many events; sums of more would not
     /// fit their numbers.
     const PERIOD_MAX: u64 = 1 << 36;

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use records::Mode;
+use records::CpuMode;
 
 pub use crate::container::recognise;
 
@@ -60,7 +60,7 @@ pub struct Recording {
     /// Chains of callers, that samples refer to by index.
     pub chains: Chains,
     /// What was seen, in the order of time.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<PerfSample>,
     /// Samples that were lost, and when that was noticed.
     pub losses: Vec<Loss>,
     /// How often the kernel held the sampling back because it took too long.
@@ -175,7 +175,7 @@ impl Chains {
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct PerfSample {
     /// When, by the clock of perf; 0 where the file has no times.
     pub time_ns: u64,
     /// On which CPU; 0 where the file does not say.
@@ -191,7 +191,7 @@ pub struct Sample {
     /// Events that it stands for; of a clock, nanoseconds.
     pub period: u64,
     /// In which mode the CPU was.
-    pub mode: Mode,
+    pub mode: CpuMode,
 }
 
 /// Samples that were lost.

@@ -3,7 +3,7 @@
 
 /// The order of the bytes of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum ByteOrder {
     /// The lowest first, as x86 and most others have it.
     #[default]
     Little,
@@ -11,7 +11,7 @@ pub enum Order {
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     /// The number of eight bytes at an offset.
     pub fn u64_at(self, bytes: &[u8], at: usize) -> Option<u64> {
         let eight = bytes.get(at..at.checked_add(8)?)?.try_into().ok()?;
@@ -22,8 +22,8 @@ impl Order {
     pub fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
         let four = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
         Some(match self {
-            Order::Little => u32::from_le_bytes(four),
-            Order::Big => u32::from_be_bytes(four),
+            ByteOrder::Little => u32::from_le_bytes(four),
+            ByteOrder::Big => u32::from_be_bytes(four),
         })
     }
 
@@ -31,8 +31,8 @@ impl Order {
     pub fn u16_at(self, bytes: &[u8], at: usize) -> Option<u16> {
         let two = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
         Some(match self {
-            Order::Little => u16::from_le_bytes(two),
-            Order::Big => u16::from_be_bytes(two),
+            ByteOrder::Little => u16::from_le_bytes(two),
+            ByteOrder::Big => u16::from_be_bytes(two),
         })
     }
 
@@ -44,15 +44,15 @@ impl Order {
     /// Flags that C has as single bits: compilers fill them from the end that comes first.
     pub fn bits(self, flags: u64) -> u64 {
         match self {
-            Order::Little => flags,
-            Order::Big => flags.reverse_bits(),
+            ByteOrder::Little => flags,
+            ByteOrder::Big => flags.reverse_bits(),
         }
     }
 
     fn u64(self, eight: [u8; 8]) -> u64 {
         match self {
-            Order::Little => u64::from_le_bytes(eight),
-            Order::Big => u64::from_be_bytes(eight),
+            ByteOrder::Little => u64::from_le_bytes(eight),
+            ByteOrder::Big => u64::from_be_bytes(eight),
         }
     }
 }

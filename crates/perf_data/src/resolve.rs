@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use records::Mode;
+use records::CpuMode;
 
 use crate::container::Features;
 use crate::elf::{self, Question};
@@ -311,7 +311,7 @@ impl Namer<'_> {
     /// Where samples in user mode were.
     fn leaves_of_users(&self) -> HashSet<u32> {
         let recording = &self.gathered.recording;
-        let users = recording.samples.iter().filter(|sample| sample.mode == Mode::User);
+        let users = recording.samples.iter().filter(|sample| sample.mode == CpuMode::User);
         users.filter_map(|s| recording.chains.locations(s.chain).first().copied()).collect()
     }
 
@@ -343,8 +343,8 @@ impl Namer<'_> {
         for sample in &mut recording.samples {
             let leaf = recording.chains.locations(sample.chain).first();
             let after = leaf.is_some_and(|l| recording.locations[*l as usize].after_system_call);
-            if after && sample.mode == Mode::User {
-                sample.mode = Mode::AfterSystemCall;
+            if after && sample.mode == CpuMode::User {
+                sample.mode = CpuMode::AfterSystemCall;
             }
         }
         recording

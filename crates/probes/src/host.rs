@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use records::Host;
+use records::HostFacts;
 
 use crate::spinlocks::spinlocks;
 use crate::tree::{chosen, value};
@@ -63,9 +63,9 @@ const FREQUENCY_KNOBS: &[(&str, &str)] = &[
 ];
 
 /// The host, as the files below `root` describe it; `/` except in tests.
-pub fn host(root: &Path) -> Host {
+pub fn host(root: &Path) -> HostFacts {
     let processor = value(root, "proc/cpuinfo").unwrap_or_default();
-    Host {
+    HostFacts {
         hostname: value(root, "proc/sys/kernel/hostname"),
         kernel_release: value(root, "proc/sys/kernel/osrelease"),
         kernel_version: value(root, "proc/version"),
@@ -244,7 +244,7 @@ mod tests {
                 ),
             ],
             expect![[r#"
-                Host {
+                HostFacts {
                     hostname: Some(
                         "vm",
                     ),
@@ -298,7 +298,7 @@ mod tests {
                 ("sys/kernel/debug/sched/preempt", "none (voluntary) full\n"),
             ],
             expect![[r#"
-                Host {
+                HostFacts {
                     hostname: None,
                     kernel_release: None,
                     kernel_version: Some(

@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use probes::ledger::{Marker, Plan, Seen, Watcher};
-use records::{Base, CpuState, LookKind, Window};
+use records::{Base, CpuState, ProfileKind, Window};
 
 /// A look at all CPUs.
-fn plan(kind: LookKind, hertz: u32) -> Plan {
+fn plan(kind: ProfileKind, hertz: u32) -> Plan {
     let (room, knee) = (Duration::from_secs(2), std::process::id());
     let (cpus, functions) = (cpus(), Vec::new());
     Plan { kind, hertz, room, cpus, tasks: 0, bursts: false, knee, functions }
 }
 
 /// Watches all CPUs while `example` runs; nothing where this host lets nobody watch.
-fn watch(test: &str, kind: LookKind, hertz: u32, example: impl FnOnce(Marker)) -> Option<Seen> {
+fn watch(test: &str, kind: ProfileKind, hertz: u32, example: impl FnOnce(Marker)) -> Option<Seen> {
     watch_by(test, plan(kind, hertz), example)
 }
 
@@ -104,7 +104,7 @@ fn pin(cpu: u32) {
 
 /// Counts what `example` does on a marked thread.
 fn counted(test: &str, example: impl FnOnce() + Send) -> Option<Seen> {
-    watch(test, LookKind::Counts, 0, |marker| as_work(marker, example))
+    watch(test, ProfileKind::Counts, 0, |marker| as_work(marker, example))
 }
 
 /// How often something was counted; nothing where this kernel does not tell it.
@@ -125,7 +125,7 @@ fn time_ns(window: &Window, base: Base, state: CpuState) -> u64 {
 #[test]
 fn scheduler_gives_busy_time_to_the_workload_and_sleep_to_its_reason() {
     let mut used_ns = 0;
-    let seen = watch("scheduler", LookKind::Time, 0, |marker| {
+    let seen = watch("scheduler", ProfileKind::Time, 0, |marker| {
         used_ns = as_work(marker, || {
             // Of its own time, however much of the CPU others have.
             while cpu_clock_ns() < 50_000_000 {}
@@ -160,7 +160,7 @@ fn cpu_clock_ns() -> u64 {
 
 #[test]
 fn interrupts_are_counted_by_vector_beneath_what_they_interrupt() {
-    let seen = watch("interrupts", LookKind::Time, 0, |marker| on_all_cpus(marker, 1, |_| {}));
+    let seen = watch("interrupts", ProfileKind::Time, 0, |marker| on_all_cpus(marker, 1, |_| {}));
     let Some(seen) = seen else { return };
     let slices = || seen.windows[0].slices().filter(|slice| slice.base == Base::Work);
     let timer: u64 =
@@ -171,7 +171,7 @@ fn interrupts_are_counted_by_vector_beneath_what_they_interrupt() {
 
 #[test]
 fn samples_are_taken_with_the_kernel_functions_they_hit() {
-    let seen = watch("samples", LookKind::Time, 997, |marker| {
+    let seen = watch("samples", ProfileKind::Time, 997, |marker| {
         on_all_cpus(marker, 1, |_| drop(std::fs::metadata("/proc/self")));
     });
     let Some(samples) = seen.and_then(|seen| seen.windows[0].samples.clone()) else { return };
@@ -184,7 +184,7 @@ fn samples_are_taken_with_the_kernel_functions_they_hit() {
 
 #[test]
 fn samples_that_find_no_room_are_counted_as_lost() {
-    let plan = Plan { room: Duration::ZERO, ..plan(LookKind::Time, 10_000) };
+    let plan = Plan { room: Duration::ZERO, ..plan(ProfileKind::Time, 10_000) };
     let seen = watch_by("lost samples", plan, |marker| {
         on_all_cpus(marker, 1, |_| drop(std::fs::metadata("/proc/self")));
     });
@@ -205,8 +205,8 @@ fn contention_spins_for_the_lock_of_a_file_by_its_name() {
             });
         })
     };
-    let Some(timed) = look(LookKind::Time) else { return };
-    let Some(named) = look(LookKind::Names) else { return };
+    let Some(timed) = look(ProfileKind::Time) else { return };
+    let Some(named) = look(ProfileKind::Names) else { return };
     let is_file_lock =
         |members: &[String]| members.iter().any(|member| member == "file_lock_context.flc_lock");
     let locks = &timed.windows[0].locks;
@@ -257,7 +257,7 @@ fn lock_range(file: i32, start: i64, kind: i32) {
 fn names_tell_the_sleeping_lock_of_a_file_and_who_waits() {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
     let megabyte = vec![0; 1 << 20];
-    let seen = watch("names", LookKind::Names, 0, |marker| {
+    let seen = watch("names", ProfileKind::Names, 0, |marker| {
         // Who holds the lock is sometimes off its CPU: then the others sleep.
         on_all_cpus(marker, 3, |_| file.write_all_at(&megabyte, 0).unwrap());
     });
@@ -315,7 +315,9 @@ fn map_pages(pages: usize) -> *mut u8 {
 fn flushes_of_another_cpu_are_counted_by_reason_with_the_interrupts_that_ask_for_them() {
     let [first, second] = cpus()[..] else { return skip("flushes", "there are not two CPUs") };
     let look = |kind| watch("flushes", kind, 0, |marker| flush(marker, first, second));
-    let (Some(seen), Some(named)) = (look(LookKind::Counts), look(LookKind::Names)) else { return };
+    let (Some(seen), Some(named)) = (look(ProfileKind::Counts), look(ProfileKind::Names)) else {
+        return;
+    };
     let count = |name: &str, program| times(&seen, name, program).unwrap_or(0);
     let sent = count("tlb_flush.shootdown_sent", "count_tlb_flush");
     let pages = count("tlb_pages.shootdown_sent", "count_tlb_flush");
@@ -415,7 +417,7 @@ fn file_locks_of_each_kind_are_counted() {
 #[test]
 fn calls_of_named_functions_are_counted_or_it_is_said_why_not() {
     let functions = ["posix_lock_inode", "no_such_function"].map(str::to_string).to_vec();
-    let plan = Plan { functions, ..plan(LookKind::Counts, 0) };
+    let plan = Plan { functions, ..plan(ProfileKind::Counts, 0) };
     let seen = watch_by("functions", plan, |marker| {
         as_work(marker, || {
             let file = tempfile::tempfile().unwrap();
@@ -435,7 +437,7 @@ fn calls_of_named_functions_are_counted_or_it_is_said_why_not() {
 
 #[test]
 fn the_hardware_counts_or_it_is_said_why_not() {
-    let seen = watch("hardware", LookKind::Counts, 0, |marker| on_all_cpus(marker, 1, |_| {}));
+    let seen = watch("hardware", ProfileKind::Counts, 0, |marker| on_all_cpus(marker, 1, |_| {}));
     let Some(seen) = seen else { return };
     if let Some(why) = seen.blind.get("hardware counters") {
         return skip("hardware counters", why);

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use host::durable::Seal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::experiment::{Many, Word};
+use crate::experiment::{Many, Scalar};
 use crate::metric::{Better, METRICS};
 
 /// The metric that decides about a command unless its definition names another.
@@ -26,29 +26,29 @@ pub struct Command {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The program and its arguments.
-    pub run: Line,
+    pub run: CommandLine,
     /// Whether a shell takes `run`, `prepare` and `cleanup` as they are written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shell: bool,
     /// What is done before each run; not measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub prepare: Vec<Line>,
+    pub prepare: Vec<CommandLine>,
     /// What is done after each run, also one that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cleanup: Vec<Line>,
+    pub cleanup: Vec<CommandLine>,
     /// Where all of it runs; by default in the run's scratch directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
     /// Environment variables beside those that knee has.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, Word>,
+    pub environment: BTreeMap<String, Scalar>,
     /// Exit statuses that count.
     pub success: Vec<i32>,
     /// How long one program may take, in seconds.
     pub timeout_s: f64,
     /// A program whose first line of output says which version is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<Line>,
+    pub version: Option<CommandLine>,
     /// The package that the program comes in, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
@@ -57,7 +57,7 @@ pub struct Command {
     pub primary: Option<String>,
     /// Values of parameters that are not given; a list makes an axis.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Many<Word>>,
+    pub parameters: BTreeMap<String, Many<Scalar>>,
     /// Numbers to read out of what it leaves.
     #[serde(rename = "metric", skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Extract>,
@@ -68,7 +68,7 @@ impl Default for Command {
         Command {
             name: String::new(),
             description: String::new(),
-            run: Line::default(),
+            run: CommandLine::default(),
             shell: false,
             prepare: Vec::new(),
             cleanup: Vec::new(),
@@ -88,33 +88,33 @@ impl Default for Command {
 /// A program and its arguments: one text, or a list of words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Line {
+pub enum CommandLine {
     /// A text, split into words as a shell does.
     Text(String),
     /// Words, taken as they are.
     Words(Vec<String>),
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line::Text(String::new())
+impl Default for CommandLine {
+    fn default() -> CommandLine {
+        CommandLine::Text(String::new())
     }
 }
 
-impl Line {
+impl CommandLine {
     /// It on one line, for people.
     pub fn text(&self) -> String {
         let text = match self {
-            Line::Text(text) => text.clone(),
-            Line::Words(words) => words.join(" "),
+            CommandLine::Text(text) => text.clone(),
+            CommandLine::Words(words) => words.join(" "),
         };
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     fn is_blank(&self) -> bool {
         match self {
-            Line::Text(text) => text.trim().is_empty(),
-            Line::Words(words) => words.first().is_none_or(|word| word.trim().is_empty()),
+            CommandLine::Text(text) => text.trim().is_empty(),
+            CommandLine::Words(words) => words.first().is_none_or(|word| word.trim().is_empty()),
         }
     }
 }
@@ -133,7 +133,7 @@ pub struct Extract {
     pub better: Better,
     /// Where to look.
     #[serde(default)]
-    pub from: Origin,
+    pub from: OutputSource,
     /// A regular expression; the group of its last match is the number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
@@ -155,7 +155,7 @@ fn neither() -> Better {
 
 /// The text that a number is read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum OutputSource {
     /// What the command wrote to its standard output.
     #[default]
     Stdout,
@@ -165,19 +165,19 @@ pub enum Origin {
     File(String),
 }
 
-impl Serialize for Origin {
+impl Serialize for OutputSource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text())
     }
 }
 
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Origin, D::Error> {
+impl<'de> Deserialize<'de> for OutputSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OutputSource, D::Error> {
         let text = String::deserialize(deserializer)?;
         match (text.as_str(), text.strip_prefix("file:")) {
-            ("stdout", _) => Ok(Origin::Stdout),
-            ("stderr", _) => Ok(Origin::Stderr),
-            (_, Some(path)) if !path.is_empty() => Ok(Origin::File(path.to_string())),
+            ("stdout", _) => Ok(OutputSource::Stdout),
+            ("stderr", _) => Ok(OutputSource::Stderr),
+            (_, Some(path)) if !path.is_empty() => Ok(OutputSource::File(path.to_string())),
             _ => Err(serde::de::Error::custom(format!(
                 "from is '{text}', must be stdout, stderr or file:PATH"
             ))),
@@ -185,13 +185,13 @@ impl<'de> Deserialize<'de> for Origin {
     }
 }
 
-impl Origin {
+impl OutputSource {
     /// How an experiment writes it.
     pub fn text(&self) -> String {
         match self {
-            Origin::Stdout => "stdout".to_string(),
-            Origin::Stderr => "stderr".to_string(),
-            Origin::File(path) => format!("file:{path}"),
+            OutputSource::Stdout => "stdout".to_string(),
+            OutputSource::Stderr => "stderr".to_string(),
+            OutputSource::File(path) => format!("file:{path}"),
         }
     }
 }
@@ -204,12 +204,12 @@ pub struct TableColumn {
     pub heading: String,
     /// Which of its numbers.
     #[serde(default)]
-    pub row: Row,
+    pub row: TableRow,
 }
 
 /// Which rows of a table count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Row {
+pub enum TableRow {
     /// The last one.
     #[default]
     Last,
@@ -219,23 +219,23 @@ pub enum Row {
     Number(u32),
 }
 
-impl Serialize for Row {
+impl Serialize for TableRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Row::Last => serializer.serialize_str("last"),
-            Row::Mean => serializer.serialize_str("mean"),
-            Row::Number(n) => serializer.serialize_u32(*n),
+            TableRow::Last => serializer.serialize_str("last"),
+            TableRow::Mean => serializer.serialize_str("mean"),
+            TableRow::Number(n) => serializer.serialize_u32(*n),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Row {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Row, D::Error> {
-        let word = Word::deserialize(deserializer)?;
+impl<'de> Deserialize<'de> for TableRow {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TableRow, D::Error> {
+        let word = Scalar::deserialize(deserializer)?;
         match (word.0.as_str(), word.0.parse()) {
-            ("last", _) => Ok(Row::Last),
-            ("mean", _) => Ok(Row::Mean),
-            (_, Ok(n)) if n > 0 => Ok(Row::Number(n)),
+            ("last", _) => Ok(TableRow::Last),
+            ("mean", _) => Ok(TableRow::Mean),
+            (_, Ok(n)) if n > 0 => Ok(TableRow::Number(n)),
             (other, _) => Err(serde::de::Error::custom(format!(
                 "row is '{other}', must be last, mean or a number from 1"
             ))),

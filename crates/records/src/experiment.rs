@@ -112,7 +112,7 @@ pub struct Variant {
     pub workload: Option<String>,
     /// Parameters that differ from the load's.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Word>,
+    pub parameters: BTreeMap<String, Scalar>,
     /// Processes or threads.
     #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
     pub form: Option<Form>,
@@ -127,10 +127,10 @@ pub struct Variant {
     pub file_system: Option<FileSystem>,
     /// Environment variables of the worker and its tasks.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, Word>,
+    pub environment: BTreeMap<String, Scalar>,
     /// Kernel settings as sysctl(8) names them, put back after each run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub sysctl: BTreeMap<String, Word>,
+    pub sysctl: BTreeMap<String, Scalar>,
     /// A command and its arguments that start the worker: `["setarch", "-R"]`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub under: Vec<String>,
@@ -156,7 +156,7 @@ pub struct Judging {
     /// equal things differ.
     pub placebo: f64,
     /// In which order the points of a block are run.
-    pub order: Order,
+    pub order: PointOrder,
     /// The layout that the report has unless another is asked for, by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
@@ -168,7 +168,7 @@ pub struct Judging {
 /// In which order the points of a block are run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum PointOrder {
     /// Variants of one cell one after the other: drift between them is least.
     #[default]
     Adjacent,
@@ -184,7 +184,7 @@ impl Default for Judging {
             smallest_effect: 0.02,
             until_decided: false,
             placebo: 0.05,
-            order: Order::Adjacent,
+            order: PointOrder::Adjacent,
             layout: None,
             shown: Vec::new(),
         }
@@ -223,7 +223,7 @@ pub struct Load {
     pub command: Option<Command>,
     /// Its parameters; a list makes the parameter an axis.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Many<Word>>,
+    pub parameters: BTreeMap<String, Many<Scalar>>,
     /// Axes that differ from the experiment's.
     #[serde(default, skip_serializing_if = "Axes::is_empty")]
     pub axes: Axes,
@@ -235,7 +235,7 @@ pub struct Axes {
     /// Numbers of CPUs: `"1..all"` (doubling, plus the edges of the topology), `"1-8"`
     /// (each), `4`, `"cores"`, `"all"`. Default `"1..all"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<Many<Word>>,
+    pub cpus: Option<Many<Scalar>>,
     /// Numbers of tasks, whatever the CPUs; points with fewer tasks than CPUs are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Many<u32>>,
@@ -306,7 +306,7 @@ impl Experiment {
 
     /// Reads a TOML file's text at one of its sizes.
     pub fn read_at(text: &str, size: &str) -> Result<Experiment> {
-        let read = |size| Experiment::of_document(sizes::at(text, size)?, text);
+        let read = |size| Experiment::of_document(sizes::document_at(text, size)?, text);
         read(size).with_context(|| format!("at the size {size}"))
     }
 
@@ -492,7 +492,7 @@ pub struct Many<T>(pub Vec<T>);
 /// A value that is written as a word or a number and kept as its text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Word(pub String);
+pub struct Scalar(pub String);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Many<T>, D::Error> {
@@ -546,8 +546,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ManyVisitor<T> {
     }
 }
 
-impl<'de> Deserialize<'de> for Word {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
         deserializer.deserialize_any(WordVisitor)
     }
 }
@@ -555,30 +555,30 @@ impl<'de> Deserialize<'de> for Word {
 struct WordVisitor;
 
 impl Visitor<'_> for WordVisitor {
-    type Value = Word;
+    type Value = Scalar;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("a word or a number")
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 }
 

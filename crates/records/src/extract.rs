@@ -4,7 +4,7 @@
 use regex_lite::RegexBuilder;
 use serde_json::Value;
 
-use crate::command::{Extract, Row, TableColumn};
+use crate::command::{Extract, TableColumn, TableRow};
 
 impl Extract {
     /// The number that the extractor finds in a text, or why there is none.
@@ -83,10 +83,10 @@ fn number(text: &str) -> Result<f64, String> {
 fn by_column(column: &TableColumn, text: &str) -> Result<f64, String> {
     let values = column_values(&column.heading, text).ok_or("found no such heading")?;
     match column.row {
-        Row::Last => values.last().copied().ok_or("found no number below it".to_string()),
-        Row::Mean if values.is_empty() => Err("found no number below it".to_string()),
-        Row::Mean => Ok(values.iter().sum::<f64>() / values.len() as f64),
-        Row::Number(n) => values
+        TableRow::Last => values.last().copied().ok_or("found no number below it".to_string()),
+        TableRow::Mean if values.is_empty() => Err("found no number below it".to_string()),
+        TableRow::Mean => Ok(values.iter().sum::<f64>() / values.len() as f64),
+        TableRow::Number(n) => values
             .get(n as usize - 1)
             .copied()
             .ok_or_else(|| format!("found {} rows below it, row {n} was asked for", values.len())),
@@ -161,14 +161,14 @@ fn place(heading: &str, line: &str) -> Option<(Split, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Better, Origin};
+    use crate::{Better, OutputSource};
 
     fn blank() -> Extract {
         Extract {
             name: "n".to_string(),
             unit: "1".to_string(),
             better: Better::Neither,
-            from: Origin::Stdout,
+            from: OutputSource::Stdout,
             regex: None,
             json: None,
             column: None,
@@ -235,28 +235,28 @@ p50 Files/sec: 17
 ";
 
     #[track_caller]
-    fn column(heading: &str, row: Row, text: &str, expected: Result<f64, &str>) {
+    fn column(heading: &str, row: TableRow, text: &str, expected: Result<f64, &str>) {
         let column = Some(TableColumn { heading: heading.to_string(), row });
         check_extract(Extract { column, ..blank() }, text, expected);
     }
 
     #[test]
     fn a_column_is_found_by_its_heading() {
-        column("Files/sec", Row::Last, FS_MARK, Ok(20000.5));
-        column("Files/sec", Row::Mean, FS_MARK, Ok(15000.5));
-        column("Files/sec", Row::Number(1), FS_MARK, Ok(10000.5));
+        column("Files/sec", TableRow::Last, FS_MARK, Ok(20000.5));
+        column("Files/sec", TableRow::Mean, FS_MARK, Ok(15000.5));
+        column("Files/sec", TableRow::Number(1), FS_MARK, Ok(10000.5));
         column(
             "Files/sec",
-            Row::Number(3),
+            TableRow::Number(3),
             FS_MARK,
             Err("found 2 rows below it, row 3 was asked for"),
         );
-        column("App Overhead", Row::Last, FS_MARK, Ok(123457.0));
-        column("Overhead", Row::Last, FS_MARK, Err("found no such heading"));
-        column("FSUse%", Row::Last, "FSUse%  Count\n", Err("found no number below it"));
-        column("b", Row::Last, "a b c\n1 2 3\n", Ok(2.0));
-        column("mean", Row::Last, "command,mean,sd\n\"sleep 1\",1.5,0.1\n", Ok(1.5));
-        column("x", Row::Last, "", Err("found no such heading"));
+        column("App Overhead", TableRow::Last, FS_MARK, Ok(123457.0));
+        column("Overhead", TableRow::Last, FS_MARK, Err("found no such heading"));
+        column("FSUse%", TableRow::Last, "FSUse%  Count\n", Err("found no number below it"));
+        column("b", TableRow::Last, "a b c\n1 2 3\n", Ok(2.0));
+        column("mean", TableRow::Last, "command,mean,sd\n\"sleep 1\",1.5,0.1\n", Ok(1.5));
+        column("x", TableRow::Last, "", Err("found no such heading"));
     }
 
     #[test]
@@ -267,9 +267,9 @@ p50 Files/sec: 17
             Extract { column: Some(column), ..blank() }
         };
         let hows = [
-            column("Files/sec", Row::Mean),
-            column("App Overhead", Row::Last),
-            column("b", Row::Number(1)),
+            column("Files/sec", TableRow::Mean),
+            column("App Overhead", TableRow::Last),
+            column("b", TableRow::Number(1)),
             Extract { json: Some("/jobs/0/iops".to_string()), ..blank() },
             Extract { regex: Some(r"(\d+\.\d+)".to_string()), ..blank() },
         ];

@@ -7,7 +7,7 @@ use std::fmt;
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Word;
+use crate::experiment::Scalar;
 use crate::job::{TASKS_MAX, Until};
 
 /// A file system to be made and mounted, as a variant asks for it.
@@ -71,7 +71,7 @@ pub struct Storage {
     /// by its path.
     pub on: String,
     /// Size of each: `8G`. Of a block device, all of it is used.
-    pub size: Word,
+    pub size: Scalar,
     /// How long each lives.
     pub policy: Policy,
     /// How each is aged, where that is the policy.
@@ -83,7 +83,7 @@ impl Default for Storage {
     fn default() -> Storage {
         Storage {
             on: "loop".to_string(),
-            size: Word("8G".to_string()),
+            size: Scalar("8G".to_string()),
             policy: Policy::default(),
             age: Age::default(),
         }
@@ -103,12 +103,12 @@ pub struct Image {
     /// What is made.
     pub file_system: FileSystem,
     /// Its size: `4G`; the image is sparse.
-    pub size: Word,
+    pub size: Scalar,
     /// The workload that fills it.
     pub workload: String,
     /// Its parameters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Word>,
+    pub parameters: BTreeMap<String, Scalar>,
     /// Tasks that fill it, each in a directory of its own.
     pub tasks: u32,
     /// How many operations each of them does.

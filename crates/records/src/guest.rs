@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::Topology;
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Word;
+use crate::experiment::Scalar;
 
 /// A virtual machine, as an experiment or a variant asks for it. What is absent is as the
 /// experiment has it, or the default.
@@ -41,7 +41,7 @@ pub struct Guest {
     pub numa_distance: Option<String>,
     /// Memory: `2G`. Default 1 GiB and 64 MiB for each CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Word>,
+    pub memory: Option<Scalar>,
     /// The CPUs of the host that the guest's run on, in order: `0-3,8`. With fewer of them than the
     /// guest has, some share one. Default all that this process may use.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The computer that was measured, as its kernel describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Host {
+pub struct HostFacts {
     /// The name it gives itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,

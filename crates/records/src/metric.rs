@@ -19,7 +19,7 @@ pub struct Metric {
 
 /// A metric that is not knee's own, as a record describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Described {
+pub struct DescribedMetric {
     /// Its unit; `1` for a mere count.
     pub unit: String,
     /// Which direction is better.

@@ -1,4 +1,4 @@
-//! A record as read back: what analysis and reports work on. Crate `store` opens it.
+//! A record that was read back with its runs, for analysis and reports. Crate `store` opens it.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use crate::run::Run;
 /// A record with its runs.
 #[derive(Debug)]
 pub struct Opened {
-    /// The folder that it was read from.
+    /// The folder it was read from.
     pub folder: PathBuf,
     /// The record.
     pub record: Record,
-    /// Its runs, in order of execution.
+    /// The record's runs, in order of execution.
     pub runs: Vec<Run>,
 }
 

@@ -1,4 +1,5 @@
-//! What a point stands for, looked up once: its variant, guest, file system and command.
+//! A point with everything that its names stand for, looked up once: variant, guest, file system and
+//! command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,28 +7,28 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::command::Command;
-use crate::experiment::{Axes, Load, Many, Variant, Word};
+use crate::experiment::{Axes, Load, Many, Scalar, Variant};
 use crate::file_system::FileSystem;
 use crate::guest::Guest;
 use crate::record::{Point, Record};
 
-/// A point with all that its runs are set up with.
+/// A point with the definitions that its runs are set up from.
 #[derive(Clone, Debug)]
 pub struct Planned<'a> {
     /// The point.
     pub point: &'a Point,
-    /// Its variant, where variants are compared.
+    /// The variant, if variants are compared.
     pub variant: Option<&'a Variant>,
-    /// The virtual machine that its runs are made in.
+    /// The virtual machine that the runs are made in.
     pub guest: Option<Guest>,
-    /// The file system that is made for its runs.
+    /// The file system that is made for the runs.
     pub file_system: Option<&'a FileSystem>,
-    /// The command that its runs execute; none where the workload is knee's own.
+    /// The command that the runs execute; `None` if the workload is knee's own.
     pub command: Option<&'a Command>,
 }
 
 impl Record {
-    /// A point with all that its runs are set up with.
+    /// Looks up the definitions that a point's runs are set up from.
     pub fn planned<'a>(&'a self, point: &'a Point) -> Result<Planned<'a>> {
         Ok(Planned {
             point,
@@ -38,7 +39,7 @@ impl Record {
         })
     }
 
-    /// The variant that a point is of.
+    /// The variant of a point, if variants are compared.
     pub fn variant(&self, point: &Point) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == point.variant)
     }
@@ -48,14 +49,14 @@ impl Record {
         Variant::file_system_of(point, &self.variants)
     }
 
-    /// The command that the runs of a point execute; none where the workload is knee's own.
+    /// The command that the runs of a point execute; `None` if the workload is knee's own.
     pub fn command(&self, point: &Point) -> Result<Option<&Command>> {
         if point.command.is_none() {
             return Ok(None);
         }
         let command = self.commands.get(&point.workload);
-        let lost = || format!("the record does not say what the command {} is", point.workload);
-        command.map(Some).with_context(lost)
+        let missing = || format!("the record does not define the command {}", point.workload);
+        command.map(Some).with_context(missing)
     }
 
     /// Directories of all points, each once.
@@ -66,17 +67,16 @@ impl Record {
 }
 
 impl Variant {
-    /// The file system that is made for the runs of a point of one of these variants.
+    /// The file system that is made for the runs of a point, if its variant asks for one.
     pub fn file_system_of<'a>(point: &Point, variants: &'a [Variant]) -> Option<&'a FileSystem> {
         variants.iter().find(|variant| variant.name == point.variant)?.file_system.as_ref()
     }
 
-    /// A load and its axes as the variant has them.
+    /// A load and its axes with the variant's changes.
     pub fn apply(&self, load: &Load, axes: &Axes) -> (Load, Axes) {
-        let one = |words: &BTreeMap<String, Word>| -> BTreeMap<String, Many<Word>> {
-            words.iter().map(|(name, word)| (name.clone(), Many(vec![word.clone()]))).collect()
-        };
-        let parameters = load.parameters.clone().into_iter().chain(one(&self.parameters)).collect();
+        let own =
+            self.parameters.iter().map(|(name, value)| (name.clone(), Many(vec![value.clone()])));
+        let parameters = load.parameters.clone().into_iter().chain(own).collect();
         let (workload, command) = match &self.workload {
             Some(workload) => (workload.clone(), None),
             None => (load.workload.clone(), load.command.clone()),

@@ -1,6 +1,8 @@
 //! The head of a report: what was measured, when, on what, and how to do it again.
 
-use records::{Directory, Opened, Point, Policy, Record, Source, State, Storage, Unit, Until};
+use records::{
+    Directory, Opened, Point, Policy, Record, RecordState, ReplicationUnit, Source, Storage, Until,
+};
 
 use crate::Style;
 use crate::prose::{counted, wrapped};
@@ -57,13 +59,15 @@ fn lines(lines: &[(&str, String)], style: Style) -> String {
 fn state(opened: &Opened) -> String {
     let (done, planned) = (opened.runs.len(), opened.record.runs_planned());
     let unit = opened.record.source.as_ref().map(|source| source.unit);
-    let what = if unit == Some(Unit::Sample) { "sample" } else { "run" };
+    let what = if unit == Some(ReplicationUnit::Sample) { "sample" } else { "run" };
     let name = opened.record.state.name();
     let failed = opened.runs.iter().filter(|run| !run.finished()).count();
     let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
     match opened.record.state {
-        State::Whole => format!("{name}: {}{failed}", counted(done, what)),
-        State::Partial | State::Growing => format!("{name}: {done} of {planned} runs{failed}"),
+        RecordState::Whole => format!("{name}: {}{failed}", counted(done, what)),
+        RecordState::Partial | RecordState::Growing => {
+            format!("{name}: {done} of {planned} runs{failed}")
+        }
     }
 }
 
@@ -178,10 +182,10 @@ fn image(record: &Record) -> Option<String> {
 /// Where runs come from, and what that keeps from being said.
 fn imported(source: &Source) -> Vec<(&'static str, String)> {
     let unit = match source.unit {
-        Unit::Sample => "values inside one run, so no replication",
-        Unit::Run => "each a run",
-        Unit::Mount => "each on a file system mounted anew",
-        Unit::Boot => "each of a boot of its own",
+        ReplicationUnit::Sample => "values inside one run, so no replication",
+        ReplicationUnit::Run => "each a run",
+        ReplicationUnit::Mount => "each on a file system mounted anew",
+        ReplicationUnit::Boot => "each of a boot of its own",
     };
     let blocks = if source.blocks { ", paired in blocks" } else { "" };
     let mut lines = vec![("source", format!("{}, {unit}{blocks}", source.format))];

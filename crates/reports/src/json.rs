@@ -6,7 +6,7 @@ use std::path::Path;
 
 use analysis::{Curve, CurveCell, Spread, curves};
 use host::Placement;
-use records::{Form, Opened, Outcome, Pass, Record, Run, State, Until, Warning};
+use records::{Form, Opened, Outcome, Pass, Record, RecordState, Run, Until, Warning};
 use serde::Serialize;
 
 /// What `knee show` says, as data.
@@ -20,7 +20,7 @@ pub struct Summary<'a> {
 #[derive(Debug, Serialize)]
 struct Head<'a> {
     id: &'a str,
-    state: State,
+    state: RecordState,
     folder: &'a Path,
     name: &'a str,
     started: Option<jiff::Timestamp>,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use analysis::Curve;
-use records::Point;
+use records::{Point, Record};
 use workloads::Workload;
 
 /// Curves that differ only in form and in tasks, in order of appearance.
@@ -26,6 +26,19 @@ pub fn lanes<'a>(load: &[&'a Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
 /// The curves of one load in the same form.
 pub fn forms<'a>(load: &[&'a Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
     grouped(load.iter().copied(), |a, b| a.point.form == b.point.form)
+}
+
+/// What one operation of a point's workload is, in the words of the knee that measured it. Records
+/// written before they held the sentence get this binary's, if it has the same semantic version.
+pub fn operation<'a>(record: &'a Record, point: &Point) -> Option<&'a str> {
+    if point.command.is_some() {
+        return None;
+    }
+    let recorded = record.operations.get(&point.workload).map(String::as_str);
+    recorded.or_else(|| {
+        let workload = Workload::find(&point.workload)?;
+        (workload.spec.semantics == point.semantics).then_some(workload.spec.operation)
+    })
 }
 
 /// The parameters of a point that are not at their default, as `name=value`.

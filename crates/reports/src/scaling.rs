@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 
 use analysis::{Curve, Spread, curves};
 use records::{Opened, Outcome, Pass, Point, Warmup};
-use workloads::Workload;
 
 use crate::curve_table::{self, RATE};
 use crate::doubts::{Missing, doubts};
 use crate::header::{different, header, length};
-use crate::loads::{forms, lanes, loads, parameters, setting};
+use crate::loads::{forms, lanes, loads, operation, parameters, setting};
 use crate::plot::{Plot, Series, plot};
 use crate::prose::{counted, counted_if_told, wrapped};
 use crate::quantity::duration_ns;
@@ -173,11 +172,10 @@ impl Report<'_> {
         if point.pass == Pass::Latency {
             title += ", each operation timed";
         }
-        // What an operation was in another semantic version is not known here.
-        let workload =
-            Workload::find(&point.workload).filter(|w| w.spec.semantics == point.semantics);
-        let operation = workload.map(|w| format!(": {}", w.spec.operation)).unwrap_or_default();
-        let lines = wrapped(&(title + &operation), self.style.width, 2);
+        if let Some(operation) = operation(&self.record.record, point) {
+            title += &format!(": {operation}");
+        }
+        let lines = wrapped(&title, self.style.width, 2);
         format!("\n{}\n", self.style.bold(lines.trim_end()))
     }
 

@@ -9,7 +9,7 @@ use store::import::{Input, Telling, assemble};
 use crate::*;
 
 fn golden() -> Opened {
-    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../records");
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store");
     store::open(&records.join("tests/golden/v1/20261120-115530-7f3a9c")).unwrap()
 }
 
@@ -115,6 +115,15 @@ fn the_scaling_report_of_the_golden_record() {
               - stat.cpus: /proc/stat has 4 of 8 lines
         "#]],
     );
+}
+
+#[test]
+fn a_title_says_what_an_operation_was_for_the_knee_that_measured_it() {
+    let mut golden = golden();
+    golden.record.operations.insert("posix_lock_shared".into(), "what it was then".into());
+    let text = scaling(&golden, &Style { width: 100, terminal: false });
+    assert!(text.contains("processes: what it was then"), "{text}");
+    assert!(will_it_scale(&golden).iter().all(|file| file.title == "what it was then"));
 }
 
 #[test]

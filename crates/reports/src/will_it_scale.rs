@@ -10,10 +10,9 @@
 
 use analysis::{Curve, CurveCell, curves};
 use records::{Form, Opened, Pass};
-use workloads::Workload;
 
 use crate::curve_table::RATE;
-use crate::loads::{lanes, loads, parameters};
+use crate::loads::{lanes, loads, operation, parameters};
 
 const HEADER: &str = "tasks,processes,processes_idle,threads,threads_idle,linear\n\
                       0,0,100,0,100,0\n";
@@ -45,7 +44,7 @@ pub fn will_it_scale(opened: &Opened) -> Vec<WillItScale> {
         let words = [vec![point.workload.clone()], parameters(point), Vec::from_iter(variant)];
         // It becomes the name of a file.
         let name = words.concat().join("-").replace('/', "_");
-        let title = Workload::find(&point.workload).map_or(&*point.workload, |w| w.spec.operation);
+        let title = operation(&opened.record, point).unwrap_or(&point.workload);
         files.push(WillItScale {
             name: unlike(&files, name),
             workload: point.workload.clone(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plan::schedule::Assignment;
-use records::{Look, LookKind, Record, Run, Sample, Watch, Window};
+use records::{Profile, ProfileJob, ProfileKind, Record, Run, Sample, Window};
 
 /// A run, or a profile that explains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,7 +11,7 @@ pub struct Step {
     /// Which run of the block.
     pub assignment: Assignment,
     /// What is watched, if it is a profile.
-    pub profile: Option<LookKind>,
+    pub profile: Option<ProfileKind>,
 }
 
 impl Step {
@@ -23,10 +23,10 @@ impl Step {
     }
 
     /// The step of a profile.
-    pub fn for_profile(look: &Look) -> Step {
-        let point = look.point as usize;
-        let assignment = Assignment { block: look.block, point, placebo: false, repeat: 0 };
-        Step { assignment, profile: Some(look.kind) }
+    pub fn for_profile(profile: &Profile) -> Step {
+        let point = profile.point as usize;
+        let assignment = Assignment { block: profile.block, point, placebo: false, repeat: 0 };
+        Step { assignment, profile: Some(profile.kind) }
     }
 }
 
@@ -39,23 +39,33 @@ pub struct StepResult {
     /// What the probes saw of it.
     pub windows: Vec<Window>,
     /// Probes that could not see, and why.
-    pub blind: BTreeMap<String, String>,
+    pub unavailable_probes: BTreeMap<String, String>,
 }
 
 impl StepResult {
     /// The result as a profile.
-    pub fn into_profile(self, kind: LookKind, look: u32) -> Look {
-        let StepResult { run, windows, blind, .. } = self;
+    pub fn into_profile(self, kind: ProfileKind, number: u32) -> Profile {
+        let StepResult { run, windows, unavailable_probes, .. } = self;
         let Run { point, block, started, outcome, warnings, .. } = run;
-        Look { look, kind, point, block, started, outcome, windows, blind, warnings }
+        Profile {
+            number,
+            kind,
+            point,
+            block,
+            started,
+            outcome,
+            windows,
+            unavailable_probes,
+            warnings,
+        }
     }
 }
 
 /// What a profile of this kind watches, from a worker of the process `knee`.
-pub fn watch(record: &Record, kind: LookKind, knee: u32) -> Watch {
+pub fn watch(record: &Record, kind: ProfileKind, knee: u32) -> ProfileJob {
     let explain = record.experiment.explain.clone().unwrap_or_default();
     // Only time is split by samples, and each costs.
-    let hertz = if kind == LookKind::Time { explain.hertz } else { 0 };
-    let functions = if kind == LookKind::Counts { explain.functions } else { Vec::new() };
-    Watch { kind, hertz, windows: explain.windows, knee, functions }
+    let hertz = if kind == ProfileKind::Time { explain.hertz } else { 0 };
+    let functions = if kind == ProfileKind::Counts { explain.functions } else { Vec::new() };
+    ProfileJob { kind, hertz, windows: explain.windows, knee, functions }
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use host::durable::{create_anew, remove_if_there, sync_folder, write_durably};
-use records::{Boot, Look, Opened, Record, Run, Sample, Seal, State, Warning};
+use records::{Boot, Opened, Profile, Record, RecordState, Run, Sample, Seal, Warning};
 
 use crate::lines::{self, no_link};
 use crate::samples::{RunSamples, read_parquet, write_parquet};
@@ -31,7 +31,7 @@ const RUNS: &str = "runs.ndjson";
 const SAMPLES_GROWING: &str = "samples.ndjson";
 const SAMPLES: &str = "samples.parquet";
 /// Only where runs were watched.
-const LOOKS: &str = "looks.ndjson";
+const PROFILES: &str = "looks.ndjson";
 /// Only where runs were made in virtual machines.
 const BOOTS: &str = "boots.ndjson";
 const HIDDEN: &str = ".part-";
@@ -114,7 +114,7 @@ impl Store {
         })?;
         fs::create_dir(&folder).with_context(|| format!("creating {}", folder.display()))?;
         record.id = id.as_str().to_string();
-        record.state = State::Growing;
+        record.state = RecordState::Growing;
         let lock = write_plan(&folder, &record)?;
         sync_folder(&shard)?;
         Growing::new(folder, record, lock)
@@ -131,7 +131,7 @@ impl Store {
         let opened = open(folder)?;
         let samples = sealed_samples(&opened)?;
         let mut record = opened.record;
-        record.state = State::Growing;
+        record.state = RecordState::Growing;
         record.files.clear();
         record.warnings.retain(|warning| warning.text != WRITER_DIED);
         // At every step a crash leaves something that `recover` understands: as long as the
@@ -199,7 +199,7 @@ fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     record.warnings.push(Warning::new(WRITER_DIED, "knee run … --resume does the missing ones"));
-    Growing::new(folder.to_path_buf(), record, lock)?.finish_as(State::Partial)
+    Growing::new(folder.to_path_buf(), record, lock)?.finish_as(RecordState::Partial)
 }
 
 /// A hidden folder with a record: its writer died between the last steps of finishing, or
@@ -263,13 +263,13 @@ impl Growing {
     }
 
     /// The looks so far, by reading them back.
-    pub fn read_looks(&self) -> Result<Vec<Look>> {
-        Ok(lines::read(&self.folder.join(LOOKS), Look::read)?.0)
+    pub fn read_profiles(&self) -> Result<Vec<Profile>> {
+        Ok(lines::read(&self.folder.join(PROFILES), Profile::read)?.0)
     }
 
     /// Adds a look. When this returns, it survives a crash.
-    pub fn append_look(&mut self, look: &Look) -> Result<()> {
-        self.append_line(LOOKS, look, Look::read)
+    pub fn append_profile(&mut self, profile: &Profile) -> Result<()> {
+        self.append_line(PROFILES, profile, Profile::read)
     }
 
     /// The boots so far, by reading them back.
@@ -348,15 +348,16 @@ impl Growing {
         // Where variants are compared, the number of runs depends on what they show.
         let all_done = self.next_run >= self.record.runs_planned();
         let whole = self.complete || (self.record.variants.len() < 2 && all_done);
-        self.finish_as(if whole { State::Whole } else { State::Partial })
+        self.finish_as(if whole { RecordState::Whole } else { RecordState::Partial })
     }
 
-    fn finish_as(mut self, state: State) -> Result<Option<PathBuf>> {
+    fn finish_as(mut self, state: RecordState) -> Result<Option<PathBuf>> {
         // Adding the last run may have failed half way.
         let runs = lines::drop_torn(&self.folder.join(RUNS), Run::read)?;
         if runs.is_empty() {
             let files =
-                [&[RUNS, LOOKS, BOOTS, SAMPLES_GROWING, SAMPLES], &TEMPORARY[..], &[PLAN]].concat();
+                [&[RUNS, PROFILES, BOOTS, SAMPLES_GROWING, SAMPLES], &TEMPORARY[..], &[PLAN]]
+                    .concat();
             remove_folder(&self.folder, &files)?;
             return Ok(None);
         }
@@ -364,12 +365,13 @@ impl Growing {
         self.record.state = state;
         self.record.runs_finished = runs.iter().filter(|r| r.finished()).count() as u32;
         self.record.runs_failed = runs.len() as u32 - self.record.runs_finished;
-        let looks = lines::drop_torn(&self.folder.join(LOOKS), Look::read)?;
+        let profiles = lines::drop_torn(&self.folder.join(PROFILES), Profile::read)?;
         let boots = lines::drop_torn(&self.folder.join(BOOTS), Boot::read)?;
-        let beside = [(!looks.is_empty()).then_some(LOOKS), (!boots.is_empty()).then_some(BOOTS)];
+        let beside =
+            [(!profiles.is_empty()).then_some(PROFILES), (!boots.is_empty()).then_some(BOOTS)];
         let kept = [RUNS, SAMPLES].into_iter().chain(beside.into_iter().flatten());
         for name in kept {
-            self.record.files.insert(name.to_string(), Seal::of_file(&self.folder.join(name))?);
+            self.record.files.insert(name.to_string(), Seal::for_file(&self.folder.join(name))?);
         }
         let text = serde_json::to_string_pretty(&self.record)?;
         write_durably(&self.folder.join(RECORD), |mut file| Ok(file.write_all(text.as_bytes())?))?;
@@ -411,8 +413,8 @@ pub fn open(folder: &Path) -> Result<Opened> {
 }
 
 /// The looks of a record, in order of execution; none where no run was watched.
-pub fn looks(opened: &Opened) -> Result<Vec<Look>> {
-    Ok(lines::read(&opened.folder.join(LOOKS), Look::read)?.0)
+pub fn profiles(opened: &Opened) -> Result<Vec<Profile>> {
+    Ok(lines::read(&opened.folder.join(PROFILES), Profile::read)?.0)
 }
 
 /// The boots of a record, by number; none where every run was made on the host itself.
@@ -423,7 +425,7 @@ pub fn boots(opened: &Opened) -> Result<Vec<Boot>> {
 /// All samples of a record: (run, sample), in order of runs.
 pub fn samples(opened: &Opened) -> Result<Vec<(u32, Sample)>> {
     // While a record grows, a Parquet file beside it is from before.
-    let runs = if opened.record.state != State::Growing {
+    let runs = if opened.record.state != RecordState::Growing {
         sealed_samples(opened)?
     } else {
         let growing = opened.folder.join(SAMPLES_GROWING);
@@ -438,7 +440,7 @@ fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
     let Some(sealed) = opened.record.files.get(RUNS) else {
         return Ok(());
     };
-    if torn || *sealed != Seal::of_file(&opened.folder.join(RUNS))? {
+    if torn || *sealed != Seal::for_file(&opened.folder.join(RUNS))? {
         opened.record.warnings.push(Warning::new(
             format!("{RUNS} is not as it was when the record was finished"),
             "restore the folder from a copy, or trust only the runs you recognise",
@@ -452,7 +454,7 @@ fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
 fn sealed_samples(opened: &Opened) -> Result<Vec<RunSamples>> {
     let path = opened.folder.join(SAMPLES);
     if let Some(sealed) = opened.record.files.get(SAMPLES)
-        && *sealed != Seal::of_file(&path)?
+        && *sealed != Seal::for_file(&path)?
     {
         bail!(
             "{} is not as it was when the record was finished: restore it from a copy",

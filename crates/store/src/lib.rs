@@ -9,5 +9,5 @@ mod lines;
 mod samples;
 
 pub use compact::{Compacted, compact};
-pub use folder::{Growing, Id, Store, boots, looks, open, samples};
+pub use folder::{Growing, Id, Store, boots, open, profiles, samples};
 pub use index::{Index, Listed};

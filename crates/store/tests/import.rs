@@ -7,7 +7,7 @@ mod refused;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use records::{Outcome, Session, State};
+use records::{Outcome, RecordState, Session};
 use store::import::{Imported, Input, Telling, assemble};
 use store::{Id, Store};
 
@@ -391,7 +391,7 @@ fn an_imported_record_is_kept_whole_and_read_back() {
         growing.complete = true;
         let folder = growing.finish(session().started).unwrap().unwrap();
         let opened = store::open(&folder).unwrap();
-        assert_eq!(opened.record.state, State::Whole);
+        assert_eq!(opened.record.state, RecordState::Whole);
         let runs: Vec<_> = imported.runs.iter().map(|(run, _)| run.clone()).collect();
         assert_eq!(opened.runs, runs);
         assert_eq!(opened.record.source, imported.record.source);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use expect_test::expect;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Row, RowAccessor};
-use records::{Opened, Point, Run, Sample, State};
+use records::{Opened, Point, RecordState, Run, Sample};
 use store::{Compacted, Growing, Id, Index, Store, compact};
 
 /// Writes the golden record anew, into a folder of its own, when asked to.
@@ -33,12 +33,25 @@ fn the_golden_record_can_be_made_again() {
 fn the_golden_record_of_format_1_loads_for_ever() {
     let opened = store::open(&golden::folder()).unwrap();
     let mut expected = golden::plan();
-    expected.state = State::Partial;
+    expected.state = RecordState::Partial;
     (expected.runs_finished, expected.runs_failed) = (golden::RUNS - 1, 1);
     expected.files = opened.record.files.clone();
     assert_eq!(opened.record.files.len(), 2);
     assert_eq!(opened.record, expected);
     assert_runs(&opened, golden::RUNS);
+}
+
+#[test]
+fn a_record_keeps_what_one_operation_was() {
+    let place = tempfile::tempdir().unwrap();
+    let mut plan = golden::plan();
+    let workload = plan.points[0].workload.clone();
+    plan.operations = [(workload, "what it was then".to_string())].into();
+    let mut growing =
+        Store::at(place.path().to_path_buf()).begin(plan.clone(), golden::id()).unwrap();
+    add(&mut growing, 1);
+    let folder = growing.finish(golden::at(640)).unwrap().unwrap();
+    assert_eq!(store::open(&folder).unwrap().record.operations, plan.operations);
 }
 
 /// A small comparison of two variants, measured once and kept.
@@ -49,7 +62,7 @@ fn the_golden_record_of_format_2_loads_for_ever() {
     let opened = store::open(&folder).unwrap();
     let record = &opened.record;
     assert!(record.warnings.is_empty(), "its seal is whole: {:?}", record.warnings);
-    assert_eq!((record.format, record.state), (2, State::Whole));
+    assert_eq!((record.format, record.state), (2, RecordState::Whole));
     let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();
     assert_eq!(names, ["wait", "try"]);
     let of_variant = |point: &Point| (point.cell, point.variant.clone());
@@ -123,7 +136,7 @@ impl Place {
         assert_eq!(self.store.recover(HOST).unwrap(), [self.visible()]);
         assert!(!self.hidden().exists());
         let opened = store::open(&self.visible()).unwrap();
-        assert_eq!(opened.record.state, State::Partial);
+        assert_eq!(opened.record.state, RecordState::Partial);
         assert_runs(&opened, runs);
         assert_eq!(file_names(&self.visible()), WHOLE_FILES);
         assert!(self.store.recover(HOST).unwrap().is_empty());
@@ -171,7 +184,7 @@ fn a_record_appears_whole_when_it_is_finished_and_not_before() {
     assert_eq!(folder, place.visible());
     assert_eq!(file_names(&folder), WHOLE_FILES);
     let opened = store::open(&folder).unwrap();
-    assert_eq!(opened.record.state, State::Whole);
+    assert_eq!(opened.record.state, RecordState::Whole);
     assert_eq!(opened.record.sessions[1].finished, Some(golden::at(700)));
     assert_runs(&opened, PLANNED);
     assert_eq!(place.listed(), [folder]);
@@ -254,7 +267,7 @@ fn resuming_adds_the_missing_runs() {
     add(&mut growing, PLANNED);
     growing.finish(golden::at(900)).unwrap();
     let opened = store::open(&place.visible()).unwrap();
-    assert_eq!(opened.record.state, State::Whole);
+    assert_eq!(opened.record.state, RecordState::Whole);
     assert_eq!(opened.record.warnings, golden::plan().warnings);
     assert_runs(&opened, PLANNED);
 }

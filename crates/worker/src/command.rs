@@ -11,7 +11,7 @@ use std::time::Duration;
 use host::clock::now_ns;
 use host::descendants;
 use probes::counters::Snapshot;
-use records::{CommandJob, Event, Job, Measured, Origin, Warning};
+use records::{CommandJob, Event, Job, Measured, OutputSource, Warning};
 
 use crate::output::KeptOutput;
 use crate::priority::{self, SchedulingPolicy};
@@ -146,12 +146,12 @@ fn read_numbers(
     run: &ProgramRun,
 ) -> (BTreeMap<String, f64>, BTreeMap<String, String>, Vec<Warning>) {
     let (mut values, mut missing, mut warnings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-    let mut texts: BTreeMap<&Origin, Result<String, String>> = BTreeMap::new();
+    let mut texts: BTreeMap<&OutputSource, Result<String, String>> = BTreeMap::new();
     for extract in &command_job.metrics {
         let text = texts.entry(&extract.from).or_insert_with(|| match &extract.from {
-            Origin::Stdout => Ok(whole(&run.stdout, "standard output", &mut warnings)),
-            Origin::Stderr => Ok(whole(&run.stderr, "standard error", &mut warnings)),
-            Origin::File(path) => read_file(path),
+            OutputSource::Stdout => Ok(whole(&run.stdout, "standard output", &mut warnings)),
+            OutputSource::Stderr => Ok(whole(&run.stderr, "standard error", &mut warnings)),
+            OutputSource::File(path) => read_file(path),
         });
         let value = match text {
             Ok(text) => extract.number(text),

@@ -20,7 +20,7 @@ mod usage;
 use std::io::Write;
 
 use host::clock::now_ns;
-use records::{Event, Job, Native, PROTOCOL, Warning, Work};
+use records::{Event, Job, NativeJob, PROTOCOL, Warning, Work};
 use workloads::{Forms, Load, Values, Workload};
 
 use crate::measure::turns_per_ns;
@@ -58,7 +58,7 @@ fn attempt(job: &Job, started_ns: u64) -> Result<(), String> {
     }
 }
 
-fn attempt_workload(job: &Job, native: &Native, started_ns: u64) -> Result<(), String> {
+fn attempt_workload(job: &Job, native: &NativeJob, started_ns: u64) -> Result<(), String> {
     let workload = find(native)?;
     check_form(workload, job)?;
     let scratch = Scratch::create(&job.scratch)?;
@@ -72,7 +72,7 @@ fn attempt_workload(job: &Job, native: &Native, started_ns: u64) -> Result<(), S
     if job.keep { scratch.keep() } else { scratch.remove() }
 }
 
-fn find(native: &Native) -> Result<&'static Workload, String> {
+fn find(native: &NativeJob) -> Result<&'static Workload, String> {
     let workload = Workload::find(&native.name)
         .ok_or_else(|| format!("this knee has no workload '{}'", native.name))?;
     if workload.spec.semantics != native.semantics {
@@ -105,7 +105,7 @@ fn form(form: records::Form) -> workloads::TaskForm {
     }
 }
 
-fn load(workload: &Workload, native: &Native, job: &Job) -> Result<Load, String> {
+fn load(workload: &Workload, native: &NativeJob, job: &Job) -> Result<Load, String> {
     Ok(Load {
         tasks: job.tasks as usize,
         form: form(job.form),

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use probes::ledger::{Marker, Moment, Plan, Watcher};
-use records::{Event, Form, Job, LookKind, Until, Work};
+use records::{Event, Form, Job, ProfileKind, Until, Work};
 
 use crate::board::Board;
 
@@ -28,22 +28,23 @@ impl Profiler {
         let is_command = matches!(job.work, Work::Command(_));
         let tasks = if is_command { 0 } else { job.tasks };
         let none = Profiler { watcher: None, windows: 0, tasks, blind: None };
-        let Some(watch) = &job.watch else { return none };
+        let Some(watch) = &job.profile else { return none };
         let plan = Plan {
             kind: watch.kind,
             hertz: watch.hertz,
             room: ROOM,
             cpus: job.cpus.clone(),
             tasks,
-            bursts: watch.kind == LookKind::Counts && matches!(job.until, Until::Seconds(_)),
+            bursts: watch.kind == ProfileKind::Counts && matches!(job.until, Until::Seconds(_)),
             knee: watch.knee,
             functions: watch.functions.clone(),
         };
         match Watcher::begin(plan) {
             Ok(watcher) => Profiler { watcher: Some(watcher), windows: watch.windows, ..none },
-            Err(why) => {
-                Profiler { blind: Some(Event::Blind { probe: "ledger".to_string(), why }), ..none }
-            }
+            Err(why) => Profiler {
+                blind: Some(Event::UnavailableProbe { probe: "ledger".to_string(), why }),
+                ..none
+            },
         }
     }
 
@@ -109,7 +110,8 @@ impl Profiler {
     pub fn end(self) -> Vec<Event> {
         let Some(watcher) = self.watcher else { return self.blind.into_iter().collect() };
         let seen = watcher.end();
-        let blind = seen.blind.into_iter().map(|(probe, why)| Event::Blind { probe, why });
+        let blind =
+            seen.blind.into_iter().map(|(probe, why)| Event::UnavailableProbe { probe, why });
         let is_command = self.tasks == 0;
         let windows = seen.windows.into_iter().map(|mut window| {
             if is_command {

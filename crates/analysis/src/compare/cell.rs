@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use records::{METRICS, Opened, Outcome, Point, Policy, Run, Unit, Until};
+use records::{METRICS, Opened, Outcome, Point, Policy, ReplicationUnit, Run, Until};
 
 use super::blocks::{Block, blocks, disturbance};
 use super::columns::{Column, MetricColumns, by_boot, finite, paired, scaled, unit_and_direction};
@@ -153,11 +153,11 @@ impl<'a> ComparedCell<'a> {
             return paired(&pairs, metric, scale);
         }
         let values = |arm: usize| match self.unit_of_replication(rules) {
-            Unit::Boot if rules.by_boot => {
+            ReplicationUnit::Boot if rules.by_boot => {
                 by_boot(self.points[arm].0, &self.sides[arm], metric, scale)
             }
             // Values of one run are not replicates of each other.
-            Unit::Sample => Vec::new(),
+            ReplicationUnit::Sample => Vec::new(),
             _ => {
                 let values = self.sides[arm].iter().filter_map(|run| finite(run, metric));
                 values.map(|value| scaled(value, scale)).collect()
@@ -167,7 +167,7 @@ impl<'a> ComparedCell<'a> {
     }
 
     /// What is set up anew for each value that counts.
-    fn unit_of_replication(&self, rules: &Rules) -> Unit {
+    fn unit_of_replication(&self, rules: &Rules) -> ReplicationUnit {
         let is_made_anew = |(record, point): &(&Opened, usize)| {
             let record = &record.record;
             record.experiment.storage.policy != Policy::Kept
@@ -178,9 +178,9 @@ impl<'a> ComparedCell<'a> {
         let sources = self.points.iter().filter_map(|(record, _)| record.record.source.as_ref());
         match sources.map(|source| source.unit).min() {
             Some(imported) => imported,
-            None if rules.by_boot => Unit::Boot,
-            None if self.points.iter().all(is_made_anew) => Unit::Mount,
-            None => Unit::Run,
+            None if rules.by_boot => ReplicationUnit::Boot,
+            None if self.points.iter().all(is_made_anew) => ReplicationUnit::Mount,
+            None => ReplicationUnit::Run,
         }
     }
 
@@ -204,12 +204,14 @@ impl<'a> ComparedCell<'a> {
             (Some(blocks), _) if blocks.iter().any(|block| !block.reasons.is_empty()) => {
                 "too few blocks that the host did not disturb"
             }
-            (_, Unit::Sample) => "values of one run are not replicates: repeat the run",
-            (_, Unit::Run) => "too few runs",
-            (_, Unit::Mount) => {
+            (_, ReplicationUnit::Sample) => "values of one run are not replicates: repeat the run",
+            (_, ReplicationUnit::Run) => "too few runs",
+            (_, ReplicationUnit::Mount) => {
                 "too few mounts: the file systems differ, so each value needs a new mount"
             }
-            (_, Unit::Boot) => "too few boots: the kernels differ, so each value needs a new boot",
+            (_, ReplicationUnit::Boot) => {
+                "too few boots: the kernels differ, so each value needs a new boot"
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::{Guest, Outcome, Point, Run, Until, Variant, Word};
+use records::{Guest, Outcome, Point, Run, Scalar, Until, Variant};
 
 use super::arm::Arm;
 use super::bands::curves;
@@ -69,7 +69,7 @@ fn compared_variant(arm: &Arm) -> ComparedVariant {
 
 /// What a variant does differently, in words.
 fn about(variant: &Variant) -> String {
-    let words = |prefix: &str, words: &BTreeMap<String, Word>| -> Vec<String> {
+    let words = |prefix: &str, words: &BTreeMap<String, Scalar>| -> Vec<String> {
         words.iter().map(|(name, word)| format!("{prefix}{name}={}", word.0)).collect()
     };
     let path = |path: &std::path::PathBuf| path.display().to_string();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
-use records::{Opened, Outcome, Point, Record, Run, Unit};
+use records::{Opened, Outcome, Point, Record, ReplicationUnit, Run};
 use serde_json::{Value, json};
 
 use super::*;
@@ -463,7 +463,7 @@ fn values_of_one_run_are_not_replicates() {
     imported.record.source = Some(records::Source {
         format: "fs_mark".to_string(),
         files: Default::default(),
-        unit: Unit::Sample,
+        unit: ReplicationUnit::Sample,
         blocks: false,
         lacks: vec!["the loops are of one run".to_string()],
     });

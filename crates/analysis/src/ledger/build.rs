@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, LockTime, Look, LookKind, Obtained, Share, Window};
+use records::{Base, CpuState, LockTime, Obtained, Profile, ProfileKind, Share, Window};
 
 use super::sampled::{Sampled, sampled_rows};
 use super::{
@@ -11,12 +11,12 @@ use super::{
 };
 
 /// The ledger of one point, from its looks. `None` if none of them saw where the time went.
-pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
-    let (blocks, times) = units(looks, LookKind::Time);
+pub fn ledger(looks: &[&Profile]) -> Option<Ledger> {
+    let (blocks, times) = units(looks, ProfileKind::Time);
     if times.is_empty() {
         return None;
     }
-    let (_, counted) = units(looks, LookKind::Counts);
+    let (_, counted) = units(looks, ProfileKind::Counts);
     let builder =
         LedgerBuilder { units: &times, counted: &counted, names: LockNames::from_looks(looks) };
     let root = builder.root();
@@ -30,8 +30,8 @@ pub fn ledger(looks: &[&Look]) -> Option<Ledger> {
 
 /// The replicates and their blocks: looks, or the windows of a single look, which have no block.
 pub(super) fn units<'a>(
-    looks: &[&'a Look],
-    kind: LookKind,
+    looks: &[&'a Profile],
+    kind: ProfileKind,
 ) -> (Vec<Option<u32>>, Vec<Vec<&'a Window>>) {
     let units: (Vec<Option<u32>>, Vec<Vec<&Window>>) = looks
         .iter()
@@ -319,7 +319,7 @@ fn entries(window: &Window, is_counted: impl Fn(Base, CpuState) -> bool) -> u64 
 pub(super) struct LockNames(BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)>);
 
 impl LockNames {
-    pub(super) fn from_looks(looks: &[&Look]) -> LockNames {
+    pub(super) fn from_looks(looks: &[&Profile]) -> LockNames {
         let mut names: BTreeMap<String, (Vec<String>, BTreeMap<String, u64>)> = BTreeMap::new();
         let windows = looks.iter().flat_map(|look| &look.windows);
         for lock in windows.flat_map(|window| &window.locks) {

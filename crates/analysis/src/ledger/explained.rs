@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::{Look, LookKind, Opened, Run};
+use records::{Opened, Profile, ProfileKind, Run};
 use serde::Serialize;
 
 use super::Ledger;
@@ -26,7 +26,7 @@ pub struct Explained {
     /// Whether the looks at time are consistent in themselves.
     pub check: LedgerCheck,
     /// Probes that were not available, and why.
-    #[serde(rename = "blind")]
+    #[serde(rename = "unavailable_probes")]
     pub unavailable_probes: BTreeMap<String, String>,
     /// The reasons why looks failed, each once.
     pub failures: BTreeSet<String>,
@@ -39,13 +39,13 @@ impl Explained {
     /// else. The number of calls and faults does not depend on how long they take, so looks at
     /// counts and names are used even then, with their cost shown.
     pub fn refused(&self) -> Option<&LookCost> {
-        self.costs.iter().find(|cost| cost.kind == LookKind::Time && cost.is_too_high())
+        self.costs.iter().find(|cost| cost.kind == ProfileKind::Time && cost.is_too_high())
     }
 }
 
 /// Counts per operation, all looks at counts together.
-fn counts(looks: &[&Look]) -> BTreeMap<String, f64> {
-    let counting = looks.iter().filter(|look| look.kind == LookKind::Counts && look.finished());
+fn counts(looks: &[&Profile]) -> BTreeMap<String, f64> {
+    let counting = looks.iter().filter(|look| look.kind == ProfileKind::Counts && look.finished());
     let windows: Vec<&records::Window> = counting.flat_map(|look| &look.windows).collect();
     let names: BTreeSet<&String> = windows.iter().flat_map(|window| window.counted()).collect();
     let per_operation = |name: &String| {
@@ -57,17 +57,18 @@ fn counts(looks: &[&Look]) -> BTreeMap<String, f64> {
 }
 
 /// Explains a point by the looks of its record.
-pub fn explain(opened: &Opened, looks: &[Look], point: usize) -> Explained {
-    let looks: Vec<&Look> = looks.iter().filter(|look| look.point as usize == point).collect();
+pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
+    let looks: Vec<&Profile> = looks.iter().filter(|look| look.point as usize == point).collect();
     let runs: Vec<&Run> = opened.runs_of(point).filter(|run| run.finished()).collect();
     let is_command = opened.record.points[point].command.is_some();
     let metric = if is_command { records::WALL } else { "operations_per_s" };
-    let kinds = [LookKind::Time, LookKind::Counts, LookKind::Names];
+    let kinds = [ProfileKind::Time, ProfileKind::Counts, ProfileKind::Names];
     let costs = kinds
         .into_iter()
         .filter_map(|kind| look_cost(&looks, &runs, kind, metric, is_command))
         .collect();
-    let unavailable_probes = looks.iter().flat_map(|look| look.blind.clone()).collect();
+    let unavailable_probes =
+        looks.iter().flat_map(|look| look.unavailable_probes.clone()).collect();
     let failures = looks.iter().filter_map(|look| match &look.outcome {
         records::Outcome::Failed { reason } => Some(reason.clone()),
         records::Outcome::Finished { .. } => None,

@@ -9,8 +9,8 @@ mod from_looks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perf_data::{Function, Recording, Sample};
-use records::{Base, CpuState, Mode, Obtained, Samples, Stack};
+use perf_data::{Function, PerfSample, Recording};
+use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack};
 use serde::Serialize;
 
 use super::sampled::{group_row, late_functions, row_path};
@@ -117,7 +117,7 @@ pub fn ledgers_from_recordings(
 }
 
 /// Whose task a sample saw: the workload's, another one, or none.
-fn base(recording: &Recording, question: &RecordingQuestion, sample: &Sample) -> Base {
+fn base(recording: &Recording, question: &RecordingQuestion, sample: &PerfSample) -> Base {
     if sample.tid == 0 && sample.pid <= 0 {
         return Base::Idle;
     }
@@ -129,10 +129,10 @@ fn base(recording: &Recording, question: &RecordingQuestion, sample: &Sample) ->
     if is_work { Base::Work } else { Base::Other }
 }
 
-const MODES: [Mode; 3] = [Mode::Kernel, Mode::User, Mode::AfterSystemCall];
+const MODES: [CpuMode; 3] = [CpuMode::Kernel, CpuMode::User, CpuMode::AfterSystemCall];
 
 /// Index of a chain in a mode.
-fn key(sample: &Sample) -> usize {
+fn key(sample: &PerfSample) -> usize {
     sample.chain as usize * MODES.len() + sample.mode as usize
 }
 
@@ -140,18 +140,21 @@ fn key(sample: &Sample) -> usize {
 struct WorkSamples {
     /// The [`key`] of each stack.
     keys: Vec<usize>,
-    samples: Samples,
+    samples: SampledStacks,
 }
 
 impl WorkSamples {
     fn new(recording: &Recording, question: &RecordingQuestion) -> WorkSamples {
         let mut counts = vec![0_u64; recording.chains.len() * MODES.len()];
-        let is_work = |sample: &&Sample| base(recording, question, sample) == Base::Work;
+        let is_work = |sample: &&PerfSample| base(recording, question, sample) == Base::Work;
         recording.samples.iter().filter(is_work).for_each(|sample| counts[key(sample)] += 1);
         let keys: Vec<usize> = (0..counts.len()).filter(|key| counts[*key] > 0).collect();
         let stacks = keys.iter().map(|key| stack(recording, *key, counts[*key])).collect();
         let functions = names(recording);
-        WorkSamples { keys, samples: Samples { functions, stacks, ..Samples::default() } }
+        WorkSamples {
+            keys,
+            samples: SampledStacks { functions, stacks, ..SampledStacks::default() },
+        }
     }
 }
 
@@ -162,7 +165,7 @@ fn stack(recording: &Recording, key: usize, count: u64) -> Stack {
     let frames: Vec<u32> = locations.iter().map(|index| location(index).function).collect();
     let kernel_frames = match recording.chains.kernel_frames(chain) as u32 {
         // A hypervisor, or a sample without a chain.
-        0 if mode == Mode::Kernel => frames.len().min(1) as u32,
+        0 if mode == CpuMode::Kernel => frames.len().min(1) as u32,
         kernel => kernel,
     };
     let offset = locations.first().map_or(0, |leaf| location(leaf).address);
@@ -212,7 +215,7 @@ impl RowIndex {
             of_chain[*key] = row((Base::Work, group, function));
         }
         let mut is_other_task = vec![false; recording.tasks.len()];
-        let is_other = |sample: &&Sample| base(recording, question, sample) == Base::Other;
+        let is_other = |sample: &&PerfSample| base(recording, question, sample) == Base::Other;
         let samples = recording.samples.iter().filter(is_other);
         samples.for_each(|sample| is_other_task[sample.task as usize] = true);
         let mut row_of_task = |(name, is_other): (&String, bool)| {
@@ -227,7 +230,7 @@ impl RowIndex {
     }
 
     /// The row of a sample.
-    fn row(&self, base: Base, sample: &Sample) -> usize {
+    fn row(&self, base: Base, sample: &PerfSample) -> usize {
         (match base {
             Base::Idle => self.idle,
             Base::Work => self.of_chain[key(sample)],
@@ -321,7 +324,7 @@ impl<'a> LedgerBuilder<'a> {
     }
 
     /// Counts a sample, and returns its row.
-    fn count(&mut self, sample: &Sample) -> usize {
+    fn count(&mut self, sample: &PerfSample) -> usize {
         let base = base(self.recording, self.question, sample);
         let row = self.rows.row(base, sample);
         self.samples[row] += 1;

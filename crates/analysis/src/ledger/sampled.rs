@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, Mode, Obtained, Samples, Stack, Window};
+use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack, Window};
 
 use super::{LedgerRow, split};
 
@@ -64,10 +64,10 @@ fn is_rest_of_work(stack: &Stack) -> bool {
 
 /// Functions whose samples sit on one instruction: they came late, from a section with interrupts
 /// off.
-pub(super) fn late_functions<'a>(samples: impl Iterator<Item = &'a Samples>) -> Vec<String> {
+pub(super) fn late_functions<'a>(samples: impl Iterator<Item = &'a SampledStacks>) -> Vec<String> {
     let mut offsets: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
     for samples in samples {
-        let is_kernel = |stack: &&Stack| is_rest_of_work(stack) && stack.mode == Mode::Kernel;
+        let is_kernel = |stack: &&Stack| is_rest_of_work(stack) && stack.mode == CpuMode::Kernel;
         for stack in samples.stacks.iter().filter(is_kernel) {
             let function = offsets.entry(name(samples, stack, 0)).or_default();
             *function.entry(stack.offset).or_default() += stack.count;
@@ -81,16 +81,16 @@ pub(super) fn late_functions<'a>(samples: impl Iterator<Item = &'a Samples>) -> 
     late.map(|(function, _)| function.to_string()).collect()
 }
 
-fn name<'a>(samples: &'a Samples, stack: &Stack, frame: usize) -> &'a str {
+fn name<'a>(samples: &'a SampledStacks, stack: &Stack, frame: usize) -> &'a str {
     let index = stack.frames.get(frame).map(|index| *index as usize);
     index.and_then(|index| samples.functions.get(index)).map_or("[unknown]", String::as_str)
 }
 
 /// The row that a stack's samples belong to; `late` are the functions whose samples come late.
-pub(super) fn row_path(samples: &Samples, stack: &Stack, late: &[String]) -> RowPath {
+pub(super) fn row_path(samples: &SampledStacks, stack: &Stack, late: &[String]) -> RowPath {
     let kernel = stack.kernel_frames as usize;
     match stack.mode {
-        Mode::User => {
+        CpuMode::User => {
             let function =
                 if stack.frames.len() > kernel { name(samples, stack, kernel) } else { "" };
             // Without symbols each address has its own name, and would get its own row.
@@ -100,10 +100,10 @@ pub(super) fn row_path(samples: &Samples, stack: &Stack, late: &[String]) -> Row
             };
             return (USER.to_string(), function);
         }
-        Mode::AfterSystemCall => {
+        CpuMode::AfterSystemCall => {
             return (ENTRY.to_string(), "exit, where interrupts are off".to_string());
         }
-        Mode::Kernel => (),
+        CpuMode::Kernel => (),
     }
     let frames: Vec<&str> = (0..kernel).map(|frame| name(samples, stack, frame)).collect();
     let leaf = frames.first().copied().unwrap_or("[unknown]");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, LockTime, Look, LookKind, Obtained, Window};
+use records::{Base, CpuState, LockTime, Obtained, Profile, ProfileKind, Window};
 
 use super::build::{LockNames, counted, units};
 use super::{Ledger, LedgerRow, LedgerUnit, RowEvents};
@@ -28,8 +28,8 @@ pub struct Locks {
 }
 
 /// The locks that the workload waited for; `None` without looks at time.
-pub fn locks(looks: &[&Look]) -> Option<Locks> {
-    let (_, units) = units(looks, LookKind::Time);
+pub fn locks(looks: &[&Profile]) -> Option<Locks> {
+    let (_, units) = units(looks, ProfileKind::Time);
     let ledger = frame(&units)?;
     let names = LockNames::from_looks(looks);
     let mut callers: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
@@ -110,8 +110,8 @@ const SENT: [(&str, &str); 7] = [
 ];
 
 /// Interrupts from other CPUs; `None` without looks at time.
-pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
-    let (_, units) = units(looks, LookKind::Time);
+pub fn ipis(looks: &[&Profile]) -> Option<Ipis> {
+    let (_, units) = units(looks, ProfileKind::Time);
     let ledger = frame(&units)?;
     let bases = [
         (Base::Work, "while the workload ran"),
@@ -138,8 +138,8 @@ pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
     Some(Ipis { ledger, received, sent: sent(looks), senders: senders(looks) })
 }
 
-fn senders(looks: &[&Look]) -> Vec<IpiSender> {
-    let (_, units) = units(looks, LookKind::Names);
+fn senders(looks: &[&Profile]) -> Vec<IpiSender> {
+    let (_, units) = units(looks, ProfileKind::Names);
     let senders_of = |(name, what): (&str, &'static str)| {
         let mut chains: BTreeMap<&String, u64> = BTreeMap::new();
         let windows = units.iter().flatten();
@@ -160,8 +160,8 @@ fn senders(looks: &[&Look]) -> Vec<IpiSender> {
 }
 
 /// Interrupts sent, from looks at counts; kinds that were not counted are absent.
-fn sent(looks: &[&Look]) -> Vec<RowEvents> {
-    let (_, units) = units(looks, LookKind::Counts);
+fn sent(looks: &[&Profile]) -> Vec<RowEvents> {
+    let (_, units) = units(looks, ProfileKind::Counts);
     let events = |(name, what): (&str, &str)| counted(&units, what, &[name.to_string()]);
     SENT.into_iter().filter_map(events).collect()
 }
@@ -193,8 +193,8 @@ mod tests {
     #[test]
     fn the_tables_of_recorded_looks_have_what_their_ledger_has() {
         let lines = include_str!("build/recorded.ndjson").lines();
-        let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
-        let looks: Vec<&Look> = looks.iter().collect();
+        let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
+        let looks: Vec<&Profile> = looks.iter().collect();
         let ledger = ledger(&looks).unwrap();
         let spinning = ledger.find(&[WORK, SPINNING]).unwrap();
         let locks = locks(&looks).unwrap();

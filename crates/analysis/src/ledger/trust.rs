@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, Look, LookKind, Run, Window};
+use records::{Base, CpuState, Profile, ProfileKind, Run, Window};
 use serde::Serialize;
 
 /// Looks that slow a point by more than this share are refused: they explain something else.
@@ -16,7 +16,7 @@ pub const CLOCK_MAX: f64 = 0.005;
 /// not watched.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LookCost {
-    pub kind: LookKind,
+    pub kind: ProfileKind,
     /// Number of pairs of a look and a run.
     pub pairs: usize,
     /// Median of how much longer an operation took, as a share.
@@ -35,13 +35,13 @@ impl LookCost {
 /// The cost of looks of one kind; `None` without pairs. `metric` is the speed of operations: a time
 /// if `is_time`, else a rate.
 pub fn look_cost(
-    looks: &[&Look],
+    looks: &[&Profile],
     runs: &[&Run],
-    kind: LookKind,
+    kind: ProfileKind,
     metric: &str,
     is_time: bool,
 ) -> Option<LookCost> {
-    let pair = |look: &&&Look| {
+    let pair = |look: &&&Profile| {
         let clean = runs.iter().find(|run| run.block == look.block && !run.placebo)?;
         let (looked, clean) = (look.value(metric)?, clean.value(metric)?);
         let longer = if is_time { looked / clean } else { clean / looked };
@@ -93,8 +93,8 @@ impl LedgerCheck {
 }
 
 /// Checks the looks at time.
-pub fn check_ledger(looks: &[&Look]) -> LedgerCheck {
-    let timed = looks.iter().filter(|look| look.kind == LookKind::Time && look.finished());
+pub fn check_ledger(looks: &[&Profile]) -> LedgerCheck {
+    let timed = looks.iter().filter(|look| look.kind == ProfileKind::Time && look.finished());
     let windows: Vec<&Window> = timed.flat_map(|look| &look.windows).collect();
     let mut anomalies = BTreeMap::new();
     for (what, times) in windows.iter().flat_map(|window| &window.anomalies) {
@@ -137,15 +137,15 @@ mod tests {
     #[test]
     fn looks_are_compared_with_the_run_of_their_block() {
         let started = jiff::Timestamp::UNIX_EPOCH;
-        let look = |block, rate| Look {
-            look: block,
-            kind: LookKind::Time,
+        let look = |block, rate| Profile {
+            number: block,
+            kind: ProfileKind::Time,
             point: 0,
             block,
             started,
             outcome: outcome(rate),
             windows: Vec::new(),
-            blind: BTreeMap::new(),
+            unavailable_probes: BTreeMap::new(),
             warnings: Vec::new(),
         };
         let run = |block, rate| Run {
@@ -162,14 +162,14 @@ mod tests {
         };
         let looks = [look(0, 100.0), look(1, 80.0), look(2, 100.0), look(7, 1.0)];
         let runs = [run(0, 100.0), run(1, 100.0), run(2, 110.0)];
-        let looks: Vec<&Look> = looks.iter().collect();
+        let looks: Vec<&Profile> = looks.iter().collect();
         let runs: Vec<&Run> = runs.iter().collect();
-        let cost = look_cost(&looks, &runs, LookKind::Time, "operations_per_s", false).unwrap();
+        let cost = look_cost(&looks, &runs, ProfileKind::Time, "operations_per_s", false).unwrap();
         assert_eq!(cost.pairs, 3);
         assert!((cost.median - 0.1).abs() < 1e-12 && cost.is_too_high());
         let (low, high) = cost.quartiles;
         assert!((low - 0.05).abs() < 1e-12 && (high - 0.175).abs() < 1e-12);
-        let names = look_cost(&looks, &runs, LookKind::Names, "operations_per_s", false);
+        let names = look_cost(&looks, &runs, ProfileKind::Names, "operations_per_s", false);
         assert_eq!(names, None);
     }
 }

@@ -102,7 +102,7 @@ pub fn key(revision: &Revision, configuration: &Configuration, toolchain: &Toolc
         format!("{types:?}"),
         settings.join(" "),
     ];
-    let mut hash = Seal::of_bytes(parts.join("\n\0\n").as_bytes()).sha256;
+    let mut hash = Seal::for_bytes(parts.join("\n\0\n").as_bytes()).sha256;
     hash.truncate(KEY_DIGITS);
     hash
 }
@@ -144,7 +144,7 @@ impl Cache {
     /// A kernel that has been built and whose image is still intact.
     pub fn find(&self, key: &str) -> Option<BuildInfo> {
         let build = self.read(key)?;
-        let image = Seal::of_file(&self.path(key).join(IMAGE)).ok()?;
+        let image = Seal::for_file(&self.path(key).join(IMAGE)).ok()?;
         (build.image == image).then_some(build)
     }
 

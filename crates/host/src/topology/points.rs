@@ -1,5 +1,5 @@
-//! At how many CPUs a sweep measures: the counts that somebody asks for, and those
-//! where something is about to change when nobody says.
+//! The numbers of CPUs at which a sweep measures: those that the user asks for; by default, those at
+//! the edges of the topology.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -8,16 +8,16 @@ use anyhow::{anyhow, bail};
 
 use crate::{Cpu, Placement, Topology};
 
-/// The group that a CPU is in, of one kind of group.
+/// The number of a CPU's group, for one kind of group.
 type Group = fn(&Cpu) -> u32;
 
-/// Where a machine has more packages or nodes than this (some virtual machines have one
-/// for every CPU or two), only the first is an edge.
+/// With more packages or nodes than this, only the first is an edge: some virtual machines have one
+/// for every CPU or two.
 const GROUPS_MAX: usize = 16;
 
-/// Powers of two, the edges of the topology in the order of the placement, and all.
-/// An edge is a count of CPUs at which the next CPU is the first one of something: of
-/// another cache, node, package, or the second thread of a core.
+/// Powers of two, the edges of the topology in the order of the placement, and all CPUs. An edge is
+/// a count of CPUs after which the next CPU is the first of another cache, node or package, or the
+/// second thread of a core.
 pub fn default_points(topology: &Topology, placement: Placement) -> Vec<u32> {
     let order = topology.ordered(placement);
     let all = order.len() as u32;
@@ -26,8 +26,8 @@ pub fn default_points(topology: &Topology, placement: Placement) -> Vec<u32> {
     counts.into_iter().filter(|n| *n > 0).collect()
 }
 
-/// The counts that `spec` asks for: `all`, `cores`, `7`, `1..all` (the default points
-/// between, and both ends), `1-8` (every count), or several of them separated by commas.
+/// The counts that `spec` means: `all`, `cores`, `7`, `1..all` (both ends and the default points
+/// between them), `1-8` (every count), or several of them separated by commas.
 pub fn points(spec: &str, topology: &Topology, placement: Placement) -> anyhow::Result<Vec<u32>> {
     let order = topology.ordered(placement);
     if order.is_empty() {
@@ -46,7 +46,7 @@ pub fn points(spec: &str, topology: &Topology, placement: Placement) -> anyhow::
     Ok(counts.into_iter().collect())
 }
 
-/// What the words in a specification mean on this host.
+/// The values of the words in a specification on this host.
 struct Scale {
     defaults: Vec<u32>,
     all: u32,
@@ -76,7 +76,7 @@ impl Scale {
         Ok((first, last))
     }
 
-    /// One number of CPUs, written as `text` within `part`.
+    /// A single number of CPUs, written as `text` within `part`.
     fn count(&self, part: &str, text: &str) -> anyhow::Result<u32> {
         let count = match text.trim() {
             "all" => u64::from(self.all),
@@ -92,7 +92,7 @@ impl Scale {
             bail!("'{part}' asks for 0 CPUs: use 1..all");
         }
         if count > u64::from(self.all) {
-            bail!("{}; {count} asked: use 1..all", self.allows());
+            bail!("{}; {count} were asked for: use 1..all", self.allows());
         }
         Ok(count as u32)
     }
@@ -125,8 +125,8 @@ fn edges(order: &[Cpu], placement: Placement) -> Vec<u32> {
     }
 }
 
-/// Where neighbours come next to each other: the first cache filled, and each node and
-/// package.
+/// The edges of an order with neighbours next to each other: where the first cache is full, and
+/// where each node and each package is full.
 fn edges_of_neighbours(cpus: &[Cpu]) -> Vec<u32> {
     let mut edges: Vec<_> = filled(cpus, |c| c.llc).into_iter().take(1).collect();
     let groups: [Group; 2] = [|c| c.node, |c| c.package];
@@ -138,7 +138,7 @@ fn edges_of_neighbours(cpus: &[Cpu]) -> Vec<u32> {
     edges
 }
 
-/// The counts at which a group has just got its last CPU. A group of one CPU is no group.
+/// The counts of CPUs at which a group is complete. A group of one CPU does not count.
 fn filled(cpus: &[Cpu], group: Group) -> Vec<u32> {
     let mut sizes_and_ends: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     for (count, cpu) in (1..).zip(cpus) {
@@ -151,7 +151,7 @@ fn filled(cpus: &[Cpu], group: Group) -> Vec<u32> {
     ends
 }
 
-/// The count at which every group has just got its first CPU.
+/// The count of CPUs at which every group has its first CPU.
 fn begun(cpus: &[Cpu], group: Group) -> u32 {
     let mut seen = BTreeSet::new();
     let firsts = (1..).zip(cpus).filter(|(_, cpu)| seen.insert(group(cpu)));

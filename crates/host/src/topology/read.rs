@@ -1,5 +1,5 @@
-//! Reading the CPUs from /sys. Virtual machines and containers hide much of it: what is missing is filled in with the coarsest true
-//! answer (one node, one cache a package, one thread a core).
+//! Reads the CPUs from /sys. Virtual machines and containers hide much of it. Missing parts get the
+//! coarsest true answer: one node, one cache per package, one thread per core.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ pub fn read(sys: &Path) -> anyhow::Result<Topology> {
     Ok(Topology { cpus: online.into_iter().map(cpu).collect() })
 }
 
-/// The package of a CPU. Some firmware says -1, which is no number of a package.
+/// The package of a CPU; 0 where firmware reports -1, which is not a package number.
 fn package(cpu: &Path) -> u32 {
     number(&cpu.join("topology/physical_package_id")).unwrap_or(0)
 }
@@ -46,7 +46,7 @@ fn core(cpu: &Path) -> Option<u32> {
         .or_else(|| lowest(&cpu.join("topology/thread_siblings_list")))
 }
 
-/// The lowest CPU that shares a CPU's largest cache of data.
+/// The lowest CPU that shares a CPU's last-level data cache.
 fn last_level_cache(cpu: &Path) -> Option<u32> {
     let holds_data =
         |cache: &PathBuf| text(&cache.join("type")).is_some_and(|kind| kind != "Instruction");
@@ -57,7 +57,7 @@ fn last_level_cache(cpu: &Path) -> Option<u32> {
         .and_then(|cache| lowest(&cache.join("shared_cpu_list")))
 }
 
-/// The node of each CPU that is in one.
+/// The NUMA node of each CPU that belongs to one.
 fn nodes(folder: &Path) -> BTreeMap<u32, u32> {
     let cpus = |(node, path): (u32, PathBuf)| {
         let cpus = list(&path.join("cpulist")).unwrap_or_default();
@@ -66,7 +66,7 @@ fn nodes(folder: &Path) -> BTreeMap<u32, u32> {
     numbered(folder, "node").flat_map(cpus).collect()
 }
 
-/// What is called `prefix` and a number in a folder: the number and the path.
+/// The entries of a folder whose name is `prefix` and a number, with that number.
 fn numbered(folder: &Path, prefix: &str) -> impl Iterator<Item = (u32, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(move |entry| {

@@ -1,4 +1,4 @@
-//! Machines as /sys shows them, made from a few numbers each.
+//! Machines as /sys shows them, each generated from a few numbers.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::topology::points::default_points;
 use crate::topology::*;
 use crate::{Cpu, Placement, Topology};
 
-/// Groups of groups, all alike. CPUs are numbered as Linux does on x86: the first threads
+/// A machine of nested, equal groups. CPUs are numbered as Linux does on x86: the first threads
 /// of all cores, then the second ones.
 #[derive(Clone, Copy)]
 struct Machine {
@@ -18,7 +18,7 @@ struct Machine {
     llcs_per_node: u32,
     cores_per_llc: u32,
     threads_per_core: u32,
-    /// What a virtual machine may not show.
+    /// Whether /sys hides caches, nodes and packages, as in some virtual machines.
     hidden: bool,
     offline: &'static [u32],
 }
@@ -326,8 +326,8 @@ fn points_can_be_asked_for_in_words_numbers_and_ranges() {
 #[test]
 fn points_that_cannot_be_are_explained() {
     let check = |spec, expected| check_points(VIRTUAL, Placement::Cores, spec, expected);
-    check("8", expect!["this host allows 2 CPUs; 8 asked: use 1..all"]);
-    check("1..8", expect!["this host allows 2 CPUs; 8 asked: use 1..all"]);
+    check("8", expect!["this host allows 2 CPUs; 8 were asked for: use 1..all"]);
+    check("1..8", expect!["this host allows 2 CPUs; 8 were asked for: use 1..all"]);
     check("0", expect!["'0' asks for 0 CPUs: use 1..all"]);
     check("0-2", expect!["'0-2' asks for 0 CPUs: use 1..all"]);
     check("all..1", expect!["'all..1' runs backwards, from 2 to 1 CPUs: put the lower end first"]);
@@ -365,7 +365,7 @@ fn points_that_cannot_be_are_explained() {
         VIRTUAL,
         Placement::OnePerNode,
         "2",
-        expect!["placement one-per-node uses 1 CPU of this host; 2 asked: use 1..all"],
+        expect!["placement one-per-node uses 1 CPU of this host; 2 were asked for: use 1..all"],
     );
     let none = Topology::default();
     let error = points("all", &none, Placement::Cores).unwrap_err();

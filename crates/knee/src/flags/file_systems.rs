@@ -1,7 +1,7 @@
 //! The flags of `knee run` about file systems, and what they change in an experiment.
 
 use anyhow::{Context, Result, bail, ensure};
-use records::{Age, Experiment, FileSystem, Policy, Variant, Word, parse};
+use records::{Age, Experiment, FileSystem, Policy, Scalar, Variant, parse};
 
 /// File systems that are made for the runs.
 #[derive(clap::Args)]
@@ -100,7 +100,7 @@ impl FileSystemFlags {
         let asked: Vec<(String, FileSystem)> = lists.flat_map(|list| list.0.clone()).collect();
         let storage = &mut experiment.storage;
         storage.on = self.on.clone().unwrap_or_else(|| storage.on.clone());
-        storage.size = size.map_or_else(|| storage.size.clone(), |size| Word(size.to_string()));
+        storage.size = size.map_or_else(|| storage.size.clone(), |size| Scalar(size.to_string()));
         storage.policy = self.policy.unwrap_or(storage.policy);
         storage.age = self.age.clone().unwrap_or_else(|| storage.age.clone());
         ensure!(

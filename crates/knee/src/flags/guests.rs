@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use plan::guest_config;
-use records::{Experiment, Guest, Order, Variant, Word};
+use records::{Experiment, Guest, PointOrder, Scalar, Variant};
 
 /// Virtual machines that runs are made in.
 #[derive(clap::Args)]
@@ -90,7 +90,7 @@ impl MachineFlags {
             cores: self.cores,
             threads: self.threads,
             numa_distance: self.numa_distance.clone(),
-            memory: self.guest_memory.clone().map(Word),
+            memory: self.guest_memory.clone().map(Scalar),
             host_cpus: self.host_cpus.clone(),
             accelerator: self.accelerator.clone(),
             runs: None,
@@ -130,7 +130,7 @@ impl GuestFlags {
         let boots = experiment.variants.iter().any(|variant| variant.guest.is_some());
         if boots || experiment.guest.is_some() {
             // To switch to another guest is to boot it.
-            experiment.compare.order = Order::Grouped;
+            experiment.compare.order = PointOrder::Grouped;
         }
         Ok(())
     }

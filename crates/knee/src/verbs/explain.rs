@@ -10,8 +10,8 @@ use analysis::ledger::{Explained, explain};
 use analysis::{Arm, match_points};
 use anyhow::{Result, ensure};
 use host::stderr::{print, talk};
-use plan::{commands, experiments};
-use records::{Look, Opened, Point};
+use plan::commands;
+use records::{Opened, Point, Profile};
 use reports::Style;
 use runner::{End, Measured};
 use store::Store;
@@ -71,7 +71,8 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         true => measured(&arguments, store)?,
         false => (Named::resolve(&arguments.run.what, store)?, ExitCode::SUCCESS),
     };
-    let looks: Vec<Vec<Look>> = named.records.iter().map(store::looks).collect::<Result<_>>()?;
+    let looks: Vec<Vec<Profile>> =
+        named.records.iter().map(store::profiles).collect::<Result<_>>()?;
     if arguments.view != View::Ledger {
         ensure!(!json, "--view {} is not JSON: leave --json out", arguments.view.name());
         print(view(&arguments, &named, &looks)?)?;
@@ -102,7 +103,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
 }
 
 /// What was seen in another view: each point, or the first variant against each other one.
-fn view(arguments: &Arguments, named: &Named, looks: &[Vec<Look>]) -> Result<String> {
+fn view(arguments: &Arguments, named: &Named, looks: &[Vec<Profile>]) -> Result<String> {
     let (view, style) = (arguments.view, Style::of_stdout());
     let arms = named.arms();
     if arms.len() < 2 || !view.is_of_pairs() {
@@ -234,7 +235,7 @@ fn take_command(run: &mut run::Arguments) {
 /// Whether the words name loads rather than records.
 fn is_measured_first(run: &run::Arguments) -> bool {
     let is_load = |name: &String| {
-        experiments::is_experiment(name)
+        crate::experiment_file::is_experiment(name)
             || name.starts_with(commands::PREFIX)
             || plan::workload(name).is_ok()
     };
@@ -248,7 +249,7 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(Named, ExitCode)> {
     explain.hertz = arguments.hertz.unwrap_or(explain.hertz);
     explain.windows = arguments.windows.unwrap_or(explain.windows);
     explain.functions.extend_from_slice(&arguments.functions);
-    let all = || records::Many(vec![records::Word("all".to_string())]);
+    let all = || records::Many(vec![records::Scalar("all".to_string())]);
     // Of a curve the end is what one wants to understand.
     if arguments.run.cpus.is_none() && !arguments.grow {
         experiment.axes.cpus.get_or_insert_with(all);

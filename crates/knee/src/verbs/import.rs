@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use host::nearest;
 use host::stderr::{print_line, talk};
-use records::{Outcome, Session, Unit};
+use records::{Outcome, ReplicationUnit, Session};
 use reports::counted;
 use serde_json::json;
 use store::import::{FORMATS, Imported, Input, Telling, assemble};
@@ -29,14 +29,18 @@ pub struct Arguments {
     workload: Option<String>,
     /// What is set up anew for each run of plain CSV: run, mount or boot [default: run]
     #[arg(long, value_parser = unit)]
-    unit: Option<Unit>,
+    unit: Option<ReplicationUnit>,
     /// Print what was made as JSON
     #[arg(long)]
     json: bool,
 }
 
-fn unit(text: &str) -> Result<Unit> {
-    let units = [("run", Unit::Run), ("mount", Unit::Mount), ("boot", Unit::Boot)];
+fn unit(text: &str) -> Result<ReplicationUnit> {
+    let units = [
+        ("run", ReplicationUnit::Run),
+        ("mount", ReplicationUnit::Mount),
+        ("boot", ReplicationUnit::Boot),
+    ];
     let found = units.into_iter().find(|(name, _)| *name == text);
     found.map(|(_, unit)| unit).ok_or_else(|| anyhow::anyhow!("must be run, mount or boot"))
 }
@@ -107,7 +111,7 @@ fn said(imported: &Imported) -> Vec<String> {
     });
     let metrics: std::collections::BTreeSet<&String> = finished.flatten().collect();
     let what = match record.source.as_ref().map(|source| source.unit) {
-        Some(Unit::Sample) => "sample",
+        Some(ReplicationUnit::Sample) => "sample",
         _ => "run",
     };
     let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use guests::kernels::{self, Builder, BuiltKernel, Cache, Configuration, BuildSettings, KernelRequest};
+use guests::kernels::{
+    self, BuildSettings, Builder, BuiltKernel, Cache, Configuration, KernelRequest,
+};
 use host::signals;
 use host::stderr::{print, print_line, talk};
 

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
 use host::stderr::{print, print_line, talk};
-use plan::{commands, experiments, variants};
-use records::{Axes, Command, Experiment, Form, Line, Load, METRICS, Many, Variant, Word, parse};
+use plan::{commands, variants};
+use records::{
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant, parse,
+};
 use reports::Style;
 use runner::{End, Measured, Options, history, new_record};
 use store::Store;
@@ -107,7 +109,7 @@ pub struct Arguments {
 
 /// Refuses metrics to decide by or to show that no run could have.
 fn check_metrics(experiment: &Experiment) -> Result<()> {
-    let commands = commands::of_experiment(experiment, &experiment.variants)?;
+    let commands = commands::for_experiment(experiment, &experiment.variants)?;
     let own = || commands.values().flat_map(|command| &command.metrics).map(|m| m.name.as_str());
     for name in experiment.compare.shown.iter().chain([&experiment.compare.metric]) {
         let plain = name.strip_suffix("/op").unwrap_or(name);
@@ -139,7 +141,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     compare::layout(&experiment)?;
     if arguments.plan {
         let record = new_record(experiment)?;
-        let past = history::of_points(&record, store)?;
+        let past = history::past_runs(&record, store)?;
         print(reports::plan(&record, &past, &Style::of_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -202,7 +204,7 @@ fn conclude(
 /// flags.
 pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     let (mut experiment, bytes) = match arguments.what.as_slice() {
-        [one] if experiments::is_experiment(one) => {
+        [one] if experiment_file::is_experiment(one) => {
             experiment_file::read_at(one, arguments.file_systems.size())?
         }
         names => (of_workloads(names)?, arguments.file_systems.size()),
@@ -216,7 +218,7 @@ pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     );
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
     let flags = Axes {
-        cpus: arguments.cpus.as_ref().map(|c| Many(vec![Word(c.clone())])),
+        cpus: arguments.cpus.as_ref().map(|c| Many(vec![Scalar(c.clone())])),
         tasks: many(&arguments.tasks),
         tasks_per_cpu: many(&arguments.tasks_per_cpu),
         forms: (!arguments.forms.is_empty()).then(|| Many(arguments.forms.clone())),
@@ -258,21 +260,21 @@ fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments
         let meant = is_command(load) || !any_command;
         let axes = arguments.axes.iter().filter(|_| meant);
         for (name, values) in arguments.settings.iter().chain(axes) {
-            let words = values.iter().cloned().map(Word).collect();
+            let words = values.iter().cloned().map(Scalar).collect();
             load.parameters.insert(name.clone(), Many(words));
         }
     }
 }
 
 fn is_command(load: &Load) -> bool {
-    matches!(commands::of_load(load), Ok(Some(_)))
+    matches!(commands::for_load(load), Ok(Some(_)))
 }
 
 fn of_workloads(names: &[String]) -> Result<Experiment> {
     let mut loads = Vec::new();
     for name in names {
         ensure!(
-            !experiments::is_experiment(name),
+            !experiment_file::is_experiment(name),
             "{name} is an experiment: run it alone, or name only workloads"
         );
         let workload = match name.starts_with(commands::PREFIX) {
@@ -291,13 +293,13 @@ fn add_commands(experiment: &mut Experiment, arguments: &Arguments) -> Result<()
     for line in &arguments.commands {
         let here = std::env::current_dir().context("looking for the current directory")?;
         let command = Command {
-            run: Line::Text(line.clone()),
+            run: CommandLine::Text(line.clone()),
             directory: Some(here.to_string_lossy().into_owned()),
             timeout_s: arguments.timeout.unwrap_or(Command::default().timeout_s),
             ..Command::default()
         };
         let load = Load { command: Some(command), ..Load::default() };
-        let named = commands::of_load(&load)?.context("a load with a command is one")?;
+        let named = commands::for_load(&load)?.context("a load with a command is one")?;
         let name = [experiment.name.as_str(), &named.name];
         experiment.name = name.join(" ").trim().to_string();
         experiment.loads.push(Load { command: Some(named), ..load });

@@ -1,6 +1,6 @@
 //! File systems that are aged before they are measured: each run gets a copy of the same one.
 
-use records::{Aged, State};
+use records::{Aged, RecordState};
 
 use crate::file_systems::{check_nothing_is_left, check_status, kinds, turn};
 use crate::home::Home;
@@ -22,7 +22,7 @@ fn each_run_gets_a_copy_of_the_same_aged_file_system() {
             let ended = home.run(&format!("{RUN} --blocks 3 {made} --age filled=40%,rounds=2"));
             check_status(&ended, 0);
             let record = home.record();
-            assert_eq!(record.record.state, State::Whole);
+            assert_eq!(record.record.state, RecordState::Whole);
             let aged: Vec<&Aged> = record
                 .runs
                 .iter()

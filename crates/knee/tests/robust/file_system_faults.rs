@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use records::{Outcome, Run, State};
+use records::{Outcome, RecordState, Run};
 
 use crate::file_systems::{check_nothing_is_left, check_refused, check_status, kinds, loops, turn};
 use crate::home::{Ended, Home};
@@ -31,7 +31,7 @@ fn check_struck(home: &Home, arguments: &str, strike: impl FnOnce(), heal: impl 
     let ended = running.end();
     check_status(&ended, 1);
     let record = home.record();
-    assert_eq!(record.record.state, State::Whole);
+    assert_eq!(record.record.state, RecordState::Whole);
     let reasons: Vec<Option<&str>> = record.runs.iter().map(reason).collect();
     println!("{arguments}: {reasons:?}");
     assert!(matches!(reasons[..], [Some(_), None]), "{arguments}: {reasons:?}");
@@ -165,7 +165,11 @@ fn a_host_that_cannot_make_file_systems_is_refused_with_what_to_do() {
         let wanted = ["mkfs.xfs is not installed", "apt install xfsprogs"];
         check_refused_where(&hide("mkfs.xfs"), "--fs xfs --size 300M", &wanted);
         // What checks it is asked for before anything is made, too.
-        check_refused_where(&hide("xfs_repair"), "--fs xfs --size 300M", &["xfs_repair is not installed"]);
+        check_refused_where(
+            &hide("xfs_repair"),
+            "--fs xfs --size 300M",
+            &["xfs_repair is not installed"],
+        );
     }
     if can_make("ext4", "a loop driver that is missing").is_some() {
         let bare = "mount -t tmpfs none /dev && mknod /dev/null c 1 3";

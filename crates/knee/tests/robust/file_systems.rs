@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{Outcome, Run, State};
+use records::{Outcome, RecordState, Run};
 
 use crate::home::{Ended, Home, entries};
 use crate::skip::{is_root, skip};
@@ -137,7 +137,7 @@ fn two_file_systems_with_options_are_compared_as_variants() {
         command.args(["--fs", "small=ext4:mkfs=-b 1024 -I 256;mount=noatime,noinit_itable"]);
         check_status(&home.start(&mut command).end(), 0);
         let record = home.record();
-        assert_eq!(record.record.state, State::Whole);
+        assert_eq!(record.record.state, RecordState::Whole);
         let names: Vec<&str> = record.record.variants.iter().map(|v| v.name.as_str()).collect();
         assert_eq!(names, ["tmpfs", "small"]);
         for run in &record.runs {
@@ -338,7 +338,10 @@ fn a_device_is_taken_only_if_it_is_blank_and_ours_and_blank_again_afterwards() {
         home.check_nothing_is_left();
     };
     refused(&on(""), &["--i-own-this-device"]);
-    refused(&format!("{RUN} --fs ext4 --on /dev/null --i-own-this-device"), &["not a block device"]);
+    refused(
+        &format!("{RUN} --fs ext4 --on /dev/null --i-own-this-device"),
+        &["not a block device"],
+    );
     device.run("mke2fs", &["-q"]);
     refused(&on("--i-own-this-device"), &["an ext2, ext3 or ext4", "wipefs -a"]);
     let point = home.path("elsewhere");

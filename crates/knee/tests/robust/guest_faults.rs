@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{Opened, Outcome, Run, State};
+use records::{Opened, Outcome, RecordState, Run};
 
 use crate::guests::{ALONE, PATIENCE, kernel};
 use crate::home::{Home, Running, entries};
@@ -81,7 +81,7 @@ fn reason(run: &Run) -> Option<&str> {
 /// Panics unless the record is whole, with so many runs, and has samples of each that finished.
 #[track_caller]
 fn check_whole(record: &Opened, runs: usize) {
-    assert_eq!(record.record.state, State::Whole);
+    assert_eq!(record.record.state, RecordState::Whole);
     assert_eq!(record.runs.len(), runs);
     for (at, run) in record.runs.iter().enumerate() {
         assert_eq!(run.run, at as u32, "runs are numbered in order");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use records::State;
+use records::RecordState;
 
 use crate::home::Home;
 
@@ -43,7 +43,7 @@ fn what_was_imported_is_listed_shown_and_exported() {
         let id = done(&home, &format!("import {}", fixture(name)));
         let id = id.trim();
         assert_eq!(home.record().record.id, id);
-        assert_eq!(home.record().record.state, State::Whole);
+        assert_eq!(home.record().record.state, RecordState::Whole);
         assert!(done(&home, "list").contains(id));
         let shown = done(&home, "show");
         assert!(shown.contains(id) && shown.contains("not told"), "{shown}");

@@ -360,11 +360,14 @@ fn options_that_a_kernel_does_not_take_are_told_and_fail_it_if_it_would_not_boot
     let toy = Toy::new();
     let kconfig = [("Kconfig", "config PSI\n\tbool\n"), ("lacks", "CONFIG_PSI CONFIG_BPF_JIT\n")];
     toy.commit(&kconfig);
-    let parts =
-        ["HEAD has no CONFIG_BPF_JIT\n", "HEAD: CONFIG_PSI is absent, but fragment probes asks for y"];
+    let parts = [
+        "HEAD has no CONFIG_BPF_JIT\n",
+        "HEAD: CONFIG_PSI is absent, but fragment probes asks for y",
+    ];
     check(&toy, "kernel build --git repository", &parts, 0);
     toy.commit(&[("lacks", "CONFIG_SMP CONFIG_DEVTMPFS\n")]);
-    let parts = ["would not boot: CONFIG_DEVTMPFS is absent, but fragment boot asks for y; CONFIG_SMP"];
+    let parts =
+        ["would not boot: CONFIG_DEVTMPFS is absent, but fragment boot asks for y; CONFIG_SMP"];
     check(&toy, "kernel build --git repository", &parts, 1);
     toy.git(&["rm", "-q", "Kconfig"]);
     toy.git(&["commit", "-q", "-m", "no kernel"]);

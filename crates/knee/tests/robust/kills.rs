@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{Opened, Run, State};
+use records::{Opened, RecordState, Run};
 
 use crate::home::{Home, entries};
 
@@ -160,9 +160,9 @@ impl Record {
             assert_eq!(runs.get(*number as usize), Some(run), "a printed run was lost");
         }
         assert_eq!(record.record.runs_planned(), self.planned as u32);
-        let whole = record.record.state == State::Whole;
+        let whole = record.record.state == RecordState::Whole;
         assert!(!whole || runs.len() == self.planned, "whole with {} runs", runs.len());
-        assert_ne!(record.record.state, State::Growing, "seen while it grows");
+        assert_ne!(record.record.state, RecordState::Growing, "seen while it grows");
         let sealed = record.record.warnings.iter().all(|w| !w.text.contains("is not as it was"));
         assert!(sealed, "the seal is broken: {:?}", record.record.warnings);
         let finished = runs.iter().filter(|run| run.finished()).map(|run| run.run);
@@ -172,7 +172,7 @@ impl Record {
     }
 
     fn whole(&self) -> bool {
-        self.home.records().first().is_some_and(|r| r.record.state == State::Whole)
+        self.home.records().first().is_some_and(|r| r.record.state == RecordState::Whole)
     }
 
     fn end_in_peace(&mut self) {

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::{KprobeOpts, Link, Object, ObjectBuilder, OpenObject, PrintLevel};
-use records::LookKind;
+use records::ProfileKind;
 
 use super::counters::COUNTERS;
 use super::{Plan, steal};
@@ -32,11 +32,11 @@ const UNINTERRUPTED: &str = "bpf_local_irq_save";
 const SLABS: &str = "bpf_get_kmem_cache";
 
 /// What a look attaches.
-fn wanted(kind: LookKind) -> Vec<&'static str> {
+fn wanted(kind: ProfileKind) -> Vec<&'static str> {
     match kind {
-        LookKind::Time => TIMED.to_vec(),
-        LookKind::Counts => COUNTERS.iter().map(|counter| counter.program).collect(),
-        LookKind::Names => {
+        ProfileKind::Time => TIMED.to_vec(),
+        ProfileKind::Counts => COUNTERS.iter().map(|counter| counter.program).collect(),
+        ProfileKind::Names => {
             vec!["stack_contention_begin", "stack_ipi_send_cpu", "stack_ipi_send_cpumask"]
         }
     }
@@ -198,7 +198,7 @@ fn configure(open: &mut OpenObject, plan: &Plan, steal_offset: Option<i64>) -> R
 fn ring_bytes(plan: &Plan) -> u32 {
     const SAMPLE_BYTES_MAX: f64 = 560.0;
     // Waits for locks come as they come.
-    let hertz = if plan.kind == LookKind::Names { 5000 } else { plan.hertz };
+    let hertz = if plan.kind == ProfileKind::Names { 5000 } else { plan.hertz };
     let samples = plan.room.as_secs_f64() * f64::from(hertz) * plan.cpus.len() as f64;
     let bytes = (samples * SAMPLE_BYTES_MAX) as u64;
     bytes.next_power_of_two().clamp(1 << 16, 1 << 28) as u32
@@ -228,7 +228,7 @@ fn choose(
         if CALLED.contains(&name.as_str()) {
             continue;
         }
-        let is_sampler = name == SAMPLER && plan.kind == LookKind::Time;
+        let is_sampler = name == SAMPLER && plan.kind == ProfileKind::Time;
         let is_wanted = is_sampler
             || (name == FUNCTION && !plan.functions.is_empty())
             || ESSENTIAL.contains(&name.as_str())
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_is_not_attached_has_a_reason() {
-        for kind in [LookKind::Time, LookKind::Counts, LookKind::Names] {
+        for kind in [ProfileKind::Time, ProfileKind::Counts, ProfileKind::Names] {
             let (cpus, room) = (vec![0], std::time::Duration::ZERO);
             let functions = Vec::new();
             let (bursts, knee) = (false, 0);

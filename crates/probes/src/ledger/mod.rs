@@ -47,13 +47,13 @@ pub use moments::Moment;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use records::{LookKind, Window};
+use records::{ProfileKind, Window};
 
 /// What is to be watched.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What of it.
-    pub kind: LookKind,
+    pub kind: ProfileKind,
     /// Samples a second and CPU; 0 for none.
     pub hertz: u32,
     /// How long the samples of all CPUs have room while nobody drains them.

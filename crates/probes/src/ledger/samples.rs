@@ -7,7 +7,7 @@ use std::os::fd::IntoRawFd;
 use std::rc::Rc;
 
 use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
-use records::{Base, CpuState, Mode, Samples, Stack};
+use records::{Base, CpuMode, CpuState, SampledStacks, Stack};
 
 use super::calls;
 use super::load::SAMPLER;
@@ -20,7 +20,7 @@ use crate::perf_event::{self, Attributes};
 pub struct Raw {
     base: Base,
     state: CpuState,
-    mode: Mode,
+    mode: CpuMode,
     /// Frames in the kernel, the innermost first.
     pub kernel: Vec<u64>,
     process: u32,
@@ -131,7 +131,7 @@ impl Raw {
         Some(Raw {
             base: *Base::ALL.get(word(0)? as usize)?,
             state: *CpuState::ALL.get(word(4)? as usize)?,
-            mode: *[Mode::Kernel, Mode::User, Mode::AfterSystemCall].get(mode as usize)?,
+            mode: *[CpuMode::Kernel, CpuMode::User, CpuMode::AfterSystemCall].get(mode as usize)?,
             kernel,
             process: word(20)?,
             user: frames.take(word(16)? as usize).collect(),
@@ -150,9 +150,9 @@ pub fn folded(
     lost: u64,
     symbols: &Symbols,
     programs: &Programs,
-) -> Samples {
+) -> SampledStacks {
     let mut functions = Functions::default();
-    type Key = (Base, CpuState, Mode, Vec<u32>, u32, u64, Option<u32>);
+    type Key = (Base, CpuState, CpuMode, Vec<u32>, u32, u64, Option<u32>);
     let mut stacks: BTreeMap<Key, u64> = BTreeMap::new();
     let of_users = programs.named(&raw.iter().flat_map(|raw| &raw.places).copied().collect());
     for sample in raw {
@@ -183,7 +183,7 @@ pub fn folded(
     };
     let (functions, objects) = functions.names.into_iter().unzip();
     let stacks = stacks.into_iter().map(stack).collect();
-    Samples { hertz, lost, functions, objects, stacks }
+    SampledStacks { hertz, lost, functions, objects, stacks }
 }
 
 /// Names by index, each once, with the file that they are of; none for the kernel.
@@ -230,6 +230,6 @@ mod tests {
         let sent = Raw::read(&bytes([1, 0, 4, 1, 0, 0], &[10])).unwrap();
         assert_eq!((sent.lock, sent.sent), (None, Some(0xabc)));
         let short = Raw::read(&bytes([1, 0, 2, 0, 3, 0], &[5])).unwrap();
-        assert_eq!((short.mode, short.user), (Mode::AfterSystemCall, vec![5]));
+        assert_eq!((short.mode, short.user), (CpuMode::AfterSystemCall, vec![5]));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use host::affinity;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
-use records::LookKind;
+use records::ProfileKind;
 
 use super::counters::{self, COUNTERS, Counter};
 use super::hardware::{self, Hardware};
@@ -48,7 +48,7 @@ impl Watcher {
         let operations = map(&loaded, "operations")?;
         let snapshots = map(&loaded, "snapshots")?;
         let sampler = match (plan.hertz, plan.kind) {
-            (0, LookKind::Time | LookKind::Counts) => None,
+            (0, ProfileKind::Time | ProfileKind::Counts) => None,
             (hertz, _) => match Sampler::start(&loaded.object, &plan.cpus, hertz) {
                 Ok(sampler) => Some(sampler),
                 Err(why) => {
@@ -57,7 +57,7 @@ impl Watcher {
                 }
             },
         };
-        let hardware = (plan.kind == LookKind::Counts).then(|| {
+        let hardware = (plan.kind == ProfileKind::Counts).then(|| {
             let (hardware, blind) = Hardware::start(&plan.cpus);
             loaded.blind.extend(blind.map(|why| ("hardware counters".to_string(), why)));
             hardware
@@ -189,7 +189,7 @@ impl Watcher {
         let mut windows = Vec::new();
         for (index, pair) in edges.windows(2).enumerate() {
             let mut window = raw::window(&pair[0], &pair[1], |name| {
-                plan.kind == LookKind::Counts && is_by(&always, name)
+                plan.kind == ProfileKind::Counts && is_by(&always, name)
             });
             window.counts.extend(raw::functions(&pair[0], &pair[1], &functions));
             if let Some([before, after]) = self.hardware_counted.get(index..index + 2) {
@@ -199,7 +199,7 @@ impl Watcher {
             let bursts = bursts.map(|(_, begun, ended)| (begun, ended));
             window.bursts = Some(raw::bursts(bursts, |name| is_by(&sometimes, name)))
                 .filter(|_| !sometimes.is_empty());
-            if plan.kind == LookKind::Names {
+            if plan.kind == ProfileKind::Names {
                 let events = samples.get(index + 1).map_or(&[][..], Vec::as_slice);
                 window.locks = namer.waits(events);
                 window.senders = namer.senders(events);
@@ -209,7 +209,7 @@ impl Watcher {
             window.task_clock_ns = Some(clock_ns);
             let lost = window.anomalies.get("samples lost").copied().unwrap_or(0);
             window.samples = match (&symbols, &programs) {
-                (Some(symbols), Some(programs)) if plan.kind == LookKind::Time => {
+                (Some(symbols), Some(programs)) if plan.kind == ProfileKind::Time => {
                     let raw = &samples[index + 1];
                     Some(samples::folded(raw, plan.hertz, lost, symbols, programs))
                 }

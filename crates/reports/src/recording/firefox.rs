@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use perf_data::{Recording, Sample};
+use perf_data::{PerfSample, Recording};
 use serde_json::{Value, json};
 
 use crate::recording::{NamedRecording, is_idle, task};
@@ -20,9 +20,10 @@ pub fn firefox(told: &NamedRecording) -> String {
     let recording = told.recording;
     let (start, end) = recording.span_ns();
     // The idle tasks of all CPUs have one number; here each is a thread of its own.
-    let key =
-        |sample: &Sample| (sample.pid, sample.tid, if is_idle(sample) { sample.cpu } else { 0 });
-    let mut threads: BTreeMap<(i32, i32, u32), Vec<&Sample>> = BTreeMap::new();
+    let key = |sample: &PerfSample| {
+        (sample.pid, sample.tid, if is_idle(sample) { sample.cpu } else { 0 })
+    };
+    let mut threads: BTreeMap<(i32, i32, u32), Vec<&PerfSample>> = BTreeMap::new();
     for sample in &recording.samples {
         threads.entry(key(sample)).or_default().push(sample);
     }
@@ -131,10 +132,10 @@ impl<'a> Tables<'a> {
     }
 }
 
-fn thread(recording: &Recording, samples: &[&Sample], (start, end): (u64, u64)) -> Value {
+fn thread(recording: &Recording, samples: &[&PerfSample], (start, end): (u64, u64)) -> Value {
     let first = samples[0];
     let mut tables = Tables::default();
-    let stack = |sample: &&Sample| tables.stack(recording, sample.chain, is_idle(sample));
+    let stack = |sample: &&PerfSample| tables.stack(recording, sample.chain, is_idle(sample));
     let stacks: Vec<Option<u32>> = samples.iter().map(stack).collect();
     let ms = |ns: u64| (ns - start) as f64 / 1e6;
     let idle = is_idle(first);

@@ -10,7 +10,7 @@ mod functions;
 mod ledger;
 
 use analysis::ledger::{Measure, Per, RecordedLedger};
-use perf_data::{Recording, Sample};
+use perf_data::{PerfSample, Recording};
 
 use crate::quantity::{duration_ns, short};
 
@@ -60,11 +60,11 @@ fn percent(share: f64) -> String {
 }
 
 /// Whether a sample is of the idle task.
-fn is_idle(sample: &Sample) -> bool {
+fn is_idle(sample: &PerfSample) -> bool {
     sample.tid == 0 && sample.pid <= 0
 }
 
 /// Who was sampled, as a frame around all others.
-fn task<'a>(recording: &'a Recording, sample: &Sample) -> &'a str {
+fn task<'a>(recording: &'a Recording, sample: &PerfSample) -> &'a str {
     if is_idle(sample) { "idle" } else { &recording.tasks[sample.task as usize] }
 }

@@ -5,7 +5,7 @@ use analysis::ledger::{
 };
 use expect_test::{Expect, expect};
 use perf_data::{Function, Location, Object, Origin, SampledEvent};
-use records::{Look, Mode};
+use records::{CpuMode, Profile};
 use serde_json::Value;
 
 use crate::Style;
@@ -53,13 +53,13 @@ fn recording(spins: u64) -> Recording {
         for cpu in 0..2 {
             let in_lock = (ms * spins) % all < spins;
             let (task, chain, mode) = match (cpu, in_lock) {
-                (1, _) => (0, 2, Mode::Kernel),
-                (_, true) => (1, 1, Mode::Kernel),
-                (_, false) => (1, 0, Mode::User),
+                (1, _) => (0, 2, CpuMode::Kernel),
+                (_, true) => (1, 1, CpuMode::Kernel),
+                (_, false) => (1, 0, CpuMode::User),
             };
             let pid = 100 * task as i32;
             let time_ns = ms * MS;
-            recording.samples.push(Sample {
+            recording.samples.push(PerfSample {
                 time_ns,
                 cpu,
                 pid,
@@ -216,8 +216,8 @@ fn tables_for_the_firefox_profiler_refer_only_to_what_they_have() {
 #[test]
 fn what_looks_have_sampled_has_the_same_views() {
     let lines = include_str!("../../../analysis/src/ledger/build/recorded.ndjson").lines();
-    let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
-    let all: Vec<&Look> = looks.iter().collect();
+    let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
+    let all: Vec<&Profile> = looks.iter().collect();
     let (recording, operations) =
         recording_from_looks(&all, "posix_lock_shared", Origin::default()).unwrap();
     let told =

@@ -236,10 +236,10 @@ mod tests {
                 after.settings.insert("/proc/sys/vm/x".into(), "33".to_string());
             },
             expect_test::expect![[r#"
-                changed meanwhile, not by knee as far as it can tell: /dev/sdd (ext4) is mounted on /mnt: if it may have changed what was measured, run again
-                changed meanwhile, not by knee as far as it can tell: /dev/vdb (xfs) is no longer mounted on /mnt/a: if it may have changed what was measured, run again
-                changed meanwhile, not by knee as far as it can tell: the loop device /dev/loop4 shows /mnt/a/theirs.img: if it may have changed what was measured, run again
-                changed meanwhile, not by knee as far as it can tell: /proc/sys/vm/x is '33', it was '60': if it may have changed what was measured, run again
+                changed by another program, as far as knee can tell: /dev/sdd (ext4) is mounted on /mnt: if it may have changed what was measured, run again
+                changed by another program, as far as knee can tell: /dev/vdb (xfs) is no longer mounted on /mnt/a: if it may have changed what was measured, run again
+                changed by another program, as far as knee can tell: the loop device /dev/loop4 shows /mnt/a/theirs.img: if it may have changed what was measured, run again
+                changed by another program, as far as knee can tell: /proc/sys/vm/x is '33', it was '60': if it may have changed what was measured, run again
             "#]],
         );
     }
@@ -249,13 +249,13 @@ mod tests {
         check(
             |after| after.mounts.push(mount("/mnt/a", "/dev/vdb", "xfs")),
             expect_test::expect![[r#"
-                changed meanwhile, not by knee as far as it can tell: /dev/vdb (xfs) is mounted on /mnt/a: if it may have changed what was measured, run again
+                changed by another program, as far as knee can tell: /dev/vdb (xfs) is mounted on /mnt/a: if it may have changed what was measured, run again
             "#]],
         );
         check(
             |after| after.cpus = vec![0],
             expect_test::expect![[r#"
-                changed meanwhile, not by knee as far as it can tell: knee may use the CPUs [0]; before, it could use [0, 1]: if it may have changed what was measured, run again
+                changed by another program, as far as knee can tell: knee may use the CPUs [0]; before, it could use [0, 1]: if it may have changed what was measured, run again
             "#]],
         );
     }

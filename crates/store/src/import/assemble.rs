@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Result, bail, ensure};
 use host::Topology;
 use records::{
-    Experiment, FORMAT, Host, Judging, Load, Outcome, Point, Record, Run, Sample, Session, Source,
-    State, Unit, Until, Variant, Warning,
+    Experiment, FORMAT, HostFacts, Judging, Load, Outcome, Point, Record, RecordState,
+    ReplicationUnit, Run, Sample, Session, Source, Until, Variant, Warning,
 };
 
 use crate::import::input::Input;
@@ -24,7 +24,7 @@ pub struct Telling<'a> {
     /// What the workload is called.
     pub workload: Option<&'a str>,
     /// What is set up anew for each run; only where the format itself cannot tell.
-    pub unit: Option<Unit>,
+    pub unit: Option<ReplicationUnit>,
 }
 
 /// A record that is not yet kept, and what to say about it.
@@ -210,22 +210,22 @@ fn name_workloads(read: &mut [Foreign], told: Option<&str>, format: &Format) {
 
 /// What a run is. Where a file holds only samples of one run, several files of a variant are
 /// runs; alone, its samples stand in for runs, and say that they are none.
-fn replicate(read: &mut [Foreign]) -> Unit {
-    let unit = read.iter().map(|foreign| foreign.unit).min().unwrap_or(Unit::Run);
-    if unit != Unit::Sample {
+fn replicate(read: &mut [Foreign]) -> ReplicationUnit {
+    let unit = read.iter().map(|foreign| foreign.unit).min().unwrap_or(ReplicationUnit::Run);
+    if unit != ReplicationUnit::Sample {
         return unit;
     }
     let mut seen = HashSet::new();
     let mut runs = read.iter().flat_map(|foreign| &foreign.runs);
     let repeated = runs.any(|run| !seen.insert((run.variant.clone(), run.place.clone())));
     if repeated {
-        return Unit::Run;
+        return ReplicationUnit::Run;
     }
     for foreign in read.iter_mut() {
         let runs = std::mem::take(&mut foreign.runs);
         foreign.runs = runs.into_iter().flat_map(apart).collect();
     }
-    Unit::Sample
+    ReplicationUnit::Sample
 }
 
 /// A run as its samples, each as if it were a run.
@@ -258,7 +258,7 @@ fn make(
     read: Vec<Foreign>,
     inputs: &[Input],
     format: &'static Format,
-    unit: Unit,
+    unit: ReplicationUnit,
     session: Session,
 ) -> Result<Imported> {
     let mut made = Made::default();
@@ -294,13 +294,14 @@ fn make(
     let record = Record {
         format: FORMAT,
         id: String::new(),
-        state: State::Growing,
+        state: RecordState::Growing,
         experiment: experiment(&made, &variants, format, primary, total),
         seed: 0,
         variants,
         source: Some(source),
         metrics: metrics(&read, &made.runs),
         commands: BTreeMap::new(),
+        operations: BTreeMap::new(),
         programs: BTreeMap::new(),
         image: None,
         hypervisor: None,
@@ -508,7 +509,10 @@ fn experiment(
 }
 
 /// What some run has, of all that files describe.
-fn metrics(read: &[Foreign], runs: &[(Run, Vec<Sample>)]) -> BTreeMap<String, records::Described> {
+fn metrics(
+    read: &[Foreign],
+    runs: &[(Run, Vec<Sample>)],
+) -> BTreeMap<String, records::DescribedMetric> {
     let mut metrics = BTreeMap::new();
     for (name, described) in read.iter().flat_map(|foreign| &foreign.metrics) {
         if !metrics.contains_key(name) && runs.iter().any(|(run, _)| run.value(name).is_some()) {
@@ -551,16 +555,19 @@ fn warnings(read: &[Foreign]) -> Vec<Warning> {
 }
 
 /// What all files say alike of the computer.
-fn host(read: &[Foreign]) -> Host {
-    fn alike<T: PartialEq + Clone>(read: &[Foreign], of: fn(&Host) -> &Option<T>) -> Option<T> {
+fn host(read: &[Foreign]) -> HostFacts {
+    fn alike<T: PartialEq + Clone>(
+        read: &[Foreign],
+        of: fn(&HostFacts) -> &Option<T>,
+    ) -> Option<T> {
         let first = of(&read[0].host);
         first.clone().filter(|_| read.iter().all(|foreign| of(&foreign.host) == first))
     }
-    Host {
+    HostFacts {
         hostname: alike(read, |host| &host.hostname),
         kernel_release: alike(read, |host| &host.kernel_release),
         architecture: alike(read, |host| &host.architecture),
         memory_bytes: alike(read, |host| &host.memory_bytes),
-        ..Host::default()
+        ..HostFacts::default()
     }
 }

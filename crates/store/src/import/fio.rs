@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use records::Better::{self, Higher, Lower, Neither};
-use records::{Form, Unit};
+use records::{Form, ReplicationUnit};
 use serde_json::Value;
 
 use crate::import::json::{document, looks_like, number, text};
@@ -44,7 +44,7 @@ pub fn read(file: &File) -> Result<Foreign> {
     let document = document(file.text)?;
     let jobs = document.get("jobs").and_then(Value::as_array);
     let jobs = jobs.context("no \"jobs\": expected the JSON of fio --output-format=json")?;
-    let mut foreign = Foreign::new("operations_per_s", Unit::Run, LACKS);
+    let mut foreign = Foreign::new("operations_per_s", ReplicationUnit::Run, LACKS);
     let mut clones: BTreeMap<&str, u32> = BTreeMap::new();
     for (index, job) in jobs.iter().enumerate() {
         let name = text(job, "jobname");

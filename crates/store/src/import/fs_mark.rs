@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
-use records::{Better, Unit};
+use records::{Better, ReplicationUnit};
 
 use crate::import::{File, Foreign, ForeignPlace, ForeignRun, amount, count};
 
@@ -50,7 +50,7 @@ fn is_heading(line: &str) -> bool {
 
 /// A run for each table of the file and size of files, its loops as samples.
 pub fn read(file: &File) -> Result<Foreign> {
-    let mut foreign = Foreign::new(RATE, Unit::Sample, LACKS);
+    let mut foreign = Foreign::new(RATE, ReplicationUnit::Sample, LACKS);
     foreign.describe(RATE, "1/s", Better::Higher);
     foreign.describe(OVERHEAD, "us", Better::Lower);
     foreign.describe(FILES, "1", Better::Neither);
@@ -77,7 +77,7 @@ struct Reader {
 impl Reader {
     fn new() -> Reader {
         Reader {
-            foreign: Foreign::new(RATE, Unit::Sample, &[]),
+            foreign: Foreign::new(RATE, ReplicationUnit::Sample, &[]),
             tasks: 0,
             options: BTreeMap::new(),
             calls: Vec::new(),

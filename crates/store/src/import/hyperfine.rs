@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use records::{Unit, Warning};
+use records::{ReplicationUnit, Warning};
 use serde_json::Value;
 
 use crate::import::json::{document, looks_like, number, text};
@@ -32,7 +32,7 @@ pub fn read(file: &File) -> Result<Foreign> {
     let results = document.get("results").and_then(Value::as_array);
     let results =
         results.context("no \"results\": expected the JSON of hyperfine --export-json")?;
-    let mut foreign = Foreign::new(TIME, Unit::Run, LACKS);
+    let mut foreign = Foreign::new(TIME, ReplicationUnit::Run, LACKS);
     for (index, result) in results.iter().enumerate() {
         let command = text(result, "command");
         let command = command.with_context(|| format!("result {index} has no \"command\""))?;

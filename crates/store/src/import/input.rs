@@ -38,7 +38,7 @@ impl Input {
     pub fn of_bytes(path: &Path, bytes: &[u8]) -> Result<Input> {
         let text = decode(path, bytes)?;
         let path = path.to_path_buf();
-        Ok(Input { given: path.clone(), path, text, seal: Seal::of_bytes(bytes) })
+        Ok(Input { given: path.clone(), path, text, seal: Seal::for_bytes(bytes) })
     }
 }
 

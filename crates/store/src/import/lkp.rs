@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use records::{METRICS, Unit, Warning};
+use records::{METRICS, ReplicationUnit, Warning};
 use serde_json::Value;
 
 use crate::import::json::document;
@@ -54,7 +54,7 @@ pub fn read(file: &File) -> Result<Foreign> {
     let lists = stats.values().any(Value::is_array);
     let runs = if lists { columns(stats)? } else { 1 };
     let circumstances = Circumstances::of(file.path);
-    let mut foreign = Foreign::new("", Unit::Run, LACKS);
+    let mut foreign = Foreign::new("", ReplicationUnit::Run, LACKS);
     let names: Vec<&str> = stats.keys().map(String::as_str).collect();
     let headline = headline(&names);
     let workload = circumstances.workload.or_else(|| first_part(headline));

@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
-use records::{Better, Described, Form, Host, METRICS, Obtained, Pass, Unit, Warning};
+use records::{
+    Better, DescribedMetric, Form, HostFacts, METRICS, Obtained, Pass, ReplicationUnit, Warning,
+};
 
 pub use crate::import::assemble::{Imported, Telling, assemble};
 pub use crate::import::input::Input;
@@ -128,11 +130,11 @@ pub struct Foreign {
     /// Its runs, in the order of the file.
     pub runs: Vec<ForeignRun>,
     /// What is known of its metrics.
-    pub metrics: BTreeMap<String, Described>,
+    pub metrics: BTreeMap<String, DescribedMetric>,
     /// The metric that the tool is about.
     pub primary: String,
     /// What one of its runs is.
-    pub unit: Unit,
+    pub unit: ReplicationUnit,
     /// Whether runs of one block belong together.
     pub blocks: bool,
     /// What the format does not tell, a sentence each.
@@ -140,7 +142,7 @@ pub struct Foreign {
     /// Doubts about this very file.
     pub warnings: Vec<Warning>,
     /// What it tells of the computer.
-    pub host: Host,
+    pub host: HostFacts,
 }
 
 /// One run that another tool made.
@@ -214,7 +216,7 @@ impl ForeignPlace {
 }
 
 impl Foreign {
-    fn new(primary: &str, unit: Unit, lacks: &[&str]) -> Foreign {
+    fn new(primary: &str, unit: ReplicationUnit, lacks: &[&str]) -> Foreign {
         Foreign {
             runs: Vec::new(),
             metrics: BTreeMap::new(),
@@ -223,7 +225,7 @@ impl Foreign {
             blocks: false,
             lacks: lacks.iter().map(|lack| lack.to_string()).collect(),
             warnings: Vec::new(),
-            host: Host::default(),
+            host: HostFacts::default(),
         }
     }
 
@@ -259,7 +261,7 @@ impl Foreign {
     fn describe(&mut self, name: &str, unit: &str, better: Better) {
         if !METRICS.iter().any(|metric| metric.matches(name)) {
             let unit = unit.to_string();
-            let described = Described { unit, better, obtained: Obtained::Imported };
+            let described = DescribedMetric { unit, better, obtained: Obtained::Imported };
             self.metrics.insert(name.to_string(), described);
         }
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result, bail, ensure};
-use records::{Better, Described, Form, METRICS, Obtained, Pass, Unit, Warning};
+use records::{Better, DescribedMetric, Form, METRICS, Obtained, Pass, ReplicationUnit, Warning};
 
 use crate::import::{File, Foreign, ForeignPlace, ForeignRun, count, csv};
 
@@ -101,7 +101,7 @@ struct Reader {
 impl Reader {
     fn new() -> Reader {
         Reader {
-            foreign: Foreign::new("", Unit::Run, LACKS),
+            foreign: Foreign::new("", ReplicationUnit::Run, LACKS),
             runs: HashMap::new(),
             lines: HashMap::new(),
             missing: 0,
@@ -211,7 +211,7 @@ impl Reader {
             Some(word) => bail!("line {line}: better is '{word}', must be higher, lower or -"),
         };
         let unit = unit.unwrap_or("1").to_string();
-        let new = Described { unit, better, obtained: Obtained::Imported };
+        let new = DescribedMetric { unit, better, obtained: Obtained::Imported };
         let known = self.foreign.metrics.entry(metric.to_string()).or_insert(new.clone());
         ensure!(
             *known == new,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
 use records::Better::{Lower, Neither};
-use records::{Host, Unit};
+use records::{HostFacts, ReplicationUnit};
 
 use crate::import::{File, Foreign, ForeignPlace, ForeignRun, amount, better_by_name, metric_word};
 
@@ -60,7 +60,7 @@ fn said(line: &str) -> Option<&str> {
 
 /// A run for each stressor of each table.
 pub fn read(file: &File) -> Result<Foreign> {
-    let mut foreign = Foreign::new("operations_per_s", Unit::Run, LACKS);
+    let mut foreign = Foreign::new("operations_per_s", ReplicationUnit::Run, LACKS);
     foreign.describe("stress-ng.real_time_s", "s", Neither);
     foreign.describe(PER_CPU_SECOND, "1/s", records::Better::Higher);
     foreign.describe("stress-ng.cpu_percent_per_instance", "%", Neither);
@@ -86,7 +86,7 @@ struct Reader {
 impl Reader {
     fn new() -> Reader {
         Reader {
-            foreign: Foreign::new("operations_per_s", Unit::Run, &[]),
+            foreign: Foreign::new("operations_per_s", ReplicationUnit::Run, &[]),
             instances: BTreeMap::new(),
             table: 0,
             miscellaneous: false,
@@ -243,7 +243,7 @@ fn workload(stressor: &str) -> String {
     format!("stress-ng.{stressor}")
 }
 
-fn host(host: &mut Host, key: &str, value: &str) {
+fn host(host: &mut HostFacts, key: &str, value: &str) {
     let value = Some(value.to_string());
     match key {
         "hostname" => host.hostname = value,

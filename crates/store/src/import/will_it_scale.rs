@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use records::{Better, Form, Unit};
+use records::{Better, Form, ReplicationUnit};
 
 use crate::import::{File, Foreign, ForeignPlace, ForeignRun, count, csv, number};
 
@@ -29,7 +29,7 @@ pub fn recognise(text: &str) -> bool {
 
 /// A run for each row and form.
 pub fn read(file: &File) -> Result<Foreign> {
-    let mut foreign = Foreign::new(RATE, Unit::Sample, LACKS);
+    let mut foreign = Foreign::new(RATE, ReplicationUnit::Sample, LACKS);
     foreign.describe(IDLE, "%", Better::Neither);
     let mut rows = csv::rows(file.text);
     let expected = || format!("line 1: expected the columns {}", HEADER.join(","));

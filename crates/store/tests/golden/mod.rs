@@ -3,15 +3,15 @@
 //! tests print it.
 //!
 //! To make the golden record of a new format:
-//!     KNEE_WRITE_GOLDEN=/tmp/golden cargo test -p records --test record
+//!     KNEE_WRITE_GOLDEN=/tmp/golden cargo test -p store --test record
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host::{Cpu, Placement, Topology};
 use records::{
-    Directory, Experiment, Form, Host, Outcome, Pass, Point, Record, Run, Sample, Session, State,
-    Until, Warmup, Warning,
+    Directory, Experiment, Form, HostFacts, Outcome, Pass, Point, Record, RecordState, Run, Sample,
+    Session, Until, Warmup, Warning,
 };
 use store::Id;
 
@@ -40,7 +40,7 @@ pub fn plan() -> Record {
     Record {
         format: 1,
         id: ID.to_string(),
-        state: State::Growing,
+        state: RecordState::Growing,
         experiment: Experiment::read(EXPERIMENT).expect("an experiment"),
         seed: 42,
         points: points(),
@@ -48,6 +48,7 @@ pub fn plan() -> Record {
         source: None,
         metrics: BTreeMap::new(),
         commands: BTreeMap::new(),
+        operations: BTreeMap::new(),
         programs: BTreeMap::new(),
         image: None,
         hypervisor: None,
@@ -121,9 +122,9 @@ fn session(command: &[&str], start: i64, first_run: u32, end: Option<i64>) -> Se
     }
 }
 
-fn host() -> Host {
+fn host() -> HostFacts {
     let text = |text: &str| Some(text.to_string());
-    Host {
+    HostFacts {
         hostname: text("lab1"),
         kernel_release: text("6.12.8"),
         kernel_version: text("Linux version 6.12.8 (gcc 14.2.0) #1 SMP PREEMPT_DYNAMIC"),
@@ -133,7 +134,7 @@ fn host() -> Host {
         boot_id: text("b7b8c7e0-2c54-4c5e-9d0c-0a51a3b5f3d1"),
         hypervisor: text("KVM"),
         knobs: BTreeMap::from([("cpufreq.governor".to_string(), "powersave".to_string())]),
-        ..Host::default()
+        ..HostFacts::default()
     }
 }
 

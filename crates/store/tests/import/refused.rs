@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use records::Unit;
+use records::ReplicationUnit;
 use store::import::{Input, Telling, assemble};
 
 use super::{fixture, import, session};
@@ -176,7 +176,7 @@ fn names_must_fit_the_files() {
     );
     let named = import(&["plain.csv"], &["before", "after"]).unwrap();
     assert_eq!(named.record.variants[0].name, "before");
-    let unit = Some(Unit::Boot);
+    let unit = Some(ReplicationUnit::Boot);
     let telling = Telling { unit, ..Telling::default() };
     let error = assemble(&[fixture("fio.json")], &telling, session()).unwrap_err().to_string();
     assert_eq!(error, "--unit is for plain CSV; fio tells what a run of it is");

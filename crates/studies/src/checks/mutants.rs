@@ -4,9 +4,9 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use algorithms::{Equivalent, Lock, SharedLock};
 use algorithms::locks::{ListedLock, NODES_SOURCE, Visitor, visit};
 use algorithms::mechanisms::{self, ListedMechanism, Mechanism, Scenario};
+use algorithms::{Equivalent, Lock, SharedLock};
 use anyhow::{Context, Result};
 use engines::checker::{Failure, Fault, Memory, Options, Setup, sample, search};
 use engines::{AccessChange, CodeSite, Mutant};

@@ -9,7 +9,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use engines::simulated::{CPUS_MAX, Costs, CpuLocation, GuestCosts, Host, PauseLoopExiting, TransferCosts};
+use engines::simulated::{
+    CPUS_MAX, Costs, CpuLocation, GuestCosts, Host, PauseLoopExiting, TransferCosts,
+};
 use host::Topology;
 use serde::Deserialize;
 
@@ -283,7 +285,7 @@ impl DescribedHost {
         let first = |same: fn(&CpuLocation, &CpuLocation) -> bool, cpu: &CpuLocation| {
             self.cpus.iter().position(|other| same(cpu, other)).unwrap_or(0) as u32
         };
-        let cpu = |(i, cpu): (usize, &CpuLocation)| host::CpuLocation {
+        let cpu = |(i, cpu): (usize, &CpuLocation)| host::Cpu {
             cpu: i as u32,
             core: first(|a, b| a.core == b.core, cpu),
             llc: first(|a, b| a.node == b.node, cpu),

@@ -105,7 +105,7 @@ fn predict(inputs: &DrawnInputs) -> Result<Prediction> {
     })?;
     let guest = |name| anyhow::Ok(run(name, work, VCPUS, between_operations, 4_000)?.rate());
     let ticket = guest("ticket")?;
-    // Two virtual CPUs want each CPU: the host is overloaded by two. Long enough for some slices.
+    // Two virtual CPUs share each CPU: the host is overcommitted twice. Long enough for some slices.
     let cpus = VCPUS / 2;
     let crowded = |name| anyhow::Ok(run(name, work, cpus, Preemption::Anywhere, 80_000)?.rate());
     let crowded_ticket = crowded("ticket")?;

@@ -100,9 +100,9 @@ fn run(drawn: &DrawnInputs, design: &str, tasks: usize) -> Result<MechanismRun> 
 
 /// Throughput over that of one task.
 fn curve(drawn: &DrawnInputs, _: Option<f64>) -> Result<Figure> {
-    let one = run(drawn, EXT4, 1)?.simulated.rate();
+    let single_task = run(drawn, EXT4, 1)?.simulated.rate();
     let row = |tasks: usize| {
-        let times = |design| anyhow::Ok(run(drawn, design, tasks)?.simulated.rate() / one);
+        let times = |design| anyhow::Ok(run(drawn, design, tasks)?.simulated.rate() / single_task);
         Ok(vec![tasks as f64, times(EXT3)?, times(EXT4)?, times(XFS)?])
     };
     let rows = [1, 10, 20, 40, 60, 80, 120, 160].into_iter().map(row);

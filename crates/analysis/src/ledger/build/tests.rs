@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{CpuTime, Mode, Outcome, Samples, Slice, Stack};
+use records::{CpuMode, CpuTime, Outcome, SampledStacks, Slice, Stack};
 
 use super::*;
 
@@ -66,12 +66,12 @@ fn window(random: &mut Xoshiro256PlusPlus) -> Window {
     window
 }
 
-fn samples(random: &mut Xoshiro256PlusPlus) -> Samples {
+fn samples(random: &mut Xoshiro256PlusPlus) -> SampledStacks {
     let functions = ["f", "g", "__x64_sys_read", "exc_page_fault", "do_syscall_64"];
     let stack = |random: &mut Xoshiro256PlusPlus| Stack {
         base: Base::ALL[random.random_range(0..4)],
         state: CpuState::Rest,
-        mode: [Mode::Kernel, Mode::User, Mode::AfterSystemCall][random.random_range(0..3)],
+        mode: [CpuMode::Kernel, CpuMode::User, CpuMode::AfterSystemCall][random.random_range(0..3)],
         // One index is beyond the table: a damaged sample must not stop the rest.
         frames: (0..3).map(|_| random.random_range(0..=functions.len() as u32)).collect(),
         kernel_frames: 3,
@@ -80,7 +80,7 @@ fn samples(random: &mut Xoshiro256PlusPlus) -> Samples {
         count: random.random_range(1..20),
     };
     let count = random.random_range(0..10);
-    Samples {
+    SampledStacks {
         hertz: 199,
         lost: 0,
         functions: functions.map(str::to_string).to_vec(),
@@ -89,10 +89,10 @@ fn samples(random: &mut Xoshiro256PlusPlus) -> Samples {
     }
 }
 
-fn look(number: u32, windows: Vec<Window>) -> Look {
-    Look {
-        look: number,
-        kind: LookKind::Time,
+fn look(number: u32, windows: Vec<Window>) -> Profile {
+    Profile {
+        number,
+        kind: ProfileKind::Time,
         point: 0,
         block: number,
         started: jiff::Timestamp::UNIX_EPOCH,
@@ -103,7 +103,7 @@ fn look(number: u32, windows: Vec<Window>) -> Look {
             warmup: None,
         },
         windows,
-        blind: BTreeMap::new(),
+        unavailable_probes: BTreeMap::new(),
         warnings: Vec::new(),
     }
 }
@@ -112,13 +112,13 @@ fn look(number: u32, windows: Vec<Window>) -> Look {
 fn rows_of_any_windows_add_up_to_the_budget_in_every_unit() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     for _ in 0..500 {
-        let looks: Vec<Look> = (0..random.random_range(1..5))
+        let looks: Vec<Profile> = (0..random.random_range(1..5))
             .map(|number| {
                 let windows = (0..random.random_range(1..4)).map(|_| window(&mut random));
                 look(number, windows.collect())
             })
             .collect();
-        let looks: Vec<&Look> = looks.iter().collect();
+        let looks: Vec<&Profile> = looks.iter().collect();
         let ledger = ledger(&looks).unwrap();
         assert_eq!(ledger.broken(), None);
         let units = if looks.len() > 1 { looks.len() } else { looks[0].windows.len() };
@@ -128,9 +128,9 @@ fn rows_of_any_windows_add_up_to_the_budget_in_every_unit() {
 
 #[test]
 fn recorded_looks_keep_their_laws_and_make_a_ledger() {
-    let looks = include_str!("recorded.ndjson").lines().map(|line| Look::read(line).unwrap());
-    let looks: Vec<Look> = looks.collect();
-    let borrowed: Vec<&Look> = looks.iter().collect();
+    let looks = include_str!("recorded.ndjson").lines().map(|line| Profile::read(line).unwrap());
+    let looks: Vec<Profile> = looks.collect();
+    let borrowed: Vec<&Profile> = looks.iter().collect();
     for window in looks.iter().flat_map(|look| &look.windows) {
         assert_eq!(window.broken_law(), None);
     }
@@ -147,7 +147,7 @@ fn lost_samples_are_a_row_with_their_share_of_the_time() {
     let slice = Slice { base: Base::Work, state: CpuState::Rest, ns: 1000, entries: 1 };
     let stack = |count| Stack {
         base: Base::Work,
-        mode: Mode::User,
+        mode: CpuMode::User,
         frames: Vec::new(),
         kernel_frames: 0,
         count,
@@ -155,7 +155,7 @@ fn lost_samples_are_a_row_with_their_share_of_the_time() {
     };
     let lost_ns = |lost| {
         let stacks = vec![Stack { state: CpuState::Rest, ..stack(30) }];
-        let sampled = Samples { lost, stacks, ..samples(&mut random.clone()) };
+        let sampled = SampledStacks { lost, stacks, ..samples(&mut random.clone()) };
         let cpus = vec![CpuTime { cpu: 0, length_ns: 1000, slices: vec![slice] }];
         let (locks, idle, others) = Default::default();
         let window = window(&mut random.clone());
@@ -192,7 +192,7 @@ fn a_lock_is_named_after_its_member_or_after_the_function_that_waits_for_it() {
         lock("b+2", &["b.lock", "c.lock"], &[("f", 3), ("g", 9)]),
         lock("0xffff", &[], &[("futex_q_lock", 2), ("futex_wake", 7)]),
     ];
-    let look = Look { kind: LookKind::Names, ..look(0, vec![window]) };
+    let look = Profile { kind: ProfileKind::Names, ..look(0, vec![window]) };
     let names = LockNames::from_looks(&[&look]);
     let name = |place: &str, members: &[&str]| names.name(&lock(place, members, &[]));
     assert_eq!(name("a+1", &["a.lock"]), "a.lock");

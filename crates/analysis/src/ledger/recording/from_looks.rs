@@ -4,20 +4,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use perf_data::{Function, Location, Object, Origin, Recording, Sample, SampledEvent};
-use records::{Base, CpuState, Look, LookKind, Samples, Stack, Window};
+use perf_data::{Function, Location, Object, Origin, PerfSample, Recording, SampledEvent};
+use records::{Base, CpuState, Profile, ProfileKind, SampledStacks, Stack, Window};
 
 use super::super::split;
 
 /// The samples of looks at time as a recording, and the operations completed during these looks.
 /// `None` without samples. `workload` is the name for the workload's tasks.
 pub fn recording_from_looks(
-    looks: &[&Look],
+    looks: &[&Profile],
     workload: &str,
     origin: Origin,
 ) -> Option<(Recording, u64)> {
-    let times = looks.iter().filter(|look| look.kind == LookKind::Time && look.finished());
-    let windows: Vec<(&Window, &Samples)> = times
+    let times = looks.iter().filter(|look| look.kind == ProfileKind::Time && look.finished());
+    let windows: Vec<(&Window, &SampledStacks)> = times
         .flat_map(|look| &look.windows)
         .filter_map(|window| Some((window, window.samples.as_ref()?)))
         .collect();
@@ -57,7 +57,7 @@ impl RecordingBuilder {
     }
 
     /// Adds a window. The time of each base in each state is split among its samples.
-    fn add(&mut self, window: &Window, samples: &Samples) -> Option<()> {
+    fn add(&mut self, window: &Window, samples: &SampledStacks) -> Option<()> {
         let mut groups: BTreeMap<(Base, CpuState), Vec<&Stack>> = BTreeMap::new();
         for stack in &samples.stacks {
             groups.entry((stack.base, stack.state)).or_default().push(stack);
@@ -79,7 +79,7 @@ impl RecordingBuilder {
     fn sample(&mut self, base: Base, stack: &Stack, chain: u32, period: u64) {
         let task = Base::ALL.iter().position(|other| *other == base).unwrap_or_default();
         self.last_ns[task] += period;
-        self.recording.samples.push(Sample {
+        self.recording.samples.push(PerfSample {
             time_ns: self.last_ns[task],
             cpu: 0,
             pid: task as i32,
@@ -91,7 +91,7 @@ impl RecordingBuilder {
         });
     }
 
-    fn chain(&mut self, samples: &Samples, stack: &Stack) -> Option<u32> {
+    fn chain(&mut self, samples: &SampledStacks, stack: &Stack) -> Option<u32> {
         let frames = stack.frames.iter();
         let locations: Vec<u32> = frames.map(|frame| self.function(samples, *frame)).collect();
         let kernel = stack.kernel_frames.min(locations.len() as u32);
@@ -105,7 +105,7 @@ impl RecordingBuilder {
     }
 
     /// The location of a function. Looks know no locations within functions.
-    fn function(&mut self, samples: &Samples, frame: u32) -> u32 {
+    fn function(&mut self, samples: &SampledStacks, frame: u32) -> u32 {
         let name = samples.functions.get(frame as usize).map_or("[unknown]", String::as_str);
         let object = samples.objects.get(frame as usize).map_or("", String::as_str);
         let object = self.object(if object.is_empty() { "[kernel]" } else { object });
@@ -141,14 +141,14 @@ mod tests {
     #[test]
     fn samples_stand_for_all_the_time_that_they_split() {
         let lines = include_str!("../build/recorded.ndjson").lines();
-        let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
-        let borrowed: Vec<&Look> = looks.iter().collect();
+        let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
+        let borrowed: Vec<&Profile> = looks.iter().collect();
         let (recording, operations) =
             recording_from_looks(&borrowed, "posix_lock_shared", Origin::default()).unwrap();
         let windows = looks.iter().flat_map(|look| &look.windows);
         let sampled: Vec<&Window> = windows.filter(|window| window.samples.is_some()).collect();
         assert_eq!(operations, sampled.iter().map(|window| window.operations).sum::<u64>());
-        let count = |samples: &Samples| samples.stacks.iter().map(|s| s.count).sum::<u64>();
+        let count = |samples: &SampledStacks| samples.stacks.iter().map(|s| s.count).sum::<u64>();
         let counts = sampled.iter().filter_map(|window| window.samples.as_ref()).map(count);
         assert_eq!(recording.samples.len() as u64, counts.sum::<u64>());
         let rest = |window: &&Window| {

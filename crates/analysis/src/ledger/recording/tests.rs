@@ -33,7 +33,7 @@ fn recording() -> Recording {
     for ms in 1..=100 {
         for cpu in 0..2 {
             let task = if cpu == 0 { 1 } else { 0 };
-            recording.samples.push(Sample {
+            recording.samples.push(PerfSample {
                 time_ns: ms * MS,
                 cpu,
                 pid: task as i32 * 10,
@@ -41,7 +41,7 @@ fn recording() -> Recording {
                 task,
                 chain: cpu,
                 period: MS,
-                mode: Mode::Kernel,
+                mode: CpuMode::Kernel,
             });
         }
     }

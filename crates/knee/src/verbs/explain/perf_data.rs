@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::stderr::print;
 use perf_data::{Recording, recognise};
 use reports::Style;
-use reports::recording::{self, Told};
+use reports::recording::{self, NamedRecording};
 use serde_json::json;
 
 use super::views::View;

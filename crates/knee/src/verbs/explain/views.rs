@@ -4,7 +4,7 @@ use analysis::ledger::{Ipis, Locks, ipis, locks, recording_from_looks};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use perf_data::{Origin, Recording};
-use records::{Look, Opened};
+use records::{Opened, Profile};
 use reports;
 use reports::Style;
 use reports::recording::{self, NamedRecording};
@@ -44,7 +44,7 @@ impl View {
 pub struct Place<'a> {
     title: String,
     record: &'a Opened,
-    looks: Vec<&'a Look>,
+    looks: Vec<&'a Profile>,
     point: usize,
 }
 
@@ -110,7 +110,7 @@ fn too_many<'a>(view: View, titles: impl Iterator<Item = &'a String>) -> String 
 
 impl<'a> Place<'a> {
     /// A point of a record and those of its looks that are of it.
-    pub fn new(record: &'a Opened, looks: &'a [Look], point: usize) -> Place<'a> {
+    pub fn new(record: &'a Opened, looks: &'a [Profile], point: usize) -> Place<'a> {
         Place {
             title: reports::title(&record.record.points[point]),
             record,

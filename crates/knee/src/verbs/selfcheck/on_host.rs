@@ -10,7 +10,7 @@ use analysis::{Arm, CompareOptions, Spread, Verdict, compare};
 use anyhow::{Context, Result};
 use host::random;
 use host::stderr::talk;
-use records::{Axes, Experiment, Judging, Load, Many, Opened, Run, Variant, Word};
+use records::{Axes, Experiment, Judging, Load, Many, Opened, Run, Scalar, Variant};
 use runner::progress::Progress;
 use runner::{End, new_record};
 use setup::journal::Journal;
@@ -103,7 +103,7 @@ const SPIN_NS: u64 = 50;
 fn experiment(workload: &str, check: &Check, comparisons: usize, spin_ns: u64) -> Experiment {
     let variant = |name: &str, ns: u64| Variant {
         name: name.to_string(),
-        parameters: [("idle_ns".to_string(), Word(ns.to_string()))].into(),
+        parameters: [("idle_ns".to_string(), Scalar(ns.to_string()))].into(),
         ..Variant::default()
     };
     let load = Load { workload: workload.to_string(), ..Load::default() };
@@ -113,7 +113,7 @@ fn experiment(workload: &str, check: &Check, comparisons: usize, spin_ns: u64) -
         variants: vec![variant("base", SPIN_NS), variant("other", spin_ns)],
         compare: Judging { until_decided: true, placebo: 0.0, ..Judging::default() },
         axes: Axes {
-            cpus: Some(Many(vec![Word("1".to_string())])),
+            cpus: Some(Many(vec![Scalar("1".to_string())])),
             seconds: Some(Many(vec![check.seconds])),
             dir: Some(Many(vec![check.dir.clone()])),
             ..Axes::default()

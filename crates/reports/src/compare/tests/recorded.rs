@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 use crate::compare::tests::*;
 
 fn check(layout: Layout, expected: Expect) {
-    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../records");
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store");
     let record = store::open(&records.join("tests/golden/v2/20261120-165542-d10222")).unwrap();
     let arms = ["wait", "try"].map(|name| Arm { name, record: &record, variant: name });
     let said = compare(&arms, &CompareOptions::default()).unwrap();

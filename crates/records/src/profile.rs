@@ -1,15 +1,14 @@
-//! A look: a run that was watched while it ran. It lies beside the runs, never among them,
-//! because looking costs: a line of `looks.ndjson`, in whole nanoseconds, before any
-//! arithmetic.
+//! A profile: a run that probes watched. It lies beside the runs, never among them, because probes
+//! cost time: a line of `looks.ndjson`, in whole nanoseconds, before any arithmetic.
 //!
-//!     look ─ windows ─ cpus ─ slices                the time of each CPU: who had it, in which state
-//!                    ├ locks, idle, others          splits of slices, to the nanosecond
-//!                    ├ samples                      where the CPUs were seen: a split of what remains
-//!                    └ counts                       how often things happened
+//!     profile ─ windows ─ cpus ─ slices         the time of each CPU: which tasks had it, in which state
+//!                       ├ locks, idle, others   splits of slices, to the nanosecond
+//!                       ├ samples               sampled stacks: a split of what remains
+//!                       └ counts                how often events happened
 //!
-//! Laws of a window whose time is exact, which [`Window::broken_law`] checks: the slices of a
-//! CPU add up to its length; the locks' spinning by base to the slices that spin; the reasons
-//! to the idle slices; the other tasks to the slices that are theirs.
+//! [`Window::broken_law`] checks the laws of a window whose time is exact. The slices of a CPU add up
+//! to its length; for each base, the spin times of locks add up to the spinning slices; the reasons
+//! for idleness add up to the idle slices, and the other tasks to the slices of other tasks.
 
 use std::collections::BTreeMap;
 
@@ -20,64 +19,66 @@ use crate::metric::Obtained;
 use crate::record::Warning;
 use crate::run::Outcome;
 
-/// One run that was watched.
+/// A run that was watched by probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Look {
-    /// Its number in the record, in the order of execution, from 0; not a number of a run.
-    pub look: u32,
+pub struct Profile {
+    /// Number of the profile in its record, in the order of execution, from 0; runs are numbered
+    /// apart.
+    #[serde(rename = "look")]
+    pub number: u32,
     /// What was watched.
-    pub kind: LookKind,
-    /// The point: index into the record's `points`.
+    pub kind: ProfileKind,
+    /// The point that was run: index into the record's `points`.
     pub point: u32,
     /// The block it belongs to, from 0.
     pub block: u32,
     /// When it started.
     pub started: jiff::Timestamp,
-    /// How it ended, with the metrics of any run: they tell what looking cost.
+    /// How the run ended, with the metrics of any run: they show what the probes cost.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// What was seen, one window after the other.
+    /// What the probes saw, window by window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<Window>,
-    /// Probes that could not see, and why.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub blind: BTreeMap<String, String>,
-    /// Doubts about it.
+    /// Probes that were unavailable, and why.
+    #[serde(default, rename = "blind", skip_serializing_if = "BTreeMap::is_empty")]
+    pub unavailable_probes: BTreeMap<String, String>,
+    /// Doubts about the profile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }
 
-/// What a look watches. Each costs something else, so they are not mixed.
+/// What a profile watches. Each kind costs something else, so they are not mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LookKind {
+pub enum ProfileKind {
     /// Where the time of the CPUs goes, with samples.
     Time,
-    /// How often things happen.
+    /// How often events happen.
     Counts,
-    /// What locks are called and who waits for them.
+    /// The names of locks and of the functions that wait for them.
     Names,
 }
 
-impl LookKind {
-    /// The word for it.
+impl ProfileKind {
+    /// The word used in files and on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            LookKind::Time => "time",
-            LookKind::Counts => "counts",
-            LookKind::Names => "names",
+            ProfileKind::Time => "time",
+            ProfileKind::Counts => "counts",
+            ProfileKind::Names => "names",
         }
     }
 }
 
-/// What was seen between two instants.
+/// What the probes saw between two instants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// Operations completed meanwhile, each task's count read on its CPU at the instants at which
-    /// that CPU's time was read. 1 for a command.
+    /// Operations completed in the window. Each task's count was read on its CPU at the instants at
+    /// which that CPU's time was read. 1 for a command.
     pub operations: u64,
-    /// How the time was obtained: exact where each switch and interrupt was timed; sampled where
-    /// slices were made of samples, and no law holds.
+    /// How the time was obtained: exact if each switch and interrupt was timed; sampled if the slices
+    /// were computed from samples, and then no law holds.
     pub obtained: Obtained,
     /// The CPUs under measurement.
     pub cpus: Vec<CpuTime>,
@@ -90,75 +91,76 @@ pub struct Window {
     /// Other tasks that had the CPUs, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Share>,
-    /// Where the CPUs were seen.
+    /// The stacks that the CPUs were sampled in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub samples: Option<Samples>,
-    /// How often things happened while the workload had the CPU: `syscall.fcntl`, `ipi.reschedule`.
+    pub samples: Option<SampledStacks>,
+    /// How often events happened while the workload had the CPU: `syscall.fcntl`, `ipi.reschedule`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
-    /// What happened so often that counting it all the time would have slowed the operations.
+    /// Events that were counted in bursts only: counting them all the time would have slowed the
+    /// operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<Bursts>,
     /// Functions that sent interrupts to other CPUs, by the name of the count (`ipi.reschedule`):
-    /// how often each was seen, of one interrupt in 16.
+    /// how often each was seen when one interrupt in 16 was sampled.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub senders: BTreeMap<String, BTreeMap<String, u64>>,
-    /// What went wrong while watching, by name, how often. Absent: nothing did.
+    /// How often the probes went wrong, by the name of the anomaly; absent if they never did.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub anomalies: BTreeMap<String, u64>,
-    /// CPU time of the tasks meanwhile by their own clocks: a second opinion on the slices.
+    /// CPU time of the tasks in the window by their own clocks: a check on the slices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_clock_ns: Option<u64>,
-    /// From wake-ups of the tasks on idle CPUs to the switches to them. The kernel charges a woken
-    /// task from its wake-up, so its own clock may be ahead by as much.
+    /// Time from wake-ups of tasks on idle CPUs to the switches to these tasks. The kernel charges a
+    /// woken task from its wake-up, so its own clock may be ahead by this much.
     #[serde(default)]
     pub woken_ns: u64,
 }
 
-/// What was counted in short bursts of a window, together with the operations of the same bursts.
-/// An operation that was under way at an edge of a burst is in it with a part of its events: less
-/// than one operation a task and edge, as often too many as too few.
+/// Events that were counted in short bursts of a window, with the operations of the same bursts. An
+/// operation that crosses an edge of a burst is counted with a part of its events. That error is
+/// below one operation for each task and edge, and unbiased.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bursts {
-    /// How many.
+    /// How many bursts there were.
     pub number: u64,
-    /// How long they were, all together and of all CPUs.
+    /// Length of all bursts on all CPUs together.
     pub ns: u64,
-    /// Operations completed meanwhile.
+    /// Operations completed in the bursts.
     pub operations: u64,
-    /// How often things happened, by name as in [`Window::counts`]; what is here is not there.
+    /// How often events happened, by name. Disjoint from [`Window::counts`].
     pub counts: BTreeMap<String, u64>,
 }
 
 /// The time of one CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuTime {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Length of the window on this CPU.
     pub length_ns: u64,
-    /// Where the time went; what is not here took none.
+    /// Where the time went; a state that took no time has no slice.
     pub slices: Vec<Slice>,
 }
 
 /// Time of one CPU in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
-    /// Who had the CPU.
+    /// Which tasks had the CPU.
     pub base: Base,
     /// What the CPU was doing.
-    pub state: State,
+    pub state: CpuState,
     /// How long.
     pub ns: u64,
-    /// How often the state was entered; of `rest`, how often the base was.
+    /// How often the state was entered; for `rest`, how often the base was entered.
     pub entries: u64,
 }
 
-/// Who had a CPU.
+/// Which tasks had a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Base {
-    /// Nobody.
+    /// None: the CPU was idle.
     Idle,
     /// The tasks of the workload, or the command and what it started.
     Work,
@@ -168,10 +170,10 @@ pub enum Base {
     Own,
 }
 
-/// What a CPU was doing, whoever had it. In the order of the numbers in `ledger.bpf.c`.
+/// What a CPU was doing, independent of the [`Base`]. In the order of the numbers in `ledger.bpf.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum CpuState {
     /// None of the following.
     Rest,
     /// Spinning for a lock.
@@ -180,17 +182,17 @@ pub enum State {
     IrqTimer,
     /// Interrupt from another CPU that asks to reschedule.
     IrqReschedule,
-    /// Interrupt from another CPU that asks to call a function, sent to many.
+    /// Interrupt from another CPU that asks to call a function, sent to many CPUs.
     IrqCallMany,
-    /// The same, sent to this CPU alone.
+    /// Interrupt from another CPU that asks to call a function, sent to this CPU alone.
     IrqCallOne,
-    /// Interrupt for work that could not be done where it came up.
+    /// Interrupt for work that the kernel could not do where it arose (irq_work).
     IrqWork,
     /// Interrupt of a device.
     IrqDevice,
     /// Any other traced interrupt.
     IrqOther,
-    /// Deferred work of interrupts, by kind.
+    /// High-priority deferred work of interrupts.
     SoftirqHigh,
     /// Timers.
     SoftirqTimer,
@@ -208,67 +210,67 @@ pub enum State {
     SoftirqSched,
     /// High-resolution timers.
     SoftirqHrtimer,
-    /// What waited for readers to leave (RCU).
+    /// RCU callbacks.
     SoftirqRcu,
     /// knee's samples and snapshots.
     Sampling,
-    /// The host had the CPU while the guest thought it ran.
+    /// The hypervisor had the CPU while the guest believed that it ran.
     Steal,
 }
 
-impl State {
-    /// All, in their order.
-    pub const ALL: [State; 21] = [
-        State::Rest,
-        State::Spin,
-        State::IrqTimer,
-        State::IrqReschedule,
-        State::IrqCallMany,
-        State::IrqCallOne,
-        State::IrqWork,
-        State::IrqDevice,
-        State::IrqOther,
-        State::SoftirqHigh,
-        State::SoftirqTimer,
-        State::SoftirqNetSend,
-        State::SoftirqNetReceive,
-        State::SoftirqBlock,
-        State::SoftirqPoll,
-        State::SoftirqTasklet,
-        State::SoftirqSched,
-        State::SoftirqHrtimer,
-        State::SoftirqRcu,
-        State::Sampling,
-        State::Steal,
+impl CpuState {
+    /// All states, in the order of the numbers in `ledger.bpf.c`.
+    pub const ALL: [CpuState; 21] = [
+        CpuState::Rest,
+        CpuState::Spin,
+        CpuState::IrqTimer,
+        CpuState::IrqReschedule,
+        CpuState::IrqCallMany,
+        CpuState::IrqCallOne,
+        CpuState::IrqWork,
+        CpuState::IrqDevice,
+        CpuState::IrqOther,
+        CpuState::SoftirqHigh,
+        CpuState::SoftirqTimer,
+        CpuState::SoftirqNetSend,
+        CpuState::SoftirqNetReceive,
+        CpuState::SoftirqBlock,
+        CpuState::SoftirqPoll,
+        CpuState::SoftirqTasklet,
+        CpuState::SoftirqSched,
+        CpuState::SoftirqHrtimer,
+        CpuState::SoftirqRcu,
+        CpuState::Sampling,
+        CpuState::Steal,
     ];
 }
 
 impl Base {
-    /// All, in the order of the numbers in `ledger.bpf.c`.
+    /// All bases, in the order of the numbers in `ledger.bpf.c`.
     pub const ALL: [Base; 4] = [Base::Idle, Base::Work, Base::Other, Base::Own];
 }
 
 /// A lock that was waited for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LockTime {
-    /// Who had the CPU while it was spun for, or who slept.
+    /// Which tasks spun for the lock, or slept for it.
     pub base: Base,
-    /// Where the lock lies, the same in every run: `CACHE+OFFSET` of a slab object, a symbol, or
-    /// an address where neither is known.
+    /// Where the lock lies, in words that are the same in every run: `CACHE+OFFSET` of a slab object or
+    /// a symbol; an address if neither is known.
     pub place: String,
-    /// What may lie there, as `struct.member`: certain if it is one.
+    /// Members of structures that may lie there, as `struct.member`; certain if there is only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
-    /// Functions that waited for it, how often each was seen.
+    /// How often each function was seen waiting for the lock.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub callers: BTreeMap<String, u64>,
-    /// How often it was spun for.
+    /// How often tasks spun for the lock.
     pub spins: u64,
-    /// For how long, interrupts meanwhile not included.
+    /// How long they spun, without the interrupts during that time.
     pub spin_ns: u64,
-    /// How often it was slept for.
+    /// How often tasks slept for the lock.
     pub sleeps: u64,
-    /// For how long: waiting beside the ledger, since a sleeper uses no CPU.
+    /// How long they slept. This is no part of the ledger: a sleeping task uses no CPU.
     pub sleep_ns: u64,
 }
 
@@ -279,72 +281,71 @@ pub struct Share {
     pub name: String,
     /// How long.
     pub ns: u64,
-    /// How often it began.
+    /// How often that time began.
     pub times: u64,
 }
 
-/// Where the CPUs were when they were looked at.
+/// The stacks that CPUs were sampled in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Samples {
-    /// Samples a second and CPU that were asked for.
+pub struct SampledStacks {
+    /// Samples per second and CPU that were asked for.
     pub hertz: u32,
-    /// Samples that were lost.
+    /// Number of samples that were lost.
     pub lost: u64,
-    /// Names of functions, that stacks refer to by index.
+    /// Names of functions; stacks refer to them by index.
     pub functions: Vec<String>,
-    /// Of each function the file that it lies in; empty or not there for the kernel.
+    /// For each function the file that it lies in; empty or missing for the kernel's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<String>,
-    /// Equal samples together.
+    /// Stacks, each with the number of equal samples.
     pub stacks: Vec<Stack>,
 }
 
-/// Equal samples.
+/// Samples that are equal, with their number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stack {
-    /// Who had the CPU.
+    /// Which tasks had the CPU.
     pub base: Base,
-    /// What it was doing, as the slices say.
-    pub state: State,
-    /// In which mode it was.
-    pub mode: Mode,
-    /// Functions of the kernel, the innermost first, then those of the user; indices into
-    /// `functions`.
+    /// What the CPU was doing, as in the slices.
+    pub state: CpuState,
+    /// The mode that the CPU was in.
+    pub mode: CpuMode,
+    /// Kernel functions, innermost first, then user functions; indices into `functions`.
     pub frames: Vec<u32>,
     /// How many of the frames are the kernel's.
     pub kernel_frames: u32,
-    /// Offset of the instruction in the innermost function: samples of a section without
-    /// interrupts all sit on the instruction that ends it.
+    /// Offset of the instruction in the innermost function. Samples of a section with interrupts off
+    /// all sit on the instruction that ends the section.
     pub offset: u64,
-    /// The system call that the task was in, by its number's name: an index into `functions`. Absent:
-    /// in none, or nobody asked. Frames alone do not tell: a call whose last step is a jump to another
-    /// function leaves none of its own.
+    /// The system call that the task was in, by its number: the name is an index into `functions`.
+    /// Absent if the task was in none, or if it was not recorded. The frames are not enough: a tail
+    /// call leaves no frame of the system call's function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<u32>,
-    /// How many samples.
+    /// How many samples there were.
     pub count: u64,
 }
 
-/// In which mode a CPU was sampled.
+/// The mode that a CPU was sampled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum CpuMode {
     /// In the kernel.
     Kernel,
     /// In user mode.
     User,
-    /// On the first user instruction after a system call: the time was spent in the kernel's
-    /// exit, where interrupts are off.
+    /// At the first user instruction after a system call: the time was spent in the kernel's exit
+    /// path, where interrupts are off.
     AfterSystemCall,
 }
 
-impl Look {
+impl Profile {
     /// Reads one line of `looks.ndjson`.
-    pub fn read(line: &str) -> Result<Look> {
-        serde_json::from_str(line).context("reading a look")
+    pub fn read(line: &str) -> Result<Profile> {
+        serde_json::from_str(line).context("reading a profile")
     }
 
-    /// A metric's value, if it finished and has it.
+    /// A metric's value, if the run finished and has it.
     pub fn value(&self, metric: &str) -> Option<f64> {
         match &self.outcome {
             Outcome::Finished { metrics, .. } => metrics.get(metric).copied(),
@@ -352,14 +353,14 @@ impl Look {
         }
     }
 
-    /// Whether it counts.
+    /// Whether the run finished, so that the profile counts.
     pub fn finished(&self) -> bool {
         matches!(self.outcome, Outcome::Finished { .. })
     }
 }
 
 impl Window {
-    /// The time to explain: all CPUs together.
+    /// The time to explain: the lengths of all CPUs together.
     pub fn budget_ns(&self) -> u64 {
         self.cpus.iter().map(|cpu| cpu.length_ns).sum()
     }
@@ -369,13 +370,13 @@ impl Window {
         self.cpus.iter().flat_map(|cpu| &cpu.slices)
     }
 
-    /// Time in slices that `is` accepts.
-    pub fn time_ns(&self, is: impl Fn(Base, State) -> bool) -> u64 {
-        self.slices().filter(|slice| is(slice.base, slice.state)).map(|slice| slice.ns).sum()
+    /// Total time of the slices that `is_wanted` accepts.
+    pub fn time_ns(&self, is_wanted: impl Fn(Base, CpuState) -> bool) -> u64 {
+        self.slices().filter(|slice| is_wanted(slice.base, slice.state)).map(|slice| slice.ns).sum()
     }
 
-    /// How often something happened, and in how many operations; nothing if nobody counted it. A
-    /// system call that never happened has no name, but was counted with all the others.
+    /// How often an event happened, and in how many operations; `None` if it was not counted. A system
+    /// call that never happened has no name here, but was counted with all others.
     pub fn count(&self, name: &str) -> Option<(u64, u64)> {
         let bursts = self.bursts.as_ref().filter(|bursts| bursts.operations > 0);
         let in_bursts = || {
@@ -383,18 +384,18 @@ impl Window {
             bursts.counts.get(name).map(|times| (*times, bursts.operations))
         };
         let counted = self.counts.get(name).map(|times| (*times, self.operations));
-        counted.or_else(in_bursts).or_else(|| match name.starts_with("syscall.") {
-            true => self.count("syscalls").map(|(_, operations)| (0, operations)),
-            false => None,
+        counted.or_else(in_bursts).or_else(|| {
+            let (_, operations) = name.strip_prefix("syscall.").and(self.count("syscalls"))?;
+            Some((0, operations))
         })
     }
 
-    /// Names of all that was counted.
+    /// Names of all events that were counted.
     pub fn counted(&self) -> impl Iterator<Item = &String> {
         self.counts.keys().chain(self.bursts.iter().flat_map(|bursts| bursts.counts.keys()))
     }
 
-    /// The first law that the window breaks, in words; none if its rows are exact.
+    /// The first law that the window breaks, in words; `None` if its parts add up.
     pub fn broken_law(&self) -> Option<String> {
         if self.obtained != Obtained::Exact {
             return None;
@@ -405,11 +406,11 @@ impl Window {
         });
         let of_locks = Base::ALL.into_iter().map(|base| {
             let locks = self.locks.iter().filter(|lock| lock.base == base);
-            let spun = self.time_ns(|b, state| b == base && state == State::Spin);
+            let spun = self.time_ns(|b, state| b == base && state == CpuState::Spin);
             (format!("locks of {base:?}"), locks.map(|lock| lock.spin_ns).sum(), spun)
         });
         let shares = |shares: &[Share]| shares.iter().map(|share| share.ns).sum::<u64>();
-        let rest = |base: Base| self.time_ns(|b, state| b == base && state == State::Rest);
+        let rest = |base: Base| self.time_ns(|b, state| b == base && state == CpuState::Rest);
         let of_bases = [
             ("reasons of idleness".to_string(), shares(&self.idle), rest(Base::Idle)),
             ("other tasks".to_string(), shares(&self.others), rest(Base::Other)),
@@ -427,10 +428,10 @@ mod tests {
     fn window() -> Window {
         let slice = |base, state, ns| Slice { base, state, ns, entries: 1 };
         let slices = vec![
-            slice(Base::Work, State::Rest, 700),
-            slice(Base::Work, State::Spin, 100),
-            slice(Base::Other, State::Rest, 150),
-            slice(Base::Idle, State::Rest, 50),
+            slice(Base::Work, CpuState::Rest, 700),
+            slice(Base::Work, CpuState::Spin, 100),
+            slice(Base::Other, CpuState::Rest, 150),
+            slice(Base::Idle, CpuState::Rest, 50),
         ];
         let share = |name: &str, ns| Share { name: name.to_string(), ns, times: 1 };
         Window {
@@ -518,19 +519,22 @@ mod tests {
     }
 
     #[test]
-    fn a_look_reads_as_it_was_written() {
-        let look = Look {
-            look: 3,
-            kind: LookKind::Time,
+    fn a_profile_reads_as_it_was_written() {
+        let profile = Profile {
+            number: 3,
+            kind: ProfileKind::Time,
             point: 1,
             block: 2,
             started: jiff::Timestamp::UNIX_EPOCH,
             outcome: Outcome::Failed { reason: "it did".to_string() },
             windows: vec![window()],
-            blind: BTreeMap::from([("contention".to_string(), "no tracepoint".to_string())]),
+            unavailable_probes: BTreeMap::from([(
+                "contention".to_string(),
+                "no tracepoint".to_string(),
+            )]),
             warnings: Vec::new(),
         };
-        let line = serde_json::to_string(&look).unwrap();
-        assert_eq!(Look::read(&line).unwrap(), look);
+        let line = serde_json::to_string(&profile).unwrap();
+        assert_eq!(Profile::read(&line).unwrap(), profile);
     }
 }
