@@ -1,24 +1,24 @@
-//! Instructions that wait for memory, and that empty caches.
+//! Instructions that wait for memory or flush cache lines.
 
 use std::sync::atomic::AtomicU64;
 
-/// Whether user space can empty caches.
+/// Whether user space can flush cache lines.
 pub const CAN_FLUSH: bool = cfg!(target_arch = "x86_64");
 
-/// Writes a line back to memory, and has it in no cache.
-pub fn flush(of: &AtomicU64) {
+/// Writes a line back to memory and evicts it from all caches.
+pub fn flush(word: &AtomicU64) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 CPU has it, and it changes no value.
     unsafe {
-        std::arch::x86_64::_mm_clflush(of.as_ptr().cast());
+        std::arch::x86_64::_mm_clflush(word.as_ptr().cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = of;
+    let _ = word;
 }
 
-/// Waits until all that was written is where it belongs, and begins nothing meanwhile. A compiler
-/// makes a locked instruction of a fence of the language, behind which a CPU asks for the next lines
-/// already.
+/// Waits until all earlier stores are visible, and starts no later load before that. A compiler turns
+/// a fence of the language into a locked instruction, behind which a CPU already requests the next
+/// lines.
 pub fn settle() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 CPU has it, and it changes no value.

@@ -1,4 +1,4 @@
-//! Lines that several CPUs want at once: how long who got one keeps it, and how long it flies.
+//! Cache lines under contention: how long a CPU keeps a line, and how long its transfer takes.
 
 use std::hint::spin_loop;
 use std::io;
@@ -15,24 +15,24 @@ const ROUND_NS: u64 = 8_000_000;
 /// One round in which CPUs change one word as fast as they can.
 #[derive(Clone, Copy, Debug)]
 pub struct Storm {
-    /// ns from one CPU getting the word to the next one getting it.
+    /// Time between the arrivals of the word at one CPU and at the next, in ns.
     pub turn_ns: f64,
-    /// How often a CPU changes it in its turn.
+    /// Changes by a CPU before the word moves on.
     pub changes: f64,
 }
 
-/// All CPUs change one word.
+/// Lets all CPUs change one word.
 pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
     let (word, stop) = (Line::<AtomicU64>::default(), Line::<AtomicBool>::default());
-    let part = |who: usize, meeting: &Meeting| {
+    let part = |index: usize, meeting: &Meeting| {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
             stop.store(false, Relaxed);
             meeting.meet();
             let start = now_ns();
             let (mut changes, mut turns, mut last) = (0_u64, 0_u64, u64::MAX);
-            // The first one watches the time, at a cost that is spread over many changes.
-            let is_over = || match who {
+            // The first CPU watches the clock; the cost is spread over many changes.
+            let is_over = || match index {
                 0 => now_ns() - start >= ROUND_NS,
                 _ => stop.load(Relaxed),
             };
@@ -49,38 +49,37 @@ pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
         }
         rounds
     };
-    let all = together(cpus, part)?;
+    let rounds = together(cpus, part)?;
     let storm = |round: usize| {
-        let of = |pick: fn(&(u64, u64, u64)) -> u64| {
-            all.iter().map(|one| pick(&one[round])).sum::<u64>()
+        let sum = |pick: fn(&(u64, u64, u64)) -> u64| {
+            rounds.iter().map(|rounds| pick(&rounds[round])).sum::<u64>()
         };
-        let (changes, turns, ns) = (of(|one| one.0), of(|one| one.1).max(1), of(|one| one.2));
+        let (changes, turns, ns) = (sum(|cpu| cpu.0), sum(|cpu| cpu.1).max(1), sum(|cpu| cpu.2));
         Storm {
-            turn_ns: ns as f64 / all.len() as f64 / turns as f64,
+            turn_ns: ns as f64 / rounds.len() as f64 / turns as f64,
             changes: changes as f64 / turns as f64,
         }
     };
     Ok((0..ROUNDS).map(storm).collect())
 }
 
-/// How long a word takes from who writes it to who waits for it and back, in ns, half of it: by
-/// stores and spinning reads.
+/// Half the round trip of a word between two CPUs, by stores and spinning reads, in ns.
 pub fn hand_over(cpus: [u32; 2]) -> io::Result<Vec<f64>> {
     const TURNS: u64 = 2000;
     let words = [Line::<AtomicU64>::default(), Line::<AtomicU64>::default()];
-    let part = |who: usize, meeting: &Meeting| {
+    let part = |index: usize, meeting: &Meeting| {
         let mut rounds = Vec::new();
         for round in 0..ROUNDS as u64 {
             meeting.meet();
             let start = now_ns();
             for turn in round * TURNS + 1..=(round + 1) * TURNS {
-                if who == 0 {
+                if index == 0 {
                     words[0].store(turn, Release);
                 }
-                while words[1 - who].load(Acquire) < turn {
+                while words[1 - index].load(Acquire) < turn {
                     spin_loop();
                 }
-                if who == 1 {
+                if index == 1 {
                     words[1].store(turn, Release);
                 }
             }
@@ -91,16 +90,16 @@ pub fn hand_over(cpus: [u32; 2]) -> io::Result<Vec<f64>> {
     Ok(together(&cpus, part)?.swap_remove(0))
 }
 
-/// How long after each other CPUs that wait for a word see it written, in ns.
+/// The time between two waiting CPUs seeing the same store, in ns.
 pub fn between_readers(cpus: &[u32]) -> io::Result<Vec<f64>> {
     const TURNS: u64 = 400;
     let (word, seen) = (Line::<AtomicU64>::default(), Line::<AtomicU64>::default());
-    let part = |who: usize, meeting: &Meeting| {
+    let part = |index: usize, meeting: &Meeting| {
         let mut times = Vec::new();
         for turn in 1..=TURNS {
             meeting.meet();
-            if who == 0 {
-                // They are all back at their wait.
+            if index == 0 {
+                // Wait until all readers have seen the last store.
                 while seen.load(Acquire) < (turn - 1) * (cpus.len() as u64 - 1) {
                     spin_loop();
                 }
@@ -115,10 +114,10 @@ pub fn between_readers(cpus: &[u32]) -> io::Result<Vec<f64>> {
         }
         times
     };
-    let all = together(cpus, part)?;
+    let times = together(cpus, part)?;
     let spread = |turn: usize| {
-        let times = || all[1..].iter().map(|times| times[turn]);
-        let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+        let seen_at = || times[1..].iter().map(|times| times[turn]);
+        let (first, last) = (seen_at().min().unwrap_or(0), seen_at().max().unwrap_or(0));
         (last - first) as f64 / (cpus.len() - 2) as f64
     };
     Ok((0..TURNS as usize).map(spread).collect())

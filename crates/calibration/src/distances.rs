@@ -1,4 +1,4 @@
-//! Which CPUs are how far from each other, and which pairs of them stand for all.
+//! The distances between CPUs, and the pairs of CPUs that represent each distance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,83 +7,84 @@ use std::path::Path;
 use host::{Cpu, Topology};
 use studies::hosts::DISTANCES;
 
-/// Pairs that stand for all of a distance, at most.
-const PAIRS: usize = 6;
+/// The most pairs that represent a distance.
+const PAIRS_MAX: usize = 6;
 
-/// A host as its file has it: nodes of cores of threads, all alike.
+/// The CPUs of a host as its file describes them: nodes of equally many cores of equally many threads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Layout {
+pub struct CpuLayout {
     pub nodes: usize,
     pub cores: usize,
     pub threads: usize,
-    /// How many hops nodes are from each other.
+    /// Hops between each two nodes.
     pub hops: Vec<Vec<u8>>,
     cpus: Vec<Cpu>,
     node_ids: Vec<u32>,
 }
 
-impl Layout {
-    /// Of the CPUs of a host whose /sys is at `sys`. Where nodes or cores differ, as many as all
-    /// have.
-    pub fn of(topology: &Topology, sys: &Path) -> Layout {
+impl CpuLayout {
+    /// The layout of a host whose /sys is at `sys`. Where nodes or cores differ in size, the smallest
+    /// counts.
+    pub fn from_topology(topology: &Topology, sys: &Path) -> CpuLayout {
         let cpus = topology.cpus.clone();
-        let groups = |of: fn(&Cpu) -> u32, what: fn(&Cpu) -> u32| {
+        let groups = |group: fn(&Cpu) -> u32, member: fn(&Cpu) -> u32| {
             let mut groups: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
             for cpu in &cpus {
-                groups.entry(of(cpu)).or_default().insert(what(cpu));
+                groups.entry(group(cpu)).or_default().insert(member(cpu));
             }
             groups
         };
-        let least = |groups: &BTreeMap<u32, BTreeSet<u32>>| {
+        let smallest = |groups: &BTreeMap<u32, BTreeSet<u32>>| {
             groups.values().map(BTreeSet::len).min().unwrap_or(1)
         };
         let nodes = groups(|cpu| cpu.node, |cpu| cpu.core);
         let node_ids: Vec<u32> = nodes.keys().copied().collect();
-        Layout {
+        CpuLayout {
             nodes: nodes.len(),
-            cores: least(&nodes),
-            threads: least(&groups(|cpu| cpu.core, |cpu| cpu.cpu)),
+            cores: smallest(&nodes),
+            threads: smallest(&groups(|cpu| cpu.core, |cpu| cpu.cpu)),
             hops: hops(&node_ids, sys),
             cpus,
             node_ids,
         }
     }
 
-    /// The CPUs that the file describes.
+    /// The number of CPUs that the file describes.
     pub fn described(&self) -> usize {
         self.nodes * self.cores * self.threads
     }
 
-    /// The name of the distance of two CPUs.
+    /// The name of the distance between two CPUs.
     fn distance(&self, a: &Cpu, b: &Cpu) -> &'static str {
         let node = |cpu: &Cpu| self.node_ids.iter().position(|id| *id == cpu.node).unwrap_or(0);
-        match (a.core == b.core, self.hops[node(a)][node(b)]) {
-            (true, _) => DISTANCES[0],
-            (false, hops) => DISTANCES[1 + usize::from(hops)],
+        if a.core == b.core {
+            DISTANCES[0]
+        } else {
+            DISTANCES[1 + usize::from(self.hops[node(a)][node(b)])]
         }
     }
 
-    /// The distances that occur, by name.
+    /// The names of the distances that occur.
     pub fn distances(&self) -> Vec<&'static str> {
         let far = self.hops.iter().flatten().max().copied().unwrap_or(0);
         let first = usize::from(self.threads == 1);
         DISTANCES[first..2 + usize::from(far)].to_vec()
     }
 
-    /// Pairs of CPUs at a distance, spread over all of them.
+    /// Pairs of CPUs at a distance, spread evenly over all such pairs.
     pub fn pairs(&self, distance: &str) -> Vec<[u32; 2]> {
         let pairs = |(i, a): (usize, &Cpu)| {
             let others = self.cpus[i + 1..].iter();
-            let far = others.filter(|b| self.distance(a, b) == distance);
+            let at_distance = others.filter(|b| self.distance(a, b) == distance);
             let a = a.cpu;
-            far.map(move |b| [a, b.cpu]).collect::<Vec<_>>()
+            at_distance.map(move |b| [a, b.cpu]).collect::<Vec<_>>()
         };
-        let all: Vec<[u32; 2]> = self.cpus.iter().enumerate().flat_map(pairs).collect();
-        let count = all.len().min(PAIRS);
-        (0..count).map(|i| all[i * all.len() / count]).collect()
+        let pairs: Vec<[u32; 2]> = self.cpus.iter().enumerate().flat_map(pairs).collect();
+        let count = pairs.len().min(PAIRS_MAX);
+        (0..count).map(|i| pairs[i * pairs.len() / count]).collect()
     }
 
-    /// A CPU as far from the second as the first is, and not the first.
+    /// A third CPU at the same distance from `owner` as `user`.
     pub fn third(&self, [user, owner]: [u32; 2], distance: &str) -> Option<u32> {
         let owner = self.cpus.iter().find(|cpu| cpu.cpu == owner)?;
         let mut others = self.cpus.iter().filter(|cpu| ![user, owner.cpu].contains(&cpu.cpu));
@@ -98,28 +99,27 @@ impl Layout {
     }
 }
 
-/// Hops between nodes: the kernel's distances of nodes, which are not in any unit, by their order.
+/// Hops between nodes: the ranks of the kernel's node distances, which have no unit.
 fn hops(nodes: &[u32], sys: &Path) -> Vec<Vec<u8>> {
-    let told = |node: &u32| -> Option<Vec<u32>> {
+    let read_row = |node: &u32| -> Option<Vec<u32>> {
         let path = sys.join(format!("devices/system/node/node{node}/distance"));
         let text = fs::read_to_string(path).ok()?;
         let row: Option<Vec<u32>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
         row.filter(|row| row.len() == nodes.len())
     };
-    let told: Option<Vec<Vec<u32>>> = nodes.iter().map(told).collect();
-    let alike = |a: usize, b: usize| if a == b { 10 } else { 20 };
-    let told = told.unwrap_or_else(|| {
-        (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| alike(a, b)).collect()).collect()
+    let rows: Option<Vec<Vec<u32>>> = nodes.iter().map(read_row).collect();
+    let uniform = |a: usize, b: usize| if a == b { 10 } else { 20 };
+    let rows = rows.unwrap_or_else(|| {
+        (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| uniform(a, b)).collect()).collect()
     });
-    let between = |a: usize, b: usize| told[a][b].max(told[b][a]);
-    let far: BTreeSet<u32> = (0..nodes.len())
+    let between = |a: usize, b: usize| rows[a][b].max(rows[b][a]);
+    let distances: BTreeSet<u32> = (0..nodes.len())
         .flat_map(|a| (0..a).map(move |b| (a, b)))
         .map(|(a, b)| between(a, b))
         .collect();
     let most = DISTANCES.len() - 2;
-    let rank = |a: usize, b: usize| match a == b {
-        true => 0,
-        false => (far.range(..between(a, b)).count() + 1).min(most) as u8,
+    let rank = |a: usize, b: usize| {
+        if a == b { 0 } else { (distances.range(..between(a, b)).count() + 1).min(most) as u8 }
     };
     (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| rank(a, b)).collect()).collect()
 }
@@ -138,23 +138,26 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_of_their_distance_and_third_cpus_too() {
+    fn pairs_and_third_cpus_are_at_the_distance() {
         let nowhere = Path::new("/nonexistent");
-        let layout = Layout::of(&host(2, 2, 2), nowhere);
+        let layout = CpuLayout::from_topology(&host(2, 2, 2), nowhere);
         assert_eq!((layout.nodes, layout.cores, layout.threads), (2, 2, 2));
         assert_eq!(layout.distances(), ["core", "node", "hop1"]);
         assert_eq!(layout.pairs("core"), [[0, 4], [1, 5], [2, 6], [3, 7]]);
-        assert_eq!(layout.pairs("node").len(), PAIRS);
+        assert_eq!(layout.pairs("node").len(), PAIRS_MAX);
         assert!(layout.pairs("hop1").iter().all(|[a, b]| (a % 4 < 2) != (b % 4 < 2)));
         assert_eq!(layout.third([0, 2], "hop1"), Some(1));
         assert_eq!(layout.neighbours(), [0, 1]);
-        let small = Layout::of(&host(1, 2, 1), nowhere);
+        let small = CpuLayout::from_topology(&host(1, 2, 1), nowhere);
         assert_eq!((small.distances(), small.third([0, 1], "node")), (vec!["node"], None));
-        assert_eq!(Layout::of(&host(1, 1, 1), nowhere).pairs("node"), [[0_u32; 2]; 0]);
+        assert_eq!(
+            CpuLayout::from_topology(&host(1, 1, 1), nowhere).pairs("node"),
+            [[0_u32; 2]; 0]
+        );
     }
 
     #[test]
-    fn hops_are_the_kernels_distances_in_their_order() {
+    fn hops_are_the_ranks_of_the_kernels_distances() {
         let sys = tempfile::tempdir().unwrap();
         for (node, text) in [(0, "10 16 32\n"), (1, "16 10 32\n"), (3, "32 32 10\n")] {
             let folder = sys.path().join(format!("devices/system/node/node{node}"));
@@ -162,7 +165,7 @@ mod tests {
             fs::write(folder.join("distance"), text).unwrap();
         }
         assert_eq!(hops(&[0, 1, 3], sys.path()), [[0, 1, 2], [1, 0, 2], [2, 2, 0]]);
-        // What is not there or makes no sense is one hop.
+        // A missing or invalid distance counts as one hop.
         assert_eq!(hops(&[0, 7], sys.path()), [[0, 1], [1, 0]]);
     }
 }

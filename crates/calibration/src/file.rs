@@ -1,44 +1,47 @@
-//! The file of a host, as `hosts/*.toml` are, of what was measured here.
+//! Writes the file of the measured host, in the format of `hosts/*.toml`.
 
 use std::fmt::Write;
 
 use studies::hosts::{COSTS, DescribedHost, TRANSFERS};
 
-use crate::distances::Layout;
-use crate::{Measured, range};
+use crate::distances::CpuLayout;
+use crate::{Measurements, range};
 
-/// Where and when.
+/// The host and time of the measurements.
 #[derive(Debug)]
-pub struct Occasion {
-    /// The host's name, its CPUs, its kernel.
+pub struct Provenance {
+    /// The host's name.
     pub host: String,
+    /// The CPU model.
     pub model: String,
-    /// To the day, and to the minute.
+    /// The day.
     pub date: String,
+    /// The day and the minute.
     pub time: String,
     pub seconds: f64,
 }
 
-/// The text of a file. What could not be measured is as in a host that is no particular one.
+/// The text of a host's file. Numbers that could not be measured are those of the `other` host.
 pub fn file(
-    measured: &Measured,
-    layout: &Layout,
-    occasion: &Occasion,
+    measured: &Measurements,
+    layout: &CpuLayout,
+    occasion: &Provenance,
     other: &DescribedHost,
 ) -> String {
     let mut text = String::new();
-    let Occasion { host, model, time, seconds, .. } = occasion;
+    let Provenance { host, model, time, seconds, .. } = occasion;
     let version = env!("CARGO_PKG_VERSION");
-    text +=
-        &format!("# Measured by knee calibrate {version} on {host}, {time}, in {seconds:.0} s.\n");
-    text += "# What is measured is lower quartile..median..upper quartile of the repeats.\n#\n";
-    text += "# Beside its numbers:\n";
+    text += &format!(
+        "# Measurements by knee calibrate {version} on {host}, {time}, in {seconds:.0} s.\n"
+    );
+    text += "# Measured numbers are lower quartile..median..upper quartile of the repeats.\n#\n";
+    text += "# Also measured, not used by the simulator:\n";
     for (what, number) in &measured.beside {
         if let Some(range) = range(&number.values, number.unit) {
             text += &format!("# - {what}: {range}\n");
         }
     }
-    let Layout { nodes, cores, threads, .. } = layout;
+    let CpuLayout { nodes, cores, threads, .. } = layout;
     let cpus = layout.described();
     let about = format!("{host}: {model}, {cpus} CPUs ({nodes} × {cores} × {threads}).");
     text += &format!("about = {about:?}\n");
@@ -59,14 +62,14 @@ fn table(
     text: &mut String,
     name: &str,
     keys: &[&str],
-    measured: &Measured,
-    occasion: &Occasion,
+    measured: &Measurements,
+    occasion: &Provenance,
     other: &DescribedHost,
 ) {
     let _ = writeln!(text, "\n[{name}]");
     for key in keys {
-        let place = format!("{name}.{key}");
-        let number = measured.numbers.get(&place);
+        let path = format!("{name}.{key}");
+        let number = measured.numbers.get(&path);
         let ranged =
             number.and_then(|number| Some((range(&number.values, number.unit)?, &number.how)));
         let line = match ranged {
@@ -75,13 +78,13 @@ fn table(
                 occasion.host, occasion.date,
             ),
             None => {
-                let why = measured.missing.get(&place).copied().unwrap_or("it was not measured");
-                // Another host may be smaller: then what is farthest there.
+                let why = measured.missing.get(&path).copied().unwrap_or("it was not measured");
+                // Another host may have fewer nodes: then its longest distance.
                 let numbers = other.numbers();
-                let like =
-                    numbers.get(&place).or_else(|| numbers.get(&format!("transfer.hop1.{key}")));
-                let text = like.map_or("0", |number| number.text.as_str());
-                format!("assumed = {text:?}, why = \"{why}; as in {}\"", other.name)
+                let substitute =
+                    numbers.get(&path).or_else(|| numbers.get(&format!("transfer.hop1.{key}")));
+                let text = substitute.map_or("0", |number| number.text.as_str());
+                format!("assumed = {text:?}, why = \"{why}; taken from {}\"", other.name)
             }
         };
         let _ = writeln!(text, "{key} = {{ {line} }}");
@@ -100,17 +103,17 @@ mod tests {
     use studies::hosts::Draw;
     use studies::hosts::Origin;
 
-    fn layout(nodes: u32, cores: u32, first: u32) -> Layout {
+    fn layout(nodes: u32, cores: u32, first: u32) -> CpuLayout {
         let cpu = |i: u32| {
             let (cpu, node) = (first + i, i / cores);
             Cpu { cpu, core: cpu, llc: node, node, package: node }
         };
         let topology = Topology { cpus: (0..nodes * cores).map(cpu).collect() };
-        Layout::of(&topology, Path::new("/nonexistent"))
+        CpuLayout::from_topology(&topology, Path::new("/nonexistent"))
     }
 
-    fn text(measured: &Measured, layout: &Layout) -> String {
-        let occasion = Occasion {
+    fn text(measured: &Measurements, layout: &CpuLayout) -> String {
+        let occasion = Provenance {
             host: "vm".to_string(),
             model: "AMD \"EPYC\"".to_string(),
             date: "2026-11-21".to_string(),
@@ -121,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_read_back_and_what_was_not_is_assumed_with_a_reason() {
-        let mut measured = Measured::default();
+    fn measured_numbers_are_read_back_and_missing_ones_are_assumed_with_a_reason() {
+        let mut measured = Measurements::default();
         measured.ns("costs.atomic", &[4.0, 5.0, 7.0], "fetch-and-add of \"a word\"");
         measured.number("costs.busy", "", &[0.5], "a share");
-        measured.is_missing(&["costs.hold"], "this is one CPU");
+        measured.is_missing(&["costs.hold"], "needs two CPUs");
         let host = hosts::parse("mine", &text(&measured, &layout(4, 2, 0))).unwrap();
         assert_eq!(host.cpus(), 8);
         let number = |name: &str| host.numbers()[name].clone();
@@ -134,7 +137,7 @@ mod tests {
         let how = "fetch-and-add of \"a word\"".to_string();
         assert_eq!(atomic.origin, Origin::Measured("vm, 2026-11-21".to_string(), how));
         assert_eq!(number("costs.busy").middle, 0.5);
-        let why = "this is one CPU; as in generic-2s".to_string();
+        let why = "needs two CPUs; taken from generic-2s".to_string();
         assert_eq!(number("costs.hold").origin, Origin::Assumed(why));
         assert_eq!(host.host(Draw::Middle).contradiction(), None);
     }

@@ -1,5 +1,5 @@
-//! What going to sleep, waking and interrupting cost: system calls, timed where they are made and
-//! where they are felt.
+//! The costs of sleeping, waking and interrupting: system calls, timed on the calling CPU and on the
+//! CPU that they affect.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -11,7 +11,7 @@ use host::pinned::{Meeting, together};
 use machine::Line;
 
 const ROUNDS: usize = 11;
-/// Calls of a round.
+/// Calls in a round.
 const CALLS: u32 = 200;
 
 fn futex(word: &AtomicU32, command: libc::c_int, value: u32) {
@@ -28,36 +28,36 @@ fn wake(word: &AtomicU32) {
     futex(word, libc::FUTEX_WAKE, 1);
 }
 
-/// ns of one of so many calls.
+/// The mean time of a call over [`CALLS`] calls, in ns.
 fn each(mut call: impl FnMut()) -> f64 {
     let start = now_ns();
     (0..CALLS).for_each(|_| call());
     (now_ns() - start) as f64 / f64::from(CALLS)
 }
 
-/// ns of a call that wakes nobody.
+/// The time of a futex(2) that wakes no task, in ns.
 pub fn wake_nobody(cpu: u32) -> io::Result<Vec<f64>> {
     let word = AtomicU32::new(0);
     let part = |_: usize, _: &Meeting| (0..ROUNDS).map(|_| each(|| wake(&word))).collect();
     Ok(together(&[cpu], part)?.swap_remove(0))
 }
 
-/// Of waking somebody on another CPU that is idle: ns of the call, and ns from its start until that
-/// one runs.
+/// Wakes a task on another, idle CPU: returns the times of the calls, and the times from the call's
+/// start until the task runs, in ns.
 pub fn wake_other(cpus: [u32; 2]) -> io::Result<(Vec<f64>, Vec<f64>)> {
     let word = Line::<AtomicU32>::default();
     let woken_ns = Line::<AtomicU64>::default();
-    let part = |who: usize, _: &Meeting| {
+    let part = |index: usize, _: &Meeting| {
         let (mut calls, mut latencies) = (Vec::new(), Vec::new());
         for turn in 1..=8 * ROUNDS as u32 {
-            if who == 1 {
+            if index == 1 {
                 while word.load(Acquire) < turn {
                     sleep_on(&word, turn - 1);
                 }
                 woken_ns.store(now_ns(), Release);
                 continue;
             }
-            // Asleep by then, and its CPU idle.
+            // By then the task sleeps and its CPU is idle.
             thread::sleep(Duration::from_micros(300));
             let start = now_ns();
             word.store(turn, Release);
@@ -74,26 +74,26 @@ pub fn wake_other(cpus: [u32; 2]) -> io::Result<(Vec<f64>, Vec<f64>)> {
     Ok(together(&cpus, part)?.swap_remove(0))
 }
 
-/// On one CPU, ns from going to sleep until another task runs, which was woken before.
+/// The time from going to sleep until another, runnable task runs on the same CPU, in ns.
 pub fn sleep_and_switch(cpu: u32) -> io::Result<Vec<f64>> {
     let words = [Line::<AtomicU32>::default(), Line::<AtomicU32>::default()];
     let slept_ns = Line::<AtomicU64>::default();
-    let part = |who: usize, meeting: &Meeting| {
+    let part = |index: usize, meeting: &Meeting| {
         let mut times = Vec::new();
         meeting.meet();
         for turn in 1..=CALLS * 8 {
-            if who == 0 {
+            if index == 0 {
                 words[0].store(turn, Release);
                 wake(&words[0]);
             }
-            while words[1 - who].load(Acquire) < turn {
+            while words[1 - index].load(Acquire) < turn {
                 slept_ns.store(now_ns(), Relaxed);
-                sleep_on(&words[1 - who], turn - 1);
-                // Nothing, where this one was put ahead of who woke it.
+                sleep_on(&words[1 - index], turn - 1);
+                // Not if the scheduler ran this task before its waker slept.
                 let ns = now_ns() as i64 - slept_ns.swap(u64::MAX >> 1, Relaxed) as i64;
                 times.extend((ns > 0).then_some(ns as f64));
             }
-            if who == 1 {
+            if index == 1 {
                 words[1].store(turn, Release);
                 wake(&words[1]);
             }
@@ -103,15 +103,15 @@ pub fn sleep_and_switch(cpu: u32) -> io::Result<Vec<f64>> {
     Ok(together(&[cpu, cpu], part)?.concat())
 }
 
-/// ns of giving the CPU to the other task on it, and of offering it to nobody.
+/// The time of a sched_yield(2) to the other task on a CPU, and of one without another task, in ns.
 pub fn switch(cpu: u32) -> io::Result<(Vec<f64>, Vec<f64>)> {
     let alone = |_: usize, _: &Meeting| (0..ROUNDS).map(|_| each(thread::yield_now)).collect();
-    let nobody: Vec<f64> = together(&[cpu], alone)?.swap_remove(0);
+    let without_other: Vec<f64> = together(&[cpu], alone)?.swap_remove(0);
     let passes = Line::<AtomicU32>::default();
     let part = |_: usize, meeting: &Meeting| {
         let round = |_| {
             meeting.meet();
-            // Only a change of who is here counts as one: the scheduler may decline.
+            // Only a change of the running task counts: the scheduler may keep the same one.
             let (mut last, mut changes, start) = (0, 0_u32, now_ns());
             for _ in 0..CALLS {
                 thread::yield_now();
@@ -123,21 +123,21 @@ pub fn switch(cpu: u32) -> io::Result<(Vec<f64>, Vec<f64>)> {
         };
         (0..ROUNDS).map(round).collect::<Vec<f64>>()
     };
-    Ok((together(&[cpu, cpu], part)?.swap_remove(0), nobody))
+    Ok((together(&[cpu, cpu], part)?.swap_remove(0), without_other))
 }
 
-/// How long a task has a CPU that another one wants too, in ns.
+/// The time slices of two runnable tasks on one CPU, in ns.
 pub fn slices(cpu: u32) -> io::Result<Vec<f64>> {
     const LENGTH_NS: u64 = 200_000_000;
     let turn = Line::<AtomicU32>::default();
-    let part = |who: usize, meeting: &Meeting| {
+    let part = |index: usize, meeting: &Meeting| {
         meeting.meet();
         let start = now_ns();
         let (mut slices, mut begun) = (Vec::new(), start);
         while now_ns() - start < LENGTH_NS {
-            let before = turn.swap(who as u32 + 1, Relaxed);
+            let before = turn.swap(index as u32 + 1, Relaxed);
             let now = now_ns();
-            if before != who as u32 + 1 {
+            if before != index as u32 + 1 {
                 begun = now;
                 slices.push(0.0);
             }
@@ -147,15 +147,15 @@ pub fn slices(cpu: u32) -> io::Result<Vec<f64>> {
         }
         slices
     };
-    let mut all = together(&[cpu, cpu], part)?.concat();
-    // A first or last one is cut off.
-    all.retain(|slice| *slice > 100_000.0);
-    Ok(all)
+    let mut slices = together(&[cpu, cpu], part)?.concat();
+    // The first or last slice may be cut off.
+    slices.retain(|slice| *slice > 100_000.0);
+    Ok(slices)
 }
 
-/// Of interrupting another CPU, which works: ns until that is known to have happened, and ns that
-/// the other one lost. membarrier(2) interrupts all CPUs that run a thread of the process and waits
-/// for each.
+/// Interrupts another, busy CPU: returns the times until the interrupt is acknowledged, and the times
+/// that the other CPU lost, in ns. membarrier(2) interrupts all CPUs that run a thread of the process
+/// and waits for each.
 pub fn interrupt(cpus: [u32; 2]) -> io::Result<(Vec<f64>, Vec<f64>)> {
     const REGISTER: libc::c_int = 1 << 4;
     const EXPEDITED: libc::c_int = 1 << 3;
@@ -168,12 +168,12 @@ pub fn interrupt(cpus: [u32; 2]) -> io::Result<(Vec<f64>, Vec<f64>)> {
     };
     barrier(REGISTER)?;
     let is_over = Line::<AtomicBool>::default();
-    let part = |who: usize, meeting: &Meeting| {
+    let part = |index: usize, meeting: &Meeting| {
         let (mut calls, mut gaps) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             is_over.store(false, Relaxed);
             meeting.meet();
-            if who == 0 {
+            if index == 0 {
                 calls.push(each(|| drop(barrier(EXPEDITED))));
                 is_over.store(true, Relaxed);
             } else {
@@ -183,26 +183,26 @@ pub fn interrupt(cpus: [u32; 2]) -> io::Result<(Vec<f64>, Vec<f64>)> {
         }
         (calls, gaps)
     };
-    let mut all = together(&cpus, part)?;
-    Ok((all.swap_remove(0).0, all.swap_remove(0).1))
+    let mut times = together(&cpus, part)?;
+    Ok((times.swap_remove(0).0, times.swap_remove(0).1))
 }
 
-/// Looks at the clock until something is over; the ns that were lost between two looks, beyond
-/// what a look takes.
+/// Reads the clock in a loop until `is_over`; returns the time lost between two reads beyond the
+/// median time of a read, in ns.
 fn lost_ns(is_over: impl Fn() -> bool) -> f64 {
-    let (mut looks, mut last) = (Vec::with_capacity(1 << 16), now_ns());
+    let (mut gaps, mut last) = (Vec::with_capacity(1 << 16), now_ns());
     while !is_over() {
         let now = now_ns();
-        looks.push(now - last);
+        gaps.push(now - last);
         last = now;
     }
-    let mut sorted = looks.clone();
+    let mut sorted = gaps.clone();
     sorted.sort_unstable();
-    let look = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    looks.iter().map(|&ns| ns.saturating_sub(look)).sum::<u64>() as f64
+    let read_ns = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    gaps.iter().map(|&ns| ns.saturating_sub(read_ns)).sum::<u64>() as f64
 }
 
-/// ns of a first write to a page of memory.
+/// The time of the first write to a page of memory, in ns.
 pub fn page_fault(cpu: u32) -> io::Result<Vec<f64>> {
     const PAGES: usize = 512;
     let part = |_: usize, _: &Meeting| {
@@ -210,7 +210,7 @@ pub fn page_fault(cpu: u32) -> io::Result<Vec<f64>> {
             let bytes = PAGES * 4096;
             let (access, kind) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: a mapping of its own, which nothing else knows; it is gone at the end.
+            // SAFETY: a new mapping that nothing else uses; it is unmapped at the end.
             unsafe {
                 let at = libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0);
                 if at == libc::MAP_FAILED {

@@ -1,4 +1,4 @@
-//! The same tasks on this very host, natively: what a simulation is held against.
+//! Runs the simulated tasks natively on this host, to compare a simulation with.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,15 +17,15 @@ use studies::simulations::{
 };
 use workloads::Spin;
 
-/// How far a simulated rate may be from the native one, as a ratio.
+/// The ratio of a simulated rate to the native one that counts as agreement.
 pub const AGREES: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 
 const REPEATS: usize = 15;
 const RUN: Duration = Duration::from_millis(20);
-/// Before each run, to measure how fast its CPUs are.
+/// Time before each run for measuring the speed of its CPUs.
 const SPEED_TAKES: Duration = Duration::from_millis(5);
 
-/// A lock at so many CPUs, simulated and native.
+/// A lock at one number of CPUs, simulated and native.
 #[derive(Clone, Debug)]
 pub struct Agreement {
     pub name: String,
@@ -33,7 +33,7 @@ pub struct Agreement {
     /// Operations per second.
     pub native: Quartiles,
     pub simulated: f64,
-    /// Simulated over native, by the quartiles of the native runs.
+    /// The simulated rate over the native ones.
     pub ratio: Quartiles,
 }
 
@@ -43,16 +43,16 @@ impl Agreement {
     }
 }
 
-/// What was found, and what a line took meanwhile.
+/// The comparisons, and the transfer time of a line during the native runs.
 #[derive(Clone, Debug)]
 pub struct Agreements {
     pub all: Vec<Agreement>,
-    /// From the second of the CPUs to the first, modified, in ns; nothing where only one is used.
+    /// Transfer of a modified line from the second CPU to the first, in ns; `None` with one CPU.
     pub transfer_ns: Option<Quartiles>,
 }
 
-/// Simulates locks and runs them here, on the first `counts` of these CPUs. Native runs of all are
-/// interleaved, so that what this host does meanwhile comes to all alike.
+/// Simulates locks, and runs them natively on the first `counts` of these CPUs. The native runs of
+/// all locks are interleaved, so that other work on this host affects all alike.
 pub fn agreements(
     names: &[&str],
     load: LockLoad,
@@ -77,29 +77,29 @@ pub fn agreements(
     let agreement = |(&(name, cpus), rates): (&(&str, usize), &Vec<f64>)| {
         let simulated = lock_point(name, load, &conditions, cpus, cpus)?.middle.rate();
         let ratios: Vec<f64> = rates.iter().map(|rate| simulated / rate).collect();
-        let of = |values: &[f64]| Quartiles::from_values(values).context("nothing ran");
-        let (native, ratio) = (of(rates)?, of(&ratios)?);
+        let quartiles = |values: &[f64]| Quartiles::from_values(values).context("nothing ran");
+        let (native, ratio) = (quartiles(rates)?, quartiles(&ratios)?);
         Ok(Agreement { name: name.to_string(), cpus, native, simulated, ratio })
     };
     let all = cases.iter().zip(&rates).map(agreement).collect::<Result<_>>()?;
     Ok(Agreements { all, transfer_ns: Quartiles::from_values(&transfers) })
 }
 
-/// Runs a lock on these CPUs, a task on each; operations per second of all together.
+/// Runs a lock on these CPUs, one task on each; returns the operations per second of all tasks.
 fn rate(name: &str, load: LockLoad, cpus: &[u32], length: Duration) -> Result<f64> {
-    let run = Run { load, cpus, length };
-    let done = locks::visit(name, run).with_context(|| format!("no lock is called {name:?}"))?;
-    done.with_context(|| format!("running {name} on CPUs {cpus:?}"))
+    let run = NativeRun { load, cpus, length };
+    let rate = locks::visit(name, run).with_context(|| format!("there is no lock {name:?}"))?;
+    rate.with_context(|| format!("running {name} on CPUs {cpus:?}"))
 }
 
-struct Run<'a> {
+struct NativeRun<'a> {
     load: LockLoad,
     cpus: &'a [u32],
     length: Duration,
 }
 
-/// How many turns of the work loop this CPU does in a nanosecond now, on the whole and not at best:
-/// one that shares its core with whatever else the host does changes its speed within milliseconds.
+/// Iterations of the work loop per ns on this CPU now, as a mean and not the best: a CPU that shares
+/// its core with other work changes its speed within milliseconds.
 fn turns_per_ns() -> f64 {
     const TURNS: u64 = 1 << 14;
     let (start, mut turns) = (now_ns(), 0);
@@ -110,8 +110,8 @@ fn turns_per_ns() -> f64 {
     turns as f64 / (now_ns() - start) as f64
 }
 
-impl Run<'_> {
-    /// Operations are done again and again on each CPU until the time is over.
+impl NativeRun<'_> {
+    /// Repeats an operation on each CPU until the time is over; returns operations per second.
     fn rate(&self, operate: impl Fn(&Native<Yielding>) + Sync) -> io::Result<f64> {
         let is_over = &AtomicBool::new(false);
         thread::scope(|scope| {
@@ -129,8 +129,8 @@ impl Run<'_> {
             });
             thread::sleep(SPEED_TAKES + self.length);
             is_over.store(true, Relaxed);
-            let done = tasks.join().expect("a task does not panic")?;
-            Ok(done.iter().map(|&(operations, ns)| operations as f64 / ns as f64 * 1e9).sum())
+            let counts = tasks.join().expect("a task does not panic")?;
+            Ok(counts.iter().map(|&(operations, ns)| operations as f64 / ns as f64 * 1e9).sum())
         })
     }
 
@@ -139,7 +139,7 @@ impl Run<'_> {
     }
 }
 
-impl Visitor for Run<'_> {
+impl Visitor for NativeRun<'_> {
     type Out = io::Result<f64>;
 
     fn lock<L: Lock>(self) -> io::Result<f64> {

@@ -1,4 +1,4 @@
-//! What a CPU does on its own: uses lines that it has, pauses, reads memory.
+//! The costs of a CPU on its own: accesses to lines in its cache, spin-wait hints, memory reads.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -13,24 +13,25 @@ use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 const ROUNDS: usize = 11;
+/// Operations in a round.
 const TIMES: u64 = 20_000;
 
-/// ns of each use of a line that is there: loads one after the other, stores, atomics.
+/// Times of accesses to private lines and of spin-wait hints, in ns for each round.
 #[derive(Debug, Default)]
-pub struct Own {
+pub struct OwnLineCosts {
     pub load: Vec<f64>,
     pub store: Vec<f64>,
     pub atomic: Vec<f64>,
     pub pause: Vec<f64>,
 }
 
-/// Times what a CPU does with lines of its own.
-pub fn own(cpu: u32) -> io::Result<Own> {
+/// Times a CPU's accesses to private lines.
+pub fn own(cpu: u32) -> io::Result<OwnLineCosts> {
     let line = Line::<AtomicU64>::default();
     let part = |_: usize, _: &_| {
-        let mut own = Own::default();
+        let mut own = OwnLineCosts::default();
         for _ in 0..ROUNDS {
-            // The word says where it is: as far as the CPU knows, elsewhere the next time.
+            // Each load's address depends on the last value, so the CPU cannot overlap loads.
             let lines = [const { Line(AtomicU64::new(0)) }; 8];
             own.load.push(each(|at| lines[at as usize & 7].load(Relaxed)));
             own.store.push(each(|turn| {
@@ -48,24 +49,25 @@ pub fn own(cpu: u32) -> io::Result<Own> {
     Ok(together(&[cpu], part)?.swap_remove(0))
 }
 
-/// ns of something that is done again and again, with what it returned last.
-fn each(mut what: impl FnMut(u64) -> u64) -> f64 {
+/// The mean time of an operation in ns; each gets the value that the last one returned.
+fn each(mut operation: impl FnMut(u64) -> u64) -> f64 {
     let start = now_ns();
-    let end = (0..TIMES).fold(0, |last, _| what(last));
+    let end = (0..TIMES).fold(0, |last, _| operation(last));
     black_box(end);
     (now_ns() - start) as f64 / TIMES as f64
 }
 
-/// How much longer work takes on one thread of a core while the other one works too.
+/// The time of work on one thread of a core while the other thread works, over the time while it
+/// sleeps.
 pub fn both_threads(threads: [u32; 2]) -> io::Result<Vec<f64>> {
     let work = || each(|turn| black_box(turn.wrapping_mul(0x9E37_79B9) ^ turn >> 7));
     let is_over = Line::<AtomicBool>::default();
-    let part = |who: usize, meeting: &Meeting| {
+    let part = |index: usize, meeting: &Meeting| {
         let mut ratios = Vec::new();
         for _ in 0..ROUNDS {
             is_over.store(false, Relaxed);
             meeting.meet();
-            if who == 1 {
+            if index == 1 {
                 thread::sleep(Duration::from_millis(1));
                 meeting.meet();
                 while !is_over.load(Relaxed) {
@@ -84,7 +86,7 @@ pub fn both_threads(threads: [u32; 2]) -> io::Result<Vec<f64>> {
     Ok(together(&threads, part)?.swap_remove(0))
 }
 
-/// ns of a read that depends on the one before it, anywhere in so many bytes.
+/// The time of a random read within `bytes` bytes that depends on the read before it, in ns.
 pub fn memory(cpu: u32, bytes: usize) -> io::Result<Vec<f64>> {
     const READS: u64 = 100_000;
     let part = |_: usize, _: &_| {
@@ -107,7 +109,7 @@ struct Link {
     next: u32,
 }
 
-/// One cycle through all lines, in random order (Sattolo 1986).
+/// A single cycle through all lines in random order (Sattolo 1986).
 fn chain(lines: usize) -> Vec<Link> {
     let mut random = <Xoshiro256PlusPlus as rand::SeedableRng>::seed_from_u64(1);
     let mut links: Vec<Link> = (0..lines as u32).map(|next| Link { next }).collect();

@@ -1,5 +1,5 @@
-//! How long a line takes from one CPU to another: one prepares many lines, the other one uses
-//! them one after the other, each only once the last has come.
+//! The time of a cache line's transfer between CPUs: one CPU prepares many lines, and the other
+//! accesses them one after the other, each only after the last has arrived.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
@@ -15,12 +15,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::barriers::{CAN_FLUSH, flush, settle};
 
-/// Lines of a round: few enough to stay in any first cache, also where they share some of its sets.
+/// Lines in a round: few enough to stay in any L1 cache, even where they share some of its sets.
 const LINES: usize = 128;
 const ROUNDS: usize = 11;
 
 image! {
-    /// A line, far enough from the next one that no CPU fetches that unasked.
+    /// A line, far enough from the next one that no CPU prefetches that.
     #[repr(align(256))]
     struct Slot {
         /// The next line of the chain.
@@ -28,9 +28,9 @@ image! {
     }
 }
 
-/// What is timed, named as in the file of a host.
+/// A kind of access, named as in a host's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TransferKind {
     LoadModified,
     LoadShared,
     LoadMemory,
@@ -40,78 +40,79 @@ pub enum Kind {
     AtomicShared,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 7] = [
-        Kind::LoadModified,
-        Kind::LoadShared,
-        Kind::LoadMemory,
-        Kind::StoreModified,
-        Kind::StoreShared,
-        Kind::AtomicModified,
-        Kind::AtomicShared,
+impl TransferKind {
+    pub const ALL: [TransferKind; 7] = [
+        TransferKind::LoadModified,
+        TransferKind::LoadShared,
+        TransferKind::LoadMemory,
+        TransferKind::StoreModified,
+        TransferKind::StoreShared,
+        TransferKind::AtomicModified,
+        TransferKind::AtomicShared,
     ];
 
     pub fn is_atomic(self) -> bool {
-        matches!(self, Kind::AtomicModified | Kind::AtomicShared)
+        matches!(self, TransferKind::AtomicModified | TransferKind::AtomicShared)
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Kind::LoadModified => "load_modified",
-            Kind::LoadShared => "load_shared",
-            Kind::LoadMemory => "load_memory",
-            Kind::StoreModified => "store_modified",
-            Kind::StoreShared => "store_shared",
-            Kind::AtomicModified => "atomic_modified",
-            Kind::AtomicShared => "atomic_shared",
+            TransferKind::LoadModified => "load_modified",
+            TransferKind::LoadShared => "load_shared",
+            TransferKind::LoadMemory => "load_memory",
+            TransferKind::StoreModified => "store_modified",
+            TransferKind::StoreShared => "store_shared",
+            TransferKind::AtomicModified => "atomic_modified",
+            TransferKind::AtomicShared => "atomic_shared",
         }
     }
 }
 
-/// Who takes part: `user` uses lines that `owner` has had; `reader`, where there is one, reads them
-/// in between.
+/// The CPUs of a transfer: `user` accesses lines that `owner` holds; `reader`, where there is one,
+/// reads them in between.
 #[derive(Clone, Copy, Debug)]
-pub struct Parties {
+pub struct TransferCpus {
     pub user: u32,
     pub owner: u32,
     pub reader: Option<u32>,
 }
 
-/// What was timed, in ns for each round.
+/// The times of transfers, for each round.
 #[derive(Debug, Default)]
-pub struct Times {
-    /// Of one use of each kind that can be timed here.
-    pub uses: Vec<(Kind, Vec<f64>)>,
-    /// What an owner loses by a read of another CPU, of 1: nothing where both have the line then, and
-    /// all of the way back where only that one has it.
+pub struct TransferTimes {
+    /// Times of one access, in ns, of each kind that this host can time.
+    pub uses: Vec<(TransferKind, Vec<f64>)>,
+    /// Cost of the owner's next read after another CPU's read, as a share of a transfer: 0 where both
+    /// CPUs then hold the line, 1 where only the reader holds it.
     pub moved: Vec<f64>,
 }
 
-/// Times all kinds, a round of each after the other.
-pub fn time(parties: Parties) -> io::Result<Times> {
+/// Times all kinds of access, one round of each in turn.
+pub fn time(cpus: TransferCpus) -> io::Result<TransferTimes> {
     let lines = Lines::new()?;
-    let all: Vec<u32> = [parties.user, parties.owner].into_iter().chain(parties.reader).collect();
-    let has_reader = parties.reader.is_some();
-    let part = |who: usize, meeting: &Meeting| {
+    let pinned: Vec<u32> = [cpus.user, cpus.owner].into_iter().chain(cpus.reader).collect();
+    let has_reader = cpus.reader.is_some();
+    let part = |index: usize, meeting: &Meeting| {
         let (mut uses, mut moved) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            for kind in Kind::ALL {
-                let both_read = matches!(kind, Kind::StoreShared | Kind::AtomicShared);
-                if who == 1 {
+            for kind in TransferKind::ALL {
+                let both_read =
+                    matches!(kind, TransferKind::StoreShared | TransferKind::AtomicShared);
+                if index == 1 {
                     lines.write();
-                    lines.get_ready(kind, has_reader);
+                    lines.prepare(kind, has_reader);
                 }
                 meeting.meet();
-                if who == 0 && both_read || who == 2 && kind == Kind::LoadShared {
+                if index == 0 && both_read || index == 2 && kind == TransferKind::LoadShared {
                     lines.chase();
                 }
                 meeting.meet();
-                if who == 1 && both_read {
+                if index == 1 && both_read {
                     let [first, second] = [(); 2].map(|()| timed(|| lines.chase()));
                     moved.push(first - second);
                 }
                 meeting.meet();
-                if who == 0 {
+                if index == 0 {
                     uses.push(lines.time(kind));
                 }
                 meeting.meet();
@@ -119,29 +120,31 @@ pub fn time(parties: Parties) -> io::Result<Times> {
         }
         (uses, moved)
     };
-    let mut done = together(&all, part)?;
-    let (uses, mut moved) = (mem::take(&mut done[0].0), mem::take(&mut done[1].1));
-    let of = |i: usize| uses.iter().skip(i).step_by(Kind::ALL.len()).copied().collect::<Vec<_>>();
-    let way = Quartiles::from_values(&of(0)).map_or(1.0, |loads| loads.median);
-    moved.iter_mut().for_each(|ns| *ns = (*ns / way).clamp(0.0, 1.0));
-    // Without a way to empty caches, a line of memory is not to be had.
-    let can = |kind: Kind| match kind {
-        Kind::LoadMemory => CAN_FLUSH,
-        Kind::LoadShared => CAN_FLUSH || has_reader,
+    let mut results = together(&pinned, part)?;
+    let (uses, mut moved) = (mem::take(&mut results[0].0), mem::take(&mut results[1].1));
+    let times_of = |i: usize| {
+        uses.iter().skip(i).step_by(TransferKind::ALL.len()).copied().collect::<Vec<_>>()
+    };
+    let transfer_ns = Quartiles::from_values(&times_of(0)).map_or(1.0, |loads| loads.median);
+    moved.iter_mut().for_each(|ns| *ns = (*ns / transfer_ns).clamp(0.0, 1.0));
+    // Without flushing caches, no line has to come from memory.
+    let can_time = |kind: TransferKind| match kind {
+        TransferKind::LoadMemory => CAN_FLUSH,
+        TransferKind::LoadShared => CAN_FLUSH || has_reader,
         _ => true,
     };
-    let kinds = Kind::ALL.into_iter().enumerate().filter(|&(_, kind)| can(kind));
-    Ok(Times { uses: kinds.map(|(i, kind)| (kind, of(i))).collect(), moved })
+    let kinds = TransferKind::ALL.into_iter().enumerate().filter(|&(_, kind)| can_time(kind));
+    Ok(TransferTimes { uses: kinds.map(|(i, kind)| (kind, times_of(i))).collect(), moved })
 }
 
-/// ns a line.
+/// The time of `body` per line, in ns.
 fn timed(body: impl FnOnce()) -> f64 {
     let start = now_ns();
     body();
     (now_ns() - start) as f64 / LINES as f64
 }
 
-/// Lines in a chain, in an order that nobody guesses.
+/// Lines in a chain, in an order that no prefetcher predicts.
 struct Lines {
     slots: Array<Slot>,
     order: Vec<u64>,
@@ -159,45 +162,45 @@ impl Lines {
         self.slots[line as usize].next.cell()
     }
 
-    /// Writes all lines. Whoever does it first has them in the memory of its node.
+    /// Writes all lines. The first CPU to do it gets them in the memory of its node.
     fn write(&self) {
         let next = self.order.iter().cycle().skip(1);
         self.order.iter().zip(next).for_each(|(line, next)| self.cell(*line).store(*next, Relaxed));
     }
 
-    /// Gets lines that it has written into the state that they are to be in.
-    fn get_ready(&self, kind: Kind, has_reader: bool) {
+    /// Puts the lines that this CPU has written into the cache state for `kind`.
+    fn prepare(&self, kind: TransferKind, has_reader: bool) {
         let flushed = match kind {
-            Kind::LoadMemory => true,
-            Kind::LoadShared => !has_reader,
+            TransferKind::LoadMemory => true,
+            TransferKind::LoadShared => !has_reader,
             _ => false,
         };
         if flushed {
             self.order.iter().for_each(|line| flush(self.cell(*line)));
             settle();
         }
-        if kind == Kind::LoadShared && flushed {
-            // One CPU has it and has not changed it: as near to shared as two CPUs come.
+        if kind == TransferKind::LoadShared && flushed {
+            // One CPU holds it unmodified: the closest to shared that two CPUs get.
             self.chase();
         }
     }
 
-    /// Reads all lines, each only when the last one has come.
+    /// Reads all lines, each only after the last has arrived.
     fn chase(&self) {
         let end = self.order.iter().fold(self.order[0], |at, _| self.cell(at).load(Relaxed));
         black_box(end);
     }
 
-    /// Changes all lines, each only when all before is done.
+    /// Changes all lines, each only after the last change has completed.
     fn change(&self) {
         self.order.iter().for_each(|&line| {
-            // Of adding a zero that it knows a compiler makes a load.
+            // A compiler would turn the addition of a known zero into a load.
             self.cell(line).fetch_add(black_box(0), SeqCst);
             settle();
         });
     }
 
-    /// Writes all lines, each only when the last store is out.
+    /// Writes all lines, each only after the last store is visible.
     fn store(&self) {
         let next = self.order.iter().cycle().skip(1);
         self.order.iter().zip(next).for_each(|(&line, next)| {
@@ -206,14 +209,15 @@ impl Lines {
         });
     }
 
-    /// ns a line, beyond what it takes where the line is there already but for a load.
-    fn time(&self, kind: Kind) -> f64 {
+    /// The time per line in ns; for stores and atomics, only the part beyond an access to a line that
+    /// the CPU already holds.
+    fn time(&self, kind: TransferKind) -> f64 {
         let body: fn(&Lines) = match kind {
-            Kind::LoadModified | Kind::LoadShared | Kind::LoadMemory => {
+            TransferKind::LoadModified | TransferKind::LoadShared | TransferKind::LoadMemory => {
                 return timed(|| self.chase());
             }
-            Kind::AtomicModified | Kind::AtomicShared => Lines::change,
-            Kind::StoreModified | Kind::StoreShared => Lines::store,
+            TransferKind::AtomicModified | TransferKind::AtomicShared => Lines::change,
+            TransferKind::StoreModified | TransferKind::StoreShared => Lines::store,
         };
         let [first, second] = [(); 2].map(|()| timed(|| body(self)));
         (first - second).max(0.0)

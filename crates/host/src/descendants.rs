@@ -6,22 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
+
 /// How long killed processes may take to disappear: one in uninterruptible sleep takes its time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// From now on, orphans below this process become its children.
 pub fn adopt() {
-    // SAFETY: plain numbers only.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
 /// Whether this process has a child, zombies included.
 pub fn has_children() -> bool {
-    // SAFETY: zeroed siginfo is valid; WNOWAIT leaves every child as it is.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        libc::waitid(libc::P_ALL, 0, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) == 0
-    }
+    // NOWAIT leaves every child as it is.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    rustix::process::waitid(WaitId::All, options).is_ok()
 }
 
 /// The living descendants of this process.
@@ -47,10 +46,10 @@ pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
                 names.join(", ")
             ));
         }
-        for pid in left {
-            // SAFETY: a plain call. A descendant's id is not reused before it is reaped, by this
-            // process or by a parent that is about to be killed.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+        for pid in left.into_iter().filter_map(Pid::from_raw) {
+            // A descendant's id is not reused before it is reaped, by this process or by a
+            // parent that is about to be killed.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -60,15 +59,13 @@ pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
 /// Reaps dead children, except the spared ones.
 fn reap(spared: &BTreeSet<i32>) {
     if spared.is_empty() {
-        // SAFETY: null asks for no status.
-        while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         return;
     }
     let own = std::process::id() as i32;
     for (pid, process) in processes() {
         if process.parent == own && process.dead && !spared.contains(&pid) {
-            // SAFETY: as above.
-            unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+            let _ = rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
         }
     }
 }

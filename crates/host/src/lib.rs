@@ -6,6 +6,7 @@ pub mod clock;
 mod cpu_list;
 pub mod descendants;
 pub mod durable;
+mod kill_with_parent;
 pub mod memfd;
 mod nearest;
 mod parallel;
@@ -17,6 +18,7 @@ pub mod stderr;
 pub mod topology;
 
 pub use cpu_list::parse as parse_cpu_list;
+pub use kill_with_parent::kill_with_parent;
 pub use nearest::nearest;
 pub use parallel::in_parallel;
 pub use random::random;

@@ -3,28 +3,23 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
 
 /// An empty file in memory; memfd_create(2). `name` shows in /proc/PID/fd.
 pub fn create(name: &CStr) -> Result<File> {
-    // SAFETY: a live C string; the descriptor is new and owned by nobody else.
-    match unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) } {
-        -1 => Err(io::Error::last_os_error()).context("memfd_create"),
-        // SAFETY: as above.
-        fd => Ok(unsafe { File::from_raw_fd(fd) }),
-    }
+    Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC).context("memfd_create")?))
 }
 
 /// An empty file in memory; all writes to it append (O_APPEND).
 pub fn create_append_only(name: &CStr) -> Result<File> {
     let file = create(name)?;
-    // SAFETY: a descriptor that is open.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) };
+    fcntl_setfl(&file, OFlags::APPEND).context("making a file in memory append-only")?;
     Ok(file)
 }
 
@@ -39,14 +34,9 @@ pub fn in_memory(name: &str, bytes: &[u8]) -> Result<File> {
 /// An unnamed sparse file of this length on the file system of a directory.
 pub fn in_directory(directory: &Path, bytes: u64) -> Result<File> {
     let making = || format!("making a file without a name in {}", directory.display());
-    let path = CString::new(directory.as_os_str().as_bytes()).with_context(making)?;
-    let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
-    // SAFETY: a live C string and a mode; the descriptor is new and owned by nobody else.
-    let file = match unsafe { libc::open(path.as_ptr(), flags, 0o600) } {
-        -1 => return Err(io::Error::last_os_error()).with_context(making),
-        // SAFETY: as above.
-        fd => unsafe { File::from_raw_fd(fd) },
-    };
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
+    let file = options.open(directory).with_context(making)?;
     file.set_len(bytes).with_context(making)?;
     Ok(file)
 }

@@ -29,8 +29,7 @@ pub fn state() -> Result<PathBuf> {
 
 /// The effective user id of this process.
 pub fn user() -> u32 {
-    // SAFETY: no preconditions.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Refuses a folder that is not the user's own (or root's), or that others may write to.

@@ -19,7 +19,7 @@ use crate::{images, programs};
 /// Everything about the record that is known before the first run.
 pub fn new_record(experiment: Experiment) -> Result<Record> {
     let (usable, warning) = usable_cpus()?;
-    file_systems::check_words(&experiment)?;
+    file_systems::check_experiment(&experiment)?;
     let variants = variants::combined(&experiment)?;
     guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
     let points = plan::points(&experiment, &variants, &usable)?;

@@ -16,7 +16,9 @@ use records::{
     Work, parse,
 };
 use setup::file_systems::sparse_copy::copy_sparse;
-use setup::file_systems::{FileSystems, Made, check_made, kinds, make_directory, mount};
+use setup::file_systems::{
+    FileSystems, MountedFileSystem, check_file_system, kinds, make_directory, mount,
+};
 use setup::journal::Journal;
 
 use crate::places::process;
@@ -27,7 +29,7 @@ const PRISTINE: &str = "pristine";
 /// Refuses an image that makes no sense on any host, or that no command uses.
 pub fn check_words(record: &Record) -> Result<()> {
     let Some(image) = &record.experiment.image else { return Ok(()) };
-    check_made(&image.file_system).context("file system of the image")?;
+    check_file_system(&image.file_system).context("file system of the image")?;
     parse::bytes(&image.size.0).context("size of the image")?;
     let kind = kinds::kind(&image.file_system.kind)?;
     ensure!(kind.tools.is_some(), "{} has no image: it is in memory", kind.name);
@@ -57,7 +59,7 @@ impl Images {
     pub fn make(&mut self, journal: &mut Journal, record: &mut Record) -> Result<()> {
         let Some(image) = record.experiment.image.clone() else { return Ok(()) };
         let dirs: Vec<PathBuf> = commands::image_directories(record);
-        mount::see_alone()?;
+        mount::unshare_mounts()?;
         for dir in dirs {
             let directory = journal.directory(&dir, &record.id)?;
             let time_s = record.experiment.timeout_s;
@@ -117,21 +119,21 @@ fn make(
     let storage = Storage { on, size: image.size.clone(), ..Storage::default() };
     let bytes = parse::bytes(&image.size.0)?;
     let time = Duration::from_secs_f64(time_s);
-    let maker = FileSystems::new_maker(storage, bytes, time);
+    let maker = FileSystems::on_storage(storage, bytes, time);
     // In a directory of its own: file systems that are kept have the same names.
     let filling = directory.join("filling");
     make_directory(&filling)?;
     let made = maker.make(journal, &filling, &image.file_system)?;
     let Some(operations) = fill(&made, image, time)? else { return Ok(None) };
-    journal.undo_to(made.before_mount)?;
+    journal.undo_to(made.steps_before_mount)?;
     if let Some(complaint) = maker.complaint(&made) {
         bail!("after filling and unmounting it: {complaint}");
     }
-    let shown = made.checked.as_ref().context("an image lies in a file")?;
+    let shown = made.check_path.as_ref().context("an image lies in a file")?;
     let pristine = directory.join(PRISTINE);
     // Undoing the loop device removes the file's first name; this second one stays.
     fs::hard_link(shown, &pristine).with_context(|| format!("keeping {}", pristine.display()))?;
-    journal.undo_to(made.before)?;
+    journal.undo_to(made.steps_before)?;
     let metadata = fs::metadata(&pristine).with_context(|| format!("{}", pristine.display()))?;
     Ok(Some(Filled {
         operations,
@@ -143,7 +145,7 @@ fn make(
 
 /// Runs the workload in the mounted file system, and keeps its files. Returns how many operations it
 /// did, or `None` if a signal interrupted it.
-fn fill(made: &Made, image: &Image, time: Duration) -> Result<Option<u64>> {
+fn fill(made: &MountedFileSystem, image: &Image, time: Duration) -> Result<Option<u64>> {
     let workload = plan::workload(&image.workload)?;
     let cpus = probes::limits(Path::new("/")).cpus_allowed.map_err(anyhow::Error::msg)?;
     let job = Job {

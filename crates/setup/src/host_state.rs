@@ -1,7 +1,7 @@
-//! The host's state as far as knee could change it, looked at before the first run and when all
-//! has been put back. What differs is kept in the record and told: that everything is as before
-//! is then known, and not only meant. Looking takes milliseconds and never fails; what cannot
-//! be read is taken for empty, before and after.
+//! The host's state as far as knee could change it, read before the first run and after everything
+//! has been undone. Differences are recorded and reported: a run verifies that it left nothing
+//! behind. Reading takes milliseconds and never fails; unreadable parts count as empty, before and
+//! after.
 
 mod difference;
 
@@ -14,65 +14,65 @@ use host::descendants;
 use probes::Mount;
 use records::Record;
 
-use crate::journal::{Journal, PREFIX};
+use crate::journal::Journal;
+use crate::ownership::DIRECTORY_PREFIX;
 use crate::settings;
 
 pub use difference::changes;
 
-/// What knee could have changed, at one moment.
+/// Everything that knee could have changed, at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostState {
-    /// What is mounted for all of the host, and for knee alone.
-    mounts: Vec<Mounted>,
-    /// Loop devices that show a file, and which.
+    /// Mounts in the host's namespace and in knee's own.
+    mounts: Vec<MountEntry>,
+    /// Bound loop devices, each with its file.
     loops: BTreeMap<PathBuf, PathBuf>,
     /// Kernel settings that variants name.
     settings: BTreeMap<PathBuf, String>,
-    /// Of the directories that runs make, and the journal, those that are there.
+    /// Those of the runs' directories and the journal that exist.
     directories: BTreeSet<PathBuf>,
-    /// Processes below this one: "77 (sleep)".
+    /// Descendants of this process: "77 (sleep)".
     processes: BTreeMap<i32, String>,
     /// CPUs that this process may use.
     cpus: Vec<u32>,
 }
 
-/// Of a mount, what tells it from another one.
+/// A mount, with what distinguishes it from another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mounted {
+struct MountEntry {
     point: PathBuf,
     source: String,
     kind: String,
 }
 
-/// What tells knee's doing from that of others.
+/// What distinguishes changes by knee from those by others.
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
-    /// The name of the directories that runs make, which has the id of the record.
+    /// The name of the runs' directories, which contains the record's id.
     directory: String,
-    /// Where they lie: what changes there concerns the runs, whoever did it.
+    /// The directories measured in: any change there concerns the runs.
     measured: Vec<PathBuf>,
     journal: PathBuf,
-    /// Values that knee gave to kernel settings.
+    /// Values that knee set kernel settings to.
     given: BTreeSet<(PathBuf, String)>,
 }
 
-/// Knows where to look.
+/// Reads the host's state in the places that a record's runs could change.
 pub struct HostWatch {
-    /// Stays with the mount namespace that it was opened in, whichever this process moves to.
+    /// Shows the mount namespace in which it was opened, even after this process has moved to its own.
     mountinfo: Option<File>,
     settings: Vec<PathBuf>,
     marks: Marks,
 }
 
 impl HostWatch {
-    /// Looks where the runs of this record could change something.
     pub fn new(record: &Record, journal: &Journal) -> HostWatch {
         let named = record.variants.iter().flat_map(|variant| variant.sysctl.keys());
         HostWatch {
             mountinfo: File::open("/proc/self/mountinfo").ok(),
             settings: named.filter_map(|name| settings::path(name).ok()).collect(),
             marks: Marks {
-                directory: format!("{PREFIX}{}", record.id),
+                directory: format!("{DIRECTORY_PREFIX}{}", record.id),
                 measured: measured(record),
                 journal: journal.path(),
                 given: BTreeSet::new(),
@@ -80,7 +80,7 @@ impl HostWatch {
         }
     }
 
-    /// What is there now.
+    /// Reads the present state.
     pub fn look(&self) -> HostState {
         let read = |path: &PathBuf| Some((path.clone(), settings::read(path).ok()?));
         HostState {
@@ -93,22 +93,22 @@ impl HostWatch {
         }
     }
 
-    /// What tells whose doing a change is, once all runs are over.
+    /// The marks by which changes are attributed, once all runs are over.
     pub fn marks(&self, journal: &Journal) -> Marks {
         let given = journal.given().map(|(path, value)| (path.to_path_buf(), value.to_string()));
         Marks { given: given.collect(), ..self.marks.clone() }
     }
 
-    fn mounts(&self) -> Vec<Mounted> {
+    fn mounts(&self) -> Vec<MountEntry> {
         let mut host = self.host_mounts();
-        // Those of a mount namespace of our own, if it is another one by now.
-        let own = probes::mounts().into_iter().map(Mounted::of);
-        let own: Vec<Mounted> = own.filter(|mount| !host.contains(mount)).collect();
+        // Mounts of knee's own namespace, if it has one by now.
+        let own = probes::mounts().into_iter().map(MountEntry::from_mount);
+        let own: Vec<MountEntry> = own.filter(|mount| !host.contains(mount)).collect();
         host.extend(own);
         host
     }
 
-    fn host_mounts(&self) -> Vec<Mounted> {
+    fn host_mounts(&self) -> Vec<MountEntry> {
         let read = || {
             let mut file = self.mountinfo.as_ref()?;
             let mut bytes = Vec::new();
@@ -116,23 +116,29 @@ impl HostWatch {
             file.read_to_end(&mut bytes).ok()?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         };
-        probes::parse_mounts(&read().unwrap_or_default()).into_iter().map(Mounted::of).collect()
+        probes::parse_mounts(&read().unwrap_or_default())
+            .into_iter()
+            .map(MountEntry::from_mount)
+            .collect()
     }
 
     fn directories(&self) -> BTreeSet<PathBuf> {
         let Marks { directory, measured, journal, .. } = &self.marks;
-        let made = measured.iter().map(|folder| folder.join(directory));
-        made.chain([journal.clone()]).filter(|path| fs::symlink_metadata(path).is_ok()).collect()
+        let directories = measured.iter().map(|folder| folder.join(directory));
+        directories
+            .chain([journal.clone()])
+            .filter(|path| fs::symlink_metadata(path).is_ok())
+            .collect()
     }
 }
 
-impl Mounted {
-    fn of(mount: Mount) -> Mounted {
-        Mounted { point: mount.mount_point, source: mount.source, kind: mount.file_system }
+impl MountEntry {
+    fn from_mount(mount: Mount) -> MountEntry {
+        MountEntry { point: mount.mount_point, source: mount.source, kind: mount.file_system }
     }
 }
 
-/// The directories of the points, by the names that the kernel gives them.
+/// The canonical paths of the points' directories.
 fn measured(record: &Record) -> Vec<PathBuf> {
     let named = record.point_directories().into_iter();
     named.map(|dir| dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf())).collect()
@@ -152,7 +158,7 @@ fn loops() -> BTreeMap<PathBuf, PathBuf> {
 }
 
 fn processes() -> BTreeMap<i32, String> {
-    // Without a child there is none below that, and no need to read about all of the host's.
+    // Without children there are no descendants, and reading all processes of /proc is needless.
     if !descendants::has_children() {
         return BTreeMap::new();
     }
@@ -168,11 +174,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looking_changes_nothing_and_sees_what_is_made() {
+    fn reading_the_state_changes_nothing_and_finds_new_directories() {
         let folder = tempfile::tempdir().unwrap();
         let measured = folder.path().canonicalize().unwrap();
         let journal = measured.join("1.journal");
-        let directory = format!("{PREFIX}1");
+        let directory = format!("{DIRECTORY_PREFIX}1");
         let marks = Marks {
             directory: directory.clone(),
             measured: vec![measured.clone()],
@@ -192,7 +198,7 @@ mod tests {
         assert_eq!(changes(&before, &watch.look(), &marks), []);
         fs::create_dir(measured.join(&directory)).unwrap();
         fs::write(measured.join("1.journal"), "").unwrap();
-        let told = changes(&before, &watch.look(), &marks);
-        assert!(told.len() == 2 && told.iter().all(|change| change.by_knee), "{told:?}");
+        let changes = changes(&before, &watch.look(), &marks);
+        assert!(changes.len() == 2 && changes.iter().all(|change| change.by_knee), "{changes:?}");
     }
 }

@@ -1,16 +1,15 @@
-//! Removal of a run's directory with all that is in it, but never with what somebody mounted
-//! there: a command may have prepared a mount and not undone it, and what lies on it is not
-//! ours.
+//! Removal of a run's directory with its content, but never with what somebody has mounted in it: a
+//! command's preparation may have mounted a file system and not unmounted it, and its files are not
+//! knee's.
 
-use std::ffi::CString;
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::os::unix::ffi::OsStrExt;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use rustix::mount::UnmountFlags;
 
-/// Removes a directory; one that is gone is fine.
+/// Removes a directory, which may be gone already, after unmounting what is mounted in it.
 pub fn remove(path: &Path) -> Result<()> {
     unmount_below(path)?;
     match fs::remove_dir_all(path) {
@@ -21,20 +20,16 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Unmounts what is mounted in a directory, the last first. What cannot be is an error.
+/// Unmounts everything mounted in a directory, the newest first. Fails at the first that stays.
 pub fn unmount_below(path: &Path) -> Result<()> {
     for mount in probes::mounts_below(path).iter().rev() {
-        let name = CString::new(mount.as_os_str().as_bytes()).context("a path has no NUL")?;
-        // SAFETY: a live C string.
-        if unsafe { libc::umount2(name.as_ptr(), libc::UMOUNT_NOFOLLOW) } != 0 {
-            return Err(io::Error::last_os_error()).with_context(|| {
-                format!(
-                    "{} is still mounted: unmount it, then remove {}",
-                    mount.display(),
-                    path.display()
-                )
-            });
-        }
+        rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW).with_context(|| {
+            format!(
+                "{} is still mounted: unmount it, then remove {}",
+                mount.display(),
+                path.display()
+            )
+        })?;
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! The kernels that have been built, a folder each, called by a hash of all that the outcome
-//! depends on: the files, what was asked of the configuration, the tools, and how knee calls
-//! them. A folder appears whole, by one rename, and is never written to again.
+//! The kernels that have been built, a folder each. A folder's name is a hash of everything that the
+//! image depends on: the files, the requested configuration, the tools, and how knee calls them. A
+//! folder appears complete, by one rename, and is never written to again.
 //!
-//!     KEY/bzImage      boots
-//!     KEY/vmlinux      the same unpacked, with symbols and without debugging information
-//!     KEY/System.map   where symbols lie
-//!     KEY/config       as the kernel took it
-//!     KEY/build.log    all that make said
-//!     KEY/build.json   what it is: `Build`
-//!     logs/KEY.log     the log of one that has not been built, or not yet
+//!     KEY/bzImage      the image to boot
+//!     KEY/vmlinux      the unpacked kernel, with symbols and without debugging information
+//!     KEY/System.map   addresses of symbols
+//!     KEY/config       the configuration that the kernel was built with
+//!     KEY/build.log    the output of make
+//!     KEY/build.json   `BuildInfo`
+//!     logs/KEY.log     the log of a build that failed or is under way
 
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
@@ -21,64 +21,62 @@ use host::durable::Seal;
 use host::paths::{self, check_private};
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::build_tree::Product;
-use crate::kernels::configuration::{Configuration, Untaken};
+use crate::kernels::configuration::{Configuration, TYPES, UnmetOption};
 use crate::kernels::git::Revision;
+use crate::kernels::make::FIXED_VARIABLES;
+use crate::kernels::product::{IMAGE, Product};
 use crate::kernels::toolchain::Toolchain;
 
-/// Another number makes all kernels be built again: for what knee does otherwise and no other
-/// part of the key tells.
+/// A new number invalidates all cached kernels, for changes of knee's build that no other part of
+/// the key covers.
 const RECIPE: u32 = 1;
 
-/// So many digits of the hash are the name.
-const DIGITS: usize = 16;
+/// Digits of the hash in a folder's name.
+const KEY_DIGITS: usize = 16;
 
 /// The version of build.json.
 pub const FORMAT: u32 = 1;
 
-/// The name of a kernel's image.
-pub const IMAGE: &str = "bzImage";
-
-/// What a kernel in the cache is.
+/// A kernel in the cache, as `build.json` describes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Build {
-    /// The version of this.
+pub struct BuildInfo {
     pub format: u32,
     /// The folder's name.
     pub key: String,
-    /// What `uname -r` says in it.
+    /// The release, as `uname -r` prints it.
     pub release: String,
-    /// The revision as it was named when this was built.
+    /// The revision as the request named it for which this was built.
     pub revision: String,
-    /// Its commit. Others may have the same tree.
+    /// The revision's commit. Other commits may have the same tree.
     pub commit: String,
-    /// The commit from the nearest tag.
+    /// The commit's name relative to the nearest tag (`git describe`).
     pub describe: String,
     /// Day of the commit.
     pub date: String,
     /// First line of its message.
     pub subject: String,
-    /// Its files.
+    /// The git tree of the commit's files.
     pub tree: String,
-    /// The compiler's name for itself.
+    /// The first line of `COMPILER --version`.
     pub compiler: String,
-    /// The linker's.
+    /// The first line of `ld --version`.
     pub linker: String,
-    /// The version of pahole; nothing where types were not asked for.
+    /// The version of pahole; `None` where types were not requested.
     pub pahole: Option<String>,
-    /// Parts of the configuration.
+    /// Names of the configuration's fragments.
     pub fragments: Vec<String>,
-    /// Whether they were added to a whole configuration, and not to the smallest.
+    /// Whether the fragments were added to a whole configuration, not to the smallest one.
     pub from_whole: bool,
-    /// Options that did not become what was asked.
-    pub untaken: Vec<Untaken>,
+    /// Options that did not get the requested value.
+    #[serde(rename = "untaken")]
+    pub unmet: Vec<UnmetOption>,
     /// Length and hash of `config`.
     pub config: Seal,
     /// Length and hash of the image.
     pub image: Seal,
-    /// When it was done.
+    /// The time of the build's end.
     pub built: jiff::Timestamp,
-    /// How long it took, with writing the sources.
+    /// Duration of the build, including writing the sources.
     pub seconds: f64,
     /// The version of knee.
     pub knee: String,
@@ -89,11 +87,11 @@ pub struct Cache {
     folder: PathBuf,
 }
 
-/// What makes one build another one.
+/// The name of a build's folder: a hash of everything that the image depends on.
 pub fn key(revision: &Revision, configuration: &Configuration, toolchain: &Toolchain) -> String {
     let whole = configuration.whole.as_deref().unwrap_or("smallest");
-    let types = configuration.has(super::TYPES).then_some(&toolchain.pahole);
-    let settings = super::FIXED.map(|(name, value)| format!("{name}={value}"));
+    let types = configuration.has(TYPES).then_some(&toolchain.pahole);
+    let settings = FIXED_VARIABLES.map(|(name, value)| format!("{name}={value}"));
     let parts = [
         format!("recipe {RECIPE}"),
         revision.tree.clone(),
@@ -105,37 +103,36 @@ pub fn key(revision: &Revision, configuration: &Configuration, toolchain: &Toolc
         settings.join(" "),
     ];
     let mut hash = Seal::for_bytes(parts.join("\n\0\n").as_bytes()).sha256;
-    hash.truncate(DIGITS);
+    hash.truncate(KEY_DIGITS);
     hash
 }
 
 impl Cache {
-    /// The user's.
+    /// Opens the user's cache.
     pub fn open() -> Result<Cache> {
         let folder = paths::cache()?.join("kernels");
         let cache = Cache { folder };
-        for each in [cache.folder.clone(), cache.logs()] {
+        for folder in [cache.folder.clone(), cache.logs()] {
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
-                .create(&each)
-                .with_context(|| format!("creating {} (set XDG_CACHE_HOME)", each.display()))?;
+                .create(&folder)
+                .with_context(|| format!("creating {} (set XDG_CACHE_HOME)", folder.display()))?;
         }
         check_private(&cache.folder, &fs::metadata(&cache.folder)?)?;
         Ok(cache)
     }
 
-    /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where a kernel is, or will be.
+    /// The folder of a kernel, which may not exist yet.
     pub fn path(&self, key: &str) -> PathBuf {
         self.folder.join(key)
     }
 
-    /// The log of a build that is not over.
+    /// The log of a build that failed or is under way.
     pub fn log(&self, key: &str) -> PathBuf {
         self.logs().join(format!("{key}.log"))
     }
@@ -144,35 +141,35 @@ impl Cache {
         self.folder.join("logs")
     }
 
-    /// A kernel that has been built and is still what was built.
-    pub fn find(&self, key: &str) -> Option<Build> {
+    /// A kernel that has been built and whose image is still intact.
+    pub fn find(&self, key: &str) -> Option<BuildInfo> {
         let build = self.read(key)?;
         let image = Seal::for_file(&self.path(key).join(IMAGE)).ok()?;
         (build.image == image).then_some(build)
     }
 
-    fn read(&self, key: &str) -> Option<Build> {
+    fn read(&self, key: &str) -> Option<BuildInfo> {
         let text = fs::read_to_string(self.path(key).join("build.json")).ok()?;
-        let build: Build = serde_json::from_str(&text).ok()?;
+        let build: BuildInfo = serde_json::from_str(&text).ok()?;
         (build.format == FORMAT && build.key == key).then_some(build)
     }
 
-    /// All kernels here, the newest first.
-    pub fn list(&self) -> Result<Vec<Build>> {
+    /// All cached kernels, the newest first.
+    pub fn list(&self) -> Result<Vec<BuildInfo>> {
         let entries = fs::read_dir(&self.folder)
             .with_context(|| format!("listing {}", self.folder.display()))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let mut builds: Vec<Build> = names.filter_map(|name| self.read(&name)).collect();
+        let mut builds: Vec<BuildInfo> = names.filter_map(|name| self.read(&name)).collect();
         builds.sort_by(|a, b| b.built.cmp(&a.built).then_with(|| a.key.cmp(&b.key)));
         Ok(builds)
     }
 
-    /// Keeps what was built, by way of a folder of ours beside it, which a sweep would find.
-    /// One that was there is broken, or was made meanwhile.
-    pub fn keep(&self, beside: &Path, product: &Product, build: &Build) -> Result<()> {
+    /// Adds a kernel to the cache, by way of a folder in `staging`, which the journal removes. An
+    /// existing folder of that key is broken, or was made by a concurrent build.
+    pub fn keep(&self, staging: &Path, product: &Product, build: &BuildInfo) -> Result<()> {
         let (key, log) = (&build.key, self.log(&build.key));
-        let new = beside.join(key);
-        let kept = || -> Result<()> {
+        let new = staging.join(key);
+        let keep = || -> Result<()> {
             remove_if_there(&new)?;
             DirBuilder::new().mode(0o700).create(&new)?;
             fs::copy(product.image(), new.join(IMAGE))?;
@@ -181,7 +178,7 @@ impl Cache {
             fs::copy(&log, new.join("build.log"))?;
             strip(&product.objects.join("vmlinux"), &new.join("vmlinux"))?;
             fs::write(new.join("build.json"), serde_json::to_string_pretty(build)? + "\n")?;
-            // Whole after a crash of the host too: what is found there is believed.
+            // Complete even after a crash of the host, because a kernel found later is trusted.
             for entry in fs::read_dir(&new)? {
                 File::open(entry?.path())?.sync_all()?;
             }
@@ -190,24 +187,25 @@ impl Cache {
             fs::rename(&new, self.path(key))?;
             Ok(fs::remove_file(&log)?)
         };
-        kept().with_context(|| format!("keeping the kernel in {}", self.folder.display()))
+        keep().with_context(|| format!("keeping the kernel in {}", self.folder.display()))
     }
 
-    /// Removes one by its key, or the start of it that no other has. Returns the key.
-    pub fn remove(&self, start: &str) -> Result<String> {
+    /// Removes a kernel by its key or a unique prefix of it. Returns the key.
+    pub fn remove(&self, prefix: &str) -> Result<String> {
         let keys: Vec<String> = self.list()?.into_iter().map(|build| build.key).collect();
-        let mut like = keys.into_iter().filter(|key| !start.is_empty() && key.starts_with(start));
-        let Some(key) = like.next() else {
-            bail!("no kernel here has the key '{start}': knee kernel list shows all");
+        let mut matches =
+            keys.into_iter().filter(|key| !prefix.is_empty() && key.starts_with(prefix));
+        let Some(key) = matches.next() else {
+            bail!("no cached kernel has the key '{prefix}': see knee kernel list");
         };
-        ensure!(like.next().is_none(), "several keys begin with '{start}': give more of it");
+        ensure!(matches.next().is_none(), "several keys begin with '{prefix}': give more digits");
         remove_if_there(&self.path(&key))?;
         Ok(key)
     }
 }
 
-/// Copies a kernel's ELF file without debugging information, which makes most of it. Where that
-/// cannot be done there is none: nothing needs it.
+/// Copies a kernel's ELF file without debugging information, which makes up most of it. If strip(1)
+/// fails there is no copy, which nothing requires.
 fn strip(from: &Path, to: &Path) -> Result<()> {
     let mut command = Command::new("strip");
     command.args(["--strip-debug", "-o"]).arg(to).arg(from);
@@ -232,12 +230,12 @@ mod tests {
     use super::*;
 
     fn toolchain() -> Toolchain {
-        let of = |name: &str| format!("{name} 1.0");
+        let version = |name: &str| format!("{name} 1.0");
         Toolchain {
             command: "ccache gcc".to_string(),
-            compiler: of("gcc"),
-            linker: of("ld"),
-            pahole: Some(of("pahole")),
+            compiler: version("gcc"),
+            linker: version("ld"),
+            pahole: Some(version("pahole")),
         }
     }
 
@@ -246,21 +244,25 @@ mod tests {
         Revision { name: name.to_string(), commit: hash(commit), tree: hash(tree) }
     }
 
-    /// Whether a change of these makes another kernel.
+    /// Checks whether a change of these inputs changes the key.
     #[track_caller]
     fn check(change: impl Fn(&mut Revision, &mut Configuration, &mut Toolchain), differs: bool) {
-        let all = || (revision("a", '1', '2'), Configuration::without(&[]).unwrap(), toolchain());
-        let (before, mut after) = (all(), all());
+        let inputs =
+            || (revision("a", '1', '2'), Configuration::without(&[]).unwrap(), toolchain());
+        let (before, mut after) = (inputs(), inputs());
         change(&mut after.0, &mut after.1, &mut after.2);
         let keys = (key(&before.0, &before.1, &before.2), key(&after.0, &after.1, &after.2));
-        assert_eq!(keys.0.len(), DIGITS);
+        assert_eq!(keys.0.len(), KEY_DIGITS);
         assert_eq!(keys.0 != keys.1, differs);
     }
 
     #[test]
-    fn what_the_outcome_depends_on_is_in_the_key() {
+    fn the_key_covers_what_the_image_depends_on() {
         check(|revision, _, _| revision.tree = "3".repeat(40), true);
-        check(|_, configuration, _| *configuration = configuration.less("probes"), true);
+        check(
+            |_, configuration, _| *configuration = configuration.without_fragment("probes"),
+            true,
+        );
         check(|_, configuration, _| configuration.whole = Some("CONFIG_A=y\n".to_string()), true);
         check(|_, _, toolchain| toolchain.compiler.push('1'), true);
         check(|_, _, toolchain| toolchain.linker.push('1'), true);
@@ -268,12 +270,12 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_depend_on_is_not() {
-        check(|it, _, _| *it = revision("b", '4', '2'), false);
+    fn the_key_ignores_what_the_image_does_not_depend_on() {
+        check(|changed, _, _| *changed = revision("b", '4', '2'), false);
         check(|_, _, toolchain| toolchain.command = "gcc".to_string(), false);
         check(
             |_, configuration, toolchain| {
-                *configuration = configuration.less("types");
+                *configuration = configuration.without_fragment("types");
                 toolchain.pahole = None;
             },
             true,

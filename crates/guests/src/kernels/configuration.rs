@@ -1,7 +1,7 @@
-//! What a kernel is asked to have: fragments of a configuration, one for each need
-//! (`kernels/*.config`), and those of the user after them. Each option that was asked for is
-//! looked up in what the kernel made of it, because a kernel drops silently what it does not
-//! know and what lacks something else.
+//! The configuration requested for a kernel: fragments that come with knee, one for each purpose
+//! (`kernels/*.config`), then those of the user. Each requested option is looked up in the resulting
+//! `.config`, because Kconfig silently drops options that it does not know or whose dependencies
+//! are not met.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,13 +30,13 @@ fragments! {
     "typical",
 }
 
-/// The one whose options a kernel must have.
+/// The fragment whose options a kernel needs to boot.
 const BOOT: &str = "boot";
 
-/// The one that needs pahole.
+/// The fragment that needs pahole.
 pub const TYPES: &str = "types";
 
-/// Options by their old and new names. Of two, one is enough.
+/// Old and new names of renamed options. One of the two is enough.
 const RENAMED: &[(&str, &str)] = &[
     // "x86/bugs: Rename CONFIG_PAGE_TABLE_ISOLATION => CONFIG_MITIGATION_PAGE_TABLE_ISOLATION"
     // and its neighbours, Linux 6.9.
@@ -46,12 +46,12 @@ const RENAMED: &[(&str, &str)] = &[
     ("CONFIG_SPECULATION_MITIGATIONS", "CONFIG_CPU_MITIGATIONS"),
 ];
 
-/// What a kernel is asked to have.
+/// The options requested for a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// A whole configuration to start from; otherwise the smallest that there can be.
+    /// A whole configuration to start from; otherwise the smallest one (allnoconfig).
     pub whole: Option<String>,
-    /// What is asked beyond that; of two words on one option, the later counts.
+    /// Options beyond that; the last line about an option counts.
     fragments: Vec<Fragment>,
 }
 
@@ -61,28 +61,29 @@ struct Fragment {
     text: String,
 }
 
-/// An option that did not become what was asked.
+/// An option that did not get the requested value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Untaken {
-    /// As in `CONFIG_SMP`.
+pub struct UnmetOption {
+    /// Its name, such as `CONFIG_SMP`.
     pub option: String,
-    /// As in `y`; `n` for one that shall not be set.
+    /// The requested value, such as `y`; `n` for one that must not be set.
     pub asked: String,
-    /// What it is; nothing where the configuration does not name it.
+    /// Its value; `None` where the configuration does not contain it.
     pub got: Option<String>,
-    /// The fragment that asked.
+    /// The fragment that requests it.
     pub fragment: String,
 }
 
 impl Configuration {
-    /// All fragments that come with knee, but some.
+    /// All fragments that come with knee except those left out.
     pub fn without(left_out: &[String]) -> Result<Configuration> {
         let names = || FRAGMENTS.iter().map(|(name, _)| *name);
         for name in left_out {
             if !names().any(|known| known == name) {
-                let all: Vec<&str> = names().collect();
+                let known: Vec<&str> = names().collect();
                 let hint = nearest(name, names());
-                bail!("no part of a configuration is called '{name}'{hint}: {}", all.join(", "));
+                let known = known.join(", ");
+                bail!("there is no configuration fragment '{name}'{hint}; there are {known}");
             }
         }
         let kept = FRAGMENTS.iter().filter(|(name, _)| !left_out.iter().any(|out| out == name));
@@ -91,16 +92,16 @@ impl Configuration {
         Ok(Configuration { whole: None, fragments: fragments.collect() })
     }
 
-    /// Adds a file of the user's.
+    /// Adds a fragment from a file of the user's.
     pub fn add(&mut self, path: &Path) -> Result<()> {
         let text = read(path)?;
-        for (at, line) in text.lines().enumerate() {
-            let plain = line.trim().is_empty() || line.starts_with('#');
-            if !plain && option(line).is_none() {
+        for (index, line) in text.lines().enumerate() {
+            let is_comment = line.trim().is_empty() || line.starts_with('#');
+            if !is_comment && option(line).is_none() {
                 bail!(
-                    "{}:{}: '{line}' is no option: write CONFIG_NAME=y, or # CONFIG_NAME is not set",
+                    "{}:{}: '{line}' is not an option: write CONFIG_NAME=y or # CONFIG_NAME is not set",
                     path.display(),
-                    at + 1
+                    index + 1
                 );
             }
         }
@@ -108,34 +109,36 @@ impl Configuration {
         Ok(())
     }
 
-    /// Starts from a whole configuration, as a kernel has it in /boot or in /proc/config.gz.
+    /// Starts from a whole configuration, as distributions install it in /boot.
     pub fn start_from(&mut self, path: &Path) -> Result<()> {
         let text = read(path)?;
         if !text.lines().any(|line| option(line).is_some()) {
-            bail!("{} has no CONFIG_ line: is it compressed?", path.display());
+            bail!(
+                "{} has no CONFIG_ line: is it compressed, such as /proc/config.gz?",
+                path.display()
+            );
         }
         self.whole = Some(text);
         Ok(())
     }
 
-    /// The same without one fragment.
-    pub fn less(&self, name: &str) -> Configuration {
-        let mut less = self.clone();
-        less.fragments.retain(|fragment| fragment.name != name);
-        less
+    /// This configuration without one fragment.
+    pub fn without_fragment(&self, name: &str) -> Configuration {
+        let mut configuration = self.clone();
+        configuration.fragments.retain(|fragment| fragment.name != name);
+        configuration
     }
 
-    /// Whether this fragment is among them.
+    /// Whether it has this fragment.
     pub fn has(&self, name: &str) -> bool {
         self.fragments.iter().any(|fragment| fragment.name == name)
     }
 
-    /// The names of its fragments.
     pub fn names(&self) -> Vec<String> {
         self.fragments.iter().map(|fragment| fragment.name.clone()).collect()
     }
 
-    /// What is asked, as a file that the kernel's own tools read: each option once.
+    /// The requested options in the format of a `.config` file, each option once.
     pub fn asked(&self) -> String {
         let line = |(option, (value, _)): (&str, (&str, &str))| match value {
             "n" => format!("# {option} is not set\n"),
@@ -144,29 +147,29 @@ impl Configuration {
         self.options().into_iter().map(line).collect()
     }
 
-    /// The options that did not become in `config` what was asked.
-    pub fn untaken(&self, config: &str) -> Vec<Untaken> {
+    /// The options that do not have the requested value in `config`.
+    pub fn unmet(&self, config: &str) -> Vec<UnmetOption> {
         let got: BTreeMap<&str, &str> = config.lines().filter_map(option).collect();
         let is_set = |name: &str| got.get(name).is_some_and(|value| *value != "n");
-        let other_name_took = |name: &str| {
+        let is_set_by_other_name = |name: &str| {
             let mut pairs = RENAMED.iter();
             pairs.any(|(old, new)| (name == *old && is_set(new)) || (name == *new && is_set(old)))
         };
-        let wrong = self.options().into_iter().filter(|(name, (asked, _))| {
-            let nothing = ["n", "\"\""].contains(asked);
-            let taken = got.get(name).map_or(nothing, |got| got == asked);
-            !taken && !other_name_took(name)
+        let unmet_options = self.options().into_iter().filter(|(name, (asked, _))| {
+            let may_be_absent = ["n", "\"\""].contains(asked);
+            let is_met = got.get(name).map_or(may_be_absent, |got| got == asked);
+            !is_met && !is_set_by_other_name(name)
         });
-        let untaken = |(name, (asked, fragment)): (&str, (&str, &str))| Untaken {
+        let unmet = |(name, (asked, fragment)): (&str, (&str, &str))| UnmetOption {
             option: name.to_string(),
             asked: asked.to_string(),
             got: got.get(name).map(|value| value.to_string()),
             fragment: fragment.to_string(),
         };
-        wrong.map(untaken).collect()
+        unmet_options.map(unmet).collect()
     }
 
-    /// Each option with its value and the fragment that asks for it.
+    /// Each option with its value and the fragment that requests it.
     fn options(&self) -> BTreeMap<&str, (&str, &str)> {
         let mut options = BTreeMap::new();
         for Fragment { name, text } in &self.fragments {
@@ -178,22 +181,22 @@ impl Configuration {
     }
 }
 
-impl Untaken {
-    /// Whether a kernel without it is of no use here.
-    pub fn is_needed(&self) -> bool {
+impl UnmetOption {
+    /// Whether a kernel without it does not boot.
+    pub fn is_required(&self) -> bool {
         self.fragment == BOOT
     }
 }
 
-impl fmt::Display for Untaken {
+impl fmt::Display for UnmetOption {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Untaken { option, asked, got, fragment } = self;
-        let got = got.as_deref().unwrap_or("not there");
-        write!(f, "{option} is {got}, {asked} was asked ({fragment})")
+        let UnmetOption { option, asked, got, fragment } = self;
+        let got = got.as_deref().unwrap_or("absent");
+        write!(f, "{option} is {got}, but fragment {fragment} asks for {asked}")
     }
 }
 
-/// The option of a line and its value, if the line has one.
+/// The option that a line sets, and its value.
 fn option(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let (name, value) = match line.strip_prefix("# ") {
@@ -225,42 +228,42 @@ mod tests {
 
     #[track_caller]
     fn check(fragments: &[(&str, &str)], config: &str, expected: Expect) {
-        let needed = |one: &Untaken| if one.is_needed() { ", needed" } else { "" };
-        let line = |one: Untaken| format!("{one}{}\n", needed(&one));
-        let untaken = configuration(fragments).untaken(config);
-        expected.assert_eq(&untaken.into_iter().map(line).collect::<String>());
+        let required = |unmet: &UnmetOption| if unmet.is_required() { ", required" } else { "" };
+        let line = |unmet: UnmetOption| format!("{unmet}{}\n", required(&unmet));
+        let unmet = configuration(fragments).unmet(config);
+        expected.assert_eq(&unmet.into_iter().map(line).collect::<String>());
     }
 
     #[test]
-    fn an_option_that_was_dropped_or_changed_is_named_with_who_asked() {
+    fn an_option_that_was_dropped_or_changed_is_named_with_its_fragment() {
         let asked = [("boot", "CONFIG_SMP=y\nCONFIG_64BIT=y\n"), ("mine", "CONFIG_NR_CPUS=256\n")];
         check(&asked, "CONFIG_SMP=y\nCONFIG_64BIT=y\nCONFIG_NR_CPUS=256\n", expect![""]);
         check(
             &asked,
             "# CONFIG_SMP is not set\nCONFIG_NR_CPUS=8\n",
             expect![[r#"
-                CONFIG_64BIT is not there, y was asked (boot), needed
-                CONFIG_NR_CPUS is 8, 256 was asked (mine)
-                CONFIG_SMP is n, y was asked (boot), needed
+                CONFIG_64BIT is absent, but fragment boot asks for y, required
+                CONFIG_NR_CPUS is 8, but fragment mine asks for 256
+                CONFIG_SMP is n, but fragment boot asks for y, required
             "#]],
         );
     }
 
     #[test]
-    fn what_shall_not_be_set_may_be_missing() {
+    fn an_option_that_must_not_be_set_may_be_absent() {
         let asked = [("mine", "# CONFIG_A is not set\nCONFIG_KEYS=\"\"\n")];
         check(&asked, "CONFIG_B=y\n", expect![""]);
         check(
             &asked,
             "CONFIG_A=y\n",
             expect![[r#"
-                CONFIG_A is y, n was asked (mine)
+                CONFIG_A is y, but fragment mine asks for n
             "#]],
         );
     }
 
     #[test]
-    fn the_later_word_on_an_option_counts_and_is_the_users_own_decision() {
+    fn the_last_line_about_an_option_counts_and_the_user_may_override_boot() {
         let asked = [("boot", "CONFIG_SMP=y\n"), ("mine", "# CONFIG_SMP is not set\n")];
         check(&asked, "# CONFIG_SMP is not set\n", expect![""]);
         assert_eq!(configuration(&asked).asked(), "# CONFIG_SMP is not set\n");
@@ -274,18 +277,18 @@ mod tests {
             &asked,
             "CONFIG_MITIGATION_RETPOLINE=y\n",
             expect![[r#"
-                CONFIG_RETHUNK is not there, y was asked (typical)
+                CONFIG_RETHUNK is absent, but fragment typical asks for y
             "#]],
         );
     }
 
     #[test]
-    fn lines_of_fragments_are_options_or_words() {
+    fn lines_of_fragments_are_options_or_comments() {
         for (name, text) in FRAGMENTS {
-            assert!(text.starts_with("# "), "{name} begins with what it is for");
+            assert!(text.starts_with("# "), "{name} begins with its purpose");
             for line in text.lines() {
-                let words = line.starts_with("# ") && !line.contains(" is not set");
-                assert!(words || option(line).is_some(), "{name}: {line}");
+                let is_comment = line.starts_with("# ") && !line.contains(" is not set");
+                assert!(is_comment || option(line).is_some(), "{name}: {line}");
             }
         }
     }
@@ -305,21 +308,24 @@ mod tests {
     fn files_with_other_lines_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine");
-        let said = |text: &str| {
+        let refusal = |text: &str| {
             fs::write(&path, text).unwrap();
             Configuration::default().add(&path).err().map(|why| why.to_string())
         };
-        assert_eq!(said("# words\n\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x y\"\n"), None);
-        assert!(said("CONFIG_A=y\nB=y\n").unwrap().contains("mine:2: 'B=y' is no option"));
-        assert!(said("CONFIG_A y\n").unwrap().contains("is no option"));
-        assert!(said("CONFIG_A=\n").unwrap().contains("is no option"));
+        assert_eq!(
+            refusal("# words\n\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x y\"\n"),
+            None
+        );
+        assert!(refusal("CONFIG_A=y\nB=y\n").unwrap().contains("mine:2: 'B=y' is not an option"));
+        assert!(refusal("CONFIG_A y\n").unwrap().contains("is not an option"));
+        assert!(refusal("CONFIG_A=\n").unwrap().contains("is not an option"));
     }
 
     #[test]
-    fn a_part_that_does_not_exist_is_told_with_those_that_do() {
-        let said = Configuration::without(&["type".to_string()]).unwrap_err().to_string();
-        assert!(said.contains("did you mean 'types'?: boot, guest"), "{said}");
-        let less = Configuration::without(&["types".to_string()]).unwrap();
-        assert!(!less.has("types") && less.has("boot"));
+    fn an_unknown_fragment_is_refused_with_the_known_ones() {
+        let error = Configuration::without(&["type".to_string()]).unwrap_err().to_string();
+        assert!(error.contains("did you mean 'types'?; there are boot, guest"), "{error}");
+        let rest = Configuration::without(&["types".to_string()]).unwrap();
+        assert!(!rest.has("types") && rest.has("boot"));
     }
 }

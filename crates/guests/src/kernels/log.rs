@@ -1,69 +1,73 @@
-//! What the log of a build that failed says about why: the first errors, which are the cause of
-//! the others, and what helps where that is known.
+//! Why a build failed, from its log: the first errors, which cause the others, and advice where the
+//! remedy is known.
 
-/// So many lines tell it.
+/// The number of error lines to show.
 const LINES: usize = 3;
 
-/// Longer lines are cut: a linker's may hold all names of a program.
+/// Longer lines are cut: a linker's may contain every symbol of a program.
 const COLUMNS: usize = 300;
 
-/// Words in a log, and what they mean for the user.
+/// Texts in a log, and the advice for them.
 const KNOWN: &[(&str, &str)] = &[
-    ("No space left on device", "the disk is full: free some space, or name another --scratch"),
+    ("No space left on device", "the disk is full: free some space, or choose another --scratch"),
     (
         "Killed signal terminated program",
-        "the compiler was killed, for want of memory perhaps: try fewer --jobs",
+        "the compiler was killed, perhaps for lack of memory: try fewer --jobs",
     ),
-    ("openssl/", "its headers are in libssl-dev (apt install libssl-dev)"),
-    ("gelf.h", "its header is in libelf-dev (apt install libelf-dev)"),
-    ("libelf.h", "its header is in libelf-dev (apt install libelf-dev)"),
-    ("ncurses.h", "its header is in libncurses-dev (apt install libncurses-dev)"),
-    ("dwarf.h", "its header is in libdw-dev (apt install libdw-dev)"),
-    ("cpio: not found", "it needs cpio (apt install cpio)"),
-    ("openssl: not found", "it needs openssl (apt install openssl)"),
-    ("lz4: not found", "it needs lz4 (apt install lz4)"),
-    ("zstd: not found", "it needs zstd (apt install zstd)"),
-    ("lzop: not found", "it needs lzop (apt install lzop)"),
-    ("rsync: not found", "it needs rsync (apt install rsync)"),
-    ("python3: not found", "it needs python3 (apt install python3)"),
-    ("gcc-plugin", "it needs the compiler's plugin headers (apt install gcc-NN-plugin-dev)"),
+    ("openssl/", "the headers are missing: apt install libssl-dev"),
+    ("gelf.h", "the header is missing: apt install libelf-dev"),
+    ("libelf.h", "the header is missing: apt install libelf-dev"),
+    ("ncurses.h", "the header is missing: apt install libncurses-dev"),
+    ("dwarf.h", "the header is missing: apt install libdw-dev"),
+    ("cpio: not found", "the build needs cpio: apt install cpio"),
+    ("openssl: not found", "the build needs openssl: apt install openssl"),
+    ("lz4: not found", "the build needs lz4: apt install lz4"),
+    ("zstd: not found", "the build needs zstd: apt install zstd"),
+    ("lzop: not found", "the build needs lzop: apt install lzop"),
+    ("rsync: not found", "the build needs rsync: apt install rsync"),
+    ("python3: not found", "the build needs python3: apt install python3"),
+    ("gcc-plugin", "the compiler's plugin headers are missing: apt install gcc-NN-plugin-dev"),
     (
         "BTF: .tmp_vmlinux",
-        "pahole could not name the kernel's types; without them: --without types",
+        "pahole could not generate the kernel's types (BTF): build without them (--without types)",
     ),
 ];
 
-/// Why, in lines: the first errors, or the last lines where none calls itself one.
+/// The lines that explain a failure: the first errors, or the last lines if none is an error.
 pub fn reasons(log: &str) -> Vec<String> {
     let cut = |line: &str| line.trim().chars().take(COLUMNS).collect::<String>();
     let errors: Vec<&str> = log.lines().filter(|line| is_error(line)).collect();
     if errors.is_empty() {
-        let says = |line: &&str| !line.trim().is_empty() && !line.contains("ing directory '");
-        let lines: Vec<&str> = log.lines().filter(|line| says(line)).collect();
+        let is_informative =
+            |line: &&str| !line.trim().is_empty() && !line.contains("ing directory '");
+        let lines: Vec<&str> = log.lines().filter(is_informative).collect();
         return lines[lines.len().saturating_sub(LINES)..].iter().map(|line| cut(line)).collect();
     }
-    let mut said: Vec<String> = errors.iter().take(LINES).map(|line| cut(line)).collect();
+    let mut shown: Vec<String> = errors.iter().take(LINES).map(|line| cut(line)).collect();
     if errors.len() > LINES {
-        said.push(match errors.len() - LINES {
+        shown.push(match errors.len() - LINES {
             1 => "and 1 more line".to_string(),
             more => format!("and {more} more lines"),
         });
     }
-    said
+    shown
 }
 
-/// What helps, by the lines that tell why.
+/// Advice for the first known cause in the lines that explain a failure.
 pub fn advice(reasons: &[String]) -> Option<&'static str> {
-    let said = |words: &str| reasons.iter().any(|line| line.contains(words));
-    KNOWN.iter().find(|(words, _)| said(words)).map(|(_, advice)| *advice)
+    let is_in_reasons = |text: &str| reasons.iter().any(|line| line.contains(text));
+    KNOWN.iter().find(|(text, _)| is_in_reasons(text)).map(|(_, advice)| *advice)
 }
 
-/// Compilers, linkers, shells and tools say it so. What make adds (`*** … Error 1`) says only
-/// that there was one, unless it is make's own.
+/// Whether a line reports an error of a compiler, linker, shell or tool, or one of make's own. What
+/// make adds to the errors of others (`*** … Error 1`) explains nothing.
 fn is_error(line: &str) -> bool {
-    let words = ["error:", "Error:", "ERROR:", "FAILED:", ": not found", "undefined reference to"];
-    let own = line.contains("*** ") && !line.contains("] Error ") && !line.contains("Waiting for");
-    words.iter().any(|word| line.contains(word)) || own || line.contains("No space left on device")
+    let marks = ["error:", "Error:", "ERROR:", "FAILED:", ": not found", "undefined reference to"];
+    let is_makes_own =
+        line.contains("*** ") && !line.contains("] Error ") && !line.contains("Waiting for");
+    marks.iter().any(|mark| line.contains(mark))
+        || is_makes_own
+        || line.contains("No space left on device")
 }
 
 #[cfg(test)]
@@ -80,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_errors_tell_why() {
+    fn the_first_errors_explain_a_failure() {
         let log = "  CC      kernel/fork.o\n\
                    ../kernel/fork.c: In function 'f':\n\
                    ../kernel/fork.c:7:2: error: 'x' undeclared (first use)\n\
@@ -101,34 +105,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_package() {
+    fn missing_programs_and_headers_are_named_with_their_package() {
         let log = "scripts/sign-file.c:25:10: fatal error: openssl/opensslv.h: No such file\n\
                    compilation terminated.\n";
         check(
             log,
             expect![[r#"
             scripts/sign-file.c:25:10: fatal error: openssl/opensslv.h: No such file
-            -> its headers are in libssl-dev (apt install libssl-dev)
+            -> the headers are missing: apt install libssl-dev
         "#]],
         );
         check(
             "/bin/sh: 1: zstd: not found\nmake[1]: *** [x] Error 127\n",
             expect![[r#"
             /bin/sh: 1: zstd: not found
-            -> it needs zstd (apt install zstd)
+            -> the build needs zstd: apt install zstd
         "#]],
         );
         check(
             "/tmp/cc1.s: Fatal error: can't write 9 bytes: No space left on device\n",
             expect![[r#"
             /tmp/cc1.s: Fatal error: can't write 9 bytes: No space left on device
-            -> the disk is full: free some space, or name another --scratch
+            -> the disk is full: free some space, or choose another --scratch
         "#]],
         );
     }
 
     #[test]
-    fn makes_own_words_are_errors_and_without_any_the_last_lines_are_told() {
+    fn makes_own_errors_count_and_without_errors_the_last_lines_are_shown() {
         check(
             "make[1]: *** No rule to make target 'debian/certs.pem'.  Stop.\n",
             expect![[r#"

@@ -1,5 +1,5 @@
-//! One run of make, with all that it starts: in a process group of its own, which is killed
-//! when knee is asked to end, and kills itself when knee dies. All that is said goes to a log.
+//! One run of make with its descendants, in a process group of its own: knee kills the group when a
+//! signal asks it to end, and the group kills itself when knee dies. All output goes to a log.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,18 +10,26 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use host::signals;
 use host::stderr::talk;
+use host::{kill_with_parent, signals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
 
-use crate::kernels::kill_with_parent::kill_with_parent;
-
-/// What starts make. knee may be killed in any way; then the kernel tells this shell
-/// (PR_SET_PDEATHSIG), and it takes all with it: make's children would not notice.
+/// The shell that starts make. When knee dies of any signal, the kernel signals this shell
+/// (PR_SET_PDEATHSIG), and it kills the whole group: make's children would live on.
 const GUARD: &str = r#"trap 'kill -KILL 0' TERM; "$@" & wait $!"#;
 
+/// Settings of every run of make, so that equal sources give equal images.
+pub const FIXED_VARIABLES: [(&str, &str); 5] = [
+    ("ARCH", "x86_64"),
+    ("KBUILD_BUILD_HOST", "knee"),
+    ("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970"),
+    ("KBUILD_BUILD_USER", "knee"),
+    ("KBUILD_BUILD_VERSION", "1"),
+];
+
 /// Variables of the user's environment that would change what is built.
-const OTHERS: &[&str] = &[
+const FOREIGN_VARIABLES: &[&str] = &[
     "ARCH",
     "CC",
     "CFLAGS",
@@ -47,22 +55,25 @@ const OTHERS: &[&str] = &[
     "W",
 ];
 
-/// Beginnings of the names of more of these.
-const OTHER_BEGINNINGS: &[&str] = &["KBUILD_", "KCONFIG_", "INSTALL_"];
+/// Prefixes of more such variables.
+const FOREIGN_PREFIXES: &[&str] = &["KBUILD_", "KCONFIG_", "INSTALL_"];
 
-/// Time between two looks, and between two lines where there is no terminal.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const LINE_EVERY: Duration = Duration::from_secs(30);
+/// Time between two checks whether make has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs a command to its end, with its words in the log. An error only if it cannot be
-/// started, or if knee was asked to end.
-pub fn run(words: &[OsString], log: &Path, progress: &mut Progress) -> Result<ExitStatus> {
+/// Time between two lines of progress, on a terminal and elsewhere.
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
+const LINE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Runs a command to its end, with its output in the log. Fails only if the command cannot be
+/// started, or if a signal asks knee to end.
+pub fn run(arguments: &[OsString], log: &Path, progress: &mut Progress) -> Result<ExitStatus> {
     let file = File::options().append(true).open(log);
     let file = file.with_context(|| format!("opening {}", log.display()))?;
     let mut command = Command::new("sh");
-    command.args(["-c", GUARD, "sh"]).args(words).process_group(0).env("LC_ALL", "C");
+    command.args(["-c", GUARD, "sh"]).args(arguments).process_group(0).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| is_other(&name.to_string_lossy())) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_foreign(&name.to_string_lossy())) {
         command.env_remove(name);
     }
     kill_with_parent(&mut command, libc::SIGTERM);
@@ -70,8 +81,9 @@ pub fn run(words: &[OsString], log: &Path, progress: &mut Progress) -> Result<Ex
     wait(Group(child), progress).with_context(|| format!("the log: {}", log.display()))
 }
 
-fn is_other(name: &str) -> bool {
-    OTHERS.contains(&name) || OTHER_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+fn is_foreign(name: &str) -> bool {
+    FOREIGN_VARIABLES.contains(&name)
+        || FOREIGN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn wait(mut group: Group, progress: &mut Progress) -> Result<ExitStatus> {
@@ -81,14 +93,14 @@ fn wait(mut group: Group, progress: &mut Progress) -> Result<ExitStatus> {
         }
         if let Some(signal) = signals::received() {
             drop(group);
-            bail!("ended by {}", signals::name(signal));
+            bail!("interrupted by {}", signals::name(signal));
         }
-        std::thread::sleep(LOOK_EVERY);
-        progress.look();
+        std::thread::sleep(POLL_INTERVAL);
+        progress.update();
     }
 }
 
-/// The processes of one run. None of them outlives this value.
+/// The process group of one run of make. None of its processes outlives this value.
 struct Group(Child);
 
 impl Drop for Group {
@@ -96,48 +108,45 @@ impl Drop for Group {
         if !self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
             return;
         }
-        let id = self.0.id() as i32;
-        // SAFETY: plain calls. The group's leader has not been waited for, so its id is not
-        // another's. Orphans of the group become our children (`descendants::adopt`): when we
-        // have none in it, there is none.
-        unsafe {
-            libc::kill(-id, libc::SIGKILL);
-            while libc::waitpid(-id, std::ptr::null_mut(), 0) > 0 {}
-        }
+        // The group's leader has not been waited for, so its id has not been reused. Orphans of the
+        // group become children of this process (`descendants::adopt`): once none of its children
+        // is in the group, the group is empty.
+        let Some(group) = Pid::from_raw(self.0.id() as i32) else { return };
+        let _ = kill_process_group(group, Signal::KILL);
+        while let Ok(Some(_)) = waitpgid(group, WaitOptions::empty()) {}
     }
 }
 
-/// Says how far a build is, by the lines of its log.
+/// Shows a build's progress, by the number of lines in its log.
 pub struct Progress {
-    /// What is built.
-    what: String,
+    /// The revision that is built.
+    revision: String,
     log: Option<File>,
     lines: usize,
     since: Instant,
-    spoken: Instant,
+    last_update: Instant,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// For one build.
-    pub fn new(what: &str, log: &Path) -> Progress {
+    pub fn new(revision: &str, log: &Path) -> Progress {
         let now = Instant::now();
         Progress {
-            what: what.to_string(),
+            revision: revision.to_string(),
             log: File::open(log).ok(),
             lines: 0,
             since: now,
-            spoken: now,
+            last_update: now,
             bar: stderr().is_terminal().then(bar),
         }
     }
 
-    fn look(&mut self) {
-        let every = if self.bar.is_some() { Duration::from_millis(200) } else { LINE_EVERY };
-        if self.spoken.elapsed() < every {
+    fn update(&mut self) {
+        let interval = if self.bar.is_some() { TERMINAL_INTERVAL } else { LINE_INTERVAL };
+        if self.last_update.elapsed() < interval {
             return;
         }
-        self.spoken = Instant::now();
+        self.last_update = Instant::now();
         self.count();
         let line = self.line();
         match &self.bar {
@@ -158,7 +167,7 @@ impl Progress {
 
     fn line(&self) -> String {
         let seconds = self.since.elapsed().as_secs();
-        format!("building {}: {} steps, {seconds} s", self.what, self.lines)
+        format!("building {}: {} steps, {seconds} s", self.revision, self.lines)
     }
 }
 

@@ -1,12 +1,12 @@
-//! The programs that build a kernel: which are missing, all at once and with the packages that
-//! have them; and the versions of those on which the outcome depends.
+//! The programs that build a kernel: reports all missing ones together, with their packages, and
+//! reads the versions that the image depends on.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Programs that every kernel needs, and the Debian packages that have them.
+/// Programs that every kernel's build needs, and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("git", "git"),
     ("make", "make"),
@@ -17,31 +17,31 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("perl", "perl"),
 ];
 
-/// What names types, for probes in BPF.
+/// The program that generates types (BTF) for probes in BPF, and its package.
 const TYPES: (&str, &str) = ("pahole", "pahole");
 
 /// A header that the kernel's own tools include (objtool), and its package.
 const HEADER: (&str, &str) = ("gelf.h", "libelf-dev");
 
-/// What kernels are built with here.
+/// The tools of this host that kernels are built with.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
-    /// As make gets it: `gcc`, `ccache gcc-11`.
+    /// The compiler command for make: `gcc`, `ccache gcc-11`.
     pub command: String,
-    /// The compiler's name for itself.
+    /// The first line of the compiler's `--version`.
     pub compiler: String,
-    /// The linker's.
+    /// The first line of the linker's `--version`.
     pub linker: String,
     /// The version of pahole, if there is one.
     pub pahole: Option<String>,
 }
 
 impl Toolchain {
-    /// The tools here, with this compiler.
+    /// Finds the tools of this host, with this compiler.
     pub fn find(compiler: &str) -> Result<Toolchain> {
         ensure!(
             std::env::consts::ARCH == "x86_64",
-            "knee builds kernels for x86-64, on such a host; this one is {}",
+            "knee builds kernels only for x86-64 and on x86-64; this host is {}",
             std::env::consts::ARCH
         );
         check_missing(compiler)?;
@@ -54,20 +54,20 @@ impl Toolchain {
         })
     }
 
-    /// Year in which the first release of this compiler's major version came, for gcc: a new
-    /// one each spring since gcc 5 of 2015 (gcc.gnu.org/releases.html).
+    /// The major version of gcc and the year of its first release: one each spring since gcc 5 of
+    /// 2015 (gcc.gnu.org/releases.html). `None` for other compilers.
     pub fn year(&self) -> Option<(u32, u32)> {
         let (name, rest) = self.compiler.split_once(' ')?;
-        let numbers = rest.rsplit(' ').find_map(|word| {
+        let major = rest.rsplit(' ').find_map(|word| {
             let (major, rest) = word.split_once('.')?;
             rest.starts_with(|c: char| c.is_ascii_digit()).then(|| major.parse().ok())?
         });
-        let major: u32 = numbers.filter(|_| name.contains("gcc"))?;
+        let major: u32 = major.filter(|_| name.contains("gcc"))?;
         (major >= 5).then_some((major, 2010 + major))
     }
 }
 
-/// Says everything that is missing, so that one installation does.
+/// Refuses a host that lacks tools, and names all of them, so that one installation is enough.
 fn check_missing(compiler: &str) -> Result<()> {
     let mut missing: Vec<(String, &str)> = Vec::new();
     let programs = PROGRAMS.iter().copied().chain([(compiler, compiler)]);
@@ -81,16 +81,16 @@ fn check_missing(compiler: &str) -> Result<()> {
     let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     ensure!(
         missing.is_empty(),
-        "building a kernel needs what is not here: {} (apt install {})",
+        "this host lacks what building a kernel needs: {} (apt install {})",
         names.join(", "),
         packages.join(" ")
     );
     Ok(())
 }
 
-/// What is lost without pahole.
-pub const WITHOUT_TYPES: &str = "no pahole here (apt install pahole): these kernels have no types \
-                                 (BTF), and `knee explain` will see little in them";
+/// The warning where types are requested and pahole is missing.
+pub const WITHOUT_TYPES: &str = "this host has no pahole (apt install pahole): these kernels get no \
+                                 types (BTF), so most probes of `knee explain` will not work in them";
 
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -104,14 +104,14 @@ fn has_header(compiler: &str, header: &str) -> Result<bool> {
     Ok(command.status().with_context(|| format!("starting {compiler}"))?.success())
 }
 
-/// The first line of what a program says of its version.
+/// The first line of a program's `--version`.
 fn version(name: &str) -> Result<String> {
-    let asked =
+    let output =
         Command::new(name).arg("--version").env("LC_ALL", "C").stdin(Stdio::null()).output();
-    let output = asked.with_context(|| format!("starting {name}"))?;
+    let output = output.with_context(|| format!("starting {name}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
-    Ok(line.with_context(|| format!("{name} --version says nothing"))?.to_string())
+    Ok(line.with_context(|| format!("{name} --version printed nothing"))?.to_string())
 }
 
 #[cfg(test)]
@@ -120,10 +120,9 @@ mod tests {
 
     #[track_caller]
     fn check(compiler: &str, expected: Option<(u32, u32)>) {
-        let none = String::new();
-        let (command, linker) = (none.clone(), none);
-        let known = Toolchain { command, compiler: compiler.to_string(), linker, pahole: None };
-        assert_eq!(known.year(), expected);
+        let (command, linker) = (String::new(), String::new());
+        let toolchain = Toolchain { command, compiler: compiler.to_string(), linker, pahole: None };
+        assert_eq!(toolchain.year(), expected);
     }
 
     #[test]
@@ -137,8 +136,8 @@ mod tests {
 
     #[test]
     fn a_compiler_that_is_missing_is_named() {
-        let said = Toolchain::find("no-such-gcc").unwrap_err().to_string();
-        assert!(said.contains("no-such-gcc"), "{said}");
-        assert!(said.contains("(apt install "), "{said}");
+        let error = Toolchain::find("no-such-gcc").unwrap_err().to_string();
+        assert!(error.contains("no-such-gcc"), "{error}");
+        assert!(error.contains("(apt install "), "{error}");
     }
 }

@@ -179,7 +179,7 @@ mod tests {
         check(
             "xfss",
             expect_test::expect![[r#"
-                knee makes no file system of kind 'xfss', did you mean 'xfs'?; it makes btrfs, ext2, ext3, ext4, tmpfs, xfs
+                knee cannot make a file system of kind 'xfss', did you mean 'xfs'?; it can make btrfs, ext2, ext3, ext4, tmpfs, xfs
             "#]],
         );
         check(

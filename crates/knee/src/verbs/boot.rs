@@ -89,7 +89,7 @@ fn end(up: BootedGuest) -> Result<ExitCode> {
 /// Runs a program on the guest's console, which is ours meanwhile; how it ended.
 fn on_console(qemu: &mut Qemu, command: &[String]) -> Result<String> {
     let shown = qemu.console().len();
-    qemu.say(&line(&Request::Program(command.to_vec())))?;
+    qemu.send(&line(&Request::Program(command.to_vec())))?;
     let terminal = stdin().is_terminal().then(RawTerminal::new).transpose()?;
     let mut shown = shown;
     loop {

@@ -55,7 +55,7 @@ fn what_is_too_small_to_be_filled_so_far_is_refused() {
     let made = "--fs btrfs --size 128M --policy aged --age filled=80%";
     let ended = home.run(&format!("{RUN} --blocks 1 {made}"));
     check_status(&ended, 2);
-    for part in ["is full with", "fill less (--age filled=", "(--size)"] {
+    for part in ["is full with", "fill it less (--age filled=", "(--size)"] {
         assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
     }
     assert!(home.records().is_empty());

@@ -253,7 +253,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_measured() {
     check_refused(&home, &made("tmpfs --age rounds=1"), &["add --policy aged"]);
     check_refused(&home, &made("ext4 --policy aged --age rounds=x"), &["filled=50%,rounds=4"]);
     check_refused(&home, &made("tmpfs --on tape"), &["'tape'", "loop"]);
-    check_refused(&home, &made("tmpfs:mkfs=-q"), &["tmpfs is not made by a program"]);
+    check_refused(&home, &made("tmpfs:mkfs=-q"), &["no program makes tmpfs"]);
     if kinds("what mkfs and mount refuse").iter().all(|(kind, _)| *kind != "ext4") {
         return;
     }
@@ -338,7 +338,10 @@ fn a_device_is_taken_only_if_it_is_blank_and_ours_and_blank_again_afterwards() {
         home.check_nothing_is_left();
     };
     refused(&on(""), &["--i-own-this-device"]);
-    refused(&format!("{RUN} --fs ext4 --on /dev/null --i-own-this-device"), &["no block device"]);
+    refused(
+        &format!("{RUN} --fs ext4 --on /dev/null --i-own-this-device"),
+        &["not a block device"],
+    );
     device.run("mke2fs", &["-q"]);
     refused(&on("--i-own-this-device"), &["an ext2, ext3 or ext4", "wipefs -a"]);
     let point = home.path("elsewhere");
@@ -353,7 +356,7 @@ fn a_device_is_taken_only_if_it_is_blank_and_ours_and_blank_again_afterwards() {
     file.write_all_at(&vec![0; 1 << 20], 0).unwrap();
     file.write_all_at(b"x", 999_999).unwrap();
     drop(file);
-    refused(&on("--i-own-this-device"), &["is not blank, it has data"]);
+    refused(&on("--i-own-this-device"), &["is not blank: it has data"]);
     File::options().write(true).open(&device.path).unwrap().write_all_at(b"\0", 999_999).unwrap();
     check_status(&home.run(&on("--i-own-this-device")), 0);
     assert!(device.bytes().iter().all(|byte| *byte == 0), "blank again");

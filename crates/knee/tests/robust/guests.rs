@@ -160,7 +160,7 @@ fn what_cannot_be_booted_is_named() {
     let home = Home::new();
     check(&home, "nowhere", "looking for nowhere");
     fs::write(home.path("text"), "hello").unwrap();
-    check(&home, "text", "is no x86 kernel");
+    check(&home, "text", "is not an x86 kernel");
     let mut arm = vec![0; 4096];
     arm[0x38..0x3c].copy_from_slice(b"ARM\x64");
     fs::write(home.path("arm"), arm).unwrap();

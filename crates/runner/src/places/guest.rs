@@ -199,7 +199,7 @@ impl Guests {
         let kept = guest.key.kept.is_some();
         let message = Request::Run(Box::new(guest_run(request, kept)?));
         let before = guest.qemu.times();
-        let report = match guest.qemu.say(&line(&message)) {
+        let report = match guest.qemu.send(&line(&message)) {
             Ok(()) => listen(&mut guest.qemu, watchdog(&guest.key.guest, request)?),
             // It died after its last run, and its console says why.
             Err(_) if guest.qemu.wait(QEMU_EXIT_TIMEOUT) => {

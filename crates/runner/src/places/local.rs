@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use records::{Boot, Record, Variant, Warning};
-use setup::file_systems::{FileSystems, Watch};
+use setup::file_systems::{FileSystems, WritebackWatch};
 use setup::journal::Journal;
 use setup::settings;
 
@@ -46,7 +46,7 @@ impl Local {
         let outcome = self.run_in_directory(&made.root, request);
         let measured = matches!(outcome, Ok(Some(_)));
         // Even the root of a file system that has shut itself down cannot be opened.
-        let unwritten = watch.map_or_else(|why| Some(format!("{why:#}")), Watch::error);
+        let unwritten = watch.map_or_else(|why| Some(format!("{why:#}")), WritebackWatch::error);
         let complaint = self.file_systems.take_back(journal, &made, measured)?;
         Ok(outcome?.map(|mut outcome| {
             outcome.invalid_because.extend([unwritten, complaint].into_iter().flatten());

@@ -1,11 +1,10 @@
-//! Ageing: a file system is filled with files of mixed sizes, and half of them are replaced by
-//! others again and again, so that its free space and inodes lie scattered as in one that has
-//! been used. The same seed creates and removes the same files in the same order; where they
-//! come to lie is up to the file system.
+//! Ageing: fills a file system with files of mixed sizes, and replaces half of them again and
+//! again, so that its free space and inodes are scattered as after years of use. The same seed
+//! creates and removes the same files in the same order; the file system decides where it puts
+//! them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,14 +14,15 @@ use host::signals;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::{Age, Aged};
+use rustix::fs::{FallocateFlags, fallocate, syncfs};
 
-/// Where the files lie, below the root.
+/// The directory of the files, below the root.
 const FOLDER: &str = "aged";
 
-/// Directories that the files are spread over.
+/// The files are spread over this many directories.
 const DIRECTORIES: u64 = 32;
 
-/// Sizes of files lie between these, as many within each doubling.
+/// Sizes of files lie between these, distributed evenly over their logarithm.
 const SMALLEST_BYTES: u64 = 4 << 10;
 const LARGEST_BYTES: (u64, u64) = (64 << 10, 4 << 20);
 
@@ -37,20 +37,19 @@ struct Ageing {
     zeros: Vec<u8>,
 }
 
-/// One of its files.
 struct AgedFile {
     number: u64,
     bytes: u64,
 }
 
-/// Ages the file system that is mounted at `root` and has so many bytes.
+/// Ages the file system of `bytes_total` bytes that is mounted at `root`.
 pub fn age(root: &Path, bytes_total: u64, age: &Age, seed: u64) -> Result<Aged> {
     let since = Instant::now();
     let folder = root.join(FOLDER);
     let (least, most) = LARGEST_BYTES;
     let mut ageing = Ageing {
         random: Xoshiro256PlusPlus::seed_from_u64(seed),
-        // A small one would have too few files else.
+        // Otherwise a small file system would have too few files.
         largest: (bytes_total / 1024).clamp(least, most),
         files: Vec::new(),
         bytes: 0,
@@ -89,21 +88,21 @@ impl Ageing {
         Ok(())
     }
 
-    /// Creates files until they have so many bytes.
+    /// Creates files until they hold `target` bytes.
     fn fill(&mut self, target: u64) -> Result<()> {
         while self.bytes < target {
-            check_wish()?;
+            check_signals()?;
             let file = AgedFile { number: self.created, bytes: self.size() };
             let path = self.path(file.number);
             self.created += 1;
-            match self.create_with_patience(&path, file.bytes) {
+            match self.create_or_retry(&path, file.bytes) {
                 Ok(()) => {
                     self.bytes += file.bytes;
                     self.files.push(file);
                 }
                 Err(e) if e.kind() == ErrorKind::StorageFull => bail!(
-                    "ageing: it is full with files of {} MiB, wanted are {}: make it larger \
-                     (--size), or fill less (--age filled=PERCENT)",
+                    "ageing: the file system is full with files of {} MiB, of the {} MiB wanted: \
+                     make it larger (--size), or fill it less (--age filled=PERCENT)",
                     self.bytes >> 20,
                     target >> 20
                 ),
@@ -117,21 +116,21 @@ impl Ageing {
         Ok(())
     }
 
-    /// btrfs frees what was removed only with its next transaction: where there is no room, that
-    /// is waited for, once.
-    fn create_with_patience(&self, path: &Path, bytes: u64) -> io::Result<()> {
+    /// Creates a file; when the file system is full, waits for its next transaction and tries once
+    /// more, since btrfs frees removed files only then.
+    fn create_or_retry(&self, path: &Path, bytes: u64) -> io::Result<()> {
         match self.create(path, bytes) {
             Err(e) if e.kind() == ErrorKind::StorageFull => (),
             created => return created,
         }
-        // Not there, where already its inode had no room.
+        // It does not exist if there was no room for its inode.
         let _ = fs::remove_file(path);
-        // SAFETY: an open descriptor. Errors are the next file's.
-        unsafe { libc::syncfs(File::open(&self.folder)?.as_raw_fd()) };
+        // An error shows when the file is created again.
+        let _ = syncfs(File::open(&self.folder)?);
         self.create(path, bytes)
     }
 
-    /// As many files between 4 and 8 KiB as between 1 and 2 MiB, in whole blocks.
+    /// A random size in whole blocks: as many files between 4 and 8 KiB as between 1 and 2 MiB.
     fn size(&mut self) -> u64 {
         let doublings = (self.largest as f64 / SMALLEST_BYTES as f64).log2();
         let bytes = SMALLEST_BYTES as f64 * (self.random.random::<f64>() * doublings).exp2();
@@ -142,18 +141,14 @@ impl Ageing {
         self.folder.join((number % DIRECTORIES).to_string()).join(number.to_string())
     }
 
-    /// A file whose blocks are all taken. They are not written where that can be left out: it
-    /// takes no time, and the image stays sparse.
+    /// Creates a file with all its blocks allocated, and without writing them where the file system
+    /// can do that: it takes no time, and the image stays sparse.
     fn create(&self, path: &Path, bytes: u64) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        // SAFETY: an open descriptor.
-        if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } == 0 {
-            return Ok(());
-        }
-        match io::Error::last_os_error() {
-            // ext2 and ext3, which know no blocks that were not written.
-            e if e.raw_os_error() == Some(libc::EOPNOTSUPP) => self.write(&mut file, bytes),
-            e => Err(e),
+        match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            // ext2 and ext3 have no unwritten extents.
+            Err(rustix::io::Errno::OPNOTSUPP) => self.write(&mut file, bytes),
+            allocated => Ok(allocated?),
         }
     }
 
@@ -167,10 +162,10 @@ impl Ageing {
         Ok(())
     }
 
-    /// Removes every second file on average, wherever it lies.
+    /// Removes each file with a probability of one half.
     fn remove_half(&mut self) -> Result<()> {
         for file in std::mem::take(&mut self.files) {
-            check_wish()?;
+            check_signals()?;
             if self.random.random_bool(0.5) {
                 self.files.push(file);
                 continue;
@@ -184,8 +179,8 @@ impl Ageing {
     }
 }
 
-fn check_wish() -> Result<()> {
-    ensure!(signals::received().is_none(), "asked to end while a file system was being aged");
+fn check_signals() -> Result<()> {
+    ensure!(signals::received().is_none(), "interrupted while ageing a file system");
     Ok(())
 }
 
@@ -197,9 +192,12 @@ mod tests {
     fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
         let mut found: Vec<_> = entries
-            .flat_map(|entry| match entry.file_type().unwrap().is_dir() {
-                true => files(&entry.path()),
-                false => vec![(entry.path(), entry.metadata().unwrap().len())],
+            .flat_map(|entry| {
+                if entry.file_type().unwrap().is_dir() {
+                    files(&entry.path())
+                } else {
+                    vec![(entry.path(), entry.metadata().unwrap().len())]
+                }
             })
             .collect();
         found.sort();

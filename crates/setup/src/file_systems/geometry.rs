@@ -1,14 +1,14 @@
-//! Geometry: what the programs of a file system say about the one they made, as a short map.
-//! Pure functions of what they print.
+//! Geometry: parses what the programs of a file system print about it into a short map. Pure
+//! functions.
 
 use std::collections::BTreeMap;
 
-/// What `mkfs.xfs` says: sections of `key=value` words, the later ones of a name in another
-/// section of another meaning.
+/// Parses the output of `mkfs.xfs`: sections of `key=value` words. The same key in another section
+/// means something else.
 ///
 ///     meta-data=/dev/loop0   isize=512    agcount=4, agsize=524288 blks
 ///     log      =internal log bsize=4096   blocks=16384, version=2
-pub fn xfs(said: &str) -> BTreeMap<String, String> {
+pub fn xfs(output: &str) -> BTreeMap<String, String> {
     const KEPT: &[&str] = &[
         "agcount",
         "agsize",
@@ -28,10 +28,10 @@ pub fn xfs(said: &str) -> BTreeMap<String, String> {
         "log.version",
         "naming.bsize",
     ];
-    let mut found = BTreeMap::new();
+    let mut geometry = BTreeMap::new();
     let mut section = "";
     // A blank may stand before the sign: `bsize  =4096`.
-    for line in said.lines() {
+    for line in output.lines() {
         let (head, rest) = line.split_once('=').unwrap_or((line, ""));
         if !head.trim().is_empty() {
             section = head.trim();
@@ -42,15 +42,15 @@ pub fn xfs(said: &str) -> BTreeMap<String, String> {
             let long = format!("{section}.{key}");
             let kept = KEPT.iter().find(|name| **name == long || **name == key);
             if let Some(name) = kept.filter(|_| !value.is_empty()) {
-                found.entry(name.to_string()).or_insert_with(|| value.to_string());
+                geometry.entry(name.to_string()).or_insert_with(|| value.to_string());
             }
         }
     }
-    found
+    geometry
 }
 
-/// What `dumpe2fs -h` says: lines of `key: value`.
-pub fn ext(said: &str) -> BTreeMap<String, String> {
+/// Parses the output of `dumpe2fs -h`: lines of `key: value`.
+pub fn ext(output: &str) -> BTreeMap<String, String> {
     let kept = &[
         "Filesystem features",
         "Block size",
@@ -65,11 +65,11 @@ pub fn ext(said: &str) -> BTreeMap<String, String> {
         "Journal size",
         "Journal features",
     ];
-    keys(said, kept)
+    keys(output, kept)
 }
 
-/// What `mkfs.btrfs` says: lines of `key: value`, those of block groups indented.
-pub fn btrfs(said: &str) -> BTreeMap<String, String> {
+/// Parses the output of `mkfs.btrfs`: lines of `key: value`, those of block groups indented.
+pub fn btrfs(output: &str) -> BTreeMap<String, String> {
     let kept = &[
         "Node size",
         "Sector size",
@@ -82,34 +82,35 @@ pub fn btrfs(said: &str) -> BTreeMap<String, String> {
         "Runtime features",
         "Features",
     ];
-    keys(said, kept)
+    keys(output, kept)
 }
 
-/// What `e2freefrag` says: `Num. free extent: 12`.
-pub fn free_extents_ext(said: &str) -> Option<u64> {
-    number_after(said, "Num. free extent:")
+/// The number of free extents in the output of `e2freefrag`: `Num. free extent: 12`.
+pub fn free_extents_ext(output: &str) -> Option<u64> {
+    number_after(output, "Num. free extent:")
 }
 
-/// What `xfs_db -c 'freesp -s'` says: `total free extents 7`.
-pub fn free_extents_xfs(said: &str) -> Option<u64> {
-    number_after(said, "total free extents ")
+/// The number of free extents in the output of `xfs_db -c 'freesp -s'`: `total free extents 7`.
+pub fn free_extents_xfs(output: &str) -> Option<u64> {
+    number_after(output, "total free extents ")
 }
 
-/// What `btrfs inspect-internal dump-tree` says of each block group: `free space info extent
-/// count 3 flags 0`.
-pub fn free_extents_btrfs(said: &str) -> Option<u64> {
-    let counts = said.lines().filter_map(|line| number_after(line, "free space info extent count"));
+/// The number of free extents in the output of `btrfs inspect-internal dump-tree`, which has it for
+/// each block group: `free space info extent count 3 flags 0`.
+pub fn free_extents_btrfs(output: &str) -> Option<u64> {
+    let counts =
+        output.lines().filter_map(|line| number_after(line, "free space info extent count"));
     counts.reduce(|sum, count| sum + count)
 }
 
-fn number_after(said: &str, what: &str) -> Option<u64> {
-    let (_, rest) = said.split_once(what)?;
+fn number_after(output: &str, label: &str) -> Option<u64> {
+    let (_, rest) = output.split_once(label)?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// The kept keys in small letters, words joined by a low line.
-fn keys(said: &str, kept: &[&str]) -> BTreeMap<String, String> {
-    let lines = said.lines().filter_map(|line| line.split_once(':'));
+/// The kept keys in lower case, their words joined by underscores.
+fn keys(output: &str, kept: &[&str]) -> BTreeMap<String, String> {
+    let lines = output.lines().filter_map(|line| line.split_once(':'));
     let kept = lines.filter(|(key, value)| kept.contains(&key.trim()) && !value.trim().is_empty());
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     kept.map(|(key, value)| (key.trim().to_lowercase().replace(' ', "_"), words(value))).collect()
@@ -119,13 +120,14 @@ fn keys(said: &str, kept: &[&str]) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
 
-    fn check(found: BTreeMap<String, String>, expected: expect_test::Expect) {
-        let lines: String = found.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    fn check(geometry: BTreeMap<String, String>, expected: expect_test::Expect) {
+        let lines: String =
+            geometry.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
         expected.assert_eq(&lines);
     }
 
     #[test]
-    fn words_of_mkfs_xfs_are_told_apart_by_section() {
+    fn keys_of_mkfs_xfs_are_distinguished_by_section() {
         check(
             xfs("meta-data=/dev/loop0             isize=512    agcount=4, agsize=524288 blks\n\
                  \x20        =                       sectsz=512   attr=2, projid32bit=1\n\
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_of_free_space_are_counted_by_the_programs() {
+    fn free_extents_are_read_from_the_output_of_each_program() {
         assert_eq!(free_extents_ext("Avg. free extent: 4 KB\nNum. free extent: 12\n"), Some(12));
         assert_eq!(free_extents_xfs("total free extents 7\ntotal free blocks 59\n"), Some(7));
         let tree = "\t\tfree space info extent count 3 flags 0\n\

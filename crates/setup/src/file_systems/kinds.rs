@@ -1,5 +1,5 @@
-//! The kinds of file systems that knee can make, one row each: what makes it, what checks it
-//! without changing it, and what describes it.
+//! The kinds of file systems that knee can make, one row each: the programs that make it, check it
+//! without changing it, and describe it.
 
 use std::collections::BTreeMap;
 
@@ -9,44 +9,43 @@ use host::nearest;
 use crate::file_systems::geometry;
 use crate::file_systems::program::Program;
 
-/// One kind.
+/// A kind of file system.
 #[derive(Debug)]
-pub struct Kind {
-    /// Its name, as mount(8) takes it.
+pub struct FileSystemKind {
+    /// Its name for mount(8).
     pub name: &'static str,
-    /// What it is made with; absent for what needs no device.
+    /// Its programs; `None` for a kind that needs no device.
     pub tools: Option<Tools>,
 }
 
-/// The programs of a kind.
+/// The programs of a kind of file system.
 #[derive(Debug)]
 pub struct Tools {
-    /// Makes it.
     pub make: Program,
-    /// Says whether it is sound, by its exit status, and changes nothing.
+    /// Checks an unmounted file system without changing it; fails if it is corrupted.
     pub check: Program,
-    /// Describes it; absent where what makes it does so.
+    /// Prints the geometry; `None` where `make` prints it.
     pub describe: Option<Program>,
-    /// Reads the description.
+    /// Parses the printed geometry.
     pub geometry: fn(&str) -> BTreeMap<String, String>,
-    /// Describes the free space of one that is not mounted.
+    /// Prints the free space of an unmounted file system.
     pub free_space: Program,
-    /// Reads how many extents that has.
+    /// Parses the number of free extents.
     pub free_extents: fn(&str) -> Option<u64>,
 }
 
 const BTRFS: &str = "btrfs-progs";
 
-/// All kinds, by name.
-pub const KINDS: &[Kind] = &[
-    Kind {
+/// All kinds, in the order of their names.
+pub const KINDS: &[FileSystemKind] = &[
+    FileSystemKind {
         name: "btrfs",
         tools: Some(Tools {
             make: program("mkfs.btrfs", &[], BTRFS),
             check: program("btrfs", &["check", "--readonly"], BTRFS),
             describe: None,
             geometry: geometry::btrfs,
-            // Its tree of free space.
+            // Tree 10 is the free space tree.
             free_space: program("btrfs", &["inspect-internal", "dump-tree", "-t", "10"], BTRFS),
             free_extents: geometry::free_extents_btrfs,
         }),
@@ -54,8 +53,8 @@ pub const KINDS: &[Kind] = &[
     ext("ext2", &["-t", "ext2", "-q", "-F"]),
     ext("ext3", &["-t", "ext3", "-q", "-F"]),
     ext("ext4", &["-t", "ext4", "-q", "-F"]),
-    Kind { name: "tmpfs", tools: None },
-    Kind {
+    FileSystemKind { name: "tmpfs", tools: None },
+    FileSystemKind {
         name: "xfs",
         tools: Some(Tools {
             make: program("mkfs.xfs", &[], "xfsprogs"),
@@ -68,8 +67,8 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-const fn ext(name: &'static str, arguments: &'static [&'static str]) -> Kind {
-    Kind {
+const fn ext(name: &'static str, arguments: &'static [&'static str]) -> FileSystemKind {
+    FileSystemKind {
         name,
         tools: Some(Tools {
             make: program("mke2fs", arguments, "e2fsprogs"),
@@ -90,14 +89,17 @@ const fn program(
     Program { name, arguments, package }
 }
 
-/// The kind of this name.
-pub fn kind(name: &str) -> Result<&'static Kind> {
+/// Finds a kind by its name.
+pub fn kind(name: &str) -> Result<&'static FileSystemKind> {
     match KINDS.iter().find(|kind| kind.name == name) {
         Some(kind) => Ok(kind),
         None => {
             let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
             let hint = nearest(name, names.iter().copied());
-            bail!("knee makes no file system of kind '{name}'{hint}; it makes {}", names.join(", "))
+            bail!(
+                "knee cannot make a file system of kind '{name}'{hint}; it can make {}",
+                names.join(", ")
+            )
         }
     }
 }

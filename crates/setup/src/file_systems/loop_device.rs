@@ -1,5 +1,5 @@
-//! Loop devices: block devices that show a file, by the calls of loop(4). The program losetup(8)
-//! is not asked, as nothing may lie between writing down which device it will be and binding it.
+//! Loop devices: block devices that show a file, by the ioctls of loop(4). losetup(8) would not do:
+//! it chooses a device itself, but the journal must name the device before it is bound.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::journal::Identity;
+use crate::ownership::FileIdentity;
 
 /// The device that hands out loop devices.
 pub const CONTROL: &str = "/dev/loop-control";
@@ -23,13 +23,13 @@ const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
 const NAME_BYTES: usize = 64;
 
-/// How long the kernel may take to let go of a device whose users are gone.
+/// How long the kernel may take to free a device after its last user is gone.
 const RELEASE_TIME: Duration = Duration::from_secs(10);
 
 /// `struct loop_info64`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Info {
+struct LoopInfo {
     device: u64,
     inode: u64,
     rdevice: u64,
@@ -47,24 +47,24 @@ struct Info {
 
 /// `struct loop_config`.
 #[repr(C)]
-struct Config {
+struct LoopConfig {
     fd: u32,
     block_size: u32,
-    info: Info,
+    info: LoopInfo,
     reserved: [u64; 8],
 }
 
-/// A device that is free now. It is not taken: somebody else may be faster.
+/// Finds a free device, but does not reserve it: another process may bind it first.
 pub fn free() -> Result<PathBuf> {
     let control = open_control().with_context(|| format!("opening {CONTROL}"))?;
     // SAFETY: takes no argument.
     match unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) } {
         number if number >= 0 => Ok(PathBuf::from(format!("/dev/loop{number}"))),
-        _ => Err(io::Error::last_os_error()).context("asking for a free loop device"),
+        _ => Err(io::Error::last_os_error()).context("finding a free loop device"),
     }
 }
 
-/// Opens that device.
+/// Opens [`CONTROL`].
 pub fn open_control() -> io::Result<File> {
     File::options().read(true).write(true).open(CONTROL)
 }
@@ -75,13 +75,13 @@ pub fn is_name(device: &Path) -> bool {
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Lets a device show an image, through the page cache, until [`release`]; whether it did:
-/// somebody else may have taken the device.
+/// Binds an image to a device, through the page cache, until [`release`]. Returns `false` if another
+/// process has taken the device.
 pub fn bind(device: &Path, image: &File, path: &Path) -> Result<bool> {
     let opened = open(device).with_context(|| format!("opening {}", device.display()))?;
     // SAFETY: plain data, for which zero is valid: no offset, no limit, no flags (neither
-    // autoclear nor direct IO), the usual block size.
-    let mut config: Config = unsafe { std::mem::zeroed() };
+    // autoclear nor direct IO), the default block size.
+    let mut config: LoopConfig = unsafe { std::mem::zeroed() };
     config.fd = image.as_raw_fd() as u32;
     config.info.file_name = name(path);
     // SAFETY: `config` is live and laid out as the kernel's.
@@ -94,15 +94,16 @@ pub fn bind(device: &Path, image: &File, path: &Path) -> Result<bool> {
     }
 }
 
-/// Frees a device, if it still shows our image; whether it did. Waits until it is free.
-pub fn release(device: &Path, image: &Path, made: Identity) -> Result<bool> {
-    let shows_ours = || open(device).ok().filter(|opened| shows(opened, image, made));
+/// Frees a device if it still shows knee's image, and waits until it is free. Returns whether it
+/// showed the image.
+pub fn release(device: &Path, image: &Path, identity: FileIdentity) -> Result<bool> {
+    let shows_ours = || open(device).ok().filter(|opened| shows(opened, image, identity));
     let Some(opened) = shows_ours() else { return Ok(false) };
-    // The kernel frees it once nobody has it open; a file system may still be on its way out.
+    // The kernel frees it once nobody has it open; an unmount may still be in progress.
     // SAFETY: takes no argument.
     if unsafe { libc::ioctl(opened.as_raw_fd(), LOOP_CLR_FD) } != 0 {
         let error = io::Error::last_os_error();
-        // Somebody else has just freed it.
+        // Another process has just freed it.
         if error.raw_os_error() != Some(libc::ENXIO) {
             return Err(error).with_context(|| format!("freeing {}", device.display()));
         }
@@ -111,24 +112,29 @@ pub fn release(device: &Path, image: &Path, made: Identity) -> Result<bool> {
     let since = Instant::now();
     while shows_ours().is_some() {
         if since.elapsed() > RELEASE_TIME {
-            bail!("{} is still in use: see lsof {0}, then losetup -d {0}", device.display());
+            bail!(
+                "{} is still in use: find its user with lsof {0}, then losetup -d {0}",
+                device.display()
+            );
         }
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(true)
 }
 
-/// Whether a device shows this image, and was bound by us: under the same name.
-fn shows(opened: &File, image: &Path, made: Identity) -> bool {
+/// Whether a device shows this image and was bound by knee, with the name that knee gives it.
+fn shows(opened: &File, image: &Path, identity: FileIdentity) -> bool {
     // SAFETY: plain data, for which zero is valid.
-    let mut info: Info = unsafe { std::mem::zeroed() };
+    let mut info: LoopInfo = unsafe { std::mem::zeroed() };
     // SAFETY: `info` is live and laid out as the kernel's.
     let bound = unsafe { libc::ioctl(opened.as_raw_fd(), LOOP_GET_STATUS64, &mut info) } == 0;
-    bound && (info.device, info.inode) == (made.device, made.inode) && info.file_name == name(image)
+    bound
+        && (info.device, info.inode) == (identity.device, identity.inode)
+        && info.file_name == name(image)
 }
 
-/// What we call an image where the kernel keeps a name with the device: the end of its path,
-/// which has the random id of its directory.
+/// The name of an image that the kernel keeps with the device: the end of its path, which contains
+/// the id of its directory.
 fn name(path: &Path) -> [u8; NAME_BYTES] {
     let bytes = path.as_os_str().as_bytes();
     let end = &bytes[bytes.len().saturating_sub(NAME_BYTES - 1)..];
@@ -141,7 +147,7 @@ fn open(device: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(device)
 }
 
-/// A sparse file of this size, readable by nobody else, that did not exist.
+/// Creates a sparse file of this size that only this user can read.
 pub fn make_image(path: &Path, bytes: u64) -> Result<File> {
     let make = || {
         let image = OpenOptions::new()
@@ -162,12 +168,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structures_are_as_long_as_the_kernels() {
-        assert_eq!((size_of::<Info>(), size_of::<Config>()), (232, 304));
+    fn structures_have_the_size_of_the_kernels() {
+        assert_eq!((size_of::<LoopInfo>(), size_of::<LoopConfig>()), (232, 304));
     }
 
     #[test]
-    fn only_loop_devices_have_names_of_loop_devices() {
+    fn only_names_of_loop_devices_are_accepted() {
         let named = |name: &str| is_name(Path::new(name));
         assert!(named("/dev/loop0") && named("/dev/loop17"));
         for name in ["/dev/loop", "/dev/loop-control", "/dev/loop1p1", "/dev/sda", "loop1"] {
@@ -176,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_is_known_by_its_end() {
+    fn the_name_of_an_image_is_the_end_of_its_path() {
         let path = PathBuf::from(format!("/{}/.knee-1/image-0", "a".repeat(99)));
         let name = name(&path);
         assert_eq!(name[NAME_BYTES - 1], 0);

@@ -1,136 +1,128 @@
-//! Mounting: by mount(2), in a mount namespace of knee's own. Nobody else sees what is mounted
-//! there, nobody else can keep it busy, and when knee and its worker are dead it is gone.
+//! Mounting: by mount(2), in a mount namespace of knee's own. Other processes neither see what is
+//! mounted there nor keep it busy, and it is gone when knee and its worker are dead.
 
 use std::ffi::CString;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::ptr::null;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::thread::UnshareFlags;
 
-/// How long what is open on a file system may take to be closed.
+/// How long processes that were killed may take to close their files on a file system.
 const UNMOUNT_TIME: Duration = Duration::from_secs(10);
 
 /// Options that mount(2) takes as flags: the flag, and whether the option sets it.
-const FLAGS: &[(&str, libc::c_ulong, bool)] = &[
-    ("async", libc::MS_SYNCHRONOUS, false),
-    ("atime", libc::MS_NOATIME, false),
-    ("defaults", 0, true),
-    ("diratime", libc::MS_NODIRATIME, false),
-    ("dirsync", libc::MS_DIRSYNC, true),
-    ("exec", libc::MS_NOEXEC, false),
-    ("lazytime", LAZYTIME, true),
-    ("noatime", libc::MS_NOATIME, true),
-    ("nodev", libc::MS_NODEV, true),
-    ("nodiratime", libc::MS_NODIRATIME, true),
-    ("noexec", libc::MS_NOEXEC, true),
-    ("nolazytime", LAZYTIME, false),
-    ("nosuid", libc::MS_NOSUID, true),
-    ("relatime", libc::MS_RELATIME, true),
-    ("rw", libc::MS_RDONLY, false),
-    ("strictatime", libc::MS_STRICTATIME, true),
-    ("sync", libc::MS_SYNCHRONOUS, true),
+const FLAGS: &[(&str, MountFlags, bool)] = &[
+    ("async", MountFlags::SYNCHRONOUS, false),
+    ("atime", MountFlags::NOATIME, false),
+    ("defaults", MountFlags::empty(), true),
+    ("diratime", MountFlags::NODIRATIME, false),
+    ("dirsync", MountFlags::DIRSYNC, true),
+    ("exec", MountFlags::NOEXEC, false),
+    ("lazytime", MountFlags::LAZYTIME, true),
+    ("noatime", MountFlags::NOATIME, true),
+    ("nodev", MountFlags::NODEV, true),
+    ("nodiratime", MountFlags::NODIRATIME, true),
+    ("noexec", MountFlags::NOEXEC, true),
+    ("nolazytime", MountFlags::LAZYTIME, false),
+    ("nosuid", MountFlags::NOSUID, true),
+    ("relatime", MountFlags::RELATIME, true),
+    ("rw", MountFlags::RDONLY, false),
+    ("strictatime", MountFlags::STRICTATIME, true),
+    ("sync", MountFlags::SYNCHRONOUS, true),
 ];
 
-const LAZYTIME: libc::c_ulong = 1 << 25;
+/// Every mount has these: device files and set-user-id programs on it have no effect.
+const ALWAYS: MountFlags = MountFlags::NODEV.union(MountFlags::NOSUID);
 
-/// Options that would take away what knee relies on.
+/// Options that would break what knee relies on.
 const REFUSED: &[&str] = &["bind", "dev", "move", "rbind", "remount", "ro", "suid", "loop"];
 
-/// From now on, what this process mounts is seen by it and its children alone; what others
-/// mount or unmount still reaches it.
-pub fn see_alone() -> Result<()> {
+/// Moves this process into a mount namespace of its own: only it and its children see what it
+/// mounts from now on, while mounts and unmounts by others still reach it.
+pub fn unshare_mounts() -> Result<()> {
     static DONE: OnceLock<()> = OnceLock::new();
     if DONE.get().is_some() {
         return Ok(());
     }
-    let advice = "making a mount namespace (it takes CAP_SYS_ADMIN; a container may lack it)";
-    // SAFETY: plain calls; a null is allowed where mount(2) ignores its argument.
-    let made = unsafe {
-        libc::unshare(libc::CLONE_NEWNS) == 0
-            && libc::mount(null(), c"/".as_ptr(), null(), libc::MS_REC | libc::MS_SLAVE, null())
-                == 0
-    };
-    if !made {
-        return Err(io::Error::last_os_error()).context(advice);
-    }
+    // SAFETY: unsafe only with UnshareFlags::FILES.
+    let unshared = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) };
+    let is_slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    unshared
+        .and_then(|()| rustix::mount::mount_change("/", is_slave))
+        .context("creating a mount namespace (needs CAP_SYS_ADMIN, which a container may lack)")?;
     let _ = DONE.set(());
     Ok(())
 }
 
-/// Mounts; devices and set-user-id programs that lie there mean nothing.
+/// Mounts a file system; device files and set-user-id programs on it have no effect.
 pub fn mount(source: &str, point: &Path, kind: &str, options: &str) -> Result<()> {
     let (flags, data) = flags(options)?;
-    let what = || {
+    let action = || {
         let options = if options.is_empty() { "default options" } else { options };
         format!("mounting {source} as {kind} with {options}")
     };
-    let text = |bytes: &[u8]| CString::new(bytes).with_context(what);
-    let (source_c, kind_c) = (text(source.as_bytes())?, text(kind.as_bytes())?);
-    let (point, data) = (text(point.as_os_str().as_bytes())?, text(data.as_bytes())?);
-    // SAFETY: live C strings.
-    let mounted = unsafe {
-        libc::mount(source_c.as_ptr(), point.as_ptr(), kind_c.as_ptr(), flags, data.as_ptr().cast())
-    };
-    match mounted {
-        0 => Ok(()),
-        _ => match io::Error::last_os_error() {
-            e if e.raw_os_error() == Some(libc::ENODEV) => Err(e).with_context(|| {
-                format!("{}: this kernel has no {kind} (modprobe {kind})", what())
+    let data = CString::new(data).with_context(action)?;
+    rustix::mount::mount(source, point, kind, flags, data.as_c_str())
+        .map_err(io::Error::from)
+        .or_else(|e| match e.raw_os_error() {
+            Some(libc::ENODEV) => Err(e).with_context(|| {
+                format!("{}: this kernel has no {kind} (modprobe {kind})", action())
             }),
-            e if e.raw_os_error() == Some(libc::EINVAL) => Err(e)
-                .with_context(|| format!("{} (dmesg says which option it does not take)", what())),
-            e => Err(e).with_context(what),
-        },
-    }
+            Some(libc::EINVAL) => Err(e)
+                .with_context(|| format!("{} (dmesg names the option that it rejects)", action())),
+            _ => Err(e).with_context(action),
+        })
 }
 
-/// The flags that options mean, and the options that are the file system's own.
-fn flags(options: &str) -> Result<(libc::c_ulong, String)> {
-    let mut flags = libc::MS_NODEV | libc::MS_NOSUID;
-    let mut own = Vec::new();
+/// Splits options into those that are flags of mount(2) and those of the file system itself.
+fn flags(options: &str) -> Result<(MountFlags, String)> {
+    let mut flags = ALWAYS;
+    let mut own_options = Vec::new();
     for option in options.split(',').map(str::trim).filter(|option| !option.is_empty()) {
-        ensure!(!REFUSED.contains(&option), "the mount option '{option}' cannot be measured with");
+        ensure!(
+            !REFUSED.contains(&option),
+            "knee cannot measure with the mount option '{option}': leave it out"
+        );
         match FLAGS.iter().find(|(name, ..)| *name == option) {
-            Some((_, flag, true)) => flags |= flag,
-            Some((_, flag, false)) => flags &= !flag,
-            None => own.push(option),
+            Some((_, flag, sets)) => flags.set(*flag, *sets),
+            None => own_options.push(option),
         }
     }
-    Ok((flags, own.join(",")))
+    Ok((flags, own_options.join(",")))
 }
 
-/// Refuses options that knee does not give to a mount.
+/// Refuses mount options that knee cannot measure with.
 pub fn check(options: &str) -> Result<()> {
     flags(options).map(|_| ())
 }
 
-/// Unmounts what `source` is mounted at `point`; whether something was. What somebody else has
-/// mounted there stays.
+/// Unmounts `source` from `point`; returns whether it was mounted there. A file system that
+/// somebody else has mounted there stays.
 pub fn unmount(source: &str, point: &Path) -> Result<bool> {
     let newest = || probes::mounts().into_iter().rfind(|mount| mount.mount_point == point);
-    let Some(found) = newest() else { return Ok(false) };
+    let Some(newest) = newest() else { return Ok(false) };
     let at = point.display();
-    ensure!(found.source == source, "{at} has {} mounted, which knee did not mount", found.source);
-    let path = CString::new(point.as_os_str().as_bytes())?;
+    ensure!(
+        newest.source == source,
+        "{at} has {} mounted, which knee did not mount: unmount it first",
+        newest.source
+    );
     let since = Instant::now();
     loop {
-        // SAFETY: a live C string.
-        if unsafe { libc::umount2(path.as_ptr(), libc::UMOUNT_NOFOLLOW) } == 0 {
-            return Ok(true);
-        }
-        match io::Error::last_os_error() {
+        match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW).map_err(io::Error::from) {
+            Ok(()) => return Ok(true),
             // Processes that were killed may still be closing their files.
-            e if e.raw_os_error() == Some(libc::EBUSY) && since.elapsed() < UNMOUNT_TIME => {
+            Err(e) if e.kind() == ErrorKind::ResourceBusy && since.elapsed() < UNMOUNT_TIME => {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            e if e.raw_os_error() == Some(libc::EBUSY) => {
+            Err(e) if e.kind() == ErrorKind::ResourceBusy => {
                 bail!("{at} is in use: see fuser -vm {at}, then umount {at}")
             }
-            e => return Err(e).with_context(|| format!("unmounting {at}")),
+            Err(e) => return Err(e).with_context(|| format!("unmounting {at}")),
         }
     }
 }
@@ -140,17 +132,16 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_flags(options: &str, more: libc::c_ulong, own: &str) {
-        let always = libc::MS_NODEV | libc::MS_NOSUID;
-        assert_eq!(flags(options).unwrap(), (always | more, own.to_string()));
+    fn check_flags(options: &str, more: MountFlags, own: &str) {
+        assert_eq!(flags(options).unwrap(), (ALWAYS | more, own.to_string()));
     }
 
     #[test]
     fn options_are_flags_or_the_file_systems_own() {
-        check_flags("", 0, "");
-        check_flags("noatime,logbsize=262144", libc::MS_NOATIME, "logbsize=262144");
-        check_flags("defaults,rw, nobarrier ,lazytime", LAZYTIME, "nobarrier");
-        check_flags("noatime,atime", 0, "");
+        check_flags("", MountFlags::empty(), "");
+        check_flags("noatime,logbsize=262144", MountFlags::NOATIME, "logbsize=262144");
+        check_flags("defaults,rw, nobarrier ,lazytime", MountFlags::LAZYTIME, "nobarrier");
+        check_flags("noatime,atime", MountFlags::empty(), "");
     }
 
     #[test]

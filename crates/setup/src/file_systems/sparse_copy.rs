@@ -1,31 +1,29 @@
-//! Pristine images: a file is made once and copied for each run, so that all runs start from the
-//! same state. A copy has holes where the image has holes, and shares its blocks where the file
-//! system below can do that.
+//! Copies of images: an image is made once and copied for each run, so that all runs start from the
+//! same state. A copy has holes where the image has holes, and shares its blocks (FICLONE) where
+//! the file system below supports that.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ioctl_ficlone, seek};
+use rustix::io::Errno;
 
-// linux/fs.h
-const FICLONE: libc::Ioctl = 0x4004_9409_u32 as libc::Ioctl;
-
-/// How much is read and written at a time where the kernel does not copy by itself.
+/// How much is read and written at a time where the kernel cannot copy.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Zeros are looked for in pieces of this size.
+/// Granularity of the search for zeros.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Copies a file to one that did not exist, readable by nobody else. Holes stay holes. What
-/// could not be copied whole is removed again. The copy is open for reading and writing.
+/// Copies a file to a new one that only this user can read, and returns that opened for reading and
+/// writing. Holes stay holes. An incomplete copy is removed.
 pub fn copy_sparse(from: &Path, to: &Path) -> Result<File> {
     let copying = || format!("copying the image {} to {}", from.display(), to.display());
     let image = File::open(from).with_context(copying)?;
-    let found = image.metadata().with_context(copying)?;
-    ensure!(found.is_file(), "{}: it is no plain file: give an image", copying());
+    let metadata = image.metadata().with_context(copying)?;
+    ensure!(metadata.is_file(), "{}: the source is not a regular file: name an image", copying());
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -34,20 +32,22 @@ pub fn copy_sparse(from: &Path, to: &Path) -> Result<File> {
         .custom_flags(libc::O_NOFOLLOW)
         .open(to)
         .with_context(copying)?;
-    let copied = match clone(&image, &file) {
-        true => Ok(()),
-        false => file.set_len(found.len()).and_then(|()| copy_data(&image, &file, found.len())),
+    let copied = if share_blocks(&image, &file) {
+        Ok(())
+    } else {
+        let bytes = metadata.len();
+        file.set_len(bytes).and_then(|()| copy_data(&image, &file, bytes))
     };
-    // Else writing it out would fall into the run that it is for.
+    // Otherwise its writeback would happen during the run that it is for.
     let copied = copied.and_then(|()| file.sync_data());
     copied.inspect_err(|_| drop(fs::remove_file(to))).with_context(copying)?;
     Ok(file)
 }
 
-/// Makes a file the same as another one of its length, whatever was in it.
+/// Overwrites a file with the content of another one of the same length.
 pub fn copy_onto(from: &File, to: &File) -> Result<()> {
     let copy = || -> io::Result<()> {
-        if clone(from, to) {
+        if share_blocks(from, to) {
             return Ok(());
         }
         let end = from.metadata()?.len();
@@ -57,21 +57,18 @@ pub fn copy_onto(from: &File, to: &File) -> Result<()> {
     copy().and_then(|()| to.sync_data()).context("copying an image")
 }
 
-/// Makes a hole of the first bytes of a file.
+/// Turns the first `bytes` bytes of a file into a hole.
 pub fn blank(file: &File, bytes: u64) -> io::Result<()> {
-    match punch(file, 0, bytes) {
-        true => Ok(()),
-        false => Err(io::Error::last_os_error()),
-    }
+    punch(file, 0, bytes)
 }
 
-/// Lets both files share their blocks until one of them is written to; whether that can be.
-fn clone(image: &File, file: &File) -> bool {
-    // SAFETY: two open descriptors.
-    unsafe { libc::ioctl(file.as_raw_fd(), FICLONE, image.as_raw_fd()) == 0 }
+/// Lets both files share their blocks until one of them is written to; returns whether the file
+/// system can do that.
+fn share_blocks(image: &File, file: &File) -> bool {
+    ioctl_ficlone(file, image).is_ok()
 }
 
-/// Copies what is no hole.
+/// Copies the data between the holes.
 fn copy_data(image: &File, file: &File, end: u64) -> io::Result<()> {
     let mut at = 0;
     while let Some((start, stop)) = next_data(image, at, end)? {
@@ -81,31 +78,31 @@ fn copy_data(image: &File, file: &File, end: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes holes of what is nothing but zeros, so that there is less to copy.
+/// Turns zeros into holes, so that there is less to copy.
 pub fn punch_holes(path: &Path) -> Result<()> {
-    let dig = || -> io::Result<()> {
+    let punch_all = || -> io::Result<()> {
         let image = File::options().read(true).write(true).open(path)?;
         let end = image.metadata()?.len();
         let mut at = 0;
         while let Some((start, stop)) = next_data(&image, at, end)? {
-            dig_zeros(&image, start, stop)?;
+            punch_zeros(&image, start, stop)?;
             at = stop;
         }
         Ok(())
     };
-    dig().with_context(|| format!("making holes in {}", path.display()))
+    punch_all().with_context(|| format!("punching holes into {}", path.display()))
 }
 
-/// The same between `start` and `stop`, in pieces that file systems can do without.
-fn dig_zeros(image: &File, start: u64, stop: u64) -> io::Result<()> {
+/// Turns zeros between `start` and `stop` into holes, in pieces of whole blocks.
+fn punch_zeros(image: &File, start: u64, stop: u64) -> io::Result<()> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut at = start;
     while at < stop {
         let wanted = PIECE_BYTES.min((stop - at) as usize);
         image.read_exact_at(&mut piece[..wanted], at)?;
         let zeros = piece[..wanted].iter().all(|byte| *byte == 0);
-        // Where no holes can be made, zeros stay.
-        if zeros && !punch(image, at, wanted as u64) {
+        // Where the file system has no holes, zeros stay.
+        if zeros && punch(image, at, wanted as u64).is_err() {
             return Ok(());
         }
         at += wanted as u64;
@@ -113,54 +110,34 @@ fn dig_zeros(image: &File, start: u64, stop: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn punch(image: &File, at: u64, bytes: u64) -> bool {
-    let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: an open descriptor.
-    unsafe { libc::fallocate(image.as_raw_fd(), flags, at as i64, bytes as i64) == 0 }
+fn punch(image: &File, at: u64, bytes: u64) -> io::Result<()> {
+    Ok(fallocate(image, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, bytes)?)
 }
 
-/// Where the next data from `at` on begin and end, before `end`.
+/// The first range of data at or after `at` and before `end`.
 fn next_data(image: &File, at: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
-    let seek = |from: u64, whence| {
-        // SAFETY: an open descriptor. Its position is used by nobody.
-        match unsafe { libc::lseek(image.as_raw_fd(), from as libc::off_t, whence) } {
-            -1 => Err(io::Error::last_os_error()),
-            found => Ok(found as u64),
-        }
-    };
     if at >= end {
         return Ok(None);
     }
-    match seek(at, libc::SEEK_DATA) {
+    match seek(image, SeekFrom::Data(at)) {
         Ok(start) if start >= end => Ok(None),
-        Ok(start) => Ok(Some((start, seek(start, libc::SEEK_HOLE)?.min(end)))),
-        // Nothing but a hole up to the end.
-        Err(e) if e.raw_os_error() == Some(libc::ENXIO) => Ok(None),
-        Err(e) => Err(e),
+        Ok(start) => Ok(Some((start, seek(image, SeekFrom::Hole(start))?.min(end)))),
+        // Only a hole up to the end.
+        Err(Errno::NXIO) => Ok(None),
+        Err(e) => Err(e.into()),
     }
 }
 
-/// Copies the bytes from `start` to `stop` to the same place.
+/// Copies the bytes from `start` to `stop` to the same offsets.
 fn copy_range(image: &File, file: &File, start: u64, stop: u64) -> io::Result<()> {
     let mut at = start;
     while at < stop {
-        let (mut from, mut to) = (at as i64, at as i64);
+        let (mut from, mut to) = (at, at);
         let length = (stop - at) as usize;
-        // SAFETY: open descriptors and live offsets.
-        let copied = unsafe {
-            libc::copy_file_range(
-                image.as_raw_fd(),
-                &mut from,
-                file.as_raw_fd(),
-                &mut to,
-                length,
-                0,
-            )
-        };
-        match copied {
-            1.. => at += copied as u64,
-            // Short reads and file systems that cannot, or not to another one (EXDEV, EINVAL,
-            // EOPNOTSUPP): reading says what is wrong, if anything is.
+        match rustix::fs::copy_file_range(image, Some(&mut from), file, Some(&mut to), length) {
+            Ok(copied @ 1..) => at += copied as u64,
+            // Short reads, and file systems that cannot copy, or not to another one (EXDEV,
+            // EINVAL, EOPNOTSUPP): reading reports the error, if there is one.
             _ => return copy_by_hand(image, file, at, stop),
         }
     }
@@ -173,7 +150,12 @@ fn copy_by_hand(image: &File, file: &File, start: u64, stop: u64) -> io::Result<
     while at < stop {
         let wanted = CHUNK_BYTES.min((stop - at) as usize);
         match image.read_at(&mut chunk[..wanted], at) {
-            Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "it became shorter")),
+            Ok(0) => {
+                return Err(io::Error::new(
+                    ErrorKind::UnexpectedEof,
+                    "the image became shorter while it was copied",
+                ));
+            }
             Ok(read) => {
                 file.write_all_at(&chunk[..read], at)?;
                 at += read as u64;
@@ -207,9 +189,13 @@ mod tests {
     #[track_caller]
     fn check_same(from: &Path, to: &Path) {
         assert!(fs::read(from).unwrap() == fs::read(to).unwrap());
-        let found = fs::metadata(to).unwrap();
-        assert!(found.blocks() * 512 < 8 * MIB, "holes stay holes: {} blocks", found.blocks());
-        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+        let metadata = fs::metadata(to).unwrap();
+        assert!(
+            metadata.blocks() * 512 < 8 * MIB,
+            "holes stay holes: {} blocks",
+            metadata.blocks()
+        );
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
@@ -257,8 +243,8 @@ mod tests {
             let (from, to) = (here.path().join("from"), here.path().join(format!("to-{bytes}")));
             File::create(&from).unwrap().set_len(bytes).unwrap();
             copy_sparse(&from, &to).unwrap();
-            let found = fs::metadata(&to).unwrap();
-            assert_eq!((found.len(), found.blocks()), (bytes, 0));
+            let metadata = fs::metadata(&to).unwrap();
+            assert_eq!((metadata.len(), metadata.blocks()), (bytes, 0));
         }
     }
 
@@ -283,8 +269,8 @@ mod tests {
         fs::write(&there, "mine").unwrap();
         assert!(copy_sparse(&from, &there).is_err());
         assert_eq!(fs::read(&there).unwrap(), b"mine");
-        let said = copy_sparse(here.path(), &here.path().join("new")).unwrap_err();
-        assert!(said.to_string().contains("no plain file"), "{said:#}");
+        let error = copy_sparse(here.path(), &here.path().join("new")).unwrap_err();
+        assert!(error.to_string().contains("not a regular file"), "{error:#}");
         assert!(copy_sparse(Path::new("/no/such"), &here.path().join("new")).is_err());
         assert!(!here.path().join("new").exists());
     }

@@ -1,62 +1,64 @@
-//! What is refused before anything is touched: what no file system can be made of, and hosts that
-//! cannot make it, each with what to do about it.
+//! Refuses, before anything is changed, experiments that make no sense and hosts that cannot make
+//! their file systems; each error says what to do.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use host::paths::user;
 use records::{Experiment, FileSystem, Policy, Record, Storage, Warning, parse};
 
 use crate::file_systems::kinds::{Tools, kind};
 use crate::file_systems::{block_device, loop_device, mount, wanted};
 
-/// With less, other programs of the host would run out of room.
+/// Free space that is left to other programs of the host.
 const LEAST_FREE_BYTES: u64 = 512 << 20;
 
-/// Refuses what cannot be meant, whatever the host.
-pub fn check_words(experiment: &Experiment) -> Result<()> {
+/// Refuses file systems that no host could make.
+pub fn check_experiment(experiment: &Experiment) -> Result<()> {
     let storage = &experiment.storage;
     parse::bytes(&storage.size.0).context("size of the file systems")?;
     let on = storage.on.as_str();
     ensure!(
         ["loop", "ram"].contains(&on) || on.starts_with("/dev/"),
-        "file systems lie on loop, on ram, or on a device such as /dev/vdb; '{on}' is none"
+        "file systems can be made on loop, on ram, or on a device such as /dev/vdb, not on '{on}'"
     );
     for variant in &experiment.variants {
         let Some(made) = &variant.file_system else { continue };
-        let of = || format!("file system of variant '{}'", variant.name);
-        check_made(made).with_context(of)?;
+        let of_variant = || format!("file system of variant '{}'", variant.name);
+        check_file_system(made).with_context(of_variant)?;
         if storage.policy == Policy::Aged {
-            check_aged(made, storage).with_context(of)?;
+            check_aged(made, storage).with_context(of_variant)?;
         }
     }
     Ok(())
 }
 
-/// Refuses what cannot be aged.
+/// Refuses a file system that cannot be aged.
 fn check_aged(made: &FileSystem, storage: &Storage) -> Result<()> {
     storage.age.check()?;
     ensure!(
         kind(&made.kind)?.tools.is_some(),
-        "{} lies in memory, where files do not scatter the space that is free: leave it out, or \
-         use the policy fresh",
+        "{} lies in memory, where files do not fragment the free space: leave it out, or use the \
+         policy fresh",
         made.kind
     );
     ensure!(
         !storage.on.starts_with("/dev/"),
-        "an aged file system is copied for every run, {} would be written whole each time: use \
-         loop or ram, or the policy fresh",
+        "an aged file system is copied for every run, and each copy would overwrite all of {}: \
+         use loop or ram, or the policy fresh",
         storage.on
     );
     Ok(())
 }
 
-pub fn check_made(made: &FileSystem) -> Result<()> {
+/// Refuses a file system of an unknown kind, or with options that knee cannot use.
+pub fn check_file_system(made: &FileSystem) -> Result<()> {
     let kind = kind(&made.kind)?;
     ensure!(
         kind.tools.is_some() || made.mkfs.is_empty(),
-        "{} is not made by a program: leave mkfs out, give mount options",
+        "no program makes {}: leave mkfs out, and use mount options",
         kind.name
     );
     parse::words(&made.mkfs).context("arguments of mkfs")?;
@@ -65,12 +67,11 @@ pub fn check_made(made: &FileSystem) -> Result<()> {
 
 /// Refuses users who may not mount.
 pub fn check_root() -> Result<()> {
-    // SAFETY: no preconditions.
-    ensure!(unsafe { libc::geteuid() } == 0, "only root may make and mount file systems: use sudo");
+    ensure!(user() == 0, "only root may make and mount file systems: use sudo");
     Ok(())
 }
 
-/// Refuses what this host cannot do or the user has not allowed; doubts become warnings.
+/// Refuses what this host cannot do or the user has not allowed; adds warnings for what may fail.
 ///
 /// `image_directories` get copies of the experiment's image, if it has one.
 pub fn check(record: &mut Record, image_directories: &[PathBuf], owns_device: bool) -> Result<()> {
@@ -92,14 +93,14 @@ pub fn check(record: &mut Record, image_directories: &[PathBuf], owns_device: bo
     let on_device = !tools.is_empty();
     let storage = &record.experiment.storage;
     let bytes = parse::bytes(&storage.size.0)?;
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     match storage.on.as_str() {
         "loop" | "ram" if on_device => {
             check_loop_driver()?;
-            // What runs get copies of lies there, whatever these lie on.
+            // Aged images lie there, even if their copies lie in memory.
             if storage.on == "loop" || storage.policy == Policy::Aged {
                 for (dir, _) in &wanted {
-                    doubts.extend(check_room(&room_in(dir), bytes)?);
+                    warnings.extend(check_room(&room_in(dir), bytes)?);
                 }
             }
         }
@@ -109,10 +110,10 @@ pub fn check(record: &mut Record, image_directories: &[PathBuf], owns_device: bo
         _ => (),
     }
     if in_memory || storage.on == "ram" {
-        doubts.extend(check_room(&room_in_memory()?, bytes)?);
+        warnings.extend(check_room(&room_in_memory()?, bytes)?);
     }
-    doubts.dedup();
-    record.warnings.extend(doubts);
+    warnings.dedup();
+    record.warnings.extend(warnings);
     Ok(())
 }
 
@@ -121,27 +122,27 @@ fn check_programs(tools: &Tools) -> Result<()> {
     programs.into_iter().flatten().try_for_each(|program| program.find().map(drop))
 }
 
-/// Refuses an image that this host cannot make; with too little room for it, warns.
+/// Refuses an image that this host cannot make; warns if there may be too little room for it.
 fn check_image(record: &mut Record, directories: &[PathBuf]) -> Result<()> {
     let Some(image) = &record.experiment.image else { return Ok(()) };
     check_root()?;
     kind(&image.file_system.kind)?.tools.iter().try_for_each(check_programs)?;
     check_loop_driver()?;
-    // There is a copy beside it.
+    // The image and a copy.
     let bytes = 2 * parse::bytes(&image.size.0)?;
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     for dir in directories {
         let room = room_in(dir);
         check_room(&room, 0)?;
         let text = format!(
-            "an image that is filled needs, with its copy, more than the {} MiB free in {}",
-            room.free >> 20,
+            "a filled image and its copy need more than the {} MiB free in {}",
+            room.bytes >> 20,
             room.place
         );
         let advice = "make it smaller (size in [image]), or choose another --dir";
-        doubts.extend((bytes > room.free).then(|| Warning::new(text, advice)));
+        warnings.extend((bytes > room.bytes).then(|| Warning::new(text, advice)));
     }
-    record.warnings.extend(doubts);
+    record.warnings.extend(warnings);
     Ok(())
 }
 
@@ -155,8 +156,9 @@ fn check_loop_driver() -> Result<()> {
         ),
         Err(e) => Err(e).with_context(|| {
             format!(
-                "opening {control}, which hands out loop devices (a container may lack the right \
-                 to): run on the host itself, or compare what needs none (--fs tmpfs)"
+                "opening {control}, which allocates loop devices (a container may lack the \
+                 permission): run on the host itself, or compare file systems that need none \
+                 (--fs tmpfs)"
             )
         }),
     }
@@ -166,53 +168,53 @@ fn check_device(path: &Path, policy: Policy, wanted: usize, owned: bool) -> Resu
     let name = path.display();
     ensure!(
         owned,
-        "all that is on {name} would be lost: if it is yours to lose, add --i-own-this-device"
+        "all data on {name} would be lost: if you do not need it, add --i-own-this-device"
     );
     ensure!(
         policy != Policy::Kept || wanted == 1,
-        "{name} has room for one kept file system at a time, {wanted} are wanted: use the policy \
+        "{name} has room for one kept file system at a time, not for {wanted}: use the policy \
          fresh, or loop"
     );
     block_device::check(path)
 }
 
-/// Room for images, and where it is.
-struct Room {
+/// Free space for images, in a directory or in memory.
+struct FreeSpace {
     place: String,
-    free: u64,
+    bytes: u64,
 }
 
-fn room_in(dir: &Path) -> Room {
-    let free = probes::directory(dir).bytes_free.unwrap_or(0);
-    Room { place: dir.display().to_string(), free }
+fn room_in(dir: &Path) -> FreeSpace {
+    let bytes = probes::directory(dir).bytes_free.unwrap_or(0);
+    FreeSpace { place: dir.display().to_string(), bytes }
 }
 
-fn room_in_memory() -> Result<Room> {
+fn room_in_memory() -> Result<FreeSpace> {
     let text = fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
     let available = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = available.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    let Some(kib) = kib else { bail!("/proc/meminfo does not tell the memory that is available") };
-    Ok(Room { place: "memory".to_string(), free: kib << 10 })
+    let Some(kib) = kib else { bail!("/proc/meminfo has no MemAvailable line") };
+    Ok(FreeSpace { place: "memory".to_string(), bytes: kib << 10 })
 }
 
-/// Refuses a place that is nearly full; one that a full file system would fill is a doubt.
-fn check_room(room: &Room, bytes: u64) -> Result<Option<Warning>> {
-    let Room { place, free } = room;
+/// Refuses a place that is nearly full; warns of one that a filled file system would fill.
+fn check_room(room: &FreeSpace, bytes: u64) -> Result<Option<Warning>> {
+    let FreeSpace { place, bytes: free } = room;
     let mib = |bytes: u64| bytes >> 20;
     ensure!(
         *free >= LEAST_FREE_BYTES,
-        "{place} has only {} MiB free, at least {} are left to others: make room, or choose \
-         another --dir",
+        "{place} has only {} MiB free, and knee leaves at least {} to other programs: make room, or \
+         choose another --dir",
         mib(*free),
         mib(LEAST_FREE_BYTES)
     );
     let text = format!(
-        "a file system of {} MiB that is filled needs more than the {} MiB free in {place}: such a \
-         run fails, and others of this host with it",
+        "a filled file system of {} MiB needs more than the {} MiB free in {place}: a run that \
+         fills it fails, and other programs of this host may fail too",
         mib(bytes),
         mib(*free)
     );
-    Ok((bytes > *free).then(|| Warning::new(text, "make them smaller (--size)")))
+    Ok((bytes > *free).then(|| Warning::new(text, "make the file systems smaller (--size)")))
 }
 
 #[cfg(test)]
@@ -221,13 +223,14 @@ mod tests {
 
     fn check_toml(toml: &str, expected: expect_test::Expect) {
         let toml = format!("{toml}\n[[load]]\nworkload = 'getppid'");
-        let checked = Experiment::read(&toml).and_then(|experiment| check_words(&experiment));
-        expected.assert_eq(&checked.map_or_else(|error| format!("{error:#}"), |()| "fine".into()));
+        let checked = Experiment::read(&toml).and_then(|experiment| check_experiment(&experiment));
+        expected
+            .assert_eq(&checked.map_or_else(|error| format!("{error:#}"), |()| "accepted".into()));
     }
 
     #[test]
-    fn what_cannot_be_meant_is_named() {
-        check_toml("[storage]\non = 'ram'\nsize = '1G'", expect_test::expect!["fine"]);
+    fn impossible_file_systems_are_refused() {
+        check_toml("[storage]\non = 'ram'\nsize = '1G'", expect_test::expect!["accepted"]);
         check_toml(
             "[storage]\non = 'brd'",
             expect_test::expect![
@@ -303,8 +306,8 @@ mod tests {
     }
 
     #[test]
-    fn little_room_is_refused_and_enough_for_some_is_a_doubt() {
-        let room = |mib: u64| Room { place: "/x".to_string(), free: mib << 20 };
+    fn a_nearly_full_place_is_refused_and_a_small_one_gets_a_warning() {
+        let room = |mib: u64| FreeSpace { place: "/x".to_string(), bytes: mib << 20 };
         let error = check_room(&room(511), 1 << 30).unwrap_err().to_string();
         assert!(error.starts_with("/x has only 511 MiB free"), "{error}");
         assert_eq!(check_room(&room(1024), 1 << 30).unwrap(), None);

@@ -1,17 +1,17 @@
-//! What differs between two looks at the host, and whose doing that is. Only what bears a mark
-//! of knee's is blamed on knee: a name with the id of the record, a value that it gave, a
-//! process below it. What others changed is told only where it concerns the runs.
+//! The differences between two states of the host, and who caused them. Only a change that bears a
+//! mark of knee's is attributed to knee: a name with the record's id, a value that it set, a
+//! descendant process. Changes by others are reported only where they concern the runs.
 
 use std::path::Path;
 
 use records::HostChange;
 
-use crate::host_state::{HostState, Marks, Mounted};
-use crate::journal::PREFIX;
+use crate::host_state::{HostState, Marks, MountEntry};
+use crate::ownership::DIRECTORY_PREFIX;
 
 const CLEAN: &str = "once nothing uses it, knee doctor --clean undoes it";
 
-/// What of a host changed, in the order in which it is undone.
+/// The changes of the host, in the order in which they must be undone.
 pub fn changes(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChange> {
     let parts = [
         processes(before, after),
@@ -33,13 +33,10 @@ fn by_others(text: String) -> HostChange {
     HostChange { text, advice, by_knee: false }
 }
 
-/// What undoes it: the journal, where it is left; else by hand what a command did and knee does not
-/// know of.
-fn clean(after: &HostState, marks: &Marks, by_hand: String) -> String {
-    match after.directories.contains(&marks.journal) {
-        true => CLEAN.to_string(),
-        false => by_hand,
-    }
+/// The advice for undoing a change: by the journal if it still exists; otherwise by hand, as a
+/// command of the experiment caused it and knee does not know how to undo it.
+fn undo_advice(after: &HostState, marks: &Marks, by_hand: String) -> String {
+    if after.directories.contains(&marks.journal) { CLEAN.to_string() } else { by_hand }
 }
 
 fn processes(before: &HostState, after: &HostState) -> Vec<HostChange> {
@@ -54,7 +51,7 @@ fn mounts(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChang
             format!("{} ({}) is mounted on {}", mount.source, mount.kind, mount.point.display());
         if marks.are_of(&mount.point) {
             let point = mount.point.display();
-            return Some(by_knee(what, clean(after, marks, format!("umount {point}"))));
+            return Some(by_knee(what, undo_advice(after, marks, format!("umount {point}"))));
         }
         marks.concern(&mount.point).then(|| by_others(what))
     });
@@ -66,10 +63,10 @@ fn mounts(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChang
     added.chain(removed).collect()
 }
 
-/// Those of `some` that `others` lack, counting equal ones.
-fn surplus<'a>(some: &'a [Mounted], others: &[Mounted]) -> Vec<&'a Mounted> {
-    let mut others: Vec<&Mounted> = others.iter().collect();
-    let lacks = |mount: &&Mounted| match others.iter().position(|other| other == mount) {
+/// The mounts of `some` that `others` lacks; equal mounts are counted.
+fn surplus<'a>(some: &'a [MountEntry], others: &[MountEntry]) -> Vec<&'a MountEntry> {
+    let mut others: Vec<&MountEntry> = others.iter().collect();
+    let lacks = |mount: &&MountEntry| match others.iter().position(|other| other == mount) {
         Some(at) => {
             others.swap_remove(at);
             false
@@ -82,15 +79,15 @@ fn surplus<'a>(some: &'a [Mounted], others: &[Mounted]) -> Vec<&'a Mounted> {
 fn loops(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChange> {
     let changed =
         after.loops.iter().filter(|(device, file)| before.loops.get(*device) != Some(file));
-    let told = changed.filter_map(|(device, file)| {
+    let changes = changed.filter_map(|(device, file)| {
         let what = format!("the loop device {} shows {}", device.display(), file.display());
         if marks.are_of(file) {
             let device = device.display();
-            return Some(by_knee(what, clean(after, marks, format!("losetup -d {device}"))));
+            return Some(by_knee(what, undo_advice(after, marks, format!("losetup -d {device}"))));
         }
         marks.cover(file).then(|| by_others(what))
     });
-    told.collect()
+    changes.collect()
 }
 
 fn settings(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostChange> {
@@ -98,50 +95,52 @@ fn settings(before: &HostState, after: &HostState, marks: &Marks) -> Vec<HostCha
         let is = after.settings.get(path)?;
         (is != was).then_some((path, was, is))
     });
-    let told = changed.map(|(path, was, is)| {
+    let changes = changed.map(|(path, was, is)| {
         let at = path.display();
         let what = format!("{at} is '{is}', it was '{was}'");
-        // Another value than knee gave is somebody's decision since.
-        match marks.given.contains(&(path.clone(), is.clone())) {
-            true => by_knee(what, format!("echo '{was}' > {at}")),
-            false => by_others(what),
+        // Somebody else has set any value that knee did not set.
+        if marks.given.contains(&(path.clone(), is.clone())) {
+            by_knee(what, format!("echo '{was}' > {at}"))
+        } else {
+            by_others(what)
         }
     });
-    told.collect()
+    changes.collect()
 }
 
-/// They have the id of the record in their name, so none of them was there before; and the
-/// journal lives as long as something is to be put back.
+/// Directories of this record, and its journal. Their names contain the record's id, so none existed
+/// before; the journal exists as long as something has to be undone.
 fn directories(after: &HostState, marks: &Marks) -> Vec<HostChange> {
-    let told = after.directories.iter().map(|path| {
+    let changes = after.directories.iter().map(|path| {
         let what = if *path == marks.journal { "journal" } else { "directory" };
         by_knee(format!("the {what} {}", path.display()), CLEAN)
     });
-    told.collect()
+    changes.collect()
 }
 
 fn cpus(before: &HostState, after: &HostState) -> Vec<HostChange> {
     let (was, is) = (&before.cpus, &after.cpus);
-    let what = || format!("knee may use the CPUs {is:?}, before it could use {was:?}");
+    let what = || format!("knee may use the CPUs {is:?}; before, it could use {was:?}");
     (was != is).then(|| by_others(what())).into_iter().collect()
 }
 
 impl Marks {
-    /// Whether they are on something: it lies in a directory of this knee's.
+    /// Whether a path lies in a directory of this knee's.
     fn are_of(&self, path: &Path) -> bool {
         path.components().any(|part| part.as_os_str() == self.directory.as_str())
     }
 
-    /// Whether a mount has to do with a directory that was measured: above it or in it, and not
-    /// in a directory of another knee's.
+    /// Whether a mount point lies above or in a directory that was measured, and not in a directory
+    /// of another knee's.
     fn concern(&self, point: &Path) -> bool {
         self.measured.iter().any(|dir| dir.starts_with(point)) || self.cover(point)
     }
 
-    /// Whether a path lies in a directory that was measured, and not in another knee's.
+    /// Whether a path lies in a directory that was measured, and not in a directory of another knee's.
     fn cover(&self, path: &Path) -> bool {
-        let other =
-            path.components().any(|part| part.as_os_str().to_string_lossy().starts_with(PREFIX));
+        let other = path
+            .components()
+            .any(|part| part.as_os_str().to_string_lossy().starts_with(DIRECTORY_PREFIX));
         !other && self.measured.iter().any(|dir| path.starts_with(dir))
     }
 }
@@ -172,31 +171,31 @@ mod tests {
         }
     }
 
-    fn over() -> HostState {
+    fn restored() -> HostState {
         HostState { directories: Default::default(), ..state() }
     }
 
-    fn mount(point: &str, source: &str, kind: &str) -> Mounted {
-        Mounted { point: point.into(), source: source.to_string(), kind: kind.to_string() }
+    fn mount(point: &str, source: &str, kind: &str) -> MountEntry {
+        MountEntry { point: point.into(), source: source.to_string(), kind: kind.to_string() }
     }
 
     #[track_caller]
     fn check(change: impl FnOnce(&mut HostState), expected: expect_test::Expect) {
-        let mut after = over();
+        let mut after = restored();
         change(&mut after);
-        let told = changes(&state(), &after, &marks());
-        let lines: String = told.iter().map(|change| format!("{change}\n")).collect();
+        let changes = changes(&state(), &after, &marks());
+        let lines: String = changes.iter().map(|change| format!("{change}\n")).collect();
         expected.assert_eq(&lines);
     }
 
     #[test]
-    fn a_host_that_is_as_before_is_not_spoken_of() {
+    fn a_restored_host_has_no_changes() {
         check(|_| (), expect_test::expect![""]);
         check(|after| after.processes.clear(), expect_test::expect![""]);
     }
 
     #[test]
-    fn what_bears_our_mark_is_ours() {
+    fn changes_with_marks_of_knee_are_attributed_to_knee() {
         check(
             |after| {
                 after.processes.insert(77, "77 (sleep)".to_string());
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_did_is_not_ours_and_told_only_where_it_concerns_the_runs() {
+    fn changes_by_others_are_reported_only_where_they_concern_the_runs() {
         check(
             |after| {
                 after.mounts.push(mount("/mnt/other", "/dev/sdc", "xfs"));
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_mount_of_the_same_is_a_change() {
+    fn a_second_equal_mount_is_a_change() {
         check(
             |after| after.mounts.push(mount("/mnt/a", "/dev/vdb", "xfs")),
             expect_test::expect![[r#"
@@ -256,7 +255,7 @@ mod tests {
         check(
             |after| after.cpus = vec![0],
             expect_test::expect![[r#"
-                changed by another program, as far as knee can tell: knee may use the CPUs [0], before it could use [0, 1]: if it may have changed what was measured, run again
+                changed by another program, as far as knee can tell: knee may use the CPUs [0]; before, it could use [0, 1]: if it may have changed what was measured, run again
             "#]],
         );
     }

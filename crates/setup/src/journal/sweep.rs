@@ -1,6 +1,6 @@
-//! The sweep: undoes what dead knees left, as their journals name it. Each thing is undone only
-//! if it is still what the journal says; what cannot be undone now keeps its journal, for the
-//! next sweep.
+//! The sweep: undoes what dead knees left, as their journals name it. It undoes each thing only if
+//! that is still what the journal says. A journal stays for the next sweep until everything in it
+//! is undone.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -12,53 +12,58 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use host::paths::user;
 
-use crate::journal::{Folder, Identity, PREFIX, Setting, UndoStep, remove};
+use super::changed_setting::ChangedSetting;
+use super::directory;
+use super::folder::JournalFolder;
+use super::undo_step::UndoStep;
+use crate::ownership::{DIRECTORY_PREFIX, FileIdentity};
 
-/// A journal longer than this is not ours.
+/// knee writes no journal longer than this.
 const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 
-/// Undoes what dead processes left, and says in sentences what it undid. What cannot be undone
-/// now, on a file system mounted read-only perhaps, must not keep anybody from measuring.
-pub fn sweep(folder: &Folder) -> Result<Vec<String>> {
-    let mut said = Vec::new();
+/// Undoes what dead knees left; returns a sentence about each thing undone or not. A thing that
+/// cannot be undone now, perhaps on a file system mounted read-only, keeps nobody from measuring.
+pub fn sweep(folder: &JournalFolder) -> Result<Vec<String>> {
+    let mut messages = Vec::new();
     for name in folder.names()? {
         if name.extension() != Some(OsStr::new("journal")) {
             continue;
         }
-        let Some(file) = open_dead(folder, &name, &mut said) else { continue };
+        let Some(file) = open_dead(folder, &name, &mut messages) else { continue };
         let mut text = Vec::new();
         if file.take(JOURNAL_BYTES_MAX).read_to_end(&mut text).is_err() {
             continue;
         }
-        if undo(&text, &mut said) {
+        if undo(&text, &mut messages) {
             folder.remove_file(name.as_os_str())?;
         }
     }
-    Ok(said)
+    Ok(messages)
 }
 
-/// The same on request: what was undone, a sentence each.
+/// Sweeps the user's journals on request (`knee doctor --clean`).
 pub fn clean() -> Result<Vec<String>> {
-    sweep(&Folder::open(&super::folder()?)?)
+    sweep(&JournalFolder::open_default()?)
 }
 
-/// Undoes what a journal names; whether nothing of it is left.
-fn undo(journal: &[u8], said: &mut Vec<String>) -> bool {
-    let settings: Vec<Setting> = texts(journal).filter_map(Setting::read).collect();
-    let settings = settings.iter().filter(|setting| !setting.is_put_back(said)).count();
-    let steps: Vec<UndoStep> = texts(journal).filter_map(UndoStep::read).collect();
-    // The newest first, and no further where one stays: it stands on those before it.
-    if !steps.iter().rev().all(|step| step.is_undone(said)) {
+/// Undoes what a journal names; returns whether nothing of it is left.
+fn undo(journal: &[u8], messages: &mut Vec<String>) -> bool {
+    let settings: Vec<ChangedSetting> =
+        entries(journal).filter_map(ChangedSetting::parse).collect();
+    let changed_settings = settings.iter().filter(|setting| !setting.sweep(messages)).count();
+    let steps: Vec<UndoStep> = entries(journal).filter_map(UndoStep::parse).collect();
+    // The newest first; a step that stays stands on those before it, so they stay too.
+    if !steps.iter().rev().all(|step| step.sweep(messages)) {
         return false;
     }
-    let directories = entries(journal);
-    let left = directories.into_iter().filter(|(path, made)| !is_gone(path, *made, said)).count();
-    left + settings == 0
+    let directories = directories(journal).into_iter();
+    let left = directories.filter(|(path, identity)| !is_gone(path, *identity, messages)).count();
+    left + changed_settings == 0
 }
 
-/// Opens and locks a journal of ours that nobody holds. Whatever else has such a name must
-/// neither be believed nor make us wait, as a pipe would.
-fn open_dead(folder: &Folder, name: &Path, said: &mut Vec<String>) -> Option<File> {
+/// Opens and locks a journal of this user's that no process holds. Any other file of such a name
+/// must be neither believed nor waited for, as opening a pipe would.
+fn open_dead(folder: &JournalFolder, name: &Path, messages: &mut Vec<String>) -> Option<File> {
     // Writable, since NFS grants an exclusive lock only on such a descriptor.
     let file = OpenOptions::new()
         .read(true)
@@ -66,8 +71,8 @@ fn open_dead(folder: &Folder, name: &Path, said: &mut Vec<String>) -> Option<Fil
         .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
         .open(folder.entry(name.as_os_str()))
         .ok()?;
-    let found = file.metadata().ok()?;
-    if !found.is_file() || found.uid() != user() {
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || metadata.uid() != user() {
         return None;
     }
     match file.try_lock() {
@@ -76,56 +81,60 @@ fn open_dead(folder: &Folder, name: &Path, said: &mut Vec<String>) -> Option<Fil
         Err(TryLockError::WouldBlock) => None,
         Err(TryLockError::Error(why)) => {
             let path = folder.path.join(name);
-            said.push(format!("whether a knee holds {} is not known: {why}", path.display()));
+            messages.push(format!(
+                "{} stays, as knee cannot tell whether its owner is alive: {why}",
+                path.display()
+            ));
             None
         }
     }
 }
 
-/// The entries of a journal. What has no end was cut off before anything was done.
-fn texts(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split_inclusive(|b| *b == 0).filter_map(|entry| entry.strip_suffix(b"\0"))
+/// The entries of a journal. An entry without its NUL was cut off before anything was done.
+fn entries(journal: &[u8]) -> impl Iterator<Item = &[u8]> {
+    journal.split_inclusive(|b| *b == 0).filter_map(|entry| entry.strip_suffix(b"\0"))
 }
 
-/// The directories of a journal, and what they were once they had been made. What has no end
-/// was cut off before its directory was made.
-fn entries(text: &[u8]) -> Vec<(&Path, Option<Identity>)> {
-    let mut entries = Vec::new();
-    for entry in texts(text) {
-        match (entry, entries.last_mut()) {
+/// The directories of a journal, each with its identity once it was created.
+fn directories(journal: &[u8]) -> Vec<(&Path, Option<FileIdentity>)> {
+    let mut directories = Vec::new();
+    for entry in entries(journal) {
+        match (entry, directories.last_mut()) {
             ([b'=' | b'~', ..], _) => (),
-            ([b'/', ..], _) => entries.push((Path::new(OsStr::from_bytes(entry)), None)),
-            (_, Some((_, made))) => *made = Identity::read(entry),
+            ([b'/', ..], _) => directories.push((Path::new(OsStr::from_bytes(entry)), None)),
+            (_, Some((_, identity))) => *identity = FileIdentity::parse(entry),
             (_, None) => (),
         }
     }
-    entries
+    directories
 }
 
-/// Removes a directory that a dead process left; whether there is nothing left to remove.
-fn is_gone(path: &Path, made: Option<Identity>, said: &mut Vec<String>) -> bool {
+/// Removes a directory that a dead knee left; returns whether nothing is left to remove.
+fn is_gone(path: &Path, identity: Option<FileIdentity>, messages: &mut Vec<String>) -> bool {
     let name = path.file_name().unwrap_or_default();
-    if !name.as_bytes().starts_with(PREFIX.as_bytes()) {
+    if !name.as_bytes().starts_with(DIRECTORY_PREFIX.as_bytes()) {
         return true;
     }
-    let found = match fs::symlink_metadata(path) {
-        Ok(found) => found,
-        // Without its parent it may be hidden, by a container or for want of a mount.
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        // Without its parent it may be hidden, by a container or because its mount is missing.
         Err(e) => {
             return e.kind() == ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir);
         }
     };
-    let ours = found.is_dir() && found.uid() == user();
-    let removed = match made {
-        Some(made) if ours && Identity::of(&found) == made => remove(path, made),
-        // Killed before it could use what it made.
-        None if ours && is_empty(path) => fs::remove_dir(path).context("removing it"),
+    let is_ours = metadata.is_dir() && metadata.uid() == user();
+    let removed = match identity {
+        Some(identity) if is_ours && FileIdentity::from_metadata(&metadata) == identity => {
+            directory::remove(path, identity)
+        }
+        // Its knee was killed before it could use what it had created.
+        None if is_ours && is_empty(path) => fs::remove_dir(path).context("removing it"),
         _ => {
-            said.push(format!("{} is not what a killed knee made, and stays", path.display()));
+            messages.push(format!("{} is not what a killed knee made, and stays", path.display()));
             return true;
         }
     };
-    said.push(match &removed {
+    messages.push(match &removed {
         Ok(()) => format!("removed {}, left by a knee that was killed", path.display()),
         Err(why) => {
             format!("{}, left by a knee that was killed, is still there: {why:#}", path.display())

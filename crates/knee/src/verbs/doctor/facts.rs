@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use probes::{Activity, Limits, Permissions};
 use records::{Directory, HostFacts};
-use setup::journal::PREFIX;
+use setup::ownership::DIRECTORY_PREFIX;
 
 /// Everything the checks may ask.
 pub struct Facts {
@@ -57,7 +57,8 @@ impl Facts {
 fn place(path: &Path) -> Place {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let is_leftover = |path: &PathBuf| {
-        path.is_dir() && path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(PREFIX))
+        path.is_dir()
+            && path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(DIRECTORY_PREFIX))
     };
     Place {
         facts: probes::directory(path),

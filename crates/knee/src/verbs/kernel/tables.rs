@@ -1,7 +1,7 @@
 //! Kernels: those just asked for, and those that are kept.
 
 use anyhow::Result;
-use guests::kernels::{Build, Built};
+use guests::kernels::{BuildInfo, BuiltKernel};
 use reports::table::{Align, Table};
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const DIGITS: usize = 12;
 
 /// The kernels that were asked for, by the names of their revisions: how each ended and where
 /// it is.
-pub fn kernels(outcomes: &[(String, Result<Built>)]) -> String {
+pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
     let mut table = Table::new([
         ("revision", Align::Left),
         ("commit", Align::Left),
@@ -38,8 +38,8 @@ pub fn kernels(outcomes: &[(String, Result<Built>)]) -> String {
 }
 
 /// The same as data.
-pub fn kernels_json(outcomes: &[(String, Result<Built>)]) -> Value {
-    let one = |(revision, outcome): &(String, Result<Built>)| match outcome {
+pub fn kernels_json(outcomes: &[(String, Result<BuiltKernel>)]) -> Value {
+    let one = |(revision, outcome): &(String, Result<BuiltKernel>)| match outcome {
         Ok(built) => json!(built),
         Err(why) => json!({"asked": revision, "error": format!("{why:#}")}),
     };
@@ -47,7 +47,7 @@ pub fn kernels_json(outcomes: &[(String, Result<Built>)]) -> Value {
 }
 
 /// The kernels that are kept.
-pub fn kernels_kept(builds: &[Build]) -> String {
+pub fn kernels_kept(builds: &[BuildInfo]) -> String {
     let mut table = Table::new([
         ("key", Align::Left),
         ("release", Align::Left),
@@ -76,7 +76,7 @@ fn short(commit: &str) -> String {
 }
 
 /// Of the image.
-fn megabytes(build: &Build) -> String {
+fn megabytes(build: &BuildInfo) -> String {
     format!("{:.1}", build.image.bytes as f64 / 1e6)
 }
 
@@ -90,9 +90,9 @@ mod tests {
 
     use super::*;
 
-    fn build(revision: &str, seconds: f64) -> Build {
+    fn build(revision: &str, seconds: f64) -> BuildInfo {
         let text = |text: &str| text.to_string();
-        Build {
+        BuildInfo {
             format: 1,
             key: text("0011223344556677"),
             release: text("6.1.0-g1a2b3c4d5e6f"),
@@ -107,7 +107,7 @@ mod tests {
             pahole: None,
             fragments: vec![text("boot")],
             from_whole: false,
-            untaken: Vec::new(),
+            unmet: Vec::new(),
             config: Seal { bytes: 9, sha256: text("ab") },
             image: Seal { bytes: 7_340_032, sha256: text("cd") },
             built: "2026-11-21T03:00:00Z".parse().unwrap(),
@@ -116,9 +116,9 @@ mod tests {
         }
     }
 
-    fn built(revision: &str, cached: bool) -> (String, Result<Built>) {
+    fn built(revision: &str, cached: bool) -> (String, Result<BuiltKernel>) {
         let folder = PathBuf::from("/c/0011223344556677");
-        let built = Built {
+        let built = BuiltKernel {
             asked: revision.to_string(),
             asked_commit: "1a2b3c4d5e6f".repeat(4),
             cached,

@@ -39,7 +39,7 @@ pub fn age(
 ) -> Result<AgedDisk> {
     let made = request.made.clone();
     let ageing = || format!("ageing {made} in a guest");
-    qemu.say(&line(&Request::Age(Box::new(request)))).with_context(ageing)?;
+    qemu.send(&line(&Request::Age(Box::new(request)))).with_context(ageing)?;
     let aged = wait_for_answer(qemu, watchdog).with_context(ageing)?;
     if let Some(complaint) = disk.complaint(&made) {
         bail!("{}: {complaint}", ageing());

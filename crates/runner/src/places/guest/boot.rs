@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use guests::initramfs::{Archive, compressed, stripped};
 use guests::kernel::Kernel;
-use guests::modules::{Needed, Tree};
-use guests::qemu::{Accelerator, GuestOutput, Plan, Qemu};
+use guests::modules::{ModuleTree, NeededModules};
+use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions};
 use host::stderr::talk;
 use host::{Topology, memfd, signals};
 use plan::guest_config;
@@ -246,7 +246,7 @@ impl Booter {
             started: jiff::Timestamp::now(),
             since: Instant::now(),
         };
-        let mut qemu = Qemu::start(&Plan {
+        let mut qemu = Qemu::start(&QemuOptions {
             kernel: &unpacked.as_ref().map_or(prepared.kernel.path.clone(), memfd::path),
             initramfs: &prepared.initramfs,
             command_line: &attempt.command_line,
@@ -281,7 +281,7 @@ impl Booter {
             return Ok(&self.prepared[index]);
         }
         let kernel = Kernel::open(&paths.0)?;
-        let tree = Tree::find(&paths.0, &kernel.release, paths.1.as_deref())?;
+        let tree = ModuleTree::find(&paths.0, &kernel.release, paths.1.as_deref())?;
         let mut wanted = NEEDED_MODULES.to_vec();
         wanted.extend(disk.then_some("virtio_blk"));
         // The module ext4 also serves ext2 and ext3, unless they are modules of their own.
@@ -291,7 +291,7 @@ impl Booter {
         }));
         let needed = match &tree {
             Some(tree) => tree.needed(&wanted)?,
-            None => Needed::default(),
+            None => NeededModules::default(),
         };
         let missing = match &tree {
             None => vec![format!(
@@ -316,7 +316,7 @@ impl Booter {
         Ok(self.prepared.last().expect("it was pushed"))
     }
 
-    fn archive(&self, needed: &Needed) -> Result<Vec<u8>> {
+    fn archive(&self, needed: &NeededModules) -> Result<Vec<u8>> {
         let own = fs::read("/proc/self/exe").context("reading knee's own binary")?;
         let mut archive = Archive::default();
         archive.directory("dev");
@@ -472,5 +472,5 @@ fn check_cpus(boot: &Boot, wanted: u32) -> Result<()> {
 
 /// Asks a guest to switch itself off. Returns whether it did.
 pub fn power_off(mut qemu: Qemu) -> bool {
-    qemu.say(&line(&Request::PowerOff)).is_ok() && qemu.wait(POWER_OFF_TIMEOUT)
+    qemu.send(&line(&Request::PowerOff)).is_ok() && qemu.wait(POWER_OFF_TIMEOUT)
 }

@@ -11,7 +11,7 @@ pub fn kill_with_parent(command: &mut Command, signal: i32) {
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, signal);
-            // knee may have died before we asked.
+            // knee may have died before the call.
             if libc::getppid() != parent {
                 libc::_exit(1);
             }
