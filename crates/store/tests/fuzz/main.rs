@@ -84,7 +84,7 @@ fn fuzzed_results_of_other_tools_are_refused_or_become_records_that_can_be_kept(
     let examples = examples::results();
     fuzz(20_000, &format!("{REPLAY} results"), |fuzzer| {
         let input = fuzzer.damage(&examples);
-        let Ok(input) = Input::of_bytes(Path::new("a/x.txt"), &input) else { return Ok(()) };
+        let Ok(input) = Input::from_bytes(Path::new("a/x.txt"), &input) else { return Ok(()) };
         feed_result(&input, None)?;
         feed_result(&input, Some(fuzzer.pick(FORMATS).name))
     });
