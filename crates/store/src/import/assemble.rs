@@ -480,7 +480,7 @@ fn primary(foreign: &Foreign, runs: &[(Run, Vec<Sample>)]) -> String {
 }
 
 fn experiment(
-    made: &Made,
+    made: &Assembly,
     variants: &[Variant],
     format: &Format,
     primary: String,
@@ -522,7 +522,7 @@ fn metrics(
     metrics
 }
 
-fn lacks(read: &[Foreign], made: &Made) -> Vec<String> {
+fn lacks(read: &[Foreign], made: &Assembly) -> Vec<String> {
     let mut lacks: Vec<String> = Vec::new();
     for lack in read.iter().flat_map(|foreign| &foreign.lacks) {
         if !lacks.contains(lack) {
