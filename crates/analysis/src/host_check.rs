@@ -4,7 +4,7 @@
 use records::HostFacts;
 use serde::Serialize;
 
-use crate::selfcheck::{Figure, Limit, Share, Standing};
+use crate::selfcheck::{Limit, Promise, Proportion, Standing};
 
 /// The comparisons of one workload with one planted cost.
 #[derive(Clone, Debug, Serialize)]
@@ -41,7 +41,7 @@ pub struct HostCheck {
     /// One for each workload and planted cost.
     pub rows: Vec<HostCheckRow>,
     /// What is promised, and what was found.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Promise>,
 }
 
 impl HostCheck {
@@ -65,11 +65,11 @@ const PROMISES: [(&str, f64, Limit); 3] = [
 ];
 
 /// A promise beside what was found; nothing if there was no such comparison.
-fn figure((what, planted, limit): &(&str, f64, Limit), rows: &[HostCheckRow]) -> Option<Figure> {
+fn figure((what, planted, limit): &(&str, f64, Limit), rows: &[HostCheckRow]) -> Option<Promise> {
     let rows = || rows.iter().filter(|row| row.planted == *planted);
     let made: usize = rows().map(|row| row.comparisons).sum();
     let changed: usize = rows().map(|row| row.changed).sum();
-    let share = (made > 0).then(|| Share::of(changed as u32, made as u32))?;
+    let share = (made > 0).then(|| Proportion::new(changed as u32, made as u32))?;
     let what = format!("{what}, {changed} of {made}");
-    Some(Figure::new(what, share.share, Some(share.interval), *limit))
+    Some(Promise::new(what, share.share, Some(share.interval), *limit))
 }

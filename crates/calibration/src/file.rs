@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use studies::hosts::{COSTS, Described, TRANSFERS};
+use studies::hosts::{COSTS, DescribedHost, TRANSFERS};
 
 use crate::distances::Layout;
 use crate::{Measured, range};
@@ -24,7 +24,7 @@ pub fn file(
     measured: &Measured,
     layout: &Layout,
     occasion: &Occasion,
-    other: &Described,
+    other: &DescribedHost,
 ) -> String {
     let mut text = String::new();
     let Occasion { host, model, time, seconds, .. } = occasion;
@@ -61,7 +61,7 @@ fn table(
     keys: &[&str],
     measured: &Measured,
     occasion: &Occasion,
-    other: &Described,
+    other: &DescribedHost,
 ) {
     let _ = writeln!(text, "\n[{name}]");
     for key in keys {

@@ -61,7 +61,8 @@ impl Measured {
     }
 
     fn median(&self, name: &str) -> f64 {
-        let quartiles = self.numbers.get(name).and_then(|number| Quartiles::of(&number.values));
+        let quartiles =
+            self.numbers.get(name).and_then(|number| Quartiles::from_values(&number.values));
         quartiles.map_or(0.0, |quartiles| quartiles.median)
     }
 
@@ -236,7 +237,7 @@ fn in_the_kernel(measured: &mut Measured, layout: &Layout) -> Result<()> {
     measured.ns("costs.wake", &nobody, "futex(2) that wakes nobody");
     let wake = measured.median("costs.wake");
     let (switches, yields) = kernel::switch(cpus[0])?;
-    let alone = Quartiles::of(&yields).map_or(0.0, |yields| yields.median);
+    let alone = Quartiles::from_values(&yields).map_or(0.0, |yields| yields.median);
     let less =
         |values: &[f64], ns: f64| values.iter().map(|v| (v - ns).max(0.0)).collect::<Vec<_>>();
     let how = "sched_yield(2) to another task of the CPU, less one to nobody";
@@ -300,7 +301,7 @@ fn memory(measured: &mut Measured, cpu: u32) -> Result<()> {
 
 /// Quartiles and the median between them, with three digits.
 fn range(values: &[f64], unit: &str) -> Option<String> {
-    let Quartiles { low, median, high, .. } = Quartiles::of(values)?;
+    let Quartiles { low, median, high, .. } = Quartiles::from_values(values)?;
     let digits = |value: f64| match value {
         0.0..10.0 => format!("{value:.2}"),
         10.0..100.0 => format!("{value:.1}"),

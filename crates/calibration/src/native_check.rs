@@ -12,7 +12,9 @@ use anyhow::{Context, Result};
 use host::clock::now_ns;
 use host::pinned::together;
 use machine::{Native, Region, Yielding};
-use studies::simulations::{Load, Place, REGION_BYTES, exclusive, point, sharing};
+use studies::simulations::{
+    Conditions, LockLoad, REGION_BYTES, exclusive_operation, lock_point, sharing_operation,
+};
 use workloads::Spin;
 
 /// How far a simulated rate may be from the native one, as a ratio.
@@ -53,8 +55,8 @@ pub struct Agreements {
 /// interleaved, so that what this host does meanwhile comes to all alike.
 pub fn agreements(
     names: &[&str],
-    load: Load,
-    place: &Place,
+    load: LockLoad,
+    conditions: &Conditions,
     counts: &[u32],
     cpus: &[u32],
 ) -> Result<Agreements> {
@@ -71,27 +73,27 @@ pub fn agreements(
             rates.push(rate(name, load, &cpus[..count], RUN)?);
         }
     }
-    let place = Place { draws: 0, ..place.clone() };
+    let conditions = Conditions { draws: 0, ..conditions.clone() };
     let agreement = |(&(name, cpus), rates): (&(&str, usize), &Vec<f64>)| {
-        let simulated = point(name, load, &place, cpus, cpus)?.middle.rate();
+        let simulated = lock_point(name, load, &conditions, cpus, cpus)?.middle.rate();
         let ratios: Vec<f64> = rates.iter().map(|rate| simulated / rate).collect();
-        let of = |values: &[f64]| Quartiles::of(values).context("nothing ran");
+        let of = |values: &[f64]| Quartiles::from_values(values).context("nothing ran");
         let (native, ratio) = (of(rates)?, of(&ratios)?);
         Ok(Agreement { name: name.to_string(), cpus, native, simulated, ratio })
     };
     let all = cases.iter().zip(&rates).map(agreement).collect::<Result<_>>()?;
-    Ok(Agreements { all, transfer_ns: Quartiles::of(&transfers) })
+    Ok(Agreements { all, transfer_ns: Quartiles::from_values(&transfers) })
 }
 
 /// Runs a lock on these CPUs, a task on each; operations per second of all together.
-fn rate(name: &str, load: Load, cpus: &[u32], length: Duration) -> Result<f64> {
+fn rate(name: &str, load: LockLoad, cpus: &[u32], length: Duration) -> Result<f64> {
     let run = Run { load, cpus, length };
     let done = locks::visit(name, run).with_context(|| format!("no lock is called {name:?}"))?;
     done.with_context(|| format!("running {name} on CPUs {cpus:?}"))
 }
 
 struct Run<'a> {
-    load: Load,
+    load: LockLoad,
     cpus: &'a [u32],
     length: Duration,
 }
@@ -144,13 +146,13 @@ impl Visitor for Run<'_> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape());
         let at = &region.array::<L::Mem>("lock", 1)[0];
-        self.rate(|m| exclusive(m, &lock, at, self.load))
+        self.rate(|m| exclusive_operation(m, &lock, at, self.load))
     }
 
     fn shared<L: SharedLock>(self) -> io::Result<f64> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape());
         let at = &region.array::<L::Mem>("lock", 1)[0];
-        self.rate(|m| sharing(m, &lock, at, self.load))
+        self.rate(|m| sharing_operation(m, &lock, at, self.load))
     }
 }

@@ -122,7 +122,7 @@ pub fn time(parties: Parties) -> io::Result<Times> {
     let mut done = together(&all, part)?;
     let (uses, mut moved) = (mem::take(&mut done[0].0), mem::take(&mut done[1].1));
     let of = |i: usize| uses.iter().skip(i).step_by(Kind::ALL.len()).copied().collect::<Vec<_>>();
-    let way = Quartiles::of(&of(0)).map_or(1.0, |loads| loads.median);
+    let way = Quartiles::from_values(&of(0)).map_or(1.0, |loads| loads.median);
     moved.iter_mut().for_each(|ns| *ns = (*ns / way).clamp(0.0, 1.0));
     // Without a way to empty caches, a line of memory is not to be had.
     let can = |kind: Kind| match kind {

@@ -85,24 +85,24 @@ fn tasks_that_wait_for_each_other_with_interrupts_off_deadlock() {
 
 #[test]
 fn a_task_that_has_ended_is_an_idle_cpu_that_still_answers() {
-    let one = |m: &Checked, words: &Words, cpu| {
+    let task = |m: &Checked, words: &Words, cpu| {
         if cpu == 0 {
             ask(m, words, cpu);
             wait(m, words, cpu);
         }
     };
-    check(&one, &answer, |_| true, [("", 7), ("", 9)]);
+    check(&task, &answer, |_| true, [("", 7), ("", 9)]);
 }
 
 #[test]
 fn a_cpu_that_was_not_interrupted_does_not_answer() {
-    let one = |m: &Checked, words: &Words, cpu| {
+    let task = |m: &Checked, words: &Words, cpu| {
         if cpu == 0 {
             words.asked[1].store(m, 1, Ordering::Release);
             wait(m, words, cpu);
         }
     };
-    check(&one, &answer, |_| true, [("deadlock", 0); 2]);
+    check(&task, &answer, |_| true, [("deadlock", 0); 2]);
 }
 
 /// A handler's plain accesses are ordered with those of its own task, and not with those of the

@@ -1,5 +1,5 @@
-//! Commands: any existing program as a load. Which definition a load means, those that come
-//! with knee, and what of them is put together for a point and for a run.
+//! Commands: any existing program as a load. The definitions that come with knee, which definition a load
+//! means, and what a definition becomes for a point and for a run.
 //! docs/commands.md is the page for users.
 
 mod command_job;
@@ -14,8 +14,8 @@ use records::{
     Command, CommandLine, DescribedMetric, Experiment, Load, Obtained, Point, Record, Variant,
 };
 
-pub use crate::commands::command_job::{RunId, command_job, copy_of_image, values};
-pub use crate::commands::placeholders::{IMAGE, check, split, uses, words};
+pub use self::command_job::{RunId, command_job, copy_of_image, values};
+pub use self::placeholders::{IMAGE, check, split, uses, words};
 
 macro_rules! commands {
     ($($name:literal,)*) => {
@@ -35,8 +35,7 @@ commands! {
     "xfs_repair",
 }
 
-/// What stands before the name of a command that comes with knee: some are called like a
-/// workload.
+/// The prefix of a command that comes with knee: some have the name of a workload.
 pub const PREFIX: &str = "command:";
 
 /// The text of a command that comes with knee.
@@ -50,7 +49,9 @@ pub fn read(name: &str) -> Result<Command> {
     let bare = name.strip_prefix(PREFIX).unwrap_or(name);
     let Some(text) = built_in(bare) else {
         let hint = nearest(bare, COMMANDS.iter().map(|(known, _)| *known));
-        bail!("no command that comes with knee is called '{bare}'{hint}; `knee list commands`");
+        bail!(
+            "no command that comes with knee is called '{bare}'{hint}; `knee list commands` shows all"
+        );
     };
     // As a load, so that its keys are checked as those of an experiment are.
     let whole = format!("[[load]]\n[load.command]\nname = '{bare}'\n{text}");
@@ -59,26 +60,23 @@ pub fn read(name: &str) -> Result<Command> {
     command.with_context(|| format!("the command {bare} is empty"))
 }
 
-/// The definition that a load means, with its name; nothing where it is one of knee's own
-/// workloads.
-pub fn of_load(load: &Load) -> Result<Option<Command>> {
+/// The definition that a load means, with its name; `None` if the load is a workload of knee.
+pub fn for_load(load: &Load) -> Result<Option<Command>> {
     if load.workload.starts_with(PREFIX) {
         return read(&load.workload).map(Some);
     }
     let Some(command) = &load.command else { return Ok(None) };
-    let name = match command.name.is_empty() {
-        true => name_of(&command.run)?,
-        false => command.name.clone(),
-    };
+    let name =
+        if command.name.is_empty() { program_name(&command.run)? } else { command.name.clone() };
     ensure!(
         workloads::WORKLOADS.iter().all(|workload| workload.name != name),
-        "the command is called {name}, as a workload of knee is: give it a `name`"
+        "the command has the name of knee's workload {name}: give it another `name`"
     );
     Ok(Some(Command { name, ..command.clone() }))
 }
 
 /// The file name of the program.
-fn name_of(run: &CommandLine) -> Result<String> {
+fn program_name(run: &CommandLine) -> Result<String> {
     let words = placeholders::split(run)?;
     let program = words.first().map(String::as_str).unwrap_or_default();
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
@@ -86,8 +84,8 @@ fn name_of(run: &CommandLine) -> Result<String> {
     Ok(name.chars().filter(|c| plain(*c)).take(100).collect())
 }
 
-/// All definitions that an experiment's loads mean, as its variants have them, by name.
-pub fn of_experiment(
+/// The definitions that the loads of an experiment mean in its variants, by name.
+pub fn for_experiment(
     experiment: &Experiment,
     variants: &[Variant],
 ) -> Result<BTreeMap<String, Command>> {
@@ -97,11 +95,11 @@ pub fn of_experiment(
     for load in &experiment.loads {
         for variant in variants {
             let (load, _) = variant.apply(load, &load.axes);
-            let Some(command) = of_load(&load)? else { continue };
+            let Some(command) = for_load(&load)? else { continue };
             let known = commands.entry(command.name.clone()).or_insert_with(|| command.clone());
             ensure!(
                 *known == command,
-                "two different commands are called {}: give one another `name`",
+                "two different commands are called {}: give one of them another `name`",
                 command.name
             );
         }
@@ -109,7 +107,7 @@ pub fn of_experiment(
     Ok(commands)
 }
 
-/// What is known of the metrics that the commands of a record yield.
+/// Unit and direction of the metrics that the commands of a record yield.
 pub fn described(
     commands: &BTreeMap<String, Command>,
 ) -> Result<BTreeMap<String, DescribedMetric>> {
@@ -123,14 +121,14 @@ pub fn described(
         let known = metrics.entry(extract.name.clone()).or_insert_with(|| described.clone());
         ensure!(
             *known == described,
-            "two commands have a metric {} with other units or directions: rename one",
+            "two commands have a metric {} with different units or directions: rename one",
             extract.name
         );
     }
     Ok(metrics)
 }
 
-/// Directories of the points that need a copy of the experiment's image.
+/// The directories of the points that need a copy of the experiment's image.
 pub fn image_directories(record: &Record) -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> = Vec::new();
     for point in record.points.iter().filter(|point| needs_image(record, point)) {
@@ -182,7 +180,7 @@ mod tests {
         let check = |run: &str, expected: &str| {
             let command = Command { run: CommandLine::Text(run.to_string()), ..Command::default() };
             let load = Load { command: Some(command), ..Load::default() };
-            let name = match of_load(&load) {
+            let name = match for_load(&load) {
                 Ok(command) => command.unwrap().name,
                 Err(error) => format!("{error:#}"),
             };
@@ -194,7 +192,7 @@ mod tests {
         check("sleep 'a", "'sleep 'a' has an unclosed quote or ends with a backslash");
         check(
             "/bin/stat x",
-            "the command is called stat, as a workload of knee is: give it a `name`",
+            "the command has the name of knee's workload stat: give it another `name`",
         );
     }
 }

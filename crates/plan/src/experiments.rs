@@ -29,13 +29,6 @@ experiments! {
     "shootdowns",
 }
 
-/// Whether an argument of `knee run` names an experiment and not a workload.
-pub fn is_experiment(argument: &str) -> bool {
-    // A folder with a path is a record.
-    let is_file = argument.contains('/') && !std::path::Path::new(argument).is_dir();
-    argument.ends_with(".toml") || is_file || built_in(argument).is_some()
-}
-
 /// The text of an experiment that comes with knee.
 pub fn built_in(name: &str) -> Option<&'static str> {
     EXPERIMENTS.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
@@ -47,8 +40,8 @@ pub fn read_built_in(name: &str) -> Result<Experiment> {
     Ok(parse_at(name, text, None)?.0)
 }
 
-/// Reads the text of the experiment `argument` at the size of this name. Returns a size that the
-/// experiment does not have: it may be one in bytes.
+/// Parses the text of the experiment `argument` at the size with this name. Returns the size if the
+/// experiment has none of that name: it may be one in bytes.
 pub fn parse_at<'a>(
     argument: &str,
     text: &str,
@@ -98,7 +91,7 @@ mod tests {
         for (name, _) in EXPERIMENTS {
             let experiment = read_built_in(name).unwrap();
             assert!(!experiment.description.is_empty(), "{name} has no description");
-            let native = |load: &&Load| commands::of_load(load).unwrap().is_none();
+            let native = |load: &&Load| commands::for_load(load).unwrap().is_none();
             for load in experiment.loads.iter().filter(native) {
                 crate::names::workload(&load.workload).unwrap();
             }

@@ -1,4 +1,4 @@
-//! What an experiment asks of virtual machines: the guests of a record, their CPUs on the host, and
+//! The virtual machines that an experiment asks for: the guests of a record, their CPUs on the host, and
 //! what is refused before any boots.
 
 use std::time::Duration;
@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use host::parse_cpu_list;
 use records::{Experiment, Guest, Policy, Record, Variant};
 
-/// The guests that a record's runs are made in, each once.
-pub fn guests_of(record: &Record) -> Vec<Guest> {
+/// The guests that a record's runs need, each once.
+pub fn guests(record: &Record) -> Vec<Guest> {
     let mut guests: Vec<Guest> = Vec::new();
     for point in &record.points {
         let guest = record.guest(&point.variant);
@@ -17,24 +17,18 @@ pub fn guests_of(record: &Record) -> Vec<Guest> {
     guests
 }
 
-/// Gives each guest that does not say how many CPUs it has as many as the points need.
-/// `allowed` is the number of host CPUs that this process may use: what "all" means.
+/// If no guest has a number of CPUs, gives all guests as many as the points need. `allowed` is the
+/// number of host CPUs that this process may use, which "all" means.
 pub fn complete(experiment: &mut Experiment, allowed: u32) {
     let most = most_cpus(experiment, allowed);
-    let variants: Vec<Option<&Variant>> = match experiment.variants.is_empty() {
-        true => vec![None],
-        false => experiment.variants.iter().map(Some).collect(),
-    };
-    let shaped = |guest: &Guest| guest.sockets.or(guest.cores).or(guest.threads).is_some();
-    let asked: Vec<Guest> =
-        variants.iter().flat_map(|variant| variant.and_then(|v| v.guest.clone())).collect();
-    let any = experiment.guest.is_some() || !asked.is_empty();
-    if any && !asked.iter().chain(&experiment.guest).any(shaped) {
+    let guests = || experiment.variants.iter().flat_map(|v| &v.guest).chain(&experiment.guest);
+    let has_cpus = |guest: &Guest| guest.sockets.or(guest.cores).or(guest.threads).is_some();
+    if guests().next().is_some() && !guests().any(has_cpus) {
         experiment.guest.get_or_insert_default().cores = Some(most);
     }
 }
 
-/// The most CPUs that an axis names; else as many as this process may use.
+/// The largest number of CPUs that an axis names, or as many as this process may use.
 fn most_cpus(experiment: &Experiment, allowed: u32) -> u32 {
     let axes = experiment.loads.iter().map(|load| load.axes.over(&experiment.axes));
     let words = axes.flat_map(|axes| axes.cpus.map(|many| many.0).unwrap_or_default());
@@ -43,14 +37,14 @@ fn most_cpus(experiment: &Experiment, allowed: u32) -> u32 {
         numbers.flatten().collect::<Vec<_>>()
     });
     // "1..all" names a 1 and means all.
-    let all = experiment.loads.iter().any(|load| {
+    let names_all = experiment.loads.iter().any(|load| {
         let axes = load.axes.over(&experiment.axes);
         axes.cpus.is_none_or(|many| many.0.iter().any(|word| word.0.contains("all")))
     });
-    numbers.max().unwrap_or(1).max(if all { allowed } else { 1 })
+    numbers.max().unwrap_or(1).max(if names_all { allowed } else { 1 })
 }
 
-/// The host CPUs that a guest's CPUs run on; those of `allowed` unless the guest names some.
+/// The host CPUs that a guest's CPUs run on: all of `allowed` unless the guest names some.
 pub fn host_cpus(guest: &Guest, allowed: &[u32]) -> Result<Vec<u32>> {
     let Some(text) = &guest.host_cpus else { return Ok(allowed.to_vec()) };
     let cpus = parse_cpu_list(text).filter(|cpus| !cpus.is_empty());
@@ -71,21 +65,23 @@ pub fn watchdog_time(guest: &Guest) -> Result<Duration> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Refuses what cannot be meant, whatever the host.
+/// Refuses guests that make no sense on any host.
 pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> Result<()> {
-    let all: Vec<Option<&Variant>> = match variants {
+    let or_none: Vec<Option<&Variant>> = match variants {
         [] => vec![None],
         _ => variants.iter().map(Some).collect(),
     };
-    let guests: Vec<(Option<&Variant>, Guest)> =
-        all.into_iter().filter_map(|variant| Some((variant, experiment.guest(variant)?))).collect();
-    let says_something = |guest: &Guest| *guest != Guest::default();
+    let guests: Vec<(Option<&Variant>, Guest)> = or_none
+        .into_iter()
+        .filter_map(|variant| Some((variant, experiment.guest(variant)?)))
+        .collect();
+    let has_settings = |guest: &Guest| *guest != Guest::default();
     if guests.is_empty() {
         let outer = experiment.guest.iter();
         let mut inner = variants.iter().flat_map(|variant| &variant.guest).chain(outer);
         ensure!(
-            !inner.any(says_something),
-            "what is said about a guest needs a kernel to boot: --kernel FILE"
+            !inner.any(has_settings),
+            "settings of a guest need a kernel to boot: --kernel FILE"
         );
         return Ok(());
     }
@@ -106,13 +102,13 @@ pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> 
     check_directories(experiment, variants)
 }
 
-/// Refuses directories of the host where a guest would not meet them.
+/// Refuses directories of the host that a guest does not have.
 fn check_directories(experiment: &Experiment, variants: &[Variant]) -> Result<()> {
     let loads = experiment.loads.iter().map(|load| &load.axes);
     let mut named = loads.chain([&experiment.axes]).filter_map(|axes| axes.dir.as_ref()).peekable();
-    // Variants on the host itself have them.
-    let all = variants.iter().all(|variant| experiment.guest(Some(variant)).is_some());
-    if named.peek().is_none() || !all {
+    // Variants on the host itself have its directories.
+    let all_in_guests = variants.iter().all(|variant| experiment.guest(Some(variant)).is_some());
+    if named.peek().is_none() || !all_in_guests {
         return Ok(());
     }
     let on_disk =
@@ -130,7 +126,7 @@ fn check_directories(experiment: &Experiment, variants: &[Variant]) -> Result<()
     Ok(())
 }
 
-/// Refuses one machine, for these runs.
+/// Refuses a guest that cannot be booted, or that cannot run this variant.
 pub fn check_guest(variant: Option<&Variant>, guest: &Guest, allowed: &[u32]) -> Result<()> {
     guest.shape()?;
     guest.accelerator_choice()?;

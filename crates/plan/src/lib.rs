@@ -1,5 +1,5 @@
-//! From an experiment to what is run: its variants, its points on given CPUs, and the schedule of
-//! each block. Pure functions: files, the host and records are read by others.
+//! From an experiment to its runs: its variants, its points on given CPUs, and the schedule of each block.
+//! Pure functions: other crates read files, the host and records.
 //!
 //!     experiment ─ variants ─ points ─ schedule ─→ runner
 

@@ -1,4 +1,4 @@
-//! Names that users type, and what they may have meant.
+//! Names of workloads that users type, and suggestions for misspelt ones.
 
 use host::nearest;
 use workloads::{WORKLOADS, Workload};
@@ -10,7 +10,7 @@ pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
     Workload::find(name).ok_or_else(|| {
         let aliases = WORKLOADS.iter().flat_map(|w| w.spec.aliases.iter().copied());
         let known = WORKLOADS.iter().map(|w| w.name).chain(aliases);
-        // By their bare names; they are called with the prefix.
+        // Users may omit the prefix, so compare bare names, and suggest one with the prefix.
         let commands = nearest(name, COMMANDS.iter().map(|(name, _)| *name));
         let commands = commands.replace(" '", &format!(" '{PREFIX}"));
         let hint = Some(nearest(name, known)).filter(|hint| !hint.is_empty()).unwrap_or(commands);

@@ -10,7 +10,6 @@ struct Pitfall {
     advice: &'static str,
 }
 
-/// Every pitfall.
 const PITFALLS: &[Pitfall] = &[Pitfall {
     // `recently_deleted` in fs/ext4/ialloc.c: the allocator walks over such inodes one by one.
     file_systems: &["ext2", "ext3", "ext4"],
@@ -21,8 +20,8 @@ const PITFALLS: &[Pitfall] = &[Pitfall {
              a fresh file system (--fs)",
 }];
 
-/// The pitfalls that apply to these points. What they warn of comes from earlier runs, which a
-/// file system made for one run has not seen.
+/// The pitfalls that apply to these points. They are effects of earlier runs, so a file system that is
+/// made fresh for each run has none.
 pub fn warnings(
     points: &[Point],
     directories: &[Directory],

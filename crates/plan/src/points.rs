@@ -1,4 +1,4 @@
-//! The plan: from an experiment and a host to the points.
+//! From an experiment and the CPUs of a host to the points.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,26 +16,25 @@ use crate::names;
 
 mod commands;
 
-/// The most runs a record may have: more are a slip in a list, which would fill the memory
-/// with points.
+/// The most runs that a record may have. More are a mistake in a list, and would fill the memory.
 const RUNS_MAX: usize = 100_000;
 
-/// What points on a file system that is made for them are marked with.
+/// The key of the mark on points whose file system is made for them.
 const MADE: &str = "file_system";
 
 /// The CPUs of the host that a run may use.
 #[derive(Clone)]
 pub struct Usable {
-    /// Those of the allowed set.
+    /// The CPUs that this process may use.
     pub topology: Topology,
-    /// How many of them at the same time, where a quota on CPU time sets a limit.
+    /// How many CPUs may be used at the same time, if a quota on CPU time sets a limit.
     pub at_once: Option<u32>,
-    /// Gives a directory the path that a record keeps, or refuses it.
+    /// Returns the path of a directory that a record keeps, or refuses the directory.
     pub directory: fn(&Path) -> Result<PathBuf>,
 }
 
-/// The points of an experiment on these CPUs, in the order in which its loads and axes are
-/// written; of each cell, a point for each of its `variants`.
+/// The points of an experiment on these CPUs, in the order in which its loads and axes are written. Each
+/// cell has a point for each of the `variants`.
 pub fn points(
     experiment: &Experiment,
     variants: &[Variant],
@@ -47,13 +46,13 @@ pub fn points(
         let axes = load.axes.over(&experiment.axes);
         let planned = match variants {
             [] => {
-                let usable = crate::points::usable(experiment, None, usable)?;
+                let usable = self::usable(experiment, None, usable)?;
                 points_of(load, &axes, experiment, &usable, points_max)
             }
             _ => {
-                let cells = points.last().and_then(|point| point.cell).map_or(0, |last| last + 1);
-                compared(variants, load, &axes, cells, |variant, load, axes| {
-                    let usable = crate::points::usable(experiment, Some(variant), usable)?;
+                let first = points.last().and_then(|point| point.cell).map_or(0, |last| last + 1);
+                compared(variants, load, &axes, first, |variant, load, axes| {
+                    let usable = self::usable(experiment, Some(variant), usable)?;
                     points_of(load, axes, experiment, &usable, points_max)
                 })
             }
@@ -77,13 +76,13 @@ pub fn usable<'a>(
     Ok(Cow::Owned(Usable { topology, at_once: None, directory: host.directory }))
 }
 
-/// Marks points on a file system that is made for them: whoever puts points of several records
-/// together must not take them for equal to others in the same directory.
+/// Marks points whose file system is made for them. Across records, they must not count as equal to
+/// points in the same directory without it.
 fn mark(points: &mut [Point], variants: &[Variant], storage: &Storage) {
     for point in points {
-        let Some(made) = Variant::file_system_of(point, variants) else { continue };
+        let Some(file_system) = Variant::file_system_of(point, variants) else { continue };
         let Storage { on, size, policy, age } = storage;
-        let mut made = format!("{made} on {on}, {}, {}", size.0, policy.name());
+        let mut made = format!("{file_system} on {on}, {}, {}", size.0, policy.name());
         if *policy == Policy::Aged {
             made += &format!(" ({age})");
         }
@@ -91,8 +90,7 @@ fn mark(points: &mut [Point], variants: &[Variant], storage: &Storage) {
     }
 }
 
-/// The points of one load in all variants, cell by cell; `first` is the number of its first
-/// cell.
+/// The points of one load in all variants, cell by cell. `first` is the number of the first cell.
 fn compared(
     variants: &[Variant],
     load: &Load,
@@ -143,9 +141,9 @@ fn points_of(
     usable: &Usable,
     points_max: usize,
 ) -> Result<Vec<Point>> {
-    if let Some(command) = crate::commands::of_load(load)? {
+    if let Some(command) = crate::commands::for_load(load)? {
         let image = experiment.image.is_some();
-        return crate::points::commands::points(&command, load, axes, usable, image, points_max);
+        return self::commands::points(&command, load, axes, usable, image, points_max);
     }
     let mut points = Vec::new();
     let workload = names::workload(&load.workload)?;
@@ -156,42 +154,44 @@ fn points_of(
         .map(|placement| Ok((placement, sizes(axes, usable, placement, points_max)?)))
         .collect::<Result<Vec<_>>>()?;
     let dirs = dirs(axes, usable)?;
-    let untils = untils(axes);
     let passes: &[Pass] =
         if experiment.latency { &[Pass::Rate, Pass::Latency] } else { &[Pass::Rate] };
-    for parameters in &combinations {
-        for (&form, (placement, sizes)) in product(&forms, &placements) {
-            for (dir, &until) in product(&dirs, &untils) {
-                for &pass in passes {
-                    for (cpu_list, tasks) in sizes {
-                        points.push(Point {
-                            workload: workload.name.to_string(),
-                            semantics: workload.spec.semantics,
-                            parameters: parameters.clone(),
-                            form,
-                            cpus: cpu_list.len() as u32,
-                            placement: *placement,
-                            cpu_list: cpu_list.clone(),
-                            tasks: *tasks,
-                            until,
-                            pass,
-                            dir: dir.clone(),
-                            variant: String::new(),
-                            cell: None,
-                            command: None,
-                            other: BTreeMap::new(),
-                        });
-                        ensure!(points.len() <= points_max, too_many(points_max));
-                    }
-                }
-            }
+    let untils = untils(axes);
+    let on_cpus = product(&forms, &placements, points_max)?;
+    let lengths = product(&untils, passes, points_max)?;
+    let kinds = product(&combinations, &on_cpus, points_max)?;
+    let places = product(&dirs, &lengths, points_max)?;
+    for ((parameters, (form, (placement, sizes))), (dir, (until, pass))) in
+        product(&kinds, &places, points_max)?
+    {
+        for (cpu_list, tasks) in sizes {
+            points.push(Point {
+                workload: workload.name.to_string(),
+                semantics: workload.spec.semantics,
+                parameters: (*parameters).clone(),
+                form: **form,
+                cpus: cpu_list.len() as u32,
+                placement: *placement,
+                cpu_list: cpu_list.clone(),
+                tasks: *tasks,
+                until: **until,
+                pass: **pass,
+                dir: (*dir).clone(),
+                variant: String::new(),
+                cell: None,
+                command: None,
+                other: BTreeMap::new(),
+            });
+            ensure!(points.len() <= points_max, too_many(points_max));
         }
     }
     Ok(points)
 }
 
-fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
-    a.iter().flat_map(move |a| b.iter().map(move |b| (a, b)))
+/// All pairs, the second element varying faster; refused if they alone are too many points.
+fn product<'a, A, B>(a: &'a [A], b: &'a [B], points_max: usize) -> Result<Vec<(&'a A, &'a B)>> {
+    ensure!(a.len().saturating_mul(b.len()) <= points_max, too_many(points_max));
+    Ok(a.iter().flat_map(|a| b.iter().map(move |b| (a, b))).collect())
 }
 
 fn values<T: Clone>(axis: &Option<Many<T>>, default: T) -> Vec<T> {
@@ -211,7 +211,7 @@ fn parameters(
     combinations(&load.parameters, points_max)?.iter().map(checked).collect()
 }
 
-/// All combinations of values.
+/// All combinations of one value for each parameter.
 fn combinations(
     parameters: &BTreeMap<String, Many<Scalar>>,
     points_max: usize,
@@ -234,8 +234,8 @@ fn combinations(
     Ok(combinations)
 }
 
-/// The forms asked for that the workload has. One that it lacks is left out if it has
-/// another of them, so that `--as processes,threads` fits many workloads.
+/// The requested forms that the workload has. A form that it lacks is left out if it has another
+/// requested one, so that `--as processes,threads` fits many workloads.
 fn forms(workload: &Workload, axes: &Axes) -> Result<Vec<Form>> {
     let Forms::Only(only, why) = workload.spec.forms else {
         return Ok(values(&axes.forms, Form::Processes));
@@ -265,7 +265,7 @@ fn untils(axes: &Axes) -> Vec<Until> {
     }
 }
 
-/// CPU lists with their numbers of tasks, which are not fewer than the CPUs.
+/// CPU lists with their numbers of tasks. There are at least as many tasks as CPUs.
 fn sizes(
     axes: &Axes,
     usable: &Usable,

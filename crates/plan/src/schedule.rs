@@ -1,6 +1,5 @@
-//! The schedule: which runs a block holds and in which order. A pure function of the record,
-//! its seed and the runs of the blocks before, so that a resumed record goes on as it would
-//! have gone.
+//! The schedule: which runs a block holds, and in which order. A pure function of the record, its seed
+//! and the runs of the blocks before, so that a resumed record continues as if never interrupted.
 //!
 //!     block 0:  cell 2: b a | cell 0: a b b' | cell 1: b a      (b' a placebo)
 //!     block 1:  cell 0: b a | cell 1: a b    | cell 2: a b
@@ -12,16 +11,16 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::{PointOrder, ProfileKind, Record, Run};
 
-/// One run to come.
+/// A run that is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Assignment {
     /// The block it belongs to.
     pub block: u32,
-    /// Index of its point.
+    /// The index of its point in the record.
     pub point: usize,
-    /// Whether it repeats a run of the block to see how far equal things differ.
+    /// Whether it repeats a run of the block, to measure how much equal runs differ.
     pub placebo: bool,
-    /// Which one it is of several in one boot.
+    /// Its number among several runs of the point in one boot.
     pub repeat: u32,
 }
 
@@ -36,8 +35,8 @@ pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<ProfileKind>
     steps
 }
 
-/// The runs of one block in their order, given those of the blocks before it. Empty: nothing is
-/// left to do.
+/// The runs of one block in their order, given the runs of the blocks before it. Empty if nothing is left
+/// to do.
 pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
     let mut cells = cells(record);
     match record.variants.len() {
@@ -46,7 +45,7 @@ pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
         _ => {
             let runs = runs_of_cells(&cells, before);
             for (cell, runs) in cells.iter_mut().zip(&runs) {
-                *cell = analysis::wanted(record, cell, runs, block);
+                *cell = analysis::points_to_run(record, cell, runs, block);
             }
         }
     }
@@ -58,8 +57,7 @@ pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
     }
 }
 
-/// The points of each cell, in the order of its variants; without variants each point is a
-/// cell.
+/// The points of each cell, in the order of its variants. Without variants each point is a cell.
 pub fn cells(record: &Record) -> Vec<Vec<usize>> {
     let mut cells: BTreeMap<(Option<u32>, usize), Vec<usize>> = BTreeMap::new();
     for (index, point) in record.points.iter().enumerate() {
@@ -90,7 +88,7 @@ fn random(seed: u64, block: u32) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed ^ (block as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Cells in random order, the variants of each in random order.
+/// The cells in random order, and the variants of each in random order.
 fn adjacent(
     record: &Record,
     cells: &[Vec<usize>],
@@ -100,15 +98,15 @@ fn adjacent(
 ) -> Vec<Assignment> {
     active.shuffle(random);
     let runs = |cell: usize| {
-        let mut runs = of_cell(record, cells, cell, block, random);
+        let mut runs = runs_of_cell(record, cells, cell, block, random);
         runs.shuffle(random);
-        in_order(runs)
+        placebos_last(runs)
     };
     active.into_iter().flat_map(runs).collect()
 }
 
-/// Variants in an order that turns round from block to block, so that one block ends with
-/// the variant that the next begins with; the cells of each in random order.
+/// The variants in an order that is reversed in every second block, so that such a block begins with the
+/// variant that the last one ended with. The cells of each variant are in random order.
 fn grouped(
     record: &Record,
     cells: &[Vec<usize>],
@@ -117,10 +115,10 @@ fn grouped(
     random: &mut Xoshiro256PlusPlus,
 ) -> Vec<Assignment> {
     let mut runs: Vec<Assignment> =
-        active.iter().flat_map(|&cell| of_cell(record, cells, cell, block, random)).collect();
+        active.iter().flat_map(|&cell| runs_of_cell(record, cells, cell, block, random)).collect();
     runs.shuffle(random);
     let mut order: Vec<usize> = (0..record.variants.len()).collect();
-    order.shuffle(&mut crate::schedule::random(record.seed, block / 2 + (1 << 31)));
+    order.shuffle(&mut self::random(record.seed, block / 2 + (1 << 31)));
     if block % 2 == 1 {
         order.reverse();
     }
@@ -134,16 +132,16 @@ fn grouped(
             guest == Some(record.experiment.guest(Some(&record.variants[**other])))
         };
         let first = order.iter().find(together).copied();
-        // What repeats a run in a boot of its own comes after all boots that it might share.
-        let again = run.placebo && guest.flatten().is_some();
-        (again, first.and_then(position), index.and_then(position))
+        // A placebo has a boot of its own, after all boots that it could share.
+        let is_last = run.placebo && guest.flatten().is_some();
+        (is_last, first.and_then(position), index.and_then(position))
     };
     runs.sort_by_key(rank);
-    if has_boots(record) { runs } else { in_order(runs) }
+    if has_boots(record) { runs } else { placebos_last(runs) }
 }
 
-/// One run of each point of a cell, and sometimes another of one of them.
-fn of_cell(
+/// The runs of each point of a cell, and sometimes a placebo of one of them.
+fn runs_of_cell(
     record: &Record,
     cells: &[Vec<usize>],
     cell: usize,
@@ -163,21 +161,21 @@ fn of_cell(
     runs
 }
 
-/// How often each point is run in a block: more than once only in guests.
+/// How often each point is run in a block. Only in guests more than once.
 fn repeats(record: &Record) -> u32 {
     let guest = record.experiment.guest.as_ref().filter(|_| has_boots(record));
     guest.and_then(|guest| guest.runs).unwrap_or(1).max(1)
 }
 
-/// Whether runs are made in guests.
+/// Whether there are runs in guests.
 fn has_boots(record: &Record) -> bool {
     let variants = record.variants.iter().map(Some);
     let none = record.variants.is_empty().then_some(None);
     variants.chain(none).any(|variant| record.experiment.guest(variant).is_some())
 }
 
-/// Whether a cell has a placebo in this block: an exact share of all blocks of all cells, spread
-/// evenly from a start that the seed decides.
+/// Whether a cell has a placebo in this block. Exactly the placebo's share of all cells of all blocks has
+/// one, evenly spread from a start that the seed decides.
 fn has_placebo(record: &Record, cells: usize, cell: usize, block: u32) -> bool {
     let share = record.experiment.compare.placebo;
     let start: f64 = random(record.seed, u32::MAX).random();
@@ -186,8 +184,8 @@ fn has_placebo(record: &Record, cells: usize, cell: usize, block: u32) -> bool {
     so_far(number + 1.0) > so_far(number)
 }
 
-/// The placebo is the later one of two equal runs.
-fn in_order(mut runs: Vec<Assignment>) -> Vec<Assignment> {
+/// Makes the later one of two equal runs the placebo.
+fn placebos_last(mut runs: Vec<Assignment>) -> Vec<Assignment> {
     for later in 0..runs.len() {
         let twin = runs[..later].iter().position(|run| run.point == runs[later].point);
         if let Some(earlier) = twin {
@@ -202,7 +200,7 @@ mod tests {
     use super::*;
     use records::Experiment;
 
-    /// A record of so many cells of so many variants.
+    /// A record with this many cells of this many variants.
     fn record(toml: &str, cells: u32, variants: usize) -> Record {
         let mut toml = format!("{toml}\n[[load]]\nworkload = 'getppid'\n");
         for index in 0..variants {

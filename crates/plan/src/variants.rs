@@ -1,5 +1,4 @@
-//! Variants: what an experiment compares. Factors are combined into the variants that blocks
-//! hold, and each turns a load into its own.
+//! Variants: what an experiment compares. Factors are combined into the variants that blocks hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +6,15 @@ use anyhow::{Context, Result, bail, ensure};
 use host::{Placement, nearest};
 use records::{Experiment, FileSystem, Form, Guest, Scalar, Variant};
 
-/// All combinations of the experiment's variants over its factors, less the excluded ones, in
-/// the order written: the first is the baseline. Empty where nothing is compared.
+/// All combinations of the experiment's variants over its factors, without the excluded ones, in the
+/// order written: the first is the baseline. Empty if nothing is compared.
 pub fn combined(experiment: &Experiment) -> Result<Vec<Variant>> {
     check_names(&experiment.variants)?;
     check_exclusions(experiment)?;
     if experiment.variants.is_empty() {
         return Ok(Vec::new());
     }
-    // Each with the names it was made of, by factor.
+    // Each variant with the names that it was made from, by factor.
     let mut combined: Vec<(BTreeMap<&str, &str>, Variant)> = vec![Default::default()];
     for factor in factors(&experiment.variants) {
         let levels = experiment.variants.iter().filter(|variant| variant.factor == factor);
@@ -25,7 +24,7 @@ pub fn combined(experiment: &Experiment) -> Result<Vec<Variant>> {
                 levels.clone().map(|level| {
                     let mut names = names.clone();
                     names.insert(factor, &level.name);
-                    Ok((names, together(so_far, level)?))
+                    Ok((names, merged(so_far, level)?))
                 })
             })
             .collect::<Result<_>>()?;
@@ -42,13 +41,13 @@ pub fn combined(experiment: &Experiment) -> Result<Vec<Variant>> {
     let names: BTreeSet<&String> = combined.iter().map(|(_, variant)| &variant.name).collect();
     ensure!(
         names.len() == combined.len(),
-        "two combinations of variants have one name: use names without blanks"
+        "two combinations of variants have the same name: use names without blanks"
     );
     ensure!(!combined.is_empty(), "every variant is excluded: shorten an [[exclude]]");
     Ok(combined.into_iter().map(|(_, variant)| variant).collect())
 }
 
-/// More are a slip in a list: no table and no reader could hold them.
+/// More variants are a mistake in a list: no table could show them.
 const VARIANTS_MAX: usize = 256;
 
 /// The factors in order of appearance.
@@ -94,23 +93,23 @@ fn check_exclusions(experiment: &Experiment) -> Result<()> {
     Ok(())
 }
 
-/// Two variants of different factors at once.
-fn together(a: &Variant, b: &Variant) -> Result<Variant> {
+/// The variant with the settings of two variants of different factors.
+fn merged(a: &Variant, b: &Variant) -> Result<Variant> {
     let name = [a.name.as_str(), b.name.as_str()];
     let name = name.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" ");
-    let one = |what: &str, both: bool| {
-        ensure!(!both, "two factors set '{what}' at once: the variant '{name}' is not defined");
+    let set_once = |what: &str, both: bool| {
+        ensure!(!both, "two factors set '{what}': the variant '{name}' is ambiguous");
         Ok(())
     };
-    one("workload", a.workload.is_some() && b.workload.is_some())?;
-    one("as", a.form.is_some() && b.form.is_some())?;
-    one("placement", a.placement.is_some() && b.placement.is_some())?;
-    one("dir", a.dir.is_some() && b.dir.is_some())?;
-    one("file_system", a.file_system.is_some() && b.file_system.is_some())?;
-    one("binary", a.binary.is_some() && b.binary.is_some())?;
+    set_once("workload", a.workload.is_some() && b.workload.is_some())?;
+    set_once("as", a.form.is_some() && b.form.is_some())?;
+    set_once("placement", a.placement.is_some() && b.placement.is_some())?;
+    set_once("dir", a.dir.is_some() && b.dir.is_some())?;
+    set_once("file_system", a.file_system.is_some() && b.file_system.is_some())?;
+    set_once("binary", a.binary.is_some() && b.binary.is_some())?;
     let maps = |what: &str, a: &BTreeMap<String, Scalar>, b: &BTreeMap<String, Scalar>| {
         if let Some(key) = a.keys().find(|key| b.contains_key(*key)) {
-            one(&format!("{what} {key}"), true)?;
+            set_once(&format!("{what} {key}"), true)?;
         }
         Ok::<_, anyhow::Error>(a.clone().into_iter().chain(b.clone()).collect())
     };
@@ -126,14 +125,14 @@ fn together(a: &Variant, b: &Variant) -> Result<Variant> {
         sysctl: maps("sysctl", &a.sysctl, &b.sysctl)?,
         under: [a.under.clone(), b.under.clone()].concat(),
         binary: a.binary.clone().or_else(|| b.binary.clone()),
-        guest: guests(a.guest.as_ref(), b.guest.as_ref())
-            .with_context(|| format!("two factors make the variant '{name}'"))?,
+        guest: merged_guest(a.guest.as_ref(), b.guest.as_ref())
+            .with_context(|| format!("merging two factors into the variant '{name}'"))?,
         name,
     })
 }
 
-/// The virtual machine that is as both say.
-fn guests(a: Option<&Guest>, b: Option<&Guest>) -> Result<Option<Guest>> {
+/// The guest with the settings of both.
+fn merged_guest(a: Option<&Guest>, b: Option<&Guest>) -> Result<Option<Guest>> {
     match (a, b) {
         (Some(a), Some(b)) => a.and(b).map(Some),
         _ => Ok(a.or(b).cloned()),
@@ -175,13 +174,13 @@ fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
                 match what {
                     "mkfs" => made.mkfs = value.to_string(),
                     "mount" => made.mount = value.to_string(),
-                    _ => bail!("'fs.{what}' is no setting: {USAGE}"),
+                    _ => bail!("'fs.{what}' is not a setting: {USAGE}"),
                 }
             }
             Some(("sysctl", name)) => {
                 variant.sysctl.insert(name.to_string(), word());
             }
-            Some((kind, _)) => bail!("'{kind}' is no kind of setting: {USAGE}"),
+            Some((kind, _)) => bail!("'{kind}' is not a kind of setting: {USAGE}"),
             None => {
                 variant.parameters.insert(key.to_string(), word());
             }
@@ -190,7 +189,7 @@ fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Processes or threads, as users write it.
+/// Parses `processes` or `threads`.
 pub fn form(text: &str) -> Result<Form> {
     match text {
         "processes" => Ok(Form::Processes),
@@ -265,7 +264,7 @@ mod tests {
         check(
             "[[variant]]\nname = 'a'\nfactor = 'x'\nas = 'threads'\n[[variant]]\nname = 'b'\nas = 'processes'",
             expect_test::expect![[r#"
-                two factors set 'as' at once: the variant 'a b' is not defined
+                two factors set 'as': the variant 'a b' is ambiguous
             "#]],
         );
         check(
@@ -324,7 +323,7 @@ mod tests {
         check_flag(
             "d=sysclt.vm.x=1",
             expect_test::expect![
-                "'sysclt' is no kind of setting: must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
+                "'sysclt' is not a kind of setting: must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
             ],
         );
     }

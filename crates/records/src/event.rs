@@ -59,6 +59,9 @@ pub enum Event {
         exit_status: i32,
         /// The numbers read from its output and files, by metric.
         values: BTreeMap<String, f64>,
+        /// Metrics for which no number was found, and why, as a sentence.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        missing: BTreeMap<String, String>,
     },
     /// A window of a profiled run.
     Window(Box<Window>),

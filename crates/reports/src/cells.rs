@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use analysis::{Cell, Curve};
+use analysis::{Curve, CurveCell};
 use records::{METRICS, Outcome};
 
 use crate::prose::counted_if_told;
@@ -60,7 +60,7 @@ fn counter_names(curves: &[&Curve]) -> Vec<String> {
 }
 
 fn by_metric(curves: &[&Curve], names: Vec<String>, style: Style) -> String {
-    let cells: Vec<&Cell> = curves.iter().flat_map(|curve| &curve.cells).collect();
+    let cells: Vec<&CurveCell> = curves.iter().flat_map(|curve| &curve.cells).collect();
     let known = |name: &String| cells.iter().any(|cell| cell.spread(name).is_some());
     let names: Vec<String> = names.into_iter().filter(known).collect();
     if names.is_empty() {
@@ -99,7 +99,7 @@ fn table(columns: &[(String, Vec<String>)], labels: &[String]) -> String {
     table.text()
 }
 
-fn heading(cell: &Cell, with_tasks: bool) -> String {
+fn heading(cell: &CurveCell, with_tasks: bool) -> String {
     let cpus = counted_if_told(cell.point.cpus, "CPU");
     match with_tasks {
         true => format!("{cpus}\n{}", counted_if_told(cell.point.tasks, "task")),
@@ -116,7 +116,7 @@ fn label(name: &str) -> String {
 }
 
 /// Means with their relative deviations, padded so that the means end evenly.
-fn values(cell: &Cell, names: &[String], style: Style) -> Vec<String> {
+fn values(cell: &CurveCell, names: &[String], style: Style) -> Vec<String> {
     let parts: Vec<(String, String)> = names.iter().map(|name| parts(cell, name, style)).collect();
     let width = parts.iter().map(|(_, deviation)| deviation.chars().count()).max();
     let padded = |(mean, deviation): &(String, String)| {
@@ -125,7 +125,7 @@ fn values(cell: &Cell, names: &[String], style: Style) -> Vec<String> {
     parts.iter().map(padded).collect()
 }
 
-fn parts(cell: &Cell, name: &str, style: Style) -> (String, String) {
+fn parts(cell: &CurveCell, name: &str, style: Style) -> (String, String) {
     let Some(spread) = cell.spread(name) else {
         return ("-".to_string(), String::new());
     };

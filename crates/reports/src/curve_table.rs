@@ -1,6 +1,6 @@
 //! Tables of curves, one row a cell: CPUs down, numbers across.
 
-use analysis::{Cell, Curve, Spread, rounded, with_uncertainty};
+use analysis::{Curve, CurveCell, Spread, rounded, with_uncertainty};
 use records::{Point, Record, WALL};
 
 use crate::Style;
@@ -12,7 +12,7 @@ use crate::table::{Align, Table};
 pub const RATE: &str = "operations_per_s";
 
 /// One column: its heading, and what it says about a cell.
-type Column<'a> = (String, Box<dyn Fn(&Curve, &Cell) -> String + 'a>);
+type Column<'a> = (String, Box<dyn Fn(&Curve, &CurveCell) -> String + 'a>);
 
 /// What was counted and what it cost, for the curves of one load and form.
 pub fn rates(curves: &[&Curve], style: Style) -> String {
@@ -30,7 +30,7 @@ pub fn rates(curves: &[&Curve], style: Style) -> String {
 
 /// One metric and its spread over runs.
 pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
-    let of = |cell: &Cell, value: fn(&Spread) -> f64| {
+    let of = |cell: &CurveCell, value: fn(&Spread) -> f64| {
         cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(value(&s), &s).0)
     };
     let mut columns = place(curves);
@@ -147,7 +147,7 @@ fn costs() -> Vec<Column<'static>> {
     ]
 }
 
-fn column<'a>(heading: &str, cell: impl Fn(&Curve, &Cell) -> String + 'a) -> Column<'a> {
+fn column<'a>(heading: &str, cell: impl Fn(&Curve, &CurveCell) -> String + 'a) -> Column<'a> {
     (heading.to_string(), Box::new(cell))
 }
 
@@ -178,12 +178,12 @@ fn table(curves: &[&Curve], columns: &[Column], style: Style) -> String {
 }
 
 /// A mean to the digits that its spread allows.
-fn value(cell: &Cell, metric: &str) -> String {
+fn value(cell: &CurveCell, metric: &str) -> String {
     cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(s.mean, &s).0)
 }
 
 /// The sample standard deviation over runs; of one run there is none.
-fn deviation(cell: &Cell, metric: &str) -> String {
+fn deviation(cell: &CurveCell, metric: &str) -> String {
     let spread = cell.spread(metric).filter(|s| s.stddev.is_some());
     spread.map_or("-".to_string(), |s| to_its_digits(s.mean, &s).1)
 }
@@ -196,12 +196,12 @@ fn to_its_digits(value: f64, spread: &Spread) -> (String, String) {
     }
 }
 
-fn mean(cell: &Cell, metric: &str, format: fn(f64) -> String) -> String {
+fn mean(cell: &CurveCell, metric: &str, format: fn(f64) -> String) -> String {
     cell.spread(metric).map_or("-".to_string(), |s| format(s.mean))
 }
 
 /// Rate for each CPU relative to the first cell. Of one cell alone it would only be 100.
-fn efficiency(curve: &Curve, cell: &Cell, metric: &str) -> String {
+fn efficiency(curve: &Curve, cell: &CurveCell, metric: &str) -> String {
     let efficiency = curve.efficiency(cell, metric).filter(|_| curve.cells.len() > 1);
     match efficiency.map(|share| 100.0 * share) {
         Some(percent) if percent < 9.95 => format!("{percent:.1}%"),

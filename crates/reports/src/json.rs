@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use analysis::{Cell, Curve, Spread, curves};
+use analysis::{Curve, CurveCell, Spread, curves};
 use host::Placement;
 use records::{Form, Opened, Outcome, Pass, Record, RecordState, Run, Until, Warning};
 use serde::Serialize;
@@ -118,7 +118,7 @@ fn head(opened: &Opened) -> Head<'_> {
 
 fn curve_summary<'a>(curve: &Curve<'a>, also: &[String]) -> CurveSummary<'a> {
     let point = curve.point;
-    let cell = |cell: &Cell| CellSummary {
+    let cell = |cell: &CurveCell| CellSummary {
         cpus: cell.point.cpus,
         tasks: cell.point.tasks,
         n: cell.runs.len(),
@@ -140,7 +140,7 @@ fn curve_summary<'a>(curve: &Curve<'a>, also: &[String]) -> CurveSummary<'a> {
     }
 }
 
-fn metrics(cell: &Cell, also: &[String]) -> BTreeMap<String, Values> {
+fn metrics(cell: &CurveCell, also: &[String]) -> BTreeMap<String, Values> {
     let mut names: BTreeSet<&String> = also.iter().collect();
     for run in &cell.runs {
         if let Outcome::Finished { metrics, .. } = &run.outcome {

@@ -15,7 +15,7 @@ pub use crate::ledger::growth::text as growth;
 pub use crate::ledger::ipis::text as ipis;
 pub use crate::ledger::locks::text as locks;
 
-use analysis::ledger::{Belongs, Events, Explained, Ledger, Row};
+use analysis::ledger::{Belongs, Explained, Ledger, LedgerRow, RowEvents};
 use records::{Obtained, Opened, Point};
 
 use crate::Style;
@@ -89,7 +89,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn row(&self, table: &mut Table, row: &Row, name: &str, depth: usize) {
+    fn row(&self, table: &mut Table, row: &LedgerRow, name: &str, depth: usize) {
         let value = self.ledger.ns_per_operation(row);
         let (times, each) = row.events.as_ref().map_or_else(Default::default, |events| {
             (numbers::times(events.per_operation().mean), self.each(row, events))
@@ -103,7 +103,7 @@ impl Page<'_> {
             each,
             how(row),
         ]);
-        let (shown, small): (Vec<&Row>, Vec<&Row>) =
+        let (shown, small): (Vec<&LedgerRow>, Vec<&LedgerRow>) =
             row.rows.iter().partition(|row| self.is_shown(row));
         for row in shown {
             self.row(table, row, &row.name, depth + 1);
@@ -118,11 +118,11 @@ impl Page<'_> {
         }
     }
 
-    fn is_shown(&self, row: &Row) -> bool {
+    fn is_shown(&self, row: &LedgerRow) -> bool {
         self.ledger.ns_per_operation(row).mean >= SHOWN_SHARE * self.total
     }
 
-    fn each(&self, row: &Row, events: &Events) -> String {
+    fn each(&self, row: &LedgerRow, events: &RowEvents) -> String {
         let times = events.per_operation().mean;
         match times > 0.0 {
             true => super::quantity::duration_ns(self.ledger.ns_per_operation(row).mean / times),
@@ -144,18 +144,18 @@ fn shortened(name: &str) -> String {
 }
 
 /// Rows as one, without parts.
-fn together(rows: &[&Row]) -> Row {
+fn together(rows: &[&LedgerRow]) -> LedgerRow {
     let obtained = rows.iter().map(|row| row.obtained).find(|o| *o != Obtained::Exact);
-    let parts = rows.iter().map(|row| Row { rows: Vec::new(), ..(*row).clone() }).collect();
-    let sum = Row::sum_of("", obtained.unwrap_or(Obtained::Exact), parts);
+    let parts = rows.iter().map(|row| LedgerRow { rows: Vec::new(), ..(*row).clone() }).collect();
+    let sum = LedgerRow::from_parts("", obtained.unwrap_or(Obtained::Exact), parts);
     let samples = rows.iter().filter_map(|row| row.samples).reduce(|a, b| a + b);
     let of_time = rows.iter().all(|row| row.belongs == Belongs::Time);
     let belongs = if of_time { Belongs::Time } else { Belongs::Operation };
-    Row { rows: Vec::new(), samples, belongs, ..sum }
+    LedgerRow { rows: Vec::new(), samples, belongs, ..sum }
 }
 
 /// "exact", "sampled 340".
-fn how(row: &Row) -> String {
+fn how(row: &LedgerRow) -> String {
     match row.samples {
         Some(samples) => format!("{} {samples}", row.obtained.name()),
         None => row.obtained.name().to_string(),

@@ -70,7 +70,6 @@ impl Style {
     }
 
     /// For a mail, a file or a pipe.
-    #[cfg(test)]
     pub const PLAIN: Style = Style { width: 100, terminal: false };
 
     /// Plus or minus.

@@ -1,7 +1,7 @@
 //! The plan of an experiment: what would be run, how long that takes, and how small a change it
 //! can show.
 
-use analysis::PastRuns;
+use analysis::PointHistory;
 use records::{Pass, Point, Record, Until};
 
 use crate::Style;
@@ -17,7 +17,7 @@ const AROUND_S: f64 = 0.05;
 const COMMON: [f64; 3] = [0.01, 0.03, 0.10];
 
 /// The plan as text; `past` has for each point what earlier records say.
-pub fn plan(record: &Record, past: &[Option<PastRuns>], style: &Style) -> String {
+pub fn plan(record: &Record, past: &[Option<PointHistory>], style: &Style) -> String {
     let mut text = planned(record, *style);
     text += &format!("\n{}", table(record, past, *style));
     let mut line = |sentence: String| text += &wrapped(&sentence, style.width, 2);
@@ -32,7 +32,7 @@ pub fn plan(record: &Record, past: &[Option<PastRuns>], style: &Style) -> String
 }
 
 /// A row for each point.
-fn table(record: &Record, past: &[Option<PastRuns>], style: Style) -> String {
+fn table(record: &Record, past: &[Option<PointHistory>], style: Style) -> String {
     let compared = record.variants.len() > 1;
     let mut headings = vec![("workload", Align::Left), ("as", Align::Left), ("CPUs", Align::Right)];
     headings.extend([("tasks", Align::Right), ("length", Align::Right)]);
@@ -80,8 +80,8 @@ fn blocks(record: &Record) -> String {
 }
 
 /// "about 3 min 20 s".
-fn time(record: &Record, past: &[Option<PastRuns>]) -> String {
-    let each = |(point, seen): (&Point, &Option<PastRuns>)| match (seen, point.until) {
+fn time(record: &Record, past: &[Option<PointHistory>]) -> String {
+    let each = |(point, seen): (&Point, &Option<PointHistory>)| match (seen, point.until) {
         (Some(seen), _) => Some(seen.run_s),
         (None, Until::Seconds(seconds)) => Some(seconds + AROUND_S),
         (None, _) => None,
@@ -121,7 +121,7 @@ fn spoken(seconds: f64) -> String {
 }
 
 /// The smallest change that the blocks will show in four of five cases.
-fn power(record: &Record, past: &[Option<PastRuns>]) -> Vec<String> {
+fn power(record: &Record, past: &[Option<PointHistory>]) -> Vec<String> {
     let blocks = record.experiment.blocks();
     let contrasts = record.variants.len() - 1;
     // With looks on the way, the last one may spend less.
@@ -135,7 +135,7 @@ fn power(record: &Record, past: &[Option<PastRuns>]) -> Vec<String> {
     };
     let known: Vec<f64> = past.iter().flatten().map(|seen| seen.deviation).collect();
     let mut lines = Vec::new();
-    match analysis::Spread::of(&known) {
+    match analysis::Spread::from_values(&known) {
         Some(spread) => lines.push(format!(
             "smallest change that {blocks} blocks find in 4 of 5 cases: {} with the median \
              deviation between runs of {:.1} %, {} with the largest of {:.1} %",
@@ -156,7 +156,7 @@ fn power(record: &Record, past: &[Option<PastRuns>]) -> Vec<String> {
     }
     let effect = record.experiment.compare.smallest_effect;
     let decides = record.points.first().map_or(String::new(), |point| record.deciding(point));
-    let enough = analysis::Spread::of(&known)
+    let enough = analysis::Spread::from_values(&known)
         .and_then(|spread| analysis::blocks_for(effect, spread.median, alpha))
         .map(|blocks| format!("; to find it takes about {}", counted(blocks, "block")));
     lines.push(format!(

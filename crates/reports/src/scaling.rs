@@ -195,7 +195,7 @@ impl Report<'_> {
             return None;
         }
         let cpus = |n: u32| counted(n as usize, "CPU");
-        let compared = |cell: &analysis::Cell| {
+        let compared = |cell: &analysis::CurveCell| {
             let ratio = cell.spread(metric)?.mean / base;
             let ideal = cell.point.cpus as f64 / first.point.cpus as f64;
             Some((ratio_text(ratio), ratio_text(ideal)))
@@ -267,7 +267,7 @@ fn ratio_text(ratio: f64) -> String {
 
 fn failed(curves: &[&Curve]) -> Vec<String> {
     let cells = curves.iter().flat_map(|curve| &curve.cells).filter(|cell| cell.failed > 0);
-    let note = |cell: &analysis::Cell| {
+    let note = |cell: &analysis::CurveCell| {
         let cpus = counted_if_told(cell.point.cpus, "CPU");
         let verb = if cell.failed == 1 { "does" } else { "do" };
         format!("{} on {cpus} failed and {verb} not count", counted(cell.failed, "run"))
@@ -289,7 +289,8 @@ fn warmup(curves: &[&Curve]) -> Option<String> {
             gains.push(100.0 * (steady_operations_per_s / rate - 1.0));
         }
     }
-    let (length, gain) = (Spread::of(&lengths_s)?.median, Spread::of(&gains)?.median);
+    let (length, gain) =
+        (Spread::from_values(&lengths_s)?.median, Spread::from_values(&gains)?.median);
     let direction = if gain < 0.0 { "lower" } else { "higher" };
     Some(format!(
         "warm-up in {} of {}, typically {}; the rate after it is {:.1} % {direction} than over \
@@ -304,7 +305,7 @@ fn warmup(curves: &[&Curve]) -> Option<String> {
 fn timing_cost(curves: &[&Curve]) -> Option<String> {
     let cells = curves.iter().flat_map(|curve| &curve.cells);
     let costs: Vec<f64> = cells.flat_map(|c| c.values("latency.timing_cost_ns")).collect();
-    let cost = Spread::of(&costs)?.median;
+    let cost = Spread::from_values(&costs)?.median;
     let cost = duration_ns(cost);
     Some(format!("reading the clock costs {cost} for each operation, included above"))
 }
@@ -312,7 +313,7 @@ fn timing_cost(curves: &[&Curve]) -> Option<String> {
 /// The forms of one lane, with the ideal that the better one sets at the fewest CPUs.
 fn drawing(curves: &[&Curve], metric: &str) -> Plot {
     let values = |curve: &Curve, metric: &str| -> Vec<(u32, f64)> {
-        let value = |cell: &analysis::Cell| Some((cell.point.cpus, cell.spread(metric)?.mean));
+        let value = |cell: &analysis::CurveCell| Some((cell.point.cpus, cell.spread(metric)?.mean));
         // Imported cells may have no CPU count to stand over.
         curve.cells.iter().filter_map(value).filter(|(cpus, _)| *cpus > 0).collect()
     };

@@ -2,7 +2,9 @@
 //! what else our rule says, and whether it does what it promises.
 
 use analysis::Noise;
-use analysis::selfcheck::{Cell, EFFECTS, Figure, Limit, Row, SMALLEST_EFFECT, Selfcheck, Share};
+use analysis::selfcheck::{
+    EFFECTS, Limit, Promise, Proportion, RuleCell, RuleRow, SMALLEST_EFFECT, Selfcheck,
+};
 
 use crate::Style;
 use crate::prose::wrapped;
@@ -26,7 +28,7 @@ pub fn selfcheck(check: &Selfcheck, style: &Style) -> String {
     text += &format!("\n{}\n\n", style.bold("What knee says in full"));
     text += &in_full(check, style);
     text += &format!("\n{}\n\n", style.bold("Promises"));
-    text + &promises(&check.figures, style)
+    text + &promises(&check.promises, style)
 }
 
 /// How often "changed" is said on one kind of noise.
@@ -41,7 +43,7 @@ fn changed(check: &Selfcheck, noise: Noise, style: &Style) -> String {
     let first = ("\nrule".to_string(), Align::Left);
     let mut table = Table::new([first].into_iter().chain(per_effect.into_iter().flatten()));
     for row in check.rows.iter().filter(|row| row.noise == noise) {
-        let cell = |cell: &Cell| [percent(&cell.changed, style), format!("{:.0}", cell.runs)];
+        let cell = |cell: &RuleCell| [percent(&cell.changed, style), format!("{:.0}", cell.runs)];
         let cells = row.cells.iter().flat_map(cell);
         table.row([row.rule.clone()].into_iter().chain(cells).collect());
     }
@@ -54,8 +56,8 @@ fn in_full(check: &Selfcheck, style: &Style) -> String {
     let first = [("rule", Align::Left), ("noise", Align::Left)];
     let first = first.map(|(heading, align)| (heading.to_string(), align));
     let mut table = Table::new(first.into_iter().chain(headings));
-    for Row { rule, noise, cells, .. } in check.rows.iter().filter(|row| row.equivalence) {
-        let answer = |cell: &Cell| {
+    for RuleRow { rule, noise, cells, .. } in check.rows.iter().filter(|row| row.equivalence) {
+        let answer = |cell: &RuleCell| {
             let shares = [&cell.changed, &cell.same, &cell.cannot_tell];
             shares.map(|share| format!("{:.1}", 100.0 * share.share)).join("/")
         };
@@ -72,7 +74,7 @@ fn in_full(check: &Selfcheck, style: &Style) -> String {
 }
 
 /// Figures beside their limits.
-pub fn promises(figures: &[Figure], style: &Style) -> String {
+pub fn promises(figures: &[Promise], style: &Style) -> String {
     let columns = [
         ("figure", Align::Left),
         ("limit", Align::Right),
@@ -88,7 +90,7 @@ pub fn promises(figures: &[Figure], style: &Style) -> String {
     table.within(style.width).0 + &wrapped(note, style.width, 0)
 }
 
-fn limit(figure: &Figure) -> String {
+fn limit(figure: &Promise) -> String {
     let (sign, limit) = match figure.limit {
         Limit::AtMost(limit) => ("<=", limit),
         Limit::AtLeast(limit) => (">=", limit),
@@ -99,10 +101,10 @@ fn limit(figure: &Figure) -> String {
     }
 }
 
-fn measured(figure: &Figure, style: &Style) -> String {
+fn measured(figure: &Promise, style: &Style) -> String {
     match figure.interval {
         Some(interval) => {
-            let share = Share { share: figure.measured, interval };
+            let share = Proportion { share: figure.measured, interval };
             format!("{} %", percent(&share, style))
         }
         None => format!("{:.1}", figure.measured),
@@ -110,7 +112,7 @@ fn measured(figure: &Figure, style: &Style) -> String {
 }
 
 /// A share in percent with half of its interval, the longer half.
-fn percent(share: &Share, style: &Style) -> String {
+fn percent(share: &Proportion, style: &Style) -> String {
     let (low, high) = share.interval;
     let half = (share.share - low).max(high - share.share);
     format!("{:.1}{}{:.1}", 100.0 * share.share, style.plus_minus(), 100.0 * half)
@@ -133,7 +135,7 @@ mod tests {
             random order; the others measure one, then the other. Their rules are as their documentation and
             users describe them.
 
-            Noise: bell-shaped, 3 %
+            Noise: normal, 3 %
 
                                    nothing                2 %                5 %               10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
@@ -150,7 +152,7 @@ mod tests {
             benchstat 20v20     25.0+-34.1    40   37.5+-31.9    40  100.0+-32.4    40  100.0+-32.4    40
             benchstat, rerun    25.0+-34.1    94  100.0+-32.4    36  100.0+-32.4    12  100.0+-32.4    12
 
-            Noise: two modes: 1 %, and 30 % of the runs 10 % higher
+            Noise: bimodal: 1 %, and 30 % of the runs 10 % higher
 
                                    nothing                2 %                5 %               10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
@@ -167,7 +169,7 @@ mod tests {
             benchstat 20v20      0.0+-32.4    40   62.5+-31.9    40  100.0+-32.4    40  100.0+-32.4    40
             benchstat, rerun    37.5+-31.9    94  100.0+-32.4    20  100.0+-32.4    18  100.0+-32.4    14
 
-            Noise: rare far values: Student's t with 3 degrees, 3 %
+            Noise: heavy tails: Student's t with 3 degrees of freedom, 3 %
 
                                    nothing                2 %                5 %               10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
@@ -203,29 +205,29 @@ mod tests {
 
             What knee says in full
 
-            rule           noise                      0 %            2 %            5 %           10 %
-            knee           bell-shaped      0.0/100.0/0.0  87.5/12.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0
-            knee, Student  bell-shaped      0.0/100.0/0.0  87.5/12.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0
-            knee           two modes        0.0/12.5/87.5  50.0/0.0/50.0  100.0/0.0/0.0  100.0/0.0/0.0
-            knee, Student  two modes        0.0/12.5/87.5  25.0/0.0/75.0  100.0/0.0/0.0  100.0/0.0/0.0
-            knee           rare far values  12.5/87.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0
-            knee, Student  rare far values  12.5/87.5/0.0  87.5/0.0/12.5  100.0/0.0/0.0  100.0/0.0/0.0
-            knee           drift of 3 %     0.0/100.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0
-            knee, Student  drift of 3 %     0.0/100.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            rule           noise                   0 %            2 %            5 %           10 %
+            knee           normal        0.0/100.0/0.0  87.5/12.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee, Student  normal        0.0/100.0/0.0  87.5/12.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee           bimodal       0.0/12.5/87.5  50.0/0.0/50.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee, Student  bimodal       0.0/12.5/87.5  25.0/0.0/75.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee           heavy tails   12.5/87.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee, Student  heavy tails   12.5/87.5/0.0  87.5/0.0/12.5  100.0/0.0/0.0  100.0/0.0/0.0
+            knee           drift of 3 %  0.0/100.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0
+            knee, Student  drift of 3 %  0.0/100.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0  100.0/0.0/0.0
             changed/same/cannot tell, in % of the comparisons, at each true change; "same" is within 2 %.
 
             Promises
 
-            figure                                       limit       measured
-            bell-shaped, nothing different: changed     <= 5 %    0.0+-32.4 %  met
-            bell-shaped, 2 % different: changed        >= 85 %   87.5+-34.6 %  met
-            bell-shaped, 2 % different: same            <= 5 %   12.5+-34.6 %  above by chance or not
-            bell-shaped, 5 % different: changed      >= 99.9 %  100.0+-32.4 %  met
-            bell-shaped, 5 % different: mean runs        <= 28           22.5  met
-            two modes, nothing different: changed       <= 5 %    0.0+-32.4 %  met
-            two modes, 5 % different: changed          >= 99 %  100.0+-32.4 %  met
-            far values, nothing different: changed      <= 5 %   12.5+-34.6 %  above by chance or not
-            drift, nothing different: changed           <= 5 %    0.0+-32.4 %  met
+            figure                                   limit       measured
+            normal, no difference: changed          <= 5 %    0.0+-32.4 %  met
+            normal, 2 % different: changed         >= 85 %   87.5+-34.6 %  met
+            normal, 2 % different: same             <= 5 %   12.5+-34.6 %  beyond, perhaps by chance
+            normal, 5 % different: changed       >= 99.9 %  100.0+-32.4 %  met
+            normal, 5 % different: mean runs         <= 28           22.5  met
+            bimodal, no difference: changed         <= 5 %    0.0+-32.4 %  met
+            bimodal, 5 % different: changed        >= 99 %  100.0+-32.4 %  met
+            heavy tails, no difference: changed     <= 5 %   12.5+-34.6 %  beyond, perhaps by chance
+            drift, no difference: changed           <= 5 %    0.0+-32.4 %  met
             MISSED: the interval excludes the limit.
         "#]].assert_eq(&text);
     }

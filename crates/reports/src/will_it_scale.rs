@@ -8,7 +8,7 @@
 //! empty fields, and 0 would be a result. `linear` starts from the better form at the
 //! fewest tasks.
 
-use analysis::{Cell, Curve, curves};
+use analysis::{Curve, CurveCell, curves};
 use records::{Form, Opened, Pass};
 
 use crate::curve_table::RATE;
@@ -91,7 +91,7 @@ fn text(lane: &[&Curve]) -> String {
 }
 
 /// Idle share of the whole host, as will-it-scale prints it, not of the CPUs used.
-fn host_idle_percent(cell: &Cell) -> Option<f64> {
+fn host_idle_percent(cell: &CurveCell) -> Option<f64> {
     let ticks = |kinds: &[&str]| {
         kinds.iter().map(|kind| mean(cell, &format!("stat.all.{kind}_ticks"))).sum::<Option<f64>>()
     };
@@ -100,6 +100,6 @@ fn host_idle_percent(cell: &Cell) -> Option<f64> {
     (idle + busy > 0.0).then(|| 100.0 * idle / (idle + busy))
 }
 
-fn mean(cell: &Cell, metric: &str) -> Option<f64> {
+fn mean(cell: &CurveCell, metric: &str) -> Option<f64> {
     cell.spread(metric).map(|spread| spread.mean)
 }

@@ -1,4 +1,4 @@
-//! The record of a new execution: all that is known before the first run, and which partial record it
+//! The record of a new execution: what is known before the first run, and the partial record that it
 //! resumes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
     guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
     let points = plan::points(&experiment, &variants, &usable)?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
-    let commands = commands::of_experiment(&experiment, &variants)?;
+    let commands = commands::for_experiment(&experiment, &variants)?;
     let metrics = commands::described(&commands)?;
     let operations = operations(&points);
     let dirs: BTreeSet<&Path> = points.iter().map(|point| point.dir.as_path()).collect();
@@ -88,28 +88,30 @@ fn usable_cpus() -> Result<(Usable, Option<Warning>)> {
     let quota = limits.cpu_quota.ok().flatten().filter(|quota| *quota < cpus as f64);
     let warning = quota.map(|quota| {
         Warning::new(
-            format!("the cgroup grants the time of {quota:.2} CPUs on {cpus}: no more are used"),
-            "raise cpu.max to measure on all",
+            format!(
+                "the cgroup's quota is the time of {quota:.2} of {cpus} CPUs: runs use no more"
+            ),
+            "raise cpu.max to measure on all CPUs",
         )
     });
     let at_once = quota.map(|quota| quota.max(1.0) as u32);
     Ok((Usable { topology, at_once, directory: measured_directory }, warning))
 }
 
-/// The real path of a directory to measure in.
+/// The canonical path of a directory to measure in.
 fn measured_directory(dir: &Path) -> Result<PathBuf> {
     let path = dir
         .canonicalize()
         .with_context(|| format!("looking for the directory {} (--dir)", dir.display()))?;
-    ensure!(path.is_dir(), "{} is no directory (--dir)", path.display());
+    ensure!(path.is_dir(), "{} is not a directory (--dir)", path.display());
     Ok(path)
 }
 
 /// Refuses points with more tasks than the cgroup, the host or the user may have.
 pub fn check_capacity(record: &Record) -> Result<()> {
-    // The worker is one too, and knee.
-    let here = record.points.iter().filter(|point| record.guest(&point.variant).is_none());
-    let needed = here.map(|p| p.tasks as u64 + 2).max().unwrap_or(0);
+    // Two more, for the worker and knee.
+    let on_host = record.points.iter().filter(|point| record.guest(&point.variant).is_none());
+    let needed = on_host.map(|p| p.tasks as u64 + 2).max().unwrap_or(0);
     let limits = probes::limits(Path::new("/"));
     let is_root = paths::user() == 0;
     let bounds = [
@@ -121,9 +123,12 @@ pub fn check_capacity(record: &Record) -> Result<()> {
             "raise the limit (ulimit -u)",
         ),
     ];
-    for (who, room, remedy) in bounds {
+    for (holder, room, remedy) in bounds {
         let Some(room) = room else { continue };
-        ensure!(needed <= room, "{needed} tasks are needed, {who} {room}: use fewer, or {remedy}");
+        ensure!(
+            needed <= room,
+            "{needed} tasks are needed, {holder} {room}: use fewer, or {remedy}"
+        );
     }
     Ok(())
 }
@@ -148,8 +153,8 @@ pub fn open_record(resume: bool, store: &Store, record: Record) -> Result<Growin
     Ok(growing)
 }
 
-/// What of the host or its directories is not as it was, so that runs of now and then do
-/// not belong into one record.
+/// What of the host or its directories has changed, if anything: runs before and after the change do
+/// not belong in one record.
 fn changed(then: &Record, now: &Record) -> Option<String> {
     let (a, b) = (&then.host, &now.host);
     let parts = [
@@ -171,7 +176,7 @@ fn changed(then: &Record, now: &Record) -> Option<String> {
     if then.commands != now.commands {
         return Some("a command that comes with knee".to_string());
     }
-    let part = parts.iter().find(|(_, same)| !same).map(|(what, _)| what.to_string());
+    let part = parts.iter().find(|(_, same)| !same).map(|(name, _)| name.to_string());
     let knob = a.knobs.iter().find(|(name, value)| b.knobs.get(*name) != Some(value));
     let mount = |d: &Directory| {
         (d.path.clone(), d.file_system.clone(), d.source.clone(), d.mount_options.clone())
@@ -193,7 +198,7 @@ fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
             continue;
         }
         if let Some(what) = changed(&found, wanted) {
-            talk(format_args!("{} is not resumed: {what} changed since", found.id));
+            talk(format_args!("{} is not resumed: {what} has changed since", found.id));
             continue;
         }
         return Ok(listed.folder.clone());

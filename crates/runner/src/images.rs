@@ -1,6 +1,6 @@
 //! The image of an experiment: a file system that is made, filled by a workload, unmounted and
 //! checked once in a session. Each run of a command that names `{image}` gets a copy beside its
-//! scratch directory, so that repairing it, or worse, changes nothing for the next one.
+//! scratch directory, so that no run can change what the next one finds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,17 +24,17 @@ use crate::places::process;
 /// Name of the image itself, in a session's directory.
 const PRISTINE: &str = "pristine";
 
-/// Refuses an image that cannot be meant, whatever the host, or that nothing uses.
+/// Refuses an image that makes no sense on any host, or that no command uses.
 pub fn check_words(record: &Record) -> Result<()> {
     let Some(image) = &record.experiment.image else { return Ok(()) };
     check_made(&image.file_system).context("file system of the image")?;
     parse::bytes(&image.size.0).context("size of the image")?;
     let kind = kinds::kind(&image.file_system.kind)?;
-    ensure!(kind.tools.is_some(), "{} has no image: it lies in memory", kind.name);
-    values(image).context("what fills the image")?;
+    ensure!(kind.tools.is_some(), "{} has no image: it is in memory", kind.name);
+    values(image).context("the workload that fills the image")?;
     ensure!(
         record.commands.values().any(|command| commands::uses(command).contains(commands::IMAGE)),
-        "the experiment has an [image], and no command of it uses {{image}}"
+        "the experiment has an [image], but none of its commands uses {{image}}"
     );
     Ok(())
 }
@@ -53,7 +53,7 @@ pub struct Images {
 }
 
 impl Images {
-    /// Makes them, before anything is measured. Returns early if a signal asks us to end.
+    /// Makes the images, before anything is measured. Returns early if a signal asks knee to end.
     pub fn make(&mut self, journal: &mut Journal, record: &mut Record) -> Result<()> {
         let Some(image) = record.experiment.image.clone() else { return Ok(()) };
         let dirs: Vec<PathBuf> = commands::image_directories(record);
@@ -78,33 +78,34 @@ impl Images {
         Ok(())
     }
 
-    /// The copy for a run in `directory`, if its command wants one. The inner error is the run's.
+    /// Makes the copy for a run in `directory`, if its command uses one. The inner error is the run's.
     pub fn copy(
         &self,
         record: &Record,
         point: &Point,
         directory: &Path,
-    ) -> Result<Result<Option<Copy>>> {
+    ) -> Result<Result<Option<ImageCopy>>> {
         if !commands::needs_image(record, point) {
             return Ok(Ok(None));
         }
         let made = self.made.iter().find(|(dir, _)| *dir == point.dir);
         let (_, pristine) = made.context("there is no image for this directory")?;
         let path = directory.join(commands::IMAGE);
-        Ok(copy_sparse(pristine, &path).map(|_| Some(Copy(path))))
+        Ok(copy_sparse(pristine, &path).map(|_| Some(ImageCopy(path))))
     }
 }
 
-/// A run's copy; removed when it is dropped, as by the next start with its directory.
-pub struct Copy(PathBuf);
+/// A run's copy of the image, which is removed when this is dropped. After a crash, the next start
+/// removes it with its directory.
+pub struct ImageCopy(PathBuf);
 
-impl Drop for Copy {
+impl Drop for ImageCopy {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Makes, fills, unmounts and checks; nothing if a signal came in between.
+/// Makes, fills, unmounts and checks an image. Returns `None` if a signal interrupted it.
 fn make(
     journal: &mut Journal,
     directory: &Path,
@@ -117,30 +118,31 @@ fn make(
     let bytes = parse::bytes(&image.size.0)?;
     let time = Duration::from_secs_f64(time_s);
     let maker = FileSystems::new_maker(storage, bytes, time);
-    // Apart from file systems that are kept, which have the same names.
+    // In a directory of its own: file systems that are kept have the same names.
     let filling = directory.join("filling");
     make_directory(&filling)?;
     let made = maker.make(journal, &filling, &image.file_system)?;
     let Some(operations) = fill(&made, image, time)? else { return Ok(None) };
     journal.undo_to(made.before_mount)?;
     if let Some(complaint) = maker.complaint(&made) {
-        bail!("filled and unmounted, {complaint}");
+        bail!("after filling and unmounting it: {complaint}");
     }
     let shown = made.checked.as_ref().context("an image lies in a file")?;
     let pristine = directory.join(PRISTINE);
-    // Undoing the loop device removes its image under the name that it was shown by.
+    // Undoing the loop device removes the file's first name; this second one stays.
     fs::hard_link(shown, &pristine).with_context(|| format!("keeping {}", pristine.display()))?;
     journal.undo_to(made.before)?;
-    let found = fs::metadata(&pristine).with_context(|| format!("{}", pristine.display()))?;
+    let metadata = fs::metadata(&pristine).with_context(|| format!("{}", pristine.display()))?;
     Ok(Some(Filled {
         operations,
         seconds: since.elapsed().as_secs_f64(),
-        bytes_used: found.blocks() * 512,
+        bytes_used: metadata.blocks() * 512,
         file_system: made.mounted,
     }))
 }
 
-/// Runs the workload in the mounted file system, and leaves what it made there.
+/// Runs the workload in the mounted file system, and keeps its files. Returns how many operations it
+/// did, or `None` if a signal interrupted it.
 fn fill(made: &Made, image: &Image, time: Duration) -> Result<Option<u64>> {
     let workload = plan::workload(&image.workload)?;
     let cpus = probes::limits(Path::new("/")).cpus_allowed.map_err(anyhow::Error::msg)?;
@@ -161,21 +163,21 @@ fn fill(made: &Made, image: &Image, time: Duration) -> Result<Option<u64>> {
         keep: true,
         stop_grace_s: 10.0,
     };
-    let done = process::run(&job, None, time, |_| ())?;
-    if done.interrupted {
+    let end = process::run(&job, None, time, |_| ())?;
+    if end.interrupted {
         return Ok(None);
     }
-    let reason = done.events.iter().find_map(|event| match event {
+    let reason = end.events.iter().find_map(|event| match event {
         Event::Failed { reason } => Some(reason.clone()),
         _ => None,
     });
     ensure!(
-        done.events.last() == Some(&Event::Finished),
+        end.events.last() == Some(&Event::Finished),
         "filling it with {}: {}",
         workload.name,
-        reason.unwrap_or_else(|| format!("the worker {}", done.exit))
+        reason.unwrap_or_else(|| format!("the worker {}", end.exit))
     );
-    let operations = done.events.iter().map(|event| match event {
+    let operations = end.events.iter().map(|event| match event {
         Event::Task(task) => task.operations,
         _ => 0,
     });

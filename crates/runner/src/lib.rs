@@ -1,5 +1,5 @@
-//! The runner: takes the points through their blocks, one run after the other, and keeps the result
-//! of each before the next one starts. Runs are made in places: this host, or virtual machines.
+//! The runner: takes the points through their blocks, one run after the other, and keeps the result of
+//! each before the next one starts. Runs take place in places: this host, or virtual machines.
 
 mod begin;
 pub mod history;
@@ -10,7 +10,7 @@ mod programs;
 pub mod progress;
 mod session;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use analysis::Reduced;
@@ -33,12 +33,12 @@ pub use begin::new_record;
 pub use places::guest::allowed_cpus;
 pub use session::{Measured, Options, measure};
 
-/// How the runner came to its end.
+/// How the runner ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Every planned run was executed.
     Complete,
-    /// A signal asked us to end.
+    /// A signal asked knee to end.
     Interrupted,
 }
 
@@ -50,7 +50,7 @@ pub fn run(
     mut finished: impl FnMut(&Run),
 ) -> Result<End> {
     let mut places = Places::new(journal, record)?;
-    let end = blocks(record, &mut places, progress, &mut finished);
+    let end = run_blocks(record, &mut places, progress, &mut finished);
     let warnings = places.end(record)?;
     record.record.warnings.extend(warnings);
     let end = end?;
@@ -66,11 +66,11 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// Tries them all, so that what cannot be done is refused before anything is measured.
+    /// Tries out all places, so that what cannot work is refused before anything is measured.
     fn new(journal: &'a mut Journal, record: &mut Growing) -> Result<Places<'a>> {
         let local = Local::new(journal, &mut record.record)?;
         let boots = record.read_boots()?.len() as u32;
-        let guests = if guest_config::guests_of(&record.record).is_empty() {
+        let guests = if guest_config::guests(&record.record).is_empty() {
             None
         } else {
             Some(Guests::new(&mut record.record, boots)?)
@@ -87,7 +87,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Writes down what became known of boots.
+    /// Appends the boots since the last call to the record.
     fn keep_boots(&mut self, record: &mut Growing) -> Result<()> {
         let boots = self.guests.iter_mut().flat_map(|guests| guests.boots());
         boots.into_iter().try_for_each(|boot| record.append_boot(&boot))
@@ -103,8 +103,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Block by block, until nothing is left to do.
-fn blocks(
+/// Executes block after block, until nothing is left to do.
+fn run_blocks(
     record: &mut Growing,
     places: &mut Places,
     progress: &mut Progress,
@@ -120,14 +120,14 @@ fn blocks(
         if planned.is_empty() {
             break;
         }
-        let done: BTreeSet<Step> = runs.iter().map(Step::for_run).collect();
+        let executed: BTreeSet<Step> = runs.iter().map(Step::for_run).collect();
         let steps = |assignment| {
             let steps = schedule::steps(&record.record, assignment).into_iter();
             steps.map(move |profile| Step { assignment, profile })
         };
         let left = planned.into_iter().flat_map(steps);
         let left: Vec<Step> =
-            left.filter(|step| !done.contains(step) && !profiled.contains(step)).collect();
+            left.filter(|step| !executed.contains(step) && !profiled.contains(step)).collect();
         let to_run: Vec<Assignment> = left.iter().map(|step| step.assignment).collect();
         progress.block(&record.record, block, &to_run);
         for step in left {
@@ -154,14 +154,14 @@ fn blocks(
     Ok(End::Complete)
 }
 
-/// The part of a run that decides about later blocks.
+/// The part of a run that later blocks are planned by.
 fn deciding_part(record: &Record, run: &Run) -> Run {
     let point = record.points.get(run.point as usize);
     let decides = point.map_or(record.experiment.compare.metric.clone(), |p| record.deciding(p));
-    analysis::gist(run, &decides)
+    analysis::deciding_part(run, &decides)
 }
 
-/// One run; none if a signal cut it off.
+/// Executes one step. Returns `None` if a signal interrupted it.
 fn execute(
     record: &mut Growing,
     places: &mut Places,
@@ -186,7 +186,7 @@ fn execute(
     let Some(outcome) = outcome? else { return Ok(None) };
     let point = &record.record.points[index];
     let reduced = analysis::reduce(point, &outcome.events, &outcome.exit);
-    let reduced = outcome.invalid_because.into_iter().fold(reduced, Reduced::spoilt);
+    let reduced = outcome.invalid_because.into_iter().fold(reduced, Reduced::invalidated);
     let run = Run {
         run: number,
         point: index as u32,
@@ -196,37 +196,41 @@ fn execute(
         started,
         file_system: outcome.file_system,
         boot: outcome.boot,
-        outcome: decided(&record.record, point, reduced.outcome, &reduced.warnings),
+        outcome: require_deciding_metric(&record.record, point, reduced.outcome, &reduced.missing),
         warnings: [outcome.warnings, reduced.warnings].concat(),
     };
     let Reduced { samples, windows, unavailable_probes, .. } = reduced;
     Ok(Some(StepResult { run, samples, windows, unavailable_probes }))
 }
 
-/// A run without the number that decides about it is none: a run of a command may lack it.
-fn decided(record: &Record, point: &Point, outcome: Outcome, doubts: &[Warning]) -> Outcome {
-    let wanted = record.deciding(point);
+/// Fails a command's run that lacks the metric that decides; `missing` says why.
+fn require_deciding_metric(
+    record: &Record,
+    point: &Point,
+    outcome: Outcome,
+    missing: &BTreeMap<String, String>,
+) -> Outcome {
+    let deciding = record.deciding(point);
     let Outcome::Finished { metrics, counters, .. } = &outcome else { return outcome };
-    let has = metrics.contains_key(&wanted) || counters.contains_key(&wanted);
-    if point.command.is_none() || has {
+    let is_present = metrics.contains_key(&deciding) || counters.contains_key(&deciding);
+    if point.command.is_none() || is_present {
         return outcome;
     }
-    let why = doubts.iter().find(|doubt| doubt.text.ends_with(&format!("so {wanted} is missing")));
-    let reason = match why {
-        Some(doubt) => doubt.text.clone(),
-        None => format!("the run has no {wanted}, the metric that decides (--metric)"),
+    let reason = match missing.get(&deciding) {
+        Some(why) => why.clone(),
+        None => format!("the run has no {deciding}, the metric that decides (--metric)"),
     };
     Outcome::Failed { reason }
 }
 
-/// How long a worker may take: the run itself, the grace at its end, and a while to set up,
-/// verify and clean, longer with many tasks.
+/// How long a worker may take: the run itself, the grace period at its end, and some time to set up,
+/// verify and clean up, which is longer with many tasks.
 fn deadline(record: &Record, planned: &Planned) -> Duration {
     let (timeout_s, stop_grace_s) = (record.experiment.timeout_s, record.experiment.stop_grace_s);
     let run_s = match planned.point.until {
         Until::Seconds(seconds) => seconds,
         Until::OperationsPerTask(_) => 0.0,
-        // The worker itself sees to it that each of its programs ends in time.
+        // The worker itself limits each of its programs.
         Until::End => planned.command.map_or(0.0, programs_s),
     };
     let around_s = timeout_s + 0.01 * planned.point.tasks as f64;

@@ -1,5 +1,5 @@
-//! The programs that commands start: found before anything is measured, so that a missing one
-//! is said at once, and described in the record by hash and version.
+//! The programs that commands start: searched before anything is measured, so that knee refuses a
+//! missing one early, and described in the record by hash and version.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,22 +17,22 @@ use host::{memfd, nearest};
 use plan::commands::{RunId, command_job, split, values, words};
 use records::{Command, CommandJob, Program, Record, Variant};
 
-/// Stands for the scratch directory, which is not there yet: what lies in it is made later.
-const LATER: &str = "/.knee-not-yet";
+/// Stands for the scratch directory, which does not exist yet.
+const FUTURE_SCRATCH: &str = "/.knee-not-yet";
 
-/// How long a program may take to say its version.
-const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a program may take to print its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The programs of all points, each found where it will be started from. Refuses one that is
-/// not there, and lines whose placeholders cannot be filled.
+/// Finds the programs of all points where they will be started from. Refuses a missing program, and
+/// lines whose placeholders cannot be filled.
 pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
-    let mut found = BTreeMap::new();
+    let mut programs = BTreeMap::new();
     for point in &record.points {
         let Some(command) = record.command(point)? else { continue };
-        let job = command_job(command, point, Path::new(LATER), RunId::default())
+        let job = command_job(command, point, Path::new(FUTURE_SCRATCH), RunId::default())
             .with_context(|| format!("in the command {}", command.name))?;
         let variant = record.variant(point);
-        // What starts the worker may put it where other programs are.
+        // What starts the worker may give it another root or PATH.
         if variant.is_some_and(|variant| !variant.under.is_empty()) {
             continue;
         }
@@ -43,46 +43,51 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
             package.collect::<String>()
         );
         for line in &job.prepare {
-            look(&line[0], &job, variant).context(cannot.clone())?;
+            find_program(&line[0], &job, variant).context(cannot.clone())?;
         }
-        let program = program(command, &job)?;
-        if let Some(path) = look(&program, &job, variant).context(cannot)? {
-            found.insert(path.to_string_lossy().into_owned(), Program::default());
+        let program = measured_program(command, &job)?;
+        if let Some(path) = find_program(&program, &job, variant).context(cannot)? {
+            programs.insert(path.to_string_lossy().into_owned(), Program::default());
         }
     }
-    Ok(found)
+    Ok(programs)
 }
 
-/// The word that starts what is measured. What a shell starts cannot be known, but it is the
-/// program that is asked for its version.
-fn program(command: &Command, job: &CommandJob) -> Result<String> {
-    let asked = command.version.as_ref().filter(|_| command.shell);
-    let first = asked.map(split).transpose()?.and_then(|words| words.into_iter().next());
+/// The program that is measured. What a shell starts is unknown; there it is the program that prints
+/// the version.
+fn measured_program(command: &Command, job: &CommandJob) -> Result<String> {
+    let version = command.version.as_ref().filter(|_| command.shell);
+    let first = version.map(split).transpose()?.and_then(|words| words.into_iter().next());
     Ok(first.unwrap_or_else(|| job.run[0].clone()))
 }
 
-/// Where a program is, as execvp(3) would find it; nothing if that cannot be known yet.
-fn look(program: &str, job: &CommandJob, variant: Option<&Variant>) -> Result<Option<PathBuf>> {
+/// The path of a program, as execvp(3) would find it; `None` if it may appear later.
+fn find_program(
+    program: &str,
+    job: &CommandJob,
+    variant: Option<&Variant>,
+) -> Result<Option<PathBuf>> {
     if program.contains('/') {
         let path = job.directory.join(program);
-        if path.starts_with(LATER) {
+        if path.starts_with(FUTURE_SCRATCH) {
             return Ok(None);
         }
         let metadata =
             fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?;
         if !is_program(&metadata) {
-            bail!("{} is no program: make it executable (chmod +x)", path.display());
+            bail!("{} is not an executable file: make it one (chmod +x)", path.display());
         }
         return Ok(Some(path.canonicalize().unwrap_or(path)));
     }
     let own = || std::env::var("PATH").unwrap_or_default();
-    let of_variant = variant.and_then(|variant| variant.environment.get("PATH"));
-    let path = job.environment.get("PATH").or(of_variant.map(|word| &word.0));
+    let variants = variant.and_then(|variant| variant.environment.get("PATH"));
+    let path = job.environment.get("PATH").or(variants.map(|word| &word.0));
     let path = path.cloned().unwrap_or_else(own);
     let folders: Vec<&Path> =
         path.split(':').filter(|f| f.starts_with('/')).map(Path::new).collect();
-    let here = |folder: &&Path| fs::metadata(folder.join(program)).is_ok_and(|m| is_program(&m));
-    match folders.iter().find(|folder| here(folder)) {
+    let has_program =
+        |folder: &&Path| fs::metadata(folder.join(program)).is_ok_and(|m| is_program(&m));
+    match folders.iter().find(|folder| has_program(folder)) {
         Some(folder) => Ok(Some(folder.join(program))),
         None => {
             let names: Vec<String> = folders.iter().flat_map(|folder| names(folder)).collect();
@@ -101,7 +106,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Puts hashes and versions of the programs into a record.
+/// Adds the hashes and versions of the programs to a record.
 pub fn identify(record: &mut Record) -> Result<()> {
     for (path, program) in &mut record.programs {
         program.file = Seal::for_file(Path::new(path)).ok();
@@ -110,27 +115,27 @@ pub fn identify(record: &mut Record) -> Result<()> {
         let point = &record.points[index];
         let Some(command) = record.command(point)? else { continue };
         let Some(line) = &command.version else { continue };
-        let job = command_job(command, point, Path::new(LATER), RunId::default())?;
-        let values = values(point, Path::new(LATER), RunId::default());
-        let (words, of) = (words(line, command.shell, &values)?, record.variant(point));
-        let Some(path) = look(&program(command, &job)?, &job, of).ok().flatten() else {
+        let job = command_job(command, point, Path::new(FUTURE_SCRATCH), RunId::default())?;
+        let values = values(point, Path::new(FUTURE_SCRATCH), RunId::default());
+        let (words, variant) = (words(line, command.shell, &values)?, record.variant(point));
+        let program = measured_program(command, &job)?;
+        let Some(path) = find_program(&program, &job, variant).ok().flatten() else {
             continue;
         };
         let path = path.to_string_lossy().into_owned();
         let missing = record.programs.get(&path).is_some_and(|known| known.version.is_none());
-        if !missing || words.iter().any(|word| word.contains(LATER)) {
+        if !missing || words.iter().any(|word| word.contains(FUTURE_SCRATCH)) {
             continue;
         }
-        let said = first_line(&words, command, of);
-        match said {
+        match first_line(&words, command, variant) {
             Ok(line) => record.programs.entry(path).or_default().version = Some(line),
-            Err(why) => talk(format_args!("the version of {} is not known: {why:#}", command.name)),
+            Err(why) => talk(format_args!("the version of {} is unknown: {why:#}", command.name)),
         }
     }
     Ok(())
 }
 
-/// The first line with words that a program prints.
+/// The first line that is not empty of what a program prints.
 fn first_line(words: &[String], command: &Command, variant: Option<&Variant>) -> Result<String> {
     let mut output = memfd::create(c"version")?;
     let mut program = std::process::Command::new(&words[0]);
@@ -140,14 +145,14 @@ fn first_line(words: &[String], command: &Command, variant: Option<&Variant>) ->
     program.envs(command.environment.iter().map(|(name, word)| (name, &word.0)));
     let mut child = program.spawn().with_context(|| format!("starting {}", words.join(" ")))?;
     let since = Instant::now();
-    while child.try_wait()?.is_none() && since.elapsed() < VERSION_PATIENCE {
+    while child.try_wait()?.is_none() && since.elapsed() < VERSION_TIMEOUT {
         std::thread::sleep(Duration::from_millis(2));
     }
     if child.try_wait()?.is_none() {
         // SAFETY: a plain call; the group is of a child that has not been waited for.
         unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
         child.wait()?;
-        bail!("{} did not end within {} s", words.join(" "), VERSION_PATIENCE.as_secs());
+        bail!("{} did not end within {} s", words.join(" "), VERSION_TIMEOUT.as_secs());
     }
     let mut text = Vec::new();
     output.rewind()?;

@@ -1,5 +1,5 @@
-//! Progress on standard error: a bar with the time left in a terminal, else a line now and
-//! then. Nothing is drawn while tasks are measured, but for a tick a second in long runs.
+//! Progress on standard error: a bar with the time left in a terminal, else a line now and then. While
+//! tasks are measured, nothing is drawn except one tick a second in long runs.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plan::schedule::Assignment;
 use records::{Outcome, Point, Record, Run, Until};
 
-/// Talks about the runs of one `knee run`.
+/// Shows the progress of one `knee run`.
 pub struct Progress {
     bar: Option<ProgressBar>,
     total: usize,
     done: usize,
-    /// What the runs alone will take, where their length is known.
+    /// How long the runs themselves will take, as far as their length is known.
     planned: Duration,
-    /// "block 3 of at most 60, " where blocks go on until decided.
+    /// "block 3 of at most 60, " if blocks go on until decided.
     stage: String,
     since: Instant,
     spoken: Instant,
@@ -26,7 +26,7 @@ pub struct Progress {
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 impl Progress {
-    /// On standard error, in the form that suits it.
+    /// Shows a bar if standard error is a terminal, else lines.
     pub fn new() -> Progress {
         let now = Instant::now();
         let bar = stderr().is_terminal().then(bar);
@@ -41,23 +41,23 @@ impl Progress {
         }
     }
 
-    /// A block begins, with these runs left in it. As many more are expected in each block
-    /// to come, and none where what is seen decides about that.
+    /// A block begins, with these runs left in it. Each later block is expected to have as many, or none
+    /// if the results decide whether there is one.
     pub fn block(&mut self, record: &Record, block: u32, left: &[Assignment]) {
         let experiment = &record.experiment;
         let until_decided = experiment.compare.until_decided && record.variants.len() > 1;
-        let others = match until_decided {
-            true => 0,
-            false => (experiment.blocks().saturating_sub(block + 1)) as usize * left.len(),
-        };
-        self.total = self.done + left.len() + others;
+        let later_blocks =
+            if until_decided { 0 } else { experiment.blocks().saturating_sub(block + 1) };
+        let later = later_blocks as usize * left.len();
+        self.total = self.done + left.len() + later;
         self.planned = left.iter().map(|run| measured(&record.points[run.point])).sum();
         self.planned += Duration::from_secs_f64(
-            others as f64 * self.planned.as_secs_f64() / left.len().max(1) as f64,
+            later as f64 * self.planned.as_secs_f64() / left.len().max(1) as f64,
         );
-        self.stage = match until_decided {
-            true => format!("block {} of at most {}, ", block + 1, experiment.blocks()),
-            false => String::new(),
+        self.stage = if until_decided {
+            format!("block {} of at most {}, ", block + 1, experiment.blocks())
+        } else {
+            String::new()
         };
         if let Some(bar) = &self.bar {
             bar.set_length(self.total as u64);
@@ -119,7 +119,7 @@ impl Progress {
         }
     }
 
-    /// Time left if the other runs take as long as those so far; before there is one, the
+    /// The time left if the other runs take as long as those so far. Before the first run is over, the
     /// time that they measure.
     fn left(&self) -> String {
         let each = self.since.elapsed().as_secs_f64() / self.done.max(1) as f64;
@@ -139,7 +139,7 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// What a run measures, where its length is known.
+/// How long a run measures, or zero if its length is unknown.
 fn measured(point: &Point) -> Duration {
     match point.until {
         Until::Seconds(seconds) => Duration::from_secs_f64(seconds),
@@ -147,7 +147,7 @@ fn measured(point: &Point) -> Duration {
     }
 }
 
-/// Whether a run is so long that a standing bar would worry.
+/// Whether a run is so long that a bar without motion would look stuck.
 fn is_long(point: &Point) -> bool {
     match point.until {
         Until::Seconds(seconds) => seconds > 5.0,
@@ -157,12 +157,11 @@ fn is_long(point: &Point) -> bool {
 
 fn describe(point: &Point) -> String {
     let Point { workload, form, cpus, tasks, variant, .. } = point;
+    let variant = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
     if point.command.is_some() {
         let parameters = point.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
         let parameters: String = parameters.collect();
-        let of = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
-        return format!("{workload}{parameters}{of} on {cpus} CPUs");
+        return format!("{workload}{parameters}{variant} on {cpus} CPUs");
     }
-    let variant = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
     format!("{workload}{variant}, {tasks} {} on {cpus} CPUs", form.name())
 }

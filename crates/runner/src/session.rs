@@ -25,37 +25,36 @@ pub struct Options {
     pub resume: bool,
 }
 
-/// Measures an experiment and keeps a record of it, in which the host is as it was before when this
-/// returns. `finished` is called with each run once it is durable.
+/// Measures an experiment and keeps a record of it. The host is as it was before when this returns.
+/// `finished` is called with each run once it is durable.
 pub fn measure(
     experiment: Experiment,
     options: Options,
     store: &Store,
     finished: impl FnMut(&Run),
 ) -> Result<Measured> {
-    // First what a killed knee left is put back: the host is described as it is then.
+    // First undoes what a killed knee left, so that the record describes the host without it.
     let mut journal = Journal::open()?;
     let mut record = new_record(experiment)?;
     check_capacity(&record)?;
     let images = commands::image_directories(&record);
     file_systems::check(&mut record, &images, options.owns_device)?;
-    let here = |variant: &&Variant| record.guest(&variant.name).is_none();
-    let here: Vec<Variant> = record.variants.iter().filter(here).cloned().collect();
-    if settings::any(&here) {
+    let is_local = |variant: &&Variant| record.guest(&variant.name).is_none();
+    let local: Vec<Variant> = record.variants.iter().filter(is_local).cloned().collect();
+    if settings::any(&local) {
         journal.claim_settings()?;
-        settings::check(&here)?;
+        settings::check(&local)?;
     }
     programs::identify(&mut record)?;
     let mut growing = open_record(options.resume, store, record)?;
     let watch = HostWatch::new(&growing.record, &journal);
     let before = watch.look();
     let mut progress = Progress::new();
-    // Not before: until here a wish to end ends us, whatever we wait for, and the next start
-    // tidies up.
+    // Not earlier: up to here a signal ends knee, whatever it waits for, and the next start cleans up.
     signals::catch();
     let end = run(&mut growing, &mut journal, &mut progress, finished);
     progress.end();
-    // Whatever went wrong, the finished runs are kept and the host is put back.
+    // Whatever went wrong, the finished runs are kept and the changes to the host are undone.
     let marks = watch.marks(&journal);
     let put_back = journal.close();
     let changes = host_state::changes(&before, &watch.look(), &marks);
@@ -71,13 +70,13 @@ pub fn measure(
 
 /// The result of measuring.
 pub struct Measured {
-    /// Whether all was done.
+    /// Whether all runs were executed.
     pub end: End,
-    /// The record's folder; nothing if no run was over.
+    /// The record's folder; `None` if no run was finished.
     pub folder: Option<PathBuf>,
 }
 
-/// Says what of the host is not as before, and keeps it in the record.
+/// Reports what of the host is not as before, and keeps it in the record.
 fn keep_changes(record: &mut Record, changes: Vec<HostChange>) {
     changes.iter().for_each(talk);
     if let Some(session) = record.sessions.last_mut() {

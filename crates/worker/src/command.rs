@@ -102,7 +102,7 @@ fn run_and_measure(
     let status = accepted_status(command_job, &run)?;
     killed.map_err(|why| format!("after the command, {why}"))?;
     let counters = after.since(&before);
-    let (values, warnings) = read_numbers(command_job, &run);
+    let (values, missing, warnings) = read_numbers(command_job, &run);
     let mut events = vec![Event::Measured(Measured {
         wall_ns: run.wall_ns,
         drain_ns: None,
@@ -114,7 +114,8 @@ fn run_and_measure(
     })];
     events.extend(profiler.end());
     events.extend(warnings.into_iter().map(Event::Warning));
-    events.push(Event::Ended { exit_status: status.code().unwrap_or_default(), values });
+    let exit_status = status.code().unwrap_or_default();
+    events.push(Event::Ended { exit_status, values, missing });
     Ok(events)
 }
 
@@ -139,12 +140,12 @@ fn accepted_status(command_job: &CommandJob, run: &ProgramRun) -> Result<ExitSta
     Err(with_last_words(&format!("{name} {why}"), &last_words()))
 }
 
-/// The values of the command's metrics, and a warning for each that was not found.
+/// The numbers that were found, why others are missing, and warnings about the texts.
 fn read_numbers(
     command_job: &CommandJob,
     run: &ProgramRun,
-) -> (BTreeMap<String, f64>, Vec<Warning>) {
-    let (mut values, mut warnings) = (BTreeMap::new(), Vec::new());
+) -> (BTreeMap<String, f64>, BTreeMap<String, String>, Vec<Warning>) {
+    let (mut values, mut missing, mut warnings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut texts: BTreeMap<&OutputSource, Result<String, String>> = BTreeMap::new();
     for extract in &command_job.metrics {
         let text = texts.entry(&extract.from).or_insert_with(|| match &extract.from {
@@ -158,16 +159,10 @@ fn read_numbers(
         };
         match value {
             Ok(value) => drop(values.insert(extract.name.clone(), value)),
-            Err(why) => {
-                let advice = format!(
-                    "compare what the command writes with the definition of its metric {}",
-                    extract.name
-                );
-                warnings.push(Warning::new(why, advice));
-            }
+            Err(why) => drop(missing.insert(extract.name.clone(), why)),
         }
     }
-    (values, warnings)
+    (values, missing, warnings)
 }
 
 fn whole(kept: &KeptOutput, what: &str, warnings: &mut Vec<Warning>) -> String {

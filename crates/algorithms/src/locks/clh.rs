@@ -17,7 +17,7 @@
 //! Landin and Hagersten 1994 (Queue locks on cache coherent multiprocessors); with the head in
 //! the lock as in Scott 2013 (Shared-Memory Synchronization, 4.3.2).
 
-use machine::{Array, Atom, Field, Line, Machine, Annotation, Ordering, Region, Until, image};
+use machine::{Annotation, Array, Atom, Field, Line, Machine, Ordering, Region, Until, image};
 
 use crate::{Hold, Lock, Shape};
 

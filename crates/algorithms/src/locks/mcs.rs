@@ -14,7 +14,7 @@
 //! Mellor-Crummey and Scott 1991 (Algorithms for scalable synchronization on shared-memory
 //! multiprocessors).
 
-use machine::{Atom, Machine, Annotation, Ordering, Region, Until, image};
+use machine::{Annotation, Atom, Machine, Ordering, Region, Until, image};
 
 use super::nodes::QueueNodes;
 use crate::{Equivalent, Hold, Lock, Shape};
@@ -32,13 +32,11 @@ image! {
 pub struct Mcs(QueueNodes);
 
 impl Lock for Mcs {
-    const EQUIVALENT: &'static [Equivalent] = &[
-        Equivalent {
-            change: "off by one",
-            line: ".locked.store(m, 1,",
-            why: "every value but 0 means that it is the waiter's turn",
-        },
-    ];
+    const EQUIVALENT: &'static [Equivalent] = &[Equivalent {
+        change: "off by one",
+        line: ".locked.store(m, 1,",
+        why: "every value but 0 means that it is the waiter's turn",
+    }];
     const FIFO: bool = true;
     type Mem = McsMem;
 

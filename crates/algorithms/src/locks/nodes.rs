@@ -1,5 +1,6 @@
-//! The queue nodes of locks that queue. As in Linux, each CPU has four on one cache line: one for
-//! a task and more for the interrupts that may arrive while it waits. A code names a node; 0 is none:
+//! The queue nodes that several locks share. As in Linux, each CPU has four on one cache line: one
+//! for a task and more for the interrupts that may arrive while it waits. A code names a node; 0 is
+//! no node:
 //!
 //!     code = (cpu + 1) << 2 | index of the node
 

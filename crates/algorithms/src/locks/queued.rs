@@ -30,7 +30,7 @@
 
 use std::ptr;
 
-use machine::{Atom, Machine, Annotation, Ordering, Region, Until, image};
+use machine::{Annotation, Atom, Machine, Ordering, Region, Until, image};
 
 use super::nodes::QueueNodes;
 use crate::{Equivalent, Hold, Lock, Shape};

@@ -86,6 +86,7 @@ queue_node!(HaltingNode, poison [next, locked, state]);
 pub struct QueuedParavirtual(QueueNodes<HaltingNode>);
 
 impl Lock for QueuedParavirtual {
+    #[rustfmt::skip]
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent {
             change: "skipped",

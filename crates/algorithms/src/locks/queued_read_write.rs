@@ -53,7 +53,8 @@ image! {
 impl QueuedReadWriteMem {
     #[inline(always)]
     fn word(&self) -> &Atom<u32> {
-        // SAFETY: four bytes of atomics, aligned to four; accesses of both sizes overlap, as in Linux.
+        // SAFETY: four bytes of atomics, aligned to four. Accesses of both sizes overlap, as in
+        // Linux.
         unsafe { &*ptr::from_ref(&self.state).cast() }
     }
 }
@@ -63,13 +64,11 @@ impl QueuedReadWriteMem {
 pub struct QueuedReadWrite(Queued);
 
 impl SharedLock for QueuedReadWrite {
-    const EQUIVALENT: &'static [Equivalent] = &[
-        Equivalent {
-            change: "no wait",
-            line: "m.await_until(mem.word(), Until::equals(WAITING)",
-            why: "the exchange decides; it is only attempted more often",
-        },
-    ];
+    const EQUIVALENT: &'static [Equivalent] = &[Equivalent {
+        change: "no wait",
+        line: "m.await_until(mem.word(), Until::equals(WAITING)",
+        why: "the exchange decides; it is only attempted more often",
+    }];
     type Mem = QueuedReadWriteMem;
 
     fn new(region: &Region, shape: Shape) -> QueuedReadWrite {
@@ -150,4 +149,3 @@ impl QueuedReadWrite {
         self.0.unlock(m, &mem.queue, queue_hold);
     }
 }
-

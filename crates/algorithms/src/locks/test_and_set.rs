@@ -26,13 +26,11 @@ image! {
 pub struct TestAndSet;
 
 impl Lock for TestAndSet {
-    const EQUIVALENT: &'static [Equivalent] = &[
-        Equivalent {
-            change: "off by one",
-            line: "compare_exchange(m, 0, 1,",
-            why: "every value but 0 means locked",
-        },
-    ];
+    const EQUIVALENT: &'static [Equivalent] = &[Equivalent {
+        change: "off by one",
+        line: "compare_exchange(m, 0, 1,",
+        why: "every value but 0 means locked",
+    }];
     const FIFO: bool = false;
     type Mem = TestAndSetMem;
 

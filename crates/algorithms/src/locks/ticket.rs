@@ -12,7 +12,7 @@
 //! Reed and Kanodia 1979 (Synchronization with eventcounts and sequencers); Mellor-Crummey
 //! and Scott 1991 (Algorithms for scalable synchronization on shared-memory multiprocessors).
 
-use machine::{Atom, Machine, Annotation, Ordering, Region, Until, image};
+use machine::{Annotation, Atom, Machine, Ordering, Region, Until, image};
 
 use crate::{Hold, Lock, Shape};
 

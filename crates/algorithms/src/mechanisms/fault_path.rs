@@ -218,6 +218,7 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         Setting::time("in_lock_ns", "work under the lock of the journal or its list, in ns", 0),
         Setting::time("write_ns", "work to write a transaction, in ns", 0),
     ];
+    #[rustfmt::skip]
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent { change: "no wait", line: "m.await_until(&journal.locked", why: "it checks again, more often" },
         Equivalent { change: "no acquire", line: "journal.updates.fetch_add(m, 1, Ordering::AcqRel)", why: FULL_BARRIER },

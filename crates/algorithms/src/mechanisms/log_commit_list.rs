@@ -1,6 +1,6 @@
 //! The list of committed log items that are not yet written: XFS's CIL, in several designs.
-//! Transactions commit items to the current context. When the context is full, a task pushes all of it
-//! to the log, each item once however often it was committed.
+//! Transactions commit items to the current context. When the context is full, a task pushes all
+//! of it to the log, each item once however often it was committed.
 //!
 //!     item:     clean ──commit──> listed ──commit──> listed, with newer content
 //!                 ▲                  │ push: the content goes to the chain
@@ -262,7 +262,11 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
             searched: 2,
         },
         Setting::time("work_ns", "work of a transaction before it commits, in ns", 0),
-        Setting::time("format_ns", "work to format the items, under the context's shared lock, in ns", 0),
+        Setting::time(
+            "format_ns",
+            "work to format the items, under the context's shared lock, in ns",
+            0,
+        ),
         Setting::time("in_lock_ns", "work under the lock of the single list, in ns", 0),
         Setting::time("write_ns", "work to write a pushed item, in ns", 0),
     ];
@@ -296,7 +300,8 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
     ];
 
     fn bytes(tasks: usize, settings: &Settings) -> usize {
-        let items = tasks * settings.get("own_items") as usize + settings.get("shared_items") as usize;
+        let items =
+            tasks * settings.get("own_items") as usize + settings.get("shared_items") as usize;
         (64 << 10) + tasks * 2048 + items * 256
     }
 
@@ -386,7 +391,9 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         for (i, item) in self.items.iter().enumerate() {
             let (content, logged) = (item.content.get(m), item.logged.get(m));
             if content != logged || item.formatted.get(m) != 0 {
-                return Err(format!("item {i} was changed {content} times, but the log has {logged}"));
+                return Err(format!(
+                    "item {i} was changed {content} times, but the log has {logged}"
+                ));
             }
         }
         let sum = self.space[0].load(m, Ordering::Relaxed);
@@ -537,16 +544,16 @@ impl<L: Lock> LogCommitList<L> {
             return self.space[0].fetch_add(m, space, Ordering::Relaxed) + space >= self.limit;
         }
         let part = &self.lists[m.cpu()].space;
-        let own = part.get(m) + space;
+        let unsummed = part.get(m) + space;
         // Relaxed: a push finds its items under the lock of the context, not by this number.
         let sum = self.space[0].load(m, Ordering::Relaxed);
-        if sum < self.limit && own <= self.limit / self.tasks as u64 {
-            part.set(m, own);
+        if sum < self.limit && unsummed <= self.limit / self.tasks as u64 {
+            part.set(m, unsummed);
             return false;
         }
         part.set(m, 0);
         // Relaxed, as above.
-        self.space[0].fetch_add(m, own, Ordering::Relaxed) + own >= self.limit
+        self.space[0].fetch_add(m, unsummed, Ordering::Relaxed) + unsummed >= self.limit
     }
 
     // A push.

@@ -17,8 +17,8 @@ use crate::{Equivalent, Lock, SharedLock, locks, manual};
 ///     task         start ──> operate, operate, … ──> finish
 ///     CPU                     handle_ipi, at any time, if tasks interrupt each other
 ///
-/// The checker runs [`operations`], with the small sizes of [`Setting::searched`]. Natively a workload
-/// runs it. A simulation runs it to predict the time of an operation: what takes time
+/// The checker runs [`operations`], with the small sizes of [`Setting::searched`]. Natively a
+/// workload runs it. A simulation runs it to predict the time of an operation: what takes time
 /// besides the accesses is `Machine::work` of a setting in nanoseconds.
 pub trait Mechanism: Sized + Send + Sync + 'static {
     /// The name of the mechanism and of its file.

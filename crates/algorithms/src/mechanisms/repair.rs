@@ -87,11 +87,8 @@ const FLUSHES: tlb_shootdown::Design =
 
 impl Design {
     /// The design of Linux 3.19.
-    pub const BEFORE: Design = Design {
-        moves: Moves::Settled,
-        workers: Workers::Stay,
-        flushes: FLUSHES,
-    };
+    pub const BEFORE: Design =
+        Design { moves: Moves::Settled, workers: Workers::Stay, flushes: FLUSHES };
 
     /// The design of Linux 4.0-rc1.
     pub const AFTER: Design = Design { moves: Moves::AtOnce, ..Design::BEFORE };
@@ -249,6 +246,7 @@ impl<L: Lock> Mechanism for Repair<L> {
         Times::FLUSH_ALL,
         Times::COPY,
     ];
+    #[rustfmt::skip]
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent { change: "skipped", line: "position.store(m, task.done", why: AHEAD },
         Equivalent { change: "off by one", line: "position.store(m, task.done", why: AHEAD },
@@ -268,17 +266,16 @@ impl<L: Lock> Mechanism for Repair<L> {
     ];
     const PARTS: &'static [(&'static str, &'static str)] =
         &[("cache", include_str!("repair/cache.rs"))];
-    const SCENARIOS: &'static [Scenario] =
-        &[
-            Scenario::new(2, 1),
-            // The same block again, in the next round.
-            Scenario::new(2, 2).with_settings(&[("group_blocks", 1)]),
-            Scenario::new(2, 2),
-            // A task that waits for a buffer is interrupted by the task that has it.
-            Scenario::new(2, 3),
-            // A set with two buffers, in an order of eviction.
-            Scenario::new(2, 3).with_settings(&[("cache_blocks", 2)]),
-        ];
+    const SCENARIOS: &'static [Scenario] = &[
+        Scenario::new(2, 1),
+        // The same block again, in the next round.
+        Scenario::new(2, 2).with_settings(&[("group_blocks", 1)]),
+        Scenario::new(2, 2),
+        // A task that waits for a buffer is interrupted by the task that has it.
+        Scenario::new(2, 3),
+        // A set with two buffers, in an order of eviction.
+        Scenario::new(2, 3).with_settings(&[("cache_blocks", 2)]),
+    ];
 
     fn bytes(tasks: usize, settings: &Settings) -> usize {
         let size = |name: &str| settings.get(name) as usize;
@@ -296,7 +293,8 @@ impl<L: Lock> Mechanism for Repair<L> {
             given => given,
         };
         let workers = parallel_groups.min(groups).clamp(1, tasks);
-        let cache = Cache::new(region, tasks, size("cache_blocks"), size("kept_one_in"), kept(settings));
+        let cache =
+            Cache::new(region, tasks, size("cache_blocks"), size("kept_one_in"), kept(settings));
         let pages = size("block_pages");
         let times = Times::from_settings(settings);
         let buffer_pages = cache.len() as usize * pages;
@@ -354,14 +352,14 @@ impl<L: Lock> Mechanism for Repair<L> {
     }
 
     fn effects(task: &Repairer) -> Vec<(&'static str, u64)> {
-        let own = [
+        let counts = [
             ("blocks_repaired", task.done),
             ("blocks_read", task.read),
             ("blocks_read_twice", task.read_twice),
             ("hint_faults", task.faults),
             ("pages_moved", task.moved),
         ];
-        own.into_iter().chain(task.flushed.effects()).collect()
+        counts.into_iter().chain(task.flushed.effects()).collect()
     }
 }
 
@@ -495,8 +493,8 @@ impl<L: Lock> Repair<L> {
         // Relaxed, as in `use_block`.
         self.scans[0].fetch_add(m, 1, Ordering::Relaxed);
         m.forget_history(start, 0);
-        let all = self.cache.len() * self.pages;
-        self.space.flush(m, 0, all, &mut task.flushed);
+        let pages = self.cache.len() * self.pages;
+        self.space.flush(m, 0, pages, &mut task.flushed);
         m.forget_history(start, 0);
     }
 
@@ -562,12 +560,12 @@ impl<L: Lock> Repair<L> {
         let Stream { position, ahead } = &self.streams[worker as usize];
         loop {
             // All relaxed: numbers, which guard no other memory.
-            let done = position.load(m, Ordering::Relaxed);
+            let repaired = position.load(m, Ordering::Relaxed);
             let before = ahead.load(m, Ordering::Relaxed);
-            let next = before.max(done);
-            m.forget_history(start, digest([done, before]));
-            if next >= done + self.distance {
-                let further = Until::differs(done);
+            let next = before.max(repaired);
+            m.forget_history(start, digest([repaired, before]));
+            if next >= repaired + self.distance {
+                let further = Until::differs(repaired);
                 let _ = m.await_for(position, further, Ordering::Relaxed, LOADS);
                 return None;
             }

@@ -127,6 +127,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
             ..Setting::time("away_ns", "work while away from the address space, in ns", 0)
         },
     ];
+    #[rustfmt::skip]
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent { change: "no acquire", line: ".swap(m, 0, Ordering::AcqRel)", why: FULL_BARRIER },
         Equivalent { change: "no release", line: ".swap(m, 0, Ordering::AcqRel)", why: FULL_BARRIER },
@@ -138,7 +139,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
         Equivalent { change: "off by one", line: "self.generation[0].fetch_add", why: "a generation is left out, so CPUs flush everything instead of a page" },
         Equivalent { change: "skipped", line: "cpu.generation.set", why: "the CPU flushes again what it has flushed" },
         Equivalent { change: "skipped", line: "self.frames[frame as usize].set(m, 0)", why: "the next write to the frame is noticed as well" },
-        Equivalent { change: "skipped", line: "known.set(m, translation)", why: "the CPU walks each time" },
+        Equivalent { change: "skipped", line: "slot.set(m, translation)", why: "the CPU walks each time" },
         Equivalent { change: "skipped", line: ".lazy.store(m, 1,", why: "the CPU is interrupted, which costs time and breaks nothing" },
         Equivalent { change: "off by one", line: ".lazy.store(m, 1,", why: "every value but 0 means lazy" },
         Equivalent { change: "off by one", line: "request.waiting.store(m, 1,", why: "every value but 0 means pending" },

@@ -169,8 +169,8 @@ impl Machine for Checked<'_> {
     }
 
     fn send_ipi(&self, whom: IpiTarget) {
-        let all = (1_u16 << self.world.borrow().state.tasks.len()) - 1;
-        let others = all & !(1 << self.task);
+        let all_tasks = (1_u16 << self.world.borrow().state.tasks.len()) - 1;
+        let others = all_tasks & !(1 << self.task);
         let targets = match whom {
             IpiTarget::One(cpu) => others & 1 << cpu,
             IpiTarget::Others => others,

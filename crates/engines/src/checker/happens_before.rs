@@ -40,7 +40,7 @@ pub enum Unordered {
 }
 
 impl HappensBefore {
-    /// A table where every task knows everything, and nothing was released.
+    /// A table in which all events happened before all tasks, and no word has released anything.
     pub fn new(tasks: usize, rows: usize, columns: usize) -> HappensBefore {
         let mut events = vec![0; rows * columns];
         events[..tasks * columns].fill(all_events(tasks));

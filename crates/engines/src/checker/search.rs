@@ -313,7 +313,7 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(())
     }
 
-    /// All turns of the last frame were taken.
+    /// Leaves the last frame, whose turns were all taken.
     fn leave(&mut self) -> Result<(), Fault> {
         let (before, frame) = self.frames[..self.depth].split_at_mut(self.depth - 1);
         let frame = &frame[0];

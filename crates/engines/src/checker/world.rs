@@ -46,7 +46,7 @@ pub struct World {
     /// Whether the layout got a new row or column: the search has to begin again, with a larger
     /// table of what happens before what.
     pub grown: bool,
-    /// Whether a task got its place in a queue, which others can see.
+    /// Whether a task has arrived, in the order of arrival that `fifo` checks.
     pub arrived: bool,
     /// The steps so far as text, where they are wanted.
     pub trace: Option<Vec<String>>,
@@ -432,13 +432,13 @@ impl World {
         Ok(())
     }
 
-    /// The column of a word, which it gets when a second task uses it.
+    /// The column of a word. A word gets one when a second task uses it.
     pub fn column(&mut self, word: usize, task: usize, plainly: bool) -> Option<usize> {
         self.grown |= self.layout.use_word(word, task, plainly);
         self.layout.column(word).filter(|_| !self.grown)
     }
 
-    /// The row of a word, which it gets when it first releases something.
+    /// The row of a word. A word gets one with its first release.
     fn row(&mut self, word: usize) -> Option<usize> {
         let row = self.layout.row(word);
         if row.is_none() {

@@ -13,9 +13,9 @@ use super::Time;
 /// The way of a line from node to node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The node that has it.
+    /// The node that has the line.
     pub from: usize,
-    /// The node that gets it.
+    /// The node that gets the line.
     pub to: usize,
     /// Whether the line comes from the memory of that node, because no CPU has it.
     pub is_memory: bool,

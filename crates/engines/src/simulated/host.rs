@@ -110,7 +110,7 @@ pub struct Costs {
     pub wake_each: Time,
     /// From being woken to running, on an idle CPU.
     pub wake_latency: Time,
-    /// From one task to the next on the same CPU.
+    /// Switching from one task to the next on a CPU.
     pub switch: Time,
     /// The shortest slice of a task on a CPU that others wait for.
     pub slice: Time,

@@ -33,9 +33,9 @@ fn holder_beside(waits: &dyn Fn(&Simulated, &Words), has_ple: bool) -> (u64, u64
         words.turn.store(m, 1, Ordering::Release);
     });
     let rows = outcome.unwrap().rows;
-    let at = |row: TimeRow| rows[row as usize] / NS;
-    let spun = at(TimeRow::Spinning) + at(TimeRow::Local) + at(TimeRow::Transfer);
-    (at(TimeRow::Work) + at(TimeRow::System) + spun, spun)
+    let ns = |row: TimeRow| rows[row as usize] / NS;
+    let spun = ns(TimeRow::Spinning) + ns(TimeRow::Local) + ns(TimeRow::Transfer);
+    (ns(TimeRow::Work) + ns(TimeRow::System) + spun, spun)
 }
 
 #[test]

@@ -13,8 +13,9 @@ use host::stderr::{print, talk};
 use plan::guest_config;
 use records::Guest;
 use reports;
-use runner::places::guest::boot::{self, Booter, Up, off};
+use runner::places::guest::console::exit_reason;
 use runner::places::guest::protocol::{Reply, Request, line};
+use runner::places::guest::{BootedGuest, Booter, power_off};
 
 use crate::flags::MachineFlags;
 
@@ -52,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ..outer
     };
     guest_config::check_guest(None, &guest, &runner::allowed_cpus()?)?;
-    let mut booter = Booter::alone();
+    let mut booter = Booter::without_file_systems();
     booter.added = arguments.added.iter().map(|text| added(text)).collect::<Result<_>>()?;
     signals::catch();
     let (hypervisor, up) = booter.try_out(&guest)?;
@@ -60,9 +61,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         print(reports::boot(&up.boot, &hypervisor))?;
         return end(up);
     }
-    let Up { mut qemu, .. } = up;
+    let BootedGuest { mut qemu, .. } = up;
     let ended = on_console(&mut qemu, &arguments.command)?;
-    let was_off = off(qemu);
+    let was_off = power_off(qemu);
     talk(format_args!("{} ended: {ended}", arguments.command[0]));
     Ok(if was_off && ended.ends_with("status: 0") { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -80,8 +81,8 @@ fn added(text: &str) -> Result<(String, PathBuf)> {
     Ok((name, file.into()))
 }
 
-fn end(up: Up) -> Result<ExitCode> {
-    ensure!(off(up.qemu), "the guest did not switch itself off, and was stopped");
+fn end(up: BootedGuest) -> Result<ExitCode> {
+    ensure!(power_off(up.qemu), "the guest did not switch itself off, and was stopped");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -109,7 +110,7 @@ fn on_console(qemu: &mut Qemu, command: &[String]) -> Result<String> {
                     return Ok(how);
                 }
             }
-            GuestOutput::Off => bail!("the guest {}", boot::last_act(qemu)),
+            GuestOutput::Off => bail!("the guest {}", exit_reason(qemu)),
             GuestOutput::Printed | GuestOutput::Nothing => (),
         }
         if terminal.is_some() {

@@ -11,8 +11,7 @@ use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::checker::{
-    Failure, Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample,
-    search,
+    Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample, search,
 };
 use host::nearest;
 use host::stderr::{print, print_line, talk};

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::{Arm, Options, compare};
+use analysis::{Arm, CompareOptions, compare};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use host::nearest;
@@ -83,7 +83,7 @@ fn of_words(arguments: &Arguments, what: &[String], store: &Store) -> Result<()>
     );
     check_metrics(&arguments.metrics, &arms)?;
     let mut metrics = arguments.metrics.iter().cloned();
-    let options = Options {
+    let options = CompareOptions {
         primary: metrics.next(),
         metrics: metrics.chain(experiment.compare.shown.clone()).collect(),
         smallest_effect: arguments.smallest_effect,
@@ -129,7 +129,7 @@ pub fn of_record(record: &Opened, style: Style) -> Result<String> {
     }
     let experiment = &record.record.experiment;
     let metrics = experiment.compare.shown.clone();
-    let options = Options { metrics, ..Options::default() };
+    let options = CompareOptions { metrics, ..CompareOptions::default() };
     let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
     let text = reports::comparison(&comparison, layout(experiment)?, "", style);
     let doubts = reports::doubts_of_runs(record, style);

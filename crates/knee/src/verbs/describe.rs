@@ -13,7 +13,7 @@ use plan::experiments::{self, EXPERIMENTS};
 use records::Metric;
 use reports::wrapped;
 use serde_json::json;
-use studies::hosts::{self, Described, HOSTS, Number, Origin};
+use studies::hosts::{self, DescribedHost, HOSTS, Number, Origin};
 use workloads::{Forms, Parameter, ParameterKind, WORKLOADS, Workload};
 
 use crate::verbs::list::all_metrics;
@@ -160,7 +160,7 @@ fn lock_json(lock: &ListedLock) -> serde_json::Value {
 }
 
 /// Its numbers in picoseconds, or without a unit.
-fn host_json(host: &Described) -> serde_json::Value {
+fn host_json(host: &DescribedHost) -> serde_json::Value {
     let number = |(name, number): (&String, &Number)| {
         let (origin, of) = match &number.origin {
             Origin::Found(source) => ("found", source),
@@ -174,7 +174,7 @@ fn host_json(host: &Described) -> serde_json::Value {
         (name.clone(), number)
     };
     let numbers: serde_json::Map<_, _> = host.numbers().iter().map(number).collect();
-    let Described { name, about, sources, .. } = host;
+    let DescribedHost { name, about, sources, .. } = host;
     json!({ "name": name, "cpus": host.cpus(), "about": about, "sources": sources, "numbers": numbers })
 }
 

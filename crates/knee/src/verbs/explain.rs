@@ -7,10 +7,10 @@ mod views;
 use std::process::ExitCode;
 
 use analysis::ledger::{Explained, explain};
-use analysis::{Arm, matched};
+use analysis::{Arm, match_points};
 use anyhow::{Result, ensure};
 use host::stderr::{print, talk};
-use plan::{commands, experiments};
+use plan::commands;
 use records::{Opened, Point, Profile};
 use reports::Style;
 use runner::{End, Measured};
@@ -117,7 +117,7 @@ fn view(arguments: &Arguments, named: &Named, looks: &[Vec<Profile>]) -> Result<
         Place::new(&named.records[index], &looks[index], point)
     };
     let mut pairs = Vec::new();
-    for cell in matched(&arms, arguments.force).map_err(anyhow::Error::msg)? {
+    for cell in match_points(&arms, arguments.force).map_err(anyhow::Error::msg)? {
         pairs.extend(cell[1..].iter().map(|other| [place(cell[0]), place(*other)]));
     }
     views::of_pairs(view, &pairs, style)
@@ -215,7 +215,7 @@ fn pairs<'a>(
         reports::Side { name: arm.name, record, explained }
     };
     let mut pairs = Vec::new();
-    for cell in matched(arms, force).map_err(anyhow::Error::msg)? {
+    for cell in match_points(arms, force).map_err(anyhow::Error::msg)? {
         for (arm, place) in arms.iter().zip(&cell).skip(1) {
             pairs.push((side(&arms[0], cell[0]), side(arm, *place)));
         }
@@ -235,7 +235,7 @@ fn take_command(run: &mut run::Arguments) {
 /// Whether the words name loads rather than records.
 fn is_measured_first(run: &run::Arguments) -> bool {
     let is_load = |name: &String| {
-        experiments::is_experiment(name)
+        crate::experiment_file::is_experiment(name)
             || name.starts_with(commands::PREFIX)
             || plan::workload(name).is_ok()
     };

@@ -13,7 +13,7 @@ use records::{METRICS, Metric};
 use reports::{counted, wrapped};
 use serde_json::json;
 use store::{Index, Listed, Store};
-use studies::hosts::{self, Described, HOSTS};
+use studies::hosts::{self, DescribedHost, HOSTS};
 use workloads::{Family, WORKLOADS};
 
 /// What to list.
@@ -38,7 +38,7 @@ enum What {
     Workloads,
     /// Locks and mechanisms that can be checked
     Algorithms,
-    /// Described hosts on which algorithms can be simulated
+    /// DescribedHost hosts on which algorithms can be simulated
     Hosts,
     /// Experiments that come with knee
     Experiments,
@@ -145,8 +145,8 @@ fn algorithms(as_json: bool) -> Result<()> {
 fn described_hosts(as_json: bool) -> Result<()> {
     let all = HOSTS.iter().map(|(name, _)| hosts::find(name)).collect::<Result<Vec<_>>>()?;
     if as_json {
-        let one = |host: &Described| {
-            let Described { name, about, sources, .. } = host;
+        let one = |host: &DescribedHost| {
+            let DescribedHost { name, about, sources, .. } = host;
             json!({ "name": name, "cpus": host.cpus(), "about": about, "sources": sources })
         };
         return print_line(format_args!(
@@ -154,7 +154,7 @@ fn described_hosts(as_json: bool) -> Result<()> {
             all.iter().map(one).collect::<serde_json::Value>()
         ));
     }
-    let one = |host: &Described| {
+    let one = |host: &DescribedHost| {
         let cpus = counted(host.cpus(), "CPU");
         format!("{}, {cpus}\n{}", host.name, wrapped(&format!("    {}", host.about), 100, 4))
     };

@@ -9,7 +9,9 @@ use host::stderr::{print, print_line, talk};
 use reports::Style;
 use serde_json::{Value, json};
 use studies::hosts::Origin;
-use studies::replays::{self, Figure, Graded, INCIDENTS, Incident, Interval, Replay, Reported};
+use studies::replays::{
+    self, Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, Reported,
+};
 
 /// What to replay.
 #[derive(clap::Args)]
@@ -86,11 +88,11 @@ fn as_json(replay: &Replay) -> Value {
         "figure": figure.as_ref().map(|Figure { title, columns, rows }| {
             json!({ "title": title, "columns": columns, "rows": rows })
         }),
-        "lacks": incident.lacks,
+        "lacks": incident.limitations,
     })
 }
 
-fn row(row: &Graded) -> Value {
+fn row(row: &GradedTarget) -> Value {
     let (reported, direction) = match row.target.reported {
         Reported::Ratio(value) | Reported::Share(value) => (Some(value), None),
         Reported::Less => (None, Some("less")),

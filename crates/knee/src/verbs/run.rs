@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
 use host::stderr::{print, print_line, talk};
-use plan::{commands, experiments, variants};
+use plan::{commands, variants};
 use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant, parse,
 };
@@ -109,7 +109,7 @@ pub struct Arguments {
 
 /// Refuses metrics to decide by or to show that no run could have.
 fn check_metrics(experiment: &Experiment) -> Result<()> {
-    let commands = commands::of_experiment(experiment, &experiment.variants)?;
+    let commands = commands::for_experiment(experiment, &experiment.variants)?;
     let own = || commands.values().flat_map(|command| &command.metrics).map(|m| m.name.as_str());
     for name in experiment.compare.shown.iter().chain([&experiment.compare.metric]) {
         let plain = name.strip_suffix("/op").unwrap_or(name);
@@ -141,7 +141,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     compare::layout(&experiment)?;
     if arguments.plan {
         let record = new_record(experiment)?;
-        let past = history::of_points(&record, store)?;
+        let past = history::past_runs(&record, store)?;
         print(reports::plan(&record, &past, &Style::of_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -204,7 +204,7 @@ fn conclude(
 /// flags.
 pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     let (mut experiment, bytes) = match arguments.what.as_slice() {
-        [one] if experiments::is_experiment(one) => {
+        [one] if experiment_file::is_experiment(one) => {
             experiment_file::read_at(one, arguments.file_systems.size())?
         }
         names => (of_workloads(names)?, arguments.file_systems.size()),
@@ -267,14 +267,14 @@ fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments
 }
 
 fn is_command(load: &Load) -> bool {
-    matches!(commands::of_load(load), Ok(Some(_)))
+    matches!(commands::for_load(load), Ok(Some(_)))
 }
 
 fn of_workloads(names: &[String]) -> Result<Experiment> {
     let mut loads = Vec::new();
     for name in names {
         ensure!(
-            !experiments::is_experiment(name),
+            !experiment_file::is_experiment(name),
             "{name} is an experiment: run it alone, or name only workloads"
         );
         let workload = match name.starts_with(commands::PREFIX) {
@@ -299,7 +299,7 @@ fn add_commands(experiment: &mut Experiment, arguments: &Arguments) -> Result<()
             ..Command::default()
         };
         let load = Load { command: Some(command), ..Load::default() };
-        let named = commands::of_load(&load)?.context("a load with a command is one")?;
+        let named = commands::for_load(&load)?.context("a load with a command is one")?;
         let name = [experiment.name.as_str(), &named.name];
         experiment.name = name.join(" ").trim().to_string();
         experiment.loads.push(Load { command: Some(named), ..load });

@@ -13,11 +13,11 @@ use engines::simulated::{NS, Preemption, Time};
 use host::stderr::{print, print_line, talk};
 use host::topology::{self, points};
 use host::{Placement, nearest};
-use reports::{Simulated, Style, counted};
+use reports::{Style, counted};
 use serde_json::{Value, json};
-use studies::hosts::{self, Described};
-use studies::simulations::mechanisms::Operated;
-use studies::simulations::{self, Load, Place, Point};
+use studies::hosts::{self, DescribedHost};
+use studies::simulations::mechanisms::MechanismLoad;
+use studies::simulations::{self, Conditions, LockLoad, SimulatedCurve, SimulatedPoint};
 
 /// What to simulate, and where.
 #[derive(clap::Args)]
@@ -68,7 +68,7 @@ pub struct Arguments {
     /// How many draws of all that the host only knows as a range, beside their middle
     #[arg(long, default_value_t = 8)]
     draws: u64,
-    /// Simulated time that counts [default: 2ms; 200ms with more tasks than CPUs]
+    /// SimulatedCurve time that counts [default: 2ms; 200ms with more tasks than CPUs]
     #[arg(long, value_parser = duration_ns)]
     length: Option<u64>,
     /// What chance depends on: the same seed gives the same results on every computer
@@ -97,8 +97,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (names, mechanisms) = (named(&locks)?, operated(&mechanisms, arguments)?);
     let host = hosts::find(&arguments.host)?;
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
-    let load = Load { work_ns: arguments.work, hold_ns: arguments.hold, reads: arguments.reads };
-    let place = place(arguments, &host)?;
+    let load =
+        LockLoad { work_ns: arguments.work, hold_ns: arguments.hold, reads: arguments.reads };
+    let conditions = conditions(arguments, &host)?;
     if let (Some(tasks), Some(&most)) = (arguments.tasks, counts.last()) {
         ensure!(
             tasks >= most as usize,
@@ -109,37 +110,42 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ensure!(mechanisms.is_empty(), "--trace: of locks");
         let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
         for name in &names {
-            let lines = simulations::trace(name, load, &place, cpus, accesses)?;
+            let lines = simulations::trace(name, load, &conditions, cpus, accesses)?;
             let at = counted(cpus, "CPU");
             print(format!("{name} at {at} of {}:\n{}\n", host.name, lines.join("\n")))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.check {
-        return check(arguments, &names, &host, load, &place, &counts);
+        return check(arguments, &names, &host, load, &conditions, &counts);
     }
     let mut all = Vec::new();
     for operated in mechanisms {
         talk(format_args!("simulating {} …", operated.name()));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
-            simulations::mechanisms::point(&operated, &place, cpus, arguments.tasks.unwrap_or(cpus))
+            simulations::mechanisms::mechanism_point(
+                &operated,
+                &conditions,
+                cpus,
+                arguments.tasks.unwrap_or(cpus),
+            )
         };
         let points = counts.iter().map(point).collect::<Result<_>>()?;
-        all.push(Simulated { name: operated.name(), points });
+        all.push(SimulatedCurve { name: operated.name(), points });
     }
     for name in names {
         talk(format_args!("simulating {name} …"));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
-            simulations::point(name, load, &place, cpus, arguments.tasks.unwrap_or(cpus))
+            simulations::lock_point(name, load, &conditions, cpus, arguments.tasks.unwrap_or(cpus))
         };
         let points = counts.iter().map(point).collect::<Result<_>>()?;
-        all.push(Simulated { name: name.to_string(), points });
+        all.push(SimulatedCurve { name: name.to_string(), points });
     }
     match arguments.json {
         true => print_line(format_args!("{:#}", as_json(&all, &host, load, arguments)))?,
-        false => print(tables::simulated(&all, &host, load, place.draws, Style::of_stdout()))?,
+        false => print(tables::simulated(&all, &host, load, conditions.draws, Style::of_stdout()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -148,9 +154,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn check(
     arguments: &Arguments,
     names: &[&str],
-    host: &Described,
-    load: Load,
-    place: &Place,
+    host: &DescribedHost,
+    load: LockLoad,
+    conditions: &Conditions,
     counts: &[u32],
 ) -> Result<ExitCode> {
     let allowed = host::affinity::get().context("asking on which CPUs to run")?;
@@ -159,7 +165,7 @@ fn check(
     let most = *counts.last().context("no CPU counts")? as usize;
     ensure!(most <= cpus.len(), "{most} CPUs: this host has {}; use --cpus", cpus.len());
     talk(format_args!("running {} natively …", counted(names.len(), "lock")));
-    let found = native_check::agreements(names, load, place, counts, &cpus)?;
+    let found = native_check::agreements(names, load, conditions, counts, &cpus)?;
     match arguments.json {
         true => print_line(format_args!("{:#}", agreements_json(&found, host, load)))?,
         false => print(tables::agreements(&found, host, load, Style::of_stdout()))?,
@@ -167,7 +173,7 @@ fn check(
     Ok(ExitCode::SUCCESS)
 }
 
-fn agreements_json(found: &Agreements, host: &Described, load: Load) -> Value {
+fn agreements_json(found: &Agreements, host: &DescribedHost, load: LockLoad) -> Value {
     let one = |one: &Agreement| {
         json!({
             "name": one.name,
@@ -187,7 +193,7 @@ fn agreements_json(found: &Agreements, host: &Described, load: Load) -> Value {
     })
 }
 
-fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {
+fn conditions<'a>(arguments: &Arguments, host: &'a DescribedHost) -> Result<Conditions<'a>> {
     let is_crowded = arguments.tasks.is_some();
     if let Some(tasks) = arguments.tasks {
         ensure!((1..=4096).contains(&tasks), "--tasks {tasks}: 1 to 4096 can be simulated");
@@ -197,7 +203,7 @@ fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {
     let within = 1000..=60_000_000_000;
     ensure!(within.contains(&length_ns), "--length: from 1us to 60s of simulated time");
     ensure!(arguments.draws <= 10_000, "--draws {}: at most 10000", arguments.draws);
-    Ok(Place {
+    Ok(Conditions {
         host,
         placement: arguments.placement,
         preemption: match arguments.preempt_anywhere {
@@ -212,7 +218,7 @@ fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {
 }
 
 /// The mechanisms of these names, in their designs, set as told.
-fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<Operated>> {
+fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<MechanismLoad>> {
     let told = !arguments.set.is_empty() || !arguments.design.is_empty();
     ensure!(!told || !names.is_empty(), "--set, --design: of a mechanism");
     let mut all = Vec::new();
@@ -227,8 +233,8 @@ fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<Operated>> {
         };
         for design in designs {
             let (over, given) = (arguments.over.clone(), arguments.set.clone());
-            let operated = Operated::new(name, design)?;
-            all.push(Operated { over, given, work_ns: arguments.work, ..operated });
+            let operated = MechanismLoad::new(name, design)?;
+            all.push(MechanismLoad { over, given, work_ns: arguments.work, ..operated });
         }
     }
     Ok(all)
@@ -268,8 +274,13 @@ fn duration_ns(text: &str) -> Result<u64> {
     }
 }
 
-fn as_json(all: &[Simulated], host: &Described, load: Load, arguments: &Arguments) -> Value {
-    let point = |point: &Point| {
+fn as_json(
+    all: &[SimulatedCurve],
+    host: &DescribedHost,
+    load: LockLoad,
+    arguments: &Arguments,
+) -> Value {
+    let point = |point: &SimulatedPoint| {
         let (low, high) = point.range();
         json!({
             "cpus": point.cpus,
@@ -287,7 +298,7 @@ fn as_json(all: &[Simulated], host: &Described, load: Load, arguments: &Argument
             "hash": format!("{:016x}", point.middle.hash),
         })
     };
-    let one = |simulated: &Simulated| {
+    let one = |simulated: &SimulatedCurve| {
         let points: Vec<Value> = simulated.points.iter().map(point).collect();
         json!({ "name": simulated.name, "points": points })
     };

@@ -113,7 +113,7 @@ fn a_damaged_experiment_is_named_by_file_line_and_what_was_expected() {
 #[test]
 fn directories_that_cannot_be_used_are_named_before_anything_is_measured() {
     check("run getppid --dir /no/such", &["looking for the directory /no/such (--dir)"], 2);
-    check("run getppid --dir /etc/passwd", &["/etc/passwd is no directory (--dir)"], 2);
+    check("run getppid --dir /etc/passwd", &["/etc/passwd is not a directory (--dir)"], 2);
     // Nobody may make anything here, not even root.
     check("run getppid --dir /proc", &["creating a directory in /proc: choose another --dir"], 2);
     check("--records /proc/records run getppid", &["creating /proc/records"], 2);

@@ -212,7 +212,7 @@ fn what_cannot_work_is_refused_before_anything_runs() {
     check_refused(&["--command", "slepp 1"], &["no program 'slepp' is in PATH", "'sleep'"]);
     check_refused(&["--command", "./no/such"], &["looking for", "no/such"]);
     check_refused(&["--command", "sleep '1"], &["has an unclosed quote"]);
-    let unknown = ["nothing is known of {opions} in sleep", "there are cpus"];
+    let unknown = ["unknown placeholder {opions} in sleep", "known are cpus"];
     check_refused(&["--command", "sleep {opions}"], &unknown);
     let unused = ["sleep has no parameter 'n'", "no {n} is in 'sleep 1'"];
     check_refused(&["--command", "sleep 1", "--axis", "n=1|2"], &unused);

@@ -114,7 +114,7 @@ fn a_task_that_does_not_stop_fails_its_run() {
 #[test]
 fn a_worker_that_says_nothing_more_fails_its_run() {
     let stop = |cast: &Cast| cast.worker.kill(libc::SIGSTOP);
-    let parts = ["the worker was killed after 5 s without an end"];
+    let parts = ["the worker was killed after 5 s, before it had finished"];
     check("create_files --stop-grace 1 --timeout 1", "3", stop, &parts);
     check("create_files --as threads --stop-grace 1 --timeout 1", "3", stop, &parts);
 }
@@ -172,7 +172,7 @@ fn want_of_memory_fails_its_run_and_is_named() {
         unsafe { command.pre_exec(move || fs::write(&processes, std::process::id().to_string())) };
         let ended = home.start(&mut command).end();
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-        check_one_failed(&home, 2, &["was killed by SIGKILL", "for want of memory"]);
+        check_one_failed(&home, 2, &["was killed by SIGKILL", "for lack of memory"]);
     }
 }
 

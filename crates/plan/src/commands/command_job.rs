@@ -5,25 +5,25 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use records::{Command, CommandJob, CommandLine, Extract, OutputSource, Point};
 
-use crate::commands::placeholders::{IMAGE, Values, fill, words};
+use super::placeholders::{IMAGE, Values, fill, words};
 
-/// One run of a record, and what makes its random choices repeatable.
+/// Identifies one run of a record, with the seed that makes its random choices repeatable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunId {
-    /// Its block.
+    /// The number of its block.
     pub block: u32,
-    /// Its number.
+    /// Its number in the record.
     pub run: u32,
     /// The record's seed.
     pub seed: u64,
 }
 
-/// Where a run's copy of the experiment's image lies.
+/// The path of a run's copy of the experiment's image.
 pub fn copy_of_image(scratch: &Path) -> PathBuf {
     scratch.with_file_name(IMAGE)
 }
 
-/// What the worker does in one run of a point.
+/// The job of the worker in one run of a point.
 pub fn command_job(
     command: &Command,
     point: &Point,
@@ -62,7 +62,7 @@ pub fn command_job(
     })
 }
 
-/// What all placeholders of a run stand for.
+/// The values of all placeholders in a run.
 pub fn values(point: &Point, scratch: &Path, run: RunId) -> Values {
     let cpus: Vec<String> = point.cpu_list.iter().map(u32::to_string).collect();
     let always = [
@@ -73,8 +73,8 @@ pub fn values(point: &Point, scratch: &Path, run: RunId) -> Values {
         ("scratch", scratch.display().to_string()),
         ("block", run.block.to_string()),
         ("run", run.run.to_string()),
-        // Many programs read it into a signed number of 32 bits.
         (IMAGE, copy_of_image(scratch).display().to_string()),
+        // Many programs read a seed into a signed number of 32 bits.
         ("seed", (run.seed.wrapping_add(run.block as u64) % (1 << 31)).to_string()),
     ];
     let always = always.into_iter().map(|(name, value)| (name.to_string(), value));

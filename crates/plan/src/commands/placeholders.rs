@@ -1,6 +1,6 @@
 //! Placeholders: `{NAME}` in the lines of a command. A line is split into words first and
-//! filled afterwards, so that a value with blanks stays one word; `{NAME...}`, alone in its
-//! word, becomes as many words as its value has. `{{NAME}}` means `{NAME}` itself, `${NAME}` is
+//! filled afterwards, so that a value with blanks stays one word. `{NAME...}`, alone in its word,
+//! becomes as many words as its value has. `{{NAME}}` means `{NAME}` itself, `${NAME}` is
 //! left to a shell, and so are braces around anything but a name.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::nearest;
 use records::{Command, CommandLine, OutputSource, parse};
 
-/// Those that every command has, and what they stand for.
+/// The placeholders that every command has, and what they stand for.
 pub const ALWAYS: [(&str, &str); 8] = [
     ("cpus", "number of CPUs"),
     ("tasks", "number of tasks; one for each CPU unless told otherwise"),
@@ -21,7 +21,7 @@ pub const ALWAYS: [(&str, &str); 8] = [
     ("seed", "a number below 2^31, the same for all runs of a block"),
 ];
 
-/// The copy of the experiment's image that a run gets, where it has an image.
+/// Stands for a run's copy of the experiment's image, if it has an image.
 pub const IMAGE: &str = "image";
 
 /// Values by name.
@@ -30,29 +30,29 @@ pub type Values = BTreeMap<String, String>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part<'a> {
     Text(&'a str),
-    /// A value, and whether as several words.
+    /// The name of a value, and whether the value becomes several words.
     Name(&'a str, bool),
 }
 
 /// The parts of a text in their order.
 fn parts(text: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
-    let (mut plain, mut at) = (0, 0);
-    while let Some(found) = text[at..].find('{').map(|offset| at + offset) {
-        let after_dollar = text[..found].ends_with('$');
-        let (part, end) = match (after_dollar, literal(&text[found..]), name(&text[found..])) {
+    let (mut plain, mut position) = (0, 0);
+    while let Some(brace) = text[position..].find('{').map(|offset| position + offset) {
+        let after_dollar = text[..brace].ends_with('$');
+        let (part, end) = match (after_dollar, literal(&text[brace..]), name(&text[brace..])) {
             (false, Some(length), _) => {
-                (Some(Part::Text(&text[found + 1..found + length - 1])), found + length)
+                (Some(Part::Text(&text[brace + 1..brace + length - 1])), brace + length)
             }
-            (false, None, Some((part, length))) => (Some(part), found + length),
-            _ => (None, found + 1),
+            (false, None, Some((part, length))) => (Some(part), brace + length),
+            _ => (None, brace + 1),
         };
         if let Some(part) = part {
-            parts.extend((plain < found).then(|| Part::Text(&text[plain..found])));
+            parts.extend((plain < brace).then(|| Part::Text(&text[plain..brace])));
             parts.push(part);
             plain = end;
         }
-        at = end;
+        position = end;
     }
     parts.extend((plain < text.len()).then(|| Part::Text(&text[plain..])));
     parts
@@ -74,7 +74,7 @@ fn name(text: &str) -> Option<(Part<'_>, usize)> {
     is_name(name).then_some((Part::Name(name, several), inside.len() + 2))
 }
 
-/// Whether a parameter may be called so.
+/// Whether this can be the name of a parameter.
 fn is_name(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -88,7 +88,7 @@ pub fn fill(text: &str, values: &Values) -> Result<String> {
             bail!("'{text}': {{{name}...}} means several words and must stand alone in its word")
         }
         Part::Name(name, false) => {
-            values.get(name).cloned().with_context(|| format!("nothing is known of {{{name}}}"))
+            values.get(name).cloned().with_context(|| format!("unknown placeholder {{{name}}}"))
         }
     };
     parts(text).into_iter().map(value).collect()
@@ -112,7 +112,7 @@ pub fn words(line: &CommandLine, shell: bool, values: &Values) -> Result<Vec<Str
         match parts(&word)[..] {
             [Part::Name(name, true)] => {
                 let value = values.get(name);
-                let value = value.with_context(|| format!("nothing is known of {{{name}}}"))?;
+                let value = value.with_context(|| format!("unknown placeholder {{{name}}}"))?;
                 words.extend(parse::words(value)?);
             }
             _ => words.push(fill(&word, values)?),
@@ -145,8 +145,8 @@ pub fn uses(command: &Command) -> BTreeSet<String> {
     names.collect()
 }
 
-/// Refuses names that nothing is known of, and parameters that are used nowhere. `image`: whether
-/// the experiment has one.
+/// Refuses unknown placeholders, and parameters that are used nowhere. `image` says whether the
+/// experiment has one.
 pub fn check<'a>(
     command: &Command,
     parameters: impl Iterator<Item = &'a String> + Clone,
@@ -156,7 +156,10 @@ pub fn check<'a>(
     let image = image.then_some(IMAGE);
     let always = || ALWAYS.iter().map(|(name, _)| *name).chain(image);
     for name in parameters.clone() {
-        ensure!(is_name(name), "'{name}' is no name of a parameter: use letters, digits and _");
+        ensure!(
+            is_name(name),
+            "'{name}' cannot be the name of a parameter: use letters, digits and _"
+        );
         ensure!(
             !always().any(|known| known == name),
             "the parameter {name} has the name of a placeholder that every command has"
@@ -173,7 +176,7 @@ pub fn check<'a>(
         let known: Vec<&str> = parameters.clone().map(String::as_str).chain(always()).collect();
         ensure!(
             known.contains(&name.as_str()),
-            "nothing is known of {{{name}}} in {}{}; there are {}; --axis {name}='a|b' or a \
+            "unknown placeholder {{{name}}} in {}{}; known are {}; --axis {name}='a|b' or a \
              parameter gives it values, {{{{{name}}}}} means the braces themselves",
             command.name,
             nearest(name, known.iter().copied()),
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn what_cannot_be_filled_is_refused() {
         check_words("a 'b", false, "'a 'b' has an unclosed quote or ends with a backslash");
-        check_words("a {what}", false, "nothing is known of {what}");
+        check_words("a {what}", false, "unknown placeholder {what}");
         check_words(
             "a -o{options...}",
             false,
@@ -260,9 +263,9 @@ mod tests {
         check_names(
             "a {scrath}",
             &[],
-            "nothing is known of {scrath} in it, did you mean 'scratch'?; there are cpus, tasks,",
+            "unknown placeholder {scrath} in it, did you mean 'scratch'?; known are cpus, tasks,",
         );
         check_names("a", &["cpus"], "has the name of a placeholder");
-        check_names("a", &["a b"], "is no name of a parameter");
+        check_names("a", &["a b"], "cannot be the name of a parameter");
     }
 }

@@ -7,9 +7,9 @@ use fuzz::fuzz;
 use host::{Cpu, Topology};
 use records::{Command, Experiment, Point};
 
-use crate::commands::{RunId, command_job, of_experiment};
+use super::{RUNS_MAX, TASKS_MAX, Usable, points};
+use crate::commands::{RunId, command_job, for_experiment};
 use crate::experiments::EXPERIMENTS;
-use crate::points::{RUNS_MAX, TASKS_MAX, Usable, points};
 use crate::variants::combined;
 
 /// Every axis, with every kind of value.
@@ -69,7 +69,7 @@ mode = 'try'
 '' = ['all']
 ";
 
-/// A command with all that one may say, and one that comes with knee.
+/// A command with every key, and one that comes with knee.
 const ALL_COMMANDS: &str = r#"
 [axes]
 cpus = [1, 2]
@@ -121,7 +121,7 @@ fn fuzzed_experiments_are_refused_or_planned() {
             return Ok(());
         };
         match combined(&experiment).and_then(|variants| points(&experiment, &variants, host)) {
-            Ok(points) => match of_experiment(&experiment, &experiment.variants) {
+            Ok(points) => match for_experiment(&experiment, &experiment.variants) {
                 Ok(commands) => check(&experiment, &commands, &points, host),
                 Err(_) => Ok(()),
             },
@@ -161,7 +161,7 @@ fn check(
             return Err(format!("cannot be run: {point:?}"));
         }
         if let Some(command) = commands.get(&point.workload).filter(|_| point.command.is_some()) {
-            // Refused or filled: both are said before anything runs.
+            // A command is refused or filled before anything runs.
             let filled = command_job(command, point, Path::new("/scratch"), RunId::default());
             if let Some(Err(why)) = filled.ok().map(|job| job.check()) {
                 return Err(format!("made what a worker refuses: {why:#}"));

@@ -1,7 +1,7 @@
 //! The curves of all variants drawn over one another, with the linear ideal and the idle share:
 //! where curves part is seen before it is read. What the eye cannot judge stands below.
 
-use analysis::{CellComparison, Comparison, MetricComparison, Place};
+use analysis::{CellComparison, CellKey, Comparison, MetricComparison};
 
 use crate::Style;
 use crate::compare::change::primary;
@@ -19,13 +19,13 @@ const IDLE: &str = "idle_percent";
 pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head(comparison, again, style);
     for load in loads(comparison) {
-        let place = &load[0].1.place;
+        let place = &load[0].1.key;
         let title = if load.len() == 1 { whole(place) } else { heading(place) };
         let title = wrapped(&title, style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));
         let lanes = lanes(&load);
         let title = |lane: &[(usize, &CellComparison)]| match (lanes.len(), lane) {
-            (2.., [(_, cell), ..]) => size(&cell.place).join(", ") + " and so on\n",
+            (2.., [(_, cell), ..]) => size(&cell.key).join(", ") + " and so on\n",
             _ => String::new(),
         };
         let draw = |lane: &Vec<(usize, &CellComparison)>| {
@@ -83,7 +83,7 @@ fn values(
 ) -> Vec<(u32, f64)> {
     let value = |cell: &CellComparison| {
         let spread = metric(cell)?.sides.get(variant)?.as_ref()?;
-        Some((cell.place.cpus, spread.mean))
+        Some((cell.key.cpus, spread.mean))
     };
     load.iter().filter_map(|(_, cell)| value(cell)).collect()
 }
@@ -91,10 +91,10 @@ fn values(
 /// The cells of a load that make one curve: those with the same number of tasks, or of tasks a
 /// CPU.
 fn lanes<'a>(load: &[(usize, &'a CellComparison)]) -> Vec<Vec<(usize, &'a CellComparison)>> {
-    let of = |by: fn(&Place) -> f64| {
+    let of = |by: fn(&CellKey) -> f64| {
         let mut lanes: Vec<Vec<(usize, &CellComparison)>> = Vec::new();
-        for cell in load.iter().filter(|(_, cell)| cell.place.cpus > 0) {
-            match lanes.iter_mut().find(|lane| by(&lane[0].1.place) == by(&cell.1.place)) {
+        for cell in load.iter().filter(|(_, cell)| cell.key.cpus > 0) {
+            match lanes.iter_mut().find(|lane| by(&lane[0].1.key) == by(&cell.1.key)) {
                 Some(lane) => lane.push(*cell),
                 None => lanes.push(vec![*cell]),
             }

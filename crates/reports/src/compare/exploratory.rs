@@ -98,6 +98,6 @@ fn table(comparison: &Comparison, found: &[Found], several_cells: bool) -> Table
 /// What tells the row from others: the variant and the CPUs, where there are several.
 fn place(comparison: &Comparison, (cell, variant, ..): &Found, several_cells: bool) -> String {
     let name = (comparison.variants.len() > 2).then(|| names(comparison)[*variant].clone());
-    let size = several_cells.then(|| size(&comparison.cells[*cell].place).join(", "));
+    let size = several_cells.then(|| size(&comparison.cells[*cell].key).join(", "));
     [name, size].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,7 @@
 //! The head of a comparison: who is compared, on what, in which design, and how to do it
 //! again. A reader of a pasted table has nothing else.
 
-use analysis::{Compared, Comparison, Design};
+use analysis::{ComparedVariant, Comparison, Design};
 
 use crate::Style;
 use crate::prose::wrapped;
@@ -35,7 +35,7 @@ pub fn lines(comparison: &Comparison, again: &str) -> Vec<(&'static str, String)
     for (i, about) in variants(comparison).into_iter().enumerate() {
         lines.push((if i == 0 { "variants" } else { "" }, about));
     }
-    for (label, of) in [("host", host as fn(&Compared) -> &str), ("record", record)] {
+    for (label, of) in [("host", host as fn(&ComparedVariant) -> &str), ("record", record)] {
         lines.extend(alike(comparison, of).map(|value| (label, value.to_string())));
     }
     lines.push(("design", design(comparison)));
@@ -50,7 +50,7 @@ pub fn lines(comparison: &Comparison, again: &str) -> Vec<(&'static str, String)
 /// The names that tables use: letters where names are long.
 pub fn names(comparison: &Comparison) -> Vec<String> {
     let variants = &comparison.variants;
-    let short = |variant: &Compared| variant.name.chars().count() <= NAME_MAX;
+    let short = |variant: &ComparedVariant| variant.name.chars().count() <= NAME_MAX;
     if variants.len() == 1 || variants.iter().all(short) {
         return variants.iter().map(|variant| variant.name.clone()).collect();
     }
@@ -68,12 +68,12 @@ fn letter(i: usize) -> String {
 /// "A = 6.18.2-rc1-00034-g042dd60 (baseline): mode=try".
 pub fn variants(comparison: &Comparison) -> Vec<String> {
     let names = names(comparison);
-    let one = |(i, variant): (usize, &Compared)| {
+    let one = |(i, variant): (usize, &ComparedVariant)| {
         let letter = Some(&names[i]).filter(|name| **name != variant.name);
         let letter = letter.map(|letter| format!("{letter} = ")).unwrap_or_default();
         let several = comparison.variants.len() > 1;
         let baseline = if i == 0 && several { " (baseline)" } else { "" };
-        let apart = |of: fn(&Compared) -> &str| {
+        let apart = |of: fn(&ComparedVariant) -> &str| {
             alike(comparison, of).is_none().then(|| of(variant)).filter(|text| !text.is_empty())
         };
         let host = apart(host).map(|host| format!("on {host}"));
@@ -87,16 +87,16 @@ pub fn variants(comparison: &Comparison) -> Vec<String> {
 }
 
 /// What all variants have in common.
-fn alike(comparison: &Comparison, of: fn(&Compared) -> &str) -> Option<&str> {
+fn alike(comparison: &Comparison, of: fn(&ComparedVariant) -> &str) -> Option<&str> {
     let first = of(comparison.variants.first()?);
     comparison.variants.iter().all(|variant| of(variant) == first).then_some(first)
 }
 
-fn host(variant: &Compared) -> &str {
+fn host(variant: &ComparedVariant) -> &str {
     &variant.host
 }
 
-fn record(variant: &Compared) -> &str {
+fn record(variant: &ComparedVariant) -> &str {
     &variant.record
 }
 

@@ -2,7 +2,7 @@
 //! variant with the change before it, metrics right-most. What the bot leaves out stands
 //! below: the intervals, how many units, and verdicts.
 
-use analysis::{CellComparison, Comparison, Contrast, MetricComparison, Place, Scale, Spread};
+use analysis::{CellComparison, CellKey, Comparison, Contrast, MetricComparison, Scale, Spread};
 
 use crate::Style;
 use crate::compare::change::{interval, percent, primary, verdict, whole};
@@ -31,7 +31,7 @@ struct Widths {
 pub fn lkp(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head_without_variants(comparison, again, style);
     for (i, cell) in comparison.cells.iter().enumerate() {
-        text += &format!("\n{}\n{}", "=".repeat(style.width), axes(&cell.place, style));
+        text += &format!("\n{}\n{}", "=".repeat(style.width), axes(&cell.key, style));
         text += "\nvariant:\n";
         for variant in variants(comparison) {
             text += &wrapped(&format!("  {variant}"), style.width, 6);
@@ -48,7 +48,7 @@ pub fn lkp(comparison: &Comparison, again: &str, style: Style) -> String {
 }
 
 /// "workload/as/cpus:" and below it their values, as the bot writes common axes.
-fn axes(place: &Place, style: Style) -> String {
+fn axes(place: &CellKey, style: Style) -> String {
     let mut axes = vec![("workload".to_string(), place.workload.clone())];
     for parameter in not_default(&place.workload, &place.parameters) {
         let (name, value) = parameter.split_once('=').expect("it is written name=value");

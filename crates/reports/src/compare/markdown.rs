@@ -18,7 +18,7 @@ const STYLE: Style = Style { width: WIDTH_MAX, terminal: true };
 pub fn markdown(comparison: &Comparison, again: &str) -> String {
     let mut text = head(comparison, again);
     for load in loads(comparison) {
-        text += &format!("\n### {}\n\n", heading(&load[0].1.place));
+        text += &format!("\n### {}\n\n", heading(&load[0].1.key));
         if let Some(metric) = load.iter().find_map(|(_, cell)| primary(cell)) {
             text += &format!("{}, mean ± standard deviation of runs\n\n", described(metric));
         }

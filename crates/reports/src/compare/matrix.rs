@@ -89,11 +89,11 @@ fn title(comparison: &Comparison, style: Style) -> String {
         return "nothing in common to compare".to_string();
     };
     if comparison.cells.len() == 1 {
-        return wrapped(&whole(&first.place), style.width, 2);
+        return wrapped(&whole(&first.key), style.width, 2);
     }
-    let mut place = first.place.clone();
+    let mut place = first.key.clone();
     let everywhere =
-        |of: &dyn Fn(&analysis::Place) -> bool| comparison.cells.iter().all(|cell| of(&cell.place));
+        |of: &dyn Fn(&analysis::CellKey) -> bool| comparison.cells.iter().all(|cell| of(&cell.key));
     if !everywhere(&|p| p.workload == place.workload) {
         return "several loads".to_string();
     }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn long_times_are_minutes_and_seconds() {
         let check = |values: &[f64], expected: &str| {
-            assert_eq!(clock(&Spread::of(values).unwrap()), expected);
+            assert_eq!(clock(&Spread::from_values(values).unwrap()), expected);
         };
         check(&[488.0], "8m08s");
         check(&[599.96, 599.97], "10m00.0s");

@@ -29,7 +29,7 @@ pub fn mean_stddev(comparison: &Comparison, again: &str, style: Style) -> String
         return text + &alone::table(comparison, style) + &below(comparison, style);
     }
     for (i, cell) in comparison.cells.iter().enumerate() {
-        let title = wrapped(&whole(&cell.place), style.width, 2);
+        let title = wrapped(&whole(&cell.key), style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));
         let metrics = shown(cell);
         if metrics.is_empty() {

@@ -2,7 +2,7 @@
 //! what to send where readers want to see the numbers themselves. The mean, its spread and the
 //! verdict stand below.
 
-use analysis::{CellComparison, Compared, Comparison, Contrast, RunValues, rounded};
+use analysis::{CellComparison, ComparedVariant, Comparison, Contrast, RunValues, rounded};
 
 use crate::Style;
 use crate::compare::change::{aligned, percent, primary, value, verdict, whole as whole_change};
@@ -38,7 +38,7 @@ const OTHERS_SHOWN: usize = 4;
 pub fn passes(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head(comparison, again, style);
     for (i, cell) in comparison.cells.iter().enumerate() {
-        let title = wrapped(&whole(&cell.place), style.width, 2);
+        let title = wrapped(&whole(&cell.key), style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));
         for (variant, runs) in cell.passes.iter().enumerate() {
             text += &listing(comparison, cell, variant, runs, style);
@@ -87,13 +87,13 @@ fn listing(
 fn files(cell: &CellComparison) -> bool {
     let runs = cell.passes.iter().flatten();
     let imported = runs.flat_map(|run| run.metrics.keys()).any(|name| name.starts_with("fs_mark."));
-    imported || cell.place.workload.split(" / ").all(|name| name == "create_files")
+    imported || cell.key.workload.split(" / ").all(|name| name == "create_files")
 }
 
 fn fs_mark(cell: &CellComparison) -> Vec<Column<'_>> {
     let column = |(heading, own, native): (&str, &'static str, &'static str)| -> Column<'_> {
         let text = move |run: &RunValues| {
-            let parameter = cell.place.parameters.get(native);
+            let parameter = cell.key.parameters.get(native);
             match run.metrics.get(own).or_else(|| run.metrics.get(native)) {
                 Some(value) if own.ends_with("_per_s") => Some(format!("{value:.1}")),
                 Some(value) => Some(format!("{value:.0}")),
@@ -144,7 +144,7 @@ fn judged(comparison: &Comparison, cell: &CellComparison, style: Style) -> Strin
         return String::new();
     };
     let variants = &comparison.variants;
-    let line = |(variant, contrast): (&Compared, &Contrast)| {
+    let line = |(variant, contrast): (&ComparedVariant, &Contrast)| {
         let said = verdict(metric, contrast, comparison.smallest_effect);
         let change = whole_change(contrast, &metric.unit);
         let (a, b) = (&variants[0].name, &variant.name);

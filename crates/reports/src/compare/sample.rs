@@ -7,7 +7,7 @@ use records::{Better, Pass};
 
 /// Variants on one host in one record, in blocks, without cells.
 pub fn variants(names: &[(&str, &str)]) -> Comparison {
-    let compared = |(name, about): &(&str, &str)| Compared {
+    let compared = |(name, about): &(&str, &str)| ComparedVariant {
         name: name.to_string(),
         about: about.to_string(),
         record: "20261120-115530-7f3a9c".to_string(),
@@ -32,7 +32,7 @@ pub fn variants(names: &[(&str, &str)]) -> Comparison {
 /// A cell of processes, one a CPU, with these metrics.
 pub fn cell(workload: &str, cpus: u32, metrics: Vec<MetricComparison>) -> CellComparison {
     let variants = metrics.first().map_or(0, |metric| metric.sides.len());
-    let place = Place {
+    let place = CellKey {
         workload: workload.to_string(),
         parameters: BTreeMap::new(),
         form: "processes".to_string(),
@@ -43,7 +43,12 @@ pub fn cell(workload: &str, cpus: u32, metrics: Vec<MetricComparison>) -> CellCo
         dir: String::new(),
         length: "1 s".to_string(),
     };
-    CellComparison { place, metrics, passes: vec![Vec::new(); variants], failed: vec![0; variants] }
+    CellComparison {
+        key: place,
+        metrics,
+        passes: vec![Vec::new(); variants],
+        failed: vec![0; variants],
+    }
 }
 
 /// n, mean and sample standard deviation.
@@ -156,9 +161,9 @@ pub fn attributes() -> Comparison {
         metric(name, unit, better, sides, vec![contrast(1), contrast(2)])
     };
     let mut attributes = cell("stress-ng xattr", 0, rows.map(row).into());
-    attributes.place.tasks = 16;
-    attributes.place.form = String::new();
-    attributes.place.length = "60 s".to_string();
+    attributes.key.tasks = 16;
+    attributes.key.form = String::new();
+    attributes.key.length = "60 s".to_string();
     all.cells = vec![attributes];
     all.noise_floor = Some(NoiseFloor { pairs: 6, median: 0.011, largest: 0.043, beyond: 2 });
     all.discards.blocks = 10;
@@ -181,9 +186,9 @@ pub fn locks() -> Comparison {
         };
     let at = |name: &str, operations: &str, metrics: Vec<MetricComparison>| {
         let mut cell = cell(name, 32, metrics);
-        cell.place.tasks = 128;
-        cell.place.length = format!("{operations} operations per task");
-        cell.place.dir = "/dev/shm".to_string();
+        cell.key.tasks = 128;
+        cell.key.length = format!("{operations} operations per task");
+        cell.key.dir = "/dev/shm".to_string();
         cell
     };
     let posix = [
@@ -223,7 +228,7 @@ pub fn locks() -> Comparison {
         ),
     ];
     let mut timed = at("posix_lock_shared", "10000", calls.into());
-    timed.place.pass = Pass::Latency;
+    timed.key.pass = Pass::Latency;
     all.cells = vec![
         at("posix_lock_shared", "10000", posix.into()),
         at("flock_own", "20000", flock.into()),
@@ -247,9 +252,9 @@ pub fn repairs() -> Comparison {
         let wall = metric("wall_s", "s", Better::Lower, sides, vec![contrast]);
         let mut cell = cell("xfs_repair", 16, vec![wall]);
         let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        cell.place.parameters = options.collect();
-        cell.place.form = String::new();
-        cell.place.length = "to its end".to_string();
+        cell.key.parameters = options.collect();
+        cell.key.form = String::new();
+        cell.key.length = "to its end".to_string();
         cell
     };
     all.cells = vec![
@@ -283,13 +288,13 @@ pub fn creation() -> Comparison {
         ]),
     };
     let contrast = Contrast { method: Method::Welch, ..changed(4, [-11.7, -19.2, -4.1], WORSE) };
-    let sides = rates.map(|side| Spread::of(&side)).into();
+    let sides = rates.map(|side| Spread::from_values(&side)).into();
     let files = metric("fs_mark.files_per_s", "1/s", Better::Higher, sides, vec![contrast]);
     let mut cell = cell("fs_mark", 120, vec![files]);
     cell.passes = (0..2).map(|side| (0..4).map(|i| pass(side, i)).collect()).collect();
-    cell.place.tasks = 16;
-    cell.place.length = "50000 operations per task".to_string();
-    cell.place.dir = "/mnt/scratch".to_string();
+    cell.key.tasks = 16;
+    cell.key.length = "50000 operations per task".to_string();
+    cell.key.dir = "/mnt/scratch".to_string();
     all.cells = vec![cell];
     all.doubts = vec!["imported: knee did not see how the host was meanwhile".to_string()];
     all
@@ -351,7 +356,7 @@ pub fn curve() -> Comparison {
             (0..4).map(run).collect::<Vec<_>>()
         };
         let mut cell = cell("posix_lock_shared", cpus, vec![rate, idle]);
-        cell.place.parameters = BTreeMap::from([("idle_ns".to_string(), "100".to_string())]);
+        cell.key.parameters = BTreeMap::from([("idle_ns".to_string(), "100".to_string())]);
         cell.passes = vec![runs(0, before), runs(1, after)];
         cell
     };
@@ -362,8 +367,12 @@ pub fn curve() -> Comparison {
     let band = Band { intervals: bands.map(Some).into(), parts_from: Some(16), ahead };
     all.curves = vec![CurveComparison { cells: (0..5).collect(), bands: vec![band] }];
     all.noise_floor = Some(NoiseFloor { pairs: 12, median: 0.006, largest: 0.023, beyond: 1 });
-    let discard =
-        |block, run, reason: &str| Discard { cell: 4, block, run, reason: reason.to_string() };
+    let discard = |block, run, reason: &str| DiscardedBlock {
+        cell: 4,
+        block,
+        run,
+        reason: reason.to_string(),
+    };
     all.discards = Discards {
         blocks: 130,
         discarded: vec![discard(3, 7, "steal 3.1 % of the CPUs used"), discard(5, 11, "throttled")],
@@ -430,7 +439,7 @@ pub fn oddities() -> Comparison {
     );
     let mut cell = cell("create_files", 8, vec![rates, faults, steal]);
     cell.failed = vec![0, 0, 0, 8, 10];
-    cell.place.dir = "/mnt/scratch".to_string();
+    cell.key.dir = "/mnt/scratch".to_string();
     all.cells = vec![cell];
     all.discards.blocks = 10;
     all

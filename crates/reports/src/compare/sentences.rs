@@ -2,8 +2,8 @@
 //! would tell it, how far equal things differed, what was left out, and how a verdict came about.
 
 use analysis::{
-    Band, CellComparison, Comparison, Contrast, CurveComparison, Design, Discard, Method,
-    NoiseFloor, Place, Verdict,
+    Band, CellComparison, CellKey, Comparison, Contrast, CurveComparison, Design, DiscardedBlock,
+    Method, NoiseFloor, Verdict,
 };
 
 use crate::Style;
@@ -57,14 +57,14 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
 /// "`b` parts from `a` from 8 CPUs on", and who is ahead where.
 fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> Vec<String> {
     let variants = &comparison.variants;
-    let first = &comparison.cells[curve.cells[0]].place;
+    let first = &comparison.cells[curve.cells[0]].key;
     let tasks = counted(first.tasks as usize, "task");
     let of = match several {
         true => format!("with {tasks} on {}: ", counted(first.cpus as usize, "CPU")),
         false => String::new(),
     };
     let confidence = percent(comparison.confidence);
-    let one = |(variant, band): (&analysis::Compared, &Band)| {
+    let one = |(variant, band): (&analysis::ComparedVariant, &Band)| {
         let (a, b) = (&variants[0].name, &variant.name);
         let parts = match band.parts_from {
             Some(cpus) => {
@@ -94,7 +94,7 @@ fn ahead(
     baseline: &str,
     variant: &str,
 ) -> String {
-    let cpus = |i: usize| comparison.cells[i].place.cpus;
+    let cpus = |i: usize| comparison.cells[i].key.cpus;
     let (least, most) = (cpus(curve.cells[0]), cpus(curve.cells[curve.cells.len() - 1]));
     let stretch = |&(first, last, better): &(u32, u32, Option<bool>)| {
         let who = match better {
@@ -145,13 +145,13 @@ fn untold(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
 fn place(comparison: &Comparison, cells: &[usize], cell: usize, variant: usize) -> String {
     let several = comparison.variants.len() > 2;
     let name = several.then(|| format!("`{}`", comparison.variants[variant].name));
-    let here = &comparison.cells[cell].place;
-    let of = |place: &Place| Place { cpus: 0, tasks: 0, ..place.clone() };
-    let one_load = cells.iter().all(|other| of(&comparison.cells[*other].place) == of(here));
+    let here = &comparison.cells[cell].key;
+    let of = |place: &CellKey| CellKey { cpus: 0, tasks: 0, ..place.clone() };
+    let one_load = cells.iter().all(|other| of(&comparison.cells[*other].key) == of(here));
     let load = (!one_load).then(|| distinguishing(comparison, here));
     let mut parts: Vec<String> = load.into_iter().chain(size(here)).collect();
     parts.extend(
-        (comparison.cells[cell].place.pass == records::Pass::Latency).then(|| "timed".to_string()),
+        (comparison.cells[cell].key.pass == records::Pass::Latency).then(|| "timed".to_string()),
     );
     let place = Some(parts.join(", "));
     let several_cells = comparison.cells.len() > 1;
@@ -190,7 +190,7 @@ fn unit(comparison: &Comparison) -> &'static str {
 
 fn failed(comparison: &Comparison, cell: usize) -> Option<String> {
     let failed = &comparison.cells[cell].failed;
-    let one = |(variant, n): (&analysis::Compared, &usize)| {
+    let one = |(variant, n): (&analysis::ComparedVariant, &usize)| {
         (*n > 0).then(|| format!("{} of `{}`", counted(*n, "run"), variant.name))
     };
     let runs: Vec<String> = comparison.variants.iter().zip(failed).filter_map(one).collect();
@@ -229,7 +229,7 @@ fn discards(comparison: &Comparison) -> String {
             _ => format!("left out: none of {blocks}"),
         };
     }
-    let one = |discard: &Discard| {
+    let one = |discard: &DiscardedBlock| {
         let at = Some(apart(comparison, discard.cell)).filter(|at| !at.is_empty());
         let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
         format!("block {}{at} (run {}: {})", discard.block, discard.run, discard.reason)
@@ -253,7 +253,7 @@ fn discards(comparison: &Comparison) -> String {
 /// The same where nothing is compared: single runs, and nobody to be uneven.
 fn runs_left_out(comparison: &Comparison) -> String {
     let discarded = &comparison.discards.discarded;
-    let one = |discard: &Discard| format!("run {} ({})", discard.run, discard.reason);
+    let one = |discard: &DiscardedBlock| format!("run {} ({})", discard.run, discard.reason);
     let listed: Vec<String> = discarded.iter().take(LISTED).map(one).collect();
     let more = discarded.len().saturating_sub(LISTED);
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };

@@ -72,7 +72,7 @@ fn nothing_in_common_is_said_and_no_panic() {
     let mut odd = oddities();
     let cell = &mut odd.cells[0];
     cell.metrics[0].metric = "µ-operations".repeat(9);
-    cell.metrics[0].sides[1] = Spread::of(&[-3e15]);
+    cell.metrics[0].sides[1] = Spread::from_values(&[-3e15]);
     cell.metrics[1].contrasts[0].interval = Some((0.0, 0.0));
     cell.metrics[2].contrasts[0].change = Some(f64::INFINITY);
     let mut metricless = locks();

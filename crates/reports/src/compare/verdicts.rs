@@ -17,7 +17,7 @@ use crate::table::{Align, Table};
 pub fn verdicts(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head(comparison, again, style);
     for load in loads(comparison) {
-        let title = wrapped(&heading(&load[0].1.place), style.width, 2);
+        let title = wrapped(&heading(&load[0].1.key), style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));
         text += &tables(comparison, &load, style);
         for line in of_cells(comparison, &indexes(&load)) {
@@ -185,11 +185,11 @@ fn broken(name: &str) -> String {
 fn place_columns(rows: &[Row]) -> Vec<Column> {
     let number = |n: u32| if n == 0 { "-".to_string() } else { n.to_string() };
     let mut columns = Vec::new();
-    if rows.iter().any(|row| row.cell.place.cpus > 0) {
-        let cpus = rows.iter().map(|row| number(row.cell.place.cpus)).collect();
+    if rows.iter().any(|row| row.cell.key.cpus > 0) {
+        let cpus = rows.iter().map(|row| number(row.cell.key.cpus)).collect();
         columns.push(("CPUs".to_string(), Align::Right, cpus));
     }
-    let places = || rows.iter().map(|row| &row.cell.place);
+    let places = || rows.iter().map(|row| &row.cell.key);
     if places().any(|place| place.tasks != place.cpus && place.tasks > 0) {
         let tasks = places().map(|place| number(place.tasks)).collect();
         columns.push(("tasks".to_string(), Align::Right, tasks));

@@ -1,6 +1,6 @@
 //! Two ledgers against each other: what changed per operation, and what made it.
 
-use analysis::ledger::{Change, Explained, Split, difference};
+use analysis::ledger::{Explained, RowChange, Split, difference};
 use records::Opened;
 
 use crate::Style;
@@ -56,7 +56,7 @@ pub fn per(side: &Side) -> &'static str {
     if command.is_some() { "run" } else { "operation" }
 }
 
-pub fn table(change: &Change, per: &str, names: [&str; 2], style: Style) -> String {
+pub fn table(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> String {
     let unit = Unit::of(change.before.mean.max(change.after.mean));
     let mut table = Table::new([
         (format!("time per {per}, {}", unit.name), Align::Left),
@@ -72,7 +72,7 @@ pub fn table(change: &Change, per: &str, names: [&str; 2], style: Style) -> Stri
     table.within(style.width.max(100)).0
 }
 
-fn add(table: &mut Table, change: &Change, unit: &Unit, depth: usize, least_ns: f64) {
+fn add(table: &mut Table, change: &RowChange, unit: &Unit, depth: usize, least_ns: f64) {
     let (count, cost) = match &change.split {
         Split::CountAndCost { count_ns, cost_ns, .. } => (Some(*count_ns), Some(*cost_ns)),
         Split::ShareAndLength { share_ns, length_ns, .. } => (Some(*share_ns), Some(*length_ns)),
@@ -88,15 +88,15 @@ fn add(table: &mut Table, change: &Change, unit: &Unit, depth: usize, least_ns: 
         part(count),
         part(cost),
     ]);
-    let is_shown = |row: &&Change| {
+    let is_shown = |row: &&RowChange| {
         row.before.mean.max(row.after.mean) >= least_ns || row.change.abs() >= least_ns
     };
-    let (shown, small): (Vec<&Change>, Vec<&Change>) = change.rows.iter().partition(is_shown);
+    let (shown, small): (Vec<&RowChange>, Vec<&RowChange>) = change.rows.iter().partition(is_shown);
     for row in shown {
         add(table, row, unit, depth + 1, least_ns);
     }
     if !small.is_empty() {
-        let sum = |value: fn(&Change) -> f64| small.iter().map(|row| value(row)).sum::<f64>();
+        let sum = |value: fn(&RowChange) -> f64| small.iter().map(|row| value(row)).sum::<f64>();
         let name = format!("{}{} rows below 1 % each", "  ".repeat(depth + 1), small.len());
         table.row(vec![
             name,
@@ -111,17 +111,18 @@ fn add(table: &mut Table, change: &Change, unit: &Unit, depth: usize, least_ns: 
 }
 
 /// One line that answers whether there are more interrupts from other CPUs, or dearer ones.
-fn interrupts(change: &Change, per: &str, style: Style) -> String {
-    let is_sent =
-        |row: &&Change| row.name.starts_with("reschedule") || row.name.starts_with("function call");
-    let rows: Vec<&Change> = change.walk().into_iter().filter(is_sent).collect();
+fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
+    let is_sent = |row: &&RowChange| {
+        row.name.starts_with("reschedule") || row.name.starts_with("function call")
+    };
+    let rows: Vec<&RowChange> = change.walk().into_iter().filter(is_sent).collect();
     let mut times = (0.0, 0.0);
     for row in &rows {
-        if let Split::CountAndCost { times: (a, b), .. } = row.split {
+        if let Split::CountAndCost { per_operation: (a, b), .. } = row.split {
             times = (times.0 + a, times.1 + b);
         }
     }
-    let ns = |value: fn(&Change) -> f64| rows.iter().map(|row| value(row)).sum::<f64>();
+    let ns = |value: fn(&RowChange) -> f64| rows.iter().map(|row| value(row)).sum::<f64>();
     let (was, is) = (ns(|row| row.before.mean), ns(|row| row.after.mean));
     if times == (0.0, 0.0) {
         return "interrupts from other CPUs: none received\n".to_string();

@@ -1,7 +1,7 @@
 //! One line about TLB flushes that other CPUs are asked for: more of them, of more pages, or
 //! longer waits.
 
-use analysis::ledger::{Change, Explained};
+use analysis::ledger::{Explained, RowChange};
 
 use crate::Style;
 use crate::ledger::numbers::times;
@@ -12,7 +12,7 @@ use crate::quantity::duration_ns;
 const WAITS_IN: &str = "smp_call_function_many_cond";
 
 /// The line; nothing where nobody flushes.
-pub fn text(change: &Change, before: &Explained, after: &Explained, style: Style) -> String {
+pub fn text(change: &RowChange, before: &Explained, after: &Explained, style: Style) -> String {
     const TOLD_MIN: f64 = 1e-3;
     let count = |side: &Explained, name: &str| side.counts.get(name).copied().unwrap_or(0.0);
     let flushes = [before, after].map(|side| count(side, "tlb_flush.shootdown_sent"));

@@ -1,6 +1,6 @@
 //! Interrupts from other CPUs, as tables: what came, and what was sent.
 
-use analysis::ledger::{Ipis, Sender};
+use analysis::ledger::{IpiSender, Ipis};
 
 use crate::Style;
 use crate::ledger::numbers;
@@ -68,7 +68,7 @@ pub fn text(ipis: &Ipis, style: Style) -> String {
 }
 
 /// Who sent them, with callers.
-fn senders(senders: &[Sender]) -> String {
+fn senders(senders: &[IpiSender]) -> String {
     // Rarer ones are many.
     const SHOWN_SHARE: f64 = 0.05;
     if senders.is_empty() {
@@ -81,9 +81,13 @@ fn senders(senders: &[Sender]) -> String {
     ]);
     for (index, sender) in senders.iter().enumerate() {
         if index == 0 || senders[index - 1].what != sender.what {
-            table.row(vec![sender.what.to_string(), String::new(), sender.of.to_string()]);
+            table.row(vec![
+                sender.what.to_string(),
+                String::new(),
+                sender.seen_of_kind.to_string(),
+            ]);
         }
-        let share = sender.seen as f64 / sender.of as f64;
+        let share = sender.seen as f64 / sender.seen_of_kind as f64;
         if share >= SHOWN_SHARE {
             let chain = format!("  {}", sender.chain);
             table.row(vec![chain, numbers::percent(share), sender.seen.to_string()]);

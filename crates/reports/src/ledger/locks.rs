@@ -1,6 +1,6 @@
 //! Locks that the workload waited for, as a table.
 
-use analysis::ledger::{Ledger, LockRow, Locks, Row};
+use analysis::ledger::{Ledger, LedgerRow, LockRow, Locks};
 
 use crate::Style;
 use crate::ledger::{numbers, shortened};
@@ -59,7 +59,7 @@ pub fn text(locks: &Locks, style: Style) -> String {
 }
 
 /// How often per operation, and the time of each.
-fn times(ledger: &Ledger, row: &Row) -> (String, Option<f64>) {
+fn times(ledger: &Ledger, row: &LedgerRow) -> (String, Option<f64>) {
     let times = row.events.as_ref().map_or(0.0, |events| events.per_operation().mean);
     let each = (times > 0.0).then(|| ledger.ns_per_operation(row).mean / times);
     (if times > 0.0 { numbers::times(times) } else { String::new() }, each)

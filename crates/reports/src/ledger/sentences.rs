@@ -1,7 +1,7 @@
 //! Causes as sentences: what, how much of how much, how often and how dear, how sure, and what would
 //! confirm it.
 
-use analysis::ledger::{Belongs, Cause, Change, INTERRUPTS, Split, WORK, causes};
+use analysis::ledger::{Belongs, Cause, INTERRUPTS, RowChange, Split, WORK, causes};
 
 use crate::Style;
 use crate::ledger::numbers;
@@ -12,7 +12,7 @@ use crate::quantity::duration_ns;
 const TOLD_SHARE: f64 = 0.01;
 
 /// What changed, and its causes; `per` is what time is told of, "operation" or "run".
-pub fn text(change: &Change, per: &str, style: Style) -> String {
+pub fn text(change: &RowChange, per: &str, style: Style) -> String {
     let causes = causes(change);
     let mut text = whole(change, per, style);
     if causes.is_empty() {
@@ -26,7 +26,7 @@ pub fn text(change: &Change, per: &str, style: Style) -> String {
 }
 
 /// "an operation takes 5.32 us more CPU time: …; its own is +1.05 us, …".
-fn whole(change: &Change, per: &str, style: Style) -> String {
+fn whole(change: &RowChange, per: &str, style: Style) -> String {
     let (article, more) = (if per == "run" { "a" } else { "an" }, change.change);
     let than = if more < 0.0 { "less" } else { "more" };
     let mut text = format!(
@@ -47,7 +47,7 @@ fn whole(change: &Change, per: &str, style: Style) -> String {
     wrapped(&text, style.width, 2)
 }
 
-fn nothing(change: &Change) -> &'static str {
+fn nothing(change: &RowChange) -> &'static str {
     match change.p {
         Some(p) if p <= 0.01 => {
             "the whole differs beyond chance, but no row does by itself: more blocks would tell which"
@@ -58,7 +58,7 @@ fn nothing(change: &Change) -> &'static str {
 }
 
 /// What the causes leave.
-fn rest(change: &Change, causes: &[Cause], style: Style) -> String {
+fn rest(change: &RowChange, causes: &[Cause], style: Style) -> String {
     let told: f64 = causes.iter().map(|cause| cause.own_ns).sum();
     let rest = change.own_ns - told;
     if rest.abs() < TOLD_SHARE * longest(change) {
@@ -74,16 +74,18 @@ fn rest(change: &Change, causes: &[Cause], style: Style) -> String {
     wrapped(&line, style.width, 3)
 }
 
-fn longest(change: &Change) -> f64 {
+fn longest(change: &RowChange) -> f64 {
     change.before.mean.max(change.after.mean)
 }
 
 /// "+6.8 us of +7.7 us: spinning for locks > …: as often as before (1.000 -> 1.000 spins per
 /// operation), 24 times as dear (0.3 -> 7.1 us each); …".
-fn sentence(cause: &Cause, whole: &Change, all: &[Cause], per: &str) -> String {
+fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> String {
     let change = &cause.change;
     let how = match &change.split {
-        Split::CountAndCost { what, times, each, .. } => count_and_cost(what, *times, *each, per),
+        Split::CountAndCost { event, per_operation, cost_per_event, .. } => {
+            count_and_cost(event, *per_operation, *cost_per_event, per)
+        }
         Split::ShareAndLength { share, .. } => {
             format!("{:.1} % of the time instead of {:.1} %", 100.0 * share.1, 100.0 * share.0)
         }
@@ -145,12 +147,14 @@ fn compared(ratio: f64, same: &str, times: &str) -> String {
 fn parts(cause: &Cause) -> String {
     let each = |ns: f64| match &cause.change.split {
         // As often as before: then what a part adds to each event is told.
-        Split::CountAndCost { what, times: (was, is), .. } if (is / was - 1.0).abs() < 0.05 => {
+        Split::CountAndCost { event: what, per_operation: (was, is), .. }
+            if (is / was - 1.0).abs() < 0.05 =>
+        {
             format!(" ({} a {what})", signed(ns / is))
         }
         _ => String::new(),
     };
-    let part = |part: &analysis::ledger::Part| {
+    let part = |part: &analysis::ledger::CausePart| {
         format!("{} in {}{}", signed(part.own_ns), part.name, each(part.own_ns))
     };
     let parts: Vec<String> = cause.parts.iter().map(part).collect();
@@ -200,7 +204,7 @@ fn two_digits(n: f64) -> String {
 /// What one would do to be sure.
 fn confirmation(cause: &Cause) -> &'static str {
     let has = |name: &str| cause.path.iter().any(|part| part.contains(name));
-    let is_count = analysis::ledger::is_count(&cause.change.split) == Some(true);
+    let is_count = analysis::ledger::is_mostly_count(&cause.change.split) == Some(true);
     if has(INTERRUPTS) {
         return "/proc/interrupts in `knee show --counters` must agree";
     }

@@ -1,6 +1,6 @@
 //! Differences of ledgers made by hand, as people get them.
 
-use analysis::ledger::{Events, Ledger, OTHERS, Row, Unit, WORK, difference};
+use analysis::ledger::{Ledger, LedgerRow, LedgerUnit, OTHERS, RowEvents, WORK, difference};
 use expect_test::expect;
 use records::Obtained;
 
@@ -10,15 +10,15 @@ use crate::ledger::*;
 const OPERATIONS: u64 = 1_000_000;
 
 /// A row of five units, a little noisy, with how often it happens.
-fn row(name: &str, obtained: Obtained, ns: f64, times: Option<f64>) -> Row {
+fn row(name: &str, obtained: Obtained, ns: f64, times: Option<f64>) -> LedgerRow {
     let noise = [1.0, 1.01, 0.99, 1.005, 0.995];
     let unit = |noise: f64| (ns * noise * OPERATIONS as f64) as u64;
-    let row = Row::new(name, obtained, noise.map(unit).to_vec());
+    let row = LedgerRow::new(name, obtained, noise.map(unit).to_vec());
     let samples = (obtained == Obtained::Sampled).then(|| row.total_ns() / 5_000_000);
-    let row = Row { samples, ..row };
+    let row = LedgerRow { samples, ..row };
     match times {
         None => row,
-        Some(times) => row.with_events(Events {
+        Some(times) => row.with_events(RowEvents {
             what: "call".to_string(),
             counts: vec![(times * OPERATIONS as f64) as u64; 5],
             operations: vec![OPERATIONS; 5],
@@ -27,20 +27,20 @@ fn row(name: &str, obtained: Obtained, ns: f64, times: Option<f64>) -> Row {
 }
 
 /// A sampled row of parts.
-fn sampled(name: &str, parts: &[(&str, f64)], times: Option<f64>) -> Row {
+fn sampled(name: &str, parts: &[(&str, f64)], times: Option<f64>) -> LedgerRow {
     let part = |(name, ns): &(&str, f64)| row(name, Obtained::Sampled, *ns, None);
-    let sum = Row::sum_of(name, Obtained::Sampled, parts.iter().map(part).collect());
+    let sum = LedgerRow::from_parts(name, Obtained::Sampled, parts.iter().map(part).collect());
     let samples = Some(sum.rows.iter().filter_map(|row| row.samples).sum());
     let events = row(name, Obtained::Sampled, 1.0, times).events;
-    Row { samples, events, ..sum }
+    LedgerRow { samples, events, ..sum }
 }
 
 /// An operation of these rows while others have so many ns of it.
-fn ledger(rows: Vec<Row>, others_ns: f64) -> Ledger {
-    let work = Row::sum_of(WORK, Obtained::Exact, rows);
-    let others = row(OTHERS, Obtained::Exact, others_ns, None).of_time();
-    let root = Row::sum_of("all", Obtained::Exact, vec![work, others]);
-    let unit = |(block, ns): (usize, &u64)| Unit {
+fn ledger(rows: Vec<LedgerRow>, others_ns: f64) -> Ledger {
+    let work = LedgerRow::from_parts(WORK, Obtained::Exact, rows);
+    let others = row(OTHERS, Obtained::Exact, others_ns, None).belonging_to_time();
+    let root = LedgerRow::from_parts("all", Obtained::Exact, vec![work, others]);
+    let unit = |(block, ns): (usize, &u64)| LedgerUnit {
         operations: OPERATIONS,
         budget_ns: *ns,
         block: Some(block as u32),

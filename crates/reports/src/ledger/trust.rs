@@ -1,6 +1,6 @@
 //! What stands below a ledger: what looking cost, the self-checks, what could not be seen.
 
-use analysis::ledger::{CLOCK_MAX, COST_MAX, Cost, Explained, SelfCheck};
+use analysis::ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
 
 use crate::Style;
 use crate::ledger::{counted, numbers, wrapped};
@@ -59,7 +59,7 @@ fn counts(explained: &Explained) -> Option<String> {
     (!told.is_empty()).then(|| format!("counted per operation: {}{more}", told.join(", ")))
 }
 
-fn refused(cost: &Cost) -> String {
+fn refused(cost: &LookCost) -> String {
     format!(
         "refused: looking at {} made operations {} longer, more than {:.0} %, so it is not the \
          clean runs that it explains; try fewer samples (--hertz 49), longer runs, a quieter \
@@ -70,7 +70,7 @@ fn refused(cost: &Cost) -> String {
     )
 }
 
-fn cost(cost: &Cost) -> String {
+fn cost(cost: &LookCost) -> String {
     let (low, high) = cost.quartiles;
     format!(
         "looking at {} made operations {} longer than in clean runs of the same block (quartiles \
@@ -87,7 +87,7 @@ fn percent(share: f64) -> String {
     format!("{:+.1} %", 100.0 * share)
 }
 
-fn checks(check: &SelfCheck) -> Vec<String> {
+fn checks(check: &LedgerCheck) -> Vec<String> {
     if check.windows == 0 {
         return Vec::new();
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use perf_data::Recording;
 
 use crate::quantity::{duration_ns, short};
-use crate::recording::{Told, is_idle};
+use crate::recording::{NamedRecording, is_idle};
 
 /// Smaller shares of the whole are left out.
 const SHARE_MIN: f64 = 0.005;
@@ -21,7 +21,7 @@ struct Node {
 }
 
 /// Functions by their own samples, the most first, with who called them; idle left out.
-pub fn callers(told: &Told) -> String {
+pub fn callers(told: &NamedRecording) -> String {
     let recording = told.recording;
     let mut sums = vec![(0_u64, 0_u64); recording.chains.len()];
     for sample in recording.samples.iter().filter(|sample| !is_idle(sample)) {
@@ -54,7 +54,7 @@ pub fn callers(told: &Told) -> String {
 }
 
 /// What a function's samples stand for, per operation, where those were counted.
-fn each(told: &Told, node: &Node) -> Option<String> {
+fn each(told: &NamedRecording, node: &Node) -> Option<String> {
     let value = node.periods as f64 / told.operations?.max(1) as f64;
     Some(if told.recording.event.is_clock { duration_ns(value) } else { short(value) })
 }

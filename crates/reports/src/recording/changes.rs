@@ -1,11 +1,11 @@
 //! The difference of two recordings, ranked.
 
-use analysis::ledger::{Cause, Change, Recorded, Split, causes};
+use analysis::ledger::{Cause, RecordedLedger, RowChange, Split, causes};
 
 use crate::Style;
 use crate::prose::wrapped;
 use crate::recording::ledger::{doubts, head, shortened};
-use crate::recording::{Told, amount, measured, percent};
+use crate::recording::{NamedRecording, amount, measured, percent};
 use crate::table::{Align, Table};
 
 /// More causes than anybody reads.
@@ -13,9 +13,9 @@ const CAUSES_MAX: usize = 40;
 
 /// Two recordings with their ledgers, and what changed from the first to the second.
 pub fn changes(
-    told: [&Told; 2],
-    recorded: [&Recorded; 2],
-    difference: &Change,
+    told: [&NamedRecording; 2],
+    recorded: [&RecordedLedger; 2],
+    difference: &RowChange,
     style: Style,
 ) -> String {
     let mut text: String = (0..2).map(|side| head(told[side], recorded[side], style)).collect();
@@ -74,7 +74,7 @@ pub fn changes(
 }
 
 /// What rows of time have more or less of only because operations got longer or shorter.
-fn with_length(change: &Change) -> f64 {
+fn with_length(change: &RowChange) -> f64 {
     match change.split {
         Split::ShareAndLength { length_ns, .. } => length_ns,
         _ => change.rows.iter().map(with_length).sum(),
@@ -91,11 +91,13 @@ fn why(cause: &Cause) -> String {
         Split::ShareAndLength { share, .. } => {
             format!("share {} to {}", percent(share.0), percent(share.1))
         }
-        Split::CountAndCost { times, .. } => format!("{:.3} to {:.3} times", times.0, times.1),
+        Split::CountAndCost { per_operation: (was, is), .. } => {
+            format!("{was:.3} to {is:.3} times")
+        }
     }
 }
 
-fn notes(told: [&Told; 2], recorded: [&Recorded; 2], style: Style) -> String {
+fn notes(told: [&NamedRecording; 2], recorded: [&RecordedLedger; 2], style: Style) -> String {
     let mut notes = vec![
         "The rows add up to the change of all. Those told are no accidents, at 99 % for all \
          of them together, by windows within each recording: what differs from run to run is not in \

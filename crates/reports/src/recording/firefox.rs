@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use perf_data::{PerfSample, Recording};
 use serde_json::{Value, json};
 
-use crate::recording::{Told, is_idle, task};
+use crate::recording::{NamedRecording, is_idle, task};
 
 const VERSION: u32 = 48;
 /// Indices into the categories below.
@@ -16,7 +16,7 @@ const CATEGORY_KERNEL: u32 = 1;
 const CATEGORY_IDLE: u32 = 2;
 
 /// The profile as JSON text.
-pub fn firefox(told: &Told) -> String {
+pub fn firefox(told: &NamedRecording) -> String {
     let recording = told.recording;
     let (start, end) = recording.span_ns();
     // The idle tasks of all CPUs have one number; here each is a thread of its own.

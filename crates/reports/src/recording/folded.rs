@@ -7,10 +7,10 @@ use std::fmt::Write;
 
 use perf_data::Recording;
 
-use crate::recording::{Told, task};
+use crate::recording::{NamedRecording, task};
 
 /// The stacks of one recording.
-pub fn folded(told: &Told) -> String {
+pub fn folded(told: &NamedRecording) -> String {
     let mut text = String::new();
     for (stack, count) in stacks(told.recording) {
         let _ = writeln!(text, "{stack} {count}");
@@ -20,9 +20,9 @@ pub fn folded(told: &Told) -> String {
 
 /// The stacks of two. Samples of the second are scaled to as many operations, or as much time, as
 /// the first has, or the difference would be that of the lengths.
-pub fn folded_pair(told: [&Told; 2]) -> String {
+pub fn folded_pair(told: [&NamedRecording; 2]) -> String {
     let [base, new] = told.map(|told| stacks(told.recording));
-    let length = |told: &Told| {
+    let length = |told: &NamedRecording| {
         let (start, end) = told.recording.span_ns();
         (end - start).max(1) as f64
     };

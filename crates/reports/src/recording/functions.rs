@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use crate::Style;
 use crate::prose::wrapped;
 use crate::quantity::{duration_ns, short};
-use crate::recording::{Told, is_idle};
+use crate::recording::{NamedRecording, is_idle};
 use crate::table::{Align, Table};
 
 /// Functions that are shown.
 const FUNCTIONS_MAX: usize = 60;
 
 /// Own time of functions in two recordings, those with the largest change first.
-pub fn functions(told: [&Told; 2], style: Style) -> String {
+pub fn functions(told: [&NamedRecording; 2], style: Style) -> String {
     let [base, new] = told.map(own);
     let is_clock = told.iter().all(|told| told.recording.event.is_clock);
     let value = |value: f64| if is_clock { duration_ns(value) } else { short(value) };
@@ -47,7 +47,7 @@ pub fn functions(told: [&Told; 2], style: Style) -> String {
 }
 
 /// Own time by object and function, per operation or second; idle left out.
-fn own(told: &Told) -> BTreeMap<(String, String), f64> {
+fn own(told: &NamedRecording) -> BTreeMap<(String, String), f64> {
     let recording = told.recording;
     let (start, end) = recording.span_ns();
     let seconds = (end - start).max(1) as f64 / 1e9;

@@ -1,18 +1,18 @@
 //! One recording as a ledger.
 
-use analysis::ledger::{Recorded, Row, Whole};
+use analysis::ledger::{LedgerRow, RecordedLedger, Whole};
 
 use crate::Style;
 use crate::prose::{counted, wrapped};
 use crate::quantity::{duration_ns, short};
-use crate::recording::{Told, amount, measured, percent};
+use crate::recording::{NamedRecording, amount, measured, percent};
 use crate::table::{Align, Table};
 
 /// Rows with a smaller share of the whole are put together.
 const SHARE_MIN: f64 = 0.005;
 
 /// What a recording is of, and where the time went.
-pub fn ledger(told: &Told, recorded: &Recorded, style: Style) -> String {
+pub fn ledger(told: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
     let mut text = head(told, recorded, style);
     text.push('\n');
     let right = Align::Right;
@@ -31,7 +31,7 @@ pub fn ledger(told: &Told, recorded: &Recorded, style: Style) -> String {
 }
 
 /// What it is a recording of, in a sentence or two.
-pub fn head(told: &Told, recorded: &Recorded, style: Style) -> String {
+pub fn head(told: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
     let recording = told.recording;
     let origin = &recording.origin;
     let whole = match recorded.whole {
@@ -56,7 +56,7 @@ pub fn head(told: &Told, recorded: &Recorded, style: Style) -> String {
 }
 
 /// A row and those below it; the small ones as one line, so that what is shown adds up too.
-fn add(table: &mut Table, recorded: &Recorded, row: &Row, depth: usize) {
+fn add(table: &mut Table, recorded: &RecordedLedger, row: &LedgerRow, depth: usize) {
     let all = recorded.ledger.root.total_ns().max(1) as f64;
     let share = |ns: u64| ns as f64 / all;
     let value = recorded.ledger.ns_per_operation(row);
@@ -67,7 +67,7 @@ fn add(table: &mut Table, recorded: &Recorded, row: &Row, depth: usize) {
         row.samples.map_or_else(|| "-".to_string(), |samples| samples.to_string()),
         format!("{:indent$}{}", "", shortened(&row.name), indent = 2 * depth),
     ]);
-    let (large, small): (Vec<&Row>, Vec<&Row>) =
+    let (large, small): (Vec<&LedgerRow>, Vec<&LedgerRow>) =
         row.rows.iter().partition(|row| share(row.total_ns()) >= SHARE_MIN);
     large.into_iter().for_each(|row| add(table, recorded, row, depth + 1));
     match &small[..] {
@@ -76,9 +76,9 @@ fn add(table: &mut Table, recorded: &Recorded, row: &Row, depth: usize) {
         small => {
             let sum = |unit: usize| small.iter().map(|row| row.ns[unit]).sum();
             let name = format!("{} smaller rows", small.len());
-            let row = Row::new(name, row.obtained, (0..row.ns.len()).map(sum).collect());
+            let row = LedgerRow::new(name, row.obtained, (0..row.ns.len()).map(sum).collect());
             let samples = small.iter().filter_map(|row| row.samples).sum();
-            add(table, recorded, &Row { samples: Some(samples), ..row }, depth + 1);
+            add(table, recorded, &LedgerRow { samples: Some(samples), ..row }, depth + 1);
         }
     }
 }
@@ -98,7 +98,7 @@ pub fn shortened(name: &str) -> String {
 }
 
 /// How to read it, and what is doubtful.
-fn notes(told: &Told, recorded: &Recorded, style: Style) -> String {
+fn notes(told: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
     let recording = told.recording;
     let mut notes = vec![match told.operations {
         Some(operations) => format!(
@@ -129,7 +129,7 @@ fn times(n: u64) -> String {
 }
 
 /// What the reader of a recording should know before believing it.
-pub fn doubts(told: &Told) -> Vec<String> {
+pub fn doubts(told: &NamedRecording) -> Vec<String> {
     let mut doubts = told.recording.doubts.clone();
     let others = &told.recording.other_events;
     if !others.is_empty() {

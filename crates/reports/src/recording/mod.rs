@@ -9,7 +9,7 @@ mod folded;
 mod functions;
 mod ledger;
 
-use analysis::ledger::{Measure, Per, Recorded};
+use analysis::ledger::{Measure, Per, RecordedLedger};
 use perf_data::{PerfSample, Recording};
 
 use crate::quantity::{duration_ns, short};
@@ -25,7 +25,7 @@ pub use crate::recording::ledger::ledger;
 mod tests;
 
 /// A recording with its name, and how many operations were done meanwhile.
-pub struct Told<'a> {
+pub struct NamedRecording<'a> {
     /// The file.
     pub name: &'a str,
     /// What is in it.
@@ -35,7 +35,7 @@ pub struct Told<'a> {
 }
 
 /// A value of a ledger as people read it.
-fn amount(recorded: &Recorded, value: f64) -> String {
+fn amount(recorded: &RecordedLedger, value: f64) -> String {
     match recorded.measure {
         Measure::Nanoseconds => duration_ns(value * recorded.scale()),
         Measure::Events(_) => short(value * recorded.scale()),
@@ -43,7 +43,7 @@ fn amount(recorded: &Recorded, value: f64) -> String {
 }
 
 /// What values are: `time per operation`, `cycles per second`.
-fn measured(recorded: &Recorded) -> String {
+fn measured(recorded: &RecordedLedger) -> String {
     let what = match &recorded.measure {
         Measure::Nanoseconds => "time",
         Measure::Events(event) => event,

@@ -1,6 +1,8 @@
 //! Views of a recording made by hand: 40 ms of two CPUs by a clock of 1 ms.
 
-use analysis::ledger::{Question, difference, looked, recorded};
+use analysis::ledger::{
+    RecordingQuestion, difference, ledgers_from_recordings, recording_from_looks,
+};
 use expect_test::{Expect, expect};
 use perf_data::{Function, Location, Object, Origin, SampledEvent};
 use records::{CpuMode, Profile};
@@ -72,8 +74,8 @@ fn recording(spins: u64) -> Recording {
     recording
 }
 
-fn told(recording: &Recording) -> Told<'_> {
-    Told { name: "perf.data", recording, operations: Some(1000) }
+fn told(recording: &Recording) -> NamedRecording<'_> {
+    NamedRecording { name: "perf.data", recording, operations: Some(1000) }
 }
 
 fn check(text: &str, expected: Expect) {
@@ -83,8 +85,8 @@ fn check(text: &str, expected: Expect) {
 #[test]
 fn a_ledger_shows_all_time_and_how_sure_it_is() {
     let recording = recording(20);
-    let question = Question { operations: Some(1000), tasks: Vec::new() };
-    let recorded = recorded(&[(&recording, &question)]);
+    let question = RecordingQuestion { operations: Some(1000), tasks: Vec::new() };
+    let recorded = ledgers_from_recordings(&[(&recording, &question)]);
     check(
         &ledger(&told(&recording), &recorded[0], Style::PLAIN),
         expect![[r#"
@@ -110,8 +112,8 @@ fn a_ledger_shows_all_time_and_how_sure_it_is() {
 #[test]
 fn a_difference_without_noise_has_no_cause_and_adds_up() {
     let (base, new) = (recording(20), recording(400));
-    let question = Question { operations: Some(1000), tasks: Vec::new() };
-    let recorded = recorded(&[(&base, &question), (&new, &question)]);
+    let question = RecordingQuestion { operations: Some(1000), tasks: Vec::new() };
+    let recorded = ledgers_from_recordings(&[(&base, &question), (&new, &question)]);
     let difference = difference(&recorded[0].ledger, &recorded[1].ledger);
     let both = [&told(&base), &told(&new)];
     check(
@@ -216,8 +218,10 @@ fn what_looks_have_sampled_has_the_same_views() {
     let lines = include_str!("../../../analysis/src/ledger/build/recorded.ndjson").lines();
     let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
     let all: Vec<&Profile> = looks.iter().collect();
-    let (recording, operations) = looked(&all, "posix_lock_shared", Origin::default()).unwrap();
-    let told = Told { name: "looks", recording: &recording, operations: Some(operations) };
+    let (recording, operations) =
+        recording_from_looks(&all, "posix_lock_shared", Origin::default()).unwrap();
+    let told =
+        NamedRecording { name: "looks", recording: &recording, operations: Some(operations) };
     let counts = folded(&told);
     let counts = counts.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>());
     assert_eq!(counts.sum::<Result<u64, _>>(), Ok(recording.samples.len() as u64));

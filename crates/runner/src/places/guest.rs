@@ -1,5 +1,5 @@
-//! A virtual machine: a kernel file is booted with knee as its init, which does the jobs of one
-//! variant in one block. Each block boots anew, so the boot is what is repeated.
+//! Runs in virtual machines: a kernel is booted with knee as its init, which does the jobs of one variant
+//! in one block. Each block boots anew, so that boots are repeated as runs are.
 //!
 //!     block 0:  boot base: runs … off ─ boot patched: runs … off
 //!     block 1:  boot patched: runs … off ─ boot base: runs … off
@@ -7,7 +7,8 @@
 //! A guest that panics, hangs or stops costs the run in progress; the next one boots again.
 
 mod ageing;
-pub mod boot;
+mod boot;
+pub mod console;
 mod disk;
 mod hypervisor;
 pub mod init;
@@ -25,13 +26,13 @@ use plan::guest_config;
 use records::{Boot, Event, FileSystem, Guest, Policy, Record, Until, Warning};
 use setup::journal::Journal;
 
-use crate::places::guest::boot::FormattedDisk;
-use crate::places::guest::disk::Disk;
-use crate::places::guest::protocol::{Done, GuestRun, Reply, Request, line};
-use crate::places::guest::watchdog::Watchdog;
-use crate::places::{Place, RunOutcome, RunRequest};
+use self::boot::{DOUBT_PREFIX, FormattedDisk};
+use self::disk::Disk;
+use self::protocol::{GuestRun, GuestRunResult, Reply, Request, line};
+use self::watchdog::Watchdog;
+use super::{Place, RunOutcome, RunRequest};
 
-pub use boot::{Booter, Up, off};
+pub use self::boot::{BootedGuest, Booter, power_off};
 
 /// The host CPUs that this process may use, for guests to run on.
 pub fn allowed_cpus() -> Result<Vec<u32>> {
@@ -41,133 +42,130 @@ pub fn allowed_cpus() -> Result<Vec<u32>> {
 /// The guests of one session.
 pub struct Guests {
     booter: Booter,
-    up: Option<Running>,
-    /// The number that the next boot gets.
-    next: u32,
+    running: Option<RunningGuest>,
+    /// The number of the next boot.
+    next_boot: u32,
     /// Runs for which no guest came up.
-    failed: u32,
-    /// Boots that are not written down yet.
+    runs_without_guest: u32,
+    /// Boots that are not in the record yet.
     unwritten: Vec<Boot>,
-    /// What was wrong with file systems that runs shared.
+    /// What the checks of file systems that runs shared found wrong.
     doubts: Vec<Warning>,
 }
 
-/// A guest that is up, for these runs.
-struct Running {
-    key: Key,
+/// A guest that is up, and the runs that it is for.
+struct RunningGuest {
+    key: BootKey,
     qemu: Qemu,
     disk: Option<Disk>,
-    /// What lies on it, once something does.
+    /// What is on the disk, once it is formatted.
     formatted: Option<FormattedDisk>,
     boot: Boot,
     since: Instant,
 }
 
-/// Runs that share a boot.
+/// Runs with equal keys share a boot.
 #[derive(Clone, Debug, PartialEq)]
-struct Key {
+struct BootKey {
     guest: Guest,
     block: u32,
     placebo: bool,
-    /// What these runs share, with the policy `kept`.
+    /// The file system that these runs share, with the policy `kept`.
     kept: Option<FileSystem>,
 }
 
-/// How often a boot is tried.
-const TRIES: usize = 3;
+/// How often knee tries to boot a guest before its run fails.
+const BOOT_ATTEMPTS: usize = 3;
+
+/// The end of a boot that ended as it should, in the record.
+const SWITCHED_OFF: &str = "was switched off";
 
 /// How long QEMU may take to end when its guest is dead.
-const DYING: Duration = Duration::from_secs(5);
+const QEMU_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A kernel that does not come up for so many runs will not come up.
-const FAILURES_MAX: u32 = 2;
+/// After this many runs for which no guest came up, knee stops.
+const RUNS_WITHOUT_GUEST_MAX: u32 = 2;
 
 impl Guests {
-    /// Finds out what executes guests, and boots each that the record wants once, so that what cannot
-    /// be is refused before anything is measured.
+    /// Finds what executes guests, and boots each guest of the record once, so that what cannot work is
+    /// refused before anything is measured.
     pub fn new(record: &mut Record, boots: u32) -> Result<Guests> {
         let mut booter = Booter::new(record)?;
         let mut hypervisor = None;
-        for guest in guest_config::guests_of(record) {
+        for guest in guest_config::guests(record) {
             if signals::received().is_some() {
                 break;
             }
-            // Once more, as any boot.
-            let (found, up) = booter.try_out(&guest).or_else(|_| booter.try_out(&guest))?;
-            let release = &up.boot.release;
-            let advice = "see what it means for what is compared";
-            let doubts = up.boot.said.iter().filter(|said| said.starts_with("knee: "));
-            record.warnings.extend(doubts.map(|said| Warning::new(&said[6..], advice)));
-            talk(format_args!(
-                "Linux {release} is up after {:.1} s ({})",
-                up.boot.up_s, found.accelerator
-            ));
-            off(up.qemu);
+            // Any boot may fail once.
+            let (found, booted) = booter.try_out(&guest).or_else(|_| booter.try_out(&guest))?;
+            let Boot { release, up_s, said, .. } = &booted.boot;
+            let advice = "check what it means for what is compared";
+            let doubts = said.iter().filter_map(|line| line.strip_prefix(DOUBT_PREFIX));
+            record.warnings.extend(doubts.map(|doubt| Warning::new(doubt, advice)));
+            talk(format_args!("Linux {release} booted in {up_s:.1} s ({})", found.accelerator));
+            power_off(booted.qemu);
             hypervisor = Some(found);
         }
         record.hypervisor = hypervisor;
         Ok(Guests {
             booter,
-            up: None,
-            next: boots,
-            failed: 0,
+            running: None,
+            next_boot: boots,
+            runs_without_guest: 0,
             unwritten: Vec::new(),
             doubts: Vec::new(),
         })
     }
 
-    /// The guest for a run: the one that is up, or a new one, with why it did not come up at first. A
-    /// boot that failed cost nothing that was measured, so it is tried again. The inner error is the
-    /// run's.
+    /// Makes sure that the guest for a run is up. Returns the errors of failed attempts to boot it: a
+    /// failed boot costs no measurement, so it is repeated. The inner error is the run's.
     fn provide(&mut self, request: &RunRequest) -> Result<Result<Vec<String>>> {
         let guest = request.planned.guest.clone().context("the run has no guest")?;
         let (block, placebo) = (request.id.block, request.placebo);
-        let key = Key { guest, block, placebo, kept: kept(request).cloned() };
-        if self.up.as_ref().is_some_and(|up| up.key == key) {
+        let key = BootKey { guest, block, placebo, kept: kept(request).cloned() };
+        if self.running.as_ref().is_some_and(|running| running.key == key) {
             return Ok(Ok(Vec::new()));
         }
-        self.switch_off("was switched off");
-        let mut refused = Vec::new();
-        while refused.len() < TRIES {
+        self.end_guest(SWITCHED_OFF);
+        let mut errors = Vec::new();
+        while errors.len() < BOOT_ATTEMPTS {
             let random = host::random();
             match self.booter.boot(&key.guest, &request.planned.point.dir, random) {
-                Ok(Up { qemu, disk, boot }) => {
-                    let boot = Boot { boot: self.next, block: key.block, ..boot };
-                    self.next += 1;
+                Ok(BootedGuest { qemu, disk, boot }) => {
+                    let boot = Boot { boot: self.next_boot, block: key.block, ..boot };
+                    self.next_boot += 1;
                     self.unwritten.push(boot.clone());
                     let (formatted, since) = (None, Instant::now());
-                    self.up = Some(Running { key, qemu, disk, formatted, boot, since });
-                    return Ok(Ok(refused));
+                    self.running = Some(RunningGuest { key, qemu, disk, formatted, boot, since });
+                    return Ok(Ok(errors));
                 }
-                Err(why) => refused.push(format!("{why:#}")),
+                Err(why) => errors.push(format!("{why:#}")),
             }
             if signals::received().is_some() {
                 return Ok(Err(anyhow!("interrupted")));
             }
         }
-        self.failed += 1;
-        let why = format!(
-            "the guest did not come up {TRIES} times in a row, at last: {}",
-            refused[TRIES - 1]
+        self.runs_without_guest += 1;
+        let last = &errors[BOOT_ATTEMPTS - 1];
+        let why = format!("the guest failed to boot {BOOT_ATTEMPTS} times in a row, last: {last}");
+        ensure!(
+            self.runs_without_guest < RUNS_WITHOUT_GUEST_MAX,
+            "for each of {RUNS_WITHOUT_GUEST_MAX} runs, {why}"
         );
-        ensure!(self.failed < FAILURES_MAX, "for {FAILURES_MAX} runs {why}");
         Ok(Err(anyhow!(why)))
     }
 
-    /// Ends the guest that is up, if one is.
-    fn switch_off(&mut self, how: &str) {
-        let Some(Running { key, qemu, disk, mut boot, since, .. }) = self.up.take() else {
-            return;
-        };
-        let is_well = how == "was switched off";
-        let is_off = is_well && off(qemu);
-        let how = match is_well && !is_off {
-            true => "did not switch itself off, and was stopped",
-            false => how,
-        };
-        // What died with its guest has no end to be checked.
+    /// Ends the running guest, if there is one. `how` is its end in the record.
+    fn end_guest(&mut self, how: &str) {
+        let Some(guest) = self.running.take() else { return };
+        let RunningGuest { key, qemu, disk, mut boot, since, .. } = guest;
+        let is_well = how == SWITCHED_OFF;
+        let is_off = is_well && power_off(qemu);
+        let how =
+            if is_well && !is_off { "did not switch itself off, and was stopped" } else { how };
+        // A file system that was not unmounted cannot be checked.
         if let (true, Some(made), Some(disk)) = (is_off, &key.kept, &disk) {
-            let advice = "its numbers are not to be trusted; see what the guest's kernel says";
+            let advice = "do not trust its numbers; see what the guest's kernel says";
             let complaint = disk.complaint(made).map(|complaint| {
                 let text = format!("{made} at the end of boot {}: {complaint}", boot.boot);
                 Warning::new(text, advice)
@@ -179,57 +177,60 @@ impl Guests {
         self.unwritten.push(boot);
     }
 
-    /// Puts on the disk of the guest that is up what a run wants there, unless it is kept.
+    /// Formats the disk of the running guest for a run, unless its file system is kept.
     fn format_disk(&mut self, made: Option<&FileSystem>) -> Result<()> {
-        let up = self.up.as_mut().context("a guest is up")?;
-        let is_there = up.key.kept.is_some() && up.formatted.is_some();
-        if let (Some(made), Some(disk), false) = (made, &up.disk, is_there) {
-            up.formatted = Some(self.booter.format_disk(disk, made)?);
+        let guest = self.running.as_mut().context("a guest is up")?;
+        let is_kept = guest.key.kept.is_some() && guest.formatted.is_some();
+        if let (Some(made), Some(disk), false) = (made, &guest.disk, is_kept) {
+            guest.formatted = Some(self.booter.format_disk(disk, made)?);
         }
         Ok(())
     }
 
-    /// One run in the guest that is up.
+    /// Does one run in the running guest.
     fn run_in_guest(&mut self, request: &RunRequest) -> Result<Option<RunOutcome>> {
         let made = request.planned.file_system;
         let formatted = self.format_disk(made);
-        let up = self.up.as_mut().context("a guest is up")?;
-        let boot = Some(up.boot.boot);
+        let guest = self.running.as_mut().context("a guest is up")?;
+        let boot = Some(guest.boot.boot);
         if let Err(why) = formatted {
             return Ok(Some(RunOutcome { boot, ..RunOutcome::failed_to_start(&why) }));
         }
-        let kept = up.key.kept.is_some();
+        let kept = guest.key.kept.is_some();
         let message = Request::Run(Box::new(guest_run(request, kept)?));
-        let before = up.qemu.times();
-        let heard = match up.qemu.say(&line(&message)) {
-            Ok(()) => listen(&mut up.qemu, watchdog(&up.key.guest, request)?),
+        let before = guest.qemu.times();
+        let report = match guest.qemu.say(&line(&message)) {
+            Ok(()) => listen(&mut guest.qemu, watchdog(&guest.key.guest, request)?),
             // It died after its last run, and its console says why.
-            Err(_) if up.qemu.wait(DYING) => Heard::lost(boot::last_act(&mut up.qemu)),
-            Err(why) => Heard::lost(format!("{why:#}")),
+            Err(_) if guest.qemu.wait(QEMU_EXIT_TIMEOUT) => {
+                GuestReport::lost(console::exit_reason(&mut guest.qemu))
+            }
+            Err(why) => GuestReport::lost(format!("{why:#}")),
         };
-        let after = up.qemu.times();
-        let mut outcome = RunOutcome { events: heard.events, boot, ..RunOutcome::default() };
-        outcome.warnings.extend(kernel_warning(&heard.kernel_lines));
-        match heard.end {
-            End::Interrupted => return Ok(None),
-            End::Lost(why) => {
+        let after = guest.qemu.times();
+        let mut outcome = RunOutcome { events: report.events, boot, ..RunOutcome::default() };
+        outcome.warnings.extend(kernel_warning(&report.kernel_lines));
+        match report.end {
+            GuestRunEnd::Interrupted => return Ok(None),
+            GuestRunEnd::Lost(why) => {
                 outcome.exit = format!("was in a guest that {why}");
-                self.switch_off(&format!("{why} in run {}", request.id.run));
+                self.end_guest(&format!("{why} in run {}", request.id.run));
                 return Ok(Some(outcome));
             }
-            End::Done(done) => {
-                outcome.exit = done.exit;
-                outcome.invalid_because = done.invalid_because;
-                outcome.warnings.extend(done.warnings);
-                outcome.file_system = done.mounted;
+            GuestRunEnd::Done(result) => {
+                outcome.exit = result.exit;
+                outcome.invalid_because = result.invalid_because;
+                outcome.warnings.extend(result.warnings);
+                outcome.file_system = result.mounted;
             }
         }
         if let (Some(before), Some(after)) = (before, after) {
             add_cpu_times(&mut outcome.events, before, after);
         }
-        if let (Some(made), Some(disk), Some(mounted)) = (made, &up.disk, &mut outcome.file_system)
+        if let (Some(made), Some(disk), Some(mounted)) =
+            (made, &guest.disk, &mut outcome.file_system)
         {
-            let formatted = up.formatted.clone().unwrap_or_default();
+            let formatted = guest.formatted.clone().unwrap_or_default();
             (mounted.geometry, mounted.aged) = (formatted.geometry, formatted.aged);
             mounted.on = format!("{}, a virtual disk on {}", mounted.on, disk.on);
             if !kept {
@@ -240,7 +241,7 @@ impl Guests {
     }
 }
 
-/// The run as the guest's init gets it.
+/// The run as knee sends it to the guest's init.
 fn guest_run(request: &RunRequest, kept: bool) -> Result<GuestRun> {
     // Init is process 1 of the guest, and the worker's parent there.
     let job = request.job(request.id.run.to_string().into(), 1)?;
@@ -253,11 +254,11 @@ impl Place for Guests {
     fn run(&mut self, _: &mut Journal, request: &RunRequest) -> Result<Option<RunOutcome>> {
         match self.provide(request)? {
             _ if signals::received().is_some() => Ok(None),
-            Ok(refused) => {
-                let doubts = refused.into_iter().map(|why| {
+            Ok(errors) => {
+                let doubts = errors.into_iter().map(|why| {
                     Warning::new(
-                        format!("the guest did not come up at first: {why}"),
-                        "if that is the kernel's fault, it is a finding: `knee boot` it some times",
+                        format!("the guest failed to boot at first: {why}"),
+                        "if the kernel is at fault, that is a finding: repeat it with `knee boot`",
                     )
                 });
                 let outcome = self.run_in_guest(request)?;
@@ -275,41 +276,41 @@ impl Place for Guests {
     }
 
     fn end(&mut self, _: &mut Journal) -> Result<Vec<Warning>> {
-        self.switch_off("was switched off");
+        self.end_guest(SWITCHED_OFF);
         Ok(std::mem::take(&mut self.doubts))
     }
 }
 
-/// The file system that a run shares with those of its boot, if it shares one.
+/// The file system that a run shares with the other runs of its boot, if any.
 fn kept<'a>(request: &RunRequest<'a>) -> Option<&'a FileSystem> {
     let made = request.planned.file_system;
     made.filter(|_| request.record.experiment.storage.policy == Policy::Kept)
 }
 
-/// What a guest sent during a run, and how that ended.
-struct Heard {
+/// What a guest sent during a run, and how the run ended.
+struct GuestReport {
     /// The worker's events.
     events: Vec<Event>,
     /// What the guest's kernel logged, of level "warning" or worse.
     kernel_lines: Vec<String>,
-    end: End,
+    end: GuestRunEnd,
 }
 
 /// How a run in a guest ended.
-enum End {
-    Done(Box<Done>),
-    /// The guest is of no use any more, because it …
+enum GuestRunEnd {
+    Done(Box<GuestRunResult>),
+    /// The guest is unusable, for this reason, to follow "the guest".
     Lost(String),
     Interrupted,
 }
 
-impl Heard {
-    fn lost(why: String) -> Heard {
-        Heard { events: Vec::new(), kernel_lines: Vec::new(), end: End::Lost(why) }
+impl GuestReport {
+    fn lost(why: String) -> GuestReport {
+        GuestReport { events: Vec::new(), kernel_lines: Vec::new(), end: GuestRunEnd::Lost(why) }
     }
 }
 
-/// How long knee waits for a guest in a run.
+/// The limits after which knee gives up a guest in a run.
 fn watchdog(guest: &Guest, request: &RunRequest) -> Result<Watchdog> {
     // A worker is silent while its tasks are measured.
     let quiet = match request.planned.point.until {
@@ -322,11 +323,11 @@ fn watchdog(guest: &Guest, request: &RunRequest) -> Result<Watchdog> {
 }
 
 /// Collects what the guest sends about a run, until the run is over.
-fn listen(qemu: &mut Qemu, mut watchdog: Watchdog) -> Heard {
+fn listen(qemu: &mut Qemu, mut watchdog: Watchdog) -> GuestReport {
     let (mut events, mut kernel_lines) = (Vec::new(), Vec::new());
     let end = loop {
         if signals::received().is_some() {
-            break End::Interrupted;
+            break GuestRunEnd::Interrupted;
         }
         match qemu.next(Duration::from_secs(1)) {
             GuestOutput::Line(text) => {
@@ -334,32 +335,32 @@ fn listen(qemu: &mut Qemu, mut watchdog: Watchdog) -> Heard {
                 match serde_json::from_str(&text) {
                     Ok(Reply::Event(event)) => events.push(event),
                     Ok(Reply::Kernel(text)) => kernel_lines.push(text),
-                    Ok(Reply::Done(done)) => break End::Done(done),
-                    // Torn by a crash, which is noticed next.
+                    Ok(Reply::Done(result)) => break GuestRunEnd::Done(result),
+                    // A line that a crash has cut: the loop sees the crash next.
                     Ok(Reply::Ready(_) | Reply::Aged(_) | Reply::Ended(_)) | Err(_) => (),
                 }
             }
             GuestOutput::Printed => watchdog.heard(),
-            GuestOutput::Off => break End::Lost(boot::last_act(qemu)),
+            GuestOutput::Off => break GuestRunEnd::Lost(console::exit_reason(qemu)),
             GuestOutput::Nothing => (),
         }
-        if let Some(why) = watchdog.tried(qemu) {
-            break End::Lost(format!("{why} ({})", last_heard(qemu, &events)));
+        if let Some(why) = watchdog.check(qemu) {
+            break GuestRunEnd::Lost(format!("{why} ({})", last_output(qemu, &events)));
         }
     };
-    Heard { events, kernel_lines, end }
+    GuestReport { events, kernel_lines, end }
 }
 
-/// What a guest that is given up has said last.
-fn last_heard(qemu: &mut Qemu, events: &[Event]) -> String {
+/// The last output of a guest that is given up.
+fn last_output(qemu: &mut Qemu, events: &[Event]) -> String {
     let event = events.last().map(|event| event.line());
     // The name goes first: {"event":"ready", …
     let name = event.as_deref().and_then(|line| line.split('"').nth(3)).unwrap_or("nothing");
-    let console = boot::last_line(&qemu.console());
+    let console = console::last_line(&qemu.console());
     format!("its worker last said: {name}; on its console last: {console}")
 }
 
-/// What in the kernel's words means that it is broken, or warns of it.
+/// What the lines of a broken kernel's log contain.
 const SPLATS: [&str; 9] = [
     "WARNING:",
     "BUG:",
@@ -372,22 +373,22 @@ const SPLATS: [&str; 9] = [
     "possible recursive locking",
 ];
 
-/// What the kernel said during a run, as a doubt about it; the worst first.
-fn kernel_warning(said: &[String]) -> Option<Warning> {
-    let splat = said.iter().find(|text| SPLATS.iter().any(|splat| text.contains(splat)));
-    let text = splat.or_else(|| said.first())?;
-    let others = match said.len() {
+/// A doubt about a run during which the guest's kernel logged warnings; it quotes the worst.
+fn kernel_warning(kernel_lines: &[String]) -> Option<Warning> {
+    let splat = kernel_lines.iter().find(|text| SPLATS.iter().any(|splat| text.contains(splat)));
+    let text = splat.or_else(|| kernel_lines.first())?;
+    let others = match kernel_lines.len() {
         1 => String::new(),
-        n => format!(", and {} lines more", n - 1),
+        n => format!(", and {} more lines", n - 1),
     };
     let advice = match splat {
         Some(_) => "this kernel has a fault: do not trust its numbers before that is understood",
-        None => "see what it means for this load",
+        None => "check what it means for this load",
     };
-    Some(Warning::new(format!("the guest's kernel said '{text}'{others}"), advice))
+    Some(Warning::new(format!("the guest's kernel logged '{text}'{others}"), advice))
 }
 
-/// Adds to what was measured how long the guest's CPUs ran on the host and waited for it.
+/// Adds to a measurement how long the guest's CPUs ran on the host's CPUs and waited for them.
 fn add_cpu_times(events: &mut [Event], before: (u64, u64), after: (u64, u64)) {
     let seconds = |before: u64, after: u64| after.saturating_sub(before) as f64 / 1e9;
     for event in events {

@@ -1,4 +1,4 @@
-//! This host: kernel settings are changed and put back, file systems made in the measured
+//! Runs on this host: kernel settings are changed and put back, file systems are made in the measured
 //! directory, and the worker is a child process.
 
 use std::path::Path;
@@ -12,14 +12,14 @@ use setup::settings;
 use crate::images::Images;
 use crate::places::{Place, RunOutcome, RunRequest, process};
 
-/// What runs are set up with.
+/// This host as a place for runs.
 pub struct Local {
     file_systems: FileSystems,
     images: Images,
 }
 
 impl Local {
-    /// Tries what the runs of a record will need. Adds to its warnings.
+    /// Tries out what the runs of a record will need. Adds to its warnings.
     pub fn new(journal: &mut Journal, record: &mut Record) -> Result<Local> {
         let mut file_systems = FileSystems::new(record)?;
         file_systems.rehearse(journal, record)?;
@@ -28,22 +28,22 @@ impl Local {
         Ok(Local { file_systems, images })
     }
 
-    /// The run in this directory, or in the file system that is made for it below.
-    fn provided(
+    /// Does the run in this directory, or in the file system that is made for it below.
+    fn run_on_file_system(
         &mut self,
         journal: &mut Journal,
         directory: &Path,
         request: &RunRequest,
     ) -> Result<Option<RunOutcome>> {
-        let Some(asked) = request.planned.file_system else {
-            return self.in_directory(directory, request);
+        let Some(file_system) = request.planned.file_system else {
+            return self.run_in_directory(directory, request);
         };
-        let made = match self.file_systems.provide(journal, directory, asked)? {
+        let made = match self.file_systems.provide(journal, directory, file_system)? {
             Ok(made) => made,
             Err(why) => return Ok(Some(RunOutcome::failed_to_start(&why))),
         };
         let watch = FileSystems::watch(&made);
-        let outcome = self.in_directory(&made.root, request);
+        let outcome = self.run_in_directory(&made.root, request);
         let measured = matches!(outcome, Ok(Some(_)));
         // Even the root of a file system that has shut itself down cannot be opened.
         let unwritten = watch.map_or_else(|why| Some(format!("{why:#}")), Watch::error);
@@ -54,18 +54,22 @@ impl Local {
         }))
     }
 
-    fn in_directory(&self, directory: &Path, request: &RunRequest) -> Result<Option<RunOutcome>> {
+    fn run_in_directory(
+        &self,
+        directory: &Path,
+        request: &RunRequest,
+    ) -> Result<Option<RunOutcome>> {
         let _copy = match self.images.copy(request.record, request.planned.point, directory)? {
             Ok(copy) => copy,
             Err(why) => return Ok(Some(RunOutcome::failed_to_start(&why))),
         };
         let number = request.id.run;
         let job = request.job(directory.join(number.to_string()), std::process::id())?;
-        let done = process::run(&job, request.planned.variant, request.deadline, |_| ())
+        let end = process::run(&job, request.planned.variant, request.deadline, |_| ())
             .with_context(|| format!("run {number}"))?;
-        Ok((!done.interrupted).then(|| RunOutcome {
-            events: done.events,
-            exit: done.exit,
+        Ok((!end.interrupted).then(|| RunOutcome {
+            events: end.events,
+            exit: end.exit,
             ..RunOutcome::default()
         }))
     }
@@ -74,8 +78,8 @@ impl Local {
 impl Place for Local {
     fn run(&mut self, journal: &mut Journal, request: &RunRequest) -> Result<Option<RunOutcome>> {
         let directory = journal.directory(&request.planned.point.dir, &request.record.id)?;
-        let doubts = set(journal, request.planned.variant)?;
-        let outcome = self.provided(journal, &directory, request);
+        let doubts = apply_sysctls(journal, request.planned.variant)?;
+        let outcome = self.run_on_file_system(journal, &directory, request);
         journal.put_back()?;
         Ok(outcome?
             .map(|outcome| RunOutcome { warnings: [doubts, outcome.warnings].concat(), ..outcome }))
@@ -90,15 +94,15 @@ impl Place for Local {
     }
 }
 
-/// Gives the kernel the settings of a variant; what it took differently is a doubt.
-pub fn set(journal: &mut Journal, variant: Option<&Variant>) -> Result<Vec<Warning>> {
+/// Gives the kernel the settings of a variant. Returns a doubt for each value that it changed.
+fn apply_sysctls(journal: &mut Journal, variant: Option<&Variant>) -> Result<Vec<Warning>> {
     let mut doubts = Vec::new();
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
-        let set = journal.set(&settings::path(name)?, &value.0)?;
-        if set != value.0 {
+        let actual = journal.set(&settings::path(name)?, &value.0)?;
+        if actual != value.0 {
             doubts.push(Warning::new(
-                format!("{name} was to be '{}' and reads '{set}'", value.0),
-                "ask for a value that the kernel takes as it is",
+                format!("{name} was set to '{}' and reads '{actual}'", value.0),
+                "use a value that the kernel keeps unchanged",
             ));
         }
     }

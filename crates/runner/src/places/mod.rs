@@ -23,30 +23,30 @@ use setup::journal::Journal;
 
 use crate::profiles;
 
-/// A place.
+/// Where runs happen.
 pub trait Place {
-    /// Does one run; none if a signal cut it off. An error is about the place and ends the whole
-    /// execution; what went wrong with this run alone is in its outcome.
+    /// Does one run. Returns `None` if a signal interrupted it. An error is about the place and ends
+    /// the whole execution; a failure of this run alone is in its outcome.
     fn run(&mut self, journal: &mut Journal, request: &RunRequest) -> Result<Option<RunOutcome>>;
 
-    /// The boots to write down since the last call.
+    /// The boots since the last call, to be written to the record.
     fn boots(&mut self) -> Vec<Boot>;
 
-    /// Gives back what was kept for later runs. Returns what was wrong with it.
+    /// Releases what was kept for later runs. Returns what was wrong with it.
     fn end(&mut self, journal: &mut Journal) -> Result<Vec<Warning>>;
 }
 
 /// A run to do.
 pub struct RunRequest<'a> {
-    /// The record it is for.
+    /// The record that gets the run.
     pub record: &'a Record,
-    /// Its point, with all that the point's runs are set up with.
+    /// The point, with what its runs are set up with.
     pub planned: &'a Planned<'a>,
-    /// Its block, its number, the seed.
+    /// The block, the number of the run, and the seed.
     pub id: RunId,
-    /// Whether it repeats another of its block: then it shares no boot with that.
+    /// Whether it repeats a run of its block. It then shares no boot with that one.
     pub placebo: bool,
-    /// What is watched, if it is a profile.
+    /// The kind of profile, if it is one.
     pub profile: Option<ProfileKind>,
     /// How long its worker may take.
     pub deadline: Duration,
@@ -61,11 +61,11 @@ pub struct RunOutcome {
     pub exit: String,
     /// Why the run does not count, whatever its worker reported.
     pub invalid_because: Vec<String>,
-    /// Doubts that the worker does not know of.
+    /// Doubts that the worker cannot know of.
     pub warnings: Vec<Warning>,
     /// The file system that was made for it.
     pub file_system: Option<Mounted>,
-    /// The boot that it ran in.
+    /// The number of the boot that it ran in.
     pub boot: Option<u32>,
 }
 
@@ -78,7 +78,7 @@ impl RunOutcome {
 }
 
 impl RunRequest<'_> {
-    /// Its job, with this directory to make and to remove, done by a worker of the process `knee`.
+    /// The job for a worker of the process `knee`, which makes and removes the directory `scratch`.
     pub fn job(&self, scratch: PathBuf, knee: u32) -> Result<Job> {
         let point = self.planned.point;
         let work = match self.planned.command {

@@ -1,5 +1,5 @@
-//! The worker as a child process of the same binary, in a process group of its own that is gone,
-//! whatever happened, when the run is over.
+//! The worker as a child process of the same binary, in a process group of its own. Whatever happens,
+//! the group is gone when the run is over.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,8 +15,8 @@ use host::{descendants, memfd, signals};
 use records::{Event, Job, Variant, Warning, Work};
 use setup::removal;
 
-/// The result of a job.
-pub struct Done {
+/// How a worker and its job ended.
+pub struct WorkerEnd {
     /// The worker's events.
     pub events: Vec<Event>,
     /// How the worker ended, to follow "the worker …".
@@ -25,33 +25,33 @@ pub struct Done {
     pub interrupted: bool,
 }
 
-/// Does a job here, the worker started as the variant says. It has until `deadline` from now.
-/// `said` is told each event as it comes.
+/// Does a job on this host, in a worker that is started as the variant says and must end within
+/// `deadline`. Calls `on_event` with each event as it arrives.
 pub fn run(
     job: &Job,
     variant: Option<&Variant>,
     deadline: Duration,
-    mut said: impl FnMut(&Event),
-) -> Result<Done> {
+    mut on_event: impl FnMut(&Event),
+) -> Result<WorkerEnd> {
     descendants::adopt();
-    // Who became knee by exec may have left it children that are not ours to kill.
-    let strangers = descendants::has_children();
-    let oom_kills = oom_kills();
+    // A program that became knee by exec may have left it children that are not ours to kill.
+    let has_foreign_children = descendants::has_children();
+    let oom_kills_before = oom_kills();
     let stderr = memfd::create(c"worker-stderr")?;
     let mut worker = match start(job, variant, &stderr) {
         Ok(worker) => worker,
         // A host too full for one run may have room for the next.
-        Err(e) => return Ok(Done::failed_to_start(format!("could not be started ({e:#})"))),
+        Err(e) => return Ok(WorkerEnd::failed_to_start(format!("could not be started ({e:#})"))),
     };
-    let (mut events, end) = listen(&mut worker, deadline, &mut said);
+    let (mut events, reason) = listen(&mut worker, deadline, &mut on_event);
     let group = worker.id() as i32;
-    if matches!(job.work, Work::Command(_)) && end != End::Closed {
-        let_it_clean_up(&worker);
+    if matches!(job.work, Work::Command(_)) && reason != ListenEnd::Closed {
+        terminate_and_wait(&worker);
     }
     kill_group(group);
     let status = worker.wait().context("waiting for the worker")?;
     wait_for_group(group);
-    if !strangers && let Err(why) = descendants::kill(&BTreeSet::new()) {
+    if !has_foreign_children && let Err(why) = descendants::kill(&BTreeSet::new()) {
         let advice = "they may disturb the next runs";
         let warning = Warning::new(format!("after the run, {why}"), advice);
         events.push(Event::Warning(warning));
@@ -62,29 +62,31 @@ pub fn run(
         let advice = "remove it by hand";
         events.push(Event::Warning(Warning::new(format!("{e:#}"), advice)));
     }
-    let mut exit = match end {
-        End::Deadline => format!("was killed after {:.0} s without an end", deadline.as_secs_f64()),
+    let mut exit = match reason {
+        ListenEnd::Deadline => {
+            format!("was killed after {:.0} s, before it had finished", deadline.as_secs_f64())
+        }
         _ => describe(status),
     };
-    if oom_kills < crate::places::process::oom_kills() {
+    if oom_kills_before < oom_kills() {
         blame_memory(&mut events, &mut exit);
     }
     if let Some(last) = last_words(&stderr) {
         exit += &format!(", saying: {last}");
     }
-    Ok(Done { events, exit, interrupted: end == End::Interrupted })
+    Ok(WorkerEnd { events, exit, interrupted: reason == ListenEnd::Interrupted })
 }
 
-impl Done {
-    fn failed_to_start(exit: String) -> Done {
-        Done { events: Vec::new(), exit, interrupted: false }
+impl WorkerEnd {
+    fn failed_to_start(exit: String) -> WorkerEnd {
+        WorkerEnd { events: Vec::new(), exit, interrupted: false }
     }
 }
 
 /// Why we stopped listening to a worker.
 #[derive(PartialEq)]
-enum End {
-    /// It closed its output.
+enum ListenEnd {
+    /// The worker closed its output.
     Closed,
     Deadline,
     Interrupted,
@@ -107,8 +109,8 @@ fn start(job: &Job, variant: Option<&Variant>, stderr: &File) -> Result<Child> {
 fn worker_command(variant: Option<&Variant>) -> Command {
     let knee = std::process::id();
     let under = variant.map(|variant| variant.under.as_slice()).unwrap_or_default();
-    // Not by its name, which may have become another build's meanwhile. For a command "self"
-    // would be the command; and by number, a knee with file capabilities may not ask.
+    // Not by its name, which may have become another build's meanwhile. Under a command, "self"
+    // would be that command; and a knee with file capabilities may not read /proc/PID/exe.
     let own = match under {
         [] => PathBuf::from("/proc/self/exe"),
         _ => PathBuf::from(format!("/proc/{knee}/exe")),
@@ -146,36 +148,37 @@ fn worker_command(variant: Option<&Variant>) -> Command {
 fn listen(
     worker: &mut Child,
     deadline: Duration,
-    said: &mut impl FnMut(&Event),
-) -> (Vec<Event>, End) {
+    on_event: &mut impl FnMut(&Event),
+) -> (Vec<Event>, ListenEnd) {
     let mut output = worker.stdout.take().expect("the worker's output is a pipe");
     let since = Instant::now();
     let (mut events, mut text) = (Vec::new(), Vec::new());
     let mut chunk = vec![0; 1 << 16];
-    let end = loop {
-        // What has been said counts, even if we look late (stopped by Ctrl-Z, say).
+    let reason = loop {
+        // Events that were sent in time count, even if we read them late (stopped by Ctrl-Z, say).
         let left = deadline.saturating_sub(since.elapsed());
         if !readable(output.as_raw_fd(), left) {
             match (signals::received(), left) {
-                (Some(_), _) => break End::Interrupted,
-                (None, Duration::ZERO) => break End::Deadline,
+                (Some(_), _) => break ListenEnd::Interrupted,
+                (None, Duration::ZERO) => break ListenEnd::Deadline,
                 _ => continue,
             }
         }
         match output.read(&mut chunk) {
-            Ok(0) => break End::Closed,
+            Ok(0) => break ListenEnd::Closed,
             Ok(n) => {
                 text.extend_from_slice(&chunk[..n]);
-                events.extend(whole_lines(&mut text).inspect(&mut *said));
+                events.extend(whole_lines(&mut text).inspect(&mut *on_event));
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => break End::Closed,
+            Err(_) => break ListenEnd::Closed,
         }
     };
-    (events, end)
+    (events, reason)
 }
 
-/// Takes the events out of the lines that are whole. One that is no event is somebody's debugging.
+/// Removes the complete lines from `text` and returns their events. A line that is not an event is
+/// somebody's debugging output.
 fn whole_lines(text: &mut Vec<u8>) -> impl Iterator<Item = Event> {
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let lines: Vec<u8> = text.drain(..whole).collect();
@@ -184,7 +187,7 @@ fn whole_lines(text: &mut Vec<u8>) -> impl Iterator<Item = Event> {
     events.into_iter()
 }
 
-/// Whether there is something to read; `false` after the time, a second, or a signal.
+/// Waits for something to read. Returns `false` after `time`, a second, or a signal.
 fn readable(fd: i32, time: Duration) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let ms = time.as_millis().min(1000) as i32;
@@ -193,22 +196,22 @@ fn readable(fd: i32, time: Duration) -> bool {
 }
 
 /// How long a worker may take to kill a command and to clean up after it.
-const CLEANING: Duration = Duration::from_secs(30);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks the worker of a command to end, and waits for it: the command and what it started are
-/// in other groups, and what was prepared is to be undone.
-fn let_it_clean_up(worker: &Child) {
+/// Sends a command's worker SIGTERM, and waits while it kills the command, which is in another
+/// process group, and undoes the preparation.
+fn terminate_and_wait(worker: &Child) {
     // SAFETY: the group of a child that has not been waited for yet.
     unsafe { libc::kill(-(worker.id() as i32), libc::SIGTERM) };
     let since = Instant::now();
-    while since.elapsed() < CLEANING && !has_ended(worker.id()) {
+    while since.elapsed() < CLEANUP_TIMEOUT && !has_ended(worker.id()) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Whether a child has ended; its id stays its own, since it is not collected.
+/// Whether a child has ended. It is not reaped, so its id stays valid.
 fn has_ended(child: u32) -> bool {
-    // SAFETY: a zeroed siginfo is valid, and says so if nothing has ended.
+    // SAFETY: a zeroed siginfo is valid, and stays zero if the child has not ended.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -221,8 +224,8 @@ fn kill_group(group: i32) {
     unsafe { libc::kill(-group, libc::SIGKILL) };
 }
 
-/// Tasks die a moment after the worker: waits until none is left, for some seconds. As
-/// their subreaper we collect those that the worker could not.
+/// Waits some seconds until the group is empty: tasks die a moment after the worker. As their
+/// subreaper, knee reaps those that the worker could not.
 fn wait_for_group(group: i32) {
     for _ in 0..1000 {
         // SAFETY: null asks for no status; signal 0 only asks. The group's id is not
@@ -238,7 +241,7 @@ fn wait_for_group(group: i32) {
     }
 }
 
-/// The worker removes its directory; a dead one could not.
+/// Removes the run's directory, which a worker that was killed could not.
 fn remove_scratch(job: &Job) -> Result<()> {
     removal::remove(&job.scratch)
 }
@@ -251,14 +254,14 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// Says of a SIGKILL, of the worker or of a task, where it probably came from.
+/// Adds the probable cause to reasons that name a SIGKILL, of the worker or of a task.
 fn blame_memory(events: &mut [Event], exit: &mut String) {
     let reasons = events.iter_mut().filter_map(|event| match event {
         Event::Failed { reason } => Some(reason),
         _ => None,
     });
-    for said in reasons.chain([exit]).filter(|said| said.contains("SIGKILL")) {
-        said.push_str(" (the kernel killed a process for want of memory meanwhile)");
+    for reason in reasons.chain([exit]).filter(|reason| reason.contains("SIGKILL")) {
+        reason.push_str(" (the kernel killed a process for lack of memory during the run)");
     }
 }
 
@@ -271,7 +274,7 @@ fn last_words(mut stderr: &File) -> Option<String> {
     text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string)
 }
 
-/// How many processes the kernel has killed for want of memory since the boot.
+/// The number of processes that the kernel has killed for lack of memory since the boot.
 fn oom_kills() -> Option<u64> {
     let text = fs::read_to_string("/proc/vmstat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()

@@ -1,5 +1,5 @@
-//! Grades against what they mean, the fit against functions with known answers, and small replays
-//! as they are printed.
+//! Grades against their definitions, the fit against functions with known answers, and small
+//! replays.
 
 use super::*;
 
@@ -14,14 +14,14 @@ fn grades_are_by_ratio_interval_and_direction() {
     };
     let ratio = Reported::Ratio;
     check(ratio(0.5), [0.4, 0.3, 0.6], Grade::Quantitative);
-    // Near, but the interval does not have it.
+    // Near, but outside of the interval.
     check(ratio(0.5), [0.4, 0.3, 0.45], Grade::Order);
     check(ratio(0.5), [0.2, 0.1, 0.6], Grade::Order);
     check(ratio(0.5), [0.1, 0.1, 0.6], Grade::Direction);
-    // Near, but no change or the other way round.
+    // Near, but no change, or a change in the other direction.
     check(ratio(0.9), [1.0, 0.8, 1.2], Grade::NotPredicted);
     check(ratio(0.9), [1.1, 0.8, 1.2], Grade::NotPredicted);
-    // No change is a direction, too.
+    // Both count as no change, which is a direction too.
     check(ratio(1.04), [0.98, 0.9, 1.1], Grade::Quantitative);
     check(Reported::Share(0.12), [0.06, 0.04, 0.2], Grade::Order);
     check(Reported::Share(0.12), [0.01, 0.0, 0.2], Grade::NotPredicted);
@@ -33,44 +33,47 @@ fn grades_are_by_ratio_interval_and_direction() {
 #[test]
 fn a_number_is_fitted_to_a_function_that_rises_or_falls() {
     let near =
-        |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 2e-3, "{found}");
-    near(fitted([1.0, 100.0], 49.0, |x| Ok(x * x)).unwrap(), 7.0);
-    near(fitted([1.0, 100.0], 0.1, |x| Ok(1.0 / x)).unwrap(), 10.0);
-    // What is beyond the range is at its end.
-    near(fitted([1.0, 100.0], 1e9, Ok).unwrap(), 100.0);
+        |fitted: f64, expected: f64| assert!((fitted / expected - 1.0).abs() < 2e-3, "{fitted}");
+    near(fit([1.0, 100.0], 49.0, |x| Ok(x * x)).unwrap(), 7.0);
+    near(fit([1.0, 100.0], 0.1, |x| Ok(1.0 / x)).unwrap(), 10.0);
+    // A number beyond the range is fitted to its end.
+    near(fit([1.0, 100.0], 1e9, Ok).unwrap(), 100.0);
 }
 
 #[test]
 fn every_incident_says_where_its_numbers_come_from() {
     for incident in INCIDENTS {
         let inputs = (incident.inputs)();
-        assert!(!inputs.is_empty() && !incident.sources.is_empty() && !incident.lacks.is_empty());
+        assert!(
+            !inputs.is_empty() && !incident.sources.is_empty() && !incident.limitations.is_empty()
+        );
         for input in inputs {
             assert!(input.number.low <= input.number.high, "{}", input.name);
         }
-        let anchors = incident.targets.iter().filter(|one| one.standing == Standing::Anchor);
+        let targets = incident.targets.iter();
+        let anchors = targets.filter(|target| target.standing == Standing::Anchor);
         assert!(anchors.count() <= usize::from(incident.fitted.is_some()), "{}", incident.name);
         assert_eq!((incident.nulls)().len(), incident.targets.len(), "{}", incident.name);
     }
 }
 
-/// One parameter fitted on 2 CPUs predicts what 32 gain, within 1.5 times.
+/// One parameter fitted on 2 CPUs predicts the gain on 32 within a factor of 1.5.
 #[test]
-fn what_32_cpus_gain_follows_from_what_2_do() {
+fn the_gain_on_32_cpus_follows_from_that_on_2() {
     let replay = replay(&file_locks::INCIDENT, 2, 1).unwrap();
     let flock02 = replay.rows.last().unwrap();
     let Reported::Ratio(reported) = flock02.target.reported else { panic!("a ratio was reported") };
-    let times = flock02.predicted.middle / reported;
-    assert!((1.0 / 1.5..1.5).contains(&times), "{times}");
-    // Which no null model does.
+    let factor = flock02.predicted.middle / reported;
+    assert!((1.0 / 1.5..1.5).contains(&factor), "{factor}");
+    // No null model predicts it.
     for null in [flock02.nulls.usl, flock02.nulls.queueing].map(Option::unwrap) {
         assert!(null / reported > 5.0, "{null}");
     }
 }
 
-/// The reporter's question: more interrupts, or dearer ones.
+/// The reporter's question: are there more interrupts, or does each cost more?
 #[test]
-fn a_repair_sends_more_interrupts_and_no_dearer_ones() {
+fn a_repair_sends_more_interrupts_at_the_same_cost_each() {
     let replay = replay(&repair::INCIDENT, 0, 1).unwrap();
     let [small, small_in_turn, large, large_in_turn] =
         [0, 1, 2, 3].map(|row| replay.rows[row].predicted.middle);

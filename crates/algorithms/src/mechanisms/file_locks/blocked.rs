@@ -2,7 +2,9 @@
 
 use machine::{Machine, Ordering, Sleepers};
 
-use super::{BUCKETS, Blocked, Deadlocks, FileLocks, FileState, LockOutcome, Owner, Range, Refused};
+use super::{
+    BUCKETS, Blocked, Deadlocks, FileLocks, FileState, LockOutcome, Owner, Range, Refused,
+};
 use super::{WaitingRequest, Wake, Waking, owner_of};
 use crate::{Hold, Lock};
 
@@ -230,8 +232,6 @@ impl<L: Lock> FileLocks<L> {
             && self.held.iter().all(|list| list.first.get(m) == 0)
             && self.blocked[0].buckets.iter().all(|bucket| bucket.get(m) == 0)
     }
-
-
 }
 
 fn is_process(owner: u32) -> bool {

@@ -16,8 +16,8 @@ impl<L: Lock> FileLocks<L> {
     /// If an invariant does not hold.
     pub(super) fn assert_invariants<M: Machine>(&self, m: &M, woken: RecordSet) {
         let file = &self.files[0];
-        let [posix, flock, waits] = [&file.posix, &file.flock, &file.waits]
-            .map(|list| self.linked(m, list));
+        let [posix, flock, waits] =
+            [&file.posix, &file.flock, &file.waits].map(|list| self.linked(m, list));
         let free = self.free(m);
         assert_eq!(posix & flock | (posix | flock) & waits, 0, "a record is in two lists");
         assert_eq!((posix | flock | waits) & woken, 0, "a woken request is in a list");
@@ -68,7 +68,11 @@ impl<L: Lock> FileLocks<L> {
                 let record = self.record(name);
                 assert_eq!(records & bit(name), 0, "a record is in the held lists twice");
                 records |= bit(name);
-                assert_eq!(record.listed_in.get(m), index as u32 + 1, "a record names another list");
+                assert_eq!(
+                    record.listed_in.get(m),
+                    index as u32 + 1,
+                    "a record names another list"
+                );
                 assert_eq!(record.held_before.get(m), before, "a link back is wrong");
                 (before, name) = (name, record.held_next.get(m));
             }
@@ -85,7 +89,11 @@ impl<L: Lock> FileLocks<L> {
                 assert_eq!(record.blocked_before.get(m), before, "a link back is wrong");
                 assert_eq!(records & bit(name), 0, "a request is in the table twice");
                 records |= bit(name);
-                assert_eq!(self.bucket(record.owner.get(m)), index, "a request is in a wrong bucket");
+                assert_eq!(
+                    self.bucket(record.owner.get(m)),
+                    index,
+                    "a request is in a wrong bucket"
+                );
                 (before, name) = (name, record.blocked_next.get(m));
             }
         }
@@ -128,7 +136,11 @@ impl<L: Lock> FileLocks<L> {
                 }
                 None => {
                     let owner = 1 << code_of(range.owner);
-                    assert_eq!(earlier_owners & owner, 0, "{range:?} is apart from its owner's ranges");
+                    assert_eq!(
+                        earlier_owners & owner,
+                        0,
+                        "{range:?} is apart from its owner's ranges"
+                    );
                     earlier_owners |= owner;
                 }
             }

@@ -162,8 +162,16 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
             searched: 0,
         },
         Setting::time("call_ns", "work of a call outside all locks, in ns", 0),
-        Setting::time("in_lock_ns", "work under the global lock, or under the lock of the file, in ns", 0),
-        Setting::time("in_beside_ns", "work under each lock of a list that is not part of a file, in ns", 0),
+        Setting::time(
+            "in_lock_ns",
+            "work under the global lock, or under the lock of the file, in ns",
+            0,
+        ),
+        Setting::time(
+            "in_beside_ns",
+            "work under each lock of a list that is not part of a file, in ns",
+            0,
+        ),
         Setting::time("held_ns", "work of a task that holds a file lock, in ns", 0),
     ];
 
@@ -232,7 +240,9 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         let sum = |counts: &[Line<Field<u64>>]| counts.iter().map(|n| n.get(m)).sum::<u64>();
         let (changes, write_locks) = (sum(&self.guarded), sum(&self.written));
         if changes != write_locks {
-            return Err(format!("{write_locks} changes under write locks were counted as {changes}"));
+            return Err(format!(
+                "{write_locks} changes under write locks were counted as {changes}"
+            ));
         }
         if !self.locks.at_rest(m) {
             return Err("a file lock is still held, or a request waits".to_string());

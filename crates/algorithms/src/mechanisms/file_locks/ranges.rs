@@ -100,14 +100,8 @@ impl<L: Lock> FileLocks<L> {
     /// Goes over the owner's ranges in order. Merges adjacent ranges of the same kind; removes
     /// ranges that the request covers, or replaces them by `spare`.
     fn walk<M: Machine>(&self, m: &M, file: usize, range: &mut Range, spare: u32) -> Walk {
-        let mut walk = Walk {
-            covers: 0,
-            added: false,
-            left: 0,
-            right: 0,
-            insert_before: 0,
-            must_wake: false,
-        };
+        let mut walk =
+            Walk { covers: 0, added: false, left: 0, right: 0, insert_before: 0, must_wake: false };
         let mut name = self.first_to_visit(m, file, *range);
         while name != 0 {
             let (old, next) = (self.range(m, name), self.record(name).next.get(m));

@@ -5,7 +5,10 @@
 use machine::Machine;
 
 use super::invariants::bit;
-use super::{Deadlocks, Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused, TO_THE_END, WaitingRequest};
+use super::{
+    Deadlocks, Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused, TO_THE_END,
+    WaitingRequest,
+};
 use crate::Lock;
 
 /// Records of the manager, sometimes too few.
@@ -93,12 +96,7 @@ pub fn calls<L: Lock, M: Machine>(locks: &FileLocks<L>, m: &M, design: Design) {
 }
 
 impl Model {
-    fn one_call<L: Lock, M: Machine>(
-        &mut self,
-        locks: &FileLocks<L>,
-        m: &M,
-        random: &mut Random,
-    ) {
+    fn one_call<L: Lock, M: Machine>(&mut self, locks: &FileLocks<L>, m: &M, random: &mut Random) {
         let owner = random.below(OWNERS.len());
         match random.below(12) {
             0 => self.give_up(locks, m, owner),
@@ -244,7 +242,9 @@ impl Model {
                 return self.deadlocks == Deadlocks::Found && is_process(owner);
             }
             match self.waits[other].filter(|wait| !locks.is_woken(m, wait.waiting)) {
-                Some(wait) if !is_flock(other) && is_process(wait.obstacle) => other = wait.obstacle,
+                Some(wait) if !is_flock(other) && is_process(wait.obstacle) => {
+                    other = wait.obstacle
+                }
                 _ => return false,
             }
         }
@@ -297,18 +297,17 @@ struct Random(u64);
 impl Random {
     fn below(&mut self, limit: usize) -> usize {
         // Multiplier and increment of Knuth's MMIX.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }
 
     fn request(&mut self, owner: usize) -> Request {
-        let kind = [LockKind::Read, LockKind::Read, LockKind::Write, LockKind::Unlock][self.below(4)];
+        let kind =
+            [LockKind::Read, LockKind::Read, LockKind::Write, LockKind::Unlock][self.below(4)];
         let (one, other) = (self.below(PARTS), self.below(PARTS));
-        let (first, last) = if is_flock(owner) {
-            (0, PARTS - 1)
-        } else {
-            (one.min(other), one.max(other))
-        };
+        let (first, last) =
+            if is_flock(owner) { (0, PARTS - 1) } else { (one.min(other), one.max(other)) };
         Request { owner, kind, first, last }
     }
 }

@@ -191,7 +191,11 @@ impl<L: Lock> Cache<L> {
             return Err("a block is in the cache twice".to_string());
         }
         let at_rest = |set: &Line<CacheSet<L::Mem>>| self.lock.at_rest(m, &set.lock);
-        if self.sets.iter().all(at_rest) { Ok(()) } else { Err("a set is still locked".to_string()) }
+        if self.sets.iter().all(at_rest) {
+            Ok(())
+        } else {
+            Err("a set is still locked".to_string())
+        }
     }
 }
 

@@ -137,10 +137,12 @@ pub struct Times {
 
 impl Times {
     /// The setting of `flush_page_ns`.
-    pub const FLUSH_PAGE: Setting = Setting::time("flush_page_ns", "work to flush one page, in ns", 0);
+    pub const FLUSH_PAGE: Setting =
+        Setting::time("flush_page_ns", "work to flush one page, in ns", 0);
 
     /// The setting of `flush_all_ns`.
-    pub const FLUSH_ALL: Setting = Setting::time("flush_all_ns", "work to flush everything, in ns", 0);
+    pub const FLUSH_ALL: Setting =
+        Setting::time("flush_all_ns", "work to flush everything, in ns", 0);
 
     /// The setting of `copy_ns`.
     pub const COPY: Setting = Setting::time("copy_ns", "work to copy a page, in ns", 0);
@@ -326,8 +328,8 @@ impl AddressSpace {
         // One instruction: no interrupt comes between the translation and the access.
         m.with_irqs_off(|| {
             let cpu = &self.cpus[m.cpu()];
-            let known = &cpu.known[page as usize % KNOWN];
-            let mut translation = known.get(m);
+            let slot = &cpu.known[page as usize % KNOWN];
+            let mut translation = slot.get(m);
             if translation >> 32 != u64::from(page) + 1 {
                 // Pairs with the release in `map`.
                 let entry = self.entries[page as usize].load(m, Ordering::Acquire);
@@ -335,7 +337,7 @@ impl AddressSpace {
                     return false;
                 }
                 translation = (u64::from(page) + 1) << 32 | (entry - 1);
-                known.set(m, translation);
+                slot.set(m, translation);
             }
             let content = self.frames[translation as u32 as usize].get(m);
             assert_eq!(content, page + 1, "a stale translation is used: the frame has a new owner");
@@ -489,9 +491,9 @@ impl AddressSpace {
             loop {
                 m.forget_history(begin, digest([digest(to_interrupt), before.into()]));
                 request.next.set(m, before);
-                let own = m.cpu() as u32 + 1;
+                let sender = m.cpu() as u32 + 1;
                 // Pairs with the acquire in `handle_ipi`.
-                match queue.compare_exchange(m, before, own, Ordering::Release) {
+                match queue.compare_exchange(m, before, sender, Ordering::Release) {
                     Ok(_) => break,
                     Err(other) => before = other,
                 }
@@ -546,10 +548,10 @@ impl AddressSpace {
             return cpu.generation.set(m, wanted_to);
         }
         for page in first..first + pages {
-            let known = &cpu.known[page as usize % KNOWN];
+            let slot = &cpu.known[page as usize % KNOWN];
             m.work(self.times.flush_page_ns);
-            if known.get(m) >> 32 == u64::from(page) + 1 {
-                known.set(m, 0);
+            if slot.get(m) >> 32 == u64::from(page) + 1 {
+                slot.set(m, 0);
             }
         }
         cpu.generation.set(m, wanted_to);

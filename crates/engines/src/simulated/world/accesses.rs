@@ -217,27 +217,27 @@ impl World {
     }
 
     pub fn read(&self, word: WordAddress) -> u64 {
-        let at = (self.base + word.offset as usize) as *const u8;
+        let address = (self.base + word.offset as usize) as *const u8;
         // SAFETY: a word of the region, of that size and aligned to it; no task runs now.
         unsafe {
             match word.size {
-                1 => u64::from(at.read()),
-                2 => u64::from(at.cast::<u16>().read()),
-                4 => u64::from(at.cast::<u32>().read()),
-                _ => at.cast::<u64>().read(),
+                1 => u64::from(address.read()),
+                2 => u64::from(address.cast::<u16>().read()),
+                4 => u64::from(address.cast::<u32>().read()),
+                _ => address.cast::<u64>().read(),
             }
         }
     }
 
     pub fn write(&self, word: WordAddress, new: u64) {
-        let at = (self.base + word.offset as usize) as *mut u8;
+        let address = (self.base + word.offset as usize) as *mut u8;
         // SAFETY: as for `read`.
         unsafe {
             match word.size {
-                1 => at.write(new as u8),
-                2 => at.cast::<u16>().write(new as u16),
-                4 => at.cast::<u32>().write(new as u32),
-                _ => at.cast::<u64>().write(new),
+                1 => address.write(new as u8),
+                2 => address.cast::<u16>().write(new as u16),
+                4 => address.cast::<u32>().write(new as u32),
+                _ => address.cast::<u64>().write(new),
             }
         }
     }

@@ -160,10 +160,11 @@ impl World {
         if self.preemption != Preemption::Anywhere {
             return;
         }
-        let at = if self.cpus[cpu].need_resched { now } else { self.slice_end(cpu).max(now) };
-        if self.cpus[cpu].timer != at {
-            self.cpus[cpu].timer = at;
-            self.queue.push(at, self.timer_event(cpu));
+        let need_resched = self.cpus[cpu].need_resched;
+        let due = if need_resched { now } else { self.slice_end(cpu).max(now) };
+        if self.cpus[cpu].timer != due {
+            self.cpus[cpu].timer = due;
+            self.queue.push(due, self.timer_event(cpu));
         }
     }
 

@@ -5,12 +5,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::ledger::{Question, Recorded, causes, difference, recorded};
+use analysis::ledger::{
+    RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings,
+};
 use anyhow::{Context, Result, bail, ensure};
 use host::stderr::print;
 use perf_data::{Recording, recognise};
 use reports::Style;
-use reports::recording::{self, Told};
+use reports::recording::{self, NamedRecording};
 use serde_json::json;
 
 use super::views::View;
@@ -69,11 +71,11 @@ pub fn run(
         files.iter().map(|file| Recording::open(file, &options.symbols)).collect::<Result<_>>()?;
     options.check_tasks(&recordings)?;
     let names: Vec<String> = files.iter().map(|file| name(file)).collect();
-    let told: Vec<Told> = names
+    let told: Vec<NamedRecording> = names
         .iter()
         .zip(&recordings)
         .enumerate()
-        .map(|(index, (name, recording))| Told {
+        .map(|(index, (name, recording))| NamedRecording {
             name,
             recording,
             operations: operations.get(index).copied(),
@@ -86,7 +88,7 @@ pub fn run(
 }
 
 impl Options {
-    fn shown(&self, told: &[Told], view: View, json: bool) -> Result<String> {
+    fn shown(&self, told: &[NamedRecording], view: View, json: bool) -> Result<String> {
         let style = Style::of_stdout();
         match (told, view) {
             ([one], View::Ledger) => {
@@ -112,16 +114,18 @@ impl Options {
         }
     }
 
-    fn recorded(&self, told: &[&Told]) -> Vec<Recorded> {
-        let question =
-            |told: &&Told| Question { operations: told.operations, tasks: self.followed.clone() };
-        let questions: Vec<Question> = told.iter().map(question).collect();
+    fn recorded(&self, told: &[&NamedRecording]) -> Vec<RecordedLedger> {
+        let question = |told: &&NamedRecording| RecordingQuestion {
+            operations: told.operations,
+            tasks: self.followed.clone(),
+        };
+        let questions: Vec<RecordingQuestion> = told.iter().map(question).collect();
         let recordings = told.iter().map(|told| told.recording);
-        let both: Vec<(&Recording, &Question)> = recordings.zip(&questions).collect();
-        recorded(&both)
+        let both: Vec<(&Recording, &RecordingQuestion)> = recordings.zip(&questions).collect();
+        ledgers_from_recordings(&both)
     }
 
-    fn changes(&self, told: [&Told; 2], json: bool, style: Style) -> Result<String> {
+    fn changes(&self, told: [&NamedRecording; 2], json: bool, style: Style) -> Result<String> {
         let [base, new] = told;
         let recorded = self.recorded(&told);
         ensure!(

@@ -1,7 +1,7 @@
 //! A replayed incident, as text: what was put in, what was predicted, and what is wrong with that.
 
 use studies::hosts::Origin;
-use studies::replays::{Figure, Graded, Interval, Provenance, Replay, Reported};
+use studies::replays::{Figure, GradedTarget, Interval, Provenance, Replay, Reported};
 
 use reports::Style;
 use reports::prose::wrapped;
@@ -36,8 +36,8 @@ pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {
     );
     text += "\n";
     text += &wrapped(&basis, style.width, 2);
-    for lack in incident.lacks {
-        text += &wrapped(&format!("- {lack}"), style.width, 2);
+    for limitation in incident.limitations {
+        text += &wrapped(&format!("- {limitation}"), style.width, 2);
     }
     text
 }
@@ -61,7 +61,7 @@ fn inputs(replay: &Replay, style: Style) -> String {
     text
 }
 
-fn table(rows: &[Graded], style: Style) -> String {
+fn table(rows: &[GradedTarget], style: Style) -> String {
     let columns = [
         ("target", Align::Left),
         ("reported", Align::Right),

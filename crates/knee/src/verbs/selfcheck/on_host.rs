@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use analysis::host_check::{HostCheck, HostCheckRow};
-use analysis::{Arm, Options, Spread, Verdict, compare};
+use analysis::{Arm, CompareOptions, Spread, Verdict, compare};
 use anyhow::{Context, Result};
 use host::random;
 use host::stderr::talk;
@@ -89,7 +89,9 @@ fn operation_ns(
     let record = record.context("interrupted")?;
     let ns = |run: &Run| Some(1e9 * run.value("wall_s")? / run.value("operations")?);
     let times: Vec<f64> = record.runs.iter().filter_map(ns).collect();
-    Ok(Spread::of(&times).with_context(|| format!("no run of {workload} finished"))?.median)
+    Ok(Spread::from_values(&times)
+        .with_context(|| format!("no run of {workload} finished"))?
+        .median)
 }
 
 /// Work after each operation of either side, so that both go the same way through the loop and
@@ -138,7 +140,7 @@ fn measure(
 /// What the comparisons of a record came to.
 fn row(workload: &str, planted: f64, record: &Opened) -> Result<HostCheckRow> {
     let arms = ["base", "other"].map(|name| Arm { name, record, variant: name });
-    let comparison = compare(&arms, &Options::default()).map_err(anyhow::Error::msg)?;
+    let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
     let mut row = HostCheckRow {
         workload: workload.to_string(),
         planted,
@@ -162,6 +164,6 @@ fn row(workload: &str, planted: f64, record: &Opened) -> Result<HostCheckRow> {
         row.blocks += contrast.n as f64 / comparison.cells.len() as f64;
     }
     let changes: Vec<f64> = contrasts().filter_map(|contrast| contrast.change).collect();
-    row.estimate = Spread::of(&changes).map(|spread| spread.median);
+    row.estimate = Spread::from_values(&changes).map(|spread| spread.median);
     Ok(row)
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use analysis::ledger::{IDLE, WORK};
 use calibration::native_check::{AGREES, Agreement, Agreements};
-use studies::hosts::{Described, Origin};
-use studies::simulations::{Load, Point};
+use studies::hosts::{DescribedHost, Origin};
+use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint};
 
 use reports::Style;
 use reports::plot::{Plot, SYMBOLS, Series, plot};
@@ -13,17 +13,11 @@ use reports::prose::{counted, wrapped};
 use reports::quantity::{duration_ns, short};
 use reports::table::{Align, Table};
 
-/// One algorithm at all CPU counts.
-pub struct Simulated {
-    pub name: String,
-    pub points: Vec<Point>,
-}
-
 /// Algorithms on a host.
 pub fn simulated(
-    all: &[Simulated],
-    host: &Described,
-    load: Load,
+    all: &[SimulatedCurve],
+    host: &DescribedHost,
+    load: LockLoad,
     draws: u64,
     style: Style,
 ) -> String {
@@ -44,8 +38,13 @@ pub fn simulated(
     text + &wrapped(&basis(host, draws), style.width, 2)
 }
 
-/// Simulated beside native.
-pub fn agreements(found: &Agreements, host: &Described, load: Load, style: Style) -> String {
+/// SimulatedCurve beside native.
+pub fn agreements(
+    found: &Agreements,
+    host: &DescribedHost,
+    load: LockLoad,
+    style: Style,
+) -> String {
     let mut text = style.bold(&format!(
         "simulated on {} and native on this host: {} inside, {} outside",
         host.name,
@@ -97,9 +96,9 @@ pub fn agreements(found: &Agreements, host: &Described, load: Load, style: Style
 /// As many side by side as fit a line.
 const ABREAST: usize = 4;
 
-fn rates(all: &[Simulated], style: Style) -> String {
+fn rates(all: &[SimulatedCurve], style: Style) -> String {
     let crowded = all.iter().flat_map(|one| &one.points).any(|point| point.tasks != point.cpus);
-    let some = |some: &[Simulated]| {
+    let some = |some: &[SimulatedCurve]| {
         let mut columns = vec![("CPUs".to_string(), Align::Right)];
         columns.extend(crowded.then(|| ("tasks".to_string(), Align::Right)));
         columns
@@ -118,7 +117,7 @@ fn rates(all: &[Simulated], style: Style) -> String {
 }
 
 /// The middle one, and the lowest and highest of all draws.
-fn rate(point: &Point) -> String {
+fn rate(point: &SimulatedPoint) -> String {
     let (low, high) = point.range();
     match point.rates.len() {
         1 => short(point.middle.rate()),
@@ -134,8 +133,8 @@ fn within(table: &Table, style: Style) -> String {
     }
 }
 
-fn curves(all: &[Simulated], style: Style) -> String {
-    let series = |one: &Simulated| Series {
+fn curves(all: &[SimulatedCurve], style: Style) -> String {
+    let series = |one: &SimulatedCurve| Series {
         name: one.name.clone(),
         points: one.points.iter().map(|p| (p.cpus as u32, p.middle.rate())).collect(),
         idle: Vec::new(),
@@ -155,7 +154,7 @@ fn curves(all: &[Simulated], style: Style) -> String {
 }
 
 /// Where the time of an operation goes, at the most CPUs.
-fn ledgers(all: &[Simulated], style: Style) -> String {
+fn ledgers(all: &[SimulatedCurve], style: Style) -> String {
     let last: Vec<_> = all.iter().filter_map(|one| Some((one, one.points.last()?))).collect();
     let told: Vec<_> = last
         .iter()
@@ -190,12 +189,12 @@ fn ledgers(all: &[Simulated], style: Style) -> String {
 }
 
 /// What else mechanisms did, at the most CPUs.
-fn effects(all: &[Simulated], style: Style) -> String {
+fn effects(all: &[SimulatedCurve], style: Style) -> String {
     let last = all.iter().filter_map(|one| Some((one, one.points.last()?)));
     let last = last.filter(|(_, point)| !point.effects.is_empty());
     let mut text = String::new();
     // Designs of one mechanism have the same effects.
-    let mechanism = |one: &Simulated| one.name.split(':').next().map(str::to_string);
+    let mechanism = |one: &SimulatedCurve| one.name.split(':').next().map(str::to_string);
     for some in last.collect::<Vec<_>>().chunk_by(|a, b| mechanism(a.0) == mechanism(b.0)) {
         let columns = some.iter().map(|(one, _)| (one.name.replace(':', "\n"), Align::Right));
         let heading = [("each operation".to_string(), Align::Left)];
@@ -211,7 +210,7 @@ fn effects(all: &[Simulated], style: Style) -> String {
 }
 
 /// What the numbers rest on.
-fn basis(host: &Described, draws: u64) -> String {
+fn basis(host: &DescribedHost, draws: u64) -> String {
     let of = |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
     let found = of(|origin| matches!(origin, Origin::Found(_)));
     let measured = of(|origin| matches!(origin, Origin::Measured(..)));

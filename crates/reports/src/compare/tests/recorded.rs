@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use analysis::{Arm, Options, compare};
+use analysis::{Arm, CompareOptions, compare};
 use expect_test::{Expect, expect};
 
 use crate::compare::tests::*;
@@ -11,7 +11,7 @@ fn check(layout: Layout, expected: Expect) {
     let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store");
     let record = store::open(&records.join("tests/golden/v2/20261120-165542-d10222")).unwrap();
     let arms = ["wait", "try"].map(|name| Arm { name, record: &record, variant: name });
-    let said = compare(&arms, &Options::default()).unwrap();
+    let said = compare(&arms, &CompareOptions::default()).unwrap();
     let text = comparison(&said, layout, "knee compare wait try", MAIL);
     // All of it would be thousands of lines.
     let text: String = match layout {

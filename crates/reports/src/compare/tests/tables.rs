@@ -306,8 +306,8 @@ fn passes_of_our_own_files_have_no_overhead() {
     let mut own = creation();
     own.primary = "operations_per_s".to_string();
     let cell = &mut own.cells[0];
-    cell.place.workload = "create_files".to_string();
-    cell.place.parameters = [("size_bytes".to_string(), "4096".to_string())].into();
+    cell.key.workload = "create_files".to_string();
+    cell.key.parameters = [("size_bytes".to_string(), "4096".to_string())].into();
     cell.metrics[0].metric = own.primary.clone();
     for run in cell.passes.iter_mut().flatten() {
         let rate = run.metrics["fs_mark.files_per_s"];

@@ -1,5 +1,5 @@
-//! A guest's disk: a file without a name, on which the host makes a file system before each run
-//! and checks it after that, while the guest has it not mounted. Neither needs to be root.
+//! A guest's disk: a file without a name, on which the host makes a file system before each run and
+//! which it checks after the run, while the guest has it unmounted. Neither needs root.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,18 +11,18 @@ use host::memfd;
 use records::{FileSystem, Storage};
 use setup::file_systems::{self, kinds, sparse_copy};
 
-/// A disk.
+/// A guest's disk.
 pub struct Disk {
-    /// Its bytes.
+    /// The bytes of the disk.
     pub file: File,
-    /// Where they lie, in words.
+    /// Where the bytes are, in words.
     pub on: String,
     bytes: u64,
     time: Duration,
 }
 
 impl Disk {
-    /// A blank one, in a directory of the host or in its memory.
+    /// A blank disk, in a directory of the host or in its memory.
     pub fn new(storage: &Storage, directory: &Path, time: Duration) -> Result<Disk> {
         let bytes = records::parse::bytes(&storage.size.0)?;
         let (file, on) = match storage.on.as_str() {
@@ -40,14 +40,14 @@ impl Disk {
         Ok(Disk { file, on, bytes, time })
     }
 
-    /// Makes a file system on it, whatever was there; what was made.
+    /// Makes a file system on it, whatever was there. Returns its geometry.
     pub fn format(&self, made: &FileSystem) -> Result<BTreeMap<String, String>> {
         let Some(tools) = &kinds::kind(&made.kind)?.tools else { return Ok(BTreeMap::new()) };
         sparse_copy::blank(&self.file, self.bytes).context("blanking the guest's disk")?;
         file_systems::format(tools, &memfd::path(&self.file), &made.mkfs, self.time)
     }
 
-    /// Keeps what is on it now, in a directory; how many extents of free space that has.
+    /// Copies the disk to a nameless file in a directory. Returns it, and its number of free extents.
     pub fn keep(&self, made: &FileSystem, directory: &Path) -> Result<(File, Option<u64>)> {
         let image = memfd::in_directory(directory, self.bytes)?;
         sparse_copy::copy_onto(&self.file, &image)?;
@@ -58,7 +58,7 @@ impl Disk {
         Ok((image, extents))
     }
 
-    /// What its check says is wrong with the file system.
+    /// What the file system's check program finds wrong with it.
     pub fn complaint(&self, made: &FileSystem) -> Option<String> {
         let tools = kinds::kind(&made.kind).ok()?.tools.as_ref()?;
         file_systems::complaint(tools, &memfd::path(&self.file), self.time)

@@ -7,14 +7,14 @@ use anyhow::Result;
 use guests::qemu::{self, Accelerator};
 use records::Hypervisor;
 
-/// Why KVM is not even tried.
+/// Why KVM cannot even be tried, if so.
 pub fn no_kvm() -> Option<String> {
     let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
     opened.err().map(|why| format!("/dev/kvm cannot be opened: {why}"))
 }
 
-/// What is found, as a record keeps it.
-pub fn found(accelerator: Accelerator, why_not_kvm: Option<String>) -> Result<Hypervisor> {
+/// The hypervisor as a record keeps it.
+pub fn describe(accelerator: Accelerator, why_not_kvm: Option<String>) -> Result<Hypervisor> {
     Ok(Hypervisor {
         program: qemu::version()?,
         accelerator: name(accelerator).to_string(),
@@ -22,7 +22,7 @@ pub fn found(accelerator: Accelerator, why_not_kvm: Option<String>) -> Result<Hy
     })
 }
 
-/// The word for it.
+/// The accelerator's name in records and on the command line.
 pub fn name(accelerator: Accelerator) -> &'static str {
     match accelerator {
         Accelerator::Kvm => "kvm",

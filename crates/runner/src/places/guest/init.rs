@@ -1,9 +1,9 @@
-//! Init of a guest: knee as process 1 of a kernel that was booted for it. There is nothing else in
-//! that machine: an initramfs with this binary and some modules.
+//! Init of a guest: knee as process 1 of a kernel that was booted for it. The machine has nothing else
+//! than an initramfs with this binary and some modules.
 //!
 //!     file systems ─ modules ─ stream ─ "Ready" ─ [ a run, its events, "Done" ]* ─ off
 //!
-//! Where it fails, process 1 ends and the kernel panics, which the console shows to the host.
+//! If init fails, process 1 ends and the kernel panics, which the host sees on the console.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -13,26 +13,22 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use guests::qemu::PORT;
 use host::{stderr, topology};
 use records::{Aged, FileSystem, Mounted, Variant};
 use setup::file_systems::{self, mount};
 use setup::settings;
 
-use crate::places::guest::protocol::{Done, GuestAge, GuestRun, Ready, Reply, Request, line};
+use super::protocol::{
+    DISK, GuestAge, GuestRun, GuestRunResult, MODULES, Ready, Reply, Request, line,
+};
 use crate::places::process;
-
-/// Where modules lie in the initramfs, numbered in the order in which they are loaded.
-pub const MODULES: &str = "/modules";
 
 /// Where runs have their directories, in memory or on the disk.
 const SCRATCH: &str = "/scratch";
 
-/// The disk.
-pub const DISK: &str = "/dev/vda";
-
-/// What is mounted before all else: kind, where, and whether nothing works without it.
+/// What is mounted first: the kind, the path, and whether init fails without it.
 const MOUNTS: [(&str, &str, bool); 9] = [
     ("devtmpfs", "/dev", true),
     ("proc", "/proc", true),
@@ -46,9 +42,9 @@ const MOUNTS: [(&str, &str, bool); 9] = [
 ];
 
 /// How long the stream's device may take to appear.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sets the guest up, does what is asked, and ends the machine.
+/// Sets the guest up, does what knee asks for, and resets the machine.
 pub fn run() -> Result<()> {
     let began = Instant::now();
     // SAFETY: plain calls.
@@ -56,112 +52,111 @@ pub fn run() -> Result<()> {
         libc::umask(0o022);
         libc::sethostname(c"guest".as_ptr(), 5);
     }
-    let mut up = Ready::default();
-    for (kind, at, needed) in MOUNTS {
-        if let Err(why) = mount_new(kind, at) {
-            match needed {
-                true => bail!("{why:#}: the guest's kernel needs it built in"),
-                false => up.troubles.push(format!("{why:#}")),
-            }
+    let mut ready = Ready::default();
+    for (kind, path, needed) in MOUNTS {
+        if let Err(why) = mount_new(kind, path) {
+            ensure!(!needed, "{why:#}: the guest's kernel needs it built in");
+            ready.problems.push(format!("{why:#}"));
         }
     }
     let mut kernel = KernelLog::open()?;
     let loading = Instant::now();
-    load_modules(&mut up)?;
-    up.took_s.insert("modules".to_string(), loading.elapsed().as_secs_f64());
+    load_modules(&mut ready)?;
+    ready.setup_s.insert("modules".to_string(), loading.elapsed().as_secs_f64());
     let stream = open_stream()?;
     let mut output = stream.try_clone().context("duplicating the stream")?;
-    let mut say = move |word: &Reply| -> Result<()> {
-        let text = line(word) + "\n";
+    let mut send = move |reply: &Reply| -> Result<()> {
+        let text = line(reply) + "\n";
         output.write_all(text.as_bytes()).context("writing to the host")
     };
     for text in kernel.new_lines() {
-        say(&Reply::Kernel(text))?;
+        send(&Reply::Kernel(text))?;
     }
-    up.host = probes::host(Path::new("/"));
-    up.topology = topology::read(Path::new("/sys"))?;
-    up.text = kernel_text();
-    up.took_s.insert("init".to_string(), began.elapsed().as_secs_f64());
-    say(&Reply::Ready(Box::new(up)))?;
-    serve(stream, &mut say, &mut kernel)?;
+    ready.host = probes::host(Path::new("/"));
+    ready.topology = topology::read(Path::new("/sys"))?;
+    ready.text = kernel_text();
+    ready.setup_s.insert("init".to_string(), began.elapsed().as_secs_f64());
+    send(&Reply::Ready(Box::new(ready)))?;
+    serve(stream, &mut send, &mut kernel)?;
     power_off()
 }
 
-/// Does what is asked until the end is.
+/// Does what knee asks for, until it asks to power off.
 fn serve(
     stream: File,
-    say: &mut impl FnMut(&Reply) -> Result<()>,
+    send: &mut impl FnMut(&Reply) -> Result<()>,
     kernel: &mut KernelLog,
 ) -> Result<()> {
     let mut kept = None;
     for text in BufReader::new(stream).lines() {
         let text = text.context("reading from the host")?;
-        match serde_json::from_str(&text).with_context(|| format!("what is asked: {text}"))? {
+        match serde_json::from_str(&text).with_context(|| format!("reading the request {text}"))? {
             Request::PowerOff => {
-                // What could not be written is found when the host checks the disk.
+                // The host checks the disk, and finds what could not be written.
                 let unmounted = kept.map_or(Ok(()), |mounted| unmount_disk(&mounted));
                 unmounted.unwrap_or_else(|why| stderr::talk(format_args!("{why:#}")));
                 return Ok(());
             }
-            Request::Age(wanted) => {
-                say(&Reply::Aged(age(&wanted).map_err(|why| format!("{why:#}"))))?;
+            Request::Age(request) => {
+                send(&Reply::Aged(age(&request).map_err(|why| format!("{why:#}"))))?;
             }
             Request::Program(arguments) => {
                 let ended = program(&arguments).unwrap_or_else(|why| format!("{why:#}"));
-                say(&Reply::Ended(ended))?;
+                send(&Reply::Ended(ended))?;
             }
-            Request::Run(wanted) => {
-                let done = one_run(&wanted, &mut kept, say).unwrap_or_else(|why| Done {
+            Request::Run(run) => {
+                let result = run_job(&run, &mut kept, send).unwrap_or_else(|why| GuestRunResult {
                     exit: "was not started".to_string(),
                     invalid_because: vec![format!("in the guest: {why:#}")],
-                    ..Done::default()
+                    ..GuestRunResult::default()
                 });
                 for text in kernel.new_lines() {
-                    say(&Reply::Kernel(text))?;
+                    send(&Reply::Kernel(text))?;
                 }
-                say(&Reply::Done(Box::new(done)))?;
+                send(&Reply::Done(Box::new(result)))?;
             }
         }
     }
     bail!("the host has closed the stream")
 }
 
-/// Sets up what the variant wants, runs the worker, puts all back.
-fn one_run(
-    wanted: &GuestRun,
+/// Sets up the guest for the variant, runs the worker, and puts everything back.
+fn run_job(
+    run: &GuestRun,
     kept: &mut Option<Mounted>,
-    say: &mut impl FnMut(&Reply) -> Result<()>,
-) -> Result<Done> {
-    let variant = wanted.variant.as_ref();
-    let before = set(variant)?;
+    send: &mut impl FnMut(&Reply) -> Result<()>,
+) -> Result<GuestRunResult> {
+    let variant = run.variant.as_ref();
+    let before = apply_sysctls(variant)?;
     let made = variant.and_then(|variant| variant.file_system.as_ref());
-    let mut done = Done::default();
+    let mut result = GuestRunResult::default();
     let root = match made {
         Some(made) => {
-            done.mounted = Some(kept.take().map_or_else(|| mount_disk(made), Ok)?);
+            result.mounted = Some(kept.take().map_or_else(|| mount_disk(made), Ok)?);
             PathBuf::from(ON_DISK)
         }
         None => PathBuf::from(SCRATCH),
     };
-    let mut job = wanted.job.clone();
+    let mut job = run.job.clone();
     job.scratch = root.join(job.scratch.file_name().context("the job has no directory")?);
-    let deadline = Duration::from_secs_f64(wanted.deadline_s);
-    // What cannot be said is noticed by the host, which ends us.
-    let came = process::run(&job, variant, deadline, |event| {
-        let _ = say(&Reply::Event(event.clone()));
+    let deadline = Duration::from_secs_f64(run.deadline_s);
+    // If an event cannot be sent, the host notices that and ends the guest.
+    let worker_end = process::run(&job, variant, deadline, |event| {
+        let _ = send(&Reply::Event(event.clone()));
     });
-    if let Some(mounted) = &done.mounted {
-        let left = match wanted.kept {
-            true => write_out().map(|()| *kept = Some(mounted.clone())),
-            false => unmount_disk(mounted),
+    if let Some(mounted) = &result.mounted {
+        let written = if run.kept {
+            write_out().map(|()| *kept = Some(mounted.clone()))
+        } else {
+            unmount_disk(mounted)
         };
-        done.invalid_because.extend(left.err().map(|why| format!("{why:#}")));
+        result.invalid_because.extend(written.err().map(|why| format!("{why:#}")));
     }
     for (path, value) in before {
         settings::write(&path, &value)?;
     }
-    done.exit = came?.exit;
-    Ok(done)
+    result.exit = worker_end?.exit;
+    Ok(result)
 }
 
 /// Where the disk is mounted.
@@ -182,36 +177,36 @@ fn mount_disk(made: &FileSystem) -> Result<Mounted> {
 }
 
 /// Ages the file system on the disk.
-fn age(wanted: &GuestAge) -> Result<Aged> {
-    let mounted = mount_disk(&wanted.made)?;
+fn age(request: &GuestAge) -> Result<Aged> {
+    let mounted = mount_disk(&request.made)?;
     let root = Path::new(ON_DISK);
-    let bytes = mounted.bytes_total.context("how large it is is not known")?;
-    let aged = file_systems::age(root, bytes, &wanted.age, wanted.seed);
+    let bytes = mounted.bytes_total.context("the size of the file system is unknown")?;
+    let aged = file_systems::age(root, bytes, &request.age, request.seed);
     let bytes_free = probes::directory(root).bytes_free;
     unmount_disk(&mounted)?;
     Ok(Aged { bytes_free, ..aged? })
 }
 
-/// Unmounts the disk; why something that was written did not reach it, if so.
+/// Unmounts the disk. Fails if not everything that was written reached it.
 fn unmount_disk(mounted: &Mounted) -> Result<()> {
     let written = write_out();
     mount::unmount(&mounted.on, Path::new(ON_DISK))?;
     written
 }
 
-/// Has all written to the disk that was written to files.
+/// Writes all dirty data to the disk.
 fn write_out() -> Result<()> {
-    // Even the root of a file system that has shut itself down cannot be opened.
+    // After a file system has shut itself down, not even its root can be opened.
     let root = File::open(ON_DISK).context("opening the file system after the run")?;
     // SAFETY: an open descriptor.
     match unsafe { libc::syncfs(root.as_raw_fd()) } {
         0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()).context("not all was written"),
+        _ => Err(std::io::Error::last_os_error()).context("not everything was written"),
     }
 }
 
-/// Gives the kernel the variant's settings; what they were.
-fn set(variant: Option<&Variant>) -> Result<Vec<(PathBuf, String)>> {
+/// Gives the kernel the variant's settings. Returns the paths and the values before.
+fn apply_sysctls(variant: Option<&Variant>) -> Result<Vec<(PathBuf, String)>> {
     let mut before = Vec::new();
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
         let path = settings::path(name)?;
@@ -221,7 +216,7 @@ fn set(variant: Option<&Variant>) -> Result<Vec<(PathBuf, String)>> {
     Ok(before)
 }
 
-/// Starts a program on the console; how it ended.
+/// Runs a program on the console. Returns its exit status.
 fn program(arguments: &[String]) -> Result<String> {
     let [program, arguments @ ..] = arguments else { bail!("no program was named") };
     let status = std::process::Command::new(program)
@@ -236,20 +231,20 @@ fn program(arguments: &[String]) -> Result<String> {
     Ok(status.to_string())
 }
 
-/// Mounts what the kernel itself makes; with devices, which mounts for runs are without.
-fn mount_new(kind: &str, at: &str) -> Result<()> {
-    make_directory(at)?;
-    let (kind_c, at_c) = (CString::new(kind)?, CString::new(at)?);
+/// Mounts a file system that needs no disk. Unlike the mounts for runs, it may have devices.
+fn mount_new(kind: &str, path: &str) -> Result<()> {
+    make_directory(path)?;
+    let (kind_c, path_c) = (CString::new(kind)?, CString::new(path)?);
     // SAFETY: live C strings; no data.
     let mounted = unsafe {
-        libc::mount(kind_c.as_ptr(), at_c.as_ptr(), kind_c.as_ptr(), 0, std::ptr::null())
+        libc::mount(kind_c.as_ptr(), path_c.as_ptr(), kind_c.as_ptr(), 0, std::ptr::null())
     };
     let error = std::io::Error::last_os_error();
     // Some kernels mount devtmpfs themselves.
     if mounted == 0 || error.raw_os_error() == Some(libc::EBUSY) {
         return Ok(());
     }
-    Err(error).with_context(|| format!("mounting {kind} on {at}"))
+    Err(error).with_context(|| format!("mounting {kind} on {path}"))
 }
 
 fn make_directory(path: &str) -> Result<()> {
@@ -257,8 +252,8 @@ fn make_directory(path: &str) -> Result<()> {
     made.with_context(|| format!("creating {path} in the guest"))
 }
 
-/// Loads the modules that came with us, in order.
-fn load_modules(up: &mut Ready) -> Result<()> {
+/// Loads the modules of the initramfs, in order.
+fn load_modules(ready: &mut Ready) -> Result<()> {
     let entries = match fs::read_dir(MODULES) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.context("listing modules")?,
@@ -273,12 +268,12 @@ fn load_modules(up: &mut Ready) -> Result<()> {
         let loaded =
             unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
         match (loaded, std::io::Error::last_os_error()) {
-            (0, _) => up.modules.push(name),
+            (0, _) => ready.modules.push(name),
             (_, e) if e.raw_os_error() == Some(libc::EEXIST) => (),
-            // A CPU may lack what a cipher needs; what is needed is missed later.
-            (_, e) => up.troubles.push(format!("the module {name} cannot be loaded: {e}")),
+            // A CPU may lack what a cipher needs. If the module is needed, a later step fails.
+            (_, e) => ready.problems.push(format!("the module {name} cannot be loaded: {e}")),
         }
-        // It takes memory that runs may want.
+        // The file occupies memory that runs may need.
         let _ = fs::remove_file(&path);
     }
     Ok(())
@@ -292,13 +287,13 @@ fn open_stream() -> Result<File> {
             let opened = OpenOptions::new().read(true).write(true).open(&path);
             match opened {
                 Ok(stream) => return Ok(stream),
-                Err(e) if since.elapsed() > PATIENCE => {
+                Err(e) if since.elapsed() > STREAM_TIMEOUT => {
                     return Err(e).with_context(|| format!("opening {}", path.display()));
                 }
                 Err(_) => (),
             }
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > STREAM_TIMEOUT {
             bail!(
                 "no virtio-serial port called {PORT} has appeared: the kernel needs virtio_pci and \
                  virtio_console, built in or as modules that knee finds (--modules)"
@@ -308,7 +303,7 @@ fn open_stream() -> Result<File> {
     }
 }
 
-/// The device of the port with our name.
+/// The device of the port that is named [`PORT`].
 fn stream_device() -> Option<PathBuf> {
     let ports = fs::read_dir("/sys/class/virtio-ports").ok()?;
     let ours = ports.flatten().find(|port| {
@@ -317,7 +312,7 @@ fn stream_device() -> Option<PathBuf> {
     Some(Path::new("/dev").join(ours.file_name()))
 }
 
-/// Where the kernel's text begins.
+/// The address at which the kernel's text begins.
 fn kernel_text() -> Option<String> {
     let symbols = BufReader::new(File::open("/proc/kallsyms").ok()?);
     let line = symbols.lines().map_while(Result::ok).find(|line| line.ends_with(" _text"))?;
@@ -325,7 +320,7 @@ fn kernel_text() -> Option<String> {
     (!address.chars().all(|digit| digit == '0')).then(|| format!("0x{address}"))
 }
 
-/// What the kernel says, read as it comes.
+/// The kernel log, read as it grows.
 struct KernelLog(File);
 
 impl KernelLog {
@@ -334,7 +329,7 @@ impl KernelLog {
         opened.map(KernelLog).context("opening /dev/kmsg in the guest")
     }
 
-    /// Lines of level "warning" and worse that nobody has read yet: "PRIORITY,NUMBER,TIME,FLAGS;TEXT"
+    /// The new lines of level "warning" and worse. They have the form "PRIORITY,NUMBER,TIME,FLAGS;TEXT"
     /// (Documentation/ABI/testing/dev-kmsg).
     fn new_lines(&mut self) -> Vec<String> {
         const WARNING: u32 = 4;
@@ -348,17 +343,17 @@ impl KernelLog {
                 Err(e) if e.raw_os_error() == Some(libc::EPIPE) => continue,
                 Err(_) => return lines,
             };
-            let Some((head, said)) = text.split_once(';') else { continue };
+            let Some((head, message)) = text.split_once(';') else { continue };
             let priority = head.split(',').next().and_then(|n| n.parse::<u32>().ok());
             if priority.is_some_and(|priority| priority & 7 <= WARNING) {
-                // What follows the first line are its device's properties.
-                lines.extend(said.lines().next().map(str::to_string));
+                // The lines after the first one are properties of its device.
+                lines.extend(message.lines().next().map(str::to_string));
             }
         }
     }
 }
 
-/// Ends the machine. QEMU takes a reset for the end, and a kernel without ACPI can do that too.
+/// Resets the machine, at which QEMU ends. Unlike powering off, a kernel without ACPI can do it.
 fn power_off() -> Result<()> {
     // SAFETY: plain calls.
     unsafe {

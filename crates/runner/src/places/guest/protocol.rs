@@ -1,9 +1,9 @@
-//! What knee and a guest's init, which is the same binary, say to each other: JSON lines.
+//! The protocol between knee and a guest's init, which is the same binary: JSON lines.
 //!
 //!     knee:  ── Run ──────────────────────────────> Run … PowerOff
-//!     init:  Up ─ Event* ─ Kernel* ─ Done ────────> …
+//!     init:  Ready ─ Event* ─ Kernel* ─ Done ─────> …
 //!
-//! Nothing of it crosses while tasks are measured: a worker is silent then.
+//! No line crosses while tasks are measured: a worker is silent then.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,32 @@ use host::Topology;
 use records::{Age, Aged, Event, FileSystem, HostFacts, Job, Mounted, Variant, Warning};
 use serde::{Deserialize, Serialize};
 
-/// What is asked of init.
+/// Where the modules lie in the initramfs, numbered in the order in which init loads them.
+pub const MODULES: &str = "/modules";
+
+/// The guest's disk.
+pub const DISK: &str = "/dev/vda";
+
+/// What knee asks init to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// To do a run.
+    /// Do a run.
     Run(Box<GuestRun>),
-    /// To age a file system.
+    /// Age a file system.
     Age(Box<GuestAge>),
-    /// To start a program with these arguments on the console, and wait for it.
+    /// Start a program with these arguments on the console, and wait for it.
     Program(Vec<String>),
-    /// To end.
+    /// Reset the machine, which ends QEMU.
     PowerOff,
 }
 
 /// A run for init.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuestRun {
-    /// The job; its directory is the name of one, below what is mounted.
+    /// The job. Only the last name of its directory counts: init puts it below what it mounts.
     pub job: Job,
-    /// What its variant sets: environment, kernel settings, and a file system that lies on the
-    /// disk already.
+    /// The variant, with its environment, kernel settings, and a file system that is on the disk
+    /// already.
     pub variant: Option<Variant>,
     /// Whether the file system stays mounted for the runs that follow.
     pub kept: bool,
@@ -38,31 +44,31 @@ pub struct GuestRun {
     pub deadline_s: f64,
 }
 
-/// A file system for init to age, which lies on the disk already.
+/// A file system for init to age, which is on the disk already.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuestAge {
-    /// What it is.
+    /// How it was made.
     pub made: FileSystem,
-    /// How far.
+    /// How far to age it.
     pub age: Age,
-    /// Of what is created and removed.
+    /// Decides which files are created and removed.
     pub seed: u64,
 }
 
-/// What init says.
+/// What init answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
     /// The guest is up.
     Ready(Box<Ready>),
-    /// The worker said something.
+    /// An event of the worker.
     Event(Event),
-    /// The kernel said something of level "warning" or worse.
+    /// A line of the kernel log, of level "warning" or worse.
     Kernel(String),
     /// The run is over.
-    Done(Box<Done>),
-    /// The file system was aged, or why not.
+    Done(Box<GuestRunResult>),
+    /// The file system was aged, or the error.
     Aged(Result<Aged, String>),
-    /// The program has ended.
+    /// The program has ended, with this status or error.
     Ended(String),
 }
 
@@ -73,30 +79,29 @@ pub struct Ready {
     pub host: HostFacts,
     /// The CPUs that are online.
     pub topology: Topology,
-    /// Where the kernel's text lies, as /proc/kallsyms has it.
+    /// The address of the kernel's text in /proc/kallsyms.
     pub text: Option<String>,
     /// Modules that were loaded.
     pub modules: Vec<String>,
     /// What could not be set up, a sentence each.
-    pub troubles: Vec<String>,
-    /// How long setting up took init, in seconds, by what.
-    pub took_s: BTreeMap<String, f64>,
+    pub problems: Vec<String>,
+    /// How long the steps of init's setup took, in seconds, by name.
+    pub setup_s: BTreeMap<String, f64>,
 }
 
 /// How a run ended in the guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Done {
-    /// How its worker ended.
+pub struct GuestRunResult {
+    /// How its worker ended, to follow "the worker".
     pub exit: String,
-    /// Why it does not count.
+    /// Why the run does not count, whatever its worker reported.
     pub invalid_because: Vec<String>,
-    /// Doubts.
     pub warnings: Vec<Warning>,
-    /// What was mounted.
+    /// The file system that was mounted for it.
     pub mounted: Option<Mounted>,
 }
 
-/// As a line.
+/// A message as a line.
 pub fn line<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).expect("words are plain data")
+    serde_json::to_string(value).expect("messages are plain data")
 }

@@ -457,7 +457,7 @@ impl SideBySide {
         Ok(())
     }
 
-    // WaitingRequest requests.
+    // Waiting requests.
 
     /// Settles the waiting requests: those that the kernel has answered must get the same
     /// answer from ours, and all others must wait in both.

@@ -1,6 +1,6 @@
-//! The samples of looks as a recording, so that they have the views that recordings have. Looks
-//! keep equal samples together and no times: here each task's samples follow one another, and
-//! each stands for its part of the exact time that it splits.
+//! The samples of looks as a recording, so that the views of recordings can show them. Looks keep
+//! only the number of equal samples, without times. Here each task's samples follow one another, and
+//! each sample stands for its share of the exact time that it splits.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,50 +9,54 @@ use records::{Base, CpuState, Profile, ProfileKind, SampledStacks, Stack, Window
 
 use super::super::split;
 
-/// What looks at time have sampled, and the operations that were done meanwhile; nothing where
-/// none has samples. `workload` is the name of its tasks.
-pub fn looked(looks: &[&Profile], workload: &str, origin: Origin) -> Option<(Recording, u64)> {
+/// The samples of looks at time as a recording, and the operations completed during these looks.
+/// `None` without samples. `workload` is the name for the workload's tasks.
+pub fn recording_from_looks(
+    looks: &[&Profile],
+    workload: &str,
+    origin: Origin,
+) -> Option<(Recording, u64)> {
     let times = looks.iter().filter(|look| look.kind == ProfileKind::Time && look.finished());
     let windows: Vec<(&Window, &SampledStacks)> = times
         .flat_map(|look| &look.windows)
         .filter_map(|window| Some((window, window.samples.as_ref()?)))
         .collect();
     let hertz = windows.first().map(|(_, samples)| u64::from(samples.hertz))?;
-    let mut making = Making::new(workload, origin, hertz);
-    windows.iter().try_for_each(|(window, samples)| making.add(window, samples))?;
-    making.recording.samples.sort_by_key(|sample| sample.time_ns);
+    let mut builder = RecordingBuilder::new(workload, origin, hertz);
+    windows.iter().try_for_each(|(window, samples)| builder.add(window, samples))?;
+    builder.recording.samples.sort_by_key(|sample| sample.time_ns);
     let operations = windows.iter().map(|(window, _)| window.operations).sum();
-    (!making.recording.samples.is_empty()).then_some((making.recording, operations))
+    (!builder.recording.samples.is_empty()).then_some((builder.recording, operations))
 }
 
 /// A recording as it grows.
-struct Making {
+struct RecordingBuilder {
     recording: Recording,
     objects: HashMap<String, u32>,
     functions: HashMap<(String, u32), u32>,
     chains: HashMap<(Vec<u32>, u32), u32>,
-    /// How far the samples of each task are.
-    at_ns: [u64; Base::ALL.len()],
+    /// Time of the last sample of each task.
+    last_ns: [u64; Base::ALL.len()],
 }
 
-impl Making {
-    fn new(workload: &str, origin: Origin, hertz: u64) -> Making {
+impl RecordingBuilder {
+    fn new(workload: &str, origin: Origin, hertz: u64) -> RecordingBuilder {
         let tasks = ["idle", workload, "other tasks", "knee"].map(str::to_string).to_vec();
         let event =
             SampledEvent { name: "cpu-clock".to_string(), is_clock: true, hertz: Some(hertz) };
         let recording = Recording { origin, event, all_cpus: true, tasks, ..Recording::default() };
-        let mut making = Making {
+        let mut builder = RecordingBuilder {
             recording,
             objects: HashMap::new(),
             functions: HashMap::new(),
             chains: HashMap::new(),
-            at_ns: [0; Base::ALL.len()],
+            last_ns: [0; Base::ALL.len()],
         };
-        making.object("[kernel]");
-        making
+        builder.object("[kernel]");
+        builder
     }
 
-    /// Adds a window: the time of each base in each state belongs to the samples of it.
+    /// Adds a window. The time of each base in each state is split among its samples.
     fn add(&mut self, window: &Window, samples: &SampledStacks) -> Option<()> {
         let mut groups: BTreeMap<(Base, CpuState), Vec<&Stack>> = BTreeMap::new();
         for stack in &samples.stacks {
@@ -60,8 +64,8 @@ impl Making {
         }
         for ((base, state), stacks) in groups {
             let ns = window.time_ns(|b, s| (b, s) == (base, state));
-            let all: u64 = stacks.iter().map(|stack| stack.count).sum();
-            let mut periods = split(ns, &vec![1; usize::try_from(all).ok()?]).into_iter();
+            let count: u64 = stacks.iter().map(|stack| stack.count).sum();
+            let mut periods = split(ns, &vec![1; usize::try_from(count).ok()?]).into_iter();
             for stack in stacks {
                 let chain = self.chain(samples, stack)?;
                 for period in periods.by_ref().take(stack.count as usize) {
@@ -74,9 +78,9 @@ impl Making {
 
     fn sample(&mut self, base: Base, stack: &Stack, chain: u32, period: u64) {
         let task = Base::ALL.iter().position(|other| *other == base).unwrap_or_default();
-        self.at_ns[task] += period;
+        self.last_ns[task] += period;
         self.recording.samples.push(PerfSample {
-            time_ns: self.at_ns[task],
+            time_ns: self.last_ns[task],
             cpu: 0,
             pid: task as i32,
             tid: task as i32,
@@ -100,7 +104,7 @@ impl Making {
         Some(chain)
     }
 
-    /// The location of a function: looks have none within functions.
+    /// The location of a function. Looks know no locations within functions.
     fn function(&mut self, samples: &SampledStacks, frame: u32) -> u32 {
         let name = samples.functions.get(frame as usize).map_or("[unknown]", String::as_str);
         let object = samples.objects.get(frame as usize).map_or("", String::as_str);
@@ -138,8 +142,9 @@ mod tests {
     fn samples_stand_for_all_the_time_that_they_split() {
         let lines = include_str!("../build/recorded.ndjson").lines();
         let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
-        let all: Vec<&Profile> = looks.iter().collect();
-        let (recording, operations) = looked(&all, "posix_lock_shared", Origin::default()).unwrap();
+        let borrowed: Vec<&Profile> = looks.iter().collect();
+        let (recording, operations) =
+            recording_from_looks(&borrowed, "posix_lock_shared", Origin::default()).unwrap();
         let windows = looks.iter().flat_map(|look| &look.windows);
         let sampled: Vec<&Window> = windows.filter(|window| window.samples.is_some()).collect();
         assert_eq!(operations, sampled.iter().map(|window| window.operations).sum::<u64>());

@@ -1,38 +1,43 @@
-//! Matching: which points of several arms are compared with each other. Within a record the
-//! plan says it; between records it is the points at the same place.
+//! Matching: which points of several arms are compared with each other. Within a record, the
+//! experiment's cells say it; between records, points match if they measured the same thing at
+//! the same size.
 
 use std::collections::BTreeSet;
 
 use records::{Opened, Point};
 
-use crate::compare::Arm;
+use super::arm::Arm;
+
+/// The points of one cell, one for each arm: record, and index of the point in it.
+type CellPoints<'a> = Vec<(&'a Opened, usize)>;
 
 /// The points that are compared with each other.
-pub(crate) struct Matched<'a> {
-    /// For each cell that all arms have, its point in each.
-    pub cells: Vec<Vec<(&'a Opened, usize)>>,
-    /// Points of the baseline that some arm has not, in words.
+pub(super) struct Matched<'a> {
+    /// The cells that all arms have.
+    pub cells: Vec<CellPoints<'a>>,
+    /// Points of the baseline that some arm lacks, in words.
     pub left_out: Vec<String>,
 }
 
-/// The points of each cell that all arms have, one of each arm; with `force`, also where
-/// operations or parameters differ.
-pub fn matched<'a>(arms: &[Arm<'a>], force: bool) -> Result<Vec<Vec<(&'a Opened, usize)>>, String> {
-    cells(arms, force).map(|matched| matched.cells)
+/// For each cell that all arms have, its point in each arm. With `force`, points match even if
+/// their operations or parameters differ.
+pub fn match_points<'a>(arms: &[Arm<'a>], force: bool) -> Result<Vec<CellPoints<'a>>, String> {
+    match_cells(arms, force).map(|matched| matched.cells)
 }
 
-/// Finds the cells that all arms have; with `force`, also where operations or parameters
-/// differ.
-pub(crate) fn cells<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {
-    let first = arms[0].record;
-    // The points of one arm alone have no partners to be planned for.
-    match arms.len() > 1 && arms.iter().all(|arm| std::ptr::eq(arm.record, first)) {
-        true => Ok(Matched { cells: by_number(arms), left_out: Vec::new() }),
-        false => by_place(arms, force),
+/// Finds the cells that all arms have. With `force`, points match even if their operations or
+/// parameters differ.
+pub(super) fn match_cells<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {
+    let baseline = arms[0].record;
+    // A record of one arm has no variants, so its plan has no cells.
+    if arms.len() > 1 && arms.iter().all(|arm| std::ptr::eq(arm.record, baseline)) {
+        Ok(Matched { cells: by_cell_number(arms), left_out: Vec::new() })
+    } else {
+        by_likeness(arms, force)
     }
 }
 
-fn by_number<'a>(arms: &[Arm<'a>]) -> Vec<Vec<(&'a Opened, usize)>> {
+fn by_cell_number<'a>(arms: &[Arm<'a>]) -> Vec<CellPoints<'a>> {
     let record = arms[0].record;
     let points = &record.record.points;
     let numbers: BTreeSet<u32> = points.iter().filter_map(|point| point.cell).collect();
@@ -44,13 +49,15 @@ fn by_number<'a>(arms: &[Arm<'a>]) -> Vec<Vec<(&'a Opened, usize)>> {
     numbers.into_iter().filter_map(cell).collect()
 }
 
-fn by_place<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {
-    let base: Vec<(usize, &Point)> = points_of(&arms[0]).collect();
+fn by_likeness<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {
+    let baseline: Vec<(usize, &Point)> = points_of(&arms[0]).collect();
     let mut obstacles = Vec::new();
-    let partners: Vec<Vec<Option<usize>>> =
-        arms[1..].iter().map(|arm| partners(&base, &arms[0], arm, force, &mut obstacles)).collect();
+    let partners: Vec<Vec<Option<usize>>> = arms[1..]
+        .iter()
+        .map(|arm| partners(&baseline, &arms[0], arm, force, &mut obstacles))
+        .collect();
     let mut matched = Matched { cells: Vec::new(), left_out: Vec::new() };
-    for (number, (index, point)) in base.iter().enumerate() {
+    for (number, (index, point)) in baseline.iter().enumerate() {
         let others = arms[1..].iter().zip(&partners);
         let others = others.map(|(arm, partners)| Some((arm.record, partners[number]?)));
         match others.collect::<Option<Vec<_>>>() {
@@ -60,14 +67,17 @@ fn by_place<'a>(arms: &[Arm<'a>], force: bool) -> Result<Matched<'a>, String> {
             None => matched.left_out.push(size(point)),
         }
     }
-    match (matched.cells.is_empty(), obstacles.into_iter().max()) {
-        (false, _) => Ok(matched),
-        (true, Some((_, why))) => Err(format!("no point is in all of them: {why}")),
-        (true, None) => Err("one of them has no points".to_string()),
+    if !matched.cells.is_empty() {
+        return Ok(matched);
     }
+    Err(match obstacles.into_iter().max() {
+        Some((_, why)) => format!("the records have no point in common: {why}"),
+        None => "one of the records has no points".to_string(),
+    })
 }
 
-/// For each point of the baseline its partner in another arm: the nearest first, none twice.
+/// For each point of the baseline its partner in another arm: the most alike first, none twice.
+/// Adds to `obstacles` why points do not match.
 fn partners(
     base: &[(usize, &Point)],
     baseline: &Arm,
@@ -82,7 +92,7 @@ fn partners(
     let mut candidates: Vec<(usize, usize, usize)> = Vec::new();
     for (number, (_, a)) in base.iter().enumerate() {
         for (index, b) in points_of(arm) {
-            match differs(a, b, any_directory, force) {
+            match obstacle(a, b, any_directory, force) {
                 Some(obstacle) => obstacles.push(obstacle),
                 None => candidates.push((distance(a, b), number, index)),
             }
@@ -98,7 +108,7 @@ fn partners(
     partners
 }
 
-/// How many things that may differ do.
+/// In how many things two points differ that may differ.
 fn distance(a: &Point, b: &Point) -> usize {
     let names: BTreeSet<&String> = a.parameters.keys().chain(b.parameters.keys()).collect();
     let differing =
@@ -118,8 +128,10 @@ fn points_of<'a>(arm: &Arm<'a>) -> impl Iterator<Item = (usize, &'a Point)> {
     points.filter(move |(_, point)| point.variant == variant)
 }
 
-/// Why two points of different records are not at the same place, and how near they come.
-fn differs(a: &Point, b: &Point, any_directory: bool, force: bool) -> Option<(u32, String)> {
+/// Why two points of different records cannot be compared, after how near they come: the
+/// obstacle with the largest number is the one to report. `any_directory`: whether points in
+/// different directories may match.
+fn obstacle(a: &Point, b: &Point, any_directory: bool, force: bool) -> Option<(u32, String)> {
     if a.workload != b.workload {
         return Some((0, format!("the workloads are {} and {}", a.workload, b.workload)));
     }
@@ -128,54 +140,40 @@ fn differs(a: &Point, b: &Point, any_directory: bool, force: bool) -> Option<(u3
         return Some((1, format!("one has {}, the other {}", size(a), size(b))));
     }
     if a.until != b.until {
-        return Some((2, format!("runs of {} have other lengths", a.workload)));
+        return Some((2, format!("runs of {} differ in length", a.workload)));
     }
     if a.dir != b.dir && !any_directory {
         let why = format!(
-            "{} is in {} and in {}: of several directories each is compared with itself",
+            "{} ran in {} and in {}: with several directories, each is compared only with itself",
             a.workload,
             a.dir.display(),
             b.dir.display()
         );
         return Some((3, why));
     }
-    if force {
-        return None;
-    }
+    if force { None } else { obstacle_without_force(a, b) }
+}
+
+/// Why points that match in size cannot be compared, unless the user forces it.
+fn obstacle_without_force(a: &Point, b: &Point) -> Option<(u32, String)> {
+    const ANYWAY: &str = "--force compares them anyway";
     if a.semantics != b.semantics {
-        let versions = (a.semantics, b.semantics);
-        return Some((
-            3,
-            format!(
-                "an operation of {} is not the same in its versions {} and {}; --force compares \
-                 all the same",
-                a.workload, versions.0, versions.1
-            ),
-        ));
+        let why = format!(
+            "an operation of {} is not the same in versions {} and {}; {ANYWAY}",
+            a.workload, a.semantics, b.semantics
+        );
+        return Some((3, why));
     }
     if a.command != b.command {
         let text = |p: &Point| p.command.clone().unwrap_or_else(|| "knee's own".to_string());
-        return Some((
-            3,
-            format!(
-                "{} runs '{}' and '{}'; --force compares all the same",
-                a.workload,
-                text(a),
-                text(b)
-            ),
-        ));
+        let why = format!("{} runs '{}' and '{}'; {ANYWAY}", a.workload, text(a), text(b));
+        return Some((3, why));
     }
     let names: BTreeSet<&String> = a.parameters.keys().chain(b.parameters.keys()).collect();
     let value = |p: &Point, name: &String| p.parameters.get(name).cloned();
     let name = names.into_iter().find(|name| value(a, name) != value(b, name))?;
-    let text = |p: &Point| value(p, name).unwrap_or_else(|| "not known".to_string());
-    Some((
-        4,
-        format!(
-            "parameter {name} of {} is {} and {}; --force compares all the same",
-            a.workload,
-            text(a),
-            text(b)
-        ),
-    ))
+    let text = |p: &Point| value(p, name).unwrap_or_else(|| "unknown".to_string());
+    let why =
+        format!("parameter {name} of {} is {} and {}; {ANYWAY}", a.workload, text(a), text(b));
+    Some((4, why))
 }

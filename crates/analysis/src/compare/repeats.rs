@@ -1,48 +1,49 @@
-//! Several runs of a point in one boot are one value, their mean: what was set up anew is the boot.
+//! Several runs of a point in one boot are one value, their mean: the boot is what was set up
+//! anew, not the run.
 
 use std::collections::BTreeMap;
 
 use records::{Opened, Outcome, Run};
 
-/// A record whose runs are one for each point and boot.
+/// A record in which each point has at most one run a boot.
 pub fn merged(record: &Opened) -> Opened {
     Opened {
         folder: record.folder.clone(),
         record: record.record.clone(),
-        runs: of_runs(&record.runs),
+        runs: merged_runs(&record.runs),
     }
 }
 
-/// Runs of one point and block made one, in the order of the first of each. Those that failed stay
-/// as they are where none finished.
-pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
+/// Merges the runs of each point and block into one, in the order of the first of each. If none
+/// of them finished, the first failed run stays.
+pub fn merged_runs<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
-    let mut places: BTreeMap<(u32, u32, bool), usize> = BTreeMap::new();
+    let mut group_of: BTreeMap<(u32, u32, bool), usize> = BTreeMap::new();
     for run in runs {
-        let place = *places.entry((run.block, run.point, run.placebo)).or_insert_with(|| {
+        let group = *group_of.entry((run.block, run.point, run.placebo)).or_insert_with(|| {
             groups.push(Vec::new());
             groups.len() - 1
         });
-        groups[place].push(run);
+        groups[group].push(run);
     }
-    groups.iter().map(|runs| one(runs)).collect()
+    groups.iter().map(|runs| mean_run(runs)).collect()
 }
 
-/// The run that several stand for.
-fn one(runs: &[&Run]) -> Run {
+/// The run that stands for several: the first finished one, with the means of all finished ones.
+fn mean_run(runs: &[&Run]) -> Run {
     let finished: Vec<&Run> = runs.iter().copied().filter(|run| run.finished()).collect();
     let Some(first) = finished.first() else { return runs[0].clone() };
-    let mut one = (*first).clone();
-    let Outcome::Finished { metrics, counters, .. } = &mut one.outcome else { return one };
+    let mut merged = (*first).clone();
+    let Outcome::Finished { metrics, counters, .. } = &mut merged.outcome else { return merged };
     let n = finished.len() as f64;
-    // What not all of them have is not known of the boot.
+    // A metric that some of the runs lack is not known of the boot.
     let mean = |name: &str| -> Option<f64> {
         finished.iter().map(|run| run.value(name)).sum::<Option<f64>>().map(|sum| sum / n)
     };
     *metrics = metrics.keys().filter_map(|name| Some((name.clone(), mean(name)?))).collect();
-    let mean = |name: &String| Some((name.clone(), mean(name)?.round() as i64));
-    *counters = counters.keys().filter_map(mean).collect();
-    one
+    let rounded = |name: &String| Some((name.clone(), mean(name)?.round() as i64));
+    *counters = counters.keys().filter_map(rounded).collect();
+    merged
 }
 
 #[cfg(test)]
@@ -64,7 +65,7 @@ mod tests {
     }
 
     fn check(runs: &[Run], expected: &[Option<f64>]) {
-        let merged = of_runs(runs);
+        let merged = merged_runs(runs);
         let values: Vec<Option<f64>> =
             merged.iter().map(|run| run.value("operations_per_s")).collect();
         assert_eq!(values, expected);
