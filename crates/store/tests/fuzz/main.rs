@@ -1,6 +1,6 @@
-//! Hostile input to all that reads: jobs, events, runs, records, experiments, results of other
-//! tools, recordings of perf, and whole folders of records. A reader may refuse, in words; it may not panic, ask for absurd
-//! memory, or read back something else than it wrote.
+//! Hostile input to all readers: jobs, events, runs, records, experiments, results of other tools and
+//! whole folders of records. A reader may refuse an input with a message. It must not panic, allocate an
+//! absurd amount of memory, or read back something else than it wrote.
 
 mod examples;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 use store::import::{FORMATS, Input, Telling, assemble};
 use store::{Index, Store};
 
-const REPLAY: &str = "cargo test -p records --test fuzz";
+const REPLAY: &str = "cargo test -p store --test fuzz";
 
 #[test]
 fn fuzzed_text_is_refused_or_read_as_it_would_be_written() {
