@@ -1,11 +1,10 @@
-//! Benchmarks of knee itself against limits: is its measured loop as fast as a bare C loop,
-//! on every file system too, does it cost no more than what other tools do, does it measure a program
-//! without slowing it, does it hold 4096 tasks, does it list 10 000
-//! records, search the interleavings of a lock and run it at the speed of hand-written atomics,
-//! compare a million samples, make a fresh file system and rebuild in a moment.
+//! Benchmarks of knee itself, each against a limit: the measured loop against a bare C loop and
+//! against other tools, the slowdown of a measured program, 4096 tasks, a list of 10 000 records,
+//! the search of a lock's interleavings, locks against hand-written atomics, the comparison of a
+//! million samples, the time to make a fresh file system, and the time to rebuild knee.
 //!
-//! Not tests: timings depend on the host and on what else it does, so a missed limit is said
-//! in the report and is no failure. `make bench` builds knee first and runs all of this.
+//! These are not tests: timings depend on the host and its other load, so the report shows a
+//! missed limit but the exit status is 0. `make bench` builds knee and runs all benchmarks.
 
 mod boots;
 mod command;
@@ -38,66 +37,76 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use report::{Figure, Report};
 
-/// Measures knee against its limits.
+/// Measure knee against its limits.
 #[derive(Parser)]
 #[command(max_term_width = 100)]
 struct Options {
     /// Pairs of runs for each ratio
     #[arg(long, default_value_t = 10)]
     pairs: usize,
-    /// Length of each run of a pair
+    /// Length of each run of a pair, in seconds
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
+    /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
     /// looking or boots
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Directory whose file system the runs of a pair use. In memory, operations are cheapest,
-    /// so knee's share is largest, and no run leaves work on a device to the next
+    /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
+    /// is the largest share, and no run leaves writeback for the next
     #[arg(long, default_value = "/dev/shm")]
     dir: PathBuf,
-    /// Only these kinds of file systems, where a benchmark makes some
+    /// Make only these kinds of file systems
     #[arg(long, value_delimiter = ',')]
     fs: Vec<String>,
-    /// The knee to measure [default: the one beside this program]
+    /// Binary of knee to measure [default: the one next to this program]
     #[arg(long)]
     knee: Option<PathBuf>,
     /// Seed of the random order [default: the time]
     #[arg(long)]
     seed: Option<u64>,
-    /// Time a fresh clone to its first curve too, which takes minutes
+    /// Also time a fresh clone up to its first curve, which takes minutes
     #[arg(long)]
     fresh: bool,
-    /// Only planted causes whose name has this in it
+    /// Run only planted causes whose name contains this
     #[arg(long)]
     planted: Vec<String>,
-    /// Only these locks of ours
+    /// Run only these of knee's locks
     #[arg(long, value_delimiter = ',')]
     lock: Vec<String>,
-    /// Keep the records of planted causes here; a pair whose record is here already is explained
-    /// again and not measured
+    /// Keep the records of planted causes in this directory; a pair already recorded there is
+    /// explained again without a new measurement
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
-    /// Blocks of each pair of planted causes
+    /// Blocks per pair of planted causes
     #[arg(long, default_value_t = 6)]
     blocks: usize,
-    /// Length of each run that is explained
+    /// Length of each profiled run, in seconds
     #[arg(long, default_value_t = 0.2)]
     look_seconds: f64,
-    /// Keep the report in bench/results
+    /// Save the report in bench/results
     #[arg(long)]
     save: bool,
 }
 
 impl Options {
-    /// Whether a file system of this kind is to be made.
+    /// Whether a benchmark should make a file system of this kind.
     fn wants_fs(&self, kind: &str) -> bool {
-        self.fs.is_empty() || self.fs.iter().any(|wanted| wanted == kind)
+        self.fs.is_empty() || self.fs.iter().any(|named| named == kind)
+    }
+
+    /// Whether to run the benchmark `name` if it runs by default.
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.names(name)
+    }
+
+    /// Whether `--only` has this name.
+    fn names(&self, name: &str) -> bool {
+        self.only.iter().any(|named| named == name)
     }
 }
 
-/// What all benchmarks need.
+/// The state shared by all benchmarks.
 struct Bench {
     /// The binary under test.
     knee: PathBuf,
@@ -105,7 +114,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// knee with records, cache and state of its own below `home`.
+    /// A command that runs knee with separate records, cache and state below `home`.
     fn knee(&self, home: &Path) -> Command {
         let mut command = Command::new(&self.knee);
         command.env("KNEE_RECORDS", home.join("records"));
@@ -113,6 +122,51 @@ impl Bench {
         command.env("XDG_STATE_HOME", home.join("state"));
         command
     }
+}
+
+/// A benchmark with a name for `--only`.
+struct Benchmark {
+    name: &'static str,
+    /// Runs only if `--only` names it: it takes minutes.
+    on_request: bool,
+    /// A failure is reported and the other benchmarks go on: a program or a privilege may be
+    /// missing.
+    may_fail: bool,
+    measure: Measure,
+}
+
+type Measure = fn(&mut Bench, &Options) -> Result<Vec<Figure>>;
+
+/// All benchmarks in the order of the report, except the ratios and the fresh clone.
+const BENCHMARKS: &[Benchmark] = &[
+    may_fail("shared_fault", ratio::on_file_systems),
+    may_fail("fs_mark", fs_mark::measure),
+    may_fail("xattr", xattr::measure),
+    required("locks", all_locks),
+    required("searches", |bench, _| searches::measure(bench)),
+    required("boots", |bench, _| boots::measure(bench)),
+    required("simulated", |bench, _| simulated::measure(bench)),
+    required("command", command::measure),
+    required("tasks", |bench, _| tasks::measure(bench)),
+    required("listing", |bench, _| listing::measure(bench)),
+    required("comparing", |bench, _| comparing::measure(bench)),
+    required("perf-data", |bench, _| perf_data::measure(bench)),
+    required("turnover", |bench, _| turnover::measure(bench)),
+    on_request("planted", |bench, options| planted::measure(bench, options)),
+    on_request("looking", looking::measure),
+    required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),
+];
+
+const fn required(name: &'static str, measure: Measure) -> Benchmark {
+    Benchmark { name, on_request: false, may_fail: false, measure }
+}
+
+const fn may_fail(name: &'static str, measure: Measure) -> Benchmark {
+    Benchmark { name, on_request: false, may_fail: true, measure }
+}
+
+const fn on_request(name: &'static str, measure: Measure) -> Benchmark {
+    Benchmark { name, on_request: true, may_fail: true, measure }
 }
 
 fn main() -> Result<()> {
@@ -123,62 +177,11 @@ fn main() -> Result<()> {
         knee: options.knee.clone().unwrap_or(beside).canonicalize().context("looking for knee")?,
         random: Xoshiro256PlusPlus::seed_from_u64(seed),
     };
-    let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|o| o == name);
     let mut report = Report::new(&options.dir, seed);
-    let ratios = ratio::WORKLOADS.iter().copied().filter(|name| wanted(name));
+    let ratios = ratio::WORKLOADS.iter().copied().filter(|name| options.wants(name));
     report.add(ratio::measure(&mut bench, &options, ratios)?);
-    if wanted("shared_fault") {
-        let measured = ratio::on_file_systems(&mut bench, &options);
-        report.add(or_skipped("shared_fault", measured));
-    }
-    if wanted("fs_mark") {
-        report.add(or_skipped("fs_mark", fs_mark::measure(&mut bench, &options)));
-    }
-    if wanted("xattr") {
-        report.add(or_skipped("xattr", xattr::measure(&mut bench, &options)));
-    }
-    if wanted("locks") {
-        report.add(locks::measure(&mut bench, &options)?);
-        if options.lock.is_empty() {
-            report.add(file_locks::measure(&options)?);
-        }
-    }
-    if wanted("searches") {
-        report.add(searches::measure(&bench)?);
-    }
-    if wanted("boots") {
-        report.add(boots::measure(&bench)?);
-    }
-    if wanted("simulated") {
-        report.add(simulated::measure(&bench)?);
-    }
-    if wanted("command") {
-        report.add(command::measure(&mut bench, &options)?);
-    }
-    if wanted("tasks") {
-        report.add(tasks::measure(&bench)?);
-    }
-    if wanted("listing") {
-        report.add(listing::measure(&mut bench)?);
-    }
-    if wanted("comparing") {
-        report.add(comparing::measure(&mut bench)?);
-    }
-    if wanted("perf-data") {
-        report.add(perf_data::measure(&bench)?);
-    }
-    if wanted("turnover") {
-        report.add(turnover::measure(&bench)?);
-    }
-    // Both for minutes, and only for who may watch the kernel.
-    if options.only.iter().any(|only| only == "planted") {
-        report.add(or_skipped("planted", planted::measure(&bench, &options)));
-    }
-    if options.only.iter().any(|only| only == "looking") {
-        report.add(or_skipped("looking", looking::measure(&mut bench, &options)));
-    }
-    if wanted("rebuild") {
-        report.add(vec![rebuild::incremental()?]);
+    for benchmark in BENCHMARKS {
+        report.add(benchmark.run(&mut bench, &options)?);
     }
     if options.fresh {
         report.add(vec![rebuild::fresh_clone()?]);
@@ -191,12 +194,31 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The figures; none where something is missing, be it a program or the right to mount.
-fn or_skipped(name: &str, measured: Result<Vec<Figure>>) -> Vec<Figure> {
-    measured.unwrap_or_else(|why| {
-        eprintln!("{name} is not measured: {why:#}");
-        Vec::new()
-    })
+impl Benchmark {
+    /// The figures, if the benchmark is wanted and can run here.
+    fn run(&self, bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
+        let name = self.name;
+        let is_wanted = if self.on_request { options.names(name) } else { options.wants(name) };
+        if !is_wanted {
+            return Ok(Vec::new());
+        }
+        match (self.measure)(bench, options) {
+            Err(why) if self.may_fail => {
+                eprintln!("{name} is not measured: {why:#}");
+                Ok(Vec::new())
+            }
+            figures => figures,
+        }
+    }
+}
+
+/// The locks, and unless `--lock` picks some, the file locks.
+fn all_locks(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
+    let mut figures = locks::measure(bench, options)?;
+    if options.lock.is_empty() {
+        figures.extend(file_locks::measure(options)?);
+    }
+    Ok(figures)
 }
 
 /// The root of the workspace.
@@ -204,7 +226,7 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bench lies in the workspace")
 }
 
-/// An empty directory in this one, removed with what is in it when dropped.
+/// Makes an empty directory in `parent`, removed with its contents when dropped.
 fn fresh_directory(parent: &Path) -> Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix("knee-bench-")
@@ -212,10 +234,10 @@ fn fresh_directory(parent: &Path) -> Result<tempfile::TempDir> {
         .with_context(|| format!("making a directory in {}", parent.display()))
 }
 
-/// Runs a command to its end, which must be a good one.
+/// Runs a command to its end; an error if it fails.
 fn output(command: &mut Command) -> Result<Output> {
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?} ended with {}: {said}", output.status);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?} ended with {}: {stderr}", output.status);
     Ok(output)
 }

@@ -1,4 +1,4 @@
-//! `knee boot`: a look inside a virtual machine with a kernel of the user's.
+//! `knee boot`: boots a kernel in a virtual machine, and describes the guest or runs a program.
 
 use std::io::{IsTerminal, Read, Write, stdin, stdout};
 use std::os::fd::AsRawFd;
@@ -22,23 +22,24 @@ use crate::flags::MachineFlags;
 /// What to boot, and what to do there.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The kernel's file
+    /// The kernel to boot: a vmlinuz or bzImage
     kernel: PathBuf,
-    /// Words added to its command line
+    /// Words to add to the kernel command line
     #[arg(long, value_name = "WORDS")]
     cmdline: Option<String>,
     #[command(flatten)]
     machine: MachineFlags,
-    /// A file of this host for the guest, where it lies in the root: a static busybox, say
+    /// Copy a file of this host, such as a static busybox, into the guest's root directory, or
+    /// to PATH
     #[arg(long = "add", value_name = "FILE[:PATH]")]
     added: Vec<String>,
-    /// A program that is started on the guest's console: /knee with its arguments, or one that
-    /// was added. Without one, the guest is described
+    /// Program to run on the guest's console: /knee with arguments, or one copied with --add.
+    /// Without a program, describe the guest
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// Boots, shows or runs, ends.
+/// Boots the guest, describes it or runs the program, and powers it off.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let outer = arguments.machine.guest();
     let cores =
@@ -56,47 +57,50 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut booter = Booter::without_file_systems();
     booter.added = arguments.added.iter().map(|text| added(text)).collect::<Result<_>>()?;
     signals::catch();
-    let (hypervisor, up) = booter.try_out(&guest)?;
+    let (hypervisor, booted) = booter.try_out(&guest)?;
     if arguments.command.is_empty() {
-        print(reports::boot(&up.boot, &hypervisor))?;
-        return end(up);
+        print(reports::boot(&booted.boot, &hypervisor))?;
+        return end(booted);
     }
-    let BootedGuest { mut qemu, .. } = up;
+    let BootedGuest { mut qemu, .. } = booted;
     let ended = on_console(&mut qemu, &arguments.command)?;
-    let was_off = power_off(qemu);
+    let powered_off = power_off(qemu);
     talk(format_args!("{} ended: {ended}", arguments.command[0]));
-    Ok(if was_off && ended.ends_with("status: 0") { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let succeeded = powered_off && ended.ends_with("status: 0");
+    Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// FILE, or FILE:PATH.
+/// Reads FILE or FILE:PATH: the path in the guest, and the file of this host.
 fn added(text: &str) -> Result<(String, PathBuf)> {
     let (file, path) = text.rsplit_once(':').unwrap_or((text, ""));
     let name = match path.trim_start_matches('/') {
         "" => {
-            PathBuf::from(file).file_name().context("--add takes a file")?.to_string_lossy().into()
+            PathBuf::from(file).file_name().context("--add needs a file")?.to_string_lossy().into()
         }
         path => path.to_string(),
     };
-    ensure!(!["knee", "modules", "dev"].contains(&name.as_str()), "the guest has a {name} already");
+    ensure!(
+        !["knee", "modules", "dev"].contains(&name.as_str()),
+        "--add {text}: the guest already has a /{name}; use --add {file}:/OTHER"
+    );
     Ok((name, file.into()))
 }
 
-fn end(up: BootedGuest) -> Result<ExitCode> {
-    ensure!(power_off(up.qemu), "the guest did not switch itself off, and was stopped");
+fn end(booted: BootedGuest) -> Result<ExitCode> {
+    ensure!(power_off(booted.qemu), "the guest did not power itself off and was stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a program on the guest's console, which is ours meanwhile; how it ended.
+/// Runs a program on the guest's console, connected to our terminal. Returns how it ended.
 fn on_console(qemu: &mut Qemu, command: &[String]) -> Result<String> {
-    let shown = qemu.console().len();
+    let mut shown = qemu.console().len();
     qemu.send(&line(&Request::Program(command.to_vec())))?;
     let terminal = stdin().is_terminal().then(RawTerminal::new).transpose()?;
-    let mut shown = shown;
     loop {
         if signals::received().is_some() {
             bail!("interrupted");
         }
-        let came = qemu.next(Duration::from_millis(20));
+        let output = qemu.next(Duration::from_millis(20));
         let console = qemu.console();
         if let Some(new) = console.get(shown..).filter(|new| !new.is_empty()) {
             let new = if terminal.is_some() { new.replace('\n', "\r\n") } else { new.to_string() };
@@ -104,7 +108,7 @@ fn on_console(qemu: &mut Qemu, command: &[String]) -> Result<String> {
             stdout().flush()?;
             shown = console.len();
         }
-        match came {
+        match output {
             GuestOutput::Line(text) => {
                 if let Ok(Reply::Ended(how)) = serde_json::from_str(&text) {
                     return Ok(how);
@@ -119,7 +123,7 @@ fn on_console(qemu: &mut Qemu, command: &[String]) -> Result<String> {
     }
 }
 
-/// Passes on what was typed meanwhile.
+/// Passes pending keyboard input to the guest.
 fn type_in(qemu: &mut Qemu) -> Result<()> {
     let mut poll = libc::pollfd { fd: stdin().as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one live pollfd.
@@ -131,7 +135,7 @@ fn type_in(qemu: &mut Qemu) -> Result<()> {
     Ok(())
 }
 
-/// A terminal that passes on each key at once, for as long as this lives.
+/// Keeps the terminal in raw mode, in which it passes on each key immediately, until dropped.
 struct RawTerminal(libc::termios);
 
 impl RawTerminal {

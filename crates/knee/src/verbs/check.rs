@@ -1,5 +1,5 @@
-//! `knee check`: searches what the tasks of an algorithm can do together, in every order, or
-//! tries its mutants.
+//! `knee check`: model-checks algorithms, by searching all interleavings of their tasks, or
+//! tests that the search catches their mutants.
 
 mod tables;
 
@@ -24,46 +24,47 @@ use studies::checks::{CheckResult, CheckSize, Mutation, with_lock, with_mechanis
 /// What to check.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Algorithms, or `all` (see: knee list algorithms)
+    /// Algorithms, or `all` (see `knee list algorithms`)
     #[arg(required = true)]
     names: Vec<String>,
-    /// Tasks that run at once
+    /// Number of concurrent tasks
     #[arg(long, default_value_t = 3, value_name = "N")]
     threads: usize,
-    /// How often each task takes the lock; of mechanisms, how many operations it does
+    /// Lock acquisitions per task; for mechanisms, operations per task
     #[arg(long, default_value_t = 1, value_name = "M")]
     acquires: u32,
-    /// How many locks each task holds at once: 2 are one inside of the other
+    /// Locks that each task holds simultaneously: 2 means nested
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     locks: u8,
-    /// The lock that guards a mechanism
+    /// Lock that guards a mechanism
     #[arg(long, default_value = "ticket", value_name = "LOCK")]
     over: String,
-    /// Stores wait in buffers, as on x86, instead of being visible at once
+    /// Use the x86 memory model (TSO): stores wait in store buffers instead of being visible
+    /// immediately
     #[arg(long)]
     tso: bool,
-    /// Change one access after the other, and say which changes are found
+    /// Mutate one memory access after the other, and report which mutants the search catches
     #[arg(long, conflicts_with_all = ["tso", "sample", "replay", "threads", "acquires", "locks"])]
     mutants: bool,
-    /// Try this many random schedules (PCT) instead of all: for more tasks than can be searched
+    /// Run this many random schedules (PCT) instead of a full search, for larger setups
     #[arg(long, value_name = "SCHEDULES", conflicts_with = "replay")]
     sample: Option<u64>,
     /// Seed of --sample and --against-kernel
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Do this many random calls with file_locks and with the running kernel, and compare
+    /// Make this many random calls to file_locks and to the running kernel, and compare results
     #[arg(long, value_name = "CALLS", conflicts_with_all = ["sample", "mutants", "replay", "tso"])]
     against_kernel: Option<u64>,
-    /// Follow one schedule, as a failure prints it, and show each step
+    /// Replay one schedule, as printed with a failure, and show each step
     #[arg(long, value_name = "SCHEDULE")]
     replay: Option<String>,
-    /// Tell apart states that differ only in who is who
+    /// Disable symmetry reduction: distinguish states that differ only in task ids
     #[arg(long)]
     no_symmetry: bool,
-    /// Try steps that commute with all others in every order too
+    /// Disable partial-order reduction: also reorder steps that commute with all others
     #[arg(long)]
     no_reduction: bool,
-    /// Give up at this many states
+    /// Give up after this many states
     #[arg(long, default_value_t = 100_000_000, value_name = "STATES")]
     states: u64,
     /// Print JSON
@@ -71,11 +72,11 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What is checked.
+/// An algorithm to check.
 #[derive(Clone, Copy)]
 enum Subject {
     Lock(&'static ListedLock),
-    /// In one of its designs.
+    /// A mechanism in one of its designs.
     Mechanism(&'static ListedMechanism, &'static str),
 }
 
@@ -94,31 +95,35 @@ fn with_subject<R>(
     size: CheckSize,
     act: impl FnMut(&Setup) -> R,
 ) -> Result<R> {
-    let done = match subject {
+    let result = match subject {
         Subject::Lock(lock) => with_lock(lock.name, size, Mutation::None, act),
         Subject::Mechanism(mechanism, design) => {
             with_mechanism(mechanism.name, design, over, size, Mutation::None, act)
         }
     };
-    Ok(done.with_context(|| format!("--over {over}: no lock that one holds is called so"))??)
+    Ok(result
+        .with_context(|| format!("--over {over}: there is no exclusive lock of this name"))??)
 }
 
-/// Checks and prints. The status is 1 if something is wrong, or was not searched to the end.
+/// Checks and prints. The status is 1 if a fault was found or a search is incomplete.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut subjects = named(&arguments.names)?;
-    let many = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
-    if many && !arguments.mutants && arguments.names.iter().any(|name| name == "all") {
-        // Their searches take minutes where those of locks take seconds.
+    let is_large = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
+    if is_large && !arguments.mutants && arguments.names.iter().any(|name| name == "all") {
+        // Searches of mechanisms take minutes; searches of locks take seconds.
         subjects.retain(|subject| !matches!(subject, Subject::Mechanism(..)));
-        talk("mechanisms are left out: `all` has them with --threads 2 --acquires 1 or --sample");
+        talk(
+            "mechanisms are skipped: `all` includes them with --threads 2 --acquires 1 or with \
+             --sample",
+        );
     }
     ensure!(
         (1..=TASKS_MAX).contains(&arguments.threads),
-        "--threads {}: 1 to {TASKS_MAX} can be checked",
+        "--threads {}: must be 1 to {TASKS_MAX}",
         arguments.threads
     );
-    ensure!(arguments.acquires <= 1000, "--acquires {}: 1000 at most", arguments.acquires);
-    let subjects = possible(arguments, subjects)?;
+    ensure!(arguments.acquires <= 1000, "--acquires {}: must be at most 1000", arguments.acquires);
+    let subjects = checkable(arguments, subjects)?;
     if arguments.mutants {
         return judge(arguments, &subjects);
     }
@@ -126,75 +131,79 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return against_kernel(arguments, &subjects, calls);
     }
     if let Some(schedule) = &arguments.replay {
-        let [subject] = subjects[..] else { bail!("--replay: of one algorithm") };
+        let [subject] = subjects[..] else { bail!("--replay: name a single algorithm") };
         return follow(arguments, subject, schedule);
     }
     let style = Style::of_stdout();
-    let mut done = Vec::new();
+    let mut results = Vec::new();
     for subject in subjects {
         talk(format_args!("checking {} …", subject.name()));
-        done.push(check(arguments, subject)?);
+        results.push(check(arguments, subject)?);
     }
     if arguments.json {
-        let all: Vec<_> = done.iter().map(checked_json).collect();
-        print_line(format_args!("{:#}", json!(all)))?;
+        let results: Vec<_> = results.iter().map(checked_json).collect();
+        print_line(format_args!("{:#}", json!(results)))?;
     } else {
-        print(tables::checked(&done, &style))?;
-        for checked in &done {
+        print(tables::checked(&results, &style))?;
+        for checked in &results {
             if let Some(failure) = &checked.failure {
-                print(tables::failed_check(&checked.name, failure, &again(arguments, checked)))?;
+                print(tables::failed_check(
+                    &checked.name,
+                    failure,
+                    &replay_command(arguments, checked),
+                ))?;
             }
         }
     }
-    let good = done.iter().all(|checked| checked.failure.is_none() && !checked.gave_up);
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let passed = results.iter().all(|checked| checked.failure.is_none() && !checked.gave_up);
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The algorithms of these names, in the order given. A mechanism comes in all its designs,
-/// or in one: `file_locks:after`.
+/// The algorithms with these names, in the order given. A mechanism is checked in all its
+/// designs, or in one: `file_locks:after`.
 fn named(names: &[String]) -> Result<Vec<Subject>> {
     let mechanisms = MECHANISMS.iter().flat_map(|mechanism| {
         mechanism.designs().into_iter().map(|design| Subject::Mechanism(mechanism, design))
     });
     let all = || LOCKS.iter().map(Subject::Lock).chain(mechanisms.clone());
-    let mut found = Vec::new();
+    let mut subjects = Vec::new();
     for name in names {
-        let before = found.len();
-        let is_it = |subject: &Subject| {
+        let before = subjects.len();
+        let matches = |subject: &Subject| {
             let full = subject.name();
             name == "all" || full == *name || full.split(':').next() == Some(name)
         };
-        found.extend(all().filter(is_it));
-        if found.len() == before {
+        subjects.extend(all().filter(matches));
+        if subjects.len() == before {
             let known: Vec<String> = all().map(|subject| subject.name()).collect();
             let hint = nearest(name, known.iter().map(String::as_str));
             bail!("no algorithm is called '{name}'{hint}; `knee list algorithms` shows all");
         }
     }
-    Ok(found)
+    Ok(subjects)
 }
 
-/// Those that can be checked as asked for. Refuses what would look at nothing, or at less than
-/// it says.
-fn possible(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Subject>> {
-    let nothing = |flag, what| format!("{flag} 0: {what}, so there would be nothing to check");
+/// The subjects that can be checked with these arguments. Refuses arguments with which nothing,
+/// or less than requested, would be checked.
+fn checkable(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Subject>> {
+    let nothing = |flag, why| format!("{flag} 0: {why}, so there would be nothing to check");
     ensure!(arguments.acquires > 0, nothing("--acquires", "no task would take the lock"));
     ensure!(arguments.states > 0, nothing("--states", "the search would give up at its start"));
     ensure!(arguments.sample != Some(0), nothing("--sample", "no schedule would be tried"));
-    ensure!(arguments.against_kernel != Some(0), nothing("--against-kernel", "nothing is called"));
-    let one_lock = |subject: &Subject| match subject {
+    ensure!(arguments.against_kernel != Some(0), nothing("--against-kernel", "no call is made"));
+    let takes_one_lock = |subject: &Subject| match subject {
         Subject::Lock(lock) => lock.shared,
         Subject::Mechanism(..) => true,
     };
     let all = arguments.names.iter().any(|name| name == "all");
     if arguments.locks > 1 && all {
-        subjects.retain(|subject| !one_lock(subject));
+        subjects.retain(|subject| !takes_one_lock(subject));
     }
     for subject in &subjects {
         let name = subject.name();
         ensure!(
-            arguments.locks == 1 || !one_lock(subject),
-            "{name} --locks {}: its tasks take one; try a lock that one holds",
+            arguments.locks == 1 || !takes_one_lock(subject),
+            "{name} --locks {}: its tasks take a single lock; try an exclusive lock",
             arguments.locks
         );
     }
@@ -244,11 +253,11 @@ fn check(arguments: &Arguments, subject: Subject) -> Result<CheckResult> {
     Ok(checked)
 }
 
-/// Ordering constraints that a sampled bug may need.
+/// Bug depth of PCT: the most ordering constraints that a sampled bug may need.
 const DEPTH: usize = 3;
 
-/// The command that shows a failure again.
-fn again(arguments: &Arguments, checked: &CheckResult) -> String {
+/// The command that replays a failure.
+fn replay_command(arguments: &Arguments, checked: &CheckResult) -> String {
     let Some(failure) = &checked.failure else { return String::new() };
     let CheckSize { threads, acquires, locks } = checked.size;
     let locks = if locks > 1 { format!(" --locks {locks}") } else { String::new() };
@@ -286,12 +295,15 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
             Subject::Mechanism(mechanism, design) if mechanism.name == "file_locks" => {
                 DESIGNS.iter().find(|(name, _)| *name == design)
             }
-            _ => bail!("--against-kernel: of file_locks, which the kernel has too"),
+            _ => bail!("--against-kernel: only file_locks can be compared with the kernel"),
         };
         let (_, design) = *design.context("a listed design")?;
         if design.deadlocks == Deadlocks::Ignored {
-            // The kernel looks for them.
-            talk(format_args!("{} is left out: the kernel does find deadlocks", subject.name()));
+            // The kernel detects deadlocks, so this design differs from it on purpose.
+            talk(format_args!(
+                "{} is skipped: unlike the kernel, it ignores deadlocks",
+                subject.name()
+            ));
             continue;
         }
         talk(format_args!("comparing {} with the kernel …", subject.name()));
@@ -339,7 +351,11 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
             "difference": difference,
         }));
     }
-    ensure!(!all.is_empty(), "--against-kernel: the kernel finds deadlocks, these designs do not");
+    ensure!(
+        !all.is_empty(),
+        "--against-kernel: the kernel detects deadlocks and these designs do not: name another \
+         design"
+    );
     let same = all.iter().all(|one| one["difference"].is_null());
     if arguments.json {
         print_line(format_args!("{:#}", json!(all)))?;
@@ -372,13 +388,13 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
     for subject in subjects {
         let (name, judged) = match *subject {
             Subject::Lock(lock) => {
-                talk(format_args!("mutants of {} …", lock.name));
+                talk(format_args!("judging mutants of {} …", lock.name));
                 (lock.name, mutants::judge(lock)?)
             }
-            // Once for all its designs: a mutant is caught if it is in one of them.
+            // Judged once for all designs: a mutant is caught if one of them catches it.
             Subject::Mechanism(mechanism, _) if !mechanisms.contains(&mechanism.name) => {
                 mechanisms.push(mechanism.name);
-                talk(format_args!("mutants of {} …", mechanism.name));
+                talk(format_args!("judging mutants of {} …", mechanism.name));
                 (mechanism.name, mutants::judge_mechanism(mechanism)?)
             }
             Subject::Mechanism(..) => continue,
@@ -394,8 +410,8 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
         }
     }
     let survived = |judged: &JudgedMutant| matches!(judged.fate, Fate::Survived);
-    let none = !all.iter().any(|(_, judged)| judged.iter().any(survived));
-    Ok(if none { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let any_survived = all.iter().any(|(_, judged)| judged.iter().any(survived));
+    Ok(if !any_survived { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn judged_json(judged: &JudgedMutant) -> serde_json::Value {

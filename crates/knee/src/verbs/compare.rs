@@ -256,7 +256,7 @@ fn check_metrics(asked: &[String], arms: &[Arm]) -> Result<()> {
         let known: std::collections::BTreeSet<&String> =
             runs().filter_map(|run| run.metrics()).flat_map(|metrics| metrics.keys()).collect();
         let hint = nearest(name, known.into_iter().map(String::as_str));
-        bail!("no run has the metric '{name}'{hint}; see `knee list metrics`");
+        bail!("no run has the metric '{name}'{hint}; `knee list metrics` shows all");
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! `knee describe NAME`: the manual page of a workload, an algorithm, an experiment, a command or a metric;
-//! the file of a host.
+//! `knee describe NAME`: the manual page of a workload, algorithm or metric; the file of an
+//! experiment, a command or a host.
 
 use std::process::ExitCode;
 
 use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use host::nearest;
 use host::stderr::{print, print_line};
 use plan::commands::{self, COMMANDS, PREFIX};
@@ -21,7 +21,7 @@ use crate::verbs::list::all_metrics;
 /// What to describe.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A workload, algorithm, host, experiment, command or metric
+    /// Workload, algorithm, host, experiment, command or metric to describe
     name: String,
     /// Print JSON
     #[arg(long)]
@@ -31,65 +31,89 @@ pub struct Arguments {
 /// Prints the description.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
-    if let Some(workload) = Workload::find(name) {
-        if arguments.json {
-            print_line(format_args!("{:#}", workload_json(workload)))?;
-        } else {
-            print(workload_page(workload))?;
-        }
-    } else if let Some(lock) = LOCKS.iter().find(|lock| lock.name == name) {
-        if arguments.json {
-            print_line(format_args!("{:#}", lock_json(lock)))?;
-        } else {
-            print(lock_page(lock))?;
-        }
-    } else if let Some(mechanism) = MECHANISMS.iter().find(|one| one.name == name) {
-        if arguments.json {
-            print_line(format_args!("{:#}", mechanism_json(mechanism)))?;
-        } else {
-            print(mechanism_page(mechanism))?;
-        }
-    } else if let Some(text) = experiments::built_in(name) {
-        if arguments.json {
-            print_line(serde_json::to_string_pretty(&experiments::read_built_in(name)?)?)?;
-        } else {
-            print(text)?;
-        }
-    } else if let Some(metric) = all_metrics().find(|m| m.matches(name)) {
-        if arguments.json {
-            print_line(format_args!("{:#}", metric_json(metric)))?;
-        } else {
-            print(metric_page(name, metric))?;
-        }
-    } else if let Some((_, text)) = HOSTS.iter().find(|(host, _)| *host == name) {
-        if arguments.json {
-            print_line(format_args!("{:#}", host_json(&hosts::find(name)?)))?;
-        } else {
-            print(text)?;
-        }
-    } else if let Some(text) = commands::built_in(name) {
-        if arguments.json {
-            print_line(serde_json::to_string_pretty(&commands::read(name)?)?)?;
-        } else {
-            print(text)?;
-        }
+    let entry = ManualEntry::find(name).with_context(|| unknown(name))?;
+    if arguments.json {
+        print_line(entry.json()?)?;
     } else {
-        let commands: Vec<String> =
-            COMMANDS.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect();
-        let commands = commands.iter().map(String::as_str);
-        let workloads = WORKLOADS.iter().map(|w| w.name);
-        let experiments = EXPERIMENTS.iter().map(|(n, _)| *n);
-        let metrics = all_metrics().map(|m| m.name);
-        let locks = LOCKS.iter().map(|lock| lock.name);
-        let locks = locks.chain(MECHANISMS.iter().map(|one| one.name));
-        let locks = locks.chain(HOSTS.iter().map(|(host, _)| *host));
-        let known = workloads.chain(locks).chain(experiments).chain(commands).chain(metrics);
-        let hint = nearest(name, known);
-        bail!(
-            "nothing is called '{name}'{hint}; `knee list workloads|algorithms|experiments|commands|metrics`"
-        );
+        print(entry.page())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Anything that has a manual page.
+enum ManualEntry<'a> {
+    Workload(&'static Workload),
+    Lock(&'static ListedLock),
+    Mechanism(&'static ListedMechanism),
+    /// Name and TOML text.
+    Experiment(&'a str, &'static str),
+    /// The name may be that of one counter of a family.
+    Metric(&'a str, &'static Metric),
+    /// Name and TOML text.
+    Host(&'a str, &'static str),
+    /// Name and TOML text.
+    Command(&'a str, &'static str),
+}
+
+impl<'a> ManualEntry<'a> {
+    fn find(name: &'a str) -> Option<ManualEntry<'a>> {
+        let lock = || LOCKS.iter().find(|lock| lock.name == name);
+        let mechanism = || MECHANISMS.iter().find(|mechanism| mechanism.name == name);
+        let metric = || all_metrics().find(|metric| metric.matches(name));
+        let host = || HOSTS.iter().find(|(host, _)| *host == name);
+        Workload::find(name)
+            .map(ManualEntry::Workload)
+            .or_else(|| lock().map(ManualEntry::Lock))
+            .or_else(|| mechanism().map(ManualEntry::Mechanism))
+            .or_else(|| Some(ManualEntry::Experiment(name, experiments::built_in(name)?)))
+            .or_else(|| Some(ManualEntry::Metric(name, metric()?)))
+            .or_else(|| Some(ManualEntry::Host(name, host()?.1)))
+            .or_else(|| Some(ManualEntry::Command(name, commands::built_in(name)?)))
+    }
+
+    fn page(&self) -> String {
+        match self {
+            ManualEntry::Workload(workload) => workload_page(workload),
+            ManualEntry::Lock(lock) => lock_page(lock),
+            ManualEntry::Mechanism(mechanism) => mechanism_page(mechanism),
+            ManualEntry::Metric(name, metric) => metric_page(name, metric),
+            ManualEntry::Experiment(_, text)
+            | ManualEntry::Host(_, text)
+            | ManualEntry::Command(_, text) => text.to_string(),
+        }
+    }
+
+    fn json(&self) -> Result<String> {
+        Ok(match self {
+            ManualEntry::Workload(workload) => format!("{:#}", workload_json(workload)),
+            ManualEntry::Lock(lock) => format!("{:#}", lock_json(lock)),
+            ManualEntry::Mechanism(mechanism) => format!("{:#}", mechanism_json(mechanism)),
+            ManualEntry::Metric(_, metric) => format!("{:#}", metric_json(metric)),
+            ManualEntry::Host(name, _) => format!("{:#}", host_json(&hosts::find(name)?)),
+            ManualEntry::Experiment(name, _) => {
+                serde_json::to_string_pretty(&experiments::read_built_in(name)?)?
+            }
+            ManualEntry::Command(name, _) => serde_json::to_string_pretty(&commands::read(name)?)?,
+        })
+    }
+}
+
+/// The error for a name without a manual page, with the nearest name that has one.
+fn unknown(name: &str) -> String {
+    let commands: Vec<String> =
+        COMMANDS.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect();
+    let names = WORKLOADS.iter().map(|workload| workload.name);
+    let names = names.chain(LOCKS.iter().map(|lock| lock.name));
+    let names = names.chain(MECHANISMS.iter().map(|mechanism| mechanism.name));
+    let names = names.chain(HOSTS.iter().map(|(host, _)| *host));
+    let names = names.chain(EXPERIMENTS.iter().map(|(experiment, _)| *experiment));
+    let names = names.chain(commands.iter().map(String::as_str));
+    let names = names.chain(all_metrics().map(|metric| metric.name));
+    let hint = nearest(name, names);
+    format!(
+        "nothing is called '{name}'{hint}; see `knee list \
+         workloads|algorithms|hosts|experiments|commands|metrics`"
+    )
 }
 
 fn workload_page(workload: &Workload) -> String {
@@ -116,8 +140,8 @@ fn workload_page(workload: &Workload) -> String {
 fn lock_page(lock: &ListedLock) -> String {
     format!(
         "{0}  ({1})\n\n{2}\n\nsearch it       knee check {0} --threads 3 --acquires 2\n\
-         its mutants     knee check {0} --mutants\n\
-         natively        knee run lock_{0} --cpus 1..all\n",
+         mutants         knee check {0} --mutants\n\
+         run natively    knee run lock_{0} --cpus 1..all\n",
         lock.name,
         lock.kind(),
         lock.manual().trim_end(),
@@ -127,7 +151,7 @@ fn lock_page(lock: &ListedLock) -> String {
 fn mechanism_page(mechanism: &ListedMechanism) -> String {
     let workload = format!("mechanism_{}", mechanism.name);
     let natively = match Workload::find(&workload) {
-        Some(_) => format!("natively         knee run {workload} --cpus 1..all\n"),
+        Some(_) => format!("run natively     knee run {workload} --cpus 1..all\n"),
         None => String::new(),
     };
     format!(
@@ -159,7 +183,7 @@ fn lock_json(lock: &ListedLock) -> serde_json::Value {
     })
 }
 
-/// Its numbers in picoseconds, or without a unit.
+/// A host as JSON, with its numbers in picoseconds or without a unit.
 fn host_json(host: &DescribedHost) -> serde_json::Value {
     let number = |(name, number): (&String, &Number)| {
         let (origin, of) = match &number.origin {

@@ -1,4 +1,4 @@
-//! `knee export`: a record, or many, for other tools.
+//! `knee export`: writes records for other tools.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -13,54 +13,54 @@ use store::{Store, compact};
 
 use super::find::{all, find};
 
-/// What to write, and where to.
+/// What to write, and where.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Records: `last`, ids or starts of ids, folders, or `all`
+    /// Records to export: `last`, ids or their starts, directories, or `all`
     #[arg(default_value = "last")]
     which: Vec<String>,
-    /// csv: a line for each metric of each run; json: a whole record; will-it-scale: its CSV
+    /// Format: csv (a line per metric and run), json (one complete record) or will-it-scale
     #[arg(long, value_enum, default_value = "csv")]
-    format: Format,
-    /// File to write, or folder where there are several files [default: standard output]
+    format: ExportFormat,
+    /// File to write, or directory if there are several files [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Only this workload (will-it-scale)
+    /// Export only this workload (will-it-scale)
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
-    /// Write runs and raw samples of many records as few large Parquet files, into a new folder
+    /// Write runs and raw samples of many records as a few large Parquet files, in a new directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "output", "workload"])]
     compact: Option<PathBuf>,
 }
 
-/// A format of other tools.
+/// A file format to export.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum ExportFormat {
     Csv,
     Json,
     WillItScale,
 }
 
-/// Writes what was asked for.
+/// Writes the records in the requested format.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let folders = folders(&arguments.which, store)?;
     if let Some(into) = &arguments.compact {
         let written = compact(&folders, into)?;
         let files = counted(written.files, "file");
         let rows = counted(written.rows, "row");
-        talk(format_args!("{rows} in {files} in {}", into.display()));
+        talk(format_args!("wrote {rows} in {files} to {}", into.display()));
         return Ok(ExitCode::SUCCESS);
     }
     match arguments.format {
-        Format::Csv => to_output(arguments, |out| export_csv(&folders, out))?,
-        Format::Json => {
+        ExportFormat::Csv => to_output(arguments, |out| export_csv(&folders, out))?,
+        ExportFormat::Json => {
             let record = store::open(only(&folders, "json")?)?;
             to_output(arguments, |mut out| {
                 serde_json::to_writer_pretty(&mut out, &whole(&record))?;
                 Ok(writeln!(out)?)
             })?;
         }
-        Format::WillItScale => {
+        ExportFormat::WillItScale => {
             let record = store::open(only(&folders, "will-it-scale")?)?;
             export_will_it_scale(arguments, will_it_scale(&record))?;
         }
@@ -78,7 +78,10 @@ fn folders(which: &[String], store: &Store) -> Result<Vec<PathBuf>> {
 fn only<'a>(folders: &'a [PathBuf], format: &str) -> Result<&'a Path> {
     match folders {
         [one] => Ok(one),
-        _ => bail!("{format} holds one record, {} were named: export one by one", folders.len()),
+        _ => bail!(
+            "--format {format} takes one record, not {}: export them one by one",
+            folders.len()
+        ),
     }
 }
 
@@ -108,7 +111,11 @@ fn export_will_it_scale(arguments: &Arguments, mut files: Vec<WillItScale>) -> R
     if let Some(workload) = &arguments.workload {
         files.retain(|file| file.workload == *workload || file.name == *workload);
     }
-    ensure!(!files.is_empty(), "nothing that will-it-scale can express: no rates over tasks");
+    ensure!(
+        !files.is_empty(),
+        "nothing to export: the will-it-scale format holds rates by number of tasks, and the record \
+         has none for this --workload"
+    );
     let is_folder = |path: &&PathBuf| path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/");
     let into_folder = arguments.output.as_ref().filter(|path| files.len() > 1 || is_folder(path));
     match (&files[..], into_folder) {
@@ -117,8 +124,8 @@ fn export_will_it_scale(arguments: &Arguments, mut files: Vec<WillItScale>) -> R
         (several, None) => {
             let names: Vec<&str> = several.iter().map(|file| file.name.as_str()).collect();
             bail!(
-                "the record makes several files ({}): name a folder with --output, or one of \
-                 them with --workload",
+                "this export has several files ({}): name a directory with --output, or one \
+                 of them with --workload",
                 names.join(", ")
             )
         }

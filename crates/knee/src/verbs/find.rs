@@ -1,4 +1,4 @@
-//! Which record a user means: `last`, an id, the start of one, or a folder.
+//! Finding the record that a user names: `last`, an id, the start of an id, or a directory.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use host::paths;
 use store::{Index, Listed, Store};
 
-/// The folder of the record that `which` means.
+/// The folder of the record that `which` names.
 pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
     if which.contains('/') || which == "." {
         return Ok(PathBuf::from(which));
@@ -20,13 +20,16 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
         [one] => Ok(one.folder.clone()),
         [] if Path::new(which).is_dir() => Ok(PathBuf::from(which)),
         [] if index.count()? == 0 => {
-            bail!("no records in {} yet: `knee run first-look` makes one", store.root().display())
+            bail!(
+                "no records in {} yet: make one with `knee run first-look`",
+                store.root().display()
+            )
         }
         [] => bail!(
-            "no record in {} has an id that starts with '{which}': `knee list` shows them",
+            "no record in {} has an id that starts with '{which}': see `knee list`",
             store.root().display()
         ),
-        several => bail!("'{which}' may be any of\n{}", candidates(several)),
+        several => bail!("'{which}' is ambiguous; it may be any of\n{}", candidates(several)),
     }
 }
 
@@ -39,7 +42,7 @@ pub fn all(store: &Store) -> Result<Vec<PathBuf>> {
 
 fn candidates(several: &[Listed]) -> String {
     const SHOWN: usize = 10;
-    // Copied by hand, a record may lie in two places: then only the folder tells them apart.
+    // Copies of one record have the same id: only their folders differ.
     let same_id = several.iter().all(|listed| listed.id == several[0].id);
     let line = |listed: &Listed| match same_id {
         true => format!("  {}", listed.folder.display()),

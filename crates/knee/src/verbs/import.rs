@@ -1,4 +1,4 @@
-//! `knee import`: results of other tools as a record.
+//! `knee import`: turns results of other tools into a record.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,25 +12,26 @@ use serde_json::json;
 use store::import::{FORMATS, Imported, Input, Telling, assemble};
 use store::{Id, Store};
 
-/// What to import, and what files do not tell.
+/// What to import, and facts that the files lack.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Files, or result folders of lkp
+    /// Files to import, or result directories of lkp
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// plain, will-it-scale, fs_mark, lkp, stress-ng, fio or hyperfine [default: recognised]
+    /// Format: plain, will-it-scale, fs_mark, lkp, stress-ng, fio or hyperfine [default: detected]
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
-    /// What each file's variant is called; the same name for several files: its runs
+    /// Name of each file's variant; files with the same name are runs of one variant
     #[arg(long = "as", value_name = "NAME", value_delimiter = ',')]
     names: Vec<String>,
-    /// What the workload is called
+    /// Name of the workload
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
-    /// What is set up anew for each run of plain CSV: run, mount or boot [default: run]
+    /// What each run in plain CSV repeats: only the run, or also a fresh mount or boot (run,
+    /// mount, boot) [default: run]
     #[arg(long, value_parser = unit)]
     unit: Option<ReplicationUnit>,
-    /// Print what was made as JSON
+    /// Print the new record's id and folder as JSON
     #[arg(long)]
     json: bool,
 }
@@ -41,8 +42,8 @@ fn unit(text: &str) -> Result<ReplicationUnit> {
         ("mount", ReplicationUnit::Mount),
         ("boot", ReplicationUnit::Boot),
     ];
-    let found = units.into_iter().find(|(name, _)| *name == text);
-    found.map(|(_, unit)| unit).ok_or_else(|| anyhow::anyhow!("must be run, mount or boot"))
+    let unit = units.into_iter().find(|(name, _)| *name == text);
+    unit.map(|(_, unit)| unit).ok_or_else(|| anyhow::anyhow!("must be run, mount or boot"))
 }
 
 /// Makes one record of all files.
@@ -80,11 +81,18 @@ fn check_names(arguments: &Arguments) -> Result<()> {
     {
         let hint = nearest(format, FORMATS.iter().map(|known| known.name));
         let all: Vec<&str> = FORMATS.iter().map(|known| known.name).collect();
-        anyhow::bail!("'{format}' is no format{hint}; there are {}", all.join(", "));
+        anyhow::bail!("unknown format '{format}'{hint}; the formats are {}", all.join(", "));
     }
     for name in arguments.names.iter().chain(&arguments.workload) {
-        ensure!(!name.trim().is_empty(), "an empty name: give each variant and workload one");
-        ensure!(!name.contains(char::is_control), "'{}' is no name", name.escape_debug());
+        ensure!(
+            !name.trim().is_empty(),
+            "an empty name in --as or --workload: give each variant and workload a name"
+        );
+        ensure!(
+            !name.contains(char::is_control),
+            "'{}' in --as or --workload: a name must not contain control characters",
+            name.escape_debug()
+        );
     }
     Ok(())
 }
@@ -101,7 +109,7 @@ fn session() -> Session {
     }
 }
 
-/// What was recognised, how much it is, and what it lacks.
+/// Messages: the detected format, the number of values, and what the files lack.
 fn said(imported: &Imported) -> Vec<String> {
     let record = &imported.record;
     let failed = imported.runs.iter().filter(|(run, _)| !run.finished()).count();
@@ -125,10 +133,10 @@ fn said(imported: &Imported) -> Vec<String> {
         names.join(", ")
     )];
     if failed > 0 {
-        lines.push(format!("{} failed where they were run", counted(failed, what)));
+        lines.push(format!("{} failed when they were run", counted(failed, what)));
     }
     let lacks = record.source.iter().flat_map(|source| &source.lacks);
-    lines.extend(lacks.map(|lack| format!("not told: {lack}")));
+    lines.extend(lacks.map(|lack| format!("not in the files: {lack}")));
     let doubts = record.warnings.iter();
     lines.extend(doubts.map(|doubt| format!("doubt: {}: {}", doubt.text, doubt.advice)));
     lines
@@ -140,11 +148,10 @@ fn keep(imported: Imported, store: &Store) -> Result<(Id, PathBuf)> {
     let id = Id::new(now, host::random() as u32);
     let mut growing = store.begin(imported.record, id.clone())?;
     let added = growing.append_all(imported.runs);
-    // Without its runs nothing of it stays.
+    // Without its runs, the record is discarded.
     growing.complete = added.is_ok();
     let folder = growing.finish(jiff::Timestamp::now());
     added?;
-    let folder =
-        folder?.ok_or_else(|| anyhow::anyhow!("the record of {} is empty", id.as_str()))?;
+    let folder = folder?.ok_or_else(|| anyhow::anyhow!("the record {} is empty", id.as_str()))?;
     Ok((id, folder))
 }

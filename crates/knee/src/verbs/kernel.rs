@@ -1,4 +1,4 @@
-//! `knee kernel`: kernels built from a git repository, kept, listed and removed.
+//! `knee kernel`: builds kernels from a git repository, and lists and removes built kernels.
 
 mod tables;
 
@@ -16,67 +16,66 @@ use host::stderr::{print, print_line, talk};
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: What,
+    action: KernelAction,
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum What {
+enum KernelAction {
     /// Build kernels from a git repository
-    Build(Building),
-    /// List the kernels that have been built, the newest first
+    Build(BuildArguments),
+    /// List the built kernels, newest first
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Remove kernels that have been built
+    /// Remove built kernels
     Remove {
-        /// Keys, or starts of them, as `knee kernel list` shows them
+        /// Keys, or their first characters, as shown by `knee kernel list`
         #[arg(required = true, value_name = "KEY")]
         keys: Vec<String>,
     },
 }
 
-/// Builds Linux at each revision, with the smallest configuration that boots in a virtual machine
-/// and has what workloads, probes and file systems need, and prints where the images are:
+/// Build Linux at each revision, with the smallest configuration that boots in a virtual machine
+/// and has what workloads, probes and file systems need, and print the paths of the images:
 ///
 ///     knee kernel build --git ../linux v6.1 HEAD~3 mybranch
 ///     knee kernel build --git ../linux mybranch --config lockdep.config
 ///
-/// The repository is only read: work tree, index and refs stay as they are, and what is not
-/// committed is not built. Sources are written elsewhere, removed at the end, and from one
-/// revision to the next only what differs is compiled. A kernel that has been built of the same
-/// files, configuration and tools is found again at once. docs/building-kernels.md says
-/// more.
+/// The repository is only read: work tree, index and refs stay unchanged, and uncommitted changes
+/// are not built. Sources are checked out elsewhere and removed at the end; from one revision to
+/// the next, only changed files are compiled. A kernel already built from the same files,
+/// configuration and tools comes from the cache. See docs/guide/building-kernels.md.
 ///
-/// Exit status: 0 all there; 1 some revisions failed, the others are there; 2 it could not be
-/// begun; 130 interrupted.
+/// Exit status: 0 all kernels are built; 1 some revisions failed; 2 the build could not start;
+/// 130 interrupted.
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment)]
-struct Building {
-    /// A git repository of Linux, or a folder in one
+struct BuildArguments {
+    /// Git repository of Linux, or a directory inside it
     #[arg(long, value_name = "DIR", default_value = ".")]
     git: PathBuf,
-    /// Commits, by any name that git knows
+    /// Commits to build, by any name that git accepts
     #[arg(default_value = "HEAD")]
     revisions: Vec<String>,
-    /// A file of more options (CONFIG_NAME=y), which count over all others; repeatable
+    /// Configuration fragment (lines CONFIG_NAME=y) that overrides all other options; repeatable
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
-    /// Start from this whole .config, and not from the smallest; modules are not built
+    /// Start from this complete .config instead of the smallest; modules are not built
     #[arg(long, value_name = "FILE")]
     config_from: Option<PathBuf>,
     /// Leave out parts of the configuration: guest, workloads, file-systems, containers, probes,
     /// types, typical
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     without: Vec<String>,
-    /// The compiler, as in gcc-11 for an old kernel
+    /// Compiler to use, such as gcc-11 for an old kernel
     #[arg(long, value_name = "PROGRAM", default_value = "gcc")]
     compiler: String,
-    /// Compilers at a time [default: as many as CPUs may be used]
+    /// Number of parallel compile jobs [default: the number of usable CPUs]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Where sources and objects lie meanwhile [default: beside the built kernels]
+    /// Directory for sources and objects during the build [default: next to the built kernels]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Print JSON
@@ -84,46 +83,45 @@ struct Building {
     json: bool,
 }
 
-/// Does it.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    match &arguments.what {
-        What::Build(building) => build(building),
-        What::List { json } => list(*json),
-        What::Remove { keys } => remove(keys),
+    match &arguments.action {
+        KernelAction::Build(arguments) => build(arguments),
+        KernelAction::List { json } => list(*json),
+        KernelAction::Remove { keys } => remove(keys),
     }
 }
 
-fn build(building: &Building) -> Result<ExitCode> {
+fn build(arguments: &BuildArguments) -> Result<ExitCode> {
     signals::catch();
-    let configuration = configuration(building)?;
-    let mut builder = Builder::open(means(building)?)?;
-    kernels::check(&building.git)?;
+    let configuration = configuration(arguments)?;
+    let mut builder = Builder::open(build_settings(arguments)?)?;
+    kernels::check(&arguments.git)?;
     if let Some(warning) = builder.types_warning(&configuration) {
         talk(warning);
     }
     let mut outcomes = Vec::new();
-    for revision in &building.revisions {
+    for revision in &arguments.revisions {
         let request = KernelRequest {
-            repository: building.git.clone(),
+            repository: arguments.git.clone(),
             revision: revision.clone(),
             configuration: configuration.clone(),
         };
         let outcome = builder.build(&request);
         if let (Some(_), Err(why)) = (signals::received(), &outcome) {
-            talk(format_args!("{revision} was not built to its end: {why:#}"));
+            talk(format_args!("the build of {revision} was interrupted: {why:#}"));
             break;
         }
-        tell(revision, &outcome);
+        report(revision, &outcome);
         outcomes.push((revision.clone(), outcome));
     }
-    // Removing a hundred thousand files may take a while.
-    let printed = conclude(building, &outcomes);
-    builder.close().context("removing what was needed meanwhile")?;
+    // Results first: removing a hundred thousand files may take a while.
+    let printed = conclude(arguments, &outcomes);
+    builder.close().context("removing sources and objects of the build")?;
     printed?;
     let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
     Ok(match signals::received() {
         Some(signal) => {
-            let (done, all) = (outcomes.len(), building.revisions.len());
+            let (done, all) = (outcomes.len(), arguments.revisions.len());
             talk(format_args!("interrupted by {}: {done} of {all} done", signals::name(signal)));
             ExitCode::from(130)
         }
@@ -132,27 +130,27 @@ fn build(building: &Building) -> Result<ExitCode> {
     })
 }
 
-fn configuration(building: &Building) -> Result<Configuration> {
-    let mut configuration = Configuration::without(&building.without)?;
-    if let Some(whole) = &building.config_from {
+fn configuration(arguments: &BuildArguments) -> Result<Configuration> {
+    let mut configuration = Configuration::without(&arguments.without)?;
+    if let Some(whole) = &arguments.config_from {
         configuration.start_from(whole)?;
     }
-    for file in &building.config {
+    for file in &arguments.config {
         configuration.add(file)?;
     }
     Ok(configuration)
 }
 
-fn means(building: &Building) -> Result<BuildSettings> {
-    let allowed = host::affinity::get().context("asking on which CPUs to run")?.len();
-    let jobs = building.jobs.unwrap_or(allowed);
-    ensure!(jobs > 0, "--jobs 0 would build nothing");
-    let (compiler, scratch) = (building.compiler.clone(), building.scratch.clone());
+fn build_settings(arguments: &BuildArguments) -> Result<BuildSettings> {
+    let allowed = host::affinity::get().context("reading the CPU affinity")?.len();
+    let jobs = arguments.jobs.unwrap_or(allowed);
+    ensure!(jobs > 0, "--jobs 0: must be at least 1");
+    let (compiler, scratch) = (arguments.compiler.clone(), arguments.scratch.clone());
     Ok(BuildSettings { compiler, jobs, scratch })
 }
 
-/// Says at once how a revision ended: others may take long.
-fn tell(revision: &str, outcome: &Result<BuiltKernel>) {
+/// Reports the result of a revision immediately: the next ones may take long.
+fn report(revision: &str, outcome: &Result<BuiltKernel>) {
     match outcome {
         Ok(built) if built.cached => (),
         Ok(built) => talk(format_args!(
@@ -163,10 +161,11 @@ fn tell(revision: &str, outcome: &Result<BuiltKernel>) {
     }
 }
 
-fn conclude(building: &Building, outcomes: &[(String, Result<BuiltKernel>)]) -> Result<()> {
-    match building.json {
-        true => print_line(format_args!("{:#}", tables::kernels_json(outcomes))),
-        false => print(tables::kernels(outcomes)),
+fn conclude(arguments: &BuildArguments, outcomes: &[(String, Result<BuiltKernel>)]) -> Result<()> {
+    if arguments.json {
+        print_line(format_args!("{:#}", tables::kernels_json(outcomes)))
+    } else {
+        print(tables::kernels(outcomes))
     }
 }
 
@@ -178,7 +177,7 @@ fn list(json: bool) -> Result<ExitCode> {
     } else if builds.is_empty() {
         let folder = cache.folder().display();
         print_line(format_args!(
-            "No kernels in {folder} yet. Build one: knee kernel build --git DIR"
+            "No kernels in {folder} yet. Build one with: knee kernel build --git DIR"
         ))?;
     } else {
         print(tables::kernels_kept(&builds))?;

@@ -21,8 +21,8 @@ use workloads::{Family, WORKLOADS};
 pub struct Arguments {
     /// What to list
     #[arg(value_enum, default_value = "records")]
-    what: What,
-    /// How many records, the newest first
+    what: ListedKind,
+    /// Number of records to list, newest first
     #[arg(long, short = 'n', default_value_t = 20)]
     limit: usize,
     /// Print JSON
@@ -31,35 +31,37 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum What {
-    /// What runs have left, the newest first
+enum ListedKind {
+    /// Results of runs, newest first
     Records,
-    /// Loads that can be run
+    /// Built-in loads for `knee run`
     Workloads,
-    /// Locks and mechanisms that can be checked
+    /// Locks and mechanisms for `knee check` and `knee simulate`
     Algorithms,
-    /// DescribedHost hosts on which algorithms can be simulated
+    /// Described hosts for `knee simulate`
     Hosts,
-    /// Experiments that come with knee
+    /// Built-in experiments for `knee run`
     Experiments,
-    /// Definitions of other programs that come with knee
+    /// Built-in definitions of other programs for `knee run`
     Commands,
-    /// Numbers that a run yields
+    /// Values measured by a run
     Metrics,
 }
 
 /// Prints the list.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.what {
-        What::Records => records(arguments, store)?,
-        What::Workloads if arguments.json => print_line(format_args!("{:#}", workloads_json()))?,
-        What::Workloads => print(workloads_text())?,
-        What::Algorithms => algorithms(arguments.json)?,
-        What::Hosts => described_hosts(arguments.json)?,
-        What::Experiments => experiments(arguments.json)?,
-        What::Commands => commands(arguments.json)?,
-        What::Metrics if arguments.json => print_line(format_args!("{:#}", metrics_json()))?,
-        What::Metrics => print(metrics_text())?,
+        ListedKind::Records => records(arguments, store)?,
+        ListedKind::Workloads if arguments.json => {
+            print_line(format_args!("{:#}", workloads_json()))?
+        }
+        ListedKind::Workloads => print(workloads_text())?,
+        ListedKind::Algorithms => algorithms(arguments.json)?,
+        ListedKind::Hosts => described_hosts(arguments.json)?,
+        ListedKind::Experiments => experiments(arguments.json)?,
+        ListedKind::Commands => commands(arguments.json)?,
+        ListedKind::Metrics if arguments.json => print_line(format_args!("{:#}", metrics_json()))?,
+        ListedKind::Metrics => print(metrics_text())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -78,17 +80,19 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
     let count = index.count()?;
     if count == 0 {
         let root = store.root().display();
-        return print_line(format_args!("No records in {root} yet. Make one: knee run first-look"));
+        return print_line(format_args!(
+            "No records in {root} yet. Make one with: knee run first-look"
+        ));
     }
     let mut text = String::new();
     for record in &newest {
         text += &record_line(record);
     }
     if count > newest.len() {
-        text += &format!("… and {} older; -n {count} lists all\n", count - newest.len());
+        text += &format!("… and {} older (-n {count} lists all)\n", count - newest.len());
     }
     print(text)?;
-    talk("also: knee list workloads | algorithms | experiments | commands | metrics");
+    talk("see also: knee list workloads|algorithms|hosts|experiments|commands|metrics");
     Ok(())
 }
 
@@ -143,22 +147,20 @@ fn algorithms(as_json: bool) -> Result<()> {
 }
 
 fn described_hosts(as_json: bool) -> Result<()> {
-    let all = HOSTS.iter().map(|(name, _)| hosts::find(name)).collect::<Result<Vec<_>>>()?;
+    let described = HOSTS.iter().map(|(name, _)| hosts::find(name)).collect::<Result<Vec<_>>>()?;
     if as_json {
-        let one = |host: &DescribedHost| {
+        let host_json = |host: &DescribedHost| {
             let DescribedHost { name, about, sources, .. } = host;
             json!({ "name": name, "cpus": host.cpus(), "about": about, "sources": sources })
         };
-        return print_line(format_args!(
-            "{:#}",
-            all.iter().map(one).collect::<serde_json::Value>()
-        ));
+        let list: serde_json::Value = described.iter().map(host_json).collect();
+        return print_line(format_args!("{list:#}"));
     }
-    let one = |host: &DescribedHost| {
+    let host_text = |host: &DescribedHost| {
         let cpus = counted(host.cpus(), "CPU");
         format!("{}, {cpus}\n{}", host.name, wrapped(&format!("    {}", host.about), 100, 4))
     };
-    print(all.iter().map(one).collect::<String>())
+    print(described.iter().map(host_text).collect::<String>())
 }
 
 fn experiments(as_json: bool) -> Result<()> {
@@ -172,9 +174,10 @@ fn experiments(as_json: bool) -> Result<()> {
             text += &format!("{name:16}{description}\n");
         }
     }
-    match as_json {
-        true => print_line(format_args!("{:#}", serde_json::Value::from(list))),
-        false => print(text),
+    if as_json {
+        print_line(format_args!("{:#}", serde_json::Value::from(list)))
+    } else {
+        print(text)
     }
 }
 
@@ -191,9 +194,10 @@ fn commands(as_json: bool) -> Result<()> {
             text += &wrapped(&format!("{name:24}{}", command.description), 100, 24);
         }
     }
-    match as_json {
-        true => print_line(format_args!("{:#}", serde_json::Value::from(list))),
-        false => print(text),
+    if as_json {
+        print_line(format_args!("{:#}", serde_json::Value::from(list)))
+    } else {
+        print(text)
     }
 }
 
@@ -202,8 +206,8 @@ fn metrics_text() -> String {
         wrapped(&format!("{name:34} {unit:6} {better:7} {obtained:12} {about}"), 100, 63)
     };
     let metric = |m: &Metric| line(m.name, m.unit, m.better.name(), m.obtained.name(), m.about);
-    let head = line("metric", "unit", "better", "obtained", "what it is");
-    let per_operation = "\nA counter's name with /op behind it is the counter per operation.\n";
+    let head = line("metric", "unit", "better", "obtained", "meaning");
+    let per_operation = "\nCOUNTER/op is the value of a counter per operation.\n";
     head + &all_metrics().map(metric).collect::<String>() + per_operation
 }
 

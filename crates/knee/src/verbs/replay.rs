@@ -1,4 +1,4 @@
-//! `knee replay`: what public reports of five incidents say, against what is simulated of them.
+//! `knee replay`: simulates five published incidents and compares with their reports.
 
 mod tables;
 
@@ -16,12 +16,13 @@ use studies::replays::{
 /// What to replay.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Incidents, as I5 [default: all]
+    /// Incidents to replay, such as I5 [default: all]
     names: Vec<String>,
-    /// How many draws of all that is only known as a range, beside their middle
+    /// Random draws of the inputs that are known only as a range, in addition to a simulation
+    /// with the middle values
     #[arg(long, default_value_t = 20)]
     draws: u64,
-    /// What chance depends on: the same seed gives the same tables on every computer
+    /// Seed of all random choices: a seed gives the same tables on every computer
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON
@@ -29,33 +30,36 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Replays and prints.
+/// Replays the incidents and prints their tables.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    ensure!(arguments.draws <= 10_000, "--draws {}: at most 10000", arguments.draws);
+    ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
     let known = || INCIDENTS.iter().map(|incident| incident.name).collect::<Vec<_>>().join(", ");
     let find = |name: &String| {
-        let is_it = |incident: &&&Incident| incident.name.eq_ignore_ascii_case(name);
-        let found = INCIDENTS.iter().find(is_it).copied();
-        found.with_context(|| format!("no incident is called {name:?}: {}", known()))
+        let has_name = |incident: &&&Incident| incident.name.eq_ignore_ascii_case(name);
+        let incident = INCIDENTS.iter().find(has_name).copied();
+        incident.with_context(|| {
+            format!("no incident is called '{name}'; the incidents are {}", known())
+        })
     };
-    let wanted: Vec<_> = match arguments.names.is_empty() {
-        true => INCIDENTS.to_vec(),
-        false => arguments.names.iter().map(find).collect::<Result<_>>()?,
+    let incidents: Vec<_> = if arguments.names.is_empty() {
+        INCIDENTS.to_vec()
+    } else {
+        arguments.names.iter().map(find).collect::<Result<_>>()?
     };
-    let mut all = Vec::new();
-    for incident in wanted {
+    let mut replays = Vec::new();
+    for incident in incidents {
         talk(format_args!("replaying {}: {} …", incident.name, incident.title));
         let replay = replays::replay(incident, arguments.draws, arguments.seed)?;
         if !arguments.json {
             print(tables::replayed(&replay, arguments.draws, Style::of_stdout()) + "\n")?;
         }
-        all.push(replay);
+        replays.push(replay);
     }
     if arguments.json {
-        let all: Vec<_> = all.iter().map(as_json).collect();
+        let replays: Vec<_> = replays.iter().map(as_json).collect();
         let (draws, seed) = (arguments.draws, arguments.seed);
         let value =
-            json!({ "obtained": "simulated", "draws": draws, "seed": seed, "replays": all });
+            json!({ "obtained": "simulated", "draws": draws, "seed": seed, "replays": replays });
         print_line(format_args!("{value:#}"))?;
     }
     Ok(ExitCode::SUCCESS)

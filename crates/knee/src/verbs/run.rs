@@ -119,7 +119,7 @@ fn check_metrics(experiment: &Experiment) -> Result<()> {
             continue;
         }
         let hint = host::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
-        bail!("there is no metric '{name}'{hint}; see `knee list metrics`")
+        bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
     }
     Ok(())
 }

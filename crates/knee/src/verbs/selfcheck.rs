@@ -1,5 +1,5 @@
-//! `knee selfcheck`: how often the rule that decides verdicts is right, and the rules of other
-//! tools beside it, by simulation; with `--host`, how often it is right on this host.
+//! `knee selfcheck`: how often knee's rule for verdicts is right, compared with the rules of other
+//! tools, by simulation; with `--host`, how often it is right on this host.
 
 mod on_host;
 
@@ -16,23 +16,23 @@ use runner::End;
 /// What to simulate.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Simulated comparisons for each rule, noise and change
+    /// Simulated comparisons per rule, noise model and size of change
     #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     trials: u32,
     /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Compare real operations on this host instead: equal ones, and ones that differ by a
-    /// planted cost. Takes about half an hour
+    /// Compare real operations on this host instead: identical ones, and ones with a planted cost
+    /// of known size. Takes about half an hour
     #[arg(long, conflicts_with_all = ["trials", "seed"])]
     host: bool,
-    /// Share of the comparisons of --host to make
+    /// Share of the comparisons of --host to run, 1 for all
     #[arg(long, default_value_t = 1.0, value_name = "SHARE", requires = "host")]
     share: f64,
-    /// Length of a run of --host
+    /// Length of each run of --host, in seconds
     #[arg(long, default_value_t = 0.05, requires = "host")]
     seconds: f64,
-    /// Directory whose file system --host uses [default: the temporary directory]
+    /// Directory for the files of --host [default: the temporary directory]
     #[arg(long, requires = "host")]
     dir: Option<PathBuf>,
     /// Print JSON
@@ -40,16 +40,17 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Checks and prints. The status is 1 if a figure is missed.
+/// Checks and prints. The status is 1 if an error rate misses its target.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let style = Style::of_stdout();
     if arguments.host {
         return check_host(arguments, &style);
     }
     let check = selfcheck(arguments.trials, arguments.seed);
-    let text = match arguments.json {
-        true => serde_json::to_string_pretty(&check)? + "\n",
-        false => reports::selfcheck(&check, &style),
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&check)? + "\n"
+    } else {
+        reports::selfcheck(&check, &style)
     };
     print(text)?;
     Ok(if check.missed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -58,18 +59,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn check_host(arguments: &Arguments, style: &Style) -> Result<ExitCode> {
     ensure!(
         arguments.share > 0.0 && arguments.share <= 10.0,
-        "--share is {}, must be above 0 and at most 10",
+        "--share {}: must be above 0 and at most 10",
         arguments.share
     );
-    let check = on_host::Check {
+    let options = on_host::HostCheckOptions {
         seconds: arguments.seconds,
         share: arguments.share,
         dir: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
     };
-    let (check, end) = on_host::check(&check)?;
-    let text = match arguments.json {
-        true => serde_json::to_string_pretty(&check)? + "\n",
-        false => reports::selfcheck_host(&check, style),
+    let (check, end) = on_host::check(&options)?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&check)? + "\n"
+    } else {
+        reports::selfcheck_host(&check, style)
     };
     print(text)?;
     Ok(match end {

@@ -1,4 +1,4 @@
-//! `knee show`: a record as tables and curves.
+//! `knee show`: shows a record as tables and curves.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -15,16 +15,16 @@ use super::find::find;
 /// What to show.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// A record: `last`, its id or the start of it, or its folder
+    /// Record to show: `last`, an id or its start, or a directory
     #[arg(default_value = "last")]
     which: String,
-    /// Show these metrics instead of operations per second; NAME/op counts it per operation
+    /// Show these metrics instead of operations per second; NAME/op is a counter per operation
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
     metrics: Vec<String>,
-    /// Also show all that time(1) tells
+    /// Also show the resource usage of runs, as time(1) does
     #[arg(long)]
     time: bool,
-    /// Also show what the kernel counted for each operation
+    /// Also show the kernel's counters per operation
     #[arg(long)]
     counters: bool,
     /// Print a summary of each cell as JSON
@@ -50,26 +50,30 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was asked for; of another tool's results all, if they are few, or else what the tool is
-/// about.
+/// The requested metrics. For imported results without a request: all metrics if there are few,
+/// otherwise the tool's primary metric.
 fn metrics(arguments: &Arguments, record: &Opened) -> Vec<String> {
     const FEW: usize = 4;
     if record.record.source.is_none() || !arguments.metrics.is_empty() {
         return arguments.metrics.clone();
     }
     let primary = record.record.experiment.compare.metric.clone();
-    let mut all: Vec<String> = names(record).into_iter().filter(|n| !n.ends_with("/op")).collect();
-    if all.len() > FEW {
-        talk(format_args!("{} metrics; --metric NAME shows others: {}", all.len(), all.join(", ")));
-        all.retain(|name| *name == primary);
+    let mut shown: Vec<String> =
+        names(record).into_iter().filter(|n| !n.ends_with("/op")).collect();
+    if shown.len() > FEW {
+        let (count, list) = (shown.len(), shown.join(", "));
+        talk(format_args!(
+            "{count} metrics, {primary} is shown; --metric NAME shows others: {list}"
+        ));
+        shown.retain(|name| *name == primary);
     }
-    all.sort_by_key(|name| *name != primary);
-    all
+    shown.sort_by_key(|name| *name != primary);
+    shown
 }
 
-/// Refuses a metric that no run has.
-fn check_metrics(asked: &[String], record: &Opened) -> Result<()> {
-    for name in asked {
+/// Refuses metrics that no run has.
+fn check_metrics(requested: &[String], record: &Opened) -> Result<()> {
+    for name in requested {
         if record.runs.iter().any(|run| run.value(name).is_some()) {
             continue;
         }
@@ -83,7 +87,7 @@ fn check_metrics(asked: &[String], record: &Opened) -> Result<()> {
     Ok(())
 }
 
-/// All that can be asked for in this record.
+/// The names of all metrics and counters in a record.
 fn names(record: &Opened) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for run in &record.runs {

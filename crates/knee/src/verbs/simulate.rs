@@ -1,4 +1,4 @@
-//! `knee simulate`: times algorithms on a described host, in virtual time.
+//! `knee simulate`: runs algorithms on a described host, in virtual time.
 
 mod tables;
 
@@ -22,63 +22,64 @@ use studies::simulations::{self, Conditions, LockLoad, SimulatedCurve, Simulated
 /// What to simulate, and where.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Locks, `all` of them, or mechanisms, in all their designs or in one as `file_locks:after`
-    /// (see: knee list algorithms)
+    /// Locks, `all` locks, or mechanisms, in all their designs or in one, as in
+    /// `file_locks:after` (see `knee list algorithms`)
     #[arg(required = true, value_delimiter = ',')]
     names: Vec<String>,
-    /// The host: one that comes with knee (see: knee list hosts), NAME for hosts/NAME.toml below this
-    /// directory (see: knee calibrate), or a file
+    /// Host to simulate: a built-in one (see `knee list hosts`), NAME for hosts/NAME.toml in the
+    /// current directory (see `knee calibrate`), or the path of a file
     #[arg(long, default_value = "generic-2s")]
     host: String,
-    /// CPU counts: 1..all (doubling, plus edges of the topology), 1-8 (each), 4, cores, all
+    /// CPU counts: 1..all (powers of two plus topology boundaries), 1-8 (each), 4, cores, all
     #[arg(long, default_value = "1..all")]
     cpus: String,
-    /// Tasks, where they are more than CPUs [default: one a CPU]
+    /// Number of tasks, at least the number of CPUs [default: one per CPU]
     #[arg(long)]
     tasks: Option<usize>,
-    /// Designs of a mechanism, instead of all
+    /// Simulate only these designs of a mechanism
     #[arg(long, value_delimiter = ',', value_name = "DESIGN")]
     design: Vec<String>,
-    /// The lock that guards a mechanism
+    /// Lock that guards a mechanism
     #[arg(long, default_value = "ticket", value_name = "LOCK")]
     over: String,
-    /// A setting of a mechanism, as `in_lock_ns=300` (see: knee describe mechanism_NAME); repeatable
+    /// Set a parameter of a mechanism, such as `in_lock_ns=300` (see `knee describe
+    /// mechanism_NAME`); repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Work outside of the lock, between two operations: 500ns, 2us
+    /// Time of the work outside the lock, between two operations: 500ns, 2us
     #[arg(long, default_value = "1us", value_parser = duration_ns)]
     work: u64,
-    /// Work inside a lock
+    /// Time for which a lock is held
     #[arg(long, default_value = "200ns", value_parser = duration_ns)]
     hold: u64,
-    /// How many of 100 take a read-write lock to read
+    /// Percentage of operations that take a read-write lock for reading
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(0..=100))]
     reads: u32,
-    /// Which CPUs first: compact, cores, scatter, one-per-llc, one-per-node
+    /// Order in which CPUs are used: compact, cores, scatter, one-per-llc, one-per-node
     #[arg(long, default_value = "cores")]
     placement: Placement,
-    /// Tasks lose their CPU anywhere, also where they hold or want a lock, as virtual CPUs do;
-    /// without it only between operations or asleep, as in the kernel
+    /// Preempt tasks anywhere, even while they hold or wait for a lock, as hosts do with vCPUs;
+    /// without it only between operations or when asleep, as in the kernel
     #[arg(long)]
     preempt_anywhere: bool,
-    /// Tasks change their CPU when they wake, and idle CPUs take tasks of others, as Linux does with
-    /// what is not pinned; without it they stay
+    /// Let tasks migrate on wakeup and to idle CPUs, as Linux does with unpinned tasks
     #[arg(long)]
     unpinned: bool,
-    /// How many draws of all that the host only knows as a range, beside their middle
+    /// Random draws of the host's parameters that are known only as a range, in addition to a
+    /// simulation with the middle values
     #[arg(long, default_value_t = 8)]
     draws: u64,
-    /// SimulatedCurve time that counts [default: 2ms; 200ms with more tasks than CPUs]
+    /// Simulated time to measure [default: 2ms; 200ms with --tasks]
     #[arg(long, value_parser = duration_ns)]
     length: Option<u64>,
-    /// What chance depends on: the same seed gives the same results on every computer
+    /// Seed of all random choices: a seed gives the same results on every computer
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Show this many accesses from the middle of a run, at the highest CPU count
+    /// Show this many memory accesses from the middle of a run, at the highest CPU count
     #[arg(long, value_name = "ACCESSES")]
     trace: Option<usize>,
-    /// Run the same tasks natively on this host too, and say how far that is from what was simulated
-    /// (after: knee calibrate > hosts/mine.toml; with: --host mine)
+    /// Also run the tasks natively on this host, and compare with the simulation
+    /// (after `knee calibrate > hosts/mine.toml`, with `--host mine`)
     #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere", "unpinned"])]
     check: bool,
     /// Print JSON
@@ -86,7 +87,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Simulates and prints.
+/// Simulates the algorithms and prints their curves.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let is_mechanism = |name: &&String| {
         let name = name.split(':').next();
@@ -94,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let (mechanisms, locks): (Vec<&String>, Vec<&String>) =
         arguments.names.iter().partition(is_mechanism);
-    let (names, mechanisms) = (named(&locks)?, operated(&mechanisms, arguments)?);
+    let (names, mechanisms) = (named(&locks)?, mechanism_loads(&mechanisms, arguments)?);
     let host = hosts::find(&arguments.host)?;
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
     let load =
@@ -103,11 +104,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let (Some(tasks), Some(&most)) = (arguments.tasks, counts.last()) {
         ensure!(
             tasks >= most as usize,
-            "--tasks {tasks}: fewer than {most} CPUs; use --cpus 1..{tasks}"
+            "--tasks {tasks}: fewer than the {most} CPUs; use --cpus 1..{tasks}"
         );
     }
     if let Some(accesses) = arguments.trace {
-        ensure!(mechanisms.is_empty(), "--trace: of locks");
+        ensure!(mechanisms.is_empty(), "--trace: works only for locks, not for mechanisms");
         let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
         for name in &names {
             let lines = simulations::trace(name, load, &conditions, cpus, accesses)?;
@@ -119,20 +120,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.check {
         return check(arguments, &names, &host, load, &conditions, &counts);
     }
-    let mut all = Vec::new();
-    for operated in mechanisms {
-        talk(format_args!("simulating {} …", operated.name()));
+    let mut curves = Vec::new();
+    for mechanism in mechanisms {
+        talk(format_args!("simulating {} …", mechanism.name()));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
             simulations::mechanisms::mechanism_point(
-                &operated,
+                &mechanism,
                 &conditions,
                 cpus,
                 arguments.tasks.unwrap_or(cpus),
             )
         };
         let points = counts.iter().map(point).collect::<Result<_>>()?;
-        all.push(SimulatedCurve { name: operated.name(), points });
+        curves.push(SimulatedCurve { name: mechanism.name(), points });
     }
     for name in names {
         talk(format_args!("simulating {name} …"));
@@ -141,16 +142,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             simulations::lock_point(name, load, &conditions, cpus, arguments.tasks.unwrap_or(cpus))
         };
         let points = counts.iter().map(point).collect::<Result<_>>()?;
-        all.push(SimulatedCurve { name: name.to_string(), points });
+        curves.push(SimulatedCurve { name: name.to_string(), points });
     }
-    match arguments.json {
-        true => print_line(format_args!("{:#}", as_json(&all, &host, load, arguments)))?,
-        false => print(tables::simulated(&all, &host, load, conditions.draws, Style::of_stdout()))?,
+    if arguments.json {
+        print_line(format_args!("{:#}", as_json(&curves, &host, load, arguments)))?;
+    } else {
+        print(tables::simulated(&curves, &host, load, conditions.draws, Style::of_stdout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether this host does what is simulated of it.
+/// Compares native runs on this host with their simulation.
 fn check(
     arguments: &Arguments,
     names: &[&str],
@@ -159,16 +161,22 @@ fn check(
     conditions: &Conditions,
     counts: &[u32],
 ) -> Result<ExitCode> {
-    let allowed = host::affinity::get().context("asking on which CPUs to run")?;
+    let allowed = host::affinity::get().context("reading the CPU affinity")?;
     let here = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
     let cpus = here.order(arguments.placement);
     let most = *counts.last().context("no CPU counts")? as usize;
-    ensure!(most <= cpus.len(), "{most} CPUs: this host has {}; use --cpus", cpus.len());
+    ensure!(
+        most <= cpus.len(),
+        "{most} CPUs: this host allows {}; use --cpus 1..{}",
+        cpus.len(),
+        cpus.len()
+    );
     talk(format_args!("running {} natively …", counted(names.len(), "lock")));
     let found = native_check::agreements(names, load, conditions, counts, &cpus)?;
-    match arguments.json {
-        true => print_line(format_args!("{:#}", agreements_json(&found, host, load)))?,
-        false => print(tables::agreements(&found, host, load, Style::of_stdout()))?,
+    if arguments.json {
+        print_line(format_args!("{:#}", agreements_json(&found, host, load)))?;
+    } else {
+        print(tables::agreements(&found, host, load, Style::of_stdout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -196,19 +204,20 @@ fn agreements_json(found: &Agreements, host: &DescribedHost, load: LockLoad) -> 
 fn conditions<'a>(arguments: &Arguments, host: &'a DescribedHost) -> Result<Conditions<'a>> {
     let is_crowded = arguments.tasks.is_some();
     if let Some(tasks) = arguments.tasks {
-        ensure!((1..=4096).contains(&tasks), "--tasks {tasks}: 1 to 4096 can be simulated");
+        ensure!((1..=4096).contains(&tasks), "--tasks {tasks}: must be 1 to 4096");
     }
     let default_ns = if is_crowded { 200_000_000 } else { 2_000_000 };
     let length_ns = arguments.length.unwrap_or(default_ns);
-    let within = 1000..=60_000_000_000;
-    ensure!(within.contains(&length_ns), "--length: from 1us to 60s of simulated time");
-    ensure!(arguments.draws <= 10_000, "--draws {}: at most 10000", arguments.draws);
+    let allowed_ns = 1000..=60_000_000_000;
+    ensure!(allowed_ns.contains(&length_ns), "--length: must be 1us to 60s of simulated time");
+    ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
     Ok(Conditions {
         host,
         placement: arguments.placement,
-        preemption: match arguments.preempt_anywhere {
-            true => Preemption::Anywhere,
-            false => Preemption::BetweenOperations,
+        preemption: if arguments.preempt_anywhere {
+            Preemption::Anywhere
+        } else {
+            Preemption::BetweenOperations
         },
         pinned: !arguments.unpinned,
         seed: arguments.seed,
@@ -217,32 +226,32 @@ fn conditions<'a>(arguments: &Arguments, host: &'a DescribedHost) -> Result<Cond
     })
 }
 
-/// The mechanisms of these names, in their designs, set as told.
-fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<MechanismLoad>> {
-    let told = !arguments.set.is_empty() || !arguments.design.is_empty();
-    ensure!(!told || !names.is_empty(), "--set, --design: of a mechanism");
-    let mut all = Vec::new();
+/// The mechanisms with these names, in the designs and with the settings of the arguments.
+fn mechanism_loads(names: &[&String], arguments: &Arguments) -> Result<Vec<MechanismLoad>> {
+    let has_settings = !arguments.set.is_empty() || !arguments.design.is_empty();
+    ensure!(!has_settings || !names.is_empty(), "--set and --design apply only to a mechanism");
+    let mut loads = Vec::new();
     for name in names {
         let (name, design) = name.split_once(':').unwrap_or((name, ""));
         let listed = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
-        let own = listed.map(ListedMechanism::designs).unwrap_or_default();
+        let all_designs = listed.map(ListedMechanism::designs).unwrap_or_default();
         let designs = match (design, &arguments.design[..]) {
-            ("", []) => own,
-            ("", told) => told.iter().map(String::as_str).collect(),
+            ("", []) => all_designs,
+            ("", requested) => requested.iter().map(String::as_str).collect(),
             (design, _) => vec![design],
         };
         for design in designs {
             let (over, given) = (arguments.over.clone(), arguments.set.clone());
-            let operated = MechanismLoad::new(name, design)?;
-            all.push(MechanismLoad { over, given, work_ns: arguments.work, ..operated });
+            let load = MechanismLoad::new(name, design)?;
+            loads.push(MechanismLoad { over, given, work_ns: arguments.work, ..load });
         }
     }
-    Ok(all)
+    Ok(loads)
 }
 
 /// `NAME=VALUE`.
 fn setting(text: &str) -> Result<(String, String)> {
-    let (name, value) = text.split_once('=').context("write NAME=VALUE")?;
+    let (name, value) = text.split_once('=').context("must be NAME=VALUE")?;
     Ok((name.to_string(), value.to_string()))
 }
 
@@ -255,7 +264,7 @@ fn named(names: &[&String]) -> Result<Vec<&'static str>> {
         None => {
             let mechanisms = MECHANISMS.iter().map(|mechanism| mechanism.name);
             let near = nearest(name, LOCKS.iter().map(|lock| lock.name).chain(mechanisms));
-            bail!("no lock or mechanism is called {name:?}{near}; see: knee list algorithms")
+            bail!("no lock or mechanism is called '{name}'{near}; `knee list algorithms` shows all")
         }
     };
     names.iter().map(find).collect()
@@ -270,7 +279,7 @@ fn duration_ns(text: &str) -> Result<u64> {
     });
     match parsed {
         Some(ns) => Ok(ns),
-        None => bail!("{text:?} is no duration: write 200ns, 2us, 1.5ms or 1s"),
+        None => bail!("must be a duration such as 200ns, 2us, 1.5ms or 1s"),
     }
 }
 

@@ -93,7 +93,9 @@ fn the_user_s_names_are_those_of_variants_and_workload() {
     assert_eq!(made["record"], record.id.as_str());
     let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();
     assert_eq!((names, &*record.points[0].workload), (vec!["q", "t"], "create"));
-    for part in ["fs_mark: 32 values of 4 metrics in 8 samples of 2 variants: q, t", "not told:"] {
+    for part in
+        ["fs_mark: 32 values of 4 metrics in 8 samples of 2 variants: q, t", "not in the files:"]
+    {
         assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
     }
 }
@@ -113,7 +115,7 @@ fn what_cannot_be_imported_is_named_and_leaves_no_record() {
     check("import bad.csv", "reading bad.csv as plain: line 2: value is 'x', not a number");
     check("import letter", "the format of letter was not recognised; name it with --format:");
     check("import none", "reading none: No such file");
-    check("import letter --format fi", "'fi' is no format");
+    check("import letter --format fi", "'fi' unknown format");
     check("import letter --format hyperfin", "did you mean 'hyperfine'");
     check("import letter --as ,", "an empty name");
     check("import bad.csv --unit year", "must be run, mount or boot");

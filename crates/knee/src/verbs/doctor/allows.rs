@@ -56,6 +56,12 @@ pub const CHECKS: &[Check] = &[
         judge: bpf,
     },
     Check {
+        name: "this binary",
+        matters: "Without BPF, `knee explain` can give only the ledger that /proc allows: no events, \
+                  samples or lock waits.",
+        judge: this_binary,
+    },
+    Check {
         name: "BTF",
         matters: "One BPF program for every kernel needs the kernel's own types.",
         judge: btf,
@@ -195,6 +201,14 @@ fn tracefs(facts: &Facts) -> Option<Verdict> {
 fn bpf(facts: &Facts) -> Option<Verdict> {
     let advice = "run as root, outside the container; CAP_BPF and CAP_PERFMON would do";
     Some(trial(&facts.permissions.bpf, "a tracing program loads", advice))
+}
+
+fn this_binary(facts: &Facts) -> Option<Verdict> {
+    Some(if facts.built_with_bpf {
+        Verdict::ok("built with BPF")
+    } else {
+        Verdict::missing("built without BPF").advice("make setup && make build")
+    })
 }
 
 fn btf(facts: &Facts) -> Option<Verdict> {

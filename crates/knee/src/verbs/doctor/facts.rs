@@ -10,6 +10,8 @@ use setup::ownership::DIRECTORY_PREFIX;
 
 /// Everything the checks may ask.
 pub struct Facts {
+    /// Whether this binary has the BPF programs of `knee explain`.
+    pub built_with_bpf: bool,
     pub host: HostFacts,
     pub limits: Limits,
     pub permissions: Permissions,
@@ -35,6 +37,7 @@ impl Facts {
     pub fn gather(directory: Option<&Path>) -> Facts {
         let root = Path::new("/");
         Facts {
+            built_with_bpf: cfg!(feature = "bpf"),
             host: probes::host(root),
             limits: probes::limits(root),
             permissions: probes::permissions(root),
@@ -91,6 +94,7 @@ pub fn quiet() -> Facts {
         ("thp.enabled", "madvise"),
     ];
     Facts {
+        built_with_bpf: true,
         host: HostFacts {
             knobs: knobs.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             ..HostFacts::default()

@@ -100,6 +100,7 @@ mod tests {
               ok       whole-host events   of every process on a CPU
               ok       tracefs             readable at /sys/kernel/tracing
               ok       BPF                 a tracing program loads
+              ok       this binary         built with BPF
               ok       BTF                 /sys/kernel/btf/vmlinux
               ok       directory           /dev/shm is writable
               ok       leftovers           none
@@ -144,7 +145,7 @@ mod tests {
               ok       isolated CPUs       none
               ok       irqbalance          not running
 
-            35 checks: 4 warn, 5 missing, 4 note, 22 ok; mend the warnings first.
+            36 checks: 4 warn, 5 missing, 4 note, 23 ok; mend the warnings first.
         "#]].assert_eq(&page);
     }
 }

@@ -1,15 +1,14 @@
-//! Kernels: those just asked for, and those that are kept.
+//! Tables of the kernels just built, and of the kernels in the cache.
 
 use anyhow::Result;
 use guests::kernels::{BuildInfo, BuiltKernel};
 use reports::table::{Align, Table};
 use serde_json::{Value, json};
 
-/// Digits of a commit that are shown.
-const DIGITS: usize = 12;
+/// Digits of a commit shown in tables.
+const COMMIT_DIGITS: usize = 12;
 
-/// The kernels that were asked for, by the names of their revisions: how each ended and where
-/// it is.
+/// The requested kernels by revision, with outcome and path of the image.
 pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
     let mut table = Table::new([
         ("revision", Align::Left),
@@ -26,7 +25,7 @@ pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
                 revision.clone(),
                 short(&built.asked_commit),
                 if built.cached { "cached" } else { "built" }.to_string(),
-                // What it took once says nothing about now.
+                // The seconds of an earlier build are not those of this command.
                 if built.cached { dash() } else { format!("{:.0}", built.build.seconds) },
                 megabytes(&built.build),
                 built.image_path.display().to_string(),
@@ -37,7 +36,7 @@ pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
     if outcomes.is_empty() { String::new() } else { table.text() }
 }
 
-/// The same as data.
+/// The requested kernels as JSON.
 pub fn kernels_json(outcomes: &[(String, Result<BuiltKernel>)]) -> Value {
     let one = |(revision, outcome): &(String, Result<BuiltKernel>)| match outcome {
         Ok(built) => json!(built),
@@ -46,7 +45,7 @@ pub fn kernels_json(outcomes: &[(String, Result<BuiltKernel>)]) -> Value {
     outcomes.iter().map(one).collect()
 }
 
-/// The kernels that are kept.
+/// The kernels in the cache.
 pub fn kernels_kept(builds: &[BuildInfo]) -> String {
     let mut table = Table::new([
         ("key", Align::Left),
@@ -72,10 +71,10 @@ pub fn kernels_kept(builds: &[BuildInfo]) -> String {
 }
 
 fn short(commit: &str) -> String {
-    commit.chars().take(DIGITS).collect()
+    commit.chars().take(COMMIT_DIGITS).collect()
 }
 
-/// Of the image.
+/// The size of the image.
 fn megabytes(build: &BuildInfo) -> String {
     format!("{:.1}", build.image.bytes as f64 / 1e6)
 }

@@ -1,7 +1,6 @@
-//! `knee selfcheck --host`: on this host, as it is just now, equal things are compared many
-//! times, and things that differ by a cost of known size. How often is a change called that is
-//! none; how often is one found that is there? All by the way that `knee run --until-decided`
-//! goes.
+//! `knee selfcheck --host`: compares identical workloads, and workloads that differ by a planted
+//! cost of known size, many times on this host in its present state. Counts false changes and
+//! missed changes. Uses the same path as `knee run --until-decided`.
 
 use std::path::{Path, PathBuf};
 
@@ -16,41 +15,45 @@ use runner::{End, new_record};
 use setup::journal::Journal;
 use store::{Id, Store};
 
-/// What is compared: operations of some microseconds at most, with nothing on a device, so that
-/// a planted cost of nanoseconds is a known share of them.
+/// Workloads to compare: operations of a few microseconds at most, without device I/O, so that a
+/// planted cost of nanoseconds is a known share of an operation.
 const WORKLOADS: [&str; 5] =
     ["flock_own", "mmap_munmap", "open_close_own", "posix_lock_own", "unix_socket"];
 
-/// What is planted, and in how many comparisons for each workload.
+/// Planted cost, as a share of an operation, and number of comparisons per workload.
 const PLANTED: [(f64, usize); 3] = [(0.0, 40), (0.02, 20), (0.05, 20)];
 
-/// How to check.
+/// The options of `--host`.
 #[derive(Clone, Debug)]
-pub struct Check {
-    /// Length of each run.
+pub struct HostCheckOptions {
+    /// Length of each run, in seconds.
     pub seconds: f64,
     /// Share of the comparisons to make, 1 for all of [`PLANTED`].
     pub share: f64,
-    /// Directory whose file system is used.
+    /// Directory for the files of the workloads.
     pub dir: PathBuf,
 }
 
-/// Makes all comparisons; fewer if a signal asks us to end.
-pub fn check(check: &Check) -> Result<(HostCheck, End)> {
+/// Makes all comparisons; fewer if interrupted by a signal.
+pub fn check(check: &HostCheckOptions) -> Result<(HostCheck, End)> {
     let mut journal = Journal::open()?;
     let id = Id::new(jiff::Timestamp::now(), random() as u32);
     let home = journal.directory(&check.dir, &format!("{}-selfcheck", id.as_str()))?;
     let store = Store::at(home.join("records"));
     host::signals::catch();
-    let made = all(check, &store, &mut journal);
-    let put_back = journal.close();
-    let (rows, end) = made?;
-    put_back?;
+    let measured = measure_all(check, &store, &mut journal);
+    let restored = journal.close();
+    let (rows, end) = measured?;
+    restored?;
     let host = probes::host(Path::new("/"));
     Ok((HostCheck::new(host, check.seconds, rows), end))
 }
 
-fn all(check: &Check, store: &Store, journal: &mut Journal) -> Result<(Vec<HostCheckRow>, End)> {
+fn measure_all(
+    check: &HostCheckOptions,
+    store: &Store,
+    journal: &mut Journal,
+) -> Result<(Vec<HostCheckRow>, End)> {
     let mut rows = Vec::new();
     for workload in WORKLOADS {
         let ns = operation_ns(workload, check, store, journal)?;
@@ -58,7 +61,8 @@ fn all(check: &Check, store: &Store, journal: &mut Journal) -> Result<(Vec<HostC
             let comparisons = ((comparisons as f64 * check.share).ceil() as usize).max(1);
             let spin_ns = (ns * planted).round() as u64;
             talk(format_args!(
-                "{workload}: {comparisons} comparisons with {:.0} % planted ({spin_ns} ns of {ns:.0})",
+                "{workload}: {comparisons} comparisons with a planted cost of {:.0} % \
+                 ({spin_ns} ns of {ns:.0} ns)",
                 100.0 * planted,
             ));
             let experiment = experiment(workload, check, comparisons, SPIN_NS + spin_ns);
@@ -74,10 +78,10 @@ fn all(check: &Check, store: &Store, journal: &mut Journal) -> Result<(Vec<HostC
     Ok((rows, End::Complete))
 }
 
-/// How long one operation takes here, in ns.
+/// The duration of one operation on this host, in ns.
 fn operation_ns(
     workload: &str,
-    check: &Check,
+    check: &HostCheckOptions,
     store: &Store,
     journal: &mut Journal,
 ) -> Result<f64> {
@@ -94,13 +98,18 @@ fn operation_ns(
         .median)
 }
 
-/// Work after each operation of either side, so that both go the same way through the loop and
-/// differ in the length of that work alone.
+/// Spin time after each operation of both variants, so that both take the same path through the
+/// loop and differ only in the length of the spin.
 const SPIN_NS: u64 = 50;
 
-/// So many cells of one workload on one CPU, each compared with itself, or with itself and
-/// `spin_ns` of work between its operations instead of [`SPIN_NS`].
-fn experiment(workload: &str, check: &Check, comparisons: usize, spin_ns: u64) -> Experiment {
+/// An experiment with `comparisons` cells of one workload on one CPU. The base variant spins for
+/// [`SPIN_NS`] after each operation, the other one for `spin_ns`.
+fn experiment(
+    workload: &str,
+    check: &HostCheckOptions,
+    comparisons: usize,
+    spin_ns: u64,
+) -> Experiment {
     let variant = |name: &str, ns: u64| Variant {
         name: name.to_string(),
         parameters: [("idle_ns".to_string(), Scalar(ns.to_string()))].into(),
@@ -137,7 +146,7 @@ fn measure(
     Ok((folder.as_deref().map(open).transpose()?, end?))
 }
 
-/// What the comparisons of a record came to.
+/// Counts the verdicts of a record's comparisons.
 fn row(workload: &str, planted: f64, record: &Opened) -> Result<HostCheckRow> {
     let arms = ["base", "other"].map(|name| Arm { name, record, variant: name });
     let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
