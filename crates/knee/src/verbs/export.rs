@@ -113,8 +113,8 @@ fn export_will_it_scale(arguments: &Arguments, mut files: Vec<WillItScale>) -> R
     }
     ensure!(
         !files.is_empty(),
-        "nothing to export: the will-it-scale format holds rates by number of tasks, and the record \
-         has none for this --workload"
+        "nothing to export: the will-it-scale format holds rates by number of tasks, and the \
+         record has none for this --workload"
     );
     let is_folder = |path: &&PathBuf| path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/");
     let into_folder = arguments.output.as_ref().filter(|path| files.len() > 1 || is_folder(path));

@@ -1,6 +1,6 @@
 //! What this host allows: CPUs, tasks, files, observing the kernel, the directory.
 
-use super::facts::{Facts, Place};
+use super::facts::{DoctorDirectory, Facts};
 use super::{Check, Verdict};
 
 pub const CHECKS: &[Check] = &[
@@ -57,8 +57,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "this binary",
-        matters: "Without BPF, `knee explain` can give only the ledger that /proc allows: no events, \
-                  samples or lock waits.",
+        matters: "Without BPF, `knee explain` has only the ledger from /proc: no kernel events and \
+                  no lock waits.",
         judge: this_binary,
     },
     Check {
@@ -248,7 +248,7 @@ fn file_system(facts: &Facts) -> Option<Verdict> {
 }
 
 /// Type, source, and the device below as far as it tells.
-fn describe(place: &Place, kind: &str) -> String {
+fn describe(place: &DoctorDirectory, kind: &str) -> String {
     let source = place.facts.source.as_ref().filter(|source| *source != kind);
     let source = source.map(|source| format!(" on {source}")).unwrap_or_default();
     let model = place.facts.device.get("model").map(|model| format!(" ({model})"));

@@ -17,11 +17,11 @@ pub struct Facts {
     pub permissions: Permissions,
     pub activity: Activity,
     /// The directory asked about, if one was.
-    pub directory: Option<Place>,
+    pub directory: Option<DoctorDirectory>,
 }
 
 /// A directory where workloads would work.
-pub struct Place {
+pub struct DoctorDirectory {
     pub facts: Directory,
     /// Whether a file can be made there, or why not.
     pub writable: Result<(), String>,
@@ -57,13 +57,13 @@ impl Facts {
     }
 }
 
-fn place(path: &Path) -> Place {
+fn place(path: &Path) -> DoctorDirectory {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let is_leftover = |path: &PathBuf| {
         path.is_dir()
             && path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(DIRECTORY_PREFIX))
     };
-    Place {
+    DoctorDirectory {
         facts: probes::directory(path),
         writable: try_to_write(path),
         leftovers: entries.map(|entry| entry.path()).filter(is_leftover).collect(),
@@ -154,7 +154,7 @@ pub fn troubled() -> Facts {
     facts.activity.busiest =
         vec![probes::BusyProcess { process_id: 4711, name: "cc1plus".to_owned(), percent: 99.4 }];
     facts.activity.throttled = None;
-    facts.directory = Some(Place {
+    facts.directory = Some(DoctorDirectory {
         facts: Directory {
             path: "/dev/shm".into(),
             file_system: Some("tmpfs".to_owned()),
