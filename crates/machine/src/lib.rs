@@ -14,6 +14,7 @@ mod atom;
 mod image;
 mod interrupts;
 mod native;
+mod operations;
 mod region;
 mod task;
 

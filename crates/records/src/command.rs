@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use host::durable::Seal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::experiment::{Many, Scalar};
+use crate::scalar::{Many, Scalar};
 use crate::metric::{Better, METRICS};
 
 /// The metric that decides about a command unless its definition names another.

@@ -7,7 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::command::Command;
-use crate::experiment::{Axes, Load, Many, Variant};
+use crate::experiment::{Axes, Load, Variant};
+use crate::scalar::Many;
 use crate::file_system::FileSystem;
 use crate::guest::Guest;
 use crate::record::{Point, Record};

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Obtained;
-use crate::record::Warning;
+use crate::warning::Warning;
 use crate::run::Outcome;
 
 /// A run that was watched by probes.
