@@ -1,9 +1,9 @@
-//! A small fuzzer: makes inputs by damaging valid examples, and finds those on which a
-//! reader panics, asks for absurd memory, or does not read back what it has read.
+//! A small fuzzer: it damages valid examples, and finds inputs on which a reader panics, allocates an
+//! absurd amount of memory, or does not read back what it has written.
 //!
-//!     KNEE_FUZZ_INPUTS   how many inputs all fuzzing tests share (200 000)
-//!     KNEE_SEED          another series of inputs (1)
-//!     KNEE_FUZZ_INPUT    only this one of the series, shown
+//!     KNEE_FUZZ_INPUTS   number of inputs that all fuzzing tests share (200 000)
+//!     KNEE_SEED          seed of the series of inputs (1)
+//!     KNEE_FUZZ_INPUT    number of the only input to feed, which is printed
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,12 +15,11 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
 
-/// Inputs of all fuzzing tests together.
+/// Default number of inputs of all fuzzing tests together.
 const INPUTS: u64 = 200_000;
 
-/// Feeds damaged examples to `feed`, on all CPUs. It gets the fuzzer of one input, and says
-/// what is wrong. `share` is this test's part of [`INPUTS`], `replay` the command that runs
-/// it.
+/// Feeds damaged examples to `feed`, on all CPUs. `feed` gets the fuzzer of one input, and returns what
+/// is wrong. `share` is this test's part of [`INPUTS`], `replay` the command that runs the test.
 pub fn fuzz(share: u64, replay: &str, feed: impl Fn(&mut Fuzzer) -> Result<(), String> + Sync) {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let seed = number("KNEE_SEED").unwrap_or(1);
@@ -32,24 +31,24 @@ pub fn fuzz(share: u64, replay: &str, feed: impl Fn(&mut Fuzzer) -> Result<(), S
     let inputs = number("KNEE_FUZZ_INPUTS").unwrap_or(INPUTS) * share / INPUTS;
     let since = Instant::now();
     let next = AtomicU64::new(0);
-    let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
+    let failure: Mutex<Option<(u64, String)>> = Mutex::new(None);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while found.lock().unwrap().is_none() {
+                while failure.lock().unwrap().is_none() {
                     let input = next.fetch_add(1, Relaxed);
                     if input >= inputs {
                         return;
                     }
-                    if let Err(what) = one(Fuzzer::new(seed, input), &feed) {
-                        *found.lock().unwrap() = Some((input, what));
+                    if let Err(what) = feed_one(Fuzzer::new(seed, input), &feed) {
+                        *failure.lock().unwrap() = Some((input, what));
                     }
                 }
             });
         }
     });
-    if let Some((input, what)) = found.into_inner().unwrap() {
+    if let Some((input, what)) = failure.into_inner().unwrap() {
         panic!(
             "input {input} of seed {seed}: {what}\n\
              again: KNEE_SEED={seed} KNEE_FUZZ_INPUT={input} {replay}"
@@ -58,43 +57,46 @@ pub fn fuzz(share: u64, replay: &str, feed: impl Fn(&mut Fuzzer) -> Result<(), S
     println!("{inputs} inputs of seed {seed} in {:.1} s", since.elapsed().as_secs_f64());
 }
 
-fn one(mut fuzzer: Fuzzer, feed: impl Fn(&mut Fuzzer) -> Result<(), String>) -> Result<(), String> {
+fn feed_one(
+    mut fuzzer: Fuzzer,
+    feed: impl Fn(&mut Fuzzer) -> Result<(), String>,
+) -> Result<(), String> {
     LARGEST.with(|largest| largest.store(0, Relaxed));
     let fed = catch_unwind(AssertUnwindSafe(|| feed(&mut fuzzer)));
     fed.unwrap_or_else(|_| Err("a panic, see above".to_string()))?;
     let largest = LARGEST.with(|largest| largest.load(Relaxed));
-    if largest > ABSURD { Err(format!("asked for {largest} bytes at once")) } else { Ok(()) }
+    if largest > ABSURD { Err(format!("allocated {largest} bytes in one request")) } else { Ok(()) }
 }
 
-/// More memory than any input here is worth, in bytes.
+/// More bytes than any input here may need in one allocation.
 const ABSURD: usize = 256 << 20;
 
 thread_local! {
-    /// The largest allocation since the input began.
+    /// The largest allocation of the current input.
     static LARGEST: AtomicUsize = const { AtomicUsize::new(0) };
 }
 
-/// The system's allocator, and a note of the largest request: every program that links this
-/// crate has it.
-struct Noting;
+/// The system's allocator, which also records the largest request. Every program that links this crate
+/// uses it.
+struct RecordingAllocator;
 
 #[global_allocator]
-static NOTING: Noting = Noting;
+static ALLOCATOR: RecordingAllocator = RecordingAllocator;
 
-// SAFETY: the system's allocator does the work; noting allocates nothing.
-unsafe impl GlobalAlloc for Noting {
+// SAFETY: the system's allocator does the work; recording a size allocates nothing.
+unsafe impl GlobalAlloc for RecordingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size());
+        record_size(layout.size());
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        note(layout.size());
+        record_size(layout.size());
         // SAFETY: as the caller promises.
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note(size);
+        record_size(size);
         // SAFETY: as the caller promises.
         unsafe { System.realloc(at, layout, size) }
     }
@@ -104,8 +106,8 @@ unsafe impl GlobalAlloc for Noting {
     }
 }
 
-fn note(size: usize) {
-    // A thread that is ending has no such variable any more.
+fn record_size(size: usize) {
+    // A thread that is ending no longer has the variable.
     let _ = LARGEST.try_with(|largest| largest.fetch_max(size, Relaxed));
 }
 
@@ -116,7 +118,7 @@ pub struct Fuzzer {
     pub show: bool,
 }
 
-/// What readers trip over.
+/// Tokens that readers often mishandle.
 const TOKENS: &[&str] = &[
     "{",
     "}",
@@ -184,7 +186,7 @@ impl Fuzzer {
         Fuzzer { random: Xoshiro256PlusPlus::seed_from_u64(seed), show: false }
     }
 
-    /// A number below `n`, which is not 0.
+    /// A random number below `n`, which must not be 0.
     pub fn below(&mut self, n: usize) -> usize {
         self.random.random_range(0..n)
     }
@@ -193,7 +195,7 @@ impl Fuzzer {
         &among[self.below(among.len())]
     }
 
-    /// A damaged example: of JSON its tree, or of anything its bytes.
+    /// A damaged example: its bytes, or the tree of a JSON document.
     pub fn damage(&mut self, examples: &[Vec<u8>]) -> Vec<u8> {
         let mut input = self.pick(examples).clone();
         if self.below(2) == 0
@@ -209,7 +211,7 @@ impl Fuzzer {
                 self.damage_bytes(&mut input, examples);
             }
         }
-        // Blocks are doubled at will, but that must not add up.
+        // Blocks may be repeated several times, but the input must stay small.
         input.truncate(1 << 20);
         if self.show {
             println!("{}", String::from_utf8_lossy(&input));
@@ -258,7 +260,7 @@ impl Fuzzer {
         }
     }
 
-    /// Puts an extreme in the place of some number.
+    /// Replaces a number by an extreme one.
     fn change_number(&mut self, input: &mut Vec<u8>) {
         let is_digit = |at: &usize| input[*at].is_ascii_digit();
         let digits: Vec<usize> = (0..input.len()).filter(is_digit).collect();
@@ -274,12 +276,12 @@ impl Fuzzer {
 
     fn range(&mut self, length: usize) -> (usize, usize) {
         let (a, b) = (self.below(length + 1), self.below(length + 1));
-        // Mostly short ones.
+        // Most ranges are short.
         let b = if self.below(4) > 0 { (a + self.below(16)).min(length) } else { b };
         (a.min(b), a.max(b))
     }
 
-    /// Changes one place of a tree: down some branch, then another value, one less or more.
+    /// Changes one node of a tree, at the end of a random branch: replaces, removes or adds a value.
     fn damage_tree(&mut self, tree: &mut Value) {
         let inner = match tree {
             Value::Array(list) => list.len(),

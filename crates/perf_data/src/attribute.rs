@@ -1,9 +1,9 @@
-//! What was sampled (`struct perf_event_attr` in include/uapi/linux/perf_event.h), and where in
-//! each record that makes the numbers lie.
+//! The sampled event (`struct perf_event_attr` in include/uapi/linux/perf_event.h), and the offsets of
+//! numbers in records, which depend on it.
 
 use crate::order::ByteOrder;
 
-/// Bits of `sample_type`, in the order in which a sample has the numbers of them that are fixed.
+/// Bits of `sample_type`.
 const IDENTIFIER: u64 = 1 << 16;
 const IP: u64 = 1 << 0;
 const TID: u64 = 1 << 1;
@@ -13,10 +13,11 @@ const ID: u64 = 1 << 6;
 const STREAM_ID: u64 = 1 << 9;
 const CPU: u64 = 1 << 7;
 const PERIOD: u64 = 1 << 8;
+/// The numbers of fixed length in a sample, in their order.
 const IN_SAMPLES: [u64; 9] = [IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD];
-/// The same at the end of all other records.
+/// The numbers at the end of all other records, in their order.
 const AT_ENDS: [u64; 6] = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
-/// What follows in a sample, of any length.
+/// The parts of variable length that follow in a sample.
 const READ: u64 = 1 << 4;
 const CALLCHAIN: u64 = 1 << 5;
 
@@ -24,14 +25,14 @@ const CALLCHAIN: u64 = 1 << 5;
 const FREQUENCY: u64 = 1 << 10;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 
-/// Version 0 of the structure.
+/// Length of version 0 of the structure.
 pub const BYTES_MIN: usize = 64;
 
 /// Kinds of events.
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
 
-/// What was sampled, and how.
+/// An event that was sampled, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Attribute {
     kind: u32,
@@ -47,17 +48,17 @@ pub struct Attribute {
 
 /// How often samples were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// So many a second.
+pub enum SamplingRate {
+    /// This many per second.
     Hertz(u64),
-    /// One of so many events.
+    /// One per this many events.
     Period(u64),
-    /// Not at all.
+    /// No samples were taken.
     Never,
 }
 
 impl Attribute {
-    /// Reads one. Its own length is its second number; what lies behind is not its own.
+    /// Reads an attribute. Its second number is its length; later bytes do not belong to it.
     pub fn read(bytes: &[u8], order: ByteOrder) -> Option<Attribute> {
         let bytes = match order.u32_at(bytes, 4)? as usize {
             0 => bytes.get(..BYTES_MIN)?,
@@ -75,17 +76,17 @@ impl Attribute {
         })
     }
 
-    /// With the ids of its counters, eight bytes each.
+    /// Adds the ids of the event's counters, eight bytes each.
     pub fn with_ids(self, ids: &[u8]) -> Attribute {
         Attribute { ids: self.order.u64s(ids).collect(), ..self }
     }
 
     /// How often samples were taken.
-    pub fn policy(&self) -> Policy {
-        match (self.flags & FREQUENCY != 0, self.period_or_hertz) {
-            (_, 0) => Policy::Never,
-            (true, hertz) => Policy::Hertz(hertz),
-            (false, period) => Policy::Period(period),
+    pub fn rate(&self) -> SamplingRate {
+        match self.period_or_hertz {
+            0 => SamplingRate::Never,
+            hertz if self.flags & FREQUENCY != 0 => SamplingRate::Hertz(hertz),
+            period => SamplingRate::Period(period),
         }
     }
 
@@ -94,9 +95,9 @@ impl Attribute {
         self.kind == SOFTWARE && self.config <= 1
     }
 
-    /// The name of an event for which the file has none.
+    /// A name of the event, for files that have none.
     pub fn name(&self) -> &'static str {
-        const OF_HARDWARE: [&str; 10] = [
+        const HARDWARE_NAMES: [&str; 10] = [
             "cycles",
             "instructions",
             "cache-references",
@@ -111,35 +112,36 @@ impl Attribute {
         let known = match (self.kind, self.config) {
             (SOFTWARE, 0) => Some("cpu-clock"),
             (SOFTWARE, 1) => Some("task-clock"),
-            (HARDWARE, config) => OF_HARDWARE.get((config & 0xff) as usize).copied(),
+            (HARDWARE, config) => HARDWARE_NAMES.get((config & 0xff) as usize).copied(),
             _ => None,
         };
         known.unwrap_or("an event without a name")
     }
 
-    /// Whether samples say how many events they stand for.
+    /// Whether samples record how many events they stand for.
     pub fn has_periods(&self) -> bool {
         self.sample_type & PERIOD != 0
     }
 
-    /// Where the id of the event lies: in a sample, and from the end of other records.
+    /// The offset of the event's id in a sample, and its distance from the end of other records.
     pub fn id_at(&self) -> (Option<usize>, Option<usize>) {
         let id = if self.sample_type & IDENTIFIER != 0 { IDENTIFIER } else { ID };
         (self.in_samples(id), self.at_ends(id))
     }
 
-    /// When a record was written; 0 where it does not say.
+    /// When a record was written; 0 if it has no time.
     pub fn time(&self, is_sample: bool, body: &[u8]) -> u64 {
-        let at = match is_sample {
-            true => self.in_samples(TIME),
-            false => self.at_ends(TIME).and_then(|back| body.len().checked_sub(back)),
+        let offset = if is_sample {
+            self.in_samples(TIME)
+        } else {
+            self.at_ends(TIME).and_then(|distance| body.len().checked_sub(distance))
         };
-        let time = at.and_then(|at| self.order.u64_at(body, at)).unwrap_or(0);
-        // perf itself writes this where it knows no time: before all others.
+        let time = offset.and_then(|offset| self.order.u64_at(body, offset)).unwrap_or(0);
+        // perf writes this value where it knows no time; such records sort before all others.
         if time == u64::MAX { 0 } else { time }
     }
 
-    /// Reads a sample, without its chain.
+    /// Reads a sample; its chain stays as bytes.
     pub fn sample<'a>(&self, body: &'a [u8]) -> Option<Sampled<'a>> {
         let order = self.order;
         let number = |field| self.in_samples(field).and_then(|at| order.u64_at(body, at));
@@ -166,14 +168,14 @@ impl Attribute {
         })
     }
 
-    /// Bytes from the start of a sample to a number.
+    /// The offset of a number in a sample.
     fn in_samples(&self, field: u64) -> Option<usize> {
         let before = IN_SAMPLES.iter().take_while(|other| **other != field);
         let before = before.filter(|other| self.sample_type & **other != 0).count();
         (self.sample_type & field != 0).then_some(8 * before)
     }
 
-    /// Bytes from a number to the end of any other record.
+    /// The distance of a number from the end of any other record.
     fn at_ends(&self, field: u64) -> Option<usize> {
         let from = AT_ENDS.iter().skip_while(|other| **other != field);
         let from = from.filter(|other| self.sample_type & **other != 0).count();
@@ -181,25 +183,24 @@ impl Attribute {
         has.then_some(8 * from)
     }
 
-    /// How long the values of counters are that lie at an offset of a sample.
+    /// The length of the counter values at an offset of a sample.
     fn read_bytes(&self, body: &[u8], at: usize) -> Option<usize> {
         const TOTAL_TIMES: u64 = 1 | 2;
         const GROUP: u64 = 1 << 3;
         const ID_AND_LOST: u64 = 1 << 2 | 1 << 4;
         let ones = |bits: u64| (self.read_format & bits).count_ones() as usize;
         let each = 1 + ones(ID_AND_LOST);
-        let words = match self.read_format & GROUP != 0 {
-            false => each + ones(TOTAL_TIMES),
-            true => {
-                let values = usize::try_from(self.order.u64_at(body, at)?).ok()?;
-                values.checked_mul(each)?.checked_add(1 + ones(TOTAL_TIMES))?
-            }
+        let words = if self.read_format & GROUP == 0 {
+            each + ones(TOTAL_TIMES)
+        } else {
+            let values = usize::try_from(self.order.u64_at(body, at)?).ok()?;
+            values.checked_mul(each)?.checked_add(1 + ones(TOTAL_TIMES))?
         };
         words.checked_mul(8).filter(|bytes| *bytes <= body.len())
     }
 }
 
-/// A sample as the file has it.
+/// A sample with the fields that the file has.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampled<'a> {
     pub ip: Option<u64>,

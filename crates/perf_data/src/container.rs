@@ -16,9 +16,9 @@ const MAGIC_OF_OLD: &[u8; 8] = b"PERFFILE";
 /// Length of the header of a file; one written to a pipe has 16 bytes.
 const HEADER_BYTES: u64 = 104;
 const PIPE_HEADER_BYTES: u64 = 16;
-/// No host has so many CPUs and events at once.
+/// More than any recording has.
 const ATTRIBUTES_MAX: u64 = 4096;
-/// Longer than any attribute that a kernel knows, several times.
+/// Several times the length of any attribute of a kernel.
 const ATTRIBUTE_BYTES_MAX: u64 = 4096;
 
 /// Numbers of features (`HEADER_*` in tools/perf/util/header.h).
@@ -30,23 +30,23 @@ const NRCPUS: u32 = 7;
 const CMDLINE: u32 = 11;
 const EVENT_DESC: u32 = 12;
 
-/// Whether a file that starts so is a recording.
+/// Whether a file with this start is a recording.
 pub fn recognise(start: &[u8]) -> bool {
     [MAGIC, MAGIC_OF_BIG_ENDIAN, MAGIC_OF_OLD].iter().any(|magic| start.starts_with(&magic[..]))
 }
 
-/// What is around the records, and where they are.
+/// The parts of a file: attributes, features and the bytes of the records.
 #[derive(Debug, Default)]
 pub struct Container<'a> {
     pub order: ByteOrder,
-    /// The events; none where the records tell them.
+    /// The events; empty if they are among the records.
     pub attributes: Vec<Attribute>,
     pub records: &'a [u8],
-    /// What is known of the host.
+    /// Facts about the host.
     pub features: Features,
 }
 
-/// What is known of the host that recorded.
+/// Facts about the host that made the recording.
 #[derive(Debug, Default)]
 pub struct Features {
     pub origin: Origin,
@@ -57,7 +57,7 @@ pub struct Features {
 }
 
 impl<'a> Container<'a> {
-    /// Reads what is around the records.
+    /// Reads the header, attributes and features of a file.
     pub fn read(file: &'a [u8]) -> Result<Container<'a>> {
         ensure!(!file.is_empty(), "it is empty: was perf interrupted?");
         let order = order(file)?;
@@ -78,27 +78,31 @@ impl<'a> Container<'a> {
         let (entry_bytes, attributes) = (number(16)?, Part::read(file, 24, order)?);
         let data = Part::read(file, 40, order)?;
         ensure!(data.size > 0, "perf did not finish writing it: was it killed?");
-        let attributes = attributes.of(file, "attributes")?;
-        let records = data.of(file, "samples")?;
+        let attributes = attributes.slice(file, "attributes")?;
+        let records = data.slice(file, "samples")?;
         Ok(Container {
             order,
             attributes: crate::container::attributes(file, entry_bytes, attributes, order)?,
             records,
             features: Features::of_file(file, &features, data.offset + data.size, order)
-                .context("reading what it says about its host")?,
+                .context("reading the features of its host")?,
         })
     }
 }
 
-/// The byte order; refuses what is something else, or cannot be read.
+/// The byte order of a recording. Refuses other files and formats.
 fn order(file: &[u8]) -> Result<ByteOrder> {
-    let is = |magic: &[u8; 8]| file.starts_with(magic);
-    match () {
-        () if is(MAGIC) => Ok(ByteOrder::Little),
-        () if is(MAGIC_OF_BIG_ENDIAN) => Ok(ByteOrder::Big),
-        () if is(MAGIC_OF_OLD) => bail!("it is in perf's format of before 2010, which is not read"),
-        () => bail!("it is no recording of perf: those start with PERFILE2"),
+    let begins_with = |magic: &[u8; 8]| file.starts_with(magic);
+    if begins_with(MAGIC) {
+        return Ok(ByteOrder::Little);
     }
+    if begins_with(MAGIC_OF_BIG_ENDIAN) {
+        return Ok(ByteOrder::Big);
+    }
+    if begins_with(MAGIC_OF_OLD) {
+        bail!("it is in perf's format of before 2010, which is not supported");
+    }
+    bail!("it is not a recording of perf: those start with PERFILE2")
 }
 
 /// A part of the file.
@@ -110,16 +114,16 @@ struct Part {
 
 impl Part {
     fn read(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Part> {
-        let number = |at| order.u64_at(bytes, at).ok_or_else(|| damaged("a number is cut off"));
+        let number = |at| order.u64_at(bytes, at).ok_or_else(|| damaged("a number is truncated"));
         Ok(Part { offset: number(at)?, size: number(at + 8)? })
     }
 
-    fn of<'a>(self, file: &'a [u8], what: &str) -> Result<&'a [u8]> {
+    fn slice<'a>(self, file: &'a [u8], what: &str) -> Result<&'a [u8]> {
         let end = self.offset.checked_add(self.size).filter(|end| *end <= file.len() as u64);
         let end = end.with_context(|| {
             format!(
-                "it is cut off or damaged: its {what} are said to be {} bytes from byte {}, but \
-                 the file has {}; copy or record it again",
+                "it is truncated or damaged: its {what} should be {} bytes from byte {}, but the \
+                 file has {}; copy or record it again",
                 self.size,
                 self.offset,
                 file.len()
@@ -136,7 +140,7 @@ fn attributes(
     table: &[u8],
     order: ByteOrder,
 ) -> Result<Vec<Attribute>> {
-    /// Version 0 of the structure, and the part with the ids behind it.
+    /// Version 0 of the structure, and the part with its ids.
     const ENTRY_BYTES_MIN: u64 = 64 + 16;
     let sane = (ENTRY_BYTES_MIN..=ATTRIBUTE_BYTES_MAX).contains(&entry_bytes);
     ensure!(sane, damaged(format!("an attribute of {entry_bytes} bytes")));
@@ -144,7 +148,7 @@ fn attributes(
     ensure!(count <= ATTRIBUTES_MAX, damaged(format!("{count} events")));
     let attribute = |entry: &[u8]| {
         let (attribute, ids) = entry.split_at(entry.len() - 16);
-        let ids = Part::read(ids, 0, order)?.of(file, "ids")?;
+        let ids = Part::read(ids, 0, order)?.slice(file, "ids")?;
         let attribute = Attribute::read(attribute, order);
         Ok(attribute.ok_or_else(|| damaged("a long attribute"))?.with_ids(ids))
     };
@@ -152,15 +156,15 @@ fn attributes(
 }
 
 impl Features {
-    /// Reads those that are present; the table lies behind the records, in the order of the bits.
+    /// Reads the features that are present; their table follows the records, in the order of the bits.
     fn of_file(file: &[u8], bits: &[u64], table_at: u64, order: ByteOrder) -> Result<Features> {
         let present = (0..256).filter(|bit| bits[*bit as usize / 64] >> (bit % 64) & 1 == 1);
         let mut features = Features::default();
         for (index, feature) in present.enumerate() {
             let entry = Part { offset: table_at + 16 * index as u64, size: 16 };
-            let part = Part::read(entry.of(file, "descriptions")?, 0, order)?;
+            let part = Part::read(entry.slice(file, "descriptions")?, 0, order)?;
             if Features::is_wanted(feature) {
-                features.add(feature, part.of(file, "descriptions")?, order);
+                features.add(feature, part.slice(file, "descriptions")?, order);
             }
         }
         Ok(features)
@@ -170,7 +174,7 @@ impl Features {
         [BUILD_ID, HOSTNAME, OSRELEASE, ARCH, NRCPUS, CMDLINE, EVENT_DESC].contains(&feature)
     }
 
-    /// Takes in one. What cannot be read is not known; samples can be read without.
+    /// Adds a feature. An unreadable feature counts as unknown: samples do not need it.
     pub fn add(&mut self, feature: u32, bytes: &[u8], order: ByteOrder) {
         let text = || string(&mut &bytes[..], order).map(printable).unwrap_or_default();
         match feature {
@@ -186,7 +190,7 @@ impl Features {
     }
 }
 
-/// A length and that many bytes, of which the text ends with the first zero.
+/// Reads a length and that many bytes; the text ends at the first zero.
 fn string<'a>(rest: &mut &'a [u8], order: ByteOrder) -> Option<&'a [u8]> {
     let length = order.u32_at(rest, 0)? as usize;
     let all = rest.get(4..4_usize.checked_add(length)?)?;
@@ -200,8 +204,8 @@ fn strings(bytes: &[u8], order: ByteOrder) -> Option<Vec<String>> {
     (0..count).map(|_| Some(printable(string(&mut rest, order)?))).collect()
 }
 
-/// The number of events and the length of an attribute; of each an attribute, the number of
-/// its ids, its name and the ids.
+/// Reads names of events: the number of events and the length of an attribute; then for each event its
+/// attribute, the number of its ids, its name and the ids.
 fn event_names(bytes: &[u8], order: ByteOrder) -> Option<Vec<String>> {
     let (count, length) = (order.u32_at(bytes, 0)?, order.u32_at(bytes, 4)? as usize);
     let mut rest = &bytes[8..];
@@ -216,7 +220,7 @@ fn event_names(bytes: &[u8], order: ByteOrder) -> Option<Vec<String>> {
     (0..count).map(|_| name()).collect()
 }
 
-/// Records of a header, a process, an id of 20 bytes in 24, and a path.
+/// Reads build ids: records of a header, a process, an id of 20 bytes in 24, and a path.
 fn build_ids(mut bytes: &[u8], order: ByteOrder) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Vec::new();
     while let Some(size) = order.u16_at(bytes, 6) {
@@ -230,7 +234,7 @@ fn build_ids(mut bytes: &[u8], order: ByteOrder) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 /// The path and the id of one record, its header included.
 pub fn build_id(record: &[u8], order: ByteOrder) -> Option<(Vec<u8>, Vec<u8>)> {
-    /// The bit in the header's `misc` that tells that byte 20 is the length.
+    /// The bit in the header's `misc` that makes byte 20 the length of the id.
     const SIZE_KNOWN: u16 = 1 << 15;
     let (id, path) = (record.get(12..36)?, record.get(36..)?);
     let is_known = order.u16_at(record, 4)? & SIZE_KNOWN != 0;
@@ -238,7 +242,7 @@ pub fn build_id(record: &[u8], order: ByteOrder) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((until_zero(path).to_vec(), id[..length].to_vec()))
 }
 
-/// What is before the first zero.
+/// The bytes before the first zero.
 pub fn until_zero(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Functions of an ELF file by address. The file may be anybody's: how many symbols and how much
-//! of a name are taken is bounded, and what the parser panics on is a file without symbols.
+//! Functions of an ELF file by address. The file is untrusted: the number of symbols and the length of
+//! names are bounded, and a file that makes the parser panic counts as one without symbols.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,26 +12,26 @@ use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 use crate::kallsyms::plainness;
 use crate::{caught, printable};
 
-/// Longer names are cut.
+/// Longer names are truncated.
 const NAME_BYTES_MAX: usize = 1024;
 /// More symbols than kernels have.
 const SYMBOLS_MAX: usize = 1 << 20;
-/// More bytes of names than kernels have; of the rest, there are no names.
+/// More bytes of names than kernels have; later symbols get no names.
 const NAMES_BYTES_MAX: usize = 256 << 20;
 
-/// What is asked of a file.
+/// The functions that are wanted from a file.
 pub struct Question<'a> {
-    /// What the file must be, where that is known.
+    /// The build id that the file must have; empty if unknown.
     pub build_id: &'a [u8],
-    /// Whether a file without such an id will do.
+    /// Whether a file without a build id is accepted.
     pub trusted: bool,
-    /// Offsets in the file whose functions are wanted.
+    /// File offsets whose functions are wanted.
     pub offsets: &'a [u64],
-    /// A file with the same program and more symbols.
+    /// A file of the same program with more symbols.
     pub debug: Option<&'a Path>,
 }
 
-/// The function at each offset. An error if the file is another one or cannot be read.
+/// The function at each offset. Fails if the file is of another version or unreadable.
 pub fn functions(path: &Path, question: &Question) -> Result<Vec<Option<String>>> {
     caught("ELF", || {
         let addresses = with(path, question, |elf| Ok(addresses(elf, question.offsets)))?;
@@ -63,7 +63,7 @@ pub fn all(path: &Path, build_id: &[u8]) -> Result<Vec<(u64, String)>> {
 /// Which of these offsets follow a system call instruction (x86-64).
 pub fn after_system_call(path: &Path, offsets: &[u64]) -> Vec<bool> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    /// Read at once: offsets of one function are near to each other.
+    /// Length of a read: offsets of one function are close together.
     const BLOCK_BYTES: usize = 1 << 14;
     let mut is_after = vec![false; offsets.len()];
     let Ok(file) = File::open(path) else { return is_after };
@@ -85,11 +85,11 @@ pub fn after_system_call(path: &Path, offsets: &[u64]) -> Vec<bool> {
 
 type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
 
-/// Opens a file, if it is the one that is asked for.
+/// Opens a file, if it is of the wanted version.
 fn with<T>(path: &Path, question: &Question, ask: impl Fn(&Elf) -> Result<T>) -> Result<T> {
     let what = || format!("reading {}", path.display());
-    // The path is the recording's: opening a pipe would wait for a writer.
-    anyhow::ensure!(std::fs::metadata(path).with_context(what)?.is_file(), "no file");
+    // The path comes from the recording: opening a pipe would wait for a writer.
+    anyhow::ensure!(std::fs::metadata(path).with_context(what)?.is_file(), "not a regular file");
     let cache = ReadCache::new(File::open(path).with_context(what)?);
     let elf = object::File::parse(&cache).with_context(what)?;
     let id = elf.build_id().ok().flatten().unwrap_or_default();
@@ -101,7 +101,7 @@ fn with<T>(path: &Path, question: &Question, ask: impl Fn(&Elf) -> Result<T>) ->
     ask(&elf)
 }
 
-/// Addresses of offsets, by the segments that they lie in.
+/// The addresses of file offsets, by the segments that contain them.
 fn addresses(elf: &Elf, offsets: &[u64]) -> Vec<u64> {
     const SEGMENTS_MAX: usize = 4096;
     let segments = elf.segments().take(SEGMENTS_MAX).map(|s| (s.file_range(), s.address()));
@@ -116,8 +116,8 @@ fn addresses(elf: &Elf, offsets: &[u64]) -> Vec<u64> {
     offsets.iter().map(address).collect()
 }
 
-/// The function that each address lies in. Large programs have a million symbols, of which few
-/// are asked for: only those names are read.
+/// The function that contains each address. Large programs have a million symbols, of which few are
+/// wanted: only their names are read.
 fn names(elf: &Elf, addresses: &[u64]) -> Result<Vec<Option<String>>> {
     let mut order: Vec<usize> = (0..addresses.len()).collect();
     order.sort_unstable_by_key(|index| addresses[*index]);
@@ -133,7 +133,7 @@ fn names(elf: &Elf, addresses: &[u64]) -> Result<Vec<Option<String>>> {
         dynamic.for_each(|symbol| offer(&sorted, &mut best, &symbol));
     }
     let mut names = vec![None; addresses.len()];
-    // Addresses of one function follow each other.
+    // Addresses in one function are adjacent.
     let mut last: Option<(Candidate, String)> = None;
     for (index, candidate) in order.into_iter().zip(best) {
         let Some(candidate) = candidate else { continue };
@@ -147,16 +147,16 @@ fn names(elf: &Elf, addresses: &[u64]) -> Result<Vec<Option<String>>> {
     Ok(names)
 }
 
-/// The symbol that begins nearest before an address; of several, the plainest.
+/// The symbol that begins nearest before an address; among several, the one with the plainest name.
 #[derive(Clone, Copy, PartialEq)]
 struct Candidate<'d> {
     start: u64,
     name: &'d [u8],
 }
 
-/// Takes a symbol for the addresses in it for which there is none that begins later.
+/// Assigns a symbol to the addresses that it contains and that no later symbol contains.
 fn offer<'d>(sorted: &[u64], best: &mut [Option<Candidate<'d>>], symbol: &impl ObjectSymbol<'d>) {
-    /// Symbols of no size, written in assembly, reach to the next, but not that far.
+    /// The longest reach of symbols without a size, written in assembly: they reach to the next symbol.
     const UNSIZED_BYTES_MAX: u64 = 4096;
     let start = symbol.address();
     let size = if symbol.size() == 0 { UNSIZED_BYTES_MAX } else { symbol.size() };
@@ -182,20 +182,20 @@ fn is_function<'d>(symbol: &impl ObjectSymbol<'d>) -> bool {
     symbol.kind() == SymbolKind::Text && symbol.is_definition()
 }
 
-/// Names of Rust and C++ as people write them: without hash and without parameters, as perf has them.
+/// Demangles a name of Rust or C++: without hash and without parameters, as perf does.
 fn name_of(bytes: &[u8]) -> String {
     let name = printable(&bytes[..bytes.len().min(NAME_BYTES_MAX)]);
     if let Ok(name) = rustc_demangle::try_demangle(&name) {
         return printable(format!("{name:#}").as_bytes());
     }
-    match name.starts_with("_Z").then(|| of_cplusplus(&name)).flatten() {
+    match name.starts_with("_Z").then(|| demangle_cplusplus(&name)).flatten() {
         Some(name) => printable(name.as_bytes()),
         None => name,
     }
 }
 
-/// A short name may stand for a very long one: what is too long stays as it was.
-fn of_cplusplus(name: &str) -> Option<String> {
+/// Demangles a C++ name; `None` if the result is too long: a short name may expand to a very long one.
+fn demangle_cplusplus(name: &str) -> Option<String> {
     struct Bounded(String);
     impl DemangleWrite for Bounded {
         fn write_string(&mut self, part: &str) -> std::fmt::Result {

@@ -1,5 +1,5 @@
-//! The records of a recording, in the order of time. perf writes what each CPU has seen one part
-//! after the other, so that a file is in no order; a part may be compressed (`perf record -z`).
+//! The records of a recording, in the order of time. perf writes the records of each CPU in parts, so a
+//! file has no overall order. A part may be compressed (`perf record -z`).
 //!
 //!     file: record record COMPRESSED record …        inflated: record record …
 //!                 └───────────────┴──── by their times ────────┴─→ Events
@@ -14,8 +14,8 @@ use crate::container::{Container, Features, build_id};
 use crate::damaged;
 use crate::order::ByteOrder;
 
-/// Types of records (`PERF_RECORD_*` in tools/lib/perf/include/perf/event.h). From 64 on they
-/// are perf's own; below, the kernel's.
+/// Types of records (`PERF_RECORD_*` in tools/lib/perf/include/perf/event.h). Types from 64
+/// are perf's own; lower types are the kernel's.
 const SAMPLE: u32 = 9;
 const OF_PERF: u32 = 64;
 const HEADER_ATTR: u32 = 64;
@@ -26,22 +26,22 @@ const COMPRESSED: u32 = 81;
 const COMPRESSED_WITH_SIZE: u32 = 83;
 
 const HEADER_BYTES: usize = 8;
-/// What is compressed becomes no longer than this, and so many times as long.
+/// Limits on decompressed data: its length, and the ratio to the compressed length.
 const INFLATED_BYTES_MAX: usize = 4 << 30;
 const INFLATED_TIMES_MAX: usize = 1000;
 
 /// One record of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// Its type, of those below 64.
+    /// Type of the record, below 64.
     pub kind: u32,
-    /// Bits that say more about it.
+    /// Further bits of the header.
     pub misc: u16,
-    /// What is behind its header.
+    /// The bytes after the header.
     pub body: &'a [u8],
 }
 
-/// What a recording has, its records apart.
+/// The attributes and features of a recording, with an index of its records.
 #[derive(Debug)]
 pub struct Events<'a> {
     pub order: ByteOrder,
@@ -49,15 +49,15 @@ pub struct Events<'a> {
     pub features: Features,
     /// Bytes of hardware traces that were left out.
     pub traces_bytes: u64,
-    /// Where the id of an event lies in samples, and from the end of other records.
+    /// Offset of the event's id in samples, and its distance from the end of other records.
     id_at: (Option<usize>, Option<usize>),
     by_id: HashMap<u64, usize>,
-    /// Times of records, and these with their headers.
+    /// Times of the records, and the records with their headers.
     records: Vec<(u64, &'a [u8])>,
 }
 
 impl<'a> Events<'a> {
-    /// Takes all records of a container; `inflated` keeps those that were compressed.
+    /// Reads all records of a container; `inflated` holds the decompressed ones.
     pub fn read(container: Container<'a>, inflated: &'a mut Vec<u8>) -> Result<Events<'a>> {
         let Container { order, attributes, records, features } = container;
         let mut events = Events {
@@ -78,12 +78,12 @@ impl<'a> Events<'a> {
         inflate(&compressed, inflated)?;
         events.walk(inflated, true, None)?;
         ensure!(!events.attributes.is_empty(), damaged("it has no events"));
-        // Stable: where the file has no times, its order is that of time.
+        // Stable: a file without times is in the order of time.
         events.records.sort_by_key(|(time, _)| *time);
         Ok(events)
     }
 
-    /// All records of the kernel, with when they were written and of which event they are.
+    /// All records of the kernel as (time, event, record).
     pub fn records(&self) -> impl Iterator<Item = (u64, usize, Record<'a>)> {
         self.records.iter().map(|(time, record)| {
             let record = whole(record, self.order);
@@ -130,7 +130,7 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// The attribute, then the ids of its counters.
+    /// Reads an attribute record: the attribute, then the ids of its counters.
     fn add_attribute(&mut self, body: &[u8]) -> Result<()> {
         let own = self.order.u32_at(body, 4).unwrap_or(0) as usize;
         let attribute = Attribute::read(body, self.order);
@@ -140,7 +140,7 @@ impl<'a> Events<'a> {
         self.know_ids()
     }
 
-    /// The number of a feature, then what it says.
+    /// Reads a feature record: its number, then its contents.
     fn add_feature(&mut self, body: &[u8]) {
         if let (Some(number), Some(bytes)) = (self.order.u64_at(body, 0), body.get(8..))
             && let Ok(number) = u32::try_from(number)
@@ -149,16 +149,16 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Leaves out the trace behind a record; its length is the first number.
+    /// Skips the trace after a record; its length is the first number.
     fn skip_trace(&mut self, body: &[u8], rest: &mut &'a [u8]) -> Result<()> {
         let size = self.order.u64_at(body, 0).ok_or_else(|| damaged("a trace without length"))?;
         let after = usize::try_from(size).ok().and_then(|size| rest.get(size..));
-        *rest = after.context("it is cut off within a trace")?;
+        *rest = after.context("it is truncated within a trace")?;
         self.traces_bytes += size;
         Ok(())
     }
 
-    /// Of several events, records say by a number in a known place whose they are.
+    /// Finds the offset of the ids by which the records of several events are distinguished.
     fn know_ids(&mut self) -> Result<()> {
         self.by_id.clear();
         for (index, attribute) in self.attributes.iter().enumerate() {
@@ -169,7 +169,7 @@ impl<'a> Events<'a> {
         if self.attributes.len() > 1
             && (self.id_at.0.is_none() || places.any(|at| at != self.id_at))
         {
-            bail!("it has several events that cannot be told apart: record one event");
+            bail!("it has several events that cannot be distinguished: record one event");
         }
         Ok(())
     }
@@ -187,24 +187,24 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Takes a record off the front.
+/// Splits the first record off.
 fn next<'a>(rest: &mut &'a [u8], order: ByteOrder) -> Result<&'a [u8]> {
-    let size = order.u16_at(rest, 6).context("it is cut off within a record")?;
+    let size = order.u16_at(rest, 6).context("it is truncated within a record")?;
     ensure!(usize::from(size) >= HEADER_BYTES, damaged(format!("a record of {size} bytes")));
     let parts = rest.split_at_checked(usize::from(size));
-    let (record, after) = parts.context("it is cut off within a record")?;
+    let (record, after) = parts.context("it is truncated within a record")?;
     *rest = after;
     Ok(record)
 }
 
-/// A record's parts; it has a header.
+/// The parts of a record whose header is complete.
 fn whole(record: &[u8], order: ByteOrder) -> Record<'_> {
     let kind = order.u32_at(record, 0).unwrap_or_default();
     let misc = order.u16_at(record, 4).unwrap_or_default();
     Record { kind, misc, body: &record[HEADER_BYTES..] }
 }
 
-/// The parts are one stream, which perf flushes after each and never ends.
+/// Decompresses parts: they are one stream, which perf flushes after each part and never ends.
 fn inflate(parts: &[&[u8]], into: &mut Vec<u8>) -> Result<()> {
     const STEP_BYTES: usize = 1 << 17;
     if parts.is_empty() {
@@ -217,7 +217,7 @@ fn inflate(parts: &[&[u8]], into: &mut Vec<u8>) -> Result<()> {
         let mut input = InBuffer::around(part);
         loop {
             let before = into.len();
-            ensure!(before <= most, "decompressed it is too large: record for a shorter time");
+            ensure!(before <= most, "it is too large when decompressed: record for a shorter time");
             into.resize(before + STEP_BYTES, 0);
             let mut output = OutBuffer::around(&mut into[before..]);
             let ran = decoder.run(&mut input, &mut output);

@@ -1,5 +1,5 @@
-//! From records to samples: what each record changes, and where each sample was, as addresses
-//! in objects. Names come later.
+//! From records to samples: applies each record, and finds the location of each sample as addresses in
+//! objects. `resolve` adds the names.
 
 use std::hash::BuildHasher;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use records::CpuMode;
 
-use crate::attribute::{Attribute, Policy, Sampled};
+use crate::attribute::{Attribute, Sampled, SamplingRate};
 use crate::container::{Container, until_zero};
 use crate::events::{Events, Record};
 use crate::order::ByteOrder;
@@ -36,7 +36,7 @@ const DATA: u16 = 1 << 13;
 const EXEC: u16 = 1 << 13;
 const HAS_BUILD_ID: u16 = 1 << 14;
 
-/// Marks among the addresses of a chain (`CONTEXT_*`); the lowest of them is the last.
+/// Marks among the addresses of a chain (`CONTEXT_*`), down to the lowest.
 const CONTEXT_HYPERVISOR: u64 = -32_i64 as u64;
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
@@ -45,8 +45,8 @@ const CONTEXT_GUEST_KERNEL: u64 = -2176_i64 as u64;
 const CONTEXT_GUEST_USER: u64 = -2560_i64 as u64;
 const CONTEXT_LOWEST: u64 = -4095_i64 as u64;
 
-/// The kernel is the first object; what runs in guests the second; the third is what lies in no
-/// known object.
+/// Index of the kernel in the objects. Code in guests is the second object, and the third is for
+/// addresses in no known object.
 pub const KERNEL: u32 = 0;
 const GUEST: u32 = 1;
 const NOWHERE: u32 = 2;
@@ -55,29 +55,29 @@ const NOWHERE: u32 = 2;
 #[derive(Debug, Default)]
 pub struct Gathered {
     pub recording: Recording,
-    /// Places of all locations.
-    pub places: Vec<Place>,
-    /// Where the file says that the kernel and its modules lie.
+    /// Code addresses of all locations.
+    pub sites: Vec<CodeSite>,
+    /// The addresses of the kernel and its modules in the file.
     pub kernel: KernelMap,
-    /// Build ids by path, as the file lists them.
+    /// Paths and build ids, as the file lists them.
     pub build_ids: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A place in the code: an object, and the address in it.
+/// An address in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct CodeSite {
     pub object: u32,
     pub address: u64,
 }
 
-/// What the file says about the kernel's addresses.
+/// The kernel's addresses in the file.
 #[derive(Debug, Default)]
 pub struct KernelMap {
-    /// A symbol of the kernel and where it was: `_text`, `_stext`.
+    /// A symbol of the kernel and its address: `_text`, `_stext`.
     pub reference: Option<(String, u64)>,
     /// Start, end and name of the kernel and its modules.
     pub mappings: Vec<(u64, u64, String)>,
-    /// Start, end and name of code that was made while recording, such as BPF programs.
+    /// Start, end and name of code that was created during the recording, such as BPF programs.
     pub symbols: Vec<(u64, u64, String)>,
 }
 
@@ -99,18 +99,18 @@ pub fn gather(container: Container) -> Result<Gathered> {
     gathering.finish(events)
 }
 
-/// Whether the recording was of all CPUs: only such have samples of the idle task, and perf was
-/// told so.
+/// Whether all CPUs were recorded: perf's command line has the option, or there are samples of the idle
+/// task, which only such recordings have.
 fn all_cpus(recording: &Recording) -> bool {
-    let told = recording.origin.command.iter().any(|word| {
+    let has_option = recording.origin.command.iter().any(|word| {
         matches!(word.as_str(), "-a" | "--all-cpus" | "-C" | "--cpu")
             || word.starts_with("-C")
             || word.starts_with("--cpu=")
     });
-    told || recording.samples.iter().any(|sample| sample.tid == 0)
+    has_option || recording.samples.iter().any(|sample| sample.tid == 0)
 }
 
-/// What was gathered so far.
+/// The recording so far, while records are read.
 struct Gathering {
     order: ByteOrder,
     /// Samples of each event.
@@ -121,10 +121,10 @@ struct Gathering {
     objects: Map<(Vec<u8>, Vec<u8>), u32>,
     tasks: Map<Vec<u8>, u32>,
     task_of: Map<i32, u32>,
-    places: Vec<Place>,
-    place_index: Map<Place, u32>,
+    sites: Vec<CodeSite>,
+    site_index: Map<CodeSite, u32>,
     chains: ChainIndex,
-    /// Space and addresses of the chain at hand, and its locations.
+    /// Buffers, for the key of the current chain (space and addresses) and for its locations.
     key: Vec<u64>,
     located: Vec<u32>,
     /// Records that could not be read.
@@ -144,8 +144,8 @@ impl Gathering {
             objects: Map::default(),
             tasks: Map::default(),
             task_of: Map::default(),
-            places: Vec::new(),
-            place_index: Map::default(),
+            sites: Vec::new(),
+            site_index: Map::default(),
             chains: ChainIndex::default(),
             key: Vec::new(),
             located: Vec::new(),
@@ -153,7 +153,7 @@ impl Gathering {
         }
     }
 
-    /// Takes any record but a sample; `None` if it is shorter than its kind.
+    /// Applies any record except a sample; `None` if it is too short for its kind.
     fn take(&mut self, time_ns: u64, record: &Record) -> Result<Option<()>> {
         let (order, body) = (self.order, record.body);
         let id = |at| order.u32_at(body, at).map(|id| id as i32);
@@ -188,7 +188,7 @@ impl Gathering {
         Ok(Some(()))
     }
 
-    /// A part of a file in an address space; only code is of interest.
+    /// Applies the mapping of a file; only code matters.
     fn take_map(&mut self, record: &Record) -> Result<Option<()>> {
         let (order, body) = (self.order, record.body);
         let number = |at| order.u64_at(body, at);
@@ -198,9 +198,10 @@ impl Gathering {
             MMAP => (body.get(32..), record.misc & DATA == 0, Vec::new()),
             _ => {
                 let Some(protection) = order.u32_at(body, 56) else { return Ok(None) };
-                let id = match record.misc & HAS_BUILD_ID != 0 {
-                    true => body[36..36 + usize::from(body[32]).min(20)].to_vec(),
-                    false => Vec::new(),
+                let id = if record.misc & HAS_BUILD_ID != 0 {
+                    body[36..36 + usize::from(body[32]).min(20)].to_vec()
+                } else {
+                    Vec::new()
                 };
                 (body.get(64..), protection & 4 != 0, id)
             }
@@ -219,7 +220,7 @@ impl Gathering {
         }
     }
 
-    /// Address, length, type, flags, name.
+    /// Applies a kernel symbol: address, length, type, flags, name.
     fn kernel_symbol(&mut self, body: &[u8]) -> Option<()> {
         let start = self.order.u64_at(body, 0)?;
         let length = self.order.u32_at(body, 8)?;
@@ -255,7 +256,8 @@ impl Gathering {
         }
     }
 
-    /// `[kernel.kallsyms]_text`: the symbol behind the bracket was at the offset.
+    /// Maps the kernel or a module. `[kernel.kallsyms]_text`: the offset is the address of the symbol after
+    /// the bracket.
     fn map_kernel(&mut self, start: u64, end: u64, offset: u64, path: &[u8]) {
         let name = printable(path);
         if let Some(symbol) = name.strip_prefix("[kernel.kallsyms]") {
@@ -320,9 +322,9 @@ impl Gathering {
         Ok(())
     }
 
-    /// The chain of a sample: found again where the same addresses meant the same before.
+    /// The chain of a sample: the earlier one, if the same addresses in the same space were seen before.
     fn chain(&mut self, pid: i32, mark: u64, sample: &Sampled) -> Result<u32> {
-        let version = self.spaces.of(pid).map_or(0, |space| space.version);
+        let version = self.spaces.get(pid).map_or(0, |space| space.version);
         let mut key = std::mem::take(&mut self.key);
         key.clear();
         key.extend([version, mark]);
@@ -342,7 +344,7 @@ impl Gathering {
         Ok(chain)
     }
 
-    /// Addresses with marks between them that say of which mode the following ones are.
+    /// The chain of these addresses. Marks between them tell the mode of the following addresses.
     fn new_chain(&mut self, pid: i32, addresses: &[u64]) -> Result<u32> {
         let mut mode = CONTEXT_USER;
         let mut locations = std::mem::take(&mut self.located);
@@ -353,18 +355,18 @@ impl Gathering {
                 mode = address;
                 continue;
             }
-            // A caller's address is that of the instruction after the call, which may be
-            // another function's first.
+            // A caller's address is that of the instruction after the call, which may be the first
+            // of another function.
             let at = if locations.is_empty() { address } else { address.saturating_sub(1) };
-            let place = match mode {
-                CONTEXT_KERNEL | CONTEXT_HYPERVISOR => Place { object: KERNEL, address: at },
+            let site = match mode {
+                CONTEXT_KERNEL | CONTEXT_HYPERVISOR => CodeSite { object: KERNEL, address: at },
                 CONTEXT_GUEST | CONTEXT_GUEST_KERNEL | CONTEXT_GUEST_USER => {
-                    Place { object: GUEST, address: 0 }
+                    CodeSite { object: GUEST, address: 0 }
                 }
-                _ => self.user_place(pid, at),
+                _ => self.user_site(pid, at),
             };
             kernel_frames += u32::from(mode == CONTEXT_KERNEL);
-            locations.push(self.location(place)?);
+            locations.push(self.location(site)?);
         }
         let chains = &mut self.recording.chains;
         let chain = self.chains.same_or_new(chains, &locations, kernel_frames);
@@ -372,24 +374,24 @@ impl Gathering {
         chain.context("it has too many call chains")
     }
 
-    fn user_place(&self, pid: i32, address: u64) -> Place {
-        let found = self.spaces.of(pid).and_then(|space| space.find(address));
-        // Nothing is said by a wild address, and each would be a row.
+    fn user_site(&self, pid: i32, address: u64) -> CodeSite {
+        let found = self.spaces.get(pid).and_then(|space| space.find(address));
+        // Wild addresses mean nothing, and each would become a row of its own.
         let (object, address) = found.unwrap_or((NOWHERE, 0));
-        Place { object, address }
+        CodeSite { object, address }
     }
 
-    fn location(&mut self, place: Place) -> Result<u32> {
-        if let Some(index) = self.place_index.get(&place) {
+    fn location(&mut self, site: CodeSite) -> Result<u32> {
+        if let Some(index) = self.site_index.get(&site) {
             return Ok(*index);
         }
-        let index = u32::try_from(self.places.len()).context("it has too many addresses")?;
-        self.places.push(place);
-        self.place_index.insert(place, index);
+        let index = u32::try_from(self.sites.len()).context("it has too many addresses")?;
+        self.sites.push(site);
+        self.site_index.insert(site, index);
         Ok(index)
     }
 
-    /// The event to go on with: of the clocks, else of all, the one with most samples.
+    /// Chooses the event: of the clocks, else of all events, the one with most samples.
     fn finish(mut self, events: Events) -> Result<Gathered> {
         let Events { attributes, features, traces_bytes, .. } = events;
         let event = |index: usize| event(&attributes[index], features.event_names.get(index));
@@ -405,7 +407,7 @@ impl Gathering {
             damaged(format!("none of {} records could be read", self.broken))
         );
         if samples.is_empty() {
-            bail!("it has no samples: was anything running, and allowed to be seen?");
+            bail!("it has no samples: was a task running, and may this user sample it?");
         }
         let others = events.iter().zip(&self.samples).filter(|(_, samples)| !samples.is_empty());
         self.recording.other_events =
@@ -415,7 +417,7 @@ impl Gathering {
         self.recording.origin = features.origin;
         self.recording.all_cpus = all_cpus(&self.recording);
         if traces_bytes > 0 {
-            self.recording.doubts.push("Traces of hardware in it were left out.".to_string());
+            self.recording.doubts.push("Its hardware traces were left out.".to_string());
         }
         if self.broken > 0 {
             let text = format!("{} records could not be read and were left out.", self.broken);
@@ -423,24 +425,24 @@ impl Gathering {
         }
         Ok(Gathered {
             recording: self.recording,
-            places: self.places,
+            sites: self.sites,
             kernel: self.kernel,
             build_ids: features.build_ids,
         })
     }
 }
 
-/// Which chain a sample has, found again twice: by what was recorded, a space and addresses, and
-/// by what that means, since processes of one program lie elsewhere and their chains are the same.
+/// Finds equal chains in two steps: by the recorded space and addresses, and by their locations. Processes
+/// of one program have different addresses, but equal locations.
 #[derive(Default)]
 struct ChainIndex {
     state: DefaultHashBuilder,
-    /// Recorded keys one behind the other, and of each its end and the chain that it means.
+    /// Recorded keys, one after the other; for each key its end and its chain.
     keys: Vec<u64>,
     ends: Vec<(usize, u32)>,
     /// Indices into `ends`, and into the chains.
     recorded: HashTable<u32>,
-    meant: HashTable<u32>,
+    by_locations: HashTable<u32>,
 }
 
 impl ChainIndex {
@@ -462,18 +464,18 @@ impl ChainIndex {
 
     fn same_or_new(&mut self, chains: &mut Chains, locations: &[u32], kernel: u32) -> Option<u32> {
         let state = &self.state;
-        let of = |chains: &Chains, chain: u32| {
+        let hash_of = |chains: &Chains, chain: u32| {
             state.hash_one((chains.locations(chain), chains.kernel_frames(chain)))
         };
         let hash = state.hash_one((locations, kernel as usize));
         let is_same = |chain: &u32| {
             chains.locations(*chain) == locations && chains.kernel_frames(*chain) == kernel as usize
         };
-        if let Some(chain) = self.meant.find(hash, is_same) {
+        if let Some(chain) = self.by_locations.find(hash, is_same) {
             return Some(*chain);
         }
         let chain = chains.push(locations.iter().copied(), kernel)?;
-        self.meant.insert_unique(hash, chain, |chain| of(chains, *chain));
+        self.by_locations.insert_unique(hash, chain, |chain| hash_of(chains, *chain));
         Some(chain)
     }
 }
@@ -483,7 +485,7 @@ fn nth<'a>(keys: &'a [u64], ends: &[(usize, u32)], index: u32) -> &'a [u64] {
     &keys[start..ends[index as usize].0]
 }
 
-/// In which mode the CPU was, and the mark that a chain without marks would begin with.
+/// The mode of the CPU, and the mark for a chain that begins without one.
 fn mode(misc: u16) -> (CpuMode, u64) {
     match misc & CPU_MODE {
         OF_USER => (CpuMode::User, CONTEXT_USER),
@@ -496,9 +498,9 @@ fn mode(misc: u16) -> (CpuMode, u64) {
 
 fn event(attribute: &Attribute, name: Option<&String>) -> SampledEvent {
     let is_clock = attribute.is_clock();
-    let hertz = match attribute.policy() {
-        Policy::Hertz(hertz) => Some(hertz),
-        Policy::Period(period) if is_clock => Some(1_000_000_000 / period.max(1)),
+    let hertz = match attribute.rate() {
+        SamplingRate::Hertz(hertz) => Some(hertz),
+        SamplingRate::Period(period) if is_clock => Some(1_000_000_000 / period.max(1)),
         _ => None,
     };
     let name = name.filter(|name| !name.is_empty()).cloned();
@@ -506,15 +508,15 @@ fn event(attribute: &Attribute, name: Option<&String>) -> SampledEvent {
     SampledEvent { name, is_clock, hertz }
 }
 
-/// Periods are recorded only where they vary; else the attribute has the one of all samples.
+/// The samples with their periods. They are recorded only if they vary; else the attribute has the period
+/// of all samples.
 fn with_periods(mut samples: Vec<PerfSample>, attribute: &Attribute) -> Vec<PerfSample> {
-    /// No sample stands for more than a minute, or for that many events; sums of more would not
-    /// fit their numbers.
+    /// The most that a sample can stand for: about a minute. Sums of more could overflow.
     const PERIOD_MAX: u64 = 1 << 36;
-    let constant = match attribute.policy() {
-        Policy::Period(period) => period,
-        Policy::Hertz(hertz) => 1_000_000_000 / hertz.max(1),
-        Policy::Never => 1,
+    let constant = match attribute.rate() {
+        SamplingRate::Period(period) => period,
+        SamplingRate::Hertz(hertz) => 1_000_000_000 / hertz.max(1),
+        SamplingRate::Never => 1,
     };
     let recorded = attribute.has_periods();
     for sample in &mut samples {

@@ -1,22 +1,21 @@
-//! Symbols of a kernel: from text like /proc/kallsyms or System.map, moved to where the kernel
-//! was when it was recorded. There are a hundred thousand, and few are asked for: names stay in
-//! the text.
+//! Symbols of a kernel from text like /proc/kallsyms or System.map, relocated to the recorded kernel's
+//! addresses. There are a hundred thousand, of which few are wanted: names stay in the text.
 
 /// Functions of one kernel by address.
 #[derive(Debug, Default)]
 pub struct KernelSymbols {
     text: Vec<u8>,
-    /// Address, and where in the text the name begins; behind it may be `[MODULE]`.
+    /// Address, and offset of the name in the text; `[MODULE]` may follow the name.
     functions: Vec<(u64, u32)>,
-    /// Recorded address minus that of the table.
+    /// Recorded address minus address in the table.
     shift: u64,
 }
 
-/// No function is longer; what lies beyond the last one is none.
+/// The most that an address may lie after the last symbol: no function is longer.
 const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 
 impl KernelSymbols {
-    /// Takes lines `ADDRESS TYPE NAME [MODULE]`; hidden addresses read as 0.
+    /// Parses lines `ADDRESS TYPE NAME [MODULE]`; hidden addresses are 0.
     pub fn parse(text: Vec<u8>) -> Result<KernelSymbols, String> {
         u32::try_from(text.len()).map_err(|_| "is too large".to_string())?;
         let mut functions = Vec::with_capacity(text.len() / 40);
@@ -32,19 +31,19 @@ impl KernelSymbols {
         if functions.is_empty() {
             return Err("shows no addresses (kernel.kptr_restrict?)".to_string());
         }
-        // Mostly sorted: it is made of sorted parts.
+        // Fast, as the text consists of sorted parts.
         functions.sort();
         Ok(KernelSymbols { text, functions, shift: 0 })
     }
 
-    /// Of functions that somebody else has read.
-    pub fn of(functions: &[(u64, String)]) -> Result<KernelSymbols, String> {
+    /// The symbols of functions from an ELF file.
+    pub fn from_functions(functions: &[(u64, String)]) -> Result<KernelSymbols, String> {
         let line = |(address, name): &(u64, String)| format!("{address:x} t {name}\n");
         KernelSymbols::parse(functions.iter().map(line).collect::<String>().into_bytes())
     }
 
-    /// The same for where the kernel was: `reference` is a symbol and its recorded address, since
-    /// a kernel lies elsewhere after each boot.
+    /// Relocates the symbols. `reference` is a symbol with its recorded address: a kernel's address
+    /// differs between boots.
     pub fn moved(mut self, reference: Option<&(String, u64)>) -> Result<KernelSymbols, String> {
         let Some((symbol, recorded)) = reference else { return Ok(self) };
         let here = self.address(symbol).ok_or_else(|| format!("has no symbol {symbol}"))?;
@@ -59,14 +58,14 @@ impl KernelSymbols {
         let (start, _) = *self.functions.get(after.checked_sub(1)?)?;
         let first = self.functions[..after].partition_point(|(other, _)| *other < start);
         let aliases = self.functions[first..after].iter().map(|(_, at)| self.name(*at));
-        // Modules lie elsewhere by distances of their own.
+        // Modules are relocated by other distances.
         let aliases = aliases.filter(|(_, module)| self.shift == 0 || module.is_none());
         let plainest = aliases
             .min_by(|(a, _), (b, _)| plainness(a.as_bytes()).cmp(&plainness(b.as_bytes())))?;
         (address - start < FUNCTION_BYTES_MAX).then_some(plainest)
     }
 
-    /// Where a symbol of any kind is.
+    /// The address of a symbol of any kind.
     fn address(&self, wanted: &str) -> Option<u64> {
         let mut lines = self.text.split(|byte| *byte == b'\n');
         lines.find_map(|line| {
@@ -75,7 +74,7 @@ impl KernelSymbols {
         })
     }
 
-    /// The name that begins there, and its module, which is in brackets.
+    /// The name at an offset of the text, and its module, which is in brackets.
     fn name(&self, at: u32) -> (String, Option<String>) {
         let line = self.text[at as usize..].split(|byte| *byte == b'\n').next();
         let line = String::from_utf8_lossy(line.unwrap_or_default());
@@ -85,7 +84,7 @@ impl KernelSymbols {
     }
 }
 
-/// The address, the type and where the name begins.
+/// Parses a line: the address, the type and the offset of the name.
 fn symbol(line: &[u8]) -> Option<(u64, u8, usize)> {
     let digits = line.iter().position(|byte| *byte == b' ')?;
     let mut address = 0_u64;
@@ -97,7 +96,7 @@ fn symbol(line: &[u8]) -> Option<(u64, u8, usize)> {
     (address > 0).then_some((address, kind, digits + 3))
 }
 
-/// Of several names of one address, the one that people know comes first.
+/// The rank of a name among several of one address: well-known names come first.
 pub fn plainness(name: &[u8]) -> (usize, usize, &[u8]) {
     (name.iter().take_while(|byte| **byte == b'_').count(), name.len(), name)
 }

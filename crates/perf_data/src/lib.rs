@@ -1,10 +1,10 @@
-//! Recordings of Linux perf (`perf.data`) as plain values: where CPUs were seen, when, and by
-//! which chain of callers, with the names of functions as far as this host knows them.
+//! Recordings of Linux perf (`perf.data`) as plain values: the samples of CPUs with time and call
+//! chain, and the names of functions as far as this host knows them.
 //!
-//!     file ─container─→ attributes, records ─events─→ by time ─gather─→ places ─resolve─→ names
+//!     file ─container─→ attributes, records ─events─→ by time ─gather─→ addresses ─resolve─→ names
 //!
-//! The file is somebody else's, in either byte order: each number is read by a place that is
-//! checked against the file (`order`), so that no claim of it is believed.
+//! The file is untrusted and in either byte order: each number is read at an offset that is checked
+//! against the file (`order`).
 //!
 //! Format: tools/perf/Documentation/perf.data-file-format.txt in the kernel's source, and the
 //! man page perf_event_open(2).
@@ -34,88 +34,87 @@ pub use crate::container::recognise;
 use crate::container::Container;
 use crate::resolve::Local;
 
-/// A map whose hashes cost little. Seeds differ from run to run, so that no file can be made to
-/// collide.
+/// A map with cheap hashes. Seeds differ from run to run, so that no file can be made to collide.
 type Map<K, V> = hashbrown::HashMap<K, V>;
 
-/// What perf recorded of one event.
+/// perf's recording of one event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
-    /// Where and how it was made, as far as the file says.
+    /// Where and how the recording was made, as far as the file records it.
     pub origin: Origin,
     /// The event whose samples these are.
     pub event: SampledEvent,
-    /// Names of other events in the file, whose samples were left out, with their number.
+    /// Other events in the file by name, with the number of their samples, which were left out.
     pub other_events: Vec<(String, u64)>,
-    /// Whether all CPUs were sampled whatever they ran; else chosen tasks.
+    /// Whether all CPUs were sampled with all their tasks; otherwise only chosen tasks.
     pub all_cpus: bool,
-    /// Names of tasks, that samples refer to by index.
+    /// Names of tasks; samples refer to them by index.
     pub tasks: Vec<String>,
-    /// Files and other things that code lies in; the first is the kernel.
+    /// Files and other objects that contain code; the first is the kernel.
     pub objects: Vec<Object>,
-    /// Functions, that locations refer to by index.
+    /// Functions; locations refer to them by index.
     pub functions: Vec<Function>,
-    /// Places in the code, that chains refer to by index.
+    /// Locations in the code; chains refer to them by index.
     pub locations: Vec<Location>,
-    /// Chains of callers, that samples refer to by index.
+    /// Call chains; samples refer to them by index.
     pub chains: Chains,
-    /// What was seen, in the order of time.
+    /// The samples, in the order of time.
     pub samples: Vec<PerfSample>,
-    /// Samples that were lost, and when that was noticed.
+    /// Lost samples, with the time at which the loss was noticed.
     pub losses: Vec<Loss>,
-    /// How often the kernel held the sampling back because it took too long.
+    /// How often the kernel throttled the sampling because it took too long.
     pub throttled: u64,
-    /// What makes it doubtful, in sentences.
+    /// Doubts about the recording, one sentence each.
     pub doubts: Vec<String>,
 }
 
 /// Where and how a recording was made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Origin {
-    /// The name of the host.
+    /// Host name.
     pub host: String,
-    /// The release of its kernel.
+    /// Release of the kernel.
     pub release: String,
-    /// Its architecture, as uname(1) says it.
+    /// Architecture, as in uname(1).
     pub architecture: String,
-    /// CPUs that were online.
+    /// Number of CPUs that were online.
     pub cpus_online: Option<u32>,
     /// The command line of perf.
     pub command: Vec<String>,
 }
 
-/// What was sampled.
+/// The event that was sampled.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SampledEvent {
-    /// Its name: `cpu-clock`, `cycles`.
+    /// Name of the event: `cpu-clock`, `cycles`.
     pub name: String,
-    /// Whether its unit is nanoseconds of CPU time.
+    /// Whether the unit of periods is nanoseconds of CPU time.
     pub is_clock: bool,
-    /// Samples a second that were asked for, where it was a frequency.
+    /// Samples per second, if a frequency was asked for.
     pub hertz: Option<u64>,
 }
 
-/// Something that code lies in.
+/// A file or another object that contains code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
     /// The path of the file, or a name in brackets.
     pub path: String,
-    /// What identifies its contents, where that is known.
+    /// Build id of the contents; empty if unknown.
     pub build_id: Vec<u8>,
 }
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Function {
-    /// Its name, or `OBJECT+0xOFFSET` where none is known.
+    /// Name of the function, or `OBJECT+0xOFFSET` if it is unknown.
     pub name: String,
     /// Index of its object.
     pub object: u32,
-    /// Whether the name is one.
+    /// Whether the name is known.
     pub known: bool,
 }
 
-/// A place in the code.
+/// A location in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Index of its object.
@@ -124,12 +123,12 @@ pub struct Location {
     pub address: u64,
     /// Index of its function.
     pub function: u32,
-    /// Whether the instruction before it is a system call: what is sampled there happened in the
-    /// kernel's exit, where interrupts are off.
+    /// Whether the instruction before it is a system call: time sampled there was spent in the kernel's
+    /// exit path, where interrupts are off.
     pub after_system_call: bool,
 }
 
-/// Chains of callers, innermost first, one behind the other.
+/// Call chains, innermost frame first, stored one after the other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chains {
     locations: Vec<u32>,
@@ -159,7 +158,7 @@ impl Chains {
         self.ends.is_empty()
     }
 
-    /// Adds one; returns its index. Fails where indices run out.
+    /// Adds a chain and returns its index; `None` if indices run out.
     pub fn push(
         &mut self,
         locations: impl Iterator<Item = u32>,
@@ -173,57 +172,57 @@ impl Chains {
     }
 }
 
-/// One sample.
+/// One sample of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PerfSample {
-    /// When, by the clock of perf; 0 where the file has no times.
+    /// Time by perf's clock; 0 if the file has no times.
     pub time_ns: u64,
-    /// On which CPU; 0 where the file does not say.
+    /// CPU; 0 if the file does not record it.
     pub cpu: u32,
-    /// Process.
+    /// Process id.
     pub pid: i32,
-    /// Thread; 0 is the idle task of the CPU.
+    /// Thread id; 0 is the idle task of the CPU.
     pub tid: i32,
     /// Index of the name of its task.
     pub task: u32,
-    /// Index of the chain of callers.
+    /// Index of the call chain.
     pub chain: u32,
-    /// Events that it stands for; of a clock, nanoseconds.
+    /// Number of events that it stands for; nanoseconds for a clock.
     pub period: u64,
-    /// In which mode the CPU was.
+    /// Mode that the CPU was in.
     pub mode: CpuMode,
 }
 
-/// Samples that were lost.
+/// A loss of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loss {
-    /// When that was noticed.
+    /// When the loss was noticed.
     pub time_ns: u64,
-    /// How many.
+    /// How many samples were lost.
     pub samples: u64,
 }
 
 impl Recording {
-    /// Reads a file. `symbols` are further places to look for the names of functions: files
-    /// like /proc/kallsyms or System.map, ELF files such as vmlinux, and folders like ~/.debug.
+    /// Reads a file. `symbols` are further sources of function names: files like /proc/kallsyms or
+    /// System.map, ELF files such as vmlinux, and folders like ~/.debug.
     pub fn open(path: &Path, symbols: &[PathBuf]) -> Result<Recording> {
         let what = || format!("reading {}", path.display());
         Recording::read(&whole(path).with_context(what)?, symbols).with_context(what)
     }
 
-    /// Reads what is in a file.
+    /// Parses the contents of a file.
     pub fn read(file: &[u8], symbols: &[PathBuf]) -> Result<Recording> {
         let container = Container::read(file)?;
-        let local = Local::of_host(symbols, &container.features);
+        let local = Local::for_host(symbols, &container.features);
         Ok(resolve::resolve(gather::gather(container)?, local))
     }
 
-    /// The same without looking for symbols on this host: only what the file says.
+    /// Parses the contents of a file without looking for symbols on this host.
     pub fn read_alone(file: &[u8]) -> Result<Recording> {
         Ok(resolve::unresolved(gather::gather(Container::read(file)?)?))
     }
 
-    /// The time from the first to the last sample.
+    /// The times of the first and the last sample.
     pub fn span_ns(&self) -> (u64, u64) {
         let times = || self.samples.iter().map(|sample| sample.time_ns);
         (times().min().unwrap_or(0), times().max().unwrap_or(0))
@@ -237,19 +236,19 @@ impl Recording {
     /// The last part of the path of an object.
     pub fn object_name(&self, object: u32) -> &str {
         let path = self.objects[object as usize].path.as_str();
-        // Names in brackets are no paths, whatever is in them.
+        // A name in brackets is not a path, even if it has slashes.
         if path.starts_with('[') { path } else { path.rsplit('/').next().unwrap_or(path) }
     }
 }
 
-/// All bytes of a file. Its samples take about as much memory again.
+/// All bytes of a file. Its samples will take about the same amount of memory again.
 fn whole(path: &Path) -> Result<Vec<u8>> {
     const BYTES_MAX: u64 = 4 << 30;
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     ensure!(
         length <= BYTES_MAX,
-        "it has {length} bytes, more than the {BYTES_MAX} that are read: record for a shorter time"
+        "it has {length} bytes, more than the limit of {BYTES_MAX}: record for a shorter time"
     );
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(length as usize + 1).context("it does not fit into memory")?;
@@ -257,14 +256,14 @@ fn whole(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The function at each offset of a program or library of this host, where it has symbols.
+/// The function at each offset of a program or library of this host, as far as it has symbols.
 pub fn functions_of(file: &Path, offsets: &[u64]) -> Vec<Option<String>> {
     let question = elf::Question { build_id: &[], trusted: true, offsets, debug: None };
     elf::functions(file, &question).unwrap_or_else(|_| vec![None; offsets.len()])
 }
 
-/// Calls a parser that may panic on hostile input: that becomes an error, and nothing is said
-/// about it on standard error.
+/// Calls a parser that may panic on hostile input. A panic becomes an error, without a message on
+/// standard error.
 fn caught<T>(what: &str, parse: impl FnOnce() -> Result<T>) -> Result<T> {
     SILENCER.call_once(|| {
         let before = std::panic::take_hook();
@@ -283,11 +282,11 @@ fn caught<T>(what: &str, parse: impl FnOnce() -> Result<T>) -> Result<T> {
 static SILENCER: Once = Once::new();
 
 thread_local! {
-    /// Whether this thread is in somebody else's parser.
+    /// Whether this thread is inside a parser that may panic.
     static PARSING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Names come from files: without what would steer a terminal.
+/// A name from a file, without characters that control a terminal.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let bad =
@@ -295,7 +294,7 @@ fn printable(bytes: &[u8]) -> String {
     if text.contains(bad) { text.replace(bad, "?") } else { text.into_owned() }
 }
 
-/// A claim of the file that cannot be true.
+/// The error for a file whose contents contradict themselves.
 fn damaged(what: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("damaged: {what}")
 }

@@ -1,13 +1,13 @@
-//! Numbers of a file in the byte order of the host that recorded. What is not there is `None`:
-//! nothing that a file claims can read behind its end.
+//! Numbers of a file in the byte order of the host that recorded it. A number outside the file is
+//! `None`: no offset in a file can cause a read beyond its end.
 
-/// The order of the bytes of a number.
+/// The byte order of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// The lowest first, as x86 and most others have it.
+    /// Lowest byte first, as on x86 and most other architectures.
     #[default]
     Little,
-    /// The highest first, as s390 has it.
+    /// Highest byte first, as on s390.
     Big,
 }
 
@@ -41,7 +41,7 @@ impl ByteOrder {
         bytes.chunks_exact(8).map(move |eight| self.u64(eight.try_into().unwrap_or_default()))
     }
 
-    /// Flags that C has as single bits: compilers fill them from the end that comes first.
+    /// Flags that are bit fields in C: compilers allocate them from the first byte's end.
     pub fn bits(self, flags: u64) -> u64 {
         match self {
             ByteOrder::Little => flags,

@@ -1,6 +1,6 @@
-//! Names for places in the code, from what this host has: the kernel's own symbols where it is
-//! the kernel that was recorded, perf's cache, debug files, the programs themselves. A file is
-//! believed only if its build id is the recorded one, or if it lies where it was recorded.
+//! Function names for code sites, from the files of this host: the symbols of the running kernel if it
+//! is the recorded one, perf's cache, debug files, the programs themselves. A file is trusted only if
+//! it has the recorded build id, or the recorded path.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
@@ -15,21 +15,21 @@ use records::CpuMode;
 
 use crate::container::Features;
 use crate::elf::{self, Question};
-use crate::gather::{Gathered, KERNEL, Place};
+use crate::gather::{CodeSite, Gathered, KERNEL};
 use crate::kallsyms::KernelSymbols;
 use crate::{Function, Location, Map, Object, Origin, Recording};
 
-/// Longer than the symbols of any kernel.
+/// More than the symbols of any kernel.
 const KALLSYMS_BYTES_MAX: u64 = 256 << 20;
 
 const RUNNING_KERNEL: &str = "/proc/kallsyms";
 
-/// Names all places by what this host knows.
+/// Names all sites with the files of this host.
 pub fn resolve(gathered: Gathered, mut local: Local) -> Recording {
     name_all(gathered, Some(&mut local))
 }
 
-/// Names no place but those that the file itself names.
+/// Names only the sites that the recording itself names.
 pub fn unresolved(gathered: Gathered) -> Recording {
     name_all(gathered, None)
 }
@@ -43,24 +43,24 @@ fn name_all(mut gathered: Gathered, mut local: Option<&mut Local>) -> Recording 
     namer.finish()
 }
 
-/// Where names may lie on this host.
+/// Sources of names on this host.
 pub struct Local {
-    /// Folders like ~/.debug, of the user's first.
+    /// Folders like ~/.debug; the user's come first.
     caches: Vec<PathBuf>,
-    /// Files with the symbols of a kernel, as the user named them.
+    /// Files with a kernel's symbols that the user named.
     kernels: Vec<PathBuf>,
     host: String,
     release: String,
     build_id: Vec<u8>,
-    /// The symbols of the running kernel: the kernel takes 30 ms to print them, meanwhile
+    /// The symbols of the running kernel, read by a thread: the kernel takes 30 ms to print them, while
     /// records are read.
     running: Option<JoinHandle<Result<KernelSymbols, String>>>,
 }
 
 impl Local {
-    /// Looks around, and begins to read the symbols of the running kernel if it is the one that
-    /// was recorded.
-    pub fn of_host(symbols: &[PathBuf], recorded: &Features) -> Local {
+    /// Finds the sources, and starts to read the symbols of the running kernel if it is the recorded
+    /// one.
+    pub fn for_host(symbols: &[PathBuf], recorded: &Features) -> Local {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
         let (mut caches, kernels): (Vec<_>, Vec<_>) =
             symbols.iter().cloned().partition(|path| path.is_dir());
@@ -82,7 +82,7 @@ impl Local {
         local
     }
 
-    /// Whether the running kernel is the one that was recorded.
+    /// Whether the running kernel is the recorded one.
     fn runs(&self, build_id: &[u8], origin: &Origin) -> bool {
         match build_id {
             [] => origin.host == self.host && origin.release == self.release,
@@ -90,7 +90,7 @@ impl Local {
         }
     }
 
-    /// Where perf keeps the symbols of a kernel that it has recorded.
+    /// perf's copies of the symbols of a kernel that it recorded.
     fn cached_kernels(&self, build_id: &[u8]) -> Vec<PathBuf> {
         let file =
             |cache: &PathBuf| cache.join("[kernel.kallsyms]").join(hex(build_id)).join("kallsyms");
@@ -98,7 +98,7 @@ impl Local {
         caches.map(file).collect()
     }
 
-    /// The symbols in a file of a kernel with that id.
+    /// The symbols in a file, if it is of the kernel with that build id.
     fn kernel(&mut self, file: &Path, build_id: &[u8]) -> Result<KernelSymbols, String> {
         if file == Path::new(RUNNING_KERNEL)
             && let Some(reading) = self.running.take()
@@ -109,7 +109,7 @@ impl Local {
         read_kernel(file, if is_named { &[] } else { build_id })
     }
 
-    /// Files that perf or a distribution keeps by build id.
+    /// Files that perf or a distribution stores by build id.
     fn by_id(&self, build_id: &[u8]) -> Vec<PathBuf> {
         let Some((first, rest)) = build_id.split_first() else { return Vec::new() };
         let (first, rest) = (hex(&[*first]), hex(rest));
@@ -121,7 +121,7 @@ impl Local {
     }
 }
 
-/// Names as they are found.
+/// Names the sites of a recording.
 struct Namer<'a> {
     gathered: &'a mut Gathered,
     names: Vec<Option<String>>,
@@ -130,11 +130,11 @@ struct Namer<'a> {
 
 impl Namer<'_> {
     fn new(gathered: &mut Gathered) -> Namer<'_> {
-        let places = gathered.places.len();
-        Namer { gathered, names: vec![None; places], after_system_call: vec![false; places] }
+        let sites = gathered.sites.len();
+        Namer { gathered, names: vec![None; sites], after_system_call: vec![false; sites] }
     }
 
-    /// Places of the kernel, and which modules they belong to.
+    /// Names the kernel's sites, and assigns them to modules.
     fn name_kernel(&mut self, local: Option<&mut Local>) {
         let build_id = build_id_of(&self.gathered.build_ids, b"[kernel.kallsyms]");
         self.gathered.kernel.symbols.sort();
@@ -142,13 +142,13 @@ impl Namer<'_> {
         let symbols = local.and_then(|local| self.kernel_symbols(local, &build_id));
         let kernel = std::mem::take(&mut self.gathered.kernel);
         let mut modules: HashMap<String, u32> = HashMap::new();
-        for (index, place) in self.gathered.places.iter_mut().enumerate() {
-            if place.object != KERNEL {
+        for (index, site) in self.gathered.sites.iter_mut().enumerate() {
+            if site.object != KERNEL {
                 continue;
             }
-            let of_table = symbols.as_ref().and_then(|symbols| symbols.find(place.address));
-            let mapping = at(&kernel.mappings, place.address);
-            let (name, module) = match (at(&kernel.symbols, place.address), of_table) {
+            let of_table = symbols.as_ref().and_then(|symbols| symbols.find(site.address));
+            let mapping = at(&kernel.mappings, site.address);
+            let (name, module) = match (at(&kernel.symbols, site.address), of_table) {
                 (Some((_, _, name)), _) => (Some(name.clone()), None),
                 (_, Some((name, module))) => (Some(name), module),
                 (None, None) => (None, None),
@@ -157,26 +157,26 @@ impl Namer<'_> {
             let module = module.or_else(|| mapping.map(|(_, _, name)| name.clone()));
             if let Some(module) = module.filter(|module| module != "[kernel]") {
                 let objects = &mut self.gathered.recording.objects;
-                place.object = *modules.entry(module).or_insert_with_key(|module| {
+                site.object = *modules.entry(module).or_insert_with_key(|module| {
                     objects.push(Object { path: module.clone(), build_id: Vec::new() });
                     objects.len() as u32 - 1
                 });
             }
             if self.names[index].is_none() {
-                // Where a kernel lies differs from boot to boot; how far in does not.
+                // The kernel's address differs between boots; the offset in it does not.
                 let start = mapping.map_or(0, |(start, _, _)| *start);
-                place.address = place.address.wrapping_sub(start);
+                site.address = site.address.wrapping_sub(start);
             }
         }
     }
 
-    /// The symbols of the kernel that was recorded, wherever they are found first.
+    /// The symbols of the recorded kernel, from the first source that has them.
     fn kernel_symbols(&mut self, local: &mut Local, build_id: &[u8]) -> Option<KernelSymbols> {
         let reference = self.gathered.kernel.reference.clone();
         let origin = &self.gathered.recording.origin;
         let release = origin.release.clone();
         let mut files: Vec<PathBuf> = local.kernels.clone();
-        // perf's copy is read in no time, but modules lie elsewhere after each boot.
+        // perf's copy is fast to read, but modules have other addresses after each boot.
         let mut copies = local.cached_kernels(build_id);
         if !self.has_modules() {
             files.append(&mut copies);
@@ -187,7 +187,7 @@ impl Namer<'_> {
         files.append(&mut copies);
         if !build_id.is_empty() {
             files.extend(local.by_id(build_id));
-            // A release comes from the file and becomes a part of a path.
+            // The release comes from an untrusted file and becomes part of a path.
             if !release.is_empty() && !release.contains('/') {
                 files.push(PathBuf::from(format!("/usr/lib/debug/boot/vmlinux-{release}")));
                 files.push(PathBuf::from(format!("/boot/vmlinux-{release}")));
@@ -203,8 +203,8 @@ impl Namer<'_> {
         }
         let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
         self.gathered.recording.doubts.push(format!(
-            "Functions of the kernel have no names here{why}: give --symbols a copy of \
-             /proc/kallsyms, read by root on {} in the same boot, or its vmlinux.",
+            "Kernel functions have no names{why}: give --symbols a copy of /proc/kallsyms, read by \
+             root on {} in the same boot, or its vmlinux.",
             if origin_host(self.gathered).is_empty() {
                 "that host"
             } else {
@@ -214,22 +214,22 @@ impl Namer<'_> {
         None
     }
 
-    /// Whether samples lie in modules, of which only the table of that boot tells the functions.
+    /// Whether there are samples in modules, whose functions only the symbol table of that boot has.
     fn has_modules(&self) -> bool {
-        let Gathered { places, kernel, .. } = &*self.gathered;
+        let Gathered { sites, kernel, .. } = &*self.gathered;
         let is_core = |address| at(&kernel.mappings, address).is_some_and(|m| m.2 == "[kernel]");
-        let mut kernels = places.iter().filter(|place| place.object == KERNEL);
-        kernels.any(|place| !is_core(place.address) && at(&kernel.symbols, place.address).is_none())
+        let mut kernels = sites.iter().filter(|site| site.object == KERNEL);
+        kernels.any(|site| !is_core(site.address) && at(&kernel.symbols, site.address).is_none())
     }
 
-    /// Places in programs and libraries, file by file, two at a time.
+    /// Names the sites in programs and libraries, file by file, on two threads.
     fn name_objects(&mut self, local: &Local) {
         const THREADS: usize = 2;
         let mut by_object: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for (index, place) in self.gathered.places.iter().enumerate() {
-            let object = &self.gathered.recording.objects[place.object as usize];
+        for (index, site) in self.gathered.sites.iter().enumerate() {
+            let object = &self.gathered.recording.objects[site.object as usize];
             if self.names[index].is_none() && object.path.starts_with('/') {
-                by_object.entry(place.object).or_default().push(index);
+                by_object.entry(site.object).or_default().push(index);
             }
         }
         let all: Vec<(u32, Vec<usize>)> = by_object.into_iter().collect();
@@ -238,8 +238,8 @@ impl Namer<'_> {
         let named = Mutex::new(Vec::new());
         let this = &*self;
         let work = || {
-            while let Some((object, places)) = all.get(next.fetch_add(1, Relaxed)) {
-                let found = this.found(local, *object, places, &leaves);
+            while let Some((object, sites)) = all.get(next.fetch_add(1, Relaxed)) {
+                let found = this.found(local, *object, sites, &leaves);
                 named.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
             }
         };
@@ -247,18 +247,18 @@ impl Namer<'_> {
             (1..THREADS.min(all.len())).for_each(|_| drop(scope.spawn(work)));
             work();
         });
-        for (place, name, after) in named.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            self.names[place] = name;
-            self.after_system_call[place] = after;
+        for (site, name, after) in named.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            self.names[site] = name;
+            self.after_system_call[site] = after;
         }
     }
 
-    /// Of each place in an object, its function and whether it follows a system call.
+    /// The function of each site in an object, and whether the site follows a system call.
     fn found(
         &self,
         local: &Local,
         object: u32,
-        places: &[usize],
+        sites: &[usize],
         leaves: &HashSet<u32>,
     ) -> Vec<(usize, Option<String>, bool)> {
         let object = &self.gathered.recording.objects[object as usize];
@@ -266,22 +266,22 @@ impl Namer<'_> {
             [] => build_id_of(&self.gathered.build_ids, object.path.as_bytes()),
             id => id.to_vec(),
         };
-        let address = |place: &usize| self.gathered.places[*place].address;
-        let offsets: Vec<u64> = places.iter().map(address).collect();
+        let address = |site: &usize| self.gathered.sites[*site].address;
+        let offsets: Vec<u64> = sites.iter().map(address).collect();
         let path = Path::new(&object.path);
         let Some(found) = self.functions(local, path, &build_id, &offsets) else {
             return Vec::new();
         };
-        let is_leaf = |place: &usize| leaves.contains(&(*place as u32));
+        let is_leaf = |site: &usize| leaves.contains(&(*site as u32));
         let mut after = HashSet::new();
         if let Some(program) = found.program.filter(|_| self.is_x86()) {
-            let leaves: Vec<usize> = places.iter().copied().filter(is_leaf).collect();
+            let leaves: Vec<usize> = sites.iter().copied().filter(is_leaf).collect();
             let offsets: Vec<u64> = leaves.iter().map(address).collect();
             let is_after = elf::after_system_call(&program, &offsets);
             after.extend(leaves.into_iter().zip(is_after).filter(|(_, is)| *is).map(|(at, _)| at));
         }
-        let named = places.iter().zip(found.names);
-        named.map(|(place, name)| (*place, name, after.contains(place))).collect()
+        let named = sites.iter().zip(found.names);
+        named.map(|(site, name)| (*site, name, after.contains(site))).collect()
     }
 
     fn functions(
@@ -308,7 +308,7 @@ impl Namer<'_> {
         })
     }
 
-    /// Where samples in user mode were.
+    /// The sites where samples in user mode were taken.
     fn leaves_of_users(&self) -> HashSet<u32> {
         let recording = &self.gathered.recording;
         let users = recording.samples.iter().filter(|sample| sample.mode == CpuMode::User);
@@ -319,20 +319,20 @@ impl Namer<'_> {
         self.gathered.recording.origin.architecture == "x86_64"
     }
 
-    /// Functions of the names, and locations that refer to them.
+    /// The recording with functions, and with locations that refer to them.
     fn finish(self) -> Recording {
         let mut recording = std::mem::take(&mut self.gathered.recording);
         let mut index: Map<Function, u32> = Map::default();
-        let places = self.gathered.places.iter().zip(self.names).zip(self.after_system_call);
-        for ((place, name), after_system_call) in places {
+        let sites = self.gathered.sites.iter().zip(self.names).zip(self.after_system_call);
+        for ((site, name), after_system_call) in sites {
             let known = name.is_some();
-            let name = name.unwrap_or_else(|| nameless(&recording, place));
-            let function = Function { name, object: place.object, known };
+            let name = name.unwrap_or_else(|| nameless(&recording, site));
+            let function = Function { name, object: site.object, known };
             let next = index.len() as u32;
             let function = *index.entry(function).or_insert(next);
             recording.locations.push(Location {
-                object: place.object,
-                address: place.address,
+                object: site.object,
+                address: site.address,
                 function,
                 after_system_call,
             });
@@ -351,19 +351,19 @@ impl Namer<'_> {
     }
 }
 
-/// The id of a file, as the recording lists them; empty where it does not.
+/// The build id of a file in the recording's list; empty if it is not in the list.
 fn build_id_of(listed: &[(Vec<u8>, Vec<u8>)], path: &[u8]) -> Vec<u8> {
     let mut listed = listed.iter();
     listed.find(|(known, _)| known == path).map(|(_, id)| id.clone()).unwrap_or_default()
 }
 
-/// The range that an address lies in, of sorted ones.
+/// The range that contains an address, among sorted ranges.
 fn at(ranges: &[(u64, u64, String)], address: u64) -> Option<&(u64, u64, String)> {
     let after = ranges.partition_point(|(start, _, _)| *start <= address);
     ranges.get(after.checked_sub(1)?).filter(|(_, end, _)| address < *end)
 }
 
-/// Names of the functions of a file, and the file if it has the program's code.
+/// Names of functions from a file, and the file if it has the program's code.
 struct Found {
     names: Vec<Option<String>>,
     program: Option<PathBuf>,
@@ -373,10 +373,10 @@ fn origin_host(gathered: &Gathered) -> &str {
     &gathered.recording.origin.host
 }
 
-/// Where in its object a place without a name is.
-fn nameless(recording: &Recording, place: &Place) -> String {
-    let object = recording.object_name(place.object);
-    match place.address {
+/// A description of a site without a name: its offset in the object.
+fn nameless(recording: &Recording, site: &CodeSite) -> String {
+    let object = recording.object_name(site.object);
+    match site.address {
         0 => object.to_string(),
         address => format!("{object}+{address:#x}"),
     }
@@ -396,13 +396,13 @@ fn read_kernel(path: &Path, build_id: &[u8]) -> Result<KernelSymbols, String> {
     match &text[..] {
         b"\x7fELF" => {
             let all = elf::all(path, build_id).map_err(|error| format!("{error:#}"))?;
-            KernelSymbols::of(&all)
+            KernelSymbols::from_functions(&all)
         }
         _ => KernelSymbols::parse(text),
     }
 }
 
-/// The id in the notes of the running kernel: lengths of name and contents, type 3, `GNU`.
+/// The build id in the notes of the running kernel: lengths of name and contents, type 3, `GNU`.
 fn build_id_of_notes(mut notes: &[u8]) -> Vec<u8> {
     let number = |bytes: &[u8], at: usize| {
         bytes.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize)

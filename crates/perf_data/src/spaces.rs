@@ -1,12 +1,12 @@
-//! What lies where in the address spaces of processes, as mappings, forks and execs tell. A
-//! fork shares its parent's map until one of them changes it.
+//! The mappings in the address spaces of processes, from records of mmap, fork and exec. A forked process
+//! shares its parent's map until one of them changes it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use anyhow::{Result, ensure};
 
-/// More mappings than a busy host makes in hours; hostile files could make them multiply.
+/// More mappings than a busy host makes in hours; in hostile files they could multiply.
 const MAPPINGS_MAX: u64 = 8 << 20;
 
 /// A part of a file in an address space.
@@ -22,7 +22,7 @@ pub struct Mapping {
 /// Mappings of one process, by start.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
-    /// Another number after each change, so that what was found before can be trusted.
+    /// Changes with each change of the map, so that earlier look-ups can be reused.
     pub version: u64,
     mappings: BTreeMap<u64, Mapping>,
 }
@@ -39,7 +39,7 @@ impl Space {
         self.mappings.insert(start, new);
     }
 
-    /// Takes away what lies in a range; what sticks out stays.
+    /// Unmaps a range; parts of mappings outside the range stay.
     fn cut(&mut self, start: u64, end: u64) {
         let before = self.mappings.range_mut(..start).next_back();
         if let Some((_, mapping)) = before.filter(|(_, mapping)| mapping.end > start) {
@@ -49,8 +49,8 @@ impl Space {
                 self.mappings.insert(end, rest);
             }
         }
-        while let Some((&at, &mapping)) = self.mappings.range(start..end).next() {
-            self.mappings.remove(&at);
+        while let Some((&first, &mapping)) = self.mappings.range(start..end).next() {
+            self.mappings.remove(&first);
             if mapping.end > end {
                 self.mappings.insert(end, mapping);
             }
@@ -68,11 +68,11 @@ pub struct Spaces {
 
 impl Spaces {
     /// The address space of a process.
-    pub fn of(&self, pid: i32) -> Option<&Space> {
+    pub fn get(&self, pid: i32) -> Option<&Space> {
         self.spaces.get(&pid).map(Rc::as_ref)
     }
 
-    /// A process maps something.
+    /// A process maps a part of a file.
     pub fn map(&mut self, pid: i32, start: u64, mapping: Mapping) -> Result<()> {
         if mapping.end <= start {
             return Ok(());
@@ -122,7 +122,7 @@ mod tests {
         spaces.map(1, 100, mapping(100, 200, 0)).unwrap();
         spaces.fork(1, 2);
         spaces.map(2, 120, mapping(120, 140, 1)).unwrap();
-        let find = |pid, address| spaces.of(pid).and_then(|space| space.find(address));
+        let find = |pid, address| spaces.get(pid).and_then(|space| space.find(address));
         assert_eq!(find(1, 130), Some((0, 30)));
         assert_eq!(find(2, 119), Some((0, 19)));
         assert_eq!(find(2, 120), Some((1, 0)));
@@ -130,6 +130,6 @@ mod tests {
         assert_eq!(find(2, 200), None);
         assert_eq!(find(2, 99), None);
         spaces.exec(2);
-        assert!(spaces.of(2).is_none());
+        assert!(spaces.get(2).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Recordings that perf made, read back; and such as cannot be read, refused in words.
+//! Recordings of perf, read back; unreadable ones are refused with a message.
 
 #[path = "perf_data/fuzzed.rs"]
 mod fuzzed;
@@ -119,9 +119,9 @@ fn what_cannot_be_read_is_refused_in_words() {
         assert!(error.contains(words), "{error}");
     };
     refused(&[], "it is empty");
-    refused(b"#!/bin/sh\nexit 0\n and more text", "no recording of perf");
+    refused(b"#!/bin/sh\nexit 0\n and more text", "not a recording of perf");
     refused(&good[..10], "damaged");
-    refused(&good[..good.len() / 2], "cut off or damaged");
+    refused(&good[..good.len() / 2], "truncated or damaged");
     let mut foreign = good.clone();
     foreign[..8].copy_from_slice(b"2ELIFREP");
     refused(&foreign, "damaged: its header claims");

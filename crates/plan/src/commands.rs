@@ -189,7 +189,7 @@ mod tests {
         check("sleep 0.1", "sleep");
         check("'/opt/a b/sort' -u x", "sort");
         check("{program} x", "program");
-        check("sleep 'a", "'sleep 'a': a quote is not closed, or a backslash stands at the end");
+        check("sleep 'a", "'sleep 'a' has an unclosed quote or ends with a backslash");
         check(
             "/bin/stat x",
             "the command has the name of knee's workload stat: give it another `name`",

@@ -1,8 +1,8 @@
-//! What the kernel tells: counters read around a run, facts about the host and the
-//! directory under test, what this process is allowed, and what else is going on.
-//! Everything is read from /proc, /sys and harmless trial calls; nothing is changed.
-//! A source that cannot be read is reported with the reason, and the rest goes on. The probes of
-//! `ledger` attach BPF programs for the length of one run.
+//! What the kernel reports: counters read around a run, facts about the host and the
+//! directory under test, the permissions and limits of this process, and other activity on the
+//! host. Everything comes from /proc, /sys and harmless trial calls; nothing is changed.
+//! A source that cannot be read is reported with the reason, and the others are still read.
+//! The probes of `ledger` attach BPF programs for the duration of one run.
 
 mod activity;
 mod cgroups;
@@ -17,7 +17,7 @@ mod permissions;
 mod spinlocks;
 mod tree;
 
-pub use activity::{Activity, Busy, activity};
+pub use activity::{Activity, BusyProcess, activity};
 pub use directory::directory;
 pub use host::host;
 pub use limits::{Limit, Limits, limits};

@@ -1,5 +1,5 @@
-//! Extractors: from the texts that a command leaves to numbers. What finds nothing makes the
-//! metric missing and says so; it never makes up a value.
+//! Extractors: from a command's output and files to numbers. An extractor that finds nothing leaves
+//! the metric missing and says so; it never makes up a value.
 
 use regex_lite::RegexBuilder;
 use serde_json::Value;
@@ -9,18 +9,18 @@ use crate::command::{Extract, TableColumn, TableRow};
 impl Extract {
     /// The number that the extractor finds in a text, or why there is none.
     pub fn number(&self, text: &str) -> Result<f64, String> {
-        let found = match (&self.regex, &self.json, &self.column) {
+        let number = match (&self.regex, &self.json, &self.column) {
             (Some(regex), ..) => by_regex(regex, text),
             (_, Some(pointer), _) => by_pointer(pointer, text),
             (.., Some(column)) => by_column(column, text),
-            _ => Err("it says no way to find it".to_string()),
+            _ => Err("it has no regex, json or column".to_string()),
         };
-        found.map_err(|why| {
+        number.map_err(|why| {
             format!("{} of {}: {why}, so {} is missing", self.way(), self.from.text(), self.name)
         })
     }
 
-    /// Refuses patterns that could never match.
+    /// Refuses patterns that can never match.
     pub fn check_pattern(&self) -> Result<(), String> {
         match (&self.regex, &self.json) {
             (Some(regex), _) => compiled(regex).map(|_| ()),
@@ -33,7 +33,7 @@ impl Extract {
 }
 
 fn compiled(regex: &str) -> Result<regex_lite::Regex, String> {
-    // Lines are what texts of programs are made of.
+    // Output of programs consists of lines.
     let compiled = RegexBuilder::new(regex).multi_line(true).build();
     let compiled = compiled.map_err(|e| format!("the regex '{regex}' is malformed: {e}"))?;
     match compiled.captures_len() {
@@ -45,15 +45,14 @@ fn compiled(regex: &str) -> Result<regex_lite::Regex, String> {
     }
 }
 
-/// The group of the last match: where a program says a number again and again, the last is
-/// the sum.
+/// The group of the last match: if a program reports a number repeatedly, the last is the total.
 fn by_regex(regex: &str, text: &str) -> Result<f64, String> {
     let last = compiled(regex)?.captures_iter(text).last().ok_or("found nothing")?;
     number(last.get(1).map_or("", |group| group.as_str()))
 }
 
 fn by_pointer(pointer: &str, text: &str) -> Result<f64, String> {
-    // Some programs print notes before their JSON.
+    // Some programs print messages before their JSON.
     let starts = |line: &&str| line.trim_start().starts_with(['{', '[']);
     let first = text.split_inclusive('\n').find(starts).ok_or("found no JSON")?;
     let at = first.as_ptr() as usize - text.as_ptr() as usize;
@@ -66,7 +65,7 @@ fn by_pointer(pointer: &str, text: &str) -> Result<f64, String> {
     match document.pointer(pointer) {
         Some(Value::Number(n)) => n.as_f64().ok_or("found no finite number".to_string()),
         Some(Value::String(text)) => number(text),
-        Some(_) => Err("found something that is no number".to_string()),
+        Some(_) => Err("found a value that is not a number".to_string()),
         None => Err("found nothing".to_string()),
     }
 }
@@ -76,7 +75,7 @@ fn number(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| {
         let start: String = text.chars().take(40).flat_map(char::escape_debug).collect();
-        format!("found '{start}', which is no number")
+        format!("found '{start}', which is not a number")
     })
 }
 
@@ -86,18 +85,17 @@ fn by_column(column: &TableColumn, text: &str) -> Result<f64, String> {
         TableRow::Last => values.last().copied().ok_or("found no number below it".to_string()),
         TableRow::Mean if values.is_empty() => Err("found no number below it".to_string()),
         TableRow::Mean => Ok(values.iter().sum::<f64>() / values.len() as f64),
-        TableRow::Number(n) => values
-            .get(n as usize - 1)
-            .copied()
-            .ok_or_else(|| format!("found {} rows below it, row {n} was asked for", values.len())),
+        TableRow::Number(n) => values.get(n as usize - 1).copied().ok_or_else(|| {
+            format!("found {} rows below it, not the row {n} asked for", values.len())
+        }),
     }
 }
 
-/// The numbers below a heading, of all tables that have it; nothing if none has. A table goes
-/// on until a line has no number there.
+/// The numbers below a heading, in all tables that have it; `None` if no table has it. A table ends at
+/// a line without a number in that column.
 fn column_values(heading: &str, text: &str) -> Option<Vec<f64>> {
     let mut values = None;
-    // Of the table under way: how its fields are split, which is meant, whether rows began.
+    // The current table: how its fields are split, the index of the column, whether rows began.
     let mut table: Option<(Split, usize, bool)> = None;
     for line in text.lines() {
         if let Some((split, index)) = place(heading, line) {
@@ -134,8 +132,8 @@ impl Split {
     }
 }
 
-/// How a line with this heading is split, and where in it the heading stands. Headings stand
-/// between commas or two blanks, or, where all words are headings, between single ones.
+/// How a line with this heading is split into fields, and the index of the heading. Headings are
+/// separated by commas or by two blanks; if each word is a heading, by single blanks.
 fn place(heading: &str, line: &str) -> Option<(Split, usize)> {
     let line = line.trim();
     let find = |mut words: std::vec::IntoIter<&str>| words.position(|word| word == heading);
@@ -198,8 +196,8 @@ mod tests {
             "nothing",
             Err("the regex 'rate (\\S+)' of stdout: found nothing, so n is missing"),
         );
-        regex(r"rate (\S+)", "rate fast", Err("found 'fast', which is no number"));
-        regex(r"rate (\S+)", "rate inf", Err("no number"));
+        regex(r"rate (\S+)", "rate fast", Err("found 'fast', which is not a number"));
+        regex(r"rate (\S+)", "rate inf", Err("not a number"));
         regex(r"rate (", "rate 1", Err("is malformed"));
         regex(r"rate \d", "rate 1", Err("has 0 groups, must have one"));
         regex(r"(\d)(\d)", "12", Err("has 2 groups"));
@@ -216,7 +214,7 @@ mod tests {
         let text = "fio: a note\n{\"jobs\": [{\"write\": {\"iops\": 12.5, \"s\": \"7\"}}]}\nmore";
         json("/jobs/0/write/iops", text, Ok(12.5));
         json("/jobs/0/write/s", text, Ok(7.0));
-        json("/jobs/0", text, Err("is no number"));
+        json("/jobs/0", text, Err("is not a number"));
         json("/jobs/1/write/iops", text, Err("found nothing"));
         json("/jobs", "no document", Err("found no JSON"));
         json("/jobs", "{\"jobs\": [", Err("malformed JSON"));
@@ -249,7 +247,7 @@ p50 Files/sec: 17
             "Files/sec",
             TableRow::Number(3),
             FS_MARK,
-            Err("found 2 rows below it, row 3 was asked for"),
+            Err("found 2 rows below it, not the row 3"),
         );
         column("App Overhead", TableRow::Last, FS_MARK, Ok(123457.0));
         column("Overhead", TableRow::Last, FS_MARK, Err("found no such heading"));

@@ -1,9 +1,9 @@
-//! Texts that users type and files hold: sizes, shares, command lines.
+//! Parsers of small texts in files and on the command line: sizes, shares, command lines.
 
 use anyhow::{Context, Result, ensure};
 
-/// Reads a size of a file system, a disk or a guest's memory, in bytes; k, M, G and T are powers of
-/// 1024. At least 1 MiB, below 1 PiB.
+/// Parses the size of a file system, a disk or a guest's memory, in bytes; k, M, G and T are powers of
+/// 1024. The size must be at least 1 MiB and below 1 PiB.
 pub fn bytes(text: &str) -> Result<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -16,28 +16,27 @@ pub fn bytes(text: &str) -> Result<u64> {
         _ => 0,
     };
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    number
-        .filter(|bytes| (1 << 20..1 << 50).contains(bytes))
-        .with_context(|| format!("'{text}' is no size of a file system: must be such as 8G"))
+    number.filter(|bytes| (1 << 20..1 << 50).contains(bytes)).with_context(|| {
+        format!("'{text}' is not a valid size: must be between 1M and 1024T, such as 8G")
+    })
 }
 
-/// Reads "2%" or "0.02" as a share between 0 and 1.
+/// Parses "2%" or "0.02" as a share between 0 and 1.
 pub fn share(text: &str) -> Result<f64> {
     let number = |text: &str| text.trim().parse::<f64>().context("must be such as 2% or 0.02");
     let share = match text.strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,
         None => number(text)?,
     };
-    // Without its sign, 2 might be meant as percent.
+    // A 2 without its sign might mean percent.
     ensure!(share > 0.0 && share < 1.0, "must be such as 2% or 0.02");
     Ok(share)
 }
 
-/// Splits a command line into words, as a shell does.
+/// Splits a command line into words as a shell does.
 pub fn words(text: &str) -> Result<Vec<String>> {
-    shlex::split(text).with_context(|| {
-        format!("'{text}': a quote is not closed, or a backslash stands at the end")
-    })
+    shlex::split(text)
+        .with_context(|| format!("'{text}' has an unclosed quote or ends with a backslash"))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! A point with everything that its names stand for, looked up once: variant, guest, file system and
 //! command.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use crate::command::Command;
-use crate::experiment::{Axes, Load, Many, Scalar, Variant};
+use crate::experiment::{Axes, Load, Many, Variant};
 use crate::file_system::FileSystem;
 use crate::guest::Guest;
 use crate::record::{Point, Record};

@@ -492,7 +492,7 @@ fn the_golden_record_comes_back_from_csv_with_every_value() {
     let mut text = Vec::new();
     csv_header(&mut text).unwrap();
     csv(&golden, &mut text).unwrap();
-    let input = Input::of_bytes(Path::new("golden.csv"), &text).unwrap();
+    let input = Input::from_bytes(Path::new("golden.csv"), &text).unwrap();
     let session = golden.record.sessions[0].clone();
     let imported = assemble(&[input], &Telling::default(), session).unwrap();
     assert_eq!(imported.runs.len(), golden.runs.len());

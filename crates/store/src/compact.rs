@@ -1,10 +1,10 @@
-//! Many records as few large Parquet files, for tools that read whole collections:
+//! Compaction: many records in a few large Parquet files, for tools that read whole collections:
 //!
 //!     DIR/workload=NAME/month=YYYY-MM/records.parquet
 //!
-//! One row a value, of runs and of raw samples alike; the folders are columns to readers
-//! that know Hive partitions (pandas, polars, DuckDB). The month is that of the record's
-//! start. Written in one go into a new folder, from records that stay the truth.
+//! Each row is one value, of a run or of a raw sample. Readers that know Hive partitions (pandas,
+//! polars, DuckDB) take the folders as columns. The month is that of the record's start. The files are
+//! written once into a new folder; the records remain the truth.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -44,19 +44,19 @@ const SCHEMA: &str = "message values {
     REQUIRED DOUBLE value;
 }";
 
-/// Rows in a row group: what is held in memory, beside the samples of one record.
+/// Rows in a row group: they are held in memory, in addition to the samples of one record.
 const GROUP_ROWS: usize = 1 << 18;
 
-/// What was written.
+/// What a compaction wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// Rows in them.
+    /// Number of rows in all files.
     pub rows: usize,
 }
 
-/// Writes the records in these folders into a folder that does not exist or is empty.
+/// Writes the records in these folders into a folder that must be new or empty.
 pub fn compact(folders: &[PathBuf], into: &Path) -> Result<Compacted> {
     refuse_to_mix(into)?;
     let mut written = Compacted::default();
@@ -74,7 +74,7 @@ pub fn compact(folders: &[PathBuf], into: &Path) -> Result<Compacted> {
     Ok(written)
 }
 
-/// Old files among new ones would count twice.
+/// Refuses a folder with files: old files among new ones would be counted twice.
 fn refuse_to_mix(into: &Path) -> Result<()> {
     fs::create_dir_all(into).with_context(|| format!("creating {}", into.display()))?;
     let mut entries = fs::read_dir(into).with_context(|| format!("listing {}", into.display()))?;
@@ -82,7 +82,7 @@ fn refuse_to_mix(into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Folders by workload and month, each once, in the order of records' ids.
+/// The records' folders by workload and month, each record once, in the order of the ids.
 fn partitions(folders: &[PathBuf]) -> Result<BTreeMap<(String, String), Vec<&Path>>> {
     let mut by_id = BTreeMap::new();
     for folder in folders {
@@ -128,21 +128,22 @@ fn add_record(file: &mut PartFile, opened: &Opened, workload: &str) -> Result<()
     for run in &opened.runs {
         let point = opened.record.points.get(run.point as usize);
         let Some(point) = point.filter(|point| point.workload == workload) else { continue };
-        let of = Arc::new(Origin::new(&opened.record, point, run));
+        let run_columns = Arc::new(RunColumns::new(&opened.record, point, run));
         for (metric, value) in values(run) {
-            file.add(Row { of: of.clone(), metric, task: None, at_ns: None, value })?;
+            let run = run_columns.clone();
+            file.add(ValueRow { run, metric, task: None, at_ns: None, value })?;
         }
         for sample in samples.remove(&run.run).unwrap_or_default() {
             let Sample { metric, task, at_ns, value } = sample;
             let task = task.map(|task| task as i32);
             let metric = ByteArray::from(metric.as_str());
-            file.add(Row { of: of.clone(), metric, task, at_ns, value })?;
+            file.add(ValueRow { run: run_columns.clone(), metric, task, at_ns, value })?;
         }
     }
     Ok(())
 }
 
-/// Metrics and counters; a failed run says only that.
+/// The metrics and counters of a run; for a failed run only `failed`.
 fn values(run: &Run) -> Vec<(ByteArray, f64)> {
     match &run.outcome {
         Outcome::Failed { .. } => vec![("failed".into(), 1.0)],
@@ -154,8 +155,8 @@ fn values(run: &Run) -> Vec<(ByteArray, f64)> {
     }
 }
 
-/// What all rows of one run share. Cheap to copy: the texts are counted references.
-struct Origin {
+/// The columns that all rows of a run share.
+struct RunColumns {
     record: ByteArray,
     run: i32,
     block: i32,
@@ -172,11 +173,11 @@ struct Origin {
     dir: ByteArray,
 }
 
-impl Origin {
-    fn new(record: &Record, point: &Point, run: &Run) -> Origin {
+impl RunColumns {
+    fn new(record: &Record, point: &Point, run: &Run) -> RunColumns {
         let parameters = serde_json::to_string(&point.parameters).expect("a map of texts is JSON");
         let text = |text: &Option<String>| text.as_deref().map(ByteArray::from);
-        Origin {
+        RunColumns {
             record: record.id.as_str().into(),
             run: run.run as i32,
             block: run.block as i32,
@@ -198,19 +199,19 @@ impl Origin {
     }
 }
 
-struct Row {
-    of: Arc<Origin>,
+struct ValueRow {
+    run: Arc<RunColumns>,
     metric: ByteArray,
     task: Option<i32>,
     at_ns: Option<i64>,
     value: f64,
 }
 
-/// The file of one partition. It has its name only when it is whole.
+/// The file of one partition. It gets its name when it is whole.
 struct PartFile {
     writer: SerializedFileWriter<File>,
     folder: PathBuf,
-    pending: Vec<Row>,
+    pending: Vec<ValueRow>,
     rows: usize,
 }
 
@@ -232,7 +233,7 @@ impl PartFile {
         Ok(PartFile { writer, folder: folder.to_path_buf(), pending: Vec::new(), rows: 0 })
     }
 
-    fn add(&mut self, row: Row) -> Result<()> {
+    fn add(&mut self, row: ValueRow) -> Result<()> {
         self.pending.push(row);
         if self.pending.len() >= GROUP_ROWS { self.flush() } else { Ok(()) }
     }
@@ -244,7 +245,7 @@ impl PartFile {
             .with_context(|| format!("writing into {}", self.folder.display()))
     }
 
-    /// Returns how many rows it has.
+    /// Finishes the file and returns its number of rows.
     fn finish(mut self) -> Result<usize> {
         if !self.pending.is_empty() {
             self.flush()?;
@@ -260,10 +261,10 @@ impl PartFile {
     }
 }
 
-/// Writes the columns one after the other, in the order of the schema.
+/// Writes a row group, column by column in the order of the schema.
 fn write_group(
     writer: &mut SerializedFileWriter<File>,
-    rows: &[Row],
+    rows: &[ValueRow],
 ) -> parquet::errors::Result<()> {
     let mut group = writer.next_row_group()?;
     let mut column = 0;
@@ -294,14 +295,17 @@ fn write_group(
     Ok(())
 }
 
-/// The values that are there, and for each row whether it is.
-fn optional<T>(rows: &[Row], value: impl Fn(&Row) -> Cell<T>) -> (Vec<T>, Option<Vec<i16>>) {
+/// The values that are present, and for each row of an optional column whether its value is present.
+fn optional<T>(
+    rows: &[ValueRow],
+    value: impl Fn(&ValueRow) -> ColumnValue<T>,
+) -> (Vec<T>, Option<Vec<i16>>) {
     let mut values = Vec::with_capacity(rows.len());
     let mut present = Vec::new();
     for row in rows {
         match value(row) {
-            Cell::Required(value) => values.push(value),
-            Cell::Optional(value) => {
+            ColumnValue::Required(value) => values.push(value),
+            ColumnValue::Optional(value) => {
                 present.push(value.is_some() as i16);
                 values.extend(value);
             }
@@ -310,45 +314,45 @@ fn optional<T>(rows: &[Row], value: impl Fn(&Row) -> Cell<T>) -> (Vec<T>, Option
     (values, (!present.is_empty()).then_some(present))
 }
 
-/// A value of a column that all rows have, or of one that some lack.
-enum Cell<T> {
+/// A value of a required or of an optional column.
+enum ColumnValue<T> {
     Required(T),
     Optional(Option<T>),
 }
 
-fn number(row: &Row, column: usize) -> Cell<i32> {
-    let of = &row.of;
+fn number(row: &ValueRow, column: usize) -> ColumnValue<i32> {
+    let run = &row.run;
     match column {
-        1 => Cell::Required(of.run),
-        2 => Cell::Required(of.block),
-        6 => Cell::Required(of.semantics),
-        8 => Cell::Required(of.cpus),
-        9 => Cell::Required(of.tasks),
-        15 => Cell::Optional(row.task),
+        1 => ColumnValue::Required(run.run),
+        2 => ColumnValue::Required(run.block),
+        6 => ColumnValue::Required(run.semantics),
+        8 => ColumnValue::Required(run.cpus),
+        9 => ColumnValue::Required(run.tasks),
+        15 => ColumnValue::Optional(row.task),
         _ => unreachable!("column {column} holds no 32-bit numbers"),
     }
 }
 
-fn time(row: &Row, column: usize) -> Cell<i64> {
+fn time(row: &ValueRow, column: usize) -> ColumnValue<i64> {
     match column {
-        3 => Cell::Required(row.of.started_us),
-        16 => Cell::Optional(row.at_ns),
+        3 => ColumnValue::Required(row.run.started_us),
+        16 => ColumnValue::Optional(row.at_ns),
         _ => unreachable!("column {column} holds no 64-bit numbers"),
     }
 }
 
-fn text(row: &Row, column: usize) -> Cell<ByteArray> {
-    let of = &row.of;
+fn text(row: &ValueRow, column: usize) -> ColumnValue<ByteArray> {
+    let run = &row.run;
     match column {
-        0 => Cell::Required(of.record.clone()),
-        4 => Cell::Optional(of.host.clone()),
-        5 => Cell::Optional(of.kernel.clone()),
-        7 => Cell::Required(of.form.clone()),
-        10 => Cell::Required(of.placement.clone()),
-        11 => Cell::Required(of.parameters.clone()),
-        12 => Cell::Required(of.pass.clone()),
-        13 => Cell::Required(of.dir.clone()),
-        14 => Cell::Required(row.metric.clone()),
+        0 => ColumnValue::Required(run.record.clone()),
+        4 => ColumnValue::Optional(run.host.clone()),
+        5 => ColumnValue::Optional(run.kernel.clone()),
+        7 => ColumnValue::Required(run.form.clone()),
+        10 => ColumnValue::Required(run.placement.clone()),
+        11 => ColumnValue::Required(run.parameters.clone()),
+        12 => ColumnValue::Required(run.pass.clone()),
+        13 => ColumnValue::Required(run.dir.clone()),
+        14 => ColumnValue::Required(row.metric.clone()),
         _ => unreachable!("column {column} holds no text"),
     }
 }

@@ -4,12 +4,12 @@
 //!     ROOT/7f/.part-ID/   plan.json  runs.ndjson  samples.ndjson      growing, locked
 //!     ROOT/7f/ID/         record.json  runs.ndjson  samples.parquet   finished
 //!
-//! `plan.json` is the record as known at the start; its writer holds a lock on it for as
-//! long as it lives, on every host that shares the file system. A hidden folder whose lock
-//! is free was left behind: [`Store::recover`] makes it a partial record. A run counts once
-//! its line in `runs.ndjson` is durable, and its samples were made durable before that.
-//! Who renames the folder, to finish it or to take it up again, holds a lock on its
-//! `record.json` too. Records may be copied, merged and deleted by hand.
+//! `plan.json` is the record as known at the start. Its writer holds a lock on it for as long as it
+//! lives, visible on every host that shares the file system. A hidden folder whose lock is free was
+//! left behind: [`Store::recover`] makes it a partial record. A run counts once its line in
+//! `runs.ndjson` is durable; its samples become durable before that. A process that renames the
+//! folder, to finish or to resume the record, also holds a lock on `record.json`. Users may copy,
+//! merge and delete records by hand.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, TryLockError};
@@ -30,28 +30,28 @@ const RECORD: &str = "record.json";
 const RUNS: &str = "runs.ndjson";
 const SAMPLES_GROWING: &str = "samples.ndjson";
 const SAMPLES: &str = "samples.parquet";
-/// Only where runs were watched.
+/// Exists only if there are profiles.
 const PROFILES: &str = "looks.ndjson";
-/// Only where runs were made in virtual machines.
+/// Exists only if runs were made in virtual machines.
 const BOOTS: &str = "boots.ndjson";
 const HIDDEN: &str = ".part-";
 
-/// Where files are written before they are renamed into place.
+/// Names under which files are written before they are renamed into place.
 const TEMPORARY: [&str; 4] = ["plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"];
 
-/// A record's id: time of its start and random digits, so that ids sort by time and hosts
-/// need not agree on anything: `20261120-115530-7f3a9c`.
+/// A record's id: the time of its start and random digits, such as `20261120-115530-7f3a9c`. Ids sort
+/// by time, and hosts need no coordination.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id(String);
 
 impl Id {
-    /// A fresh id.
+    /// An id for a record that starts now.
     pub fn new(now: jiff::Timestamp, random: u32) -> Id {
         let time = now.strftime("%Y%m%d-%H%M%S");
         Id(format!("{time}-{:06x}", random & 0xff_ffff))
     }
 
-    /// The id that `text` is, if it is one.
+    /// Parses an id.
     pub fn read(text: &str) -> Option<Id> {
         let mut parts = text.split('-');
         let mut part = |length, digit: fn(&char) -> bool| {
@@ -70,7 +70,7 @@ impl Id {
         &self.0
     }
 
-    /// The folder of 1/256 of all records that this one lies in.
+    /// The name of the record's shard: a folder with 1/256 of all records.
     fn shard(&self) -> &str {
         &self.0[16..18]
     }
@@ -83,17 +83,17 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store in this folder, made when the first record is.
+    /// The store in this folder; the folder is created with the first record.
     pub fn at(root: PathBuf) -> Store {
         Store { root }
     }
 
-    /// Its folder.
+    /// The folder of the store.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The root and the folders in it that hold records.
+    /// The folders that may hold records: the root and the shards in it.
     pub fn shards(&self) -> Result<Vec<PathBuf>> {
         let mut shards = vec![self.root.clone()];
         for (name, path) in entries(&self.root)? {
@@ -105,7 +105,7 @@ impl Store {
         Ok(shards)
     }
 
-    /// Starts a record: `record` needs its plan, not its id, state or results.
+    /// Starts a record. `record` must have the plan; the id, state and results are set by the store.
     pub fn begin(&self, mut record: Record, id: Id) -> Result<Growing> {
         let shard = self.root.join(id.shard());
         let folder = shard.join(format!("{HIDDEN}{}", id.as_str()));
@@ -120,14 +120,14 @@ impl Store {
         Growing::new(folder, record, lock)
     }
 
-    /// Takes a partial record up again, to add the runs that are missing.
+    /// Resumes a partial record, to add the missing runs.
     pub fn resume(&self, folder: &Path) -> Result<Growing> {
         let hidden = hidden_path(folder)?;
         if !is_our_folder(folder) {
             bail!("{} belongs to another user: copy it to resume the copy", folder.display());
         }
-        // Held until nothing is left here that another could take up or finish.
-        let _moving = lock_record(folder)?;
+        // Held until nothing is left here that another process could resume or finish.
+        let _record_lock = lock_record(folder)?;
         let opened = open(folder)?;
         let samples = sealed_samples(&opened)?;
         let mut record = opened.record;
@@ -137,8 +137,7 @@ impl Store {
         // At every step a crash leaves something that `recover` understands: as long as the
         // old record.json is there, the folder is as it was.
         let lock = write_plan(folder, &record)?;
-        fs::rename(folder, &hidden)
-            .with_context(|| format!("taking {} up again", folder.display()))?;
+        fs::rename(folder, &hidden).with_context(|| format!("resuming {}", folder.display()))?;
         sync_folder(hidden.parent().unwrap_or(Path::new("/")))?;
         write_durably(&hidden.join(SAMPLES_GROWING), |mut file| {
             Ok(file.write_all(&lines::text(&samples)?)?)
@@ -148,10 +147,10 @@ impl Store {
         Growing::new(hidden, record, lock)
     }
 
-    /// Finishes what dead writers left: each hidden folder that nobody holds becomes a
-    /// partial record, or vanishes if no run was in it. Returns what became of them. One
-    /// that cannot be finished stays as it is, and no new run must wait for it: opening it
-    /// says why. Another user's are not ours to touch, least of all for root, who could.
+    /// Finishes what dead writers left: each hidden folder without a lock becomes a partial record, or
+    /// is removed if it holds no run. Returns the folders of the recovered records. A folder that
+    /// cannot be finished stays as it is and delays no new run; opening it reports the reason. Folders
+    /// of other users are left alone, even by root.
     pub fn recover(&self, hostname: &str) -> Result<Vec<PathBuf>> {
         let mut recovered = Vec::new();
         for shard in self.shards()? {
@@ -166,21 +165,21 @@ impl Store {
     }
 }
 
-/// What a recovered record says until its missing runs are done.
+/// The warning of a recovered record until its missing runs are done.
 const WRITER_DIED: &str = "the writer died; the finished runs were recovered";
 
-/// Another host's writer whose lock this file system does not show is given this long
-/// after its last sign of life.
-const OTHER_HOST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How long after its last sign of life a writer of another host counts as alive: this file system may
+/// not show its lock.
+const OTHER_HOST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// A folder without a plan is one whose writer was just starting, unless it is this old.
-const START_PATIENCE: Duration = Duration::from_secs(600);
+/// A folder without a plan that is younger than this may belong to a writer that is just starting.
+const START_TIMEOUT: Duration = Duration::from_secs(600);
 
 fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
     let plan = folder.join(PLAN);
     let lock = match lock(&plan) {
         Ok(Some(lock)) => lock,
-        // Its writer lives, or has finished meanwhile.
+        // The writer is alive, or has just finished.
         Ok(None) => return Ok(None),
         Err(e) if e.kind() == ErrorKind::NotFound => return finish_nearly_done(folder),
         Err(e) => return Err(e).with_context(|| format!("locking {}", plan.display())),
@@ -194,7 +193,7 @@ fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
     let text = io::read_to_string(&lock).with_context(|| format!("reading {}", plan.display()))?;
     let mut record = Record::read(&text).with_context(|| format!("in {}", plan.display()))?;
     if record.host.hostname.as_deref() != Some(hostname)
-        && age(&folder.join(RUNS)) < OTHER_HOST_PATIENCE
+        && age(&folder.join(RUNS)) < OTHER_HOST_TIMEOUT
     {
         return Ok(None);
     }
@@ -202,13 +201,14 @@ fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
     Growing::new(folder.to_path_buf(), record, lock)?.finish_as(RecordState::Partial)
 }
 
-/// A hidden folder with a record: its writer died between the last steps of finishing, or
-/// the first of resuming. One with neither record nor plan: before it had written anything.
+/// Finishes a hidden folder with a record: its writer died during the last steps of finishing, or the
+/// first steps of resuming. Removes a folder with neither record nor plan: its writer died before it
+/// had written anything.
 fn finish_nearly_done(folder: &Path) -> Result<Option<PathBuf>> {
     if folder.join(RECORD).exists() {
         return tidy_and_unhide(folder).map(Some);
     }
-    if age(folder) > START_PATIENCE {
+    if age(folder) > START_TIMEOUT {
         remove_folder(folder, &TEMPORARY)?;
     }
     Ok(None)
@@ -220,18 +220,18 @@ fn age(path: &Path) -> Duration {
     elapsed.unwrap_or_default()
 }
 
-/// A record being written.
+/// A record that is being written.
 #[derive(Debug)]
 pub struct Growing {
     folder: PathBuf,
-    /// The record so far. The caller may add warnings and its session.
+    /// The record so far. The caller may add warnings and sessions.
     pub record: Record,
     runs: File,
     samples: File,
     next_run: u32,
-    /// Whether nothing is left to do, however many runs that took: the caller's to say.
+    /// Whether all planned work is done, whatever the number of runs. The caller sets it.
     pub complete: bool,
-    /// Held for as long as this lives: says that the writer is alive.
+    /// Shows other processes that the writer is alive.
     _lock: File,
 }
 
@@ -252,32 +252,33 @@ impl Growing {
         Ok(Growing { folder, record, runs, samples, next_run, complete: false, _lock: lock })
     }
 
-    /// The number that the next run gets.
+    /// The number of the next run.
     pub fn next_run(&self) -> u32 {
         self.next_run
     }
 
-    /// The runs so far, by reading them back.
+    /// Reads back the runs so far.
     pub fn read_runs(&self) -> Result<Vec<Run>> {
         Ok(read_runs(&self.folder.join(RUNS))?.0)
     }
 
-    /// The looks so far, by reading them back.
+    /// Reads back the profiles so far.
     pub fn read_profiles(&self) -> Result<Vec<Profile>> {
         Ok(lines::read(&self.folder.join(PROFILES), Profile::read)?.0)
     }
 
-    /// Adds a look. When this returns, it survives a crash.
+    /// Adds a profile. When this returns, the profile survives a crash.
     pub fn append_profile(&mut self, profile: &Profile) -> Result<()> {
         self.append_line(PROFILES, profile, Profile::read)
     }
 
-    /// The boots so far, by reading them back.
+    /// Reads back the boots so far.
     pub fn read_boots(&self) -> Result<Vec<Boot>> {
         read_boots(&self.folder)
     }
 
-    /// Adds a boot, or what is known of it now. When this returns, it survives a crash.
+    /// Adds a boot, or replaces it by what is known of it now. When this returns, the line survives a
+    /// crash.
     pub fn append_boot(&mut self, boot: &Boot) -> Result<()> {
         self.append_line(BOOTS, boot, Boot::read)
     }
@@ -303,8 +304,8 @@ impl Growing {
         self.append_all(vec![(run.clone(), samples)])
     }
 
-    /// Adds runs that are all there already: all of them or, if it fails, none. When this
-    /// returns, they survive a crash.
+    /// Adds several runs with their samples: all of them or, if it fails, none. When this returns, they
+    /// survive a crash.
     pub fn append_all(&mut self, added: Vec<(Run, Vec<Sample>)>) -> Result<()> {
         let write = |mut file: &File, lines: Vec<u8>| {
             file.write_all(&lines).and_then(|()| file.sync_data())
@@ -329,7 +330,7 @@ impl Growing {
         let before = [(&self.samples, length(&self.samples)?), (&self.runs, length(&self.runs)?)];
         let written = write(&self.samples, samples).and_then(|()| write(&self.runs, line));
         if written.is_err() {
-            // The next line must not be glued to half of this one.
+            // The next line must not be appended to half of this one.
             for (file, length) in before {
                 let _ = file.set_len(length);
             }
@@ -339,20 +340,20 @@ impl Growing {
         Ok(())
     }
 
-    /// Makes the record visible: whole if every planned run was executed, else partial.
-    /// Returns its folder, or nothing if there was no run to keep.
+    /// Makes the record visible: whole if every planned run was executed, else partial. Returns its
+    /// folder, or `None` if there was no run to keep.
     pub fn finish(mut self, now: jiff::Timestamp) -> Result<Option<PathBuf>> {
         if let Some(session) = self.record.sessions.last_mut() {
             session.finished = Some(now);
         }
-        // Where variants are compared, the number of runs depends on what they show.
+        // If variants are compared, the number of runs depends on their results.
         let all_done = self.next_run >= self.record.runs_planned();
         let whole = self.complete || (self.record.variants.len() < 2 && all_done);
         self.finish_as(if whole { RecordState::Whole } else { RecordState::Partial })
     }
 
     fn finish_as(mut self, state: RecordState) -> Result<Option<PathBuf>> {
-        // Adding the last run may have failed half way.
+        // Adding the last run may have failed halfway.
         let runs = lines::drop_torn(&self.folder.join(RUNS), Run::read)?;
         if runs.is_empty() {
             let files =
@@ -378,12 +379,12 @@ impl Growing {
         tidy_and_unhide(&self.folder).map(Some)
     }
 
-    /// Samples of the runs below `runs`: a line beyond belongs to a run that was cut off.
+    /// Writes the samples of the runs below `runs`; later lines belong to a run that was cut off.
     fn write_samples(&self, runs: u32) -> Result<()> {
         let growing = self.folder.join(SAMPLES_GROWING);
         let finished = self.folder.join(SAMPLES);
         let text = fs::read(&growing).with_context(|| format!("reading {}", growing.display()))?;
-        // A resumption that died before it had moved the samples over.
+        // A resumption died before it had copied the samples.
         if text.is_empty() && finished.exists() {
             return Ok(());
         }
@@ -396,7 +397,7 @@ impl Growing {
     }
 }
 
-/// What is known last of each boot.
+/// The last line of each boot, by number.
 fn read_boots(folder: &Path) -> Result<Vec<Boot>> {
     let lines = lines::read(&folder.join(BOOTS), Boot::read)?.0;
     let boots: BTreeMap<u32, Boot> = lines.into_iter().map(|boot| (boot.boot, boot)).collect();
@@ -412,19 +413,19 @@ pub fn open(folder: &Path) -> Result<Opened> {
     Ok(opened)
 }
 
-/// The looks of a record, in order of execution; none where no run was watched.
+/// The profiles of a record, in order of execution.
 pub fn profiles(opened: &Opened) -> Result<Vec<Profile>> {
     Ok(lines::read(&opened.folder.join(PROFILES), Profile::read)?.0)
 }
 
-/// The boots of a record, by number; none where every run was made on the host itself.
+/// The boots of a record, by number; empty if all runs were made on the host itself.
 pub fn boots(opened: &Opened) -> Result<Vec<Boot>> {
     read_boots(&opened.folder)
 }
 
-/// All samples of a record: (run, sample), in order of runs.
+/// All samples of a record as (run, sample), in the order of the runs.
 pub fn samples(opened: &Opened) -> Result<Vec<(u32, Sample)>> {
-    // While a record grows, a Parquet file beside it is from before.
+    // While a record grows, its Parquet file is from before the resumption.
     let runs = if opened.record.state != RecordState::Growing {
         sealed_samples(opened)?
     } else {
@@ -435,29 +436,29 @@ pub fn samples(opened: &Opened) -> Result<Vec<(u32, Sample)>> {
     Ok(runs.into_iter().flat_map(|r| r.samples.into_iter().map(move |s| (r.run, s))).collect())
 }
 
-/// Adds a warning where the runs are not those that the record was finished with.
+/// Adds a warning if the runs have changed since the record was finished.
 fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
     let Some(sealed) = opened.record.files.get(RUNS) else {
         return Ok(());
     };
     if torn || *sealed != Seal::for_file(&opened.folder.join(RUNS))? {
         opened.record.warnings.push(Warning::new(
-            format!("{RUNS} is not as it was when the record was finished"),
+            format!("{RUNS} has changed since the record was finished"),
             "restore the folder from a copy, or trust only the runs you recognise",
         ));
     }
     Ok(())
 }
 
-/// The samples of a finished record. Unlike a line of JSON, a damaged Parquet file may read as
-/// anything, so a changed one is refused.
+/// The samples of a finished record. A changed file is refused: unlike damaged JSON, a damaged Parquet
+/// file may parse as anything.
 fn sealed_samples(opened: &Opened) -> Result<Vec<RunSamples>> {
     let path = opened.folder.join(SAMPLES);
     if let Some(sealed) = opened.record.files.get(SAMPLES)
         && *sealed != Seal::for_file(&path)?
     {
         bail!(
-            "{} is not as it was when the record was finished: restore it from a copy",
+            "{} has changed since the record was finished: restore it from a copy",
             path.display()
         );
     }
@@ -470,7 +471,7 @@ pub fn record_modified_ns(folder: &Path) -> Option<i64> {
     Some(metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec())
 }
 
-/// The record in a folder, finished or growing.
+/// Reads the record in a folder, finished or growing.
 pub fn read_record(folder: &Path) -> Result<Record> {
     for name in [RECORD, PLAN] {
         let path = folder.join(name);
@@ -482,15 +483,15 @@ pub fn read_record(folder: &Path) -> Result<Record> {
             Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
         }
     }
-    bail!("{} holds no record: neither {RECORD} nor {PLAN} is in it", folder.display())
+    bail!("{} is not a record: it has neither {RECORD} nor {PLAN}", folder.display())
 }
 
-/// The runs of a file, and where a torn last line begins.
+/// The runs of a file, and the offset of a torn last line.
 fn read_runs(path: &Path) -> Result<(Vec<Run>, Option<u64>)> {
     lines::read(path, Run::read)
 }
 
-/// Writes the plan already locked: by the time it has its name, its writer holds it.
+/// Writes the plan and locks it. The lock is held before the file gets its name.
 fn write_plan(folder: &Path, record: &Record) -> Result<File> {
     let path = folder.join(PLAN);
     let beside = folder.join("plan.tmp");
@@ -515,8 +516,8 @@ fn hidden_path(folder: &Path) -> Result<PathBuf> {
     Ok(folder.with_file_name(format!("{HIDDEN}{name}")))
 }
 
-/// Locks the `record.json` in a folder that is to be renamed. A plan's lock is not enough:
-/// who resumes writes a plan of its own.
+/// Locks the `record.json` in a folder that is to be renamed. The plan's lock is not enough: a process
+/// that resumes the record writes a plan of its own.
 fn lock_record(folder: &Path) -> Result<File> {
     let path = folder.join(RECORD);
     let locked = lock(&path).with_context(|| format!("locking {}", path.display()))?;
@@ -524,9 +525,10 @@ fn lock_record(folder: &Path) -> Result<File> {
         .with_context(|| format!("{}: another knee is finishing or resuming it", folder.display()))
 }
 
-/// The file, locked; none if somebody holds it, or put it elsewhere before it was locked.
+/// Opens and locks a file; `None` if another process holds the lock, or moved the file before it was
+/// locked.
 fn lock(path: &Path) -> io::Result<Option<File>> {
-    // Over NFS only a file open for writing can be locked.
+    // Over NFS only a file that is open for writing can be locked.
     let file = no_link().read(true).write(true).open(path)?;
     match file.try_lock() {
         Ok(()) => (),
@@ -535,8 +537,8 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     }
     let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
     let locked = identity(file.metadata()?);
-    let there = fs::symlink_metadata(path).map(identity);
-    Ok(there.is_ok_and(|there| there == locked).then_some(file))
+    let current = fs::symlink_metadata(path).map(identity);
+    Ok(current.is_ok_and(|current| current == locked).then_some(file))
 }
 
 fn is_ours(metadata: &Metadata) -> bool {
@@ -547,23 +549,22 @@ fn is_our_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && is_ours(&m))
 }
 
-/// Makes a shard's folder, and those above it that are missing, so that no crash of the host
-/// takes them away.
+/// Creates a shard's folder and its missing ancestors, so that they survive a crash of the host.
 fn create_durably(shard: &Path) -> io::Result<()> {
     let missing = shard.ancestors().filter(|folder| !folder.exists()).count();
     fs::create_dir_all(shard)?;
-    // ROOT and its parent always: who made the shard may have died before this.
+    // Always ROOT and its parent: the process that created the shard may have died before this.
     for above in shard.canonicalize()?.ancestors().skip(1).take(missing.max(2)) {
-        // One that was there before may be unreadable: it was not ours to flush.
+        // An older folder may be unreadable; it does not need flushing.
         let _ = sync_folder(above);
     }
     Ok(())
 }
 
-/// The last steps of finishing, once `record.json` is durable. The plan goes last: its lock
-/// keeps everybody else away until the folder has its name.
+/// The last steps of finishing, after `record.json` has become durable. The plan is removed last: its
+/// lock keeps other processes away until the folder has its final name.
 fn tidy_and_unhide(folder: &Path) -> Result<PathBuf> {
-    let _moving = lock_record(folder)?;
+    let _record_lock = lock_record(folder)?;
     remove(folder, &[SAMPLES_GROWING])?;
     remove(folder, &TEMPORARY)?;
     sync_folder(folder)?;
@@ -584,8 +585,7 @@ fn remove(folder: &Path, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Removes a folder in which no run is: these files, and itself unless somebody put
-/// something else there.
+/// Removes a folder without runs: these files, and the folder itself unless it holds other files.
 fn remove_folder(folder: &Path, names: &[&str]) -> Result<()> {
     remove(folder, names)?;
     match fs::remove_dir(folder) {
@@ -596,7 +596,7 @@ fn remove_folder(folder: &Path, names: &[&str]) -> Result<()> {
     }
 }
 
-/// Names and paths in a folder; none if there is no such folder.
+/// Names and paths of a folder's entries; empty if there is no such folder.
 pub fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

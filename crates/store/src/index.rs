@@ -1,9 +1,8 @@
-//! The index: a SQLite file in the user's cache that makes listing fast. It is never the
-//! truth: deleted or damaged, it is built again from the folders.
+//! The index: a SQLite file in the user's cache that makes listing fast. It is only a cache: if it is
+//! deleted or damaged, it is built again from the folders.
 //!
-//! Adding, renaming or removing a record's folder changes the modification time of the
-//! folder it lies in. So a look at 257 times finds the shards to read again, and only
-//! records not yet known in them are opened.
+//! Adding, renaming or removing a record's folder changes the modification time of its parent. So
+//! comparing 257 times finds the shards to read again, and only new records in them are opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,8 +17,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 
 use crate::{Id, Store, folder};
 
-/// Raised whenever the tables or what is put into them change: an index of another version
-/// is thrown away.
+/// Version of the tables and of their contents. An index of another version is discarded.
 const VERSION: i64 = 1;
 
 const TABLES: &str = "
@@ -40,16 +38,16 @@ pub struct Index {
     store: Store,
 }
 
-/// A record as lists show it.
+/// A record in a list.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Listed {
-    /// Its id.
+    /// Id of the record.
     pub id: String,
-    /// Its folder.
+    /// Folder of the record.
     pub folder: PathBuf,
-    /// The experiment's name.
+    /// Name of the experiment.
     pub name: String,
-    /// Its workloads, comma-separated.
+    /// Workloads, separated by commas.
     pub workloads: String,
     /// Name of the host.
     pub host: String,
@@ -57,20 +55,19 @@ pub struct Listed {
     pub kernel: String,
     /// `whole` or `partial`.
     pub state: String,
-    /// Points planned.
+    /// Number of planned points.
     pub points: u32,
-    /// Runs finished.
+    /// Number of finished runs.
     pub runs: u32,
-    /// Runs failed.
+    /// Number of failed runs.
     pub failed: u32,
-    /// Runs planned.
+    /// Number of planned runs.
     pub planned: u32,
 }
 
 impl Index {
-    /// Opens the store's index in this cache folder and brings it up to date. Without a
-    /// writable cache, or while others write it for long, the index lives in memory, built
-    /// for this call.
+    /// Opens the store's index in this cache folder and brings it up to date. Without a writable cache,
+    /// or while another process writes it for long, the index is built in memory for this call.
     pub fn open(store: &Store, cache: &Path) -> Result<Index> {
         let path = cache.join(index_name(store.root()));
         let refreshed = |database: Connection| {
@@ -92,7 +89,7 @@ impl Index {
             .context("opening the index")
     }
 
-    /// The newest records first.
+    /// At most `limit` records, newest first.
     pub fn newest(&self, limit: usize) -> Result<Vec<Listed>> {
         let mut query = self.database.prepare(
             "select id, folder, name, workloads, host, kernel, state, points, runs, failed, planned
@@ -102,7 +99,7 @@ impl Index {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Records whose id starts with `prefix`, newest first.
+    /// At most 50 records whose id starts with `prefix`, newest first.
     pub fn with_prefix(&self, prefix: &str) -> Result<Vec<Listed>> {
         let mut query = self.database.prepare(
             "select id, folder, name, workloads, host, kernel, state, points, runs, failed, planned
@@ -121,7 +118,8 @@ impl Index {
 
     fn refresh(&mut self) -> Result<()> {
         let shards = self.store.shards()?;
-        // Two lookers take turns: one that has read and then wants to write could not wait.
+        // Two processes take turns: SQLite cannot wait with a transaction that first reads and then
+        // writes.
         let transaction =
             self.database.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut known = BTreeSet::new();
@@ -159,7 +157,7 @@ fn listed(row: &rusqlite::Row) -> rusqlite::Result<Listed> {
     })
 }
 
-/// One index for each store, named by its path.
+/// The name of a store's index, made from the store's path.
 fn index_name(root: &Path) -> String {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     let readable = root.to_string_lossy().replace('/', "-");
@@ -182,27 +180,27 @@ fn in_memory() -> Result<Connection> {
 }
 
 fn with_tables(mut database: Connection) -> Result<Connection> {
-    // Two that find it new take turns, or one would make the tables of the other again.
+    // Two processes that find it new take turns, so that only one creates the tables.
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0))?;
     match version {
         VERSION => (),
         0 => transaction.execute_batch(&format!("{TABLES} pragma user_version = {VERSION};"))?,
-        // No database of ours.
+        // The database is not ours.
         _ => return Err(rusqlite::Error::SqliteFailure(Error::new(SQLITE_NOTADB), None).into()),
     }
     transaction.commit()?;
     Ok(database)
 }
 
-/// Whether the index is damaged or of another version: it is only a cache, and can go. Not
-/// if it is merely busy: another lister may be filling it.
+/// Whether the index is damaged or of another version, so that it can be removed. An index that is
+/// merely busy cannot: another process may be filling it.
 fn is_useless(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
     matches!(code, Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
 }
 
-/// A folder changed this recently may change again within the same tick of its clock.
+/// A folder that changed this recently may change again without a change of its modification time.
 const RACY_NS: i64 = 2_000_000_000;
 
 fn refresh_shard(database: &Connection, shard: &Path) -> Result<()> {
@@ -223,11 +221,11 @@ fn refresh_shard(database: &Connection, shard: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Brings the rows of one shard up to date: opens what is new, forgets what is gone. Says
-/// whether all that should be records could be read: the files of a copied one may still
-/// be on their way, and arrive without a trace in the shard's time.
+/// Brings the rows of one shard up to date: opens new records, removes those that are gone. Returns
+/// whether all records could be read: the files of a record that is being copied may still be missing,
+/// and their arrival does not change the shard's modification time.
 fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
-    // One that cannot be read keeps its rows, and takes nothing from the others.
+    // An unreadable shard keeps its rows and does not affect the others.
     let Ok(entries) = folder::entries(shard) else {
         return Ok(false);
     };
@@ -251,11 +249,11 @@ fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
             all_read = false;
             continue;
         };
-        // Known, and not resumed since.
+        // Known, and not resumed since then.
         if known.remove(&text) == Some(modified_ns) {
             continue;
         }
-        // A folder that is not a readable record is not listed; `show` says why.
+        // A folder without a readable record is not listed; `show` reports the reason.
         match folder::read_record(&folder) {
             Ok(record) => insert(database, &shard_text, &text, &record, modified_ns)?,
             Err(_) => all_read = false,

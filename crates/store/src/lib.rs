@@ -1,5 +1,5 @@
-//! Records on disk: the store that keeps them, its index, raw samples as Parquet, several records as
-//! one, and readers of other tools' results.
+//! Records on disk: the store, its index, raw samples as Parquet, compaction of many records into few
+//! files, and the import of other tools' results.
 
 mod compact;
 mod folder;

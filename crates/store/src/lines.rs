@@ -1,5 +1,5 @@
-//! Files of JSON lines that grow one durable line at a time. A line counts once its newline is
-//! there: what a crash cut off never was one.
+//! Files of JSON lines that grow by one durable line at a time. A line counts once it has its newline:
+//! a line that a crash cut off does not exist.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// The lines of a file, and where a torn last one begins. No file: no lines.
+/// The values of a file's lines, and the offset of a torn last line. A missing file has no lines.
 pub fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<(Vec<T>, Option<u64>)> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -26,7 +26,7 @@ pub fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<(Vec<T>
     Ok((values, (whole < text.len()).then_some(whole as u64)))
 }
 
-/// Leaves only whole lines, so that more can follow. Returns what they hold.
+/// Cuts off a torn last line, so that lines can be appended. Returns the values of the whole lines.
 pub fn drop_torn<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
     let (values, torn) = read(path, parse)?;
     if let Some(start) = torn {
@@ -37,7 +37,7 @@ pub fn drop_torn<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<Ve
     Ok(values)
 }
 
-/// Values as lines.
+/// Values as JSON lines.
 pub fn text<T: serde::Serialize>(values: &[T]) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     for value in values {
@@ -52,13 +52,13 @@ pub fn append(mut file: &File, text: &[u8]) -> std::io::Result<()> {
     let before = file.metadata()?.len();
     let written = file.write_all(text).and_then(|()| file.sync_data());
     if written.is_err() {
-        // The next line must not be glued to half of this one.
+        // The next line must not be appended to half of this one.
         let _ = file.set_len(before);
     }
     written
 }
 
-/// Opens no file through a symbolic link.
+/// Options that open no file through a symbolic link.
 pub fn no_link() -> OpenOptions {
     let mut options = File::options();
     options.custom_flags(libc::O_NOFOLLOW);

@@ -1,6 +1,6 @@
-//! Samples: raw values inside a run. One table for all kinds, five columns, as Parquet, so
-//! that pandas, polars and DuckDB open it directly. While a record grows they are JSON
-//! lines, one a run, because a Parquet file is readable only once it is whole.
+//! Samples: raw values inside a run. All kinds share one Parquet table of five columns, which pandas,
+//! polars and DuckDB open directly. While a record grows, samples are JSON lines, one per run, because
+//! a Parquet file is readable only once it is whole.
 
 use std::fs::File;
 use std::panic::catch_unwind;
@@ -20,7 +20,7 @@ use parquet::schema::parser::parse_message_type;
 use records::Sample;
 use serde::{Deserialize, Serialize};
 
-/// The samples of one run, one line while the record grows.
+/// The samples of one run: one line while the record grows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSamples {
     pub run: u32,
@@ -88,7 +88,7 @@ fn write_group(
     Ok(())
 }
 
-/// Reads what [`write_parquet`] wrote, run by run in order.
+/// Reads the file of [`write_parquet`]: the samples of each run, in order.
 pub fn read_parquet(path: &Path) -> Result<Vec<RunSamples>> {
     let read = || -> parquet::errors::Result<Vec<RunSamples>> {
         let reader = SerializedFileReader::new(File::open(path)?)?;

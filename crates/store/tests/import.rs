@@ -21,7 +21,7 @@ fn session() -> Session {
 fn fixture(name: &str) -> Input {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import").join(name);
     let bytes = std::fs::read(path).unwrap();
-    Input::of_bytes(Path::new(name), &bytes).unwrap()
+    Input::from_bytes(Path::new(name), &bytes).unwrap()
 }
 
 fn import(files: &[&str], names: &[&str]) -> anyhow::Result<Imported> {
@@ -404,7 +404,7 @@ fn line_ends_and_byte_order_marks_change_nothing() {
     for name in ["plain.csv", "page_fault1.csv", "fs_mark.log", "stress-ng.log", "fio.json"] {
         let plain = fixture(name);
         let windows = format!("\u{feff}{}", plain.text.replace('\n', "\r\n"));
-        let windows = Input::of_bytes(Path::new(name), windows.as_bytes()).unwrap();
+        let windows = Input::from_bytes(Path::new(name), windows.as_bytes()).unwrap();
         let read = |input| shown(&assemble(&[input], &Telling::default(), session()).unwrap());
         assert_eq!(read(plain), read(windows), "{name}");
     }

@@ -238,7 +238,7 @@ fn a_changed_runs_file_is_a_doubt_about_the_record() {
     let folder = place.finished(5);
     append(&folder.join("runs.ndjson"), "{\"torn");
     let opened = store::open(&folder).unwrap();
-    assert!(opened.record.warnings.iter().any(|w| w.text.contains("not as it was")));
+    assert!(opened.record.warnings.iter().any(|w| w.text.contains("has changed since")));
     assert_eq!(opened.runs.len(), 5);
 }
 
@@ -248,7 +248,7 @@ fn a_changed_samples_file_is_refused() {
     let folder = place.finished(5);
     append(&folder.join("samples.parquet"), "x");
     let error = store::samples(&store::open(&folder).unwrap()).unwrap_err();
-    assert!(error.to_string().contains("not as it was"), "{error}");
+    assert!(error.to_string().contains("has changed since"), "{error}");
     assert!(place.store.resume(&folder).is_err());
     assert_eq!(file_names(&folder), WHOLE_FILES);
 }

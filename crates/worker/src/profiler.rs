@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use probes::ledger::{Marker, Moment, Plan, Watcher};
+use probes::ledger::{Marker, SamplingStep, WatchPlan, Watcher};
 use records::{Event, Form, Job, ProfileKind, Until, Work};
 
 use crate::board::Board;
@@ -28,19 +28,19 @@ impl Profiler {
         let is_command = matches!(job.work, Work::Command(_));
         let tasks = if is_command { 0 } else { job.tasks };
         let none = Profiler { watcher: None, windows: 0, tasks, blind: None };
-        let Some(watch) = &job.profile else { return none };
-        let plan = Plan {
-            kind: watch.kind,
-            hertz: watch.hertz,
+        let Some(profile) = &job.profile else { return none };
+        let plan = WatchPlan {
+            kind: profile.kind,
+            hertz: profile.hertz,
             room: ROOM,
             cpus: job.cpus.clone(),
             tasks,
-            bursts: watch.kind == ProfileKind::Counts && matches!(job.until, Until::Seconds(_)),
-            knee: watch.knee,
-            functions: watch.functions.clone(),
+            bursts: profile.kind == ProfileKind::Counts && matches!(job.until, Until::Seconds(_)),
+            knee: profile.knee,
+            functions: profile.functions.clone(),
         };
         match Watcher::begin(plan) {
-            Ok(watcher) => Profiler { watcher: Some(watcher), windows: watch.windows, ..none },
+            Ok(watcher) => Profiler { watcher: Some(watcher), windows: profile.windows, ..none },
             Err(why) => Profiler {
                 blind: Some(Event::UnavailableProbe { probe: "ledger".to_string(), why }),
                 ..none
@@ -58,25 +58,25 @@ impl Profiler {
         self.watcher.as_ref().map(Watcher::marker)
     }
 
-    /// What to do when in a run of this length, in ns since the release. The edge at the end of the
-    /// run is not among it.
-    pub fn moments(&self, end_ns: u64) -> Vec<(u64, Moment)> {
+    /// What to do what in a run of this length, in ns since the release, but for the edge that is
+    /// its end.
+    pub fn moments(&self, end_ns: u64) -> Vec<(u64, SamplingStep)> {
         let watcher = self.watcher.as_ref();
-        watcher.map_or(Vec::new(), |watcher| watcher.moments(end_ns, u64::from(self.windows)))
+        watcher.map_or(Vec::new(), |watcher| watcher.schedule(end_ns, u64::from(self.windows)))
     }
 
     /// Does what is due at a moment, `at_ns` after the release.
     pub fn take(
         &mut self,
-        moment: Moment,
+        moment: SamplingStep,
         at_ns: u64,
         board: &Board,
         form: Form,
     ) -> Result<(), String> {
         let Some(watcher) = &mut self.watcher else { return Ok(()) };
         match moment {
-            Moment::Edge => self.edge(board, form),
-            Moment::Burst(length) => watcher.burst(length, at_ns),
+            SamplingStep::Snapshot => self.edge(board, form),
+            SamplingStep::Burst(length) => watcher.burst(length, at_ns),
         }
     }
 
@@ -85,12 +85,12 @@ impl Profiler {
         let Some(watcher) = &mut self.watcher else { return Ok(()) };
         let clocks =
             (0..self.tasks as usize).map(|task| clock_ns(board.thread_of(task, form), form));
-        watcher.edge(clocks.sum())
+        watcher.take_snapshot(clocks.sum())
     }
 
     /// Takes the edge before or after a command; `used_us` is the CPU time of its processes so far.
     pub fn edge_of_command(&mut self, used_us: u64) -> Result<(), String> {
-        self.watcher.as_mut().map_or(Ok(()), |watcher| watcher.edge(1000 * used_us))
+        self.watcher.as_mut().map_or(Ok(()), |watcher| watcher.take_snapshot(1000 * used_us))
     }
 
     /// How often to drain the buffers: before they overflow, and before sampled processes are gone with
@@ -110,8 +110,10 @@ impl Profiler {
     pub fn end(self) -> Vec<Event> {
         let Some(watcher) = self.watcher else { return self.blind.into_iter().collect() };
         let seen = watcher.end();
-        let blind =
-            seen.blind.into_iter().map(|(probe, why)| Event::UnavailableProbe { probe, why });
+        let blind = seen
+            .unavailable_probes
+            .into_iter()
+            .map(|(probe, why)| Event::UnavailableProbe { probe, why });
         let is_command = self.tasks == 0;
         let windows = seen.windows.into_iter().map(|mut window| {
             if is_command {

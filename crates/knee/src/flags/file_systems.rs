@@ -185,13 +185,13 @@ mod tests {
         check(
             "xfs:-m crc=1",
             expect_test::expect![[r#"
-                '-m crc=1' of xfs is neither mkfs=… nor mount=…: it must be a kind of file system (xfs), several (ext4,xfs), or one with options, KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each perhaps with a name before it, NAME=KIND
+                '-m crc=1' of xfs is neither mkfs=… nor mount=…: it must be a kind of file system (xfs), several (ext4,xfs), or one with options, KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each optionally named, NAME=KIND
             "#]],
         );
         check(
             "ext4,,xfs",
             expect_test::expect![[r#"
-                must be a kind of file system (xfs), several (ext4,xfs), or one with options, KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each perhaps with a name before it, NAME=KIND
+                must be a kind of file system (xfs), several (ext4,xfs), or one with options, KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each optionally named, NAME=KIND
             "#]],
         );
     }

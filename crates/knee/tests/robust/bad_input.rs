@@ -47,7 +47,7 @@ fn cpus_and_tasks_that_cannot_be_had_are_named() {
     check("run getppid --cpus 0", &["'0' asks for 0 CPUs"], 2);
     check("run getppid --cpus many", &["'many' is not a number of CPUs: use a number, cores"], 2);
     check("run getppid --cpus 1-18446744073709551616", &["is not a number of CPUs"], 2);
-    check("run getppid --tasks 0", &["0 tasks asked for, at least 1 is needed"], 2);
+    check("run getppid --tasks 0", &["0 tasks are asked for, at least 1 is needed"], 2);
     check("run getppid --tasks 5000", &["a run has 1 to 4096"], 2);
     check("run getppid --tasks-per-cpu 4294967295", &["a run has 1 to 4096"], 2);
     check("run getppid --tasks 1 --tasks-per-cpu 1", &["cannot be used with"], 2);
@@ -264,7 +264,7 @@ fn the_worker_refuses_what_is_no_command() {
     let errand = |more: &str| errand(more).replace(end, "\"end\"");
     let here = whole.replace("\"/\"", "\"here\"");
     check_job(&errand(&here), &["the command's directory is here, must be an absolute path"]);
-    check_job(&errand(&format!("{whole},\"prepare\":[[]]")), &["a command without a program"]);
+    check_job(&errand(&format!("{whole},\"prepare\":[[]]")), &["a command has no program"]);
     check_job(&errand(&format!("{whole},\"shell\":true")), &["unknown field `shell`"]);
 }
 

@@ -211,7 +211,7 @@ fn a_command_that_writes_without_end_costs_no_memory_without_end() {
 fn what_cannot_work_is_refused_before_anything_runs() {
     check_refused(&["--command", "slepp 1"], &["no program 'slepp' is in PATH", "'sleep'"]);
     check_refused(&["--command", "./no/such"], &["looking for", "no/such"]);
-    check_refused(&["--command", "sleep '1"], &["a quote is not closed"]);
+    check_refused(&["--command", "sleep '1"], &["has an unclosed quote"]);
     let unknown = ["unknown placeholder {opions} in sleep", "known are cpus"];
     check_refused(&["--command", "sleep {opions}"], &unknown);
     let unused = ["sleep has no parameter 'n'", "no {n} is in 'sleep 1'"];

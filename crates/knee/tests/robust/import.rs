@@ -110,8 +110,8 @@ fn what_cannot_be_imported_is_named_and_leaves_no_record() {
         assert!(ended.stdout.is_empty() && home.records().is_empty());
         home.check_nothing_is_left();
     };
-    check("import bad.csv", "reading bad.csv as plain: line 2: value is 'x', no number");
-    check("import letter", "letter is in no format that shows; name it with --format:");
+    check("import bad.csv", "reading bad.csv as plain: line 2: value is 'x', not a number");
+    check("import letter", "the format of letter was not recognised; name it with --format:");
     check("import none", "reading none: No such file");
     check("import letter --format fi", "'fi' is no format");
     check("import letter --format hyperfin", "did you mean 'hyperfine'");

@@ -163,7 +163,7 @@ impl Record {
         let whole = record.record.state == RecordState::Whole;
         assert!(!whole || runs.len() == self.planned, "whole with {} runs", runs.len());
         assert_ne!(record.record.state, RecordState::Growing, "seen while it grows");
-        let sealed = record.record.warnings.iter().all(|w| !w.text.contains("is not as it was"));
+        let sealed = record.record.warnings.iter().all(|w| !w.text.contains("has changed since"));
         assert!(sealed, "the seal is broken: {:?}", record.record.warnings);
         let finished = runs.iter().filter(|run| run.finished()).map(|run| run.run);
         let samples = store::samples(&record).expect("reading the samples");

@@ -229,11 +229,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_filled_is_refused() {
-        check_words(
-            "a 'b",
-            false,
-            "'a 'b': a quote is not closed, or a backslash stands at the end",
-        );
+        check_words("a 'b", false, "'a 'b' has an unclosed quote or ends with a backslash");
         check_words("a {what}", false, "unknown placeholder {what}");
         check_words(
             "a -o{options...}",

@@ -240,7 +240,7 @@ mod tests {
         check_toml(
             "[storage]\nsize = 8",
             expect_test::expect![
-                "size of the file systems: '8' is no size of a file system: must be such as 8G"
+                "size of the file systems: '8' is not a valid size: must be between 1M and 1024T, such as 8G"
             ],
         );
         check_toml(
@@ -257,7 +257,7 @@ mod tests {
             "[storage]\npolicy = 'aged'\nage = { filled = 0.99 }\n\
              [[variant]]\nname = 'a'\nfile_system = { kind = 'xfs' }",
             expect_test::expect![
-                "file system of variant 'a': file systems can be filled to 1 % to 90 % to age them, not 99.0 %"
+                "file system of variant 'a': file systems can be filled to between 1 % and 90 % for ageing, not to 99.0 %"
             ],
         );
         check_toml(
@@ -276,7 +276,7 @@ mod tests {
         check_toml(
             "[[variant]]\nname = 'a'\nfile_system = { kind = 'xfs', mkfs = \"-L 'a\" }",
             expect_test::expect![
-                "file system of variant 'a': arguments of mkfs: '-L 'a': a quote is not closed, or a backslash stands at the end"
+                "file system of variant 'a': arguments of mkfs: '-L 'a' has an unclosed quote or ends with a backslash"
             ],
         );
         check_toml(

@@ -1,5 +1,5 @@
-//! One record of what several files say: names of variants, cells, points and runs. Pure: the
-//! caller reads the files before, and keeps the record after.
+//! Makes one record of several files: names of variants, cells, points and runs. Pure: the caller reads
+//! the files before and stores the record afterwards.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -12,31 +12,31 @@ use records::{
 };
 
 use crate::import::input::Input;
-use crate::import::{FORMATS, File, Foreign, ForeignPlace, ForeignRun, Format};
+use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format};
 
-/// What the user says about files.
+/// What the user says about the files.
 #[derive(Clone, Debug, Default)]
 pub struct Telling<'a> {
-    /// The format, if it shall not be recognised.
+    /// The format; `None` to recognise it.
     pub format: Option<&'a str>,
-    /// Names of the variants, one a file as given; a name twice means runs of one variant.
+    /// Names of the variants, one per given file; a repeated name means further runs of one variant.
     pub names: &'a [String],
-    /// What the workload is called.
+    /// Name of the workload.
     pub workload: Option<&'a str>,
-    /// What is set up anew for each run; only where the format itself cannot tell.
+    /// What is set up anew for each run; only for a format that cannot record it.
     pub unit: Option<ReplicationUnit>,
 }
 
-/// A record that is not yet kept, and what to say about it.
+/// A record that is not stored yet, with facts for the user.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The record, whole but for its id and seals.
+    /// The record, complete except for its id and seals.
     pub record: Record,
     /// Its runs with their samples.
     pub runs: Vec<(Run, Vec<Sample>)>,
     /// The format of the files.
     pub format: &'static Format,
-    /// Values of all runs together.
+    /// Number of values of all runs.
     pub values: usize,
 }
 
@@ -53,7 +53,7 @@ pub fn assemble(inputs: &[Input], telling: &Telling, session: Session) -> Result
     if let Some(unit) = telling.unit {
         ensure!(
             format.name == "plain",
-            "--unit is for plain CSV; {} tells what a run of it is",
+            "--unit is only for plain CSV: the format {} itself defines what a run is",
             format.name
         );
         read.iter_mut().for_each(|foreign| foreign.unit = unit);
@@ -64,7 +64,7 @@ pub fn assemble(inputs: &[Input], telling: &Telling, session: Session) -> Result
     make(read, inputs, format, unit, session)
 }
 
-/// A copy of a result would count as another run that came out the same.
+/// Refuses copies: a copied result would count as another run with equal values.
 fn refuse_copies(inputs: &[Input]) -> Result<()> {
     let mut seen: HashMap<&str, &Path> = HashMap::new();
     for input in inputs {
@@ -72,7 +72,7 @@ fn refuse_copies(inputs: &[Input]) -> Result<()> {
             && input.seal.bytes > 0
         {
             bail!(
-                "{} is {} once more, byte for byte: a copy is no further run; leave it out",
+                "{} is a byte-for-byte copy of {}: a copy is no further run; leave it out",
                 input.path.display(),
                 before.display()
             );
@@ -85,7 +85,7 @@ fn format(inputs: &[Input], forced: Option<&str>) -> Result<&'static Format> {
     let names = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
     if let Some(name) = forced {
         let Some(format) = Format::find(name) else {
-            bail!("'{name}' is no format: it is one of {}", names())
+            bail!("'{name}' is not a format: must be one of {}", names())
         };
         return Ok(format);
     }
@@ -93,14 +93,14 @@ fn format(inputs: &[Input], forced: Option<&str>) -> Result<&'static Format> {
     for input in inputs {
         let path = input.path.display();
         ensure!(!input.text.trim().is_empty(), "{path} is empty: was the tool interrupted?");
-        let Some(format) = Format::of(&input.text) else {
+        let Some(format) = Format::recognise(&input.text) else {
             let expected: String =
                 FORMATS.iter().map(|f| format!("\n  {:14} {}", f.name, f.about)).collect();
-            bail!("{path} is in no format that shows; name it with --format:{expected}")
+            bail!("the format of {path} was not recognised; name it with --format:{expected}")
         };
         match found {
             Some((other, before)) if other.name != format.name => bail!(
-                "{} is {}, {path} is {}: import them apart",
+                "{} is {}, but {path} is {}: import them separately",
                 before.display(),
                 other.name,
                 format.name
@@ -112,8 +112,8 @@ fn format(inputs: &[Input], forced: Option<&str>) -> Result<&'static Format> {
     Ok(format)
 }
 
-/// Gives each run the name of its variant: the user's word, else the file's own, else the
-/// file's name.
+/// Names the variant of each run: by the user's name, else by the file's contents, else by the file's
+/// name.
 fn name_variants(read: &mut [Foreign], inputs: &[Input], names: &[String]) -> Result<()> {
     let mut given: Vec<&Path> = Vec::new();
     for input in inputs {
@@ -133,7 +133,7 @@ fn name_variants(read: &mut [Foreign], inputs: &[Input], names: &[String]) -> Re
         let inside = inside(foreign);
         ensure!(
             !told || inside.len() < 2,
-            "{} itself holds the variants {}: leave --as out, or name each of them",
+            "{} itself holds the variants {}: omit --as, or name each of them",
             input.path.display(),
             inside.join(", ")
         );
@@ -146,35 +146,35 @@ fn name_variants(read: &mut [Foreign], inputs: &[Input], names: &[String]) -> Re
     Ok(())
 }
 
-/// Names for the variants of one file, in the order in which it has them.
+/// Renames the variants inside one file, in order of appearance.
 fn rename_inside(read: &mut [Foreign], names: &[String], files: usize) -> Result<()> {
-    let [one] = read else {
-        bail!("--as has {} names for {files} files: give one for each", names.len())
+    let [foreign] = read else {
+        bail!("--as has {} names for {files} files: give one name per file", names.len())
     };
-    let inside = inside(one);
+    let inside = inside(foreign);
     ensure!(
         inside.len() == names.len(),
-        "--as has {} names; the file holds {} variants: {}",
+        "--as has {} names, but the file holds {} variants: {}",
         names.len(),
         inside.len().max(1),
         inside.join(", ")
     );
-    for run in &mut one.runs {
+    for run in &mut foreign.runs {
         let at = inside.iter().position(|name| Some(name) == run.variant.as_ref());
         run.variant = at.map(|at| names[at].clone());
     }
     Ok(())
 }
 
-/// The variants that a file itself tells apart, in order of appearance.
+/// The variants that a file itself distinguishes, in order of appearance.
 fn inside(foreign: &Foreign) -> Vec<String> {
     let mut seen = HashSet::new();
     let names = foreign.runs.iter().filter_map(|run| run.variant.as_ref());
     names.filter(|name| seen.insert(*name)).cloned().collect()
 }
 
-/// The shortest ends of paths that tell the files apart: `a.csv b.csv` are a and b, while
-/// `old/x.csv new/x.csv` are old and new.
+/// Short names that distinguish the files: `a.csv b.csv` are a and b, while `old/x.csv new/x.csv` are
+/// old and new.
 fn file_names(paths: &[&Path]) -> Vec<String> {
     let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let folder = |path: &Path| path.parent().map(stem).unwrap_or_default();
@@ -191,16 +191,16 @@ fn file_names(paths: &[&Path]) -> Vec<String> {
 }
 
 fn name_workloads(read: &mut [Foreign], told: Option<&str>, format: &Format) {
-    let all = || read.iter().flat_map(|foreign| &foreign.runs);
-    let first = all().next().map(|run| run.place.workload.clone()).unwrap_or_default();
-    let one = all().all(|run| run.place.workload == first);
-    // Where the name of a file is that of a workload, files of one workload have one name.
-    let mixed = !one && format.name == "will-it-scale";
+    let all_runs = || read.iter().flat_map(|foreign| &foreign.runs);
+    let first = all_runs().next().map(|run| run.cell.workload.clone()).unwrap_or_default();
+    let is_single = all_runs().all(|run| run.cell.workload == first);
+    // will-it-scale names workloads by file; files with different names may be of one workload.
+    let mixed = !is_single && format.name == "will-it-scale";
     for run in read.iter_mut().flat_map(|foreign| &mut foreign.runs) {
-        let workload = &mut run.place.workload;
+        let workload = &mut run.cell.workload;
         match told {
-            Some(told) if one || mixed => *workload = told.to_string(),
-            // Several stay apart.
+            Some(told) if is_single || mixed => *workload = told.to_string(),
+            // Several workloads stay distinct.
             Some(told) => *workload = format!("{told}.{workload}"),
             None if mixed || workload.is_empty() => *workload = format.name.to_string(),
             None => (),
@@ -208,8 +208,8 @@ fn name_workloads(read: &mut [Foreign], told: Option<&str>, format: &Format) {
     }
 }
 
-/// What a run is. Where a file holds only samples of one run, several files of a variant are
-/// runs; alone, its samples stand in for runs, and say that they are none.
+/// What a run of these files is. If a file holds only samples of one run, several files of a variant are
+/// its runs. For a single file the samples take the place of runs, and are marked as samples.
 fn replicate(read: &mut [Foreign]) -> ReplicationUnit {
     let unit = read.iter().map(|foreign| foreign.unit).min().unwrap_or(ReplicationUnit::Run);
     if unit != ReplicationUnit::Sample {
@@ -217,7 +217,7 @@ fn replicate(read: &mut [Foreign]) -> ReplicationUnit {
     }
     let mut seen = HashSet::new();
     let mut runs = read.iter().flat_map(|foreign| &foreign.runs);
-    let repeated = runs.any(|run| !seen.insert((run.variant.clone(), run.place.clone())));
+    let repeated = runs.any(|run| !seen.insert((run.variant.clone(), run.cell.clone())));
     if repeated {
         return ReplicationUnit::Run;
     }
@@ -228,7 +228,7 @@ fn replicate(read: &mut [Foreign]) -> ReplicationUnit {
     ReplicationUnit::Sample
 }
 
-/// A run as its samples, each as if it were a run.
+/// The samples of a run, each as a run.
 fn apart(mut run: ForeignRun) -> Vec<ForeignRun> {
     let samples = std::mem::take(&mut run.samples);
     if samples.is_empty() {
@@ -237,19 +237,19 @@ fn apart(mut run: ForeignRun) -> Vec<ForeignRun> {
     samples.into_iter().map(|values| ForeignRun { values, ..run.clone() }).collect()
 }
 
-/// Points and runs of the record under way.
+/// Points and runs of the record so far.
 #[derive(Default)]
-struct Made {
+struct Assembly {
     variants: Vec<String>,
-    cells: HashMap<ForeignPlace, u32>,
-    /// Points by cell and variant, with the file that made them.
+    cells: HashMap<ForeignCell, u32>,
+    /// Indices of points by cell and variant, with the file that introduced them.
     points: HashMap<(u32, usize), (usize, usize)>,
     planned: Vec<Point>,
-    /// Runs of each point so far.
+    /// Number of runs of each point so far.
     repeats: Vec<u32>,
     runs: Vec<(Run, Vec<Sample>)>,
     blocks: HashSet<(usize, u32, bool)>,
-    /// Whether blocks must be numbered anew, and their new numbers.
+    /// Whether blocks must be renumbered.
     several_series: bool,
     numbers: HashMap<(String, u32), u32>,
 }
@@ -261,11 +261,11 @@ fn make(
     unit: ReplicationUnit,
     session: Session,
 ) -> Result<Imported> {
-    let mut made = Made::default();
+    let mut made = Assembly::default();
     let blocks = read.iter().all(|foreign| foreign.blocks);
-    let mut all = read.iter().flat_map(|foreign| &foreign.runs).map(|run| &run.series);
-    let first = all.next();
-    made.several_series = all.any(|series| Some(series) != first);
+    let mut series = read.iter().flat_map(|foreign| &foreign.runs).map(|run| &run.series);
+    let first = series.next();
+    made.several_series = series.any(|series| Some(series) != first);
     for (file, foreign) in read.iter().enumerate() {
         for run in &foreign.runs {
             made.add(run, file, inputs, blocks, session.started)?;
@@ -279,7 +279,7 @@ fn make(
     });
     let values: usize = values.sum();
     if made.runs.iter().all(|(run, _)| run.finished()) {
-        ensure!(values > 0, "{} has no value that is a number", inputs[0].path.display());
+        ensure!(values > 0, "{} has no numeric value", inputs[0].path.display());
     }
     let first = &read[0];
     let primary = primary(first, &made.runs);
@@ -322,7 +322,7 @@ fn named(name: &str) -> Variant {
     Variant { name: name.to_string(), ..Variant::default() }
 }
 
-impl Made {
+impl Assembly {
     fn add(
         &mut self,
         run: &ForeignRun,
@@ -338,7 +338,7 @@ impl Made {
                 let new = self.blocks.insert((point, block, run.placebo));
                 ensure!(
                     new,
-                    "{}: {} has block {told} twice: another line or file has it already",
+                    "{}: {} has block {told} twice: another line or file already has it",
                     inputs[file].path.display(),
                     self.planned[point].variant
                 );
@@ -383,10 +383,10 @@ impl Made {
         *self.numbers.entry((series.to_string(), block)).or_insert(next)
     }
 
-    /// The point of a run, made when its first run comes.
+    /// The index of a run's point, which is added with its first run.
     fn point(&mut self, run: &ForeignRun, file: usize, inputs: &[Input]) -> Result<usize> {
         let cells = self.cells.len() as u32;
-        let cell = *self.cells.entry(run.place.clone()).or_insert(cells);
+        let cell = *self.cells.entry(run.cell.clone()).or_insert(cells);
         let variant = run.variant.as_deref().unwrap_or_default();
         let variant_at = match self.variants.iter().position(|name| name == variant) {
             Some(at) => at,
@@ -403,8 +403,8 @@ impl Made {
                     parameters.iter().find(|(name, value)| known.get(*name) != Some(value));
                 let name = differs.map_or("an option", |(name, _)| name);
                 bail!(
-                    "{} differs from {} in {name}, although both are {variant}: name them apart \
-                     with --as",
+                    "{} differs from {} in {name}, although both are {variant}: give them \
+                     different names with --as",
                     inputs[file].path.display(),
                     inputs[before].path.display()
                 );
@@ -428,9 +428,9 @@ impl Made {
     }
 }
 
-/// All that is known of how a run was made.
+/// All options and parameters of a run.
 fn parameters(run: &ForeignRun) -> BTreeMap<String, String> {
-    run.options.iter().chain(&run.place.parameters).map(|(n, v)| (n.clone(), v.clone())).collect()
+    run.options.iter().chain(&run.cell.parameters).map(|(n, v)| (n.clone(), v.clone())).collect()
 }
 
 fn point(
@@ -439,19 +439,19 @@ fn point(
     cell: u32,
     parameters: BTreeMap<String, String>,
 ) -> Point {
-    let place = &run.place;
+    let own = &run.cell;
     Point {
-        workload: place.workload.clone(),
-        semantics: place.semantics,
+        workload: own.workload.clone(),
+        semantics: own.semantics,
         parameters,
-        form: place.form,
-        cpus: place.cpus,
-        placement: place.placement,
+        form: own.form,
+        cpus: own.cpus,
+        placement: own.placement,
         cpu_list: Vec::new(),
-        tasks: place.tasks,
+        tasks: own.tasks,
         until: Until::End,
-        pass: place.pass,
-        dir: place.dir.clone(),
+        pass: own.pass,
+        dir: own.dir.clone(),
         variant: variant.to_string(),
         cell: Some(cell),
         command: None,
@@ -463,7 +463,7 @@ fn sample((metric, value): (&String, &f64)) -> Sample {
     Sample { metric: metric.clone(), task: None, at_ns: None, value: *value }
 }
 
-/// The metric that decides: the tool's own, or else one that some run has.
+/// The metric that decides: the tool's main metric, else one that some run has.
 fn primary(foreign: &Foreign, runs: &[(Run, Vec<Sample>)]) -> String {
     let has = |name: &str| runs.iter().any(|(run, _)| run.value(name).is_some());
     if has(&foreign.primary) {
@@ -480,7 +480,7 @@ fn primary(foreign: &Foreign, runs: &[(Run, Vec<Sample>)]) -> String {
 }
 
 fn experiment(
-    made: &Made,
+    made: &Assembly,
     variants: &[Variant],
     format: &Format,
     primary: String,
@@ -499,7 +499,7 @@ fn experiment(
     Experiment {
         name: workloads[..workloads.len().min(SHOWN)].join(", ") + more,
         description: format!("imported from {}: {}", format.name, names.join(", ")),
-        // So that a record of points with unequal numbers of runs is whole.
+        // The average, so that a record whose points have unequal numbers of runs is whole.
         blocks: Some(u32::try_from(runs / made.planned.len().max(1)).unwrap_or(u32::MAX).max(1)),
         loads: workloads.iter().map(load).collect(),
         variants: variants.to_vec(),
@@ -508,7 +508,7 @@ fn experiment(
     }
 }
 
-/// What some run has, of all that files describe.
+/// Descriptions of those metrics that some run has.
 fn metrics(
     read: &[Foreign],
     runs: &[(Run, Vec<Sample>)],
@@ -522,7 +522,7 @@ fn metrics(
     metrics
 }
 
-fn lacks(read: &[Foreign], made: &Made) -> Vec<String> {
+fn lacks(read: &[Foreign], made: &Assembly) -> Vec<String> {
     let mut lacks: Vec<String> = Vec::new();
     for lack in read.iter().flat_map(|foreign| &foreign.lacks) {
         if !lacks.contains(lack) {
@@ -533,13 +533,13 @@ fn lacks(read: &[Foreign], made: &Made) -> Vec<String> {
     for (cell, _) in made.points.keys() {
         *variants_of.entry(*cell).or_default() += 1;
     }
-    let alone = variants_of.values().filter(|count| **count < made.variants.len()).count();
+    let incomplete = variants_of.values().filter(|count| **count < made.variants.len()).count();
     if read.iter().all(|foreign| foreign.blocks) && made.variants.len() > 1 && !made.blocks_pair() {
         lacks.push("no block holds two variants of a cell, so runs are not pairs".to_string());
     }
-    if alone > 0 {
-        let all = made.cells.len();
-        lacks.push(format!("{alone} of {all} cells are not there for every variant"));
+    if incomplete > 0 {
+        let cells = made.cells.len();
+        lacks.push(format!("{incomplete} of {cells} cells do not have every variant"));
     }
     lacks
 }
@@ -554,20 +554,20 @@ fn warnings(read: &[Foreign]) -> Vec<Warning> {
     warnings
 }
 
-/// What all files say alike of the computer.
+/// The facts about the host in which all files agree.
 fn host(read: &[Foreign]) -> HostFacts {
-    fn alike<T: PartialEq + Clone>(
+    fn common<T: PartialEq + Clone>(
         read: &[Foreign],
-        of: fn(&HostFacts) -> &Option<T>,
+        fact: fn(&HostFacts) -> &Option<T>,
     ) -> Option<T> {
-        let first = of(&read[0].host);
-        first.clone().filter(|_| read.iter().all(|foreign| of(&foreign.host) == first))
+        let first = fact(&read[0].host);
+        first.clone().filter(|_| read.iter().all(|foreign| fact(&foreign.host) == first))
     }
     HostFacts {
-        hostname: alike(read, |host| &host.hostname),
-        kernel_release: alike(read, |host| &host.kernel_release),
-        architecture: alike(read, |host| &host.architecture),
-        memory_bytes: alike(read, |host| &host.memory_bytes),
+        hostname: common(read, |host| &host.hostname),
+        kernel_release: common(read, |host| &host.kernel_release),
+        architecture: common(read, |host| &host.architecture),
+        memory_bytes: common(read, |host| &host.memory_bytes),
         ..HostFacts::default()
     }
 }

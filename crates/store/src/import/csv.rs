@@ -1,9 +1,9 @@
-//! Rows of comma-separated values as RFC 4180 has them: fields may be quoted, quoted fields
-//! may hold commas, line ends and doubled quotes. Lines may end in CRLF.
+//! Rows of comma-separated values (RFC 4180): fields may be quoted, and quoted fields may contain commas,
+//! line ends and doubled quotes. Lines may end in CRLF.
 
 use anyhow::{Result, bail, ensure};
 
-/// The rows of a text, each with the number of the line it starts in. Empty lines are none.
+/// The rows of a text, each with the number of its first line. Empty lines are skipped.
 pub fn rows(text: &str) -> impl Iterator<Item = Result<(usize, Vec<String>)>> {
     Rows { rest: text, line: 1 }
 }
@@ -46,7 +46,7 @@ impl Rows<'_> {
             let end = self.rest.strip_prefix("\r\n").or_else(|| self.rest.strip_prefix('\n'));
             ensure!(
                 end.is_some() || self.rest.is_empty(),
-                "line {}: text behind a closing quote; a quote inside a field is doubled",
+                "line {}: text after a closing quote; double a quote inside a field",
                 self.line
             );
             self.line += 1;
@@ -61,7 +61,7 @@ impl Rows<'_> {
         if !rest.starts_with(',') && field.ends_with('\r') {
             field = &field[..field.len() - 1];
             rest = &self.rest[field.len()..];
-            // A lone carriage return at the very end ends the line too.
+            // A lone carriage return at the end of the text ends the line too.
             rest = if rest == "\r" { "" } else { rest };
         }
         self.rest = rest;
@@ -73,7 +73,7 @@ impl Rows<'_> {
         let mut rest = &self.rest[1..];
         loop {
             let Some(end) = rest.find('"') else {
-                bail!("line {}: a quoted field does not end; is the file cut off?", self.line);
+                bail!("line {}: a quoted field does not end; is the file truncated?", self.line);
             };
             field.push_str(&rest[..end]);
             rest = &rest[end + 1..];
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_as_rfc_4180_has_them() {
+    fn fields_are_parsed_as_in_rfc_4180() {
         check("a,b\n1,2\n", r#"1:["a", "b"] 2:["1", "2"]"#);
         check("a,b\r\n\r\n1,\r\n", r#"1:["a", "b"] 3:["1", ""]"#);
         check("\"a,\"\"b\"\"\",\"c\nd\"\ne", r#"1:["a,\"b\"", "c\nd"] 3:["e"]"#);
         check("a,b\r", r#"1:["a", "b"]"#);
         check(",", r#"1:["", ""]"#);
         check("", "");
-        check("a\n\"b", "line 2: a quoted field does not end; is the file cut off?");
-        check("\"a\"b", "line 1: text behind a closing quote; a quote inside a field is doubled");
+        check("a\n\"b", "line 2: a quoted field does not end; is the file truncated?");
+        check("\"a\"b", "line 1: text after a closing quote; double a quote inside a field");
     }
 }

@@ -1,6 +1,5 @@
-//! The JSON of fio --output-format=json: for each job or group of jobs, the rates, latencies
-//! and CPU time of one run. Source: the "JSON output" section of fio's HOWTO, and what 3.33
-//! writes.
+//! The JSON of fio --output-format=json: for each job or group of jobs, the rates, latencies and CPU
+//! time of one run. Source: the "JSON output" section of fio's HOWTO, and the output of 3.33.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +9,18 @@ use records::{Form, ReplicationUnit};
 use serde_json::Value;
 
 use crate::import::json::{document, looks_like, number, text};
-use crate::import::{File, Foreign, ForeignPlace, ForeignRun};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun};
 
 const LACKS: &[&str] = &[
-    "one file is one run of each job: give several files of a variant for replication",
-    "jobs of one file may have run at the same time, and then depend on each other",
-    "kernel, CPUs, file system and device are not told",
+    "one file is one run of each job: replication needs several files of each variant",
+    "jobs of one file may have run at the same time, and then they depend on each other",
+    "kernel, CPUs, file system and device are not recorded",
 ];
 
 /// Directions of transfer.
 const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
 
-/// Options that only say where, or how results are printed.
+/// Options that only define where the job works, or how results are printed.
 const NOT_OPTIONS: [&str; 9] = [
     "name",
     "directory",
@@ -34,12 +33,12 @@ const NOT_OPTIONS: [&str; 9] = [
     "write_lat_log",
 ];
 
-/// Whether it says which fio wrote it.
+/// Whether a text has the version of fio that wrote it.
 pub fn recognise(text: &str) -> bool {
     looks_like(text, &["fio version", "jobs"])
 }
 
-/// A run for each job.
+/// Reads a run for each job.
 pub fn read(file: &File) -> Result<Foreign> {
     let document = document(file.text)?;
     let jobs = document.get("jobs").and_then(Value::as_array);
@@ -54,11 +53,11 @@ pub fn read(file: &File) -> Result<Foreign> {
         let mut run = read_job(&mut foreign, &document, job, name)
             .with_context(|| format!("in the job '{name}'"))?;
         if same > 1 {
-            // Rates of tasks are not added up, and the group's own is only in a group report.
-            run.place.parameters.insert("job_number".to_string(), number.to_string());
-            run.place.tasks = 1;
+            // Rates of tasks are not summed; only a group report has the group's rate.
+            run.cell.parameters.insert("job_number".to_string(), number.to_string());
+            run.cell.tasks = 1;
             let lack = "jobs of one name are reported one by one, so each is a cell of its own: \
-                        fio --group_reporting reports what they did together";
+                        fio --group_reporting reports their sum";
             if !foreign.lacks.iter().any(|known| known == lack) {
                 foreign.lacks.push(lack.to_string());
             }
@@ -70,12 +69,12 @@ pub fn read(file: &File) -> Result<Foreign> {
     Ok(foreign)
 }
 
-/// What all jobs have: the rate of their one direction, or that of one of several.
+/// The metric that all jobs have: the rate of their only direction, or that of one of several.
 fn primary(foreign: &Foreign) -> &'static str {
     let rates = ["operations_per_s", "fio.write.iops", "fio.read.iops", "fio.trim.iops"];
-    let all = |rate: &&&str| foreign.runs.iter().all(|run| run.values.contains_key(**rate));
-    let some = |rate: &&&str| foreign.runs.iter().any(|run| run.values.contains_key(**rate));
-    rates.iter().find(all).or_else(|| rates.iter().find(some)).unwrap_or(&rates[0])
+    let in_all = |rate: &&&str| foreign.runs.iter().all(|run| run.values.contains_key(**rate));
+    let in_some = |rate: &&&str| foreign.runs.iter().any(|run| run.values.contains_key(**rate));
+    rates.iter().find(in_all).or_else(|| rates.iter().find(in_some)).unwrap_or(&rates[0])
 }
 
 fn read_job(foreign: &mut Foreign, all: &Value, job: &Value, name: &str) -> Result<ForeignRun> {
@@ -87,14 +86,14 @@ fn read_job(foreign: &mut Foreign, all: &Value, job: &Value, name: &str) -> Resu
         }
     }
     let jobs = options.get("numjobs").map_or(Some(1), |n| n.parse().ok());
-    let tasks = jobs.context("the option numjobs is no number")?;
+    let tasks = jobs.context("the option numjobs is not a number")?;
     let form = if options.contains_key("thread") { Form::Threads } else { Form::Processes };
     options.retain(|key, _| !NOT_OPTIONS.contains(&key.as_str()));
     options.extend(text(all, "fio version").map(|v| ("version".to_string(), v.to_string())));
     let error = number(job, "error").filter(|code| *code != 0.0);
-    let place = ForeignPlace { form, tasks, ..ForeignPlace::at(format!("fio.{name}")) };
+    let cell = ForeignCell { form, tasks, ..ForeignCell::new(format!("fio.{name}")) };
     Ok(ForeignRun {
-        place,
+        cell,
         options,
         values: values(foreign, job)?,
         failed: error.map(|code| format!("fio reports error {code} for the job")),
@@ -113,24 +112,25 @@ fn values(foreign: &mut Foreign, job: &Value) -> Result<BTreeMap<String, f64>> {
     };
     let mut rates = Vec::new();
     for direction in DIRECTIONS {
-        // Directions that a job does not use are there with zeros.
-        let Some(of) = job.get(direction).filter(|of| number(of, "total_ios") != Some(0.0)) else {
+        // Directions that a job does not use have zeros.
+        let used = |stats: &&Value| number(stats, "total_ios") != Some(0.0);
+        let Some(stats) = job.get(direction).filter(used) else {
             continue;
         };
-        let rate = number(of, "iops");
+        let rate = number(stats, "iops");
         rates.push(rate);
         let name = |rest: &str| format!("fio.{direction}.{rest}");
         put(name("iops"), "1/s", Higher, rate)?;
-        put(name("bytes_per_s"), "B/s", Higher, number(of, "bw_bytes"))?;
-        let latency = of.get("lat_ns").filter(|lat| number(lat, "N") != Some(0.0));
+        put(name("bytes_per_s"), "B/s", Higher, number(stats, "bw_bytes"))?;
+        let latency = stats.get("lat_ns").filter(|lat| number(lat, "N") != Some(0.0));
         for (key, unit) in [("mean", "ns"), ("stddev", "ns"), ("max", "ns")] {
             let value = latency.and_then(|latency| number(latency, key));
             put(name(&format!("latency_{key}_ns")), unit, Lower, value)?;
         }
-        // Percentiles are of completion unless asked otherwise.
+        // Percentiles are of the completion latency unless the job asked otherwise.
         let kinds = [("clat_ns", "completion"), ("lat_ns", "latency")];
         for (key, kind) in kinds {
-            let percentiles = of.get(key).and_then(|of| of.get("percentile"));
+            let percentiles = stats.get(key).and_then(|latency| latency.get("percentile"));
             for (key, short) in [("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p999")]
             {
                 let value = percentiles.and_then(|percentiles| number(percentiles, key));
@@ -138,7 +138,7 @@ fn values(foreign: &mut Foreign, job: &Value) -> Result<BTreeMap<String, f64>> {
             }
         }
     }
-    // One direction alone is all operations over the time that it took.
+    // The rate of a single direction is that of all operations.
     let total = if let [rate] = rates[..] { rate } else { None };
     put("operations_per_s".to_string(), "1/s", Higher, total)?;
     put("fio.user_percent".to_string(), "%", Neither, number(job, "usr_cpu"))?;

@@ -1,13 +1,13 @@
-//! Logs and output of fs_mark: comment lines with its command and version, a line of column
-//! names, a row for each loop (-L). The loops share one run and one tree that grows, so they
-//! are samples of that run. Source: fs_mark 3.3 and its README; rows quoted in mails too.
+//! Logs and output of fs_mark: comment lines with its command and version, a line of column names, a row
+//! for each loop (-L). The loops share one run and one growing tree, so they are samples of that run.
+//! Rows quoted in emails are read too. Source: fs_mark 3.3 and its README.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
 use records::{Better, ReplicationUnit};
 
-use crate::import::{File, Foreign, ForeignPlace, ForeignRun, amount, count};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun, amount, count};
 
 const RATE: &str = "fs_mark.files_per_s";
 const OVERHEAD: &str = "fs_mark.app_overhead_us";
@@ -15,15 +15,15 @@ const FILES: &str = "fs_mark.files";
 const USED: &str = "fs_mark.file_system_used_percent";
 
 const LACKS: &[&str] = &[
-    "the loops of one log are samples of one run in a tree that grows, not replicates: give \
-     several logs of a variant for a verdict",
-    "files/s adds up the tasks' own rates: where tasks end apart it is more than files over wall \
-     time, so it is not called operations_per_s",
-    "mkdir of the subdirectory, once a file, is inside the loop but counts as overhead",
-    "file system, device and kernel are not told, nor whether the file system was made anew",
+    "the loops of one log are samples of one run in a growing tree, not replicates: a verdict needs \
+     several logs of each variant",
+    "files/s is the sum of the tasks' own rates: if tasks end at different times, it exceeds files \
+     per wall time, so it is not called operations_per_s",
+    "mkdir of the subdirectory, once per file, is inside the loop but counts as overhead",
+    "file system, device and kernel are not recorded, nor whether the file system was made anew",
 ];
 
-/// Options of the command line that say what was done.
+/// Options of the command line that define the work, with their names as parameters.
 const OPTIONS: [(&str, &str); 7] = [
     ("-n", "files_per_task_and_loop"),
     ("-S", "sync"),
@@ -34,12 +34,12 @@ const OPTIONS: [(&str, &str); 7] = [
     ("-p", "name_bytes"),
 ];
 
-/// Whether it has the line of column names.
+/// Whether a text has the line of column names.
 pub fn recognise(text: &str) -> bool {
     text.lines().any(|line| is_heading(unquoted(line)))
 }
 
-/// A line as it was before somebody answered the mail it is in.
+/// A line without the quotation marks of an email reply.
 fn unquoted(line: &str) -> &str {
     line.trim_start_matches(['>', ' ', '\t']).trim_end()
 }
@@ -48,7 +48,7 @@ fn is_heading(line: &str) -> bool {
     line.starts_with("FSUse%") && line.contains("Files/sec")
 }
 
-/// A run for each table of the file and size of files, its loops as samples.
+/// Reads a run for each table of the file and each size of files, with its loops as samples.
 pub fn read(file: &File) -> Result<Foreign> {
     let mut foreign = Foreign::new(RATE, ReplicationUnit::Sample, LACKS);
     foreign.describe(RATE, "1/s", Better::Higher);
@@ -62,7 +62,7 @@ pub fn read(file: &File) -> Result<Foreign> {
     Ok(reader.finish())
 }
 
-/// One table under way.
+/// Reads line by line, one table at a time.
 struct Reader {
     foreign: Foreign,
     tasks: u32,
@@ -125,7 +125,7 @@ impl Reader {
         ensure!(
             fields.len() == columns,
             "line {line}: {} numbers, expected {columns}: FSUse% Count Size Files/sec App \
-             Overhead{}; is the file cut off?",
+             Overhead{}; is the file truncated?",
             fields.len(),
             if self.calls.is_empty() { "" } else { " and three for each call" }
         );
@@ -142,7 +142,7 @@ impl Reader {
         }
         for (index, call) in self.calls.iter().enumerate() {
             let three = &fields[5 + 3 * index..][..3];
-            // All zero: the call was never made.
+            // All zeros: the call was never made.
             if three.iter().any(|field| *field != "0") {
                 values.extend(amount(three[1], line, call)?.map(|value| (call.clone(), value)));
             }
@@ -155,12 +155,11 @@ impl Reader {
     fn end_table(&mut self) {
         for (size, loops) in std::mem::take(&mut self.loops) {
             let parameters = BTreeMap::from([("size_bytes".to_string(), size.to_string())]);
-            let place =
-                ForeignPlace { tasks: self.tasks, parameters, ..ForeignPlace::at("fs_mark") };
+            let cell = ForeignCell { tasks: self.tasks, parameters, ..ForeignCell::new("fs_mark") };
             self.foreign.runs.push(ForeignRun {
-                place,
+                cell,
                 options: self.options.clone(),
-                values: of_run(&loops),
+                values: run_values(&loops),
                 samples: loops,
                 ..ForeignRun::default()
             });
@@ -174,14 +173,14 @@ impl Reader {
     }
 }
 
-/// What the whole run says: means over its loops, and how full it was at the end.
-fn of_run(loops: &[BTreeMap<String, f64>]) -> BTreeMap<String, f64> {
+/// The values of the whole run: means over its loops, and the fill level at the end.
+fn run_values(loops: &[BTreeMap<String, f64>]) -> BTreeMap<String, f64> {
     let mut values: BTreeMap<String, f64> = BTreeMap::new();
     let names: std::collections::BTreeSet<&String> = loops.iter().flat_map(|l| l.keys()).collect();
     for name in names {
-        let of_loops: Vec<f64> = loops.iter().filter_map(|l| l.get(name).copied()).collect();
-        let last = of_loops.last().copied().unwrap_or_default();
-        let mean = of_loops.iter().sum::<f64>() / of_loops.len() as f64;
+        let loop_values: Vec<f64> = loops.iter().filter_map(|l| l.get(name).copied()).collect();
+        let last = loop_values.last().copied().unwrap_or_default();
+        let mean = loop_values.iter().sum::<f64>() / loop_values.len() as f64;
         let value = if [FILES, USED].contains(&name.as_str()) { last } else { mean };
         values.insert(name.clone(), value);
     }
@@ -189,7 +188,7 @@ fn of_run(loops: &[BTreeMap<String, f64>]) -> BTreeMap<String, f64> {
     values
 }
 
-/// "CREAT (Min/Avg/Max)" behind the first columns, as names of averages.
+/// The metrics' names of averages, from headings such as "CREAT (Min/Avg/Max)" after the first columns.
 fn calls(heading: &str) -> Vec<String> {
     let words: Vec<&str> = heading.split_whitespace().collect();
     let pairs = words.windows(2).filter(|pair| pair[1] == "(Min/Avg/Max)");

@@ -1,6 +1,6 @@
-//! The JSON of hyperfine --export-json: for each command the times of all its runs. One file
-//! compares its commands; of several files, the files are compared. Source: hyperfine's
-//! README and what 1.15 writes; memory since 1.18.
+//! The JSON of hyperfine --export-json: for each command the times of all its runs. A single file
+//! compares its commands; several files are compared with each other. Source: hyperfine's README and
+//! the output of 1.15; memory since 1.18.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use records::{ReplicationUnit, Warning};
 use serde_json::Value;
 
 use crate::import::json::{document, looks_like, number, text};
-use crate::import::{File, Foreign, ForeignPlace, ForeignRun};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun};
 
 const TIME: &str = "time.elapsed_time";
 const MEMORY: &str = "time.maximum_resident_set_size";
 
 const LACKS: &[&str] = &[
-    "all runs of one command come before those of the next: what changed on the host meanwhile \
-     counts as a difference between commands",
+    "all runs of one command come before those of the next: changes on the host between them count \
+     as a difference between commands",
     "user and system time are means over all runs, so they are left out unless there is one run",
-    "CPUs, tasks, host and kernel are not told",
+    "CPUs, tasks, host and kernel are not recorded",
 ];
 
-/// Whether it has results with commands and times.
+/// Whether a text has results with commands and times.
 pub fn recognise(text: &str) -> bool {
     looks_like(text, &["results", "command", "times"]) && !looks_like(text, &["fio version"])
 }
 
-/// A run for each time.
+/// Reads a run for each time.
 pub fn read(file: &File) -> Result<Foreign> {
     let document = document(file.text)?;
     let results = document.get("results").and_then(Value::as_array);
@@ -36,7 +36,7 @@ pub fn read(file: &File) -> Result<Foreign> {
     for (index, result) in results.iter().enumerate() {
         let command = text(result, "command");
         let command = command.with_context(|| format!("result {index} has no \"command\""))?;
-        // A name from --command-name stands in its place.
+        // A name from --command-name replaces the command.
         read_result(&mut foreign, result, command, file.alone)
             .with_context(|| format!("in the result of '{command}'"))?;
     }
@@ -49,12 +49,12 @@ fn read_result(foreign: &mut Foreign, result: &Value, command: &str, alone: bool
     let codes = list(result, "exit_codes", times.len())?;
     let memory = list(result, "memory_usage_byte", times.len())?;
     let options = parameters(result);
-    let mut place = ForeignPlace::at("command");
+    let mut cell = ForeignCell::new("command");
     let mut missing = 0;
     if !alone {
-        // Files are compared, so what is the same in all of them tells cells apart.
+        // Files are compared, so commands, which all of them have, distinguish cells.
         let key = BTreeMap::from([("command".to_string(), command.to_string())]);
-        place.parameters = if options.is_empty() { key } else { options.clone() };
+        cell.parameters = if options.is_empty() { key } else { options.clone() };
     }
     for (index, time) in times.iter().enumerate() {
         let mut values = BTreeMap::new();
@@ -75,7 +75,7 @@ fn read_result(foreign: &mut Foreign, result: &Value, command: &str, alone: bool
         }
         foreign.runs.push(ForeignRun {
             variant: alone.then(|| command.to_string()),
-            place: place.clone(),
+            cell: cell.clone(),
             options: options.clone(),
             values,
             failed: codes.and_then(|codes| failure(&codes[index])),
@@ -83,18 +83,18 @@ fn read_result(foreign: &mut Foreign, result: &Value, command: &str, alone: bool
         });
     }
     if times.is_empty() {
-        let said = Warning::new(format!("'{command}' has no runs"), "run it again");
-        foreign.warnings.push(said);
+        let warning = Warning::new(format!("'{command}' has no runs"), "run it again");
+        foreign.warnings.push(warning);
     }
     foreign.note_not_finite(missing);
     Ok(())
 }
 
-/// A list with an entry for each run, if there is one.
+/// A list with an entry for each run, if the result has it.
 fn list<'a>(result: &'a Value, key: &str, runs: usize) -> Result<Option<&'a Vec<Value>>> {
     let list = result.get(key).and_then(Value::as_array);
     if let Some(list) = list {
-        ensure!(list.len() == runs, "{} {key} for {runs} times: is it edited?", list.len());
+        ensure!(list.len() == runs, "{} {key} for {runs} times: was the file edited?", list.len());
     }
     Ok(list)
 }

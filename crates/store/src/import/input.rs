@@ -1,5 +1,5 @@
-//! Files to import, as they lie: found, bounded, sealed and decoded, before any format looks
-//! at them. A folder stands for the result files of lkp in it.
+//! Files to import: found, bounded, sealed and decoded before any format parses them. A folder stands
+//! for the lkp result files in it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use host::durable::Seal;
 
-/// Longer than any result; a text of this length is somebody's disk image.
+/// More than any result has; a longer file is something else, such as a disk image.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// One file to import.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Its path as given; of a file found in a folder, below that.
+    /// Path of the file: as given, or below the folder that was given.
     pub path: PathBuf,
     /// The path that was given.
     pub given: PathBuf,
-    /// Its text without a byte order mark.
+    /// Text of the file without a byte order mark.
     pub text: String,
-    /// Length and hash of its bytes.
+    /// Length and hash of the file.
     pub seal: Seal,
 }
 
 impl Input {
-    /// Reads what a path means: a file, or the result files of a folder.
+    /// Reads the file at a path, or the result files of a folder.
     pub fn open(path: &Path) -> Result<Vec<Input>> {
         let what = || format!("reading {}", path.display());
         if fs::metadata(path).with_context(what)?.is_dir() {
@@ -34,8 +34,8 @@ impl Input {
         Ok(vec![read(path, path)?])
     }
 
-    /// An input that is no file.
-    pub fn of_bytes(path: &Path, bytes: &[u8]) -> Result<Input> {
+    /// An input from bytes that were not read from a file.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Input> {
         let text = decode(path, bytes)?;
         let path = path.to_path_buf();
         Ok(Input { given: path.clone(), path, text, seal: Seal::for_bytes(bytes) })
@@ -48,11 +48,11 @@ fn read(path: &Path, given: &Path) -> Result<Input> {
     read().with_context(|| format!("reading {}", path.display()))?;
     ensure!(
         bytes.len() as u64 <= BYTES_MAX,
-        "{} is longer than {} MiB: results are not; cut it into parts",
+        "{} is longer than {} MiB, more than any result: split it",
         path.display(),
         BYTES_MAX >> 20
     );
-    Ok(Input { given: given.to_path_buf(), ..Input::of_bytes(path, &bytes)? })
+    Ok(Input { given: given.to_path_buf(), ..Input::from_bytes(path, &bytes)? })
 }
 
 fn decode(path: &Path, bytes: &[u8]) -> Result<String> {
@@ -69,12 +69,12 @@ fn decode(path: &Path, bytes: &[u8]) -> Result<String> {
         Err(error) => {
             let before = &bytes[..error.valid_up_to()];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            bail!("{name}, line {line}: not UTF-8; all formats are text, is this the right file?")
+            bail!("{name}, line {line}: not UTF-8; all formats are text: is this the right file?")
         }
     }
 }
 
-/// The file of all runs of a result folder, or the files of its runs.
+/// The result files of an lkp folder: the file of all its runs, or the files of single runs.
 fn results(folder: &Path) -> Result<Vec<PathBuf>> {
     for name in ["matrix.json", "stats.json"] {
         let file = folder.join(name);

@@ -1,27 +1,27 @@
-//! JSON of other tools: read whole, with errors that name the place and what to do.
+//! JSON of other tools: parsed whole, with errors that name the position and the remedy.
 
 use anyhow::{Result, anyhow};
 use serde_json::Value;
 
-/// The document in a text. fio prints notes before it; they are skipped.
+/// Parses the document in a text. Messages before it, as fio prints them, are skipped.
 pub fn document(text: &str) -> Result<Value> {
     let start = start(text).ok_or_else(|| anyhow!("line 1: expected JSON that begins with {{"))?;
     let skipped = text[..start].matches('\n').count();
     let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
-    let expected = "expected JSON; is the file whole?";
+    let expected = "expected JSON; is the file truncated?";
     match values.next() {
         Some(Ok(value)) => Ok(value),
         Some(Err(e)) => {
-            // Its words end with a place that does not count what was skipped.
+            // Its message ends with a position that does not count the skipped lines.
             let words = e.to_string();
             let words = words.split(" at line ").next().unwrap_or_default();
             Err(anyhow!("line {}, column {}: {words}; {expected}", e.line() + skipped, e.column()))
         }
-        None => Err(anyhow!("line {}: nothing; {expected}", skipped + 1)),
+        None => Err(anyhow!("line {}: no value; {expected}", skipped + 1)),
     }
 }
 
-/// The keys at the top of a document, as far as they can be seen without reading it all.
+/// Whether a document seems to have these keys, without parsing it.
 pub fn looks_like(text: &str, keys: &[&str]) -> bool {
     let Some(start) = start(text) else { return false };
     let text = &text[start..];
@@ -32,7 +32,7 @@ pub fn looks_like(text: &str, keys: &[&str]) -> bool {
     })
 }
 
-/// Where the first line that begins an object stands.
+/// The offset of the first line that begins an object.
 fn start(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {

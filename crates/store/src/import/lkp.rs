@@ -1,6 +1,6 @@
-//! Results of lkp-tests: matrix.json has for each stat one value per run of a commit,
-//! stats.json the values of one run. What was run, where and on which kernel stands only in
-//! the path. Source: the documented layout of its result store; nothing of it is copied.
+//! Results of lkp-tests: for each stat, matrix.json has one value per run of a commit, and stats.json
+//! has the value of one run. Only the path records the job, the host and the kernel.
+//! Source: the documented layout of its result store; nothing of it is copied.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,21 +10,21 @@ use records::{METRICS, ReplicationUnit, Warning};
 use serde_json::Value;
 
 use crate::import::json::document;
-use crate::import::{File, Foreign, ForeignPlace, ForeignRun, better_by_name};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun, better_by_name};
 
 const LACKS: &[&str] = &[
-    "stats that a run did not have are filled with zeros: a zero may be a missing value",
-    "the order of runs is not told, and variants were not interleaved: what changed on the host \
-     meanwhile counts as a difference",
-    "whether each run had a boot of its own is not told: runs are taken as runs",
-    "monitors ran during the measured runs, and what they cost is not told",
+    "missing stats of a run are filled with zeros: a zero may be a missing value",
+    "the order of runs is not recorded, and variants were not interleaved: changes on the host \
+     between runs count as a difference",
+    "whether each run had a boot of its own is not recorded: each counts as a run",
+    "monitors ran during the measured runs, and their cost is not recorded",
 ];
 
-/// First parts of names that mean something else in records of knee.
+/// First parts of names that have another meaning in knee's records.
 const TAKEN: [&str; 8] =
     ["stat", "interrupts", "softirqs", "vmstat", "pressure", "cgroup", "throttle", "latency"];
 
-/// What a benchmark is about, the best first: how names of such stats end.
+/// Endings of the names of a benchmark's main stat, best first.
 const HEADLINES: [&str; 6] = [
     ".per_process_ops",
     ".per_thread_ops",
@@ -34,34 +34,34 @@ const HEADLINES: [&str; 6] = [
     ".ops",
 ];
 
-/// Whether it is an object of nothing but lists of numbers, or of nothing but numbers.
+/// Whether a text is an object that has only lists of numbers, or only numbers.
 pub fn recognise(text: &str) -> bool {
     if !text.trim_start().starts_with('{') {
         return false;
     }
     let Ok(document) = document(text) else { return false };
     let Some(stats) = document.as_object().filter(|stats| !stats.is_empty()) else { return false };
-    let plain = |value: &Value| value.is_number() || value.is_null() || value.is_string();
-    let list = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(plain));
+    let is_plain = |value: &Value| value.is_number() || value.is_null() || value.is_string();
+    let is_list = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(is_plain));
     stats.keys().all(|name| name == "stats_source" || name.contains('.'))
-        && (stats.values().all(list) || stats.values().all(plain))
+        && (stats.values().all(is_list) || stats.values().all(is_plain))
 }
 
-/// A run for each column of the matrix.
+/// Reads a run for each column of the matrix.
 pub fn read(file: &File) -> Result<Foreign> {
     let document = document(file.text)?;
     let stats = document.as_object().context("expected an object of stats by name")?;
     let lists = stats.values().any(Value::is_array);
     let runs = if lists { columns(stats)? } else { 1 };
-    let circumstances = Circumstances::of(file.path);
+    let circumstances = Circumstances::from_path(file.path);
     let mut foreign = Foreign::new("", ReplicationUnit::Run, LACKS);
     let names: Vec<&str> = stats.keys().map(String::as_str).collect();
     let headline = headline(&names);
     let workload = circumstances.workload.or_else(|| first_part(headline));
-    let mut place = ForeignPlace::at(format!("lkp.{}", workload.unwrap_or("job")));
-    place.parameters = circumstances.parameters;
+    let mut cell = ForeignCell::new(format!("lkp.{}", workload.unwrap_or("job")));
+    cell.parameters = circumstances.parameters;
     foreign.host.hostname = circumstances.host;
-    let run = ForeignRun { variant: circumstances.commit, place, ..ForeignRun::default() };
+    let run = ForeignRun { variant: circumstances.commit, cell, ..ForeignRun::default() };
     foreign.runs = vec![run; runs];
     let mut ragged = Vec::new();
     for (stat, values) in stats.iter().filter(|(stat, _)| *stat != "stats_source") {
@@ -77,8 +77,8 @@ pub fn read(file: &File) -> Result<Foreign> {
     if !ragged.is_empty() {
         foreign.warnings.push(Warning::new(
             format!(
-                "stats left out, as they have another number of values than there are runs ({runs}): \
-                 {}, such as {}",
+                "stats left out because their number of values differs from the number of runs \
+                 ({runs}): {}, such as {}",
                 ragged.len(),
                 ragged[0]
             ),
@@ -88,7 +88,7 @@ pub fn read(file: &File) -> Result<Foreign> {
     Ok(foreign)
 }
 
-/// How many runs a matrix has: the sources say, or else most stats do.
+/// The number of runs of a matrix: that of its sources, else the most common length of its stats.
 fn columns(stats: &serde_json::Map<String, Value>) -> Result<usize> {
     let length = |value: &Value| value.as_array().map(Vec::len);
     if let Some(runs) = stats.get("stats_source").and_then(length).filter(|runs| *runs > 0) {
@@ -100,7 +100,7 @@ fn columns(stats: &serde_json::Map<String, Value>) -> Result<usize> {
     }
     let most = lengths.iter().max_by_key(|(_, count)| **count).map(|(length, _)| *length);
     let runs = most.filter(|runs| *runs > 0).context("no stat has a value")?;
-    ensure!(runs <= 100_000, "a stat has {runs} values: no lkp result has so many runs");
+    ensure!(runs <= 100_000, "a stat has {runs} values: no lkp result has that many runs");
     Ok(runs)
 }
 
@@ -122,10 +122,10 @@ fn put(foreign: &mut Foreign, stat: &str, values: &[Value]) {
     }
 }
 
-/// What a stat is called in a record: time(1)'s are knee's own.
+/// The name of a stat in a record. Stats of time(1) have knee's own names.
 fn name(stat: &str) -> String {
-    let of_time = stat.find("time.").filter(|at| *at == 0 || stat[..*at].ends_with('.'));
-    if let Some(own) = of_time.map(|at| &stat[at..])
+    let time_stat = stat.find("time.").filter(|at| *at == 0 || stat[..*at].ends_with('.'));
+    if let Some(own) = time_stat.map(|at| &stat[at..])
         && METRICS.iter().any(|metric| metric.name == own)
     {
         return own.to_string();
@@ -139,16 +139,16 @@ fn first_part(stat: &str) -> Option<&str> {
     stat.split('.').next().filter(|part| !part.is_empty())
 }
 
-/// The stat that the benchmark is about.
+/// The main stat of the benchmark.
 fn headline<'a>(names: &[&'a str]) -> &'a str {
     let ending = |ending: &&str| names.iter().find(|name| name.ends_with(*ending));
     let elapsed = || names.iter().find(|name| name.ends_with("time.elapsed_time"));
     let first = || names.iter().find(|name| **name != "stats_source");
-    let found = HEADLINES.iter().find_map(ending).or_else(elapsed).or_else(first);
-    found.copied().unwrap_or_default()
+    let main_stat = HEADLINES.iter().find_map(ending).or_else(elapsed).or_else(first);
+    main_stat.copied().unwrap_or_default()
 }
 
-/// What the path tells, where it is that of a result store:
+/// The facts in the path of a result store:
 /// `result/TEST/PARAMETERS/MACHINE/ROOTFS/KCONFIG/COMPILER/COMMIT[/RUN]/FILE`.
 #[derive(Debug, Default)]
 struct Circumstances<'a> {
@@ -159,7 +159,7 @@ struct Circumstances<'a> {
 }
 
 impl Circumstances<'_> {
-    fn of(path: &Path) -> Circumstances<'_> {
+    fn from_path(path: &Path) -> Circumstances<'_> {
         let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
         let mut folders = &parts[..parts.len().saturating_sub(1)];
         let is_run = |name: &&str| name.len() < 7 && name.chars().all(|c| c.is_ascii_digit());

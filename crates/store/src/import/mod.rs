@@ -1,9 +1,9 @@
-//! Results of other tools as records. A format is one file here: a pure function from a
-//! file's text to the same intermediate type, [`Foreign`]. What all formats need, reading
-//! files and making a record of many, stands in `input` and `assemble`.
+//! Results of other tools as records. Each format is one file here: a pure function from a file's text
+//! to the intermediate type [`Foreign`]. `input` reads files and `assemble` makes a record of them,
+//! for all formats.
 //!
-//! No format says all that a record of knee's own says. What one lacks is part of what it
-//! yields, in sentences, so that no report can promise more than the file holds.
+//! No format has everything that knee's own records have. Each reader lists in sentences what its
+//! format lacks, so that no report promises more than the file holds.
 
 mod assemble;
 mod csv;
@@ -32,13 +32,13 @@ pub use crate::import::input::Input;
 /// A format of another tool.
 #[derive(Debug)]
 pub struct Format {
-    /// Its name on the command line and in records.
+    /// Name on the command line and in records.
     pub name: &'static str,
-    /// What its files look like, for who must name it.
+    /// Description of its files, for users who must choose a format.
     pub about: &'static str,
-    /// Whether a text can be nothing else.
+    /// Whether a text is certainly in this format.
     recognise: fn(&str) -> bool,
-    /// Reads one file.
+    /// Parses one file.
     read: fn(&File) -> Result<Foreign>,
 }
 
@@ -94,13 +94,13 @@ impl Format {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// The format that a text is in; none if it may be several or none.
-    pub fn of(text: &str) -> Option<&'static Format> {
-        let mut fits = FORMATS.iter().filter(|format| (format.recognise)(text));
-        fits.next().filter(|_| fits.next().is_none())
+    /// The format of a text; `None` if no format or several recognise it.
+    pub fn recognise(text: &str) -> Option<&'static Format> {
+        let mut matching = FORMATS.iter().filter(|format| (format.recognise)(text));
+        matching.next().filter(|_| matching.next().is_none())
     }
 
-    /// Reads one file. `name` is what errors call it.
+    /// Parses one file. `name` is its name in errors.
     pub fn read(&self, name: &str, file: &File) -> Result<Foreign> {
         ensure!(!file.text.trim().is_empty(), "{name} is empty: was the tool interrupted?");
         let what = || format!("reading {name} as {}", self.name);
@@ -113,89 +113,89 @@ impl Format {
     }
 }
 
-/// What a reader gets of a file.
+/// The file that a reader parses.
 #[derive(Debug)]
 pub struct File<'a> {
-    /// Where it lies; some tools keep the circumstances only in the path.
+    /// Path of the file; some tools record the circumstances only in the path.
     pub path: &'a Path,
-    /// Its text.
+    /// Text of the file.
     pub text: &'a str,
-    /// Whether it is the only one that is imported.
+    /// Whether it is the only imported file.
     pub alone: bool,
 }
 
-/// What one file says, whatever its format.
+/// The contents of one file, in any format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Foreign {
-    /// Its runs, in the order of the file.
+    /// The runs, in the order of the file.
     pub runs: Vec<ForeignRun>,
-    /// What is known of its metrics.
+    /// Descriptions of the metrics, by name.
     pub metrics: BTreeMap<String, DescribedMetric>,
-    /// The metric that the tool is about.
+    /// The main metric of the tool.
     pub primary: String,
-    /// What one of its runs is.
+    /// What one run of the file is.
     pub unit: ReplicationUnit,
     /// Whether runs of one block belong together.
     pub blocks: bool,
-    /// What the format does not tell, a sentence each.
+    /// What the format does not record, one sentence each.
     pub lacks: Vec<String>,
-    /// Doubts about this very file.
+    /// Doubts about this file.
     pub warnings: Vec<Warning>,
-    /// What it tells of the computer.
+    /// Facts about the host that the file records.
     pub host: HostFacts,
 }
 
 /// One run that another tool made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ForeignRun {
-    /// The variant, where the file itself tells variants apart.
+    /// The variant, if the file itself distinguishes variants.
     pub variant: Option<String>,
-    /// Which cell it belongs to: only runs of one place are ever compared.
-    pub place: ForeignPlace,
-    /// What else is known of how it was run; variants may differ in it.
+    /// The cell: only runs of the same cell are compared.
+    pub cell: ForeignCell,
+    /// Other options of the run; variants may differ in them.
     pub options: BTreeMap<String, String>,
-    /// What its block is numbered within: blocks of different records are different.
+    /// The series that numbers the block: equal numbers in different series are different blocks.
     pub series: String,
-    /// The block, where the file tells.
+    /// The block, if the file records it.
     pub block: Option<u32>,
-    /// Whether it repeats another run to see how far equal things differ.
+    /// Whether it repeats another run to show how far equal variants differ.
     pub placebo: bool,
-    /// When it started, where the file tells.
+    /// When it started, if the file records it.
     pub started: Option<jiff::Timestamp>,
-    /// Values by metric; what is not there is missing.
+    /// Values by metric; a missing value has no entry.
     pub values: BTreeMap<String, f64>,
-    /// Why it does not count.
+    /// Why the run does not count.
     pub failed: Option<String>,
-    /// Values inside the run, in order, where the file has them.
+    /// Values inside the run, in order, if the file has them.
     pub samples: Vec<BTreeMap<String, f64>>,
 }
 
 /// A cell of another tool's results.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ForeignPlace {
-    /// The workload; empty where only the user can say.
+pub struct ForeignCell {
+    /// The workload; empty if the file does not name it.
     pub workload: String,
-    /// Its semantic version, 0 where there is none.
+    /// Semantic version of the workload, 0 if it has none.
     pub semantics: u32,
-    /// Parameters that tell cells apart.
+    /// Parameters that distinguish cells.
     pub parameters: BTreeMap<String, String>,
     /// Processes or threads.
     pub form: Form,
-    /// CPUs, 0 where not told.
+    /// Number of CPUs, 0 if not recorded.
     pub cpus: u32,
-    /// Tasks, 0 where not told.
+    /// Number of tasks, 0 if not recorded.
     pub tasks: u32,
     /// How CPUs were chosen.
     pub placement: Placement,
     /// What was recorded.
     pub pass: Pass,
-    /// Directory measured.
+    /// The measured directory.
     pub dir: PathBuf,
 }
 
-impl Default for ForeignPlace {
-    fn default() -> ForeignPlace {
-        ForeignPlace {
+impl Default for ForeignCell {
+    fn default() -> ForeignCell {
+        ForeignCell {
             workload: String::new(),
             semantics: 0,
             parameters: BTreeMap::new(),
@@ -209,9 +209,9 @@ impl Default for ForeignPlace {
     }
 }
 
-impl ForeignPlace {
-    fn at(workload: impl Into<String>) -> ForeignPlace {
-        ForeignPlace { workload: workload.into(), ..ForeignPlace::default() }
+impl ForeignCell {
+    fn new(workload: impl Into<String>) -> ForeignCell {
+        ForeignCell { workload: workload.into(), ..ForeignCell::default() }
     }
 }
 
@@ -229,15 +229,15 @@ impl Foreign {
         }
     }
 
-    /// Takes line ends and what else moves a cursor out of all names: they are printed.
+    /// Replaces control characters in all names, because they are printed.
     fn make_printable(&mut self) {
         let map = |map: &BTreeMap<String, String>| {
             map.iter().map(|(name, value)| (printable(name), printable(value))).collect()
         };
         for run in &mut self.runs {
             run.variant = run.variant.as_deref().map(printable).filter(|name| !name.is_empty());
-            run.place.workload = printable(&run.place.workload);
-            run.place.parameters = map(&run.place.parameters);
+            run.cell.workload = printable(&run.cell.workload);
+            run.cell.parameters = map(&run.cell.parameters);
             run.options = map(&run.options);
             if run.values.keys().any(|name| printable(name) != *name) {
                 let values = std::mem::take(&mut run.values).into_iter();
@@ -249,15 +249,15 @@ impl Foreign {
         self.primary = printable(&self.primary);
     }
 
-    /// Says that values are missing because they were no finite numbers.
+    /// Adds a warning about values that are missing because they were not finite numbers.
     fn note_not_finite(&mut self, count: usize) {
         if count > 0 {
-            let text = format!("values that are missing or no finite numbers: {count}");
-            self.warnings.push(Warning::new(text, "look at what the tool wrote there"));
+            let text = format!("values that are missing or not finite: {count}");
+            self.warnings.push(Warning::new(text, "check what the tool wrote in their place"));
         }
     }
 
-    /// Says what a metric is, unless it is one of knee's own.
+    /// Describes a metric, unless it is one of knee's own.
     fn describe(&mut self, name: &str, unit: &str, better: Better) {
         if !METRICS.iter().any(|metric| metric.matches(name)) {
             let unit = unit.to_string();
@@ -271,42 +271,44 @@ fn printable(text: &str) -> String {
     text.replace(char::is_control, " ").trim().to_string()
 }
 
-/// A number that tools write: missing where it is not finite, an error where it is none.
+/// Parses a number of a tool: `None` if it is not finite, an error if it is not a number.
 fn number(text: &str, line: usize, what: &str) -> Result<Option<f64>> {
     let value: Option<f64> = text.trim().parse().ok();
-    let value = value.with_context(|| format!("line {line}: {what} is '{text}', no number"))?;
+    let value = value.with_context(|| format!("line {line}: {what} is '{text}', not a number"))?;
     Ok(Some(value).filter(|value| value.is_finite()))
 }
 
-/// The same, of what cannot be below zero.
+/// Parses a number that cannot be negative.
 fn amount(text: &str, line: usize, what: &str) -> Result<Option<f64>> {
     let value = number(text, line, what)?;
     ensure!(value.is_none_or(|v| v >= 0.0), "line {line}: {what} is {text}, cannot be negative");
     Ok(value)
 }
 
-/// A count of tasks or CPUs.
+/// Parses a count of tasks or CPUs.
 fn count(text: &str, line: usize, what: &str) -> Result<u32> {
     let count = text.trim().parse().ok();
     count.with_context(|| format!("line {line}: {what} is '{text}', must be a whole number"))
 }
 
-/// A word as part of a metric's name: `close calls per sec` is `close_calls_per_sec`.
+/// Words as a part of a metric's name: `close calls per sec` becomes `close_calls_per_sec`.
 fn metric_word(text: &str) -> String {
     let letter = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let word: String = text.trim().chars().map(letter).collect();
     word.split('_').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_")
 }
 
-/// Which direction is better, told from how tools name their metrics.
+/// Which direction is better, guessed from the metric's name.
 fn better_by_name(name: &str) -> Better {
     const HIGHER: [&str; 8] =
         ["ops", "ops_per_sec", "per_sec", "throughput", "iops", "per_s", "bandwidth", "_bps"];
     const LOWER: [&str; 5] = ["latency", "latency_us", "latency_ns", "elapsed_time", "runtime"];
-    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
-    match () {
-        () if ends(&LOWER) => Better::Lower,
-        () if ends(&HIGHER) => Better::Higher,
-        () => Better::Neither,
+    let has_ending = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    if has_ending(&LOWER) {
+        Better::Lower
+    } else if has_ending(&HIGHER) {
+        Better::Higher
+    } else {
+        Better::Neither
     }
 }

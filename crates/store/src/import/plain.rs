@@ -1,15 +1,15 @@
-//! Plain CSV, a line for each value: for what no reader exists, written by a script or a
-//! spreadsheet. Needs the columns `variant`, `metric` and `value`; knows the columns of
-//! `knee export --format csv`, so that a record that was exported comes back.
+//! Plain CSV with one value per line, written by a script or a spreadsheet, for tools without a reader
+//! here. Needs the columns `variant`, `metric` and `value`; knows the columns of `knee export --format
+//! csv`, so that an exported record can be imported again.
 
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{Better, DescribedMetric, Form, METRICS, Obtained, Pass, ReplicationUnit, Warning};
 
-use crate::import::{File, Foreign, ForeignPlace, ForeignRun, count, csv};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun, count, csv};
 
-/// Columns with a meaning. Any other is a parameter.
+/// Columns with a meaning. Other columns are parameters.
 const COLUMNS: [&str; 19] = [
     "variant",
     "metric",
@@ -32,22 +32,22 @@ const COLUMNS: [&str; 19] = [
     "started",
 ];
 
-const LACKS: &[&str] = &["host, kernel and how the numbers came about are not told"];
-const NO_BLOCKS: &str = "there is no column block: nothing says which runs were made next to each \
-                         other, so drift counts as a difference";
-const LOOKS: &str = "whether blocks went on until decided is not told: if they did, these \
-                     intervals are too narrow";
-/// The most runs of one file: more are no runs but samples.
+const LACKS: &[&str] = &["host, kernel and the origin of the numbers are not recorded"];
+const NO_BLOCKS: &str = "there is no column block: the file does not record which runs were made \
+                         next to each other, so drift counts as a difference";
+const STOPPING: &str = "whether blocks went on until decided is not recorded: if they did, these \
+                        intervals are too narrow";
+/// The most runs of one file: more are samples, not runs.
 const RUNS_MAX: usize = 1_000_000;
 
-/// Whether its first line names the columns that it needs.
+/// Whether the first line names the columns that the format needs.
 pub fn recognise(text: &str) -> bool {
     let Some(Ok((_, header))) = csv::rows(text).next() else { return false };
     let has = |name: &str| header.iter().any(|heading| heading.to_ascii_lowercase() == name);
     has("metric") && has("value")
 }
 
-/// A run for each block, or number of run, or repetition of a metric.
+/// Reads a run for each block, each run number, or each repetition of a metric.
 pub fn read(file: &File) -> Result<Foreign> {
     let mut rows = csv::rows(file.text);
     let (_, header) = rows.next().transpose()?.context("line 1: expected a header")?;
@@ -66,24 +66,24 @@ fn check_header(header: &[String]) -> Result<()> {
         ensure!(
             header.iter().any(|heading| heading == name),
             "line 1: no column {name}; expected variant, metric, value and, if known, block, \
-             cpus, tasks, workload, unit, better; it has {}",
+             cpus, tasks, workload, unit, better; the file has {}",
             header.join(", ")
         );
     }
     for (at, name) in header.iter().enumerate() {
         let first = header.iter().position(|heading| heading == name);
-        ensure!(first == Some(at), "line 1: the column {name} is there twice");
+        ensure!(first == Some(at), "line 1: there are two columns {name}");
         ensure!(!name.is_empty(), "line 1: column {} has no name", at + 1);
     }
     Ok(())
 }
 
-/// What tells runs apart where the file numbers them.
+/// The fields that distinguish runs, if the file numbers them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RunKey {
     record: String,
     variant: Option<String>,
-    place: ForeignPlace,
+    cell: ForeignCell,
     block: Option<u32>,
     run: Option<u32>,
     placebo: bool,
@@ -91,9 +91,9 @@ struct RunKey {
 
 struct Reader {
     foreign: Foreign,
-    /// Runs of a key; several where the file does not number them.
+    /// Indices of the runs of a key; several if the file does not number runs.
     runs: HashMap<RunKey, Vec<usize>>,
-    /// For a run and metric, the line that had its value.
+    /// The line with the value of a run and metric.
     lines: HashMap<(usize, String), usize>,
     missing: usize,
 }
@@ -111,7 +111,7 @@ impl Reader {
     fn row(&mut self, header: &[String], line: usize, fields: &[String]) -> Result<()> {
         ensure!(
             fields.len() == header.len(),
-            "line {line}: {} fields, the header has {}; quote fields with commas",
+            "line {line}: {} fields, but the header has {}; quote fields with commas",
             fields.len(),
             header.len()
         );
@@ -119,14 +119,14 @@ impl Reader {
             header.iter().map(String::as_str).zip(fields.iter().map(String::as_str)).collect();
         let field = |name: &str| fields.get(name).copied().filter(|field| !field.is_empty());
         let metric = field("metric");
-        let metric = metric.with_context(|| format!("line {line}: no metric is named"))?;
+        let metric = metric.with_context(|| format!("line {line}: the metric has no name"))?;
         let value = value(field("value"), line)?;
         self.describe(metric, field("unit"), field("better"), line)?;
         let number = |name: &str| field(name).map(|text| count(text, line, name)).transpose();
         let key = RunKey {
             record: field("record").unwrap_or_default().to_string(),
             variant: field("variant").or(field("record")).map(str::to_string),
-            place: place(&fields, line)?,
+            cell: cell(&fields, line)?,
             block: number("block")?,
             run: number("run")?,
             placebo: field("placebo").is_some_and(|field| !["0", "false"].contains(&field)),
@@ -167,7 +167,7 @@ impl Reader {
         {
             let whose = key.variant.as_deref().unwrap_or("the variant");
             bail!(
-                "line {line}: {whose} has {metric} of this block in line {before} already: \
+                "line {line}: {whose} already has {metric} of this block in line {before}: \
                  number repetitions in a column run, or mark the second with placebo"
             );
         }
@@ -175,10 +175,10 @@ impl Reader {
         ensure!(at < RUNS_MAX, "line {line}: more than {RUNS_MAX} runs");
         known.push(at);
         self.lines.insert((at, metric.to_string()), line);
-        let RunKey { record, variant, place, block, placebo, .. } = key;
+        let RunKey { record, variant, cell, block, placebo, .. } = key;
         self.foreign.runs.push(ForeignRun {
             variant,
-            place,
+            cell,
             series: record,
             block,
             placebo,
@@ -215,7 +215,7 @@ impl Reader {
         let known = self.foreign.metrics.entry(metric.to_string()).or_insert(new.clone());
         ensure!(
             *known == new,
-            "line {line}: {metric} has unit {} and better {}, above it has {} and {}",
+            "line {line}: {metric} has unit {} and better {}, but {} and {} in a line above",
             new.unit,
             new.better.name(),
             known.unit,
@@ -230,14 +230,15 @@ impl Reader {
             self.foreign.lacks.push(NO_BLOCKS.to_string());
         } else if self.runs.keys().any(|key| !key.record.is_empty()) {
             // Only knee's own export names the record.
-            self.foreign.lacks.push(LOOKS.to_string());
+            self.foreign.lacks.push(STOPPING.to_string());
         }
         self.foreign.note_not_finite(self.missing);
         self.note_uneven();
         self.foreign
     }
 
-    /// Without numbers, the second value of each metric is taken to be of one run.
+    /// Warns about guessed runs: without numbers, the n-th value of each metric is taken for the n-th
+    /// run.
     fn note_uneven(&mut self) {
         let keys = self.runs.iter().filter(|(key, _)| key.block.is_none() && key.run.is_none());
         let uneven = keys.filter(|(_, runs)| {
@@ -246,14 +247,14 @@ impl Reader {
         });
         if uneven.count() > 0 {
             self.foreign.warnings.push(Warning::new(
-                "some metrics have fewer values than others: which values are of one run is a guess",
+                "some metrics have fewer values than others: which values belong to one run is a guess",
                 "number the runs in a column run or block",
             ));
         }
     }
 }
 
-/// A value; none where it is missing or not finite.
+/// Parses a value; `None` if it is missing or not finite.
 fn value(text: Option<&str>, line: usize) -> Result<Option<f64>> {
     let missing = ["na", "n/a", "-", "null", "none"];
     match text.filter(|text| !missing.contains(&text.to_ascii_lowercase().as_str())) {
@@ -262,12 +263,12 @@ fn value(text: Option<&str>, line: usize) -> Result<Option<f64>> {
     }
 }
 
-fn place(fields: &BTreeMap<&str, &str>, line: usize) -> Result<ForeignPlace> {
+fn cell(fields: &BTreeMap<&str, &str>, line: usize) -> Result<ForeignCell> {
     let field = |name: &str| fields.get(name).copied().filter(|field| !field.is_empty());
     let number = |name: &str| field(name).map_or(Ok(0), |text| count(text, line, name));
     let mut parameters: BTreeMap<String, String> = match field("parameters") {
         Some(text) => serde_json::from_str(text).ok().with_context(|| {
-            format!("line {line}: parameters is '{text}', must be a JSON object of texts")
+            format!("line {line}: parameters is '{text}', must be a JSON object of strings")
         })?,
         None => BTreeMap::new(),
     };
@@ -284,7 +285,7 @@ fn place(fields: &BTreeMap<&str, &str>, line: usize) -> Result<ForeignPlace> {
         Some(word) => bail!("line {line}: pass is '{word}', must be rate or latency"),
     };
     let placement = field("placement").map_or(Ok(Default::default()), str::parse);
-    Ok(ForeignPlace {
+    Ok(ForeignCell {
         workload: field("workload").unwrap_or_default().to_string(),
         semantics: number("semantics")?,
         parameters,

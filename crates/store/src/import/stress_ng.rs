@@ -1,6 +1,6 @@
-//! What stress-ng measures: the table that --metrics prints ("metrc" lines, "info" in old
-//! versions), and the file of --yaml. Each stressor is a workload; each table or document a
-//! run. Source: stress-ng(1), and what 0.15 writes.
+//! Metrics of stress-ng: the table of --metrics ("metrc" lines, "info" in old versions), and the file of
+//! --yaml. Each stressor is a workload; each table or document is a run. Source: stress-ng(1), and the
+//! output of 0.15.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use anyhow::{Result, bail, ensure};
 use records::Better::{Lower, Neither};
 use records::{HostFacts, ReplicationUnit};
 
-use crate::import::{File, Foreign, ForeignPlace, ForeignRun, amount, better_by_name, metric_word};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun, amount, better_by_name, metric_word};
 
 const LACKS: &[&str] = &[
-    "a bogo operation is whatever this version of the stressor does: compare results of one \
-     version of stress-ng only",
+    "a bogo operation depends on the version of the stressor: compare only results of one version of \
+     stress-ng",
     "operations/s divides by the mean of the instances' times, not by the time until the last \
-     one stopped",
-    "stressors of one run may have run at the same time, and then depend on each other",
-    "which CPUs the instances ran on is not told",
+     instance stopped",
+    "stressors of one run may have run at the same time, and then they depend on each other",
+    "the CPUs of the instances are not recorded",
 ];
 
-/// The columns of the table, and the keys that the YAML file has for them.
+/// The columns of the table by their keys in the YAML file, with their metrics.
 const COLUMNS: [(&str, &str); 8] = [
     ("bogo-ops", "operations"),
     ("wall-clock-time", "stress-ng.real_time_s"),
@@ -34,9 +34,9 @@ const PER_CPU_SECOND: &str = "stress-ng.operations_per_cpu_s";
 /// Columns that every version prints.
 const COLUMNS_MIN: usize = 6;
 
-/// Whether it has the table or the stressors of the YAML file.
+/// Whether a text has the table, or the stressors of the YAML file.
 pub fn recognise(text: &str) -> bool {
-    is_yaml(text) || text.lines().any(|line| said(line).is_some_and(is_heading))
+    is_yaml(text) || text.lines().any(|line| message(line).is_some_and(is_heading))
 }
 
 fn is_yaml(text: &str) -> bool {
@@ -48,8 +48,8 @@ fn is_heading(words: &str) -> bool {
     words.starts_with("stressor ") && words.contains("bogo ops")
 }
 
-/// What a line of the log says, without who says it: `stress-ng: metrc: [77] WORDS`.
-fn said(line: &str) -> Option<&str> {
+/// The message of a log line without its prefix: `stress-ng: metrc: [77] MESSAGE`.
+fn message(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("stress-ng: ")?;
     let (kind, rest) = rest.split_once(':')?;
     let rest = rest.trim_start();
@@ -58,7 +58,7 @@ fn said(line: &str) -> Option<&str> {
     ["metrc", "info"].contains(&kind).then(|| words.trim())
 }
 
-/// A run for each stressor of each table.
+/// Reads a run for each stressor of each table.
 pub fn read(file: &File) -> Result<Foreign> {
     let mut foreign = Foreign::new("operations_per_s", ReplicationUnit::Run, LACKS);
     foreign.describe("stress-ng.real_time_s", "s", Neither);
@@ -77,7 +77,7 @@ struct Reader {
     foreign: Foreign,
     /// Instances of each stressor, as the log announces them.
     instances: BTreeMap<String, u32>,
-    /// Where the runs of the table under way begin.
+    /// Index of the first run of the current table.
     table: usize,
     miscellaneous: bool,
     missing: usize,
@@ -97,7 +97,7 @@ impl Reader {
     fn log(&mut self, text: &str) -> Result<()> {
         let mut in_table = false;
         for (index, line) in text.lines().enumerate() {
-            let Some(words) = said(line) else { continue };
+            let Some(words) = message(line) else { continue };
             if let Some(hogs) = words.strip_prefix("dispatching hogs:") {
                 self.announce(hogs);
                 in_table = false;
@@ -113,7 +113,7 @@ impl Reader {
         Ok(())
     }
 
-    /// "1 getrandom, 2 close".
+    /// Reads the announced instances: "1 getrandom, 2 close".
     fn announce(&mut self, hogs: &str) {
         self.instances.clear();
         for hog in hogs.split(',') {
@@ -129,7 +129,7 @@ impl Reader {
         let fields: Vec<&str> = words.split_whitespace().collect();
         let [name, numbers @ ..] = &fields[..] else { return Ok(()) };
         if numbers.first().is_none_or(|field| field.parse::<f64>().is_err()) {
-            // Units below the headings, or talk.
+            // Units below the headings, or messages.
             return Ok(());
         }
         if self.miscellaneous {
@@ -137,7 +137,7 @@ impl Reader {
         }
         ensure!(
             numbers.len() >= COLUMNS_MIN,
-            "line {line}: {} numbers of {name}, expected {COLUMNS_MIN} or more; is it cut off?",
+            "line {line}: {} numbers of {name}, expected {COLUMNS_MIN} or more; is the file truncated?",
             numbers.len()
         );
         self.begin(name, line)?;
@@ -147,15 +147,15 @@ impl Reader {
         Ok(())
     }
 
-    /// "close 1358756.32 close calls per sec (geometric mean of 2 instances)".
+    /// Reads a further metric: "close 1358756.32 close calls per sec (geometric mean of 2 instances)".
     fn other(&mut self, name: &str, fields: &[&str], line: usize) -> Result<()> {
         let words = fields[1..].join(" ");
         let what = words.split('(').next().unwrap_or_default();
-        let place = workload(name);
-        let of_stressor = |run: &ForeignRun| run.place.workload == place;
-        // Put into the last run of the table, which is where put() writes.
+        let cell = workload(name);
+        let of_stressor = |run: &ForeignRun| run.cell.workload == cell;
+        // Swap it with the last run, which is where put() writes.
         let Some(at) = self.foreign.runs[self.table..].iter().position(of_stressor) else {
-            bail!("line {line}: {name} is not in the table above; is the log cut?");
+            bail!("line {line}: {name} is not in the table above; is the file truncated?");
         };
         let last = self.foreign.runs.len() - 1;
         self.foreign.runs.swap(self.table + at, last);
@@ -165,14 +165,14 @@ impl Reader {
     }
 
     fn begin(&mut self, name: &str, line: usize) -> Result<()> {
-        let mut place = ForeignPlace::at(workload(name));
-        place.tasks = self.instances.get(name).copied().unwrap_or_default();
+        let mut cell = ForeignCell::new(workload(name));
+        cell.tasks = self.instances.get(name).copied().unwrap_or_default();
         let mut known = self.foreign.runs[self.table..].iter();
         ensure!(
-            known.all(|run| run.place.workload != place.workload),
-            "line {line}: {name} is in this table already"
+            known.all(|run| run.cell.workload != cell.workload),
+            "line {line}: {name} is already in this table"
         );
-        self.foreign.runs.push(ForeignRun { place, ..ForeignRun::default() });
+        self.foreign.runs.push(ForeignRun { cell, ..ForeignRun::default() });
         Ok(())
     }
 
@@ -187,12 +187,12 @@ impl Reader {
         }
         if let (Some(run), Some(value)) = (self.foreign.runs.last_mut(), value) {
             let new = run.values.insert(metric.to_string(), value).is_none();
-            ensure!(new, "line {line}: {metric} of {} is there already", run.place.workload);
+            ensure!(new, "line {line}: {} already has a value of {metric}", run.cell.workload);
         }
         Ok(())
     }
 
-    /// The few forms of YAML that stress-ng writes: sections, a list of maps, scalars.
+    /// Reads the subset of YAML that stress-ng writes: sections, a list of maps, scalars.
     fn yaml(&mut self, text: &str) -> Result<()> {
         let mut section = "";
         let mut version = None;
@@ -227,9 +227,9 @@ impl Reader {
 
     fn finish(mut self) -> Foreign {
         for run in &mut self.foreign.runs {
-            let of = |name: &str| run.values.get(name).copied().unwrap_or_default();
-            // Nothing divided by no CPU time is written as 0.
-            if of("time.user_time") + of("time.system_time") <= 0.0 {
+            let value = |name: &str| run.values.get(name).copied().unwrap_or_default();
+            // Without CPU time stress-ng writes the rate per CPU second as 0.
+            if value("time.user_time") + value("time.system_time") <= 0.0 {
                 run.values.remove(PER_CPU_SECOND);
             }
         }
@@ -238,7 +238,7 @@ impl Reader {
     }
 }
 
-/// Prefixed: knee has workloads of its own called pipe or futex.
+/// The workload of a stressor. The prefix distinguishes it from knee's own workloads, such as futex.
 fn workload(stressor: &str) -> String {
     format!("stress-ng.{stressor}")
 }

@@ -1,5 +1,5 @@
-//! The CSV that will-it-scale's runtest.py writes: a row for each number of tasks, rates and
-//! the host's idle share as processes and as threads. -1 is its word for a run that failed.
+//! The CSV of will-it-scale's runtest.py: for each number of tasks a row with rates and the host's idle
+//! share, for processes and for threads. -1 stands for a run that failed.
 //! Source: runtest.py of will-it-scale, as of 2026; nothing of it is copied.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use records::{Better, Form, ReplicationUnit};
 
-use crate::import::{File, Foreign, ForeignPlace, ForeignRun, count, csv, number};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun, count, csv, number};
 
 const HEADER: [&str; 6] =
     ["tasks", "processes", "processes_idle", "threads", "threads_idle", "linear"];
@@ -15,19 +15,19 @@ const RATE: &str = "operations_per_s";
 const IDLE: &str = "will-it-scale.idle_percent";
 
 const LACKS: &[&str] = &[
-    "each rate is one average over some seconds of one run: without several files of a variant \
+    "each rate is one average over some seconds of one run: without several files of each variant \
      there is no replication and no verdict",
-    "which CPUs the tasks ran on is not told: points are told apart by tasks alone",
-    "the idle share is that of the whole host, warm-up included",
+    "the CPUs of the tasks are not recorded: points differ only in the number of tasks",
+    "the idle share is that of the whole host, including the warm-up",
     "the name of the test is only in the name of the file",
 ];
 
-/// Whether its first line is the runner's.
+/// Whether the first line is that of runtest.py.
 pub fn recognise(text: &str) -> bool {
     text.lines().next().is_some_and(|line| line.trim_end().starts_with("tasks,processes,"))
 }
 
-/// A run for each row and form.
+/// Reads a run for each row and form.
 pub fn read(file: &File) -> Result<Foreign> {
     let mut foreign = Foreign::new(RATE, ReplicationUnit::Sample, LACKS);
     foreign.describe(IDLE, "%", Better::Neither);
@@ -44,13 +44,13 @@ pub fn read(file: &File) -> Result<Foreign> {
         let (line, fields) = row?;
         ensure!(
             fields.len() == header.len(),
-            "line {line}: {} fields, the header has {}; is the file cut off?",
+            "line {line}: {} fields, but the header has {}; is the file truncated?",
             fields.len(),
             header.len()
         );
         let tasks = count(&fields[tasks_at], line, "tasks")?;
         if let Some(before) = seen.insert(tasks, line) {
-            anyhow::bail!("line {line}: {tasks} tasks stand in line {before} already");
+            anyhow::bail!("line {line}: {tasks} tasks are already in line {before}");
         }
         // The row of 0 tasks only starts the plot's lines at the origin.
         for (form, rate, idle) in forms.iter().filter(|_| tasks > 0) {
@@ -61,13 +61,13 @@ pub fn read(file: &File) -> Result<Foreign> {
         }
     }
     // A form without any rate was not run.
-    let ran = |form| foreign.runs.iter().any(|r| r.place.form == form && r.failed.is_none());
-    let (processes, threads) = (ran(Form::Processes), ran(Form::Threads));
-    foreign.runs.retain(|run| if run.place.form == Form::Processes { processes } else { threads });
+    let has_run = |form| foreign.runs.iter().any(|r| r.cell.form == form && r.failed.is_none());
+    let (processes, threads) = (has_run(Form::Processes), has_run(Form::Threads));
+    foreign.runs.retain(|run| if run.cell.form == Form::Processes { processes } else { threads });
     Ok(foreign)
 }
 
-/// None for -1, the word for failed.
+/// Parses a value; `None` for -1, which means that the run failed.
 fn value(text: &str, line: usize, what: &str) -> Result<Option<f64>> {
     let value = number(text, line, what)?;
     ensure!(
@@ -83,7 +83,7 @@ fn run(file: &File, form: Form, tasks: u32, rate: Option<f64>, idle: Option<f64>
     let values = [(RATE, rate), (IDLE, idle)];
     let values = values.into_iter().filter_map(|(name, v)| Some((name.to_string(), v?)));
     ForeignRun {
-        place: ForeignPlace { form, tasks, ..ForeignPlace::at(workload) },
+        cell: ForeignCell { form, tasks, ..ForeignCell::new(workload) },
         values: values.collect(),
         failed: rate.is_none().then(|| "will-it-scale wrote -1: the run failed".to_string()),
         ..ForeignRun::default()

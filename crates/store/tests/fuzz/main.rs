@@ -1,6 +1,6 @@
-//! Hostile input to all that reads: jobs, events, runs, records, experiments, results of other
-//! tools, recordings of perf, and whole folders of records. A reader may refuse, in words; it may not panic, ask for absurd
-//! memory, or read back something else than it wrote.
+//! Hostile input to all readers: jobs, events, runs, records, experiments, results of other tools and
+//! whole folders of records. A reader may refuse an input with a message. It must not panic, allocate an
+//! absurd amount of memory, or read back something else than it wrote.
 
 mod examples;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 use store::import::{FORMATS, Input, Telling, assemble};
 use store::{Index, Store};
 
-const REPLAY: &str = "cargo test -p records --test fuzz";
+const REPLAY: &str = "cargo test -p store --test fuzz";
 
 #[test]
 fn fuzzed_text_is_refused_or_read_as_it_would_be_written() {
@@ -84,7 +84,7 @@ fn fuzzed_results_of_other_tools_are_refused_or_become_records_that_can_be_kept(
     let examples = examples::results();
     fuzz(20_000, &format!("{REPLAY} results"), |fuzzer| {
         let input = fuzzer.damage(&examples);
-        let Ok(input) = Input::of_bytes(Path::new("a/x.txt"), &input) else { return Ok(()) };
+        let Ok(input) = Input::from_bytes(Path::new("a/x.txt"), &input) else { return Ok(()) };
         feed_result(&input, None)?;
         feed_result(&input, Some(fuzzer.pick(FORMATS).name))
     });

@@ -9,7 +9,7 @@ use store::import::{Input, Telling, assemble};
 use super::{fixture, import, session};
 
 fn read(text: &str, telling: &Telling) -> Result<super::Imported, String> {
-    let input = Input::of_bytes(Path::new("x.txt"), text.as_bytes());
+    let input = Input::from_bytes(Path::new("x.txt"), text.as_bytes());
     let imported = input.and_then(|input| assemble(&[input], telling, session()));
     imported.map_err(|error| format!("{error:#}"))
 }
@@ -27,12 +27,15 @@ fn refused(format: &str, text: &str, parts: &[&str]) {
 #[test]
 fn what_shows_no_format_says_which_there_are() {
     let error = read("hello", &Telling::default()).unwrap_err();
-    assert!(error.contains("x.txt is in no format that shows; name it with --format:"), "{error}");
+    assert!(
+        error.contains("the format of x.txt was not recognised; name it with --format:"),
+        "{error}"
+    );
     assert!(error.contains("\n  fs_mark        its log or output"), "{error}");
     let error = read("", &Telling::default()).unwrap_err();
     assert!(error.contains("x.txt is empty: was the tool interrupted?"), "{error}");
     let error = import(&["fio.json", "hyperfine.json"], &[]).unwrap_err().to_string();
-    assert_eq!(error, "fio.json is fio, hyperfine.json is hyperfine: import them apart");
+    assert_eq!(error, "fio.json is fio, but hyperfine.json is hyperfine: import them separately");
 }
 
 #[test]
@@ -48,16 +51,16 @@ fn plain_csv_is_refused_by_line() {
     let row = |row: &str| format!("variant,metric,value,block,cpus\na,m,1,0,2\n{row}\n");
     let plain = |text: &str, parts: &[&str]| refused("plain", text, parts);
     plain("variant,metric\na,m\n", &["line 1: no column value; expected variant, metric, value"]);
-    plain("metric,value,value\n", &["line 1: the column value is there twice"]);
-    plain(&row("a,m,x,1,2"), &["line 3: value is 'x', no number"]);
-    plain(&row("a,m,1"), &["line 3: 3 fields, the header has 5"]);
+    plain("metric,value,value\n", &["line 1: there are two columns value"]);
+    plain(&row("a,m,x,1,2"), &["line 3: value is 'x', not a number"]);
+    plain(&row("a,m,1"), &["line 3: 3 fields, but the header has 5"]);
     plain(&row("a,m,1,-1,2"), &["line 3: block is '-1', must be a whole number"]);
-    plain(&row("a,m,1,0,2"), &["line 3: a has m of this block in line 2 already", "placebo"]);
+    plain(&row("a,m,1,0,2"), &["line 3: a already has m of this block in line 2", "placebo"]);
     plain(&row("a,m,1,1,two"), &["line 3: cpus is 'two'"]);
-    plain(&row("a,,1,1,2"), &["line 3: no metric is named"]);
+    plain(&row("a,,1,1,2"), &["line 3: the metric has no name"]);
     plain(&row("a,\"m,1,1,2"), &["line 3: a quoted field does not end"]);
     plain("metric,value,better\nm,1,good\n", &["line 2: better is 'good', must be higher"]);
-    plain("metric,value\nm,nan\n", &["no value that is a number"]);
+    plain("metric,value\nm,nan\n", &["no numeric value"]);
     plain("metric,value\n", &["has no results"]);
 }
 
@@ -67,9 +70,9 @@ fn will_it_scale_is_refused_by_line() {
         let header = "tasks,processes,processes_idle,threads,threads_idle,linear\n";
         refused("will-it-scale", &format!("{header}{rows}"), parts);
     };
-    wis("1,2,3\n", &["line 2: 3 fields, the header has 6"]);
+    wis("1,2,3\n", &["line 2: 3 fields, but the header has 6"]);
     wis("1,-5,3,4,5,6\n", &["line 2: processes is -5, must be -1 (failed) or not negative"]);
-    wis("1,2,3,4,5,6\n1,2,3,4,5,6\n", &["line 3: 1 tasks stand in line 2 already"]);
+    wis("1,2,3,4,5,6\n1,2,3,4,5,6\n", &["line 3: 1 tasks are already in line 2"]);
     wis("one,2,3,4,5,6\n", &["line 2: tasks is 'one'"]);
     wis("0,0,100,0,100,0\n", &["has no results"]);
     refused("will-it-scale", "a,b\n1,2\n", &["line 1: expected the columns tasks,processes"]);
@@ -82,15 +85,15 @@ fn logs_are_refused_by_line() {
     fs_mark("0 100 0 28", "line 2: 4 numbers, expected 5: FSUse% Count Size Files/sec");
     fs_mark("0 100 0 -28 1", "line 2: fs_mark.files_per_s is -28, cannot be negative");
     fs_mark("0 100 big 28 1", "line 2: Size is 'big'");
-    fs_mark("0 x 0 28 1", "line 2: fs_mark.files is 'x', no number");
+    fs_mark("0 x 0 28 1", "line 2: fs_mark.files is 'x', not a number");
     let heading = "stress-ng: metrc: [1] stressor   bogo ops real time\n";
     let log = |row: &str, part: &str| {
         refused("stress-ng", &format!("{heading}stress-ng: metrc: [1] {row}\n"), &[part]);
     };
-    log("close 17 1.0", "line 2: 2 numbers of close, expected 6 or more; is it cut off?");
+    log("close 17 1.0", "line 2: 2 numbers of close, expected 6 or more; is the file truncated?");
     log("close 17 1.0 0 0 -3 4", "line 2: operations_per_s is -3, cannot be negative");
     let twice = "close 17 1 0 0 3 4\nstress-ng: metrc: [1] close 17 1 0 0 3 4";
-    log(twice, "line 3: close is in this table already");
+    log(twice, "line 3: close is already in this table");
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn json_is_refused_by_line_and_column() {
         let whole = fixture(name).text;
         let format = import(&[name], &[]).unwrap().format.name;
         let cut = &whole[..whole.len() / 2];
-        refused(format, cut, &["line ", "column ", "expected JSON; is the file whole?"]);
+        refused(format, cut, &["line ", "column ", "expected JSON; is the file truncated?"]);
     }
     refused("fio", "note\n{\"jobs\": [NaN]}", &["line 2, column", "expected JSON"]);
     refused("fio", "{}", &["no \"jobs\": expected the JSON of fio --output-format=json"]);
@@ -119,7 +122,7 @@ fn json_is_refused_by_line_and_column() {
 #[test]
 fn bytes_that_are_no_text_are_refused_by_line() {
     let refused = |bytes: &[u8], part: &str| {
-        let error = Input::of_bytes(Path::new("x.csv"), bytes).unwrap_err().to_string();
+        let error = Input::from_bytes(Path::new("x.csv"), bytes).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     };
     refused(b"a\nb\xff", "x.csv, line 2: not UTF-8");
@@ -166,27 +169,23 @@ fn names_must_fit_the_files() {
         assert!(error.contains(part), "{error}");
     };
     let logs = ["qspinlock.log", "ticket.log"];
-    refused(&logs, &["a", "b", "c"], "--as has 3 names for 2 files: give one for each");
+    refused(&logs, &["a", "b", "c"], "--as has 3 names for 2 files: give one name per file");
     refused(&["plain.csv"], &["a", "b", "c"], "the file holds 2 variants: old, as shipped, new");
     refused(&["plain.csv"], &["a"], "plain.csv itself holds the variants");
-    refused(
-        &["fio.json", "fio.json"],
-        &["a", "a"],
-        "fio.json is fio.json once more, byte for byte",
-    );
+    refused(&["fio.json", "fio.json"], &["a", "a"], "fio.json is a byte-for-byte copy of fio.json");
     let named = import(&["plain.csv"], &["before", "after"]).unwrap();
     assert_eq!(named.record.variants[0].name, "before");
     let unit = Some(ReplicationUnit::Boot);
     let telling = Telling { unit, ..Telling::default() };
     let error = assemble(&[fixture("fio.json")], &telling, session()).unwrap_err().to_string();
-    assert_eq!(error, "--unit is for plain CSV; fio tells what a run of it is");
+    assert_eq!(error, "--unit is only for plain CSV: the format fio itself defines what a run is");
 }
 
 #[test]
 fn files_of_one_name_in_two_folders_are_told_apart_by_the_folders() {
     let at = |path: &str, rate: &str| {
         let text = fixture("page_fault1.csv").text.replace("801234", rate);
-        Input::of_bytes(Path::new(path), text.as_bytes()).unwrap()
+        Input::from_bytes(Path::new(path), text.as_bytes()).unwrap()
     };
     let inputs = [at("old/page_fault1.csv", "801234"), at("new/page_fault1.csv", "812345")];
     let record = assemble(&inputs, &Telling::default(), session()).unwrap().record;
@@ -198,7 +197,7 @@ fn files_of_one_name_in_two_folders_are_told_apart_by_the_folders() {
 #[test]
 fn runs_of_one_variant_that_were_made_differently_are_refused() {
     let text = fixture("fio.json").text.replace("psync", "libaio");
-    let other = Input::of_bytes(Path::new("other.json"), text.as_bytes()).unwrap();
+    let other = Input::from_bytes(Path::new("other.json"), text.as_bytes()).unwrap();
     let names = ["a".to_string(), "a".to_string()];
     let telling = Telling { names: &names, ..Telling::default() };
     let error =

@@ -148,7 +148,7 @@ pub fn troubled() -> Facts {
     facts.activity.steal_percent = Some(3.21);
     facts.activity.others_cpus = Some(1.25);
     facts.activity.busiest =
-        vec![probes::Busy { process_id: 4711, name: "cc1plus".to_owned(), percent: 99.4 }];
+        vec![probes::BusyProcess { process_id: 4711, name: "cc1plus".to_owned(), percent: 99.4 }];
     facts.activity.throttled = None;
     facts.directory = Some(Place {
         facts: Directory {
