@@ -4,7 +4,7 @@ use analysis::{Curve, CurveCell, Spread, rounded, with_uncertainty};
 use records::{Point, Record, WALL};
 
 use crate::Style;
-use crate::prose::{told, wrapped};
+use crate::prose::{number_or_dash, wrapped};
 use crate::quantity::{duration_ns, short};
 use crate::table::{Align, Table};
 
@@ -153,9 +153,9 @@ fn column<'a>(heading: &str, cell: impl Fn(&Curve, &CurveCell) -> String + 'a) -
 
 /// The columns that say which cell it is. Tasks only where they are not one a CPU.
 fn place(curves: &[&Curve]) -> Vec<Column<'static>> {
-    let mut columns = vec![column("CPUs", |_, cell| told(cell.point.cpus))];
+    let mut columns = vec![column("CPUs", |_, cell| number_or_dash(cell.point.cpus))];
     if curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0)) {
-        columns.push(column("tasks", |_, cell| told(cell.point.tasks)));
+        columns.push(column("tasks", |_, cell| number_or_dash(cell.point.tasks)));
     }
     columns.push(column("n", |_, cell| cell.runs.len().to_string()));
     columns
@@ -171,7 +171,7 @@ fn table(curves: &[&Curve], columns: &[Column], style: Style) -> String {
     }
     let (mut text, lost) = table.within(style.width);
     if !lost.is_empty() {
-        let lost = format!("(too narrow for {}; --json has all)", lost.join(", "));
+        let lost = format!("(columns that do not fit: {}; --json has all)", lost.join(", "));
         text += &wrapped(&lost, style.width, 0);
     }
     text

@@ -7,7 +7,7 @@ use records::{HostChange, Opened, Outcome, Run, Warning};
 
 use crate::Style;
 use crate::loads::parameters;
-use crate::prose::{counted, counted_if_told, wrapped};
+use crate::prose::{counted, counted_or_unknown, wrapped};
 
 /// What to look at in sources that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn failures(opened: &Opened) -> Vec<String> {
 fn place(opened: &Opened, run: &Run) -> String {
     let point = opened.record.points.get(run.point as usize);
     point.map_or("an unknown point".to_string(), |point| {
-        let cpus = counted_if_told(point.cpus, "CPU");
+        let cpus = counted_or_unknown(point.cpus, "CPU");
         let variant = match point.variant.as_str() {
             "" => String::new(),
             name => format!(" `{name}`"),

@@ -36,7 +36,7 @@ pub fn explained(opened: &Opened, explained: &Explained, force: bool, style: Sty
     match &explained.ledger {
         Some(_) if explained.refused().is_some() && !force => (),
         Some(ledger) => text += &table(ledger, point, style),
-        None => text += "no look saw where the time goes\n",
+        None => text += "no profiled run recorded where the time goes\n",
     }
     text += "\n";
     text + &trust::text(explained, force, style)
@@ -67,9 +67,9 @@ fn table(ledger: &Ledger, point: &Point, style: Style) -> String {
         (String::new(), Align::Right),
         (style.plus_minus().to_string(), Align::Right),
         ("share".to_string(), Align::Right),
-        (format!("times\nper {per}"), Align::Right),
-        ("each".to_string(), Align::Right),
-        ("how".to_string(), Align::Left),
+        (format!("events\nper {per}"), Align::Right),
+        ("cost per\nevent".to_string(), Align::Right),
+        ("measured".to_string(), Align::Left),
     ]);
     let all = format!("all: {} x time", counted(point.cpus as usize, "CPU"));
     let page = Page { ledger, unit, total: total.mean };
@@ -77,7 +77,7 @@ fn table(ledger: &Ledger, point: &Point, style: Style) -> String {
     let (text, lost) = table.within(style.width);
     let lost = match lost.is_empty() {
         true => String::new(),
-        false => format!("(no room for: {})\n", lost.join(", ")),
+        false => format!("(columns that do not fit: {})\n", lost.join(", ")),
     };
     text + &lost
 }

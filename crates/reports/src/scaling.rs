@@ -11,7 +11,7 @@ use crate::doubts::{Missing, doubts};
 use crate::header::{different, header, length};
 use crate::loads::{forms, lanes, loads, operation, parameters, setting};
 use crate::plot::{Plot, Series, plot};
-use crate::prose::{counted, counted_if_told, wrapped};
+use crate::prose::{counted, counted_or_unknown, wrapped};
 use crate::quantity::duration_ns;
 use crate::{Style, cells, known_metric};
 
@@ -253,7 +253,7 @@ fn lane(curve: &Curve) -> String {
     match curve.tasks_per_cpu {
         Some(1.0) => String::new(),
         Some(ratio) => format!(" with {ratio} tasks a CPU"),
-        None => format!(" with {}", counted_if_told(curve.point.tasks, "task")),
+        None => format!(" with {}", counted_or_unknown(curve.point.tasks, "task")),
     }
 }
 
@@ -268,7 +268,7 @@ fn ratio_text(ratio: f64) -> String {
 fn failed(curves: &[&Curve]) -> Vec<String> {
     let cells = curves.iter().flat_map(|curve| &curve.cells).filter(|cell| cell.failed > 0);
     let note = |cell: &analysis::CurveCell| {
-        let cpus = counted_if_told(cell.point.cpus, "CPU");
+        let cpus = counted_or_unknown(cell.point.cpus, "CPU");
         let verb = if cell.failed == 1 { "does" } else { "do" };
         format!("{} on {cpus} failed and {verb} not count", counted(cell.failed, "run"))
     };

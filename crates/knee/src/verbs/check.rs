@@ -321,7 +321,7 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
             if difference.is_some() {
                 let seed = arguments.seed;
                 let again = format!("knee check {name} --against-kernel {calls} --seed {seed}");
-                print_line(format_args!("again: {again}"))?;
+                print_line(format_args!("rerun: {again}"))?;
             }
         }
         all.push(json!({

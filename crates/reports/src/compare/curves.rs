@@ -36,7 +36,7 @@ pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
         };
         let plots: Vec<String> = lanes.iter().map(draw).collect();
         text += &match plots.concat().is_empty() {
-            true => "no curve: it takes two CPU counts\n".to_string(),
+            true => "no curve: it needs at least two CPU counts\n".to_string(),
             false => plots.join("\n"),
         };
         for line in of_cells(comparison, &indexes(&load)) {

@@ -48,7 +48,7 @@ pub fn also_changed(comparison: &Comparison, cells: &[usize]) -> Option<AlsoChan
     let shown = &found[..found.len().min(LISTED)];
     let more = match found.len() - shown.len() {
         0 => String::new(),
-        more => format!(", of which {more} with larger p are not listed"),
+        more => format!("; {more} with larger p not listed"),
     };
     let title = format!(
         "also changed (exploratory, Benjamini-Hochberg q = {RATE}): {} of {} tested{more}",

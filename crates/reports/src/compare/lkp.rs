@@ -270,7 +270,7 @@ fn judged(comparison: &Comparison, cell: &CellComparison, style: Style) -> Strin
 fn rules(style: Style) -> String {
     let text = format!(
         "%stddev: sample standard deviation of runs, shown at {} of the value or more. %change: \
-         of differences within blocks, as told below, so that it may differ from that of the means; \
+         from differences within blocks (\"how\", below), so it may differ from the change of the means; \
          without a % sign it is a difference, as for percentages and where some run has zero. *: adjusted p < 0.05.",
         percent(DEVIATION_SHOWN)
     );

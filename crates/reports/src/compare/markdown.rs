@@ -24,7 +24,7 @@ pub fn markdown(comparison: &Comparison, again: &str) -> String {
         }
         text += &match load.iter().any(|(_, cell)| primary(cell).is_some()) {
             true => table(comparison, &rows(comparison, &load), Deviations::Both, STYLE).markdown(),
-            false => format!("no run has {}, which decides\n", comparison.primary),
+            false => format!("no run has the deciding metric, {}\n", comparison.primary),
         };
         text += &list(&of_cells(comparison, &indexes(&load)));
         if let Some(also) = also_changed(comparison, &indexes(&load)) {
@@ -42,7 +42,7 @@ fn head(comparison: &Comparison, again: &str) -> String {
     let line = |(label, value): (&str, String)| match label {
         "" => format!("  - {value}\n"),
         "variants" => format!("- variants\n  - {value}\n"),
-        "again" => format!("- again: `{value}`\n"),
+        "rerun" => format!("- rerun: `{value}`\n"),
         _ => format!("- {label}: {value}\n"),
     };
     lines(comparison, again).into_iter().map(line).collect()

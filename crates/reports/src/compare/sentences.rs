@@ -54,7 +54,7 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// "`b` parts from `a` from 8 CPUs on", and who is ahead where.
+/// "`b` diverges from `a` from 8 CPUs on", and who is ahead where.
 fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> Vec<String> {
     let variants = &comparison.variants;
     let first = &comparison.cells[curve.cells[0]].key;
@@ -69,11 +69,11 @@ fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> V
         let parts = match band.parts_from {
             Some(cpus) => {
                 let cpus = counted(cpus as usize, "CPU");
-                format!("`{b}` parts from `{a}` from {cpus} on (simultaneous {confidence} band)")
+                format!("`{b}` diverges from `{a}` from {cpus} on (simultaneous {confidence} band)")
             }
             None if band.intervals.last().is_none_or(Option::is_none) => return Vec::new(),
             None => format!(
-                "`{b}` and `{a}` do not part for good: at the most CPUs the simultaneous \
+                "`{b}` and `{a}` do not diverge: at the highest CPU count the simultaneous \
                  {confidence} band includes no change"
             ),
         };
@@ -203,7 +203,7 @@ fn noise_floor(comparison: &Comparison) -> String {
     let Some(NoiseFloor { pairs, median, largest, beyond }) = &comparison.noise_floor else {
         return match comparison.design {
             Design::Blocks { .. } => {
-                "noise floor: not measured (no block that counts ran one variant twice)"
+                "noise floor: not measured (no counted block ran one variant twice)"
             }
             Design::Separate => "noise floor: not measured (that needs blocks)",
         }
@@ -244,7 +244,7 @@ fn discards(comparison: &Comparison) -> String {
     let by = if by.is_empty() { String::new() } else { format!("; caused by {}", by.join(", ")) };
     let chance = discards.imbalance_p.map(|p| {
         let stands = if p < 0.05 { ": no verdict stands" } else { "" };
-        format!(" (so uneven by chance: p = {}{stands})", probability(p).replace("< ", "<"))
+        format!(" (chance of so uneven a split: p = {}{stands})", probability(p).replace("< ", "<"))
     });
     let chance = chance.unwrap_or_default();
     format!("left out: {n} of {blocks}: {}{by}{chance}", listed.join(", "))
@@ -311,7 +311,7 @@ fn how(comparison: &Comparison) -> String {
 fn ranks(comparison: &Comparison, contrasts: &[&Contrast]) -> Vec<&'static str> {
     let looks = comparison.design == Design::Blocks { sequential: true };
     let signed = match looks {
-        true => "exact signed-rank, allowing for a look after each stage",
+        true => "exact signed-rank, adjusted for interim looks",
         false => "exact signed-rank",
     };
     let of = |contrast: &&Contrast| match contrast.method {

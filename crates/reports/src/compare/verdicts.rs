@@ -74,7 +74,7 @@ const DEVIATIONS: [Deviations; 4] =
 fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Style) -> String {
     let rows = rows(comparison, load);
     if rows.iter().all(|row| row.metric.is_none()) {
-        return format!("no run has {}, which decides\n", comparison.primary);
+        return format!("no run has the deciding metric, {}\n", comparison.primary);
     }
     let fits = |text: &String| text.lines().all(|line| line.chars().count() <= style.width);
     let one = |deviations| table(comparison, &rows, deviations, style).text();
@@ -115,11 +115,11 @@ pub fn described(metric: &MetricComparison) -> String {
 fn left_out(deviations: Deviations, style: Style) -> String {
     let text = match deviations {
         Deviations::Both => return String::new(),
-        Deviations::Baseline => "(too narrow for the other standard deviations; ",
-        Deviations::No => "(too narrow for standard deviations; ",
-        Deviations::Short => "(too narrow for standard deviations and all digits; ",
+        Deviations::Baseline => "(no room for the other standard deviations; ",
+        Deviations::No => "(no room for standard deviations; ",
+        Deviations::Short => "(no room for standard deviations and all digits; ",
     };
-    wrapped(&format!("{text}the layout mean-stddev has them)"), style.width, 1)
+    wrapped(&format!("{text}layout mean-stddev shows them)"), style.width, 1)
 }
 
 fn each_variant(
@@ -151,7 +151,7 @@ pub fn table(comparison: &Comparison, rows: &[Row], deviations: Deviations, styl
         let name = rows.iter().map(|row| names[row.variant].clone()).collect();
         columns.push(("variant".to_string(), Align::Left, name));
     }
-    let own = one_variant.map_or("its value".to_string(), |row| names[row.variant].clone());
+    let own = one_variant.map_or("value".to_string(), |row| names[row.variant].clone());
     let heading = |name: String| match deviations {
         Deviations::No | Deviations::Short => broken(&name),
         _ => name,

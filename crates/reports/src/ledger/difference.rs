@@ -64,8 +64,8 @@ pub fn table(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> S
         (names[1].to_string(), Align::Right),
         ("change".to_string(), Align::Right),
         (style.plus_minus().to_string(), Align::Right),
-        ("of count\nor share".to_string(), Align::Right),
-        ("of cost\nor length".to_string(), Align::Right),
+        ("by count\nor share".to_string(), Align::Right),
+        ("by cost\nor length".to_string(), Align::Right),
     ]);
     let least_ns = SHOWN_SHARE * change.before.mean.max(change.after.mean);
     add(&mut table, change, &unit, 0, least_ns);
@@ -131,14 +131,14 @@ fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
         if times > 0.0 { duration_ns(ns / times) } else { "none".to_string() }
     };
     let line = format!(
-        "interrupts from other CPUs: {} -> {} received per {per}, {} -> {} each: {} of {} come \
-         of how often, {} of how dear",
+        "interrupts from other CPUs: {} -> {} received per {per}, {} -> {} each; change {}: {} by \
+         count, {} by cost per event",
         numbers::times(times.0),
         numbers::times(times.1),
         each(was, times.0),
         each(is, times.1),
-        signed(parts(was, is, times).0),
         signed(is - was),
+        signed(parts(was, is, times).0),
         signed(parts(was, is, times).1)
     );
     wrapped(&line, style.width, 2)

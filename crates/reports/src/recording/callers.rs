@@ -35,7 +35,7 @@ pub fn callers(told: &NamedRecording) -> String {
     }
     let per = if told.operations.is_some() { "; time per operation" } else { "" };
     let mut text = format!(
-        "# {} of tasks, by function and who called it{per}; what is below {} % is left out\n",
+        "# {} of tasks, by function and caller{per}; entries below {} % are left out\n",
         super::super::prose::counted(root.samples as usize, "sample"),
         100.0 * SHARE_MIN
     );

@@ -37,11 +37,11 @@ pub fn functions(told: [&NamedRecording; 2], style: Style) -> String {
     let more = rows.len().saturating_sub(FUNCTIONS_MAX);
     let per = match told.iter().all(|told| told.operations.is_some()) {
         true => "operation",
-        false => "second: give --operations BEFORE,NOW to have it per operation",
+        false => "second (give --operations BEFORE,NOW for values per operation)",
     };
     let what = if is_clock { "CPU time" } else { &told[1].recording.event.name };
     let note = format!(
-        "Functions' own {what} per {per}. {more} functions with less change are not shown."
+        "Functions' own {what} per {per}. {more} functions with smaller changes are not shown."
     );
     table.text() + "\n" + &wrapped(&note, style.width, 0)
 }

@@ -36,8 +36,8 @@ pub fn head(told: &NamedRecording, recorded: &RecordedLedger, style: Style) -> S
     let origin = &recording.origin;
     let whole = match recorded.whole {
         Whole::CpusTime { cpus } => format!("all time of {}", counted(cpus as usize, "CPU")),
-        Whole::Samples if recording.all_cpus => "what its samples stand for".to_string(),
-        Whole::Samples => "CPU time of the tasks it followed".to_string(),
+        Whole::Samples if recording.all_cpus => "the sum of its samples' periods".to_string(),
+        Whole::Samples => "CPU time of the recorded tasks".to_string(),
     };
     let on = if origin.host.is_empty() { String::new() } else { format!(" on {}", origin.host) };
     let release = if origin.release.is_empty() {
@@ -102,22 +102,22 @@ fn notes(told: &NamedRecording, recorded: &RecordedLedger, style: Style) -> Stri
     let recording = told.recording;
     let mut notes = vec![match told.operations {
         Some(operations) => format!(
-            "Per operation: {} were done meanwhile, as you said; spread evenly over the time.",
+            "Per operation: --operations gives {}, taken as spread evenly over the recording.",
             counted(operations as usize, "operation")
         ),
         None => {
-            "Per second of recorded time: give --operations to have it per operation.".to_string()
+            "Per second of recorded time; give --operations for values per operation.".to_string()
         }
     }];
     notes.push(format!(
-        "Intervals are 95 %, from {} windows of this one recording: what differs from run to \
-         run is not in them.",
+        "Intervals are 95 %, from {} windows of this one recording; they do not include \
+         differences from run to run.",
         recorded.ledger.units.len()
     ));
     notes.extend(doubts(told));
     if recording.throttled > 0 {
         notes.push(format!(
-            "The kernel held sampling back {}: record at a lower rate.",
+            "The kernel throttled sampling {}: record at a lower rate.",
             times(recording.throttled)
         ));
     }

@@ -15,7 +15,7 @@ pub fn kernels(outcomes: &[(String, Result<Built>)]) -> String {
         ("revision", Align::Left),
         ("commit", Align::Left),
         ("outcome", Align::Left),
-        ("s", Align::Right),
+        ("build s", Align::Right),
         ("MB", Align::Right),
         ("image", Align::Left),
     ]);

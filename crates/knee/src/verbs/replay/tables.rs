@@ -25,7 +25,7 @@ pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {
     }
     let Provenance { found, measured, assumed } = provenance;
     let (fitted, anew) = match replay.fitted {
-        Some(_) => (1, ", each fitted anew"),
+        Some(_) => (1, ", refitted for each"),
         None => (0, ""),
     };
     let basis = format!(

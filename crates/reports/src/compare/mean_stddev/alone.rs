@@ -32,10 +32,10 @@ pub fn table(comparison: &Comparison, style: Style) -> String {
     for cell in comparison.cells.iter().filter(|cell| cell.key.pass != Pass::Latency) {
         table.row(row(comparison, cell, timed));
     }
-    let calls = "; single calls were timed in runs of their own: their mean, and the deviation of \
+    let calls = "; single calls were timed in separate runs: mean and standard deviation of the \
                  calls within a run";
-    let about = "times are from the first operation to the stop, each the mean over n runs beside \
-                 the standard deviation of runs";
+    let about = "times run from the first operation to the stop: mean and standard deviation of n \
+                 runs";
     let about = format!("{about}{}", if timed { calls } else { "" });
     let cells: Vec<usize> = (0..comparison.cells.len()).collect();
     let failed =
