@@ -101,9 +101,10 @@ fn table(columns: &[(String, Vec<String>)], labels: &[String]) -> String {
 
 fn heading(cell: &CurveCell, with_tasks: bool) -> String {
     let cpus = counted_or_unknown(cell.point.cpus, "CPU");
-    match with_tasks {
-        true => format!("{cpus}\n{}", counted_or_unknown(cell.point.tasks, "task")),
-        false => cpus,
+    if with_tasks {
+        format!("{cpus}\n{}", counted_or_unknown(cell.point.tasks, "task"))
+    } else {
+        cpus
     }
 }
 

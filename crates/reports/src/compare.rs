@@ -10,17 +10,15 @@ mod lkp;
 mod markdown;
 mod matrix;
 mod mean_stddev;
+mod notes;
 mod passes;
 mod places;
-mod sentences;
 mod verdicts;
 
 use analysis::Comparison;
 
 use crate::{Style, WIDTH_MAX};
 
-#[cfg(test)]
-mod sample;
 #[cfg(test)]
 mod tests;
 

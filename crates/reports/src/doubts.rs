@@ -11,7 +11,7 @@ use crate::prose::{counted, counted_or_unknown, wrapped};
 
 /// What to look at in sources that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingSources {
     /// Only those that the usual tables need.
     OfTables,
     /// All of them.
@@ -19,7 +19,7 @@ pub enum Missing {
 }
 
 /// Doubts, failures and missing sources; empty if there are none.
-pub fn doubts(opened: &Opened, missing: Missing, style: Style) -> String {
+pub fn doubts(opened: &Opened, missing: MissingSources, style: Style) -> String {
     let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));
     let sessions = opened.record.sessions.iter();
     let of_host = sessions
@@ -33,7 +33,7 @@ pub fn doubts(opened: &Opened, missing: Missing, style: Style) -> String {
 }
 
 /// Doubts about single runs and why runs failed, to stand below what is said about the record.
-pub fn of_runs(opened: &Opened, style: Style) -> String {
+pub fn doubts_of_runs(opened: &Opened, style: Style) -> String {
     let warnings = warnings_of_runs(opened);
     sections(&[("Doubts about runs", warnings), ("Failed runs", failures(opened))], style)
 }
@@ -116,7 +116,7 @@ fn place(opened: &Opened, run: &Run) -> String {
     })
 }
 
-fn unavailable(runs: &[Run], missing: Missing) -> Vec<String> {
+fn unavailable(runs: &[Run], missing: MissingSources) -> Vec<String> {
     let mut sources = BTreeMap::new();
     for run in runs {
         if let Outcome::Finished { unavailable, .. } = &run.outcome {
@@ -124,7 +124,8 @@ fn unavailable(runs: &[Run], missing: Missing) -> Vec<String> {
         }
     }
     // Where the share of idle time comes from.
-    let needed = |source: &str| missing == Missing::All || ["stat", "stat.cpus"].contains(&source);
+    let needed =
+        |source: &str| missing == MissingSources::All || ["stat", "stat.cpus"].contains(&source);
     let sources = sources.into_iter().filter(|(source, _)| needed(source));
     sources.map(|(source, why)| format!("{source}: {why}")).collect()
 }

@@ -93,9 +93,10 @@ fn guests(record: &Record) -> Option<String> {
     let hypervisor = record.hypervisor.as_ref()?;
     let version = hypervisor.program.trim_start_matches("QEMU emulator version ");
     let version = version.split(' ').next().unwrap_or_default();
-    let note = match hypervisor.emulates() {
-        true => ", emulated: their times say nothing about real hardware",
-        false => "",
+    let note = if hypervisor.emulates() {
+        ", emulated: their times say nothing about real hardware"
+    } else {
+        ""
     };
     Some(format!("virtual machines of QEMU {version} with {}{note}", hypervisor.accelerator))
 }

@@ -68,13 +68,15 @@ fn blocks(record: &Record) -> String {
     let points = counted(record.points.len(), "point");
     let blocks = counted(record.experiment.blocks() as usize, "block");
     let placebo = record.experiment.compare.placebo;
-    let until = match record.experiment.compare.until_decided && record.variants.len() > 1 {
-        true => ", fewer if all comparisons are decided earlier",
-        false => "",
+    let until = if record.experiment.compare.until_decided && record.variants.len() > 1 {
+        ", fewer if all comparisons are decided earlier"
+    } else {
+        ""
     };
-    let extra = match record.variants.len() > 1 && placebo > 0.0 {
-        true => format!("; in {:.0} % of the blocks one variant runs twice (A/A)", 100.0 * placebo),
-        false => String::new(),
+    let extra = if record.variants.len() > 1 && placebo > 0.0 {
+        format!("; in {:.0} % of the blocks one variant runs twice (A/A)", 100.0 * placebo)
+    } else {
+        String::new()
     };
     format!("{blocks} of {points}: {} runs{until}{extra}", record.runs_planned())
 }
@@ -125,9 +127,10 @@ fn power(record: &Record, past: &[Option<PointHistory>]) -> Vec<String> {
     let blocks = record.experiment.blocks();
     let contrasts = record.variants.len() - 1;
     // With looks on the way, the last one may spend less.
-    let alpha = match record.experiment.compare.until_decided {
-        true => analysis::sequential::nominal(blocks as usize, analysis::ALPHA / contrasts as f64),
-        false => analysis::ALPHA / contrasts as f64,
+    let alpha = if record.experiment.compare.until_decided {
+        analysis::sequential::nominal(blocks as usize, analysis::ALPHA / contrasts as f64)
+    } else {
+        analysis::ALPHA / contrasts as f64
     };
     let smallest = |deviation: f64| match analysis::detectable(blocks as usize, deviation, alpha) {
         Some(effect) => format!("{:.1} %", 100.0 * effect),

@@ -264,9 +264,10 @@ impl Pen {
             Mark::Points => (self.symbols.coincide, ""),
         };
         let symbols = symbol.to_string().repeat(times);
-        match self.style.terminal && !colour.is_empty() {
-            true => format!("{colour}{symbols}{PLAIN_AGAIN}"),
-            false => symbols,
+        if self.style.terminal && !colour.is_empty() {
+            format!("{colour}{symbols}{PLAIN_AGAIN}")
+        } else {
+            symbols
         }
     }
 

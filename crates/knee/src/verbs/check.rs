@@ -129,7 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let [subject] = subjects[..] else { bail!("--replay: of one algorithm") };
         return follow(arguments, subject, schedule);
     }
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     let mut done = Vec::new();
     for subject in subjects {
         talk(format_args!("checking {} …", subject.name()));

@@ -7,8 +7,8 @@ use analysis::{CellComparison, CellKey, Comparison, Contrast, MetricComparison, 
 use crate::Style;
 use crate::compare::change::{interval, percent, primary, verdict, whole};
 use crate::compare::head::{head_without_variants, names, variants};
+use crate::compare::notes::{below, indexes, of_cells};
 use crate::compare::places::setting;
-use crate::compare::sentences::{below, indexes, of_cells};
 use crate::loads::not_default;
 use crate::prose::wrapped;
 use crate::table::{Align, Table};

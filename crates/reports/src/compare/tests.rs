@@ -5,9 +5,10 @@ use clap::ValueEnum;
 use expect_test::Expect;
 
 use crate::Style;
-use crate::compare::sample::{attributes, creation, curve, locks, oddities, repairs};
+use crate::compare::tests::fixtures::{attributes, creation, curve, locks, oddities, repairs};
 use crate::compare::{Layout, comparison};
 
+mod fixtures;
 mod lkp;
 mod recorded;
 mod tables;

@@ -7,8 +7,8 @@ use crate::Style;
 use crate::compare::change::{aligned, change, interval, percent, primary, value, verdict};
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::{head, names};
+use crate::compare::notes::{below, indexes, of_cells};
 use crate::compare::places::{heading, loads};
-use crate::compare::sentences::{below, indexes, of_cells};
 use crate::prose::wrapped;
 use crate::quantity::short;
 use crate::table::{Align, Table};
@@ -32,23 +32,26 @@ pub fn verdicts(comparison: &Comparison, again: &str, style: Style) -> String {
 }
 
 /// One row: a cell and a variant of it.
-pub struct Row<'a> {
+pub struct VerdictRow<'a> {
     cell: &'a CellComparison,
     /// The primary metric; absent where no run of the cell has it.
     metric: Option<&'a MetricComparison>,
     variant: usize,
 }
 
-impl Row<'_> {
+impl VerdictRow<'_> {
     fn contrast(&self) -> Option<&Contrast> {
         self.metric.and_then(|metric| metric.contrasts.get(self.variant - 1))
     }
 }
 
 /// All rows of a load, cell by cell.
-pub fn rows<'a>(comparison: &Comparison, load: &[(usize, &'a CellComparison)]) -> Vec<Row<'a>> {
+pub fn rows<'a>(
+    comparison: &Comparison,
+    load: &[(usize, &'a CellComparison)],
+) -> Vec<VerdictRow<'a>> {
     let variants = 1..comparison.variants.len();
-    let row = |cell, variant| Row { cell, metric: primary(cell), variant };
+    let row = |cell, variant| VerdictRow { cell, metric: primary(cell), variant };
     load.iter()
         .flat_map(|(_, cell)| variants.clone().map(move |variant| row(cell, variant)))
         .collect()
@@ -87,7 +90,7 @@ fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Sty
 }
 
 /// "operations_per_s (1/s, higher is better), mean +- standard deviation of single runs".
-fn about(rows: &[Row], deviations: Deviations, style: Style) -> String {
+fn about(rows: &[VerdictRow], deviations: Deviations, style: Style) -> String {
     let metric = rows.iter().find_map(|row| row.metric).expect("some row has the metric");
     let deviation = match deviations {
         Deviations::Both | Deviations::Baseline => {
@@ -106,9 +109,10 @@ pub fn described(metric: &MetricComparison) -> String {
         better => Some(format!("{} is better", better.name())),
     };
     let parts: Vec<String> = [unit, better].into_iter().flatten().collect();
-    match parts.is_empty() {
-        true => metric.metric.clone(),
-        false => format!("{} ({})", metric.metric, parts.join(", ")),
+    if parts.is_empty() {
+        metric.metric.clone()
+    } else {
+        format!("{} ({})", metric.metric, parts.join(", "))
     }
 }
 
@@ -130,7 +134,7 @@ fn each_variant(
 ) -> String {
     let several = comparison.variants.len() > 2;
     let one = |variant: usize| {
-        let rows: Vec<Row> =
+        let rows: Vec<VerdictRow> =
             rows(comparison, load).into_iter().filter(|row| row.variant == variant).collect();
         table(comparison, &rows, deviations, style).text()
     };
@@ -142,7 +146,12 @@ fn each_variant(
 type Column = (String, Align, Vec<String>);
 
 /// The place first and the verdict last.
-pub fn table(comparison: &Comparison, rows: &[Row], deviations: Deviations, style: Style) -> Table {
+pub fn table(
+    comparison: &Comparison,
+    rows: &[VerdictRow],
+    deviations: Deviations,
+    style: Style,
+) -> Table {
     let names = names(comparison);
     let one_variant = rows.first().filter(|one| rows.iter().all(|r| r.variant == one.variant));
     let (baseline, variant) = sides(rows, deviations, style);
@@ -182,7 +191,7 @@ fn broken(name: &str) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
 }
 
-fn place_columns(rows: &[Row]) -> Vec<Column> {
+fn place_columns(rows: &[VerdictRow]) -> Vec<Column> {
     let number = |n: u32| if n == 0 { "-".to_string() } else { n.to_string() };
     let mut columns = Vec::new();
     if rows.iter().any(|row| row.cell.key.cpus > 0) {
@@ -198,9 +207,9 @@ fn place_columns(rows: &[Row]) -> Vec<Column> {
 }
 
 /// The values of the baseline and of the variants.
-fn sides(rows: &[Row], deviations: Deviations, style: Style) -> (Vec<String>, Vec<String>) {
-    let side = |which: fn(&Row) -> usize, with_deviation: bool| {
-        let one = |row: &Row| {
+fn sides(rows: &[VerdictRow], deviations: Deviations, style: Style) -> (Vec<String>, Vec<String>) {
+    let side = |which: fn(&VerdictRow) -> usize, with_deviation: bool| {
+        let one = |row: &VerdictRow| {
             let spread = row.metric.and_then(|m| m.sides.get(which(row))?.as_ref());
             match (deviations, spread) {
                 (Deviations::Short, Some(spread)) => (short(spread.mean), String::new()),
@@ -208,9 +217,10 @@ fn sides(rows: &[Row], deviations: Deviations, style: Style) -> (Vec<String>, Ve
             }
         };
         let values: Vec<(String, String)> = rows.iter().map(one).collect();
-        match with_deviation {
-            true => aligned(&values, style),
-            false => values.into_iter().map(|(mean, _)| mean).collect(),
+        if with_deviation {
+            aligned(&values, style)
+        } else {
+            values.into_iter().map(|(mean, _)| mean).collect()
         }
     };
     let both = matches!(deviations, Deviations::Both);
@@ -219,9 +229,9 @@ fn sides(rows: &[Row], deviations: Deviations, style: Style) -> (Vec<String>, Ve
 }
 
 /// Change, interval, n and verdict.
-fn judged(comparison: &Comparison, rows: &[Row], deviations: Deviations) -> Vec<Column> {
+fn judged(comparison: &Comparison, rows: &[VerdictRow], deviations: Deviations) -> Vec<Column> {
     let cells = |text: &dyn Fn(&MetricComparison, &Contrast) -> String| {
-        let one = |row: &Row| match (row.metric, row.contrast()) {
+        let one = |row: &VerdictRow| match (row.metric, row.contrast()) {
             (Some(metric), Some(contrast)) => text(metric, contrast),
             _ => "-".to_string(),
         };

@@ -20,9 +20,8 @@ pub fn text(change: &RowChange, before: &Explained, after: &Explained, style: St
         return String::new();
     }
     let pages = [before, after].map(|side| count(side, "tlb_pages.shootdown_sent"));
-    let each = |i: usize| match flushes[i] > 0.0 {
-        true => format!("{:.1}", pages[i] / flushes[i]),
-        false => "no".to_string(),
+    let each = |i: usize| {
+        if flushes[i] > 0.0 { format!("{:.1}", pages[i] / flushes[i]) } else { "no".to_string() }
     };
     let rows = || change.walk().into_iter().filter(|row| row.name == WAITS_IN);
     let waits = [rows().map(|row| row.before.mean).sum(), rows().map(|row| row.after.mean).sum()];

@@ -6,7 +6,7 @@ use records::Opened;
 
 use crate::Style;
 use crate::ledger::numbers::Unit;
-use crate::ledger::{sentences, shortened, title};
+use crate::ledger::{causes, shortened, title};
 use crate::prose::counted;
 use crate::table::{Align, Table};
 
@@ -32,7 +32,7 @@ pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -
         [(fewest, first), .., (most, last)] => {
             let per = if point(points[0]).command.is_some() { "run" } else { "operation" };
             text += &format!("from {} to {most}:\n", counted(*fewest as usize, "CPU"));
-            text += &sentences::text(&difference(first, last), per, style);
+            text += &causes::text(&difference(first, last), per, style);
             text += "\n";
             text += &table(&ledgers, style);
         }
@@ -51,7 +51,7 @@ pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -
 pub fn table(ledgers: &[(u32, &Ledger)], style: Style) -> String {
     let growth = growth(ledgers);
     let largest = growth.ns.iter().map(|ns| ns.mean).fold(0.0, f64::max);
-    let unit = Unit::of(largest);
+    let unit = Unit::for_total(largest);
     let mut columns = vec![(format!("time per operation, {}", unit.name), Align::Left)];
     columns.extend(ledgers.iter().map(|(cpus, _)| (counted(*cpus as usize, "CPU"), Align::Right)));
     let powers = ["power\nof CPUs", style.plus_minus(), "by\ncount", "by\ncost"];

@@ -45,23 +45,21 @@ pub fn text(ipis: &Ipis, style: Style) -> String {
         "Received: exact, from entry to exit of the handler, from time profiles. Costs outside the \
          handler, such as a VM exit, are not included.",
     ];
-    let sent = match ipis.sent.is_empty() {
-        true => {
-            notes.push("Senders are known only from count profiles, of which there are none.");
-            String::new()
-        }
-        false => {
-            notes.push(
-                "Sent: from count profiles, which are other runs than the time profiles. Under a \
+    let sent = if ipis.sent.is_empty() {
+        notes.push("Senders are known only from count profiles, of which there are none.");
+        String::new()
+    } else {
+        notes.push(
+            "Sent: from count profiles, which are other runs than the time profiles. Under a \
                  hypervisor that flushes TLBs itself, some requests need no interrupt.",
-            );
-            sent.text() + "\n"
-        }
+        );
+        sent.text() + "\n"
     };
     let senders = senders(&ipis.senders);
-    let received = match ipis.received.is_empty() {
-        true => "no interrupts were received from other CPUs\n".to_string(),
-        false => received.text(),
+    let received = if ipis.received.is_empty() {
+        "no interrupts were received from other CPUs\n".to_string()
+    } else {
+        received.text()
     };
     let notes = notes.into_iter().map(|note| wrapped(&format!("- {note}"), style.width, 2));
     received + "\n" + &sent + &senders + &notes.collect::<String>()

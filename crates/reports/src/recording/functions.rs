@@ -35,9 +35,10 @@ pub fn functions(told: [&NamedRecording; 2], style: Style) -> String {
         table.row(vec![baseline, delta, object.clone(), symbol.clone()]);
     }
     let more = rows.len().saturating_sub(FUNCTIONS_MAX);
-    let per = match told.iter().all(|told| told.operations.is_some()) {
-        true => "operation",
-        false => "second (give --operations BEFORE,NOW for values per operation)",
+    let per = if told.iter().all(|told| told.operations.is_some()) {
+        "operation"
+    } else {
+        "second (give --operations BEFORE,NOW for values per operation)"
     };
     let what = if is_clock { "CPU time" } else { &told[1].recording.event.name };
     let note = format!(

@@ -76,9 +76,10 @@ fn table(rows: &[GradedTarget], style: Style) -> String {
     let mut table = Table::new(columns[..shown].iter().copied());
     for row in rows {
         let null = |null: Option<f64>| null.map_or("-".to_string(), digits);
-        let grade = match row.is_open() {
-            true => format!("{}, open", row.grade.name()),
-            false => row.grade.name().to_string(),
+        let grade = if row.is_open() {
+            format!("{}, open", row.grade.name())
+        } else {
+            row.grade.name().to_string()
         };
         let cells = vec![
             row.target.what.to_string(),

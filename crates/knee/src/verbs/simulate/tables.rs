@@ -127,9 +127,10 @@ fn rate(point: &SimulatedPoint) -> String {
 
 fn within(table: &Table, style: Style) -> String {
     let (text, lost) = table.within(style.width);
-    match lost.is_empty() {
-        true => text,
-        false => format!("{text}(columns that do not fit: {})\n", lost.join(", ")),
+    if lost.is_empty() {
+        text
+    } else {
+        format!("{text}(columns that do not fit: {})\n", lost.join(", "))
     }
 }
 

@@ -6,8 +6,8 @@ use records::Pass;
 
 use crate::Style;
 use crate::compare::change::value;
+use crate::compare::notes::of_cells;
 use crate::compare::places::{distinguishing, heading, size};
-use crate::compare::sentences::of_cells;
 use crate::prose::wrapped;
 use crate::quantity::duration_ns;
 use crate::table::{Align, Table};
@@ -69,9 +69,10 @@ fn side<'a>(cell: &'a CellComparison, name: &str) -> Option<&'a Spread> {
 fn label(comparison: &Comparison, place: &CellKey) -> String {
     let load = |place: &CellKey| CellKey { cpus: 0, pass: Pass::Rate, ..place.clone() };
     let namesakes = comparison.cells.iter().filter(|cell| cell.key.workload == place.workload);
-    match namesakes.clone().all(|cell| load(&cell.key) == load(place)) {
-        true => place.workload.clone(),
-        false => [vec![distinguishing(comparison, place)], tasks(place)].concat().join(", "),
+    if namesakes.clone().all(|cell| load(&cell.key) == load(place)) {
+        place.workload.clone()
+    } else {
+        [vec![distinguishing(comparison, place)], tasks(place)].concat().join(", ")
     }
 }
 

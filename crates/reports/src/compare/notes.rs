@@ -59,9 +59,10 @@ fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> V
     let variants = &comparison.variants;
     let first = &comparison.cells[curve.cells[0]].key;
     let tasks = counted(first.tasks as usize, "task");
-    let of = match several {
-        true => format!("with {tasks} on {}: ", counted(first.cpus as usize, "CPU")),
-        false => String::new(),
+    let of = if several {
+        format!("with {tasks} on {}: ", counted(first.cpus as usize, "CPU"))
+    } else {
+        String::new()
     };
     let confidence = percent(comparison.confidence);
     let one = |(variant, band): (&analysis::ComparedVariant, &Band)| {
@@ -286,11 +287,10 @@ fn how(comparison: &Comparison) -> String {
     let assumed = assumed(contrasts.iter().copied())
         .map(|name| format!("{name} where marked t (few runs), which assumes normality"));
     let methods: Vec<String> = ranks.into_iter().map(String::from).chain(assumed).collect();
-    let methods = match methods.is_empty() {
-        true => String::new(),
-        false => {
-            format!("; {} interval: {}", percent(comparison.confidence), methods.join("; "))
-        }
+    let methods = if methods.is_empty() {
+        String::new()
+    } else {
+        format!("; {} interval: {}", percent(comparison.confidence), methods.join("; "))
     };
     let several = match comparison.variants.len() {
         0..=2 => "",
@@ -310,10 +310,8 @@ fn how(comparison: &Comparison) -> String {
 /// The rank methods in use.
 fn ranks(comparison: &Comparison, contrasts: &[&Contrast]) -> Vec<&'static str> {
     let looks = comparison.design == Design::Blocks { sequential: true };
-    let signed = match looks {
-        true => "exact signed-rank, adjusted for interim looks",
-        false => "exact signed-rank",
-    };
+    let signed =
+        if looks { "exact signed-rank, adjusted for interim looks" } else { "exact signed-rank" };
     let of = |contrast: &&Contrast| match contrast.method {
         Method::SignedRank | Method::SignedRankSequential => Some(signed),
         Method::RankSum => Some("exact rank-sum"),

@@ -94,10 +94,7 @@ fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> Strin
         }
         Split::CountUnknown => "its events are not counted".to_string(),
     };
-    let against = match cause.own_ns * whole.own_ns < 0.0 {
-        true => "against",
-        false => "of",
-    };
+    let against = if cause.own_ns * whole.own_ns < 0.0 { "against" } else { "of" };
     format!(
         "{} {against} {}: {}: {how}{}{} ({}). To confirm: {}",
         signed(cause.own_ns),
@@ -140,10 +137,7 @@ fn count_and_cost(
 }
 
 fn compared(ratio: f64, same: &str, times: &str) -> String {
-    match (0.95..=1.05).contains(&ratio) {
-        true => same.to_string(),
-        false => format!("{ratio:.2} {times}"),
-    }
+    if (0.95..=1.05).contains(&ratio) { same.to_string() } else { format!("{ratio:.2} {times}") }
 }
 
 /// "; including +4.4 us in posix_lock_inode (+2.2 us a call)".
