@@ -14,7 +14,7 @@ use crate::{Style, known_metric};
 /// A standard deviation below this share of the mean is not printed.
 const DEVIATION_SHOWN: f64 = 0.02;
 
-/// All that time(1) tells.
+/// All metrics of time(1).
 pub fn time(curves: &[&Curve], style: Style) -> String {
     let names = METRICS.iter().map(|metric| metric.name).filter(|name| name.starts_with("time."));
     by_metric(curves, names.map(String::from).collect(), style)

@@ -1,6 +1,6 @@
 //! Comparisons of variants, in the forms that their readers expect: each layout is a pure
 //! function of a comparison. All of them show how many units there are, the interval of each
-//! change and where it comes from, and what could not be told.
+//! change and where it comes from, and what could not be decided.
 
 mod change;
 mod curves;

@@ -1,5 +1,5 @@
 //! The end of a report: what a reader should doubt, what failed, and what could not be
-//! read. The same doubt about many runs is said once.
+//! read. A doubt about many runs appears once.
 
 use std::collections::BTreeMap;
 

@@ -180,7 +180,7 @@ fn image(record: &Record) -> Option<String> {
     ))
 }
 
-/// Where runs come from, and what that keeps from being said.
+/// The source of imported runs, and what it lacks.
 fn imported(source: &Source) -> Vec<(&'static str, String)> {
     let unit = match source.unit {
         ReplicationUnit::Sample => "values inside one run, so no replication",

@@ -1,5 +1,5 @@
 //! A ledger as text: the rows as a tree, each level adding up to the one above, and below it
-//! what it may be trusted with.
+//! notes on how far to trust it.
 
 mod causes;
 mod difference;

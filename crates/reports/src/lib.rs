@@ -61,7 +61,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// For whatever standard output is.
+    /// The style for standard output: terminal, pipe or file.
     pub fn for_stdout() -> Style {
         let terminal = io::stdout().is_terminal();
         let columns = terminal.then(stdout_columns).flatten().unwrap_or(WIDTH_MAX);
@@ -83,7 +83,7 @@ impl Style {
     }
 }
 
-/// What is said about a run's metric of this name; counters have none.
+/// The description of a metric; counters have none.
 fn known_metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.matches(name))
 }

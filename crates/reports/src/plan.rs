@@ -10,7 +10,7 @@ use crate::loads::parameters;
 use crate::prose::{counted, wrapped};
 use crate::table::{Align, Table};
 
-/// What starting, verifying and cleaning takes where no earlier run tells.
+/// Seconds to start, verify and clean up a run, assumed without an earlier record.
 const AROUND_S: f64 = 0.05;
 
 /// Deviations between runs that are common, to plan with where none is known.

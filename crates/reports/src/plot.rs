@@ -46,7 +46,7 @@ enum Mark {
     Points,
 }
 
-/// So many lines can be told apart.
+/// Number of lines that symbols can distinguish.
 pub const SYMBOLS: usize = 4;
 
 /// The symbols of one style.

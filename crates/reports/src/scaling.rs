@@ -20,7 +20,7 @@ use crate::{Style, cells, known_metric};
 pub struct Detail {
     /// These metrics instead of operations per second.
     pub metrics: Vec<String>,
-    /// All that time(1) tells.
+    /// All metrics of time(1).
     pub time: bool,
     /// What the kernel counted for each operation.
     pub counters: bool,
@@ -143,7 +143,7 @@ impl Report<'_> {
         forms(curves).into_iter().map(form).collect()
     }
 
-    /// What was asked for beside the table.
+    /// The tables of time(1) and of counters, if requested.
     fn details(&self, curves: &[&Curve]) -> String {
         let mut text = String::new();
         if self.detail.time {
@@ -275,7 +275,7 @@ fn failed(curves: &[&Curve]) -> Vec<String> {
     cells.map(note).collect()
 }
 
-/// How many runs warmed up, for how long, and what it did to the rate.
+/// How many runs warmed up, for how long, and how the rate changed after it.
 fn warmup(curves: &[&Curve]) -> Option<String> {
     let runs = || curves.iter().flat_map(|c| &c.cells).flat_map(|cell| &cell.runs);
     let mut lengths_s = Vec::new();

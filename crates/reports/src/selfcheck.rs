@@ -31,7 +31,7 @@ pub fn selfcheck(check: &Selfcheck, style: &Style) -> String {
     text + &promises(&check.promises, style)
 }
 
-/// How often "changed" is said on one kind of noise.
+/// How often each rule says "changed" on one kind of noise.
 fn changed(check: &Selfcheck, noise: Noise, style: &Style) -> String {
     let per_effect = EFFECTS.map(|effect| {
         let truth = format!("true {:.0} %", 100.0 * effect);

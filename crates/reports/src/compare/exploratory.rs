@@ -95,7 +95,7 @@ fn table(comparison: &Comparison, found: &[TestedContrast], several_cells: bool)
     table
 }
 
-/// What tells the row from others: the variant and the CPUs, where there are several.
+/// The variant and the CPUs of a row, if there are several.
 fn place(
     comparison: &Comparison,
     (cell, variant, ..): &TestedContrast,

@@ -1,4 +1,4 @@
-//! The head of a comparison: who is compared, on what, in which design, and how to do it
+//! The head of a comparison: which variants are compared, on what, in which design, and how to do it
 //! again. A reader of a pasted table has nothing else.
 
 use analysis::{ComparedVariant, Comparison, Design};

@@ -65,7 +65,7 @@ fn axes(place: &CellKey, style: Style) -> String {
     format!("{}:\n  {}\n{rest}", names.join("/"), values.join("/"))
 }
 
-/// The primary metric, all that time(1) tells, and what else changed.
+/// The primary metric, all metrics of time(1), and others that changed.
 fn shown(cell: &CellComparison) -> Vec<&MetricComparison> {
     let primary = primary(cell);
     let changed = |metric: &MetricComparison| {

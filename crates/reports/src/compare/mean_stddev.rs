@@ -57,7 +57,7 @@ enum TableForm {
     Whole,
     /// What is said about a change stands below the table.
     Split,
-    /// The same, and long names are letters.
+    /// As `Split`, with letters for long names.
     Lettered,
 }
 
@@ -169,7 +169,7 @@ fn columns(
     columns
 }
 
-/// Of runs; of single calls, the mean over runs of the calls' own deviation.
+/// Mean and deviation of runs; for single calls, the mean over runs of the calls' own deviation.
 fn mean_and_deviation(
     cell: &CellComparison,
     metric: &MetricComparison,

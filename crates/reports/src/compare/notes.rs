@@ -1,5 +1,5 @@
-//! What tables cannot say, in sentences: where curves part, what could not be told and what
-//! would tell it, how far equal things differed, what was left out, and how a verdict came about.
+//! Sentences below the tables: where curves diverge, what could not be decided and what
+//! would decide it, how far equal things differed, what was left out, and how a verdict came about.
 
 use analysis::{
     Band, CellComparison, CellKey, Comparison, Contrast, CurveComparison, Design, DiscardedBlock,
@@ -27,7 +27,7 @@ pub fn below(comparison: &Comparison, style: Style) -> String {
     format!("\n{text}")
 }
 
-/// About some cells: curves, what is not told, failed runs.
+/// Notes on some cells: diverging curves, missing verdicts, failed runs.
 pub fn of_cells(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
     let curves = comparison.curves.iter();
     let curves: Vec<_> =
@@ -54,7 +54,7 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// "`b` diverges from `a` from 8 CPUs on", and who is ahead where.
+/// "`b` diverges from `a` from 8 CPUs on", and which variant is ahead where.
 fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> Vec<String> {
     let variants = &comparison.variants;
     let first = &comparison.cells[curve.cells[0]].key;
@@ -251,7 +251,7 @@ fn discards(comparison: &Comparison) -> String {
     format!("left out: {n} of {blocks}: {}{by}{chance}", listed.join(", "))
 }
 
-/// The same where nothing is compared: single runs, and nobody to be uneven.
+/// Runs left out where nothing is compared.
 fn runs_left_out(comparison: &Comparison) -> String {
     let discarded = &comparison.discards.discarded;
     let one = |discard: &DiscardedBlock| format!("run {} ({})", discard.run, discard.reason);

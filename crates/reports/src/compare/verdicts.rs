@@ -60,13 +60,13 @@ pub fn rows<'a>(
 /// What a table shows of the values.
 #[derive(Clone, Copy)]
 pub enum Deviations {
-    /// Of both sides.
+    /// Deviations of both sides.
     Both,
-    /// Of the baseline only.
+    /// Deviations of the baseline only.
     Baseline,
-    /// None.
+    /// No deviations.
     No,
-    /// None, and values in three digits: as narrow as it gets.
+    /// No deviations, and values in three digits: the narrowest table.
     Short,
 }
 

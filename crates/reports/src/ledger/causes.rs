@@ -1,4 +1,4 @@
-//! Causes as sentences: what, how much of how much, how often and how dear, how sure, and what would
+//! Causes as sentences: row, size, count and cost per event, evidence, and what would
 //! confirm it.
 
 use analysis::ledger::{Belongs, Cause, INTERRUPTS, RowChange, Split, WORK, causes};
@@ -11,7 +11,7 @@ use crate::quantity::duration_ns;
 /// Parts of a change, as shares of an operation, that are worth a word.
 const TOLD_SHARE: f64 = 0.01;
 
-/// What changed, and its causes; `per` is what time is told of, "operation" or "run".
+/// What changed, and its causes; `per` is the unit of work, "operation" or "run".
 pub fn text(change: &RowChange, per: &str, style: Style) -> String {
     let causes = causes(change);
     let mut text = whole(change, per, style);
@@ -25,7 +25,7 @@ pub fn text(change: &RowChange, per: &str, style: Style) -> String {
     text + &rest(change, &causes, style)
 }
 
-/// "an operation takes 5.32 us more CPU time: …; its own is +1.05 us, …".
+/// "an operation takes 5.32 us more CPU time: …; +1.05 us is its own, …".
 fn whole(change: &RowChange, per: &str, style: Style) -> String {
     let (article, more) = (if per == "run" { "a" } else { "an" }, change.change);
     let than = if more < 0.0 { "less" } else { "more" };
@@ -60,7 +60,7 @@ fn nothing(change: &RowChange) -> &'static str {
     }
 }
 
-/// What the causes leave.
+/// The change that the causes leave unexplained.
 fn rest(change: &RowChange, causes: &[Cause], style: Style) -> String {
     let told: f64 = causes.iter().map(|cause| cause.own_ns).sum();
     let rest = change.own_ns - told;
@@ -82,7 +82,7 @@ fn longest(change: &RowChange) -> f64 {
 }
 
 /// "+6.8 us of +7.7 us: spinning for locks > …: as often as before (1.000 -> 1.000 spins per
-/// operation), 24 times as dear (0.3 -> 7.1 us each); …".
+/// operation), 24 times the cost (0.3 -> 7.1 us each); …".
 fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> String {
     let change = &cause.change;
     let how = match &change.split {
@@ -107,7 +107,7 @@ fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> Strin
     )
 }
 
-/// The path without the place that all of a workload's rows are in.
+/// The path without its first part if that is the workload.
 fn place(path: &[String]) -> String {
     let from = usize::from(path.len() > 1 && path[0] == WORK);
     path[from..].join(" > ")
@@ -158,7 +158,7 @@ fn parts(cause: &Cause) -> String {
     if parts.is_empty() { String::new() } else { format!("; including {}", parts.join(", ")) }
 }
 
-/// What came where something else went.
+/// The row beside it that replaced this one, or that it replaces.
 fn instead(cause: &Cause, all: &[Cause]) -> String {
     let is_new = |cause: &Cause| cause.change.before.mean == 0.0;
     let is_gone = |cause: &Cause| cause.change.after.mean == 0.0;
@@ -175,7 +175,7 @@ fn instead(cause: &Cause, all: &[Cause]) -> String {
     }
 }
 
-/// "sampled, 40 -> 2210 samples; +884 ns to +1.15 us at 95 %; by chance in 1 of 5000 comparisons".
+/// "sampled, 40 -> 2210 samples; +884 ns to +1.15 us at 95 %; expected by chance once in …".
 fn evidence(cause: &Cause) -> String {
     let change = &cause.change;
     let mut words = vec![match change.samples {
@@ -192,13 +192,13 @@ fn evidence(cause: &Cause) -> String {
     words.join("; ")
 }
 
-/// A large number as well as it is known.
+/// A large number, rounded to two digits.
 fn two_digits(n: f64) -> String {
     let scale = 10_f64.powf(n.log10().floor() - 1.0).max(1.0);
     format!("{:.0}", (n / scale).round() * scale)
 }
 
-/// What one would do to be sure.
+/// A measurement with another tool that would confirm the cause.
 fn confirmation(cause: &Cause) -> &'static str {
     let has = |name: &str| cause.path.iter().any(|part| part.contains(name));
     let is_count = analysis::ledger::is_mostly_count(&cause.change.split) == Some(true);

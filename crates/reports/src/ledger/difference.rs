@@ -16,7 +16,7 @@ const SHOWN_SHARE: f64 = 0.01;
 
 /// One side of a difference.
 pub struct LedgerSide<'a> {
-    /// What it is called.
+    /// Name of the variant.
     pub name: &'a str,
     /// Its record.
     pub record: &'a Opened,
@@ -110,7 +110,7 @@ fn add(table: &mut Table, change: &RowChange, unit: &Unit, depth: usize, least_n
     }
 }
 
-/// One line that answers whether there are more interrupts from other CPUs, or dearer ones.
+/// One line that answers whether there are more interrupts from other CPUs, or more expensive ones.
 fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
     let is_sent = |row: &&RowChange| {
         row.name.starts_with("reschedule") || row.name.starts_with("function call")
@@ -144,7 +144,7 @@ fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
     wrapped(&line, style.width, 2)
 }
 
-/// What was counted and is not as often as before.
+/// Events whose count per operation changed.
 fn counts(before: &Explained, after: &Explained, per: &str, style: Style) -> String {
     const CHANGED: f64 = 0.05;
     const TOLD_MIN: f64 = 1e-3;

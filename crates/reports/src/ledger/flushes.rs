@@ -1,4 +1,4 @@
-//! One line about TLB flushes that other CPUs are asked for: more of them, of more pages, or
+//! One line about TLB flushes sent to other CPUs: more of them, of more pages, or
 //! longer waits.
 
 use analysis::ledger::{Explained, RowChange};
@@ -8,10 +8,10 @@ use crate::ledger::numbers::times;
 use crate::prose::wrapped;
 use crate::quantity::duration_ns;
 
-/// Where a CPU waits until the others have done what it asked for.
+/// The function in which a CPU waits until the others have handled its request.
 const WAITS_IN: &str = "smp_call_function_many_cond";
 
-/// The line; nothing where nobody flushes.
+/// The line; empty if no CPU sends TLB flushes.
 pub fn text(change: &RowChange, before: &Explained, after: &Explained, style: Style) -> String {
     const TOLD_MIN: f64 = 1e-3;
     let count = |side: &Explained, name: &str| side.counts.get(name).copied().unwrap_or(0.0);

@@ -1,5 +1,5 @@
 //! The ledger of one load over CPU counts: which row grows, how fast, and whether it happens more
-//! often or is dearer each time.
+//! often or costs more each time.
 
 use analysis::ledger::{Explained, Growth, Ledger, difference, growth};
 use records::Opened;

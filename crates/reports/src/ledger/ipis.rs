@@ -7,7 +7,7 @@ use crate::ledger::numbers;
 use crate::prose::wrapped;
 use crate::table::{Align, Table};
 
-/// Interrupts from other CPUs, the dearest first.
+/// Interrupts from other CPUs, the most expensive first.
 pub fn text(ipis: &Ipis, style: Style) -> String {
     let right = Align::Right;
     let mut received = Table::new([
@@ -65,7 +65,7 @@ pub fn text(ipis: &Ipis, style: Style) -> String {
     received + "\n" + &sent + &senders + &notes.collect::<String>()
 }
 
-/// Who sent them, with callers.
+/// The senders of interrupts, as call chains.
 fn senders(senders: &[IpiSender]) -> String {
     // Rarer ones are many.
     const SHOWN_SHARE: f64 = 0.05;

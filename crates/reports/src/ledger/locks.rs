@@ -64,7 +64,7 @@ fn times(ledger: &Ledger, row: &LedgerRow) -> (String, Option<f64>) {
     (if times > 0.0 { numbers::times(times) } else { String::new() }, each)
 }
 
-/// "posix_lock_inode 61 %, finish_wait 39 %": of the waits that were looked at.
+/// "posix_lock_inode 61 %, finish_wait 39 %": shares of the sampled waits.
 fn who(row: &LockRow) -> String {
     let all: u64 = row.callers.iter().map(|(_, times)| times).sum();
     let share = |times: u64| 100.0 * times as f64 / all.max(1) as f64;

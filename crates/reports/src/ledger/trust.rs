@@ -1,4 +1,4 @@
-//! What stands below a ledger: what looking cost, the self-checks, what could not be seen.
+//! Notes below a ledger: the cost of profiling, the self-checks, and what could not be measured.
 
 use analysis::ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
 
@@ -38,7 +38,7 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
     sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style.width, 2)).collect()
 }
 
-/// "counted per operation: 2.000 syscall.fcntl, …", what happens more than once in 10 000.
+/// "counted per operation: 2.000 syscall.fcntl, …": events above 1 in 10 000 operations.
 fn counts(explained: &Explained) -> Option<String> {
     const TOLD_MIN: f64 = 1e-4;
     const CALLS_MAX: usize = 8;

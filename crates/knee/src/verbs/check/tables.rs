@@ -133,7 +133,7 @@ pub fn mutants(name: &str, judged: &[JudgedMutant]) -> String {
     text + "\n"
 }
 
-/// Which tasks found a mutant.
+/// The tasks and settings that caught a mutant.
 fn found_with(caught: &CaughtMutant) -> String {
     let CaughtMutant { size: CheckSize { threads, acquires, locks }, settings, choices, .. } =
         caught;

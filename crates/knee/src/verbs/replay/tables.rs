@@ -103,7 +103,7 @@ fn interval(interval: Interval) -> String {
     format!("{} ({}..{})", digits(middle), digits(low), digits(high))
 }
 
-/// Three digits, also of what is small: a ratio of 0.0063 is no 6.3e-3 to who compares.
+/// Three digits without an exponent down to 0.001, since readers compare 0.0063 with 0.0058.
 fn digits(value: f64) -> String {
     match value.abs() {
         tiny if tiny > 0.0 && tiny < 0.001 => format!("{value:.5}"),

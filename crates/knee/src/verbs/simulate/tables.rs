@@ -38,7 +38,7 @@ pub fn simulated(
     text + &wrapped(&basis(host, draws), style.width, 2)
 }
 
-/// SimulatedCurve beside native.
+/// Simulated rates beside native ones.
 pub fn agreements(
     found: &Agreements,
     host: &DescribedHost,
@@ -188,7 +188,7 @@ fn ledgers(all: &[SimulatedCurve], style: Style) -> String {
     within(&table, style)
 }
 
-/// What else mechanisms did, at the most CPUs.
+/// Other effects of mechanisms per operation, at the most CPUs.
 fn effects(all: &[SimulatedCurve], style: Style) -> String {
     let last = all.iter().filter_map(|one| Some((one, one.points.last()?)));
     let last = last.filter(|(_, point)| !point.effects.is_empty());
@@ -209,7 +209,7 @@ fn effects(all: &[SimulatedCurve], style: Style) -> String {
     text
 }
 
-/// What the numbers rest on.
+/// The origin of the host's numbers.
 fn basis(host: &DescribedHost, draws: u64) -> String {
     let of = |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
     let found = of(|origin| matches!(origin, Origin::Found(_)));

@@ -65,7 +65,7 @@ fn side<'a>(cell: &'a CellComparison, name: &str) -> Option<&'a Spread> {
     cell.metrics.iter().find(|metric| metric.metric == name)?.sides.first()?.as_ref()
 }
 
-/// What a row is called: the workload, where that tells it from all others.
+/// Name of a row: the workload, if that is unique.
 fn label(comparison: &Comparison, place: &CellKey) -> String {
     let load = |place: &CellKey| CellKey { cpus: 0, pass: Pass::Rate, ..place.clone() };
     let namesakes = comparison.cells.iter().filter(|cell| cell.key.workload == place.workload);
