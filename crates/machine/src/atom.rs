@@ -1,8 +1,12 @@
 //! Words: shared atomics, plain fields that something else guards, and the cache line.
 
+mod access;
+
 use std::fmt::{Debug, Display};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+pub use access::{Op, Test, Until};
 
 /// A word that several CPUs access concurrently: natively an atomic of the standard library.
 #[repr(transparent)]

@@ -9,23 +9,19 @@
 //! record unknown keys are ignored, so that a newer knee may add keys.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
-use serde::de::value::{BoolDeserializer, F64Deserializer, I64Deserializer, StrDeserializer};
-use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::command::Command;
 use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
-use crate::tasks::{Form, Until};
 use crate::scalar::{Many, Scalar};
 use crate::sizes;
+use crate::tasks::{Form, Until};
 
 /// A whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

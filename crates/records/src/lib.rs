@@ -42,9 +42,11 @@ pub use profile::{
     Base, Bursts, CpuMode, CpuState, CpuTime, LockTime, Profile, ProfileKind, SampledStacks, Share,
     Slice, Stack, Window,
 };
-pub use record::{FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source};
+pub use record::{
+    FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source,
+};
 pub use run::{Outcome, Run, Sample, Warmup};
-pub use sizes::HERE;
 pub use scalar::{Many, Scalar};
+pub use sizes::HERE;
 pub use tasks::{Form, Pass, TASKS_MAX, Until};
 pub use warning::Warning;

@@ -15,8 +15,8 @@ use crate::experiment::{Experiment, Judging, Variant};
 use crate::file_system::Filled;
 use crate::guest::{Guest, Hypervisor};
 use crate::host_facts::{Directory, HostFacts};
-use crate::tasks::{Form, Pass, Until};
 use crate::metric::DescribedMetric;
+use crate::tasks::{Form, Pass, Until};
 use crate::warning::Warning;
 
 /// Version of the record format. It is raised when a reader of the old version would misread the new
