@@ -4,7 +4,10 @@ SHELL := /bin/bash
 TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 KNEE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release/knee
 
-.PHONY: help setup build run test bench fuzz clean
+PREFIX ?= /usr/local
+SHARE := bash-completion/completions zsh/site-functions fish/vendor_completions.d man/man1
+
+.PHONY: help setup build run test bench fuzz install clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -30,6 +33,17 @@ bench: setup ## benchmarks against limits and peers; prints ratios
 fuzz: setup ## the long run of the fuzzer: 10 million inputs, and as many recordings, BTF and kernels
 	KNEE_FUZZ_INPUTS=10000000 cargo test --release -p records -p knee -p guests fuzzed -- --nocapture
 	KNEE_FUZZ_INPUTS=200000000 cargo test --release -p records -p probes -- fuzzed_recordings fuzzed_types --nocapture
+
+install: $(KNEE) ## binary, completions and manual pages below PREFIX (/usr/local)
+	install -D $(KNEE) "$(DESTDIR)$(PREFIX)/bin/knee"
+	install -d $(SHARE:%="$(DESTDIR)$(PREFIX)/share/%")
+	$(KNEE) completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/knee"
+	$(KNEE) completions zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_knee"
+	$(KNEE) completions fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/knee.fish"
+	$(KNEE) man-pages "$(DESTDIR)$(PREFIX)/share/man/man1"
+
+$(KNEE):
+	$(MAKE) build
 
 clean: ## remove what was built
 	cargo clean

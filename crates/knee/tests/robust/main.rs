@@ -17,6 +17,7 @@ mod guests;
 mod home;
 mod import;
 mod incidents;
+mod installed;
 mod kernels;
 mod kills;
 mod outputs;
