@@ -78,6 +78,11 @@ impl<'a, M> Mutated<'a, M> {
         Mutated { machine, mutant: Some(mutant), possible: None }
     }
 
+    /// The machine as it is.
+    pub fn unchanged(machine: &'a M) -> Mutated<'a, M> {
+        Mutated { machine, mutant: None, possible: None }
+    }
+
     /// The machine as it is; notes the mutants of each access that it sees.
     pub fn noting(machine: &'a M, possible: &'a RefCell<BTreeSet<Mutant>>) -> Mutated<'a, M> {
         Mutated { machine, mutant: None, possible: Some(possible) }

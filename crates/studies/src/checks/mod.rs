@@ -10,11 +10,11 @@ use std::io;
 
 use algorithms::contract::{self, Guarded};
 use algorithms::locks::{self, Visitor};
-use algorithms::mechanisms::{self, Mechanism, Scenario, operations};
+use algorithms::mechanisms::{self, Mechanism, Scenario};
 use algorithms::{Lock, Shape, SharedLock};
 use engines::explored::{Explored, Handler, Setup};
 use engines::{Mutant, Mutated};
-use machine::{Machine, Native, Region};
+use machine::{Native, Region};
 
 /// Memory of a region: enough for the tables of every algorithm.
 const REGION_BYTES: usize = 64 << 10;
@@ -115,11 +115,10 @@ impl mechanisms::Visitor for MechanismSetup<'_> {
         Some(Region::new(X::bytes(tasks, &settings)).map(|region| {
             let mechanism = X::new(&region, *design, tasks, &settings);
             let task = |m: &Explored, task: usize| {
-                let times = operations;
-                self.between.put(m, &Operations { mechanism: &mechanism, task, times });
+                mechanisms::operations(&mechanism, &self.between.put(m), task, operations);
             };
             let interrupted = |m: &Explored, _: usize| {
-                self.between.put(m, &Interrupted { mechanism: &mechanism });
+                mechanism.interrupted(&self.between.put(m));
             };
             let setup = Setup {
                 region: &region,
@@ -136,40 +135,14 @@ impl mechanisms::Visitor for MechanismSetup<'_> {
     }
 }
 
-/// Something that is done on whichever machine.
-trait Part {
-    fn run<M: Machine>(&self, m: &M);
-}
-
-struct Operations<'a, X> {
-    mechanism: &'a X,
-    task: usize,
-    times: u32,
-}
-
-impl<X: Mechanism> Part for Operations<'_, X> {
-    fn run<M: Machine>(&self, m: &M) {
-        operations(self.mechanism, m, self.task, self.times);
-    }
-}
-
-struct Interrupted<'a, X> {
-    mechanism: &'a X,
-}
-
-impl<X: Mechanism> Part for Interrupted<'_, X> {
-    fn run<M: Machine>(&self, m: &M) {
-        self.mechanism.interrupted(m);
-    }
-}
-
 impl Between<'_> {
-    /// Does a part on the machine, with this between them.
-    fn put(self, m: &Explored, part: &impl Part) {
+    /// The machine with this between it and the algorithm: always of the same type, for which each
+    /// algorithm is compiled once.
+    fn put<'m, 'e>(&'m self, m: &'m Explored<'e>) -> Mutated<'m, Explored<'e>> {
         match self {
-            Between::Nothing => part.run(m),
-            Between::Mutant(mutant) => part.run(&Mutated::new(m, mutant)),
-            Between::Noting(noted) => part.run(&Mutated::noting(m, noted)),
+            Between::Nothing => Mutated::unchanged(m),
+            Between::Mutant(mutant) => Mutated::new(m, *mutant),
+            Between::Noting(noted) => Mutated::noting(m, noted),
         }
     }
 }
@@ -194,14 +167,8 @@ impl Visitor for LockSetup<'_> {
         let lock = L::new(&region, Shape { cpus: threads, locks });
         let at = &*region.array::<L::Mem>("lock", locks);
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
-        let task = |m: &Explored, _: usize| match self.between {
-            Between::Nothing => contract::exclusive(&lock, m, at, guarded, acquires),
-            Between::Mutant(mutant) => {
-                contract::exclusive(&lock, &Mutated::new(m, mutant), at, guarded, acquires);
-            }
-            Between::Noting(noted) => {
-                contract::exclusive(&lock, &Mutated::noting(m, noted), at, guarded, acquires);
-            }
+        let task = |m: &Explored, _: usize| {
+            contract::exclusive(&lock, &self.between.put(m), at, guarded, acquires);
         };
         let last = || {
             let m = Native::new(0, 0);
@@ -237,15 +204,7 @@ impl Visitor for LockSetup<'_> {
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
         let task = |m: &Explored, _: usize| {
             // How often it wrote is no matter here: a lost write is a race.
-            let _writes = match self.between {
-                Between::Nothing => contract::shared(&lock, m, at, guarded, acquires),
-                Between::Mutant(mutant) => {
-                    contract::shared(&lock, &Mutated::new(m, mutant), at, guarded, acquires)
-                }
-                Between::Noting(noted) => {
-                    contract::shared(&lock, &Mutated::noting(m, noted), at, guarded, acquires)
-                }
-            };
+            let _writes = contract::shared(&lock, &self.between.put(m), at, guarded, acquires);
         };
         let nodes = vec![0; threads];
         let setup = Setup {
@@ -264,6 +223,3 @@ impl Visitor for LockSetup<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

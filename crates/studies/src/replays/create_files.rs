@@ -10,7 +10,7 @@ use super::{
 };
 use crate::simulations::{Load, Place, drawn};
 
-pub static INCIDENT: Incident = Incident {
+pub const INCIDENT: Incident = Incident {
     name: "I1",
     title: "queued, ticket and test-and-set spinlocks under file creation, 16 tasks",
     sources: &[

@@ -11,7 +11,7 @@ use super::null_models::{closed, contention_of, serial_share, usl};
 use super::{Drawn, Fitted, Incident, Input, Nulls, Predicted, Reported, Standing, Target, fitted};
 use crate::simulations::mechanisms::Operated;
 
-pub static INCIDENT: Incident = Incident {
+pub const INCIDENT: Incident = Incident {
     name: "I5",
     title: "file locks off the global lock: time to lock and unlock, after / before",
     sources: &[

@@ -26,7 +26,7 @@ use crate::hosts::{self, Described, Draw, Number, Origin};
 use crate::simulations::mechanisms::{Operated, Ran, once, part_of};
 
 /// All incidents, in the order of their numbers.
-pub static INCIDENTS: &[&Incident] = &[
+pub const INCIDENTS: &[&Incident] = &[
     &create_files::INCIDENT,
     &log_commit::INCIDENT,
     &repair::INCIDENT,

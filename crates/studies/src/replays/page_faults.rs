@@ -8,7 +8,7 @@ use records::Placement;
 use super::{Drawn, Figure, Incident, Input, Nulls, Predicted, Reported, Standing, Target, share};
 use crate::simulations::mechanisms::{Operated, Ran};
 
-pub static INCIDENT: Incident = Incident {
+pub const INCIDENT: Incident = Incident {
     name: "I4",
     title: "write faults on three file systems, 160 processes",
     sources: &["D. Hansen, page fault scalability (ext3, ext4, xfs), 2013-08-14"],

@@ -12,7 +12,7 @@ use records::Placement;
 use super::{Drawn, Figure, Fitted, Incident, Input, Nulls, Predicted, Reported, Standing, Target};
 use crate::simulations::mechanisms::{Operated, Ran, once};
 
-pub static INCIDENT: Incident = Incident {
+pub const INCIDENT: Incident = Incident {
     name: "I3",
     title: "a repair tool slowed by flushes of translations: its time, after / before",
     sources: &[

@@ -252,6 +252,3 @@ impl<R, F: FnOnce(&Tasks) -> io::Result<R>> Visitor for LockTasks<F> {
         (self.act)(&Tasks { region, task, fifo: false })
     }
 }
-
-#[cfg(test)]
-mod tests;

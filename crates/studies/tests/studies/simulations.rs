@@ -2,13 +2,14 @@
 //! be flat or to collapse do.
 
 use algorithms::locks::LOCKS;
-
-use super::*;
-use crate::hosts;
+use engines::simulated::{NS, Preemption, ROWS, Time};
+use records::Placement;
+use studies::hosts::{self, Described};
+use studies::simulations::{Load, Place, point, trace};
 
 const LOAD: Load = Load { work_ns: 500, hold_ns: 100, reads: 90 };
 
-pub(super) fn place(host: &Described) -> Place<'_> {
+pub fn place(host: &Described) -> Place<'_> {
     Place {
         host,
         placement: Placement::Cores,

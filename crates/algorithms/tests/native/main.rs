@@ -1,10 +1,14 @@
 //! The contracts of all locks and mechanisms on the native machine: real threads, many turns.
 
+mod alone;
+mod repair;
+
 use std::thread;
 
 use algorithms::contract::{Guarded, exclusive, shared};
+use algorithms::locks::queued::Queued;
 use algorithms::locks::{LOCKS, Visitor, visit};
-use algorithms::mechanisms::{self, MECHANISMS, Mechanism, Settings};
+use algorithms::mechanisms::{self, MECHANISMS, Mechanism, Settings, visit_over};
 use algorithms::{Lock, Shape, SharedLock};
 use machine::{Atom, Machine, Native, Ordering, Patient, Peers, Region, Until};
 
@@ -133,7 +137,8 @@ fn operate<X: Mechanism>(design: X::Design, settings: &Settings) {
 #[test]
 fn mechanisms_lose_nothing() {
     for mechanism in MECHANISMS {
-        assert_eq!(mechanisms::visit(mechanism.name, "queued", Operated), Some(mechanism.name));
+        let operated = visit_over::<Queued, _>(mechanism.name, Operated);
+        assert_eq!(operated, Some(mechanism.name));
     }
 }
 

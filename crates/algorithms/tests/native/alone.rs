@@ -1,6 +1,7 @@
 //! File locks natively, in every design: one task plays all owners beside a model of them.
 
-use algorithms::mechanisms::{Mechanism, Scenario, Visitor, operations, visit};
+use algorithms::locks::ticket::Ticket;
+use algorithms::mechanisms::{Mechanism, Scenario, Visitor, operations, visit_over};
 use machine::{Native, Region};
 
 struct Alone;
@@ -21,5 +22,5 @@ impl Visitor for Alone {
 
 #[test]
 fn one_task_that_plays_all_owners_gets_the_answers_of_the_model() {
-    visit("file_locks", "ticket", Alone).unwrap();
+    visit_over::<Ticket, _>("file_locks", Alone).unwrap();
 }

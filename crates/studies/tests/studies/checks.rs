@@ -12,10 +12,9 @@ use engines::Change;
 use engines::explored::{Fault, Memory, Options, Setup, replay, sample, search};
 use expect_test::{Expect, expect};
 use machine::{Native, Region};
-
-use super::against_kernel::{Compared, compare};
-use super::mutants::{self, Fate, Judged};
-use super::{Between, Size, with_mechanism, with_setup};
+use studies::checks::against_kernel::{Compared, compare};
+use studies::checks::mutants;
+use studies::checks::{Between, Size, with_mechanism, with_setup};
 
 const SIZES: &[Size] = &[
     Size { threads: 2, acquires: 1, locks: 1 },
@@ -174,45 +173,6 @@ fn random_schedules_of_more_tasks_find_nothing() {
             assert_eq!(found.schedules, 300, "{}", lock.name);
         }
     }
-}
-
-/// The quick ones; the rest is `knee check all --mutants`.
-#[test]
-fn no_mutant_of_a_lock_survives_that_is_not_known_as_equivalent() {
-    for name in [
-        "ticket",
-        "test_and_set",
-        "test_and_test_and_set",
-        "parking",
-        "clh",
-        "mcs",
-        "cna",
-        "queued_paravirtual",
-    ] {
-        let lock = LOCKS.iter().find(|lock| lock.name == name).unwrap();
-        none_survives(name, mutants::judge(lock).unwrap());
-    }
-}
-
-#[test]
-fn no_mutant_of_a_mechanism_survives_that_is_not_known_as_equivalent() {
-    for mechanism in MECHANISMS.iter().filter(|one| one.name != "file_locks") {
-        none_survives(mechanism.name, mutants::judge_mechanism(mechanism).unwrap());
-    }
-}
-
-#[test]
-fn no_mutant_of_file_locks_survives_that_is_not_known_as_equivalent() {
-    let mechanism = MECHANISMS.iter().find(|one| one.name == "file_locks").unwrap();
-    none_survives(mechanism.name, mutants::judge_mechanism(mechanism).unwrap());
-}
-
-fn none_survives(name: &str, judged: Vec<Judged>) {
-    assert!(judged.len() >= 5, "{name} has {} mutants", judged.len());
-    let survived = |one: &&Judged| matches!(one.fate, Fate::Survived);
-    let all = judged.iter().filter(survived);
-    let all: Vec<_> = all.map(|one| format!("{}: {}", one.line, one.mutant.change)).collect();
-    assert!(all.is_empty(), "{name}: these survived:\n{}", all.join("\n"));
 }
 
 /// A failure is an interleaving that can be read, and its schedule leads there again.
