@@ -1,7 +1,7 @@
 //! A small fuzzer: makes inputs by damaging valid examples, and finds those on which a
 //! reader panics, asks for absurd memory, or does not read back what it has read.
 //!
-//!     KNEE_FUZZ_INPUTS   how many inputs all fuzzing tests share (200 000)
+//!     KNEE_FUZZ_INPUTS   how many inputs all fuzzing tests share (50 000; `make fuzz` has more)
 //!     KNEE_SEED          another series of inputs (1)
 //!     KNEE_FUZZ_INPUT    only this one of the series, shown
 
@@ -15,8 +15,11 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
 
-/// Inputs of all fuzzing tests together.
+/// Inputs of all fuzzing tests together, of which each says its share.
 const INPUTS: u64 = 200_000;
+
+/// As many of them as are made unless more are asked for.
+const FEW: u64 = 50_000;
 
 /// Feeds damaged examples to `feed`, on all CPUs. It gets the fuzzer of one input, and says
 /// what is wrong. `share` is this test's part of [`INPUTS`], `replay` the command that runs
@@ -29,7 +32,7 @@ pub fn fuzz(share: u64, replay: &str, feed: impl Fn(&mut Fuzzer) -> Result<(), S
         fuzzer.show = true;
         return feed(&mut fuzzer).unwrap();
     }
-    let inputs = number("KNEE_FUZZ_INPUTS").unwrap_or(INPUTS) * share / INPUTS;
+    let inputs = number("KNEE_FUZZ_INPUTS").unwrap_or(FEW) * share / INPUTS;
     let since = Instant::now();
     let next = AtomicU64::new(0);
     let found: Mutex<Option<(u64, String)>> = Mutex::new(None);

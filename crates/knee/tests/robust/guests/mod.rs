@@ -2,6 +2,9 @@
 //! QEMU and a Debian kernel, which `make setup` unpacks below target/kernels; KNEE_KERNEL names
 //! another one.
 
+mod disks;
+mod faults;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
