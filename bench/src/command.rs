@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use rand::seq::SliceRandom;
-use records::{Errand, Event, Form, Job, PROTOCOL, Pass, Until, Work};
+use records::{CommandJob, Event, Form, Job, PROTOCOL, Pass, Until, Work};
 
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options, fresh_directory, ratio};
@@ -125,7 +125,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
     let scratch = home.path().join("run");
     let job = Job {
         protocol: PROTOCOL,
-        work: Work::Command(Errand {
+        work: Work::Command(CommandJob {
             run: words.to_vec(),
             prepare: Vec::new(),
             cleanup: Vec::new(),
@@ -140,7 +140,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
         cpus: vec![0],
         until: Until::End,
         pass: Pass::Rate,
-        watch: None,
+        profile: None,
         scratch,
         keep: false,
         stop_grace_s: 10.0,

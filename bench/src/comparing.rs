@@ -10,7 +10,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use rand::RngExt;
-use records::{Id, Opened, Outcome, Run, Sample, Store};
+use records::{Outcome, Run, Sample};
+use store::{Id, Store};
 
 use crate::report::{Figure, Limit};
 use crate::{Bench, fresh_directory, output};
@@ -59,7 +60,7 @@ fn only_record(store: &Path) -> Result<PathBuf> {
 
 /// A record of the same two variants with many runs, which differ by chance, and many samples.
 fn enlarge(bench: &mut Bench, home: &Path, small: &Path) -> Result<PathBuf> {
-    let template = Opened::open(small)?;
+    let template = store::open(small)?;
     let mut record = template.record.clone();
     record.experiment.blocks = Some(BLOCKS);
     let store = Store::at(home.join("large"));

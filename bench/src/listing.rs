@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use rand::RngExt;
-use records::Id;
+use store::Id;
 
 use crate::report::{Figure, Limit};
 use crate::{Bench, fresh_directory, output};

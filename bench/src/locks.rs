@@ -1,15 +1,15 @@
-//! Locks natively: the rate of each against the same algorithm written by hand on the
-//! standard library's atomics, and of the parking mutex against two that everybody uses.
+//! Native locks: the rate of each against the same algorithm written by hand on the standard
+//! library's atomics, and of the parking mutex against two mutexes in common use.
 //!
 //! All run in this process, on the same CPUs, in slices of a millisecond. A layout is a copy of the
-//! program at an address by chance (`layout.rs`) and some pages of memory. In it each side has its
-//! turn several times, in random order, on those same pages, with a lock that nobody ever took; the ratio of their
-//! means is one value. So the place of code and data, where the host keeps the
-//! virtual CPUs for the moment and what else it does meet both sides alike, and a figure is the median over
-//! layouts, with what 95 of 100 such samples would have around it.
+//! program at a random address (`layout.rs`) and some pages of memory. In a layout each side runs
+//! several times, in random order, on the same pages, with a fresh lock. The ratio of the sides'
+//! means is one value. So both sides meet the same placement of code and data, the same placement
+//! of virtual CPUs and the same other load. A figure is the median over layouts, with its 95 %
+//! interval.
 //!
-//! The other side runs twice as often, as if there were two of it: their ratio, which should be 1,
-//! stands beside each figure and tells what this bench can tell apart.
+//! The other side runs twice as often, as two equal sides. Their ratio, which should be 1, stands
+//! beside each figure and shows the resolution of this bench.
 
 mod by_hand;
 mod layout;
@@ -46,21 +46,21 @@ use crate::{Bench, Options};
 /// CPUs of a contended pass.
 const CPUS: usize = 2;
 
-/// How often each side is in this program, so that one layout has it at as many addresses.
+/// Copies of each side in this program: one layout has a side at this many addresses.
 const COPIES: usize = 4;
 
-/// Layouts for each pair of runs that is asked for.
+/// Layouts for each requested pair of runs.
 const LAYOUTS: usize = 30;
 
-/// A lock with a counter behind it, as a task sees it.
+/// A lock and the counter that it guards.
 trait Passed: Send + Sync {
-    /// Locks, counts and unlocks so many times. Begins with the number of the copy: functions that
-    /// differ in nothing would be made one. Not inline: of the `&self` of a function the compiler knows
-    /// that nobody changes it, as it does where locks are used, and of a pointer it does not.
+    /// Locks, counts and unlocks this many times. It begins with the number of the copy, because
+    /// the compiler merges identical functions. Not inline: the compiler knows that no code changes
+    /// what a function's `&self` refers to, as in ordinary uses of a lock, but not so for a pointer.
     fn pass(&self, task: &Task, times: u64);
-    /// The function that does it.
+    /// `pass` as a function whose copies can be called.
     fn entry(&self) -> Entry;
-    /// How often it was counted.
+    /// The value of the counter.
     fn counted(&self) -> u64;
 }
 
@@ -73,15 +73,15 @@ struct Entry {
 type Function = unsafe fn(*const (), &Task, u64);
 
 impl Entry {
-    fn of<P: Passed>(lock: &P) -> Entry {
+    fn new<P: Passed>(lock: &P) -> Entry {
         unsafe fn pass<P: Passed>(lock: *const (), task: &Task, times: u64) {
-            // SAFETY: whoever calls it has a `P` there.
+            // SAFETY: `Entry::new` paired the function with a `P`.
             unsafe { &*lock.cast::<P>() }.pass(task, times);
         }
         Entry { function: pass::<P>, lock: ptr::from_ref(lock).cast() }
     }
 
-    /// The same at another address.
+    /// The copy of this function in a layout.
     fn within(self, layout: &Layout) -> Entry {
         let copy = layout.copy_of(self.function as *const ());
         // SAFETY: the instructions of a function of this type, and what they refer to.
@@ -89,22 +89,22 @@ impl Entry {
     }
 }
 
-/// A lock of ours, and what it is measured against.
+/// A lock of knee, and what it is measured against.
 struct Pairing {
     lock: &'static str,
     against: &'static str,
-    /// What the ratio of their rates must keep.
+    /// The least ratio of their rates that is accepted.
     least: f64,
     ours: Copies,
     other: Copies,
-    /// The other once more.
+    /// A second, equal copy of the other side.
     twin: Copies,
 }
 
-/// Makes a lock that nobody ever took, in an empty region.
+/// Makes a fresh lock in an empty region.
 type Make = fn(&Arc<Region>) -> Box<dyn Passed>;
 
-/// The same at different addresses of the program.
+/// The copies of a side, at different addresses of the program.
 type Copies = [Make; COPIES];
 
 macro_rules! copies {
@@ -191,12 +191,14 @@ fn compare(
     ])
 }
 
-/// The passes a second of each side, in one layout.
+/// Passes per second of each side in one layout.
 fn in_a_layout(bench: &mut Bench, sides: [&Copies; 3], tasks: usize) -> Result<[f64; 3]> {
     let layout = Layout::random(&mut bench.random)?;
-    let all = sides.iter().enumerate();
-    let mut slices: Vec<_> =
-        all.flat_map(|(side, copies)| copies.iter().map(move |make| (side, *make))).collect();
+    let mut slices: Vec<_> = sides
+        .iter()
+        .enumerate()
+        .flat_map(|(side, copies)| copies.iter().map(move |make| (side, *make)))
+        .collect();
     slices.shuffle(&mut bench.random);
     let makes: Vec<Make> = slices.iter().map(|(_, make)| *make).collect();
     let mut means = [0.0; 3];

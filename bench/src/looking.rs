@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rand::RngExt;
-use records::{Look, LookKind, Opened, Run, Until};
+use records::{Profile, ProfileKind, Run, Until};
 
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options, fresh_directory, output, ratio};
@@ -78,15 +78,15 @@ fn of_knee(
     std::fs::write(&file, experiment)?;
     let mut command = bench.knee(home.path());
     output(command.args(["run", "--json"]).arg(&file))?;
-    let opened = Opened::open(&crate::planted::only_record(home.path())?)?;
-    let looks = opened.looks()?;
+    let opened = store::open(&crate::planted::only_record(home.path())?)?;
+    let looks = store::profiles(&opened)?;
     let runs: Vec<&Run> = opened.runs_of(0).collect();
-    Ok([LookKind::Time, LookKind::Counts].map(|kind| costs(&looks, &runs, kind)))
+    Ok([ProfileKind::Time, ProfileKind::Counts].map(|kind| costs(&looks, &runs, kind)))
 }
 
-fn costs(looks: &[Look], runs: &[&Run], kind: LookKind) -> Vec<f64> {
+fn costs(looks: &[Profile], runs: &[&Run], kind: ProfileKind) -> Vec<f64> {
     const RATE: &str = "operations_per_s";
-    let cost = |look: &Look| {
+    let cost = |look: &Profile| {
         let clean = runs.iter().find(|run| run.block == look.block && !run.placebo)?;
         Some(clean.value(RATE)? / look.value(RATE)? - 1.0)
     };

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use rand::seq::SliceRandom;
-use records::{Event, Form, Job, Native, PROTOCOL, Pass, Until, Usage, Work};
+use records::{Event, Form, Job, NativeJob, PROTOCOL, Pass, Until, Usage, Work};
 use tempfile::TempDir;
 use workloads::Workload;
 
@@ -195,7 +195,7 @@ pub fn job(
         parameters.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
     Job {
         protocol: PROTOCOL,
-        work: Work::Workload(Native {
+        work: Work::Workload(NativeJob {
             name: workload.to_string(),
             semantics: spec.semantics,
             parameters,
@@ -207,7 +207,7 @@ pub fn job(
         pass: Pass::Rate,
         scratch: directory.join("knee"),
         keep: false,
-        watch: None,
+        profile: None,
         stop_grace_s: 10.0,
     }
 }

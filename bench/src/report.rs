@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use records::{Directory, Host};
+use records::{Directory, HostFacts};
 
 /// One measured quantity, several times.
 pub struct Figure {
@@ -53,7 +53,7 @@ impl Verdict {
 
 /// All figures of one run of the benchmarks.
 pub struct Report {
-    host: Host,
+    host: HostFacts,
     directory: Directory,
     seed: u64,
     started: jiff::Zoned,
@@ -110,7 +110,7 @@ impl Report {
     fn head(&self) -> String {
         let unknown = || "?".to_string();
         let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-        let Host { cpu_model, hypervisor, kernel_release, .. } = &self.host;
+        let HostFacts { cpu_model, hypervisor, kernel_release, .. } = &self.host;
         let Directory { path, file_system, source, .. } = &self.directory;
         let lines = [
             ("date", self.started.strftime("%Y-%m-%d %H:%M:%S UTC%:z").to_string()),

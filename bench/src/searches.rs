@@ -1,4 +1,4 @@
-//! Searching: how long `knee check` takes, from the command line to the verdict.
+//! Searches: how long `knee check` takes, as it reports itself.
 
 use std::env::temp_dir;
 
@@ -9,15 +9,14 @@ use crate::{Bench, fresh_directory, output};
 
 const REPEATS: usize = 5;
 
-/// After so many seconds of one search it is not repeated: that it takes a bit more or less does not
-/// matter then.
+/// A search that has taken this many seconds is not repeated: its relative noise is small.
 const ENOUGH_S: f64 = 5.0;
 
-/// How much longer a search may take with store buffers.
+/// How many times as long a search may take with store buffers.
 const TSO_TIMES: f64 = 5.0;
 
-/// Subject and lock inside, tasks, what each does, and the longest time in s for sequential
-/// consistency.
+/// Subject, lock that it is built over, tasks, operations of each, and the longest time in s for
+/// sequential consistency.
 const CASES: &[(&str, &str, u32, u32, f64)] = &[
     ("queued", "ticket", 3, 1, 0.010),
     ("queued", "ticket", 4, 1, 0.5),
@@ -27,7 +26,7 @@ const CASES: &[(&str, &str, u32, u32, f64)] = &[
     ("queued", "ticket", 5, 1, 60.0),
 ];
 
-/// The same, without store buffers only. An operation of file locks is three calls.
+/// Cases without store buffers, in the form of [`CASES`]. An operation of file locks is three calls.
 const SC_CASES: &[(&str, &str, u32, u32, f64)] = &[
     ("file_locks:before", "ticket", 3, 1, 2.0),
     ("file_locks:after", "ticket", 3, 1, 2.0),
@@ -35,10 +34,10 @@ const SC_CASES: &[(&str, &str, u32, u32, f64)] = &[
     ("file_locks:after", "queued", 3, 1, 60.0),
 ];
 
-/// The same, but once: these take minutes.
+/// Cases without store buffers that are searched once, because they take minutes.
 const LONG_CASES: &[(&str, &str, u32, u32, f64)] = &[("queued", "ticket", 4, 2, 120.0)];
 
-/// Times that the searches themselves took, as `knee check` tells them.
+/// Measures the times of searches, as `knee check` reports them.
 pub fn measure(bench: &Bench) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for &case in CASES {
@@ -96,7 +95,7 @@ fn times(
     Ok(seconds)
 }
 
-/// Random schedules of 4 tasks in a second.
+/// Random schedules of 4 tasks per second.
 fn sampled(bench: &Bench) -> Result<Figure> {
     let mut values = Vec::new();
     for repeat in 1..=REPEATS {
@@ -119,8 +118,8 @@ fn check(
     let mut command = bench.knee(home.path());
     let (threads, acquires) = (threads.to_string(), acquires.to_string());
     command.args(["check", lock, "--threads", &threads, "--acquires", &acquires, "--json"]);
-    let said = output(command.args(flags))?.stdout;
-    let mut all: Vec<serde_json::Value> = serde_json::from_slice(&said)?;
-    ensure!(all.len() == 1, "one lock was asked for");
-    Ok(all.remove(0))
+    let json = output(command.args(flags))?.stdout;
+    let mut results: Vec<serde_json::Value> = serde_json::from_slice(&json)?;
+    ensure!(results.len() == 1, "knee check reported {} results, not one", results.len());
+    Ok(results.remove(0))
 }

@@ -1,4 +1,4 @@
-//! Compiles the BPF programs with clang, where the feature `bpf` asks for them.
+//! Compiles the BPF programs with clang, if the feature `bpf` is on.
 
 fn main() {
     #[cfg(feature = "bpf")]
@@ -10,15 +10,15 @@ mod bpf {
     use std::env;
     use std::path::{Path, PathBuf};
 
-    /// One program a probe, in its folder.
+    /// The probes in BPF, each with a folder of its own.
     const PROBES: &[&str] = &["ledger"];
 
     pub fn compile_all() {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
         for probe in PROBES {
             let source = PathBuf::from(format!("src/{probe}/{probe}.bpf.c"));
-            let parts = std::fs::read_dir(format!("src/{probe}")).expect("a probe is a folder");
-            for path in parts.map(|part| part.expect("it can be listed").path()) {
+            let files = std::fs::read_dir(format!("src/{probe}")).expect("a probe is a folder");
+            for path in files.map(|file| file.expect("the folder can be listed").path()) {
                 if [".bpf.c", ".bpf.h"].iter().any(|end| path.to_string_lossy().ends_with(end)) {
                     println!("cargo::rerun-if-changed={}", path.display());
                 }
@@ -29,9 +29,9 @@ mod bpf {
 
     fn compile(source: &Path, object: &Path) {
         let architecture = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
-        // Debian keeps asm/types.h there; clang for the BPF target does not look into it.
+        // Debian keeps asm/types.h there, where clang does not look for the BPF target.
         let include = format!("-I/usr/include/{architecture}-linux-gnu");
-        // CPU version 3 has 32-bit jumps and arithmetic; every kernel that has BTF takes it.
+        // CPU version 3 has 32-bit jumps and arithmetic; every kernel with BTF accepts it.
         let built = libbpf_cargo::SkeletonBuilder::new()
             .source(source)
             .obj(object)
@@ -39,8 +39,8 @@ mod bpf {
             .build();
         if let Err(why) = built {
             panic!(
-                "compiling {}: {why:?}\nclang and libelf-dev are needed (make setup); without \
-                 the feature bpf everything but `knee explain` builds",
+                "compiling {}: {why:?}\nthis needs clang and libelf-dev (make setup); without \
+                 the feature bpf, all of knee but `knee explain` works",
                 source.display()
             );
         }

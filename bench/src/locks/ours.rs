@@ -1,4 +1,4 @@
-//! Our locks on the native machine, ready to be measured.
+//! knee's locks on the native machine, ready to be measured.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Ours<L: Lock, const COPY: u32> {
     guarded: Array<Guarded<L::Mem>>,
 }
 
-/// One of ours.
+/// A lock of knee, ready to be measured.
 pub fn ours<L: Lock, const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
     let lock = L::new(region, Shape { cpus: CPUS, locks: 1 });
     let guarded = region.array("guarded", 1);
@@ -44,7 +44,7 @@ impl<L: Lock, const COPY: u32> Passed for Ours<L, COPY> {
     }
 
     fn entry(&self) -> Entry {
-        Entry::of(self)
+        Entry::new(self)
     }
 
     fn counted(&self) -> u64 {
@@ -57,7 +57,7 @@ struct OursShared<L: SharedLock, const COPY: u32> {
     guarded: Array<Guarded<L::Mem>>,
 }
 
-/// One of ours that readers share.
+/// A read-write lock of knee, ready to be measured.
 pub fn ours_shared<L: SharedLock, const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
     let lock = L::new(region, Shape { cpus: CPUS, locks: 1 });
     let guarded = region.array("guarded", 1);
@@ -82,7 +82,7 @@ impl<L: SharedLock, const COPY: u32> Passed for OursShared<L, COPY> {
     }
 
     fn entry(&self) -> Entry {
-        Entry::of(self)
+        Entry::new(self)
     }
 
     fn counted(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Tasks on CPUs of their own that pass one lock after the other, for a slice each.
+//! A race: tasks, each on its own CPU, that pass one lock after the other, each for a time slice.
 
 use std::cell::Cell;
 use std::hint::spin_loop;
@@ -14,27 +14,27 @@ use machine::{Native, Region};
 use super::layout::Layout;
 use super::{Entry, Make, Passed};
 
-/// Bytes for one lock and what its kind shares.
+/// Bytes for one lock and for what all locks of its kind share.
 pub const MEMORY: usize = 16 << 10;
 
-/// Passes between two looks at the clock or at the others.
+/// Passes between two checks of the clock or of the other tasks.
 const BATCH: u64 = 256;
 
-/// How long one side runs until another's turn.
+/// How long one side runs before the next side.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Who passes.
+/// A task that passes locks.
 pub struct Task {
-    /// The machine of our locks.
+    /// The machine for knee's locks.
     pub native: Native,
     pub cpu: usize,
-    /// Of the locks by hand.
+    /// The random state for the locks by hand.
     random: Cell<u32>,
 }
 
 impl Task {
     fn new(cpu: usize) -> Task {
-        // As `Native` begins.
+        // The seed of `Native`.
         let random = Cell::new((cpu as u32).wrapping_mul(0x9E37_79B9) | 1);
         Task { native: Native::new(cpu, 0), cpu, random }
     }
@@ -51,29 +51,29 @@ impl Task {
     }
 }
 
-/// Tasks that pass the same lock for a slice, and then the next.
+/// Tasks that together pass one lock after the other, each for a slice.
 pub struct Race<'a> {
     layout: &'a Layout,
     makes: &'a [Make],
     tasks: usize,
-    /// The lock of the slice.
+    /// The lock of the current slice.
     lock: RwLock<Option<Box<dyn Passed>>>,
-    /// Of all tasks, at all meetings.
+    /// Arrivals of all tasks at all meetings.
     arrived: AtomicUsize,
     /// Slices that are over.
     ended: AtomicUsize,
 }
 
-/// One task in one slice.
-struct Told {
+/// The result of one task in one slice.
+struct SliceResult {
     passes: u64,
     time: Duration,
-    /// How often the lock was passed, if all others were done.
+    /// Passes of all tasks, as counted under the lock.
     counted: u64,
 }
 
 impl<'a> Race<'a> {
-    /// A slice for each of these locks, with the code of this copy of the program.
+    /// A race with a slice for each of these locks, with the code of this copy of the program.
     pub fn new(layout: &'a Layout, makes: &'a [Make], tasks: usize) -> Race<'a> {
         let (arrived, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Race { layout, makes, tasks, lock: RwLock::new(None), arrived, ended }
@@ -82,24 +82,24 @@ impl<'a> Race<'a> {
     /// Passes a second in each slice.
     pub fn run(&self) -> Result<Vec<f64>> {
         let region = Region::new(MEMORY).context("mapping memory for a lock")?;
-        let told: Vec<Vec<Told>> = thread::scope(|scope| {
+        let results: Vec<Vec<SliceResult>> = thread::scope(|scope| {
             let first = scope.spawn(|| self.join(0, Some(region)));
             let others = (1..self.tasks).map(|cpu| scope.spawn(move || self.join(cpu, None)));
             let tasks: Vec<_> = iter::once(first).chain(others).collect();
             tasks.into_iter().map(|task| task.join().expect("a task passes locks")).collect()
         });
         let rate = |number: usize| {
-            let of_all = || told.iter().map(|slices| &slices[number]);
-            let passes: u64 = of_all().map(|told| told.passes).sum();
-            ensure!(told[0][number].counted == passes, "a lock did not exclude");
-            let longest = of_all().map(|told| told.time).max().unwrap_or_default();
+            let tasks = || results.iter().map(|slices| &slices[number]);
+            let passes: u64 = tasks().map(|result| result.passes).sum();
+            ensure!(results[0][number].counted == passes, "a lock did not exclude");
+            let longest = tasks().map(|result| result.time).max().unwrap_or_default();
             Ok(passes as f64 / longest.as_secs_f64())
         };
         (0..self.makes.len()).map(rate).collect()
     }
 
-    /// Takes part. Whoever has the region makes the locks.
-    fn join(&self, cpu: usize, region: Option<Region>) -> Vec<Told> {
+    /// Runs one task of the race. The task that has the region makes the locks.
+    fn join(&self, cpu: usize, region: Option<Region>) -> Vec<SliceResult> {
         pin(cpu);
         let (task, mut region) = (Task::new(cpu), region.map(Arc::new));
         let slice = |number: usize| {
@@ -107,8 +107,8 @@ impl<'a> Race<'a> {
                 self.make(number, region);
             }
             self.meet(2 * number);
-            let lock = self.lock.read().expect("nobody panics");
-            let lock = lock.as_deref().expect("it was made before they met");
+            let lock = self.lock.read().expect("no task panics");
+            let lock = lock.as_deref().expect("a lock was made before the meeting");
             let Entry { function, lock: state } = lock.entry().within(self.layout);
             let (since, mut passes) = (Instant::now(), 0);
             while !self.is_over(number, cpu, since) {
@@ -118,20 +118,20 @@ impl<'a> Race<'a> {
             }
             let time = since.elapsed();
             self.meet(2 * number + 1);
-            Told { passes, time, counted: lock.counted() }
+            SliceResult { passes, time, counted: lock.counted() }
         };
         (0..self.makes.len()).map(slice).collect()
     }
 
-    /// The next lock, where the one before was.
+    /// Makes the next lock, at the address of the last one.
     fn make(&self, number: usize, region: &mut Arc<Region>) {
-        let mut lock = self.lock.write().expect("nobody panics");
+        let mut lock = self.lock.write().expect("no task panics");
         *lock = None;
-        Arc::get_mut(region).expect("the lock before is gone").clear();
+        Arc::get_mut(region).expect("the last lock is gone").clear();
         *lock = Some(self.makes[number](region));
     }
 
-    /// Waits, without sleeping, until all have come to a place.
+    /// Waits, without sleeping, until all tasks have come to this meeting.
     fn meet(&self, number: usize) {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         while self.arrived.load(Ordering::Acquire) < (number + 1) * self.tasks {
@@ -139,7 +139,7 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// Whether a slice is over. The task on CPU 0 has the clock.
+    /// Whether a slice is over. Only the task on CPU 0 reads the clock.
     fn is_over(&self, number: usize, cpu: usize, since: Instant) -> bool {
         if cpu == 0 && since.elapsed() >= SLICE {
             self.ended.store(number + 1, Ordering::Relaxed);
@@ -150,6 +150,6 @@ impl<'a> Race<'a> {
 
 fn pin(cpu: usize) {
     let mask = [1_u64 << cpu];
-    // SAFETY: the mask is live. Where the CPU is not allowed, the task runs unpinned.
+    // SAFETY: the mask is live. If the CPU is not allowed, the task runs unpinned.
     unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
 }

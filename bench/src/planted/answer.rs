@@ -42,7 +42,7 @@ pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Res
     // Where looking cost too much, the status says so.
     let json: Value = serde_json::from_slice(&said.stdout)
         .with_context(|| format!("no JSON, but: {}", why.lines().last().unwrap_or_default()))?;
-    let opened = Opened::open(&only_record(home)?)?;
+    let opened = store::open(&only_record(home)?)?;
     let points = points(pair, &opened)?;
     let mut told = Vec::new();
     collect(&json, &mut told);

@@ -1,9 +1,9 @@
 //! Locks and kernel mechanisms, written once and generic over [`Machine`]: the same source
-//! runs natively, is searched over all interleavings, and can be timed on a host that is
-//! only described. No algorithm knows which.
+//! runs natively, in a checker of all interleavings, and on a simulated host. No algorithm knows
+//! which.
 //!
-//! One lock is one file of `locks/`, named as the lock. Its module doc is its manual page,
-//! and one line of the list in `locks/mod.rs` makes it known everywhere.
+//! Each lock is one file of `locks/`, named after the lock. Its module doc is its manual page.
+//! One line of the list in `locks/mod.rs` registers it everywhere.
 
 pub mod contract;
 pub mod locks;
@@ -11,85 +11,89 @@ pub mod mechanisms;
 
 use machine::{Machine, Region};
 
-/// What a computer looks like to an algorithm that sets itself up.
+/// The numbers that an algorithm needs to allocate its memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// The number of CPUs, which are numbered from 0.
+    /// Number of CPUs, which are numbered from 0.
     pub cpus: usize,
-    /// How many locks of a kind there will be.
+    /// Number of locks of the same kind.
     pub locks: usize,
 }
 
-/// A change of one access that no check can see, and why.
+/// An equivalent mutant: a change of one access that no check can detect, because it breaks nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Equivalent {
-    /// The change, as it is called.
+    /// The name of the change.
     pub change: &'static str,
     /// A part of the source line of the access.
     pub line: &'static str,
-    /// Why it makes no difference.
+    /// Why the change breaks nothing.
     pub why: &'static str,
 }
 
-/// What a lock hands to its holder, who hands it back to unlock.
+const FULL_BARRIER: &str = "it only orders atomic accesses, for which every read-modify-write is \
+                            a full barrier, here and on x86";
+
+/// What a lock gives to its holder, who gives it back to unlock.
 #[derive(Debug)]
-#[must_use = "the lock wants it back"]
+#[must_use = "the lock needs it to unlock"]
 pub struct Hold(pub u32);
 
-/// A lock that one holds at a time. `Mem` lies inside of the data that it guards; `self`
-/// has what all locks of the kind share.
+/// A lock with one holder at a time. `Mem` lies within the data that it guards; `self` has what
+/// all locks of the kind share, such as queue nodes.
 pub trait Lock: Sized + Send + Sync + 'static {
-    /// Its mutants that are no faults.
+    /// The mutants of this lock that break nothing.
     const EQUIVALENT: &'static [Equivalent] = &[];
-    /// Whether whoever arrived first enters first; then `lock` tells `Note::Arrive`.
+    /// Whether tasks enter in the order of their arrival; `lock` then reports
+    /// `Annotation::Arrive`.
     const FIFO: bool;
-    /// Whether it minds the memory nodes of CPUs.
-    const NODES: bool = false;
+    /// Whether the lock distinguishes CPUs by their memory nodes.
+    const NUMA_AWARE: bool = false;
     /// The lock itself: zero is unlocked.
     type Mem: machine::Image;
 
-    /// Makes what all locks of this kind share.
+    /// Allocates what all locks of this kind share.
     fn new(region: &Region, shape: Shape) -> Self;
 
-    /// Waits until nobody else holds it.
-    fn lock<M: Machine>(&self, m: &M, at: &Self::Mem) -> Hold;
+    /// Waits until the lock is free, and takes it.
+    fn lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold;
 
-    /// Lets go.
-    fn unlock<M: Machine>(&self, m: &M, at: &Self::Mem, hold: Hold);
+    /// Releases the lock.
+    fn unlock<M: Machine>(&self, m: &M, mem: &Self::Mem, hold: Hold);
 
-    /// Whether nothing is left in use, where nobody holds or wants any lock.
-    fn at_rest<M: Machine>(&self, m: &M, at: &Self::Mem) -> bool;
+    /// Whether everything is free again. Called only when no task holds or wants any lock.
+    fn at_rest<M: Machine>(&self, m: &M, mem: &Self::Mem) -> bool;
 }
 
-/// A lock that many can hold to read, or one to write.
+/// A lock that any number of readers or one writer can hold.
 pub trait SharedLock: Sized + Send + Sync + 'static {
-    /// Its mutants that are no faults.
+    /// The mutants of this lock that break nothing.
     const EQUIVALENT: &'static [Equivalent] = &[];
-    /// Whether all CPUs are alike to it.
-    const ALIKE: bool = true;
+    /// Whether the lock treats all CPUs alike, so that the checker may exchange them.
+    const SYMMETRIC: bool = true;
     /// The lock itself: zero is unlocked.
     type Mem: machine::Image;
 
-    /// Makes what all locks of this kind share.
+    /// Allocates what all locks of this kind share.
     fn new(region: &Region, shape: Shape) -> Self;
 
-    /// Waits until nobody writes.
-    fn read_lock<M: Machine>(&self, m: &M, at: &Self::Mem) -> Hold;
+    /// Waits until no task writes, and takes the lock to read.
+    fn read_lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold;
 
-    /// Lets go after reading.
-    fn read_unlock<M: Machine>(&self, m: &M, at: &Self::Mem, hold: Hold);
+    /// Releases the lock after reading.
+    fn read_unlock<M: Machine>(&self, m: &M, mem: &Self::Mem, hold: Hold);
 
-    /// Waits until nobody else reads or writes.
-    fn write_lock<M: Machine>(&self, m: &M, at: &Self::Mem) -> Hold;
+    /// Waits until no other task reads or writes, and takes the lock to write.
+    fn write_lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold;
 
-    /// Lets go after writing.
-    fn write_unlock<M: Machine>(&self, m: &M, at: &Self::Mem, hold: Hold);
+    /// Releases the lock after writing.
+    fn write_unlock<M: Machine>(&self, m: &M, mem: &Self::Mem, hold: Hold);
 
-    /// Whether nothing is left in use, where nobody holds or wants any lock.
-    fn at_rest<M: Machine>(&self, m: &M, at: &Self::Mem) -> bool;
+    /// Whether everything is free again. Called only when no task holds or wants any lock.
+    fn at_rest<M: Machine>(&self, m: &M, mem: &Self::Mem) -> bool;
 }
 
-/// Several numbers that matter, as one, for `Machine::cut`.
+/// One hash of several live numbers, for `Machine::forget_history`.
 fn digest(parts: impl IntoIterator<Item = u64>) -> u64 {
     // FNV-1a with 64 bits, word by word.
     parts.into_iter().fold(0xCBF2_9CE4_8422_2325, |hash, part| {

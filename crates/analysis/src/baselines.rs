@@ -1,26 +1,26 @@
-//! How other tools decide that two samples differ, as far as their documentation and users
-//! describe it: what our own rule is compared with by the self-check. Written from those
-//! descriptions, not from their source. None of this decides anything in knee.
+//! How other tools decide that two samples differ, for comparison with our own rule in the
+//! self-check. Written from the tools' documentation and from what their users describe, not from
+//! their source. None of this decides anything in knee.
 
 use crate::Spread;
 use crate::rank_sum::RankSum;
 
-/// lkp-tests, as described: a metric has changed if one side's smallest value lies above the
-/// other's median and its median above the other's largest, and the means differ by more
-/// than a factor (1.01 for main metrics, 1.05 for others); one side has at least 3 runs. Of
-/// many runs, one of 32 is cut off at each end, three at most. The median of an even number
-/// is the upper one.
+/// lkp-tests, as documented. A metric has changed if one side's smallest value lies above the
+/// other's median, its median lies above the other's largest value, and the means differ by more
+/// than `factor` (1.01 for main metrics, 1.05 for others). One side must have at least 3 runs. Of
+/// many runs, one in 32 is cut off at each end, at most three. The median of an even number of
+/// values is the upper one.
 pub fn lkp(a: &[f64], b: &[f64], factor: f64) -> bool {
     let (a, b) = (trimmed(a), trimmed(b));
     if a.len().max(b.len()) < 3 || a.is_empty() || b.is_empty() {
         return false;
     }
-    let above = |high: &[f64], low: &[f64]| {
+    let is_above = |high: &[f64], low: &[f64]| {
         high[0] > low[low.len() / 2] && high[high.len() / 2] > low[low.len() - 1]
     };
     let mean = |side: &[f64]| side.iter().sum::<f64>() / side.len() as f64;
     let ratio = mean(&a) / mean(&b);
-    (above(&a, &b) || above(&b, &a)) && ratio.max(1.0 / ratio) > factor
+    (is_above(&a, &b) || is_above(&b, &a)) && ratio.max(1.0 / ratio) > factor
 }
 
 fn trimmed(values: &[f64]) -> Vec<f64> {
@@ -36,8 +36,8 @@ pub fn beyond_larger_stddev(a: &[f64], b: &[f64]) -> bool {
     (mean_a - mean_b).abs() > stddev_a.max(stddev_b)
 }
 
-/// hyperfine, as its users read it: the ratio of the slower to the faster mean is beyond 1 by
-/// more than the standard deviation printed with it, propagated from those of both sides.
+/// hyperfine, as its users read its output: the ratio of the slower to the faster mean exceeds 1
+/// by more than the standard deviation printed with it, which is propagated from both sides.
 pub fn hyperfine(a: &[f64], b: &[f64]) -> bool {
     let Some((a, b)) = moments(a, b) else { return false };
     let (slow, fast) = if a.0 > b.0 { (a, b) } else { (b, a) };
@@ -45,36 +45,35 @@ pub fn hyperfine(a: &[f64], b: &[f64]) -> bool {
     ratio - 1.0 > ratio * (slow.1 / slow.0).hypot(fast.1 / fast.0)
 }
 
-/// mmtests, as described: the means differ by more than both sides' 1.96 standard deviations
-/// together (of single values, not of the mean).
+/// mmtests, as documented: the means differ by more than the sum of both sides' 1.96 standard
+/// deviations (of single values, not of the mean).
 pub fn mmtests(a: &[f64], b: &[f64]) -> bool {
     let Some(((mean_a, stddev_a), (mean_b, stddev_b))) = moments(a, b) else { return false };
     (mean_a - mean_b).abs() > 1.96 * (stddev_a + stddev_b)
 }
 
 fn moments(a: &[f64], b: &[f64]) -> Option<((f64, f64), (f64, f64))> {
-    let moments = |side: &[f64]| Spread::of(side).and_then(|s| Some((s.mean, s.stddev?)));
+    let moments = |side: &[f64]| Spread::from_values(side).and_then(|s| Some((s.mean, s.stddev?)));
     Some((moments(a)?, moments(b)?))
 }
 
-/// benchstat: exact Mann–Whitney test at 5 %, for samples of one fixed size.
+/// benchstat: the exact Mann–Whitney test at 5 %, for samples of one fixed size.
 pub struct Benchstat {
     critical: Option<usize>,
 }
 
 impl Benchstat {
-    /// For so many values on each side.
-    pub fn of(n: usize) -> Benchstat {
+    /// The test for `n` values on each side.
+    pub fn new(n: usize) -> Benchstat {
         Benchstat { critical: RankSum::new(n, n).critical(0.05) }
     }
 
-    /// Whether it finds a difference.
     pub fn changed(&self, a: &[f64], b: &[f64]) -> bool {
         let above: usize = a.iter().map(|a| b.iter().filter(|b| *b > a).count()).sum();
         self.changed_at(above, a.len() * b.len())
     }
 
-    /// The same, from the number of pairs in which the second is larger.
+    /// Decides by the number of pairs in which the value of the second sample is larger.
     pub fn changed_at(&self, above: usize, pairs: usize) -> bool {
         self.critical.is_some_and(|critical| above.min(pairs - above) <= critical)
     }
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lkp_wants_no_overlap_with_the_middle_and_a_factor() {
+    fn lkp_needs_medians_outside_the_other_range_and_a_factor() {
         let a = [100.0, 101.0, 102.0];
         assert!(lkp(&a, &[103.0, 104.0, 105.0], 1.01));
         assert!(lkp(&[103.0, 104.0, 105.0], &a, 1.01));
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn spreads_of_single_values_decide_elsewhere() {
+    fn other_tools_decide_by_the_spread_of_single_values() {
         // Standard deviations of 1 each.
         let (a, b) = ([99.0, 100.0, 101.0], [100.5, 101.5, 102.5]);
         assert!(beyond_larger_stddev(&a, &b) && hyperfine(&a, &b) && !mmtests(&a, &b));
@@ -118,8 +117,8 @@ mod tests {
     fn benchstat_needs_four_of_each() {
         let low: Vec<f64> = (0..4).map(f64::from).collect();
         let high: Vec<f64> = (10..14).map(f64::from).collect();
-        assert!(Benchstat::of(4).changed(&low, &high));
-        assert!(Benchstat::of(4).changed(&high, &low));
-        assert!(!Benchstat::of(3).changed(&low[..3], &high[..3]));
+        assert!(Benchstat::new(4).changed(&low, &high));
+        assert!(Benchstat::new(4).changed(&high, &low));
+        assert!(!Benchstat::new(3).changed(&low[..3], &high[..3]));
     }
 }

@@ -1,6 +1,7 @@
-//! What a comparison of variants says: the type that `compare` makes and every report of a
-//! comparison shows. Numbers are unrounded; ratios are changes against the baseline, 0.05 for
-//! 5 % more.
+//! The comparison of variants as a value: `compare` makes it, and every report of a comparison
+//! shows it. Numbers are unrounded; ratios are changes against the baseline, 0.05 for 5 % more.
+
+use std::collections::BTreeMap;
 
 use records::{Better, Pass};
 use serde::Serialize;
@@ -10,43 +11,42 @@ use crate::Spread;
 /// Several variants, the first of them the baseline, over all cells that they share.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What is compared, the baseline first.
-    pub variants: Vec<Compared>,
-    /// How the runs were laid out, which bounds what can be said.
+    /// The variants, the baseline first.
+    pub variants: Vec<ComparedVariant>,
+    /// How the runs were laid out, which limits what verdicts mean.
     pub design: Design,
     /// The metric that decides.
     pub primary: String,
-    /// Metrics that were asked for beside it.
+    /// Other metrics that the user asked for.
     pub shown: Vec<String>,
     /// The smallest change that matters, as a share.
     pub smallest_effect: f64,
-    /// What the intervals promise, 0.95.
+    /// The confidence level of the intervals, 0.95.
     pub confidence: f64,
     /// The points that all variants share, in the order of the experiment.
     pub cells: Vec<CellComparison>,
     /// Cells that differ only in their CPUs, together; only curves of at least two cells.
     pub curves: Vec<CurveComparison>,
-    /// How far equal things differed.
+    /// How far runs of the same point differed within a block.
     pub noise_floor: Option<NoiseFloor>,
     /// Blocks that were left out, and why.
     pub discards: Discards,
-    /// Where the variance of the primary metric comes from, where units were nested.
+    /// Where the variance of the primary metric comes from, if units were nested.
     pub variance: Vec<VarianceShare>,
-    /// What bounds these verdicts, a sentence each.
+    /// What limits these verdicts, a sentence each.
     pub doubts: Vec<String>,
 }
 
-/// One variant.
+/// One variant of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Compared {
-    /// Its name.
+pub struct ComparedVariant {
     pub name: String,
-    /// What it does differently: "mode=try, sysctl vm.x=1". Empty for a baseline that is as
-    /// the load says.
+    /// What it does differently: "mode=try, sysctl vm.x=1". Empty for a baseline that changes
+    /// nothing of the load.
     pub about: String,
-    /// The record its runs are in.
+    /// Id of the record that holds its runs.
     pub record: String,
-    /// Host and kernel they ran on, as far as known: "lab1, 6.18.2".
+    /// Host and kernel that its runs were made on, as far as known: "lab1, 6.18.2".
     pub host: String,
 }
 
@@ -59,58 +59,58 @@ pub enum Design {
         /// Blocks went on until decided: the intervals allow for looking after each stage.
         sequential: bool,
     },
-    /// The variants were measured one after the other, or elsewhere: what else changed
-    /// meanwhile counts as a difference.
+    /// The variants were measured one after the other, or elsewhere: anything else that changed
+    /// between them counts as a difference.
     Separate,
 }
 
-/// One cell: what the points of it have in common, and what is said about each metric.
+/// One cell: what its points have in common, and the comparison of each metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellComparison {
-    /// Where it is.
-    pub place: Place,
+    /// What tells the cell from the others.
+    #[serde(rename = "place")]
+    pub key: CellKey,
     /// The primary metric first, then others in the order of the metric list.
     pub metrics: Vec<MetricComparison>,
-    /// The runs of each variant, pass by pass, for listings; as many as variants.
+    /// For each variant its runs in order of execution, for listings.
     pub passes: Vec<Vec<RunValues>>,
-    /// Runs that failed, for each variant.
+    /// For each variant the number of its runs that failed.
     pub failed: Vec<usize>,
 }
 
-/// What tells a cell from the others.
+/// What all points of a cell have in common, and what tells it from other cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Place {
-    /// Name of the workload; of several, where variants replace it, joined by " / ".
+pub struct CellKey {
+    /// Name of the workload; if variants replace it, their names joined by " / ".
     pub workload: String,
-    /// All parameters that are the same for all variants.
-    pub parameters: std::collections::BTreeMap<String, String>,
+    /// The parameters that are the same for all variants.
+    pub parameters: BTreeMap<String, String>,
     /// `processes` or `threads`; empty if variants differ in it.
     #[serde(rename = "as")]
     pub form: String,
-    /// CPUs; 0 if not known.
+    /// Number of CPUs; 0 if unknown.
     pub cpus: u32,
-    /// Tasks; 0 if not known.
+    /// Number of tasks; 0 if unknown.
     pub tasks: u32,
-    /// How the CPUs were chosen, `cores`; empty if not known.
+    /// How the CPUs were chosen, `cores`; empty if unknown.
     pub placement: String,
-    /// What was recorded.
+    /// Whether rates or latencies were recorded.
     pub pass: Pass,
-    /// Directory and length of a run, where they are the same for all variants.
+    /// Directory of the runs; empty if variants differ in it.
     pub dir: String,
-    /// "1 s", "10000 operations per task".
+    /// Length of a run, "1 s", "10000 operations per task"; empty if variants differ in it.
     pub length: String,
 }
 
 /// One metric of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetricComparison {
-    /// Its name.
+    /// Name of the metric.
     pub metric: String,
-    /// Its unit.
     pub unit: String,
     /// Which direction is better.
     pub better: Better,
-    /// Its values in each variant, units of replication; absent where no run has it.
+    /// For each variant the values of its runs; absent if no run has the metric.
     pub sides: Vec<Option<Spread>>,
     /// Each variant but the first against the baseline.
     pub contrasts: Vec<Contrast>,
@@ -119,20 +119,19 @@ pub struct MetricComparison {
 /// A variant against the baseline, in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contrast {
-    /// Pairs; for separate runs, the units of the smaller side.
+    /// Number of pairs; of separate runs, the number of units on the smaller side.
     pub n: usize,
-    /// How `change` is to be read.
+    /// The scale of `change` and `interval`.
     pub scale: Scale,
-    /// The estimate, on `scale`.
+    /// The estimated change.
     pub change: Option<f64>,
-    /// Its interval at the comparison's confidence, on `scale`.
+    /// Interval of the change at the comparison's confidence level.
     pub interval: Option<(f64, f64)>,
-    /// What the interval rests on.
+    /// The method behind the interval.
     pub method: Method,
-    /// Probability of such a difference between equal things, adjusted for the number of
+    /// Probability of such a difference if nothing is different, adjusted for the number of
     /// variants (primary metric) or of metrics (all others).
     pub p: Option<f64>,
-    /// What is said.
     pub verdict: Verdict,
 }
 
@@ -140,20 +139,20 @@ pub struct Contrast {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Share of the baseline's value.
+    /// A share of the baseline's value.
     Relative,
-    /// Difference in the metric's own unit: for percentages, and where a value is zero or
+    /// A difference in the metric's own unit: for percentages, and if a value is zero or
     /// negative.
     Absolute,
 }
 
-/// What an interval rests on.
+/// The method behind an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Exact signed-rank distribution over pairs.
     SignedRank,
-    /// The same, with looks after stages.
+    /// Exact signed-rank distribution over pairs, with looks after fixed numbers of pairs.
     SignedRankSequential,
     /// Student's t over pairs: normality is assumed.
     Student,
@@ -161,125 +160,112 @@ pub enum Method {
     RankSum,
     /// Welch's t over two samples: normality is assumed.
     Welch,
-    /// Too little to say anything.
+    /// Too few values for any method.
     None,
 }
 
-/// What is said about a change.
+/// The verdict about a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Changed for the better. `at_least`: by the smallest effect or more.
-    Better {
-        /// Whether the interval lies beyond the smallest effect.
-        at_least: bool,
-    },
-    /// Changed for the worse.
-    Worse {
-        /// As above.
-        at_least: bool,
-    },
-    /// More, in a metric that is neither good nor bad.
-    More {
-        /// As above.
-        at_least: bool,
-    },
-    /// Less, in such a metric.
-    Less {
-        /// As above.
-        at_least: bool,
-    },
-    /// Within the smallest effect, with confidence.
+    /// Changed for the better. `at_least`: the whole interval lies beyond the smallest effect.
+    Better { at_least: bool },
+    /// Changed for the worse. `at_least`: the whole interval lies beyond the smallest effect.
+    Worse { at_least: bool },
+    /// More, in a metric that is neither good nor bad. `at_least`: the whole interval lies
+    /// beyond the smallest effect.
+    More { at_least: bool },
+    /// Less, in a metric that is neither good nor bad. `at_least`: the whole interval lies
+    /// beyond the smallest effect.
+    Less { at_least: bool },
+    /// The change lies within the smallest effect, with confidence.
     Same,
-    /// Neither is shown.
+    /// Neither a change nor equality is shown.
     CannotTell {
-        /// About so many more units would tell, if things go on like this; absent where no
+        /// About how many more units would decide, if they resemble those so far; absent if no
         /// number would help.
         more: Option<u32>,
-        /// Why, where it is not for want of units.
+        /// The reason, if it is not a lack of units.
         why: String,
     },
-    /// Not enough for any verdict.
+    /// Too few units for any verdict.
     Unjudged {
-        /// Units needed for one.
+        /// The number of units that a verdict needs.
         needs: u32,
-        /// Why.
         why: String,
     },
 }
 
-/// The finished runs of one variant in a cell, in order of execution.
+/// A finished run with all its metrics.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunValues {
     /// Number of the run in its record.
     pub run: u32,
-    /// Its block.
     pub block: u32,
-    /// Whether it was left out of the comparison.
+    /// Whether its block was left out of the comparison.
     pub discarded: bool,
-    /// All its metrics.
-    pub metrics: std::collections::BTreeMap<String, f64>,
+    pub metrics: BTreeMap<String, f64>,
 }
 
-/// Two variants, or more, as the CPUs grow: the primary metric.
+/// The primary metric of all variants over the CPU counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CurveComparison {
-    /// Indexes into `cells`, by CPUs, ascending.
+    /// Indexes into [`Comparison::cells`], by number of CPUs, ascending.
     pub cells: Vec<usize>,
-    /// One for each variant but the first.
+    /// One band for each variant but the first.
     pub bands: Vec<Band>,
 }
 
 /// One variant against the baseline over all CPU counts of a curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Band {
-    /// For each cell: interval of the change such that all hold together at the comparison's
-    /// confidence; absent where there are too few units.
+    /// For each cell, the interval of the change; absent if there are too few units. All of them
+    /// hold together at the comparison's confidence level.
     pub intervals: Vec<Option<(f64, f64)>>,
-    /// The fewest CPUs from which on the band excludes "equal" in one direction.
+    /// The number of CPUs from which on the band excludes "equal", always in one direction.
     pub parts_from: Option<u32>,
-    /// Where which is ahead: (first CPUs, last CPUs, better by the band, or `None` for no
-    /// difference shown).
+    /// Who is ahead, by ranges of CPU counts: first and last count, and whether the variant is
+    /// better than the baseline there. `None`: no difference is shown.
     pub ahead: Vec<(u32, u32, Option<bool>)>,
 }
 
-/// How far equal things differed: pairs of runs of one point in one block.
+/// How far pairs of runs of the same point in the same block differed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NoiseFloor {
-    /// How many pairs.
+    /// Number of pairs.
     pub pairs: usize,
     /// Median of the absolute change, as a share.
     pub median: f64,
-    /// The largest.
+    /// Largest absolute change, as a share.
     pub largest: f64,
-    /// Pairs whose change exceeds the smallest effect.
+    /// Number of pairs whose change exceeds the smallest effect.
     pub beyond: usize,
 }
 
 /// Blocks left out of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Discards {
-    /// Blocks of cells, all told.
+    /// Number of blocks, summed over cells.
     pub blocks: usize,
-    /// Those that were left out.
-    pub discarded: Vec<Discard>,
-    /// Runs that gave the reason, for each variant.
+    /// The blocks that were left out.
+    pub discarded: Vec<DiscardedBlock>,
+    /// For each variant, the number of blocks that were left out because of its runs.
     pub by_variant: Vec<usize>,
-    /// Probability of such an imbalance by chance (Fisher's exact test); below 0.05 no
-    /// verdict stands.
+    /// Probability of such an imbalance between variants by chance (Fisher's exact test); below
+    /// 0.05 no verdict stands.
     pub imbalance_p: Option<f64>,
 }
 
 /// One block of a cell that was left out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Discard {
-    /// Index into `cells`.
+pub struct DiscardedBlock {
+    /// Index into [`Comparison::cells`].
     pub cell: usize,
-    /// The block.
+    /// Number of the block.
     pub block: u32,
-    /// The run that gave the reason, and the reason: "steal 3.1 % of the CPUs used".
+    /// The run that the host disturbed.
     pub run: u32,
-    /// See above.
+    /// What the host did: "the hypervisor took 3.1 % of the CPUs used".
     pub reason: String,
 }
 
@@ -288,7 +274,7 @@ pub struct Discard {
 pub struct VarianceShare {
     /// `boot`, `mount` or `run`.
     pub level: String,
-    /// Units of it.
+    /// Number of units at this level.
     pub units: usize,
     /// Standard deviation at this level, as a share of the value.
     pub deviation: f64,
@@ -297,13 +283,12 @@ pub struct VarianceShare {
 }
 
 impl Verdict {
-    /// Whether it says that something changed.
     pub fn is_change(&self) -> bool {
         use Verdict::{Better, Less, More, Worse};
         matches!(self, Better { .. } | Worse { .. } | More { .. } | Less { .. })
     }
 
-    /// The word for it. `timed`: whether the metric is a time or a rate, where better is
+    /// The verdict in a word. `timed`: whether the metric is a time or a rate, where better means
     /// faster.
     pub fn word(&self, timed: bool) -> &'static str {
         match (self, timed) {
@@ -321,7 +306,7 @@ impl Verdict {
 }
 
 impl MetricComparison {
-    /// Whether better means faster.
+    /// Whether the metric is a time or a rate, where better means faster.
     pub fn timed(&self) -> bool {
         matches!(self.unit.as_str(), "s" | "ms" | "us" | "ns" | "1/s")
     }

@@ -6,56 +6,55 @@ use records::{Form, Opened, Pass, Point, Run};
 
 use crate::Spread;
 
-/// One workload as it scales: everything but the CPUs (and the tasks that follow them) is
-/// the same in all its cells.
+/// One workload over a range of CPU counts. Everything but the CPUs, and the tasks that follow
+/// them, is the same in all cells.
 #[derive(Debug)]
 pub struct Curve<'a> {
-    /// A point of it, for what all have in common.
+    /// One of its points, for what all of them have in common.
     pub point: &'a Point,
-    /// Tasks for each CPU, where it is the same in all cells.
+    /// Tasks for each CPU, if this ratio is the same in all cells.
     pub tasks_per_cpu: Option<f64>,
-    /// Its cells, by number of CPUs, ascending.
-    pub cells: Vec<Cell<'a>>,
+    /// The cells by number of CPUs, ascending.
+    pub cells: Vec<CurveCell<'a>>,
 }
 
 /// One point of a curve with its runs.
 #[derive(Debug)]
-pub struct Cell<'a> {
-    /// The point.
+pub struct CurveCell<'a> {
     pub point: &'a Point,
-    /// Its finished runs, in order of execution.
+    /// The finished runs, in order of execution.
     pub runs: Vec<&'a Run>,
-    /// How many of its runs failed.
+    /// The number of runs that failed.
     pub failed: usize,
 }
 
-impl Cell<'_> {
-    /// The values of a metric, one a run that has it.
+impl CurveCell<'_> {
+    /// The values of a metric, one for each run that has it.
     pub fn values(&self, metric: &str) -> Vec<f64> {
         self.runs.iter().filter_map(|run| run.value(metric)).collect()
     }
 
     /// Mean and spread of a metric over runs.
     pub fn spread(&self, metric: &str) -> Option<Spread> {
-        Spread::of(&self.values(metric))
+        Spread::from_values(&self.values(metric))
     }
 }
 
 impl Curve<'_> {
-    /// Rate for each CPU of this cell over that of the curve's first cell: 1 follows the
-    /// linear ideal.
-    pub fn efficiency(&self, cell: &Cell, metric: &str) -> Option<f64> {
+    /// The rate for each CPU in `cell`, divided by that in the curve's first cell: 1 is linear
+    /// scaling.
+    pub fn efficiency(&self, cell: &CurveCell, metric: &str) -> Option<f64> {
         let first = self.cells.first()?;
-        // What was imported may not tell its CPUs.
-        let cpus = |cell: &Cell| Some(cell.point.cpus as f64).filter(|cpus| *cpus > 0.0);
-        let per_cpu = |cell: &Cell| Some(cell.spread(metric)?.mean / cpus(cell)?);
+        // An imported point may have an unknown number of CPUs, 0.
+        let cpus = |cell: &CurveCell| Some(cell.point.cpus as f64).filter(|cpus| *cpus > 0.0);
+        let per_cpu = |cell: &CurveCell| Some(cell.spread(metric)?.mean / cpus(cell)?);
         let base = per_cpu(first).filter(|rate| *rate > 0.0)?;
         Some(per_cpu(cell)? / base)
     }
 
     /// The cell with the highest mean of a metric.
-    pub fn peak(&self, metric: &str) -> Option<&Cell<'_>> {
-        let mean = |cell: &&Cell| cell.spread(metric).map_or(f64::NEG_INFINITY, |s| s.mean);
+    pub fn peak(&self, metric: &str) -> Option<&CurveCell<'_>> {
+        let mean = |cell: &&CurveCell| cell.spread(metric).map_or(f64::NEG_INFINITY, |s| s.mean);
         self.cells.iter().max_by(|a, b| mean(a).total_cmp(&mean(b)))
     }
 }
@@ -78,13 +77,13 @@ pub fn curves(record: &Opened) -> Vec<Curve<'_>> {
     for (index, point) in points.iter().enumerate() {
         groups.entry(key(point)).or_default().push(index);
     }
-    let mut lanes: Vec<Vec<usize>> =
+    let mut curves: Vec<Vec<usize>> =
         groups.into_values().flat_map(|group| by_tasks(points, group)).collect();
-    lanes.sort_by_key(|lane| lane[0]);
-    lanes.iter().map(|lane| curve(record, lane)).collect()
+    curves.sort_by_key(|indexes| indexes[0]);
+    curves.iter().map(|indexes| curve(record, indexes)).collect()
 }
 
-/// A group's points apart by their tasks: by the number itself or by tasks for each CPU,
+/// Divides a group's points by their tasks: by the number of tasks or by tasks for each CPU,
 /// whichever makes fewer curves.
 fn by_tasks(points: &[Point], group: Vec<usize>) -> Vec<Vec<usize>> {
     let mut by_number: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -108,12 +107,12 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
 }
 
 fn curve<'a>(record: &'a Opened, points: &[usize]) -> Curve<'a> {
-    let mut cells: Vec<Cell> = points
+    let mut cells: Vec<CurveCell> = points
         .iter()
         .map(|&index| {
-            // Placebo runs would count a point twice.
+            // A placebo run would count its point twice.
             let runs = || record.runs_of(index).filter(|run| !run.placebo);
-            Cell {
+            CurveCell {
                 point: &record.record.points[index],
                 runs: runs().filter(|r| r.finished()).collect(),
                 failed: runs().filter(|r| !r.finished()).count(),
@@ -121,9 +120,9 @@ fn curve<'a>(record: &'a Opened, points: &[usize]) -> Curve<'a> {
         })
         .collect();
     cells.sort_by_key(|cell| cell.point.cpus);
-    let ratio = |cell: &Cell| cell.point.tasks as f64 / cell.point.cpus as f64;
+    let ratio = |cell: &CurveCell| cell.point.tasks as f64 / cell.point.cpus as f64;
     let first = ratio(&cells[0]);
-    let same = first.is_finite() && cells.iter().all(|c| ratio(c) == first);
-    let tasks_per_cpu = same.then_some(first);
+    let is_constant = first.is_finite() && cells.iter().all(|cell| ratio(cell) == first);
+    let tasks_per_cpu = is_constant.then_some(first);
     Curve { point: &record.record.points[points[0]], tasks_per_cpu, cells }
 }

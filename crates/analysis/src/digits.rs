@@ -15,7 +15,7 @@ pub fn with_uncertainty(value: f64, uncertainty: f64) -> (String, String) {
     (at_place(value, place), at_place(uncertainty, place))
 }
 
-/// `value` with so many significant digits.
+/// `value` with `digits` significant digits.
 pub fn rounded(value: f64, digits: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_string();
@@ -24,7 +24,7 @@ pub fn rounded(value: f64, digits: i32) -> String {
     at_place(value, magnitude + 1 - digits)
 }
 
-/// `value` rounded to a multiple of 10^`place`, with thousands apart.
+/// `value` rounded to a multiple of 10^`place`, with thousands separated.
 fn at_place(value: f64, place: i32) -> String {
     if place < 0 {
         return grouped(&format!("{value:.*}", place.unsigned_abs() as usize));
@@ -33,7 +33,7 @@ fn at_place(value: f64, place: i32) -> String {
     grouped(&format!("{:.0}", (value / unit).round() * unit))
 }
 
-/// Thousands set apart by a space: 1 234 567.8.
+/// Separates thousands by a space: 1 234 567.8.
 fn grouped(text: &str) -> String {
     let (sign, text) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));

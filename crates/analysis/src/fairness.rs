@@ -1,7 +1,7 @@
 //! Jain's fairness index.
 
-/// Jain's index of shares: 1 when all are equal, 1/n when one has everything. `None` when
-/// there are no shares or all are 0.
+/// Jain's index of shares: 1 if all are equal, 1/n if one has everything. `None` if there are
+/// no shares or all are 0.
 ///
 /// Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and
 /// Discrimination", DEC TR-301, 1984.

@@ -1,8 +1,8 @@
-//! What differences between two variants say: changed, the same, or not enough to tell. The
-//! one place where a verdict is made; everything above it only words it.
+//! Judges the differences between two variants: changed, the same, or not enough to tell. This is
+//! the one place that decides; everything above it only words the decision.
 //!
-//! "The same" is two one-sided tests, which is the interval of twice the error probability
-//! lying within the margin: D. J. Schuirmann, "A Comparison of the Two One-Sided Tests
+//! "The same" is two one-sided tests: the interval at twice the error probability lies within
+//! the margin. Source: D. J. Schuirmann, "A Comparison of the Two One-Sided Tests
 //! Procedure and the Power Approach for Assessing the Equivalence of Average
 //! Bioavailability", Journal of Pharmacokinetics and Biopharmaceutics 15, 1987.
 
@@ -12,85 +12,84 @@ use crate::sequential::{looks, nominal, overall};
 use crate::signed_rank::{Walsh, hodges_lehmann};
 use crate::student::Student;
 
-/// Fewer differences than this get no interval: even Student's would be of no use.
+/// Fewer differences than this get no interval: even Student's would be too wide to be of use.
 const STUDENT_MIN: usize = 4;
 
-/// From so many on, ranks decide and nothing is assumed about the noise.
+/// From this number of differences on, ranks decide, and nothing is assumed about the noise.
 pub(crate) const RANKS_MIN: usize = 8;
 
-/// More than this is not advice.
+/// Nobody can run more blocks than this, so no such number is given as advice.
 const MORE_MAX: f64 = 1e6;
 
-/// What is asked, and how sure the answer must be.
+/// The question put to the differences, and how sure the answer must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// Probability of "changed" where nothing is different, all looks together; 0.05.
+    /// Probability of "changed" if nothing is different, all looks together; usually 0.05.
     pub alpha: f64,
-    /// Half-width of "same", in the unit of the differences (logarithms, as a rule).
+    /// Half-width of "same", in the unit of the differences (usually logarithms).
     pub margin: f64,
-    /// Whether one looks after stages and stops when it is decided.
+    /// Whether blocks stop as soon as a look decides.
     pub sequential: bool,
-    /// The most blocks there will be.
+    /// The largest number of blocks.
     pub cap: u32,
 }
 
-/// What is said.
+/// What the differences show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The interval excludes 0.
     Changed {
-        /// It lies beyond the margin even.
+        /// Whether the interval even lies beyond the margin.
         at_least: bool,
     },
     /// The interval of the equivalence test lies within the margin.
     Same,
-    /// Neither.
+    /// Neither a change nor equality is shown.
     CannotTell {
-        /// About so many more blocks would tell, if things go on like this; absent where no
+        /// About how many more blocks would decide, if they resemble those so far; absent if no
         /// number can be given.
         more: Option<u32>,
     },
     /// No verdict is possible yet.
     TooFew {
-        /// The number from which on one is.
+        /// The number of differences from which on a verdict is possible.
         needs: u32,
     },
 }
 
-/// A decision and what it rests on.
+/// A decision and its evidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judgement {
-    /// Differences it rests on; with looks, those up to the last look. Of two samples, the
+    /// The number of differences; with looks, of those up to the last look. Of two samples, the
     /// size of the smaller.
     pub n: usize,
-    /// The difference: Hodges–Lehmann, or the mean where `method` assumes normality.
+    /// The difference: Hodges–Lehmann, or the mean if `method` assumes normality.
     pub estimate: Option<f64>,
-    /// Its interval, which excludes 0 if and only if `p` is at most `alpha`.
+    /// The interval of the difference, which excludes 0 if and only if `p` is at most `alpha`.
     pub interval: Option<(f64, f64)>,
-    /// What they rest on.
+    /// The method behind `estimate`, `interval` and `p`.
     pub method: Method,
-    /// Probability of such differences were nothing different; with looks, of such at any of
-    /// them.
+    /// Probability of such differences if nothing is different; with looks, of such differences
+    /// at any look.
     pub p: Option<f64>,
-    /// What is said.
     pub decision: Decision,
-    /// Whether more blocks are not wanted: it is decided, or there is no further look.
+    /// Whether no more blocks are needed: it is decided, or there is no further look.
     pub stop: bool,
 }
 
-/// Judges paired differences, one a block, in order of execution. Values that are not finite
-/// are left out.
+/// Judges paired differences, one for each block, in order of execution. Values that are not
+/// finite are left out.
 ///
-/// With a fixed number of blocks: fewer than 4 get no interval; up to 7, Student's t; from 8
-/// on, exact signed ranks, unless `alpha` is so small that ranks of so few cannot reach it,
-/// where it is Student's t again. Differences that are all equal are no sample of normal
-/// noise: they wait until ranks can tell.
+/// With a fixed number of blocks, fewer than 4 get no interval. From 4 to 7, Student's t
+/// decides; from 8 on, exact signed ranks. If `alpha` is too small for the ranks of this number
+/// of blocks, Student's t stands in. Differences that are all equal are no sample of normal
+/// noise: they get no verdict before ranks can give one.
 ///
-/// With looks, only the differences up to the last look count: those after it wait for the
-/// next, because a verdict between looks would be one look more. All looks together find
-/// something in nothing with probability `alpha`, so a later look may also be shown instead
-/// of the one that stopped. Where ranks cannot reach what a look may spend, Student's interval
-/// is shown but says nothing, except at the last look.
+/// With looks, only the differences up to the last look count. Those after it wait for the next
+/// look, because a verdict between looks would be one look more. All looks together find
+/// something in nothing with probability `alpha`, so a later look may also be shown instead of
+/// the one that stopped. Where ranks cannot reach the level that a look may spend, Student's
+/// interval is shown but decides nothing, except at the last look.
 pub fn judge(differences: &[f64], rule: &Rule) -> Judgement {
     let finite: Vec<f64> = differences.iter().copied().filter(|d| d.is_finite()).collect();
     let looks = looks(rule.cap);
@@ -105,12 +104,12 @@ pub fn judge(differences: &[f64], rule: &Rule) -> Judgement {
     at_look(&finite[..look], Some(&look) == looks.last(), rule)
 }
 
-/// Judges two samples that were measured apart, `b` against `a`: exact rank sums from 8 on
-/// each side, Welch's t from 4. There are no looks; `n` is the size of the smaller.
+/// Judges two samples without pairs, `b` against `a`: exact rank sums from 8 values a side on,
+/// Welch's t from 4. There are no looks. In the judgement, `n` is the size of the smaller sample.
 pub fn judge_separate(a: &[f64], b: &[f64], rule: &Rule) -> Judgement {
     let finite = |side: &[f64]| side.iter().copied().filter(|x| x.is_finite()).collect::<Vec<_>>();
     let (a, b) = (finite(a), finite(b));
-    let shifts = Shifts::of(&a, &b);
+    let shifts = Shifts::new(&a, &b);
     let n = a.len().min(b.len());
     let stop = n >= rule.cap as usize;
     let (alpha, twice) = (rule.alpha, 2.0 * rule.alpha);
@@ -126,7 +125,7 @@ pub fn judge_separate(a: &[f64], b: &[f64], rule: &Rule) -> Judgement {
     let judged = match ranks().or_else(welch) {
         Some(evidence) => evidence.judged(n, rule),
         None => {
-            // One over the number of ways to split 2 n values in halves, twice.
+            // Two-sided: 2 over the number of ways to split 2 n values into halves.
             let rarest =
                 |n| 2.0 * (1..=n).map(|i| f64::from(i) / f64::from(n + i)).product::<f64>();
             too_few(n, shifts.estimate(), alpha, rarest)
@@ -135,13 +134,13 @@ pub fn judge_separate(a: &[f64], b: &[f64], rule: &Rule) -> Judgement {
     Judgement { stop, ..judged }
 }
 
-/// The probabilities that two intervals may miss with.
+/// The error probabilities of the interval for "changed" and of the one for "same".
 struct Levels {
     changed: f64,
     same: f64,
 }
 
-/// An interval for "changed", one for "same", and what they rest on.
+/// An interval for "changed", one for "same", and the method behind them.
 struct Evidence {
     estimate: Option<f64>,
     interval: (f64, f64),
@@ -176,10 +175,10 @@ impl Evidence {
     }
 }
 
-/// Paired differences with these levels, whatever the looks.
+/// Judges paired differences at given levels, as if there were no looks.
 fn paired(differences: &[f64], levels: &Levels, rule: &Rule) -> Judgement {
     let n = differences.len();
-    let ranks = || Evidence::ranks(&Walsh::of(differences), levels).filter(|_| n >= RANKS_MIN);
+    let ranks = || Evidence::ranks(&Walsh::new(differences), levels).filter(|_| n >= RANKS_MIN);
     let student = || {
         let student = Student::paired(differences).filter(|_| n >= STUDENT_MIN)?;
         Evidence::assuming_normality(&student, levels.changed, levels.same, Method::Student)
@@ -193,7 +192,7 @@ fn paired(differences: &[f64], levels: &Levels, rule: &Rule) -> Judgement {
     }
 }
 
-/// The differences up to a look.
+/// Judges the differences up to a look, at the level that this look may spend.
 fn at_look(differences: &[f64], last: bool, rule: &Rule) -> Judgement {
     let n = differences.len();
     let levels = Levels { changed: nominal(n, rule.alpha), same: nominal(n, 2.0 * rule.alpha) };
@@ -202,7 +201,7 @@ fn at_look(differences: &[f64], last: bool, rule: &Rule) -> Judgement {
         Method::SignedRank => judged.method = Method::SignedRankSequential,
         // Here ranks have no interval for "changed", but may have one for "same".
         _ if !last => {
-            let walsh = Walsh::of(differences);
+            let walsh = Walsh::new(differences);
             judged.estimate = walsh.estimate();
             let same = walsh.interval(levels.same);
             let undecided =
@@ -218,7 +217,7 @@ fn at_look(differences: &[f64], last: bool, rule: &Rule) -> Judgement {
     judged
 }
 
-/// Too few for the first look: what can be shown, at that look's level.
+/// Too few differences for the first look: an interval at that look's level, but no verdict.
 fn before_looks(differences: &[f64], first: usize, rule: &Rule) -> Judgement {
     let level = |alpha: f64| nominal(first, alpha);
     let levels = Levels { changed: level(rule.alpha), same: level(2.0 * rule.alpha) };
@@ -227,7 +226,8 @@ fn before_looks(differences: &[f64], first: usize, rule: &Rule) -> Judgement {
     Judgement { p, decision: Decision::TooFew { needs: first as u32 }, stop: false, ..judged }
 }
 
-/// "Same" comes first: a change that is shown, but is smaller than matters, is the same.
+/// Decides by both intervals. "Same" comes first: a change that is real but too small to matter is
+/// the same.
 fn decide(
     n: usize,
     estimate: Option<f64>,
@@ -250,8 +250,8 @@ fn within((low, high): (f64, f64), margin: f64) -> bool {
     -margin < low && high < margin
 }
 
-/// How many more blocks make the interval half as wide as what is to be told from 0: widths
-/// shrink with the root of the number.
+/// How many more blocks make the half-width of the interval half of the estimate, or of the margin
+/// if that is larger: widths shrink with the square root of the number.
 fn more(n: usize, estimate: Option<f64>, interval: Option<(f64, f64)>, rule: &Rule) -> Option<u32> {
     let (low, high) = interval?;
     let half = high / 2.0 - low / 2.0;
@@ -260,8 +260,8 @@ fn more(n: usize, estimate: Option<f64>, interval: Option<(f64, f64)>, rule: &Ru
     (more.is_finite() && more <= MORE_MAX).then(|| more.ceil().max(1.0) as u32)
 }
 
-/// No interval: what it takes to have one. `rarest`: probability of the most one-sided
-/// outcome of so many.
+/// A judgement without an interval, with the number of differences that one needs. `rarest` is the
+/// probability of the most one-sided outcome of a number of differences.
 fn too_few(n: usize, estimate: Option<f64>, level: f64, rarest: impl Fn(i32) -> f64) -> Judgement {
     let ranks = || (RANKS_MIN as i32..64).find(|n| rarest(*n) <= level).unwrap_or(64);
     let needs = if n < STUDENT_MIN { STUDENT_MIN as u32 } else { ranks() as u32 };

@@ -1,6 +1,6 @@
-//! The ledger: where each nanosecond of an operation goes. A tree of rows in which every level
-//! adds up to its parent, in whole nanoseconds, unit by unit; its root is all the time that the
-//! CPUs had. A plain value: made of looks or of other tools' samples, shown by every report.
+//! The ledger: where each nanosecond of an operation goes. It is a tree of rows in which every level
+//! adds up to its parent, in whole nanoseconds, unit by unit. The root is all the time that the
+//! CPUs had. A ledger is a plain value, made from looks or from another tool's samples.
 
 mod build;
 mod causes;
@@ -14,14 +14,17 @@ mod sampled;
 mod tables;
 mod trust;
 
-pub use build::{IDLE, INTERRUPTS, OTHERS, OWN, SPINNING, STOLEN, WORK, ledger};
-pub use causes::{Cause, Part, causes, is_count};
-pub use difference::{Change, Split, difference};
+pub use build::ledger;
+pub use causes::{Cause, CausePart, causes, is_mostly_count};
+pub use difference::{RowChange, Split, difference};
 pub use explained::{Explained, explain};
 pub use growth::{Growth, Power, growth};
-pub use recording::{LOST, Measure, Per, Question, Recorded, UNSEEN, Whole, looked, recorded};
-pub use tables::{Ipis, LockRow, Locks, Sender, ipis, locks};
-pub use trust::{CLOCK_MAX, COST_MAX, Cost, SelfCheck, cost, self_check};
+pub use recording::{
+    LOST, Measure, Per, RecordedLedger, RecordingQuestion, UNSEEN, Whole, ledgers_from_recordings,
+    recording_from_looks,
+};
+pub use tables::{IpiSender, Ipis, LockRow, Locks, ipis, locks};
+pub use trust::{CLOCK_MAX, COST_MAX, LedgerCheck, LookCost, check_ledger, look_cost};
 
 use records::Obtained;
 use serde::Serialize;
@@ -29,58 +32,73 @@ use serde::Serialize;
 use crate::Spread;
 use crate::student::quantile;
 
+/// Row of the CPU time that the workload's tasks used.
+pub const WORK: &str = "the workload";
+/// Row of the time in which CPUs were idle.
+pub const IDLE: &str = "idle";
+/// Row of the CPU time of tasks that are neither the workload's nor knee's.
+pub const OTHERS: &str = "other tasks";
+/// Row of the time that the hypervisor gave to others.
+pub const STOLEN: &str = "stolen by the host";
+/// Row of the CPU time that knee itself used.
+pub const OWN: &str = "knee itself";
+/// Row below [`WORK`], [`IDLE`] and [`OTHERS`].
+pub const SPINNING: &str = "spinning for locks";
+/// Row below [`WORK`], [`IDLE`] and [`OTHERS`].
+pub const INTERRUPTS: &str = "interrupts";
+
 /// Where the time of a point went.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ledger {
-    /// What the rows have a value of, each: runs, or windows of a single run.
-    pub units: Vec<Unit>,
-    /// All the time, and what it consists of.
-    pub root: Row,
+    /// The replicates: runs, or windows of a single run. Each row has one value for each unit.
+    pub units: Vec<LedgerUnit>,
+    /// All the time of the CPUs, and the rows that it consists of.
+    pub root: LedgerRow,
 }
 
 /// One replicate of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Unit {
-    /// Operations done meanwhile.
+pub struct LedgerUnit {
+    /// Operations completed in this unit.
     pub operations: u64,
     /// CPUs × time.
     pub budget_ns: u64,
-    /// The block of its run, which is that of a run next to it on the other side of a difference;
-    /// nothing where units are windows of one run.
+    /// The block of the unit's run. In a difference, units of the same block ran next to each
+    /// other. `None` if units are windows of one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<u32>,
 }
 
 /// A part of the time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// What it is, unique among its siblings and the same in every ledger.
+pub struct LedgerRow {
+    /// Name, unique among its siblings and the same in every ledger.
     pub name: String,
-    /// Whether operations make it, or time does.
+    /// Whether the row grows with operations or with time.
     pub belongs: Belongs,
-    /// How its share of its parent was obtained.
+    /// How the row's share of its parent was obtained.
     pub obtained: Obtained,
-    /// The time, one number a unit.
+    /// Time in each unit.
     pub ns: Vec<u64>,
-    /// How often it happened, one number a unit; nothing where nobody counted.
+    /// How often it happened in each unit; `None` if nothing counted it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub events: Option<Events>,
-    /// Samples that it rests on, where it is sampled.
+    pub events: Option<RowEvents>,
+    /// Number of samples behind the row, if it is sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
-    /// What it consists of; empty where that is not known.
+    /// The rows that it consists of; empty if they are unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<LedgerRow>,
 }
 
 /// How often a row happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Events {
-    /// What was counted, in the singular: `spin`, `interrupt`, `system call`.
+pub struct RowEvents {
+    /// The counted event, in the singular: `spin`, `interrupt`, `system call`.
     pub what: String,
-    /// How often in each unit that counted.
+    /// Number of events in each unit that counted.
     pub counts: Vec<u64>,
-    /// Operations of the units that counted, which may be other runs than those that timed.
+    /// Operations of each unit that counted. These units may be other runs than those that timed.
     pub operations: Vec<u64>,
 }
 
@@ -88,48 +106,49 @@ pub struct Events {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Belongs {
-    /// Each operation does it.
+    /// Each operation causes it.
     Operation,
-    /// It happens so much a second whatever is done: other tasks, the host, timers, knee. Longer
-    /// operations have more of it without being made longer by it.
+    /// It takes a share of the time whatever the workload does: other tasks, the host, timers, knee.
+    /// Longer operations have more of it without being made longer by it.
     Time,
 }
 
 /// A value per operation with its 95 % interval over units.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PerOperation {
-    /// The sum over all units, divided by all operations: these add up as the rows do.
+    /// The sum over all units, divided by all operations. These means add up as the rows do.
     pub mean: f64,
-    /// Half the width of the interval; nothing with fewer than two units.
+    /// Half the width of the interval; `None` with fewer than two units.
     pub half: Option<f64>,
 }
 
 impl Ledger {
     /// A row's time per operation.
-    pub fn ns_per_operation(&self, row: &Row) -> PerOperation {
+    pub fn ns_per_operation(&self, row: &LedgerRow) -> PerOperation {
         let operations: Vec<u64> = self.units.iter().map(|unit| unit.operations).collect();
         per_operation(&row.ns, &operations)
     }
 
     /// The row at this path of names below the root.
-    pub fn find(&self, path: &[&str]) -> Option<&Row> {
+    pub fn find(&self, path: &[&str]) -> Option<&LedgerRow> {
         path.iter().try_fold(&self.root, |row, name| row.part(name))
     }
 
-    /// The first row whose parts do not add up to it, or the root that is not the budget.
+    /// What is wrong with the first row whose parts do not add up to it, or with a root that is not
+    /// the budget. `None` for a correct ledger.
     pub fn broken(&self) -> Option<String> {
         let budgets: Vec<u64> = self.units.iter().map(|unit| unit.budget_ns).collect();
-        match self.root.ns == budgets {
-            true => self.root.broken(),
-            false => Some(format!("{} is {:?}, not {budgets:?} ns", self.root.name, self.root.ns)),
+        if self.root.ns != budgets {
+            return Some(format!("{} is {:?}, not {budgets:?} ns", self.root.name, self.root.ns));
         }
+        self.root.broken()
     }
 }
 
-impl Row {
-    /// A row without parts, that operations make.
-    pub fn new(name: impl Into<String>, obtained: Obtained, ns: Vec<u64>) -> Row {
-        Row {
+impl LedgerRow {
+    /// A row without parts that grows with operations.
+    pub fn new(name: impl Into<String>, obtained: Obtained, ns: Vec<u64>) -> LedgerRow {
+        LedgerRow {
             name: name.into(),
             belongs: Belongs::Operation,
             obtained,
@@ -141,36 +160,41 @@ impl Row {
     }
 
     /// A row that is the sum of its parts.
-    pub fn sum_of(name: impl Into<String>, obtained: Obtained, rows: Vec<Row>) -> Row {
+    pub fn from_parts(
+        name: impl Into<String>,
+        obtained: Obtained,
+        rows: Vec<LedgerRow>,
+    ) -> LedgerRow {
         let units = rows.iter().map(|row| row.ns.len()).max().unwrap_or(0);
         let sum = |unit: usize| rows.iter().map(|row| row.ns[unit]).sum();
-        Row { rows: Vec::new(), ..Row::new(name, obtained, (0..units).map(sum).collect()) }
-            .with_rows(rows)
+        LedgerRow {
+            rows: Vec::new(),
+            ..LedgerRow::new(name, obtained, (0..units).map(sum).collect())
+        }
+        .with_rows(rows)
     }
 
-    /// The same row, with parts.
-    pub fn with_rows(self, rows: Vec<Row>) -> Row {
-        Row { rows, ..self }
+    pub fn with_rows(self, rows: Vec<LedgerRow>) -> LedgerRow {
+        LedgerRow { rows, ..self }
     }
 
-    /// The same row, with how often it happened.
-    pub fn with_events(self, events: Events) -> Row {
-        Row { events: Some(events), ..self }
+    pub fn with_events(self, events: RowEvents) -> LedgerRow {
+        LedgerRow { events: Some(events), ..self }
     }
 
-    /// The same row, made by time and not by operations, with all its parts.
-    pub fn of_time(mut self) -> Row {
+    /// This row and all its parts, as growing with time instead of with operations.
+    pub fn belonging_to_time(mut self) -> LedgerRow {
         self.belongs = Belongs::Time;
-        self.rows = self.rows.into_iter().map(Row::of_time).collect();
+        self.rows = self.rows.into_iter().map(LedgerRow::belonging_to_time).collect();
         self
     }
 
-    /// The part of this name.
-    pub fn part(&self, name: &str) -> Option<&Row> {
+    /// The part with this name.
+    pub fn part(&self, name: &str) -> Option<&LedgerRow> {
         self.rows.iter().find(|row| row.name == name)
     }
 
-    /// Time in all units.
+    /// Time in all units together.
     pub fn total_ns(&self) -> u64 {
         self.ns.iter().sum()
     }
@@ -187,31 +211,31 @@ impl Row {
                 self.name, self.ns
             ));
         }
-        self.rows.iter().find_map(Row::broken)
+        self.rows.iter().find_map(LedgerRow::broken)
     }
 }
 
-impl Events {
-    /// How often per operation.
+impl RowEvents {
+    /// Number of events per operation.
     pub fn per_operation(&self) -> PerOperation {
         per_operation(&self.counts, &self.operations)
     }
 }
 
-/// Values over operations, unit by unit.
+/// Values per operation, with the interval over units.
 fn per_operation(values: &[u64], operations: &[u64]) -> PerOperation {
     let ratio = |value: u64, operations: u64| value as f64 / operations.max(1) as f64;
     let mean = ratio(values.iter().sum(), operations.iter().sum());
     let ratios: Vec<f64> = values.iter().zip(operations).map(|(v, o)| ratio(*v, *o)).collect();
-    let half = Spread::of(&ratios).filter(|spread| spread.n > 1).and_then(|spread| {
+    let half = Spread::from_values(&ratios).filter(|spread| spread.n > 1).and_then(|spread| {
         let error = spread.stddev? / (spread.n as f64).sqrt();
         Some(quantile(spread.n as f64 - 1.0, 0.05)? * error)
     });
     PerOperation { mean, half }
 }
 
-/// Splits `whole` by `weights` in whole numbers that add up to it: the largest remainders get
-/// what rounding down leaves. All of it goes to the first where no weight is above 0.
+/// Splits `whole` in proportion to `weights`, into whole numbers that add up to it: the largest
+/// remainders get what rounding down leaves. If all weights are 0, the first part gets all of it.
 pub fn split(whole: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|w| *w as u128).sum();
     if sum == 0 {
@@ -219,11 +243,11 @@ pub fn split(whole: u64, weights: &[u64]) -> Vec<u64> {
         parts.iter_mut().take(1).for_each(|part| *part = whole);
         return parts;
     }
-    let exact = |weight: &u64| whole as u128 * *weight as u128;
-    let mut parts: Vec<u64> = weights.iter().map(|w| (exact(w) / sum) as u64).collect();
+    let product = |weight: &u64| whole as u128 * *weight as u128;
+    let mut parts: Vec<u64> = weights.iter().map(|w| (product(w) / sum) as u64).collect();
     let mut left = whole - parts.iter().sum::<u64>();
     let mut order: Vec<usize> = (0..weights.len()).collect();
-    order.sort_by_key(|&i| std::cmp::Reverse(exact(&weights[i]) % sum));
+    order.sort_by_key(|&i| std::cmp::Reverse(product(&weights[i]) % sum));
     for index in order {
         if left == 0 {
             break;
@@ -263,10 +287,10 @@ mod tests {
 
     #[test]
     fn a_row_that_does_not_add_up_is_found() {
-        let exact = |name: &str, ns: [u64; 2]| Row::new(name, Obtained::Exact, ns.to_vec());
+        let exact = |name: &str, ns: [u64; 2]| LedgerRow::new(name, Obtained::Exact, ns.to_vec());
         let rows = vec![exact("work", [70, 80]), exact("idle", [30, 20])];
-        let unit = |operations| Unit { operations, budget_ns: 100, block: None };
-        let root = Row::sum_of("all", Obtained::Exact, rows);
+        let unit = |operations| LedgerUnit { operations, budget_ns: 100, block: None };
+        let root = LedgerRow::from_parts("all", Obtained::Exact, rows);
         let mut ledger = Ledger { units: vec![unit(10), unit(20)], root };
         assert_eq!(ledger.broken(), None);
         let total = ledger.ns_per_operation(&ledger.root);

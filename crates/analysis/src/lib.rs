@@ -2,8 +2,6 @@
 //! Nothing computed here is kept in a record; it can always be computed again.
 
 pub mod baselines;
-mod blocks;
-mod columns;
 mod compare;
 mod comparison;
 mod components;
@@ -11,42 +9,41 @@ mod curve;
 mod digits;
 mod fairness;
 mod fisher;
+mod history;
+pub mod host_check;
 mod judge;
 pub mod ledger;
-mod matching;
 mod multiplicity;
 mod noise;
-mod parallel;
 mod power;
 mod quartiles;
 mod rank_sum;
 mod reduce;
-mod repeats;
 pub mod selfcheck;
 pub mod sequential;
 mod signed_rank;
 mod spread;
 mod student;
-mod survey;
 mod warmup;
 
-pub use blocks::gist;
-pub use compare::{ALPHA, Arm, Options, compare, wanted};
+pub use compare::{
+    ALPHA, Arm, CompareOptions, compare, deciding_part, match_points, points_to_run,
+};
 pub use comparison::{
-    Band, CellComparison, Compared, Comparison, Contrast, CurveComparison, Design, Discard,
-    Discards, Method, MetricComparison, NoiseFloor, Place, RunValues, Scale, VarianceShare,
-    Verdict,
+    Band, CellComparison, CellKey, ComparedVariant, Comparison, Contrast, CurveComparison, Design,
+    DiscardedBlock, Discards, Method, MetricComparison, NoiseFloor, RunValues, Scale,
+    VarianceShare, Verdict,
 };
 pub use components::{Component, components};
-pub use curve::{Cell, Curve, curves};
+pub use curve::{Curve, CurveCell, curves};
 pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
 pub use fisher::imbalance;
+pub use history::PointHistory;
 pub use judge::{Decision, Judgement, Rule, judge, judge_separate};
-pub use matching::matched;
 pub use multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
 pub use noise::Noise;
-pub use parallel::in_parallel;
+
 pub use power::{blocks_for, detectable};
 pub use quartiles::Quartiles;
 pub use rank_sum::{RankSum, Shifts};

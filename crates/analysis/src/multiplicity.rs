@@ -1,15 +1,15 @@
-//! Several questions of the same data: how sure each answer must be so that all together are
-//! as sure as promised (Holm), or so that few of the findings are false (Benjamini and
+//! Several tests on the same data: how sure each must be so that all together are as sure as
+//! promised (Holm), or so that only a small share of the findings is false (Benjamini and
 //! Hochberg).
 //!
 //! Sources: S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
 //! Journal of Statistics 6, 1979; Y. Benjamini and Y. Hochberg, "Controlling the False
 //! Discovery Rate", Journal of the Royal Statistical Society B 57, 1995.
 
-/// The level at which Holm's procedure tests each hypothesis: `alpha` over the number of
-/// those not yet rejected, the smallest p first; all after the first that is not rejected are
-/// tested at that one's level. So an interval at its level excludes 0 exactly when Holm
-/// rejects. The intervals repeat the tests; they do not all cover at once.
+/// The level at which Holm's procedure tests each hypothesis: `alpha` divided by the number of
+/// hypotheses not yet rejected, the smallest p first. All after the first that is not rejected are
+/// tested at that one's level. So an interval at its level excludes 0 exactly when Holm rejects.
+/// The intervals repeat the tests; they do not cover simultaneously.
 pub fn holm_levels(p: &[f64], alpha: f64) -> Vec<f64> {
     let mut levels = vec![alpha; p.len()];
     let mut level = 0.0;
@@ -24,7 +24,7 @@ pub fn holm_levels(p: &[f64], alpha: f64) -> Vec<f64> {
     levels
 }
 
-/// Each p such that comparing it with alpha is Holm's test at alpha.
+/// Adjusts each p so that comparing it with alpha is Holm's test at alpha.
 pub fn holm_adjusted(p: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![1.0; p.len()];
     let mut largest: f64 = 0.0;
@@ -35,7 +35,8 @@ pub fn holm_adjusted(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Each p such that, of those at most q, a share of about q is expected to be false.
+/// Adjusts each p so that, of the findings with p at most q, a share of about q is expected to be
+/// false.
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![1.0; p.len()];
     let mut smallest: f64 = 1.0;
@@ -46,7 +47,7 @@ pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Indexes by p, ascending; what is no number comes last.
+/// Indexes by p, ascending; NaN comes last.
 fn ascending(p: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_adjusted_p_tell_the_same() {
+    fn levels_and_adjusted_p_agree() {
         for step in 0..5000_u32 {
             let p: Vec<f64> = (0..4)
                 .map(|i| f64::from(step.wrapping_mul(2_654_435_761) >> (8 * i) & 15) / 200.0)
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_never_rejected() {
+    fn nan_is_never_rejected() {
         assert_eq!(holm_adjusted(&[f64::NAN, 0.01])[1], 0.02);
         assert!(holm_adjusted(&[f64::NAN, 0.01])[0] >= 0.02);
         assert_eq!(holm_levels(&[f64::NAN, 0.01], 0.05), [0.05, 0.025]);

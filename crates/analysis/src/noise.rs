@@ -1,53 +1,51 @@
-//! Noise like that of measurements, for checking the rules: bell-shaped, of two modes, with
-//! rare far values, and drifting over time.
+//! Noise like that of measurements, for checking the rules: normal, bimodal, with heavy tails, and
+//! drifting over time.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-/// A kind of noise of single runs.
+/// The noise of single runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Noise {
     /// Normal, standard deviation 3 %.
     Gaussian,
-    /// Normal with 1 %, and three of ten runs are in a mode 10 % higher.
+    /// Normal with a standard deviation of 1 %; three of ten runs are in a mode 10 % higher.
     Bimodal,
     /// Student's t with 3 degrees of freedom, scaled to a standard deviation of 3 %.
     HeavyTailed,
-    /// What is measured wanders: autoregressive, 0.95 from run to run, standard deviation
-    /// 3 %.
+    /// The level drifts: autoregressive, 0.95 from run to run, standard deviation 3 %.
     Drifting,
 }
 
-/// Deviations of runs, one after the other, as logarithms.
-pub struct Runs {
+/// The deviations of successive runs, as logarithms.
+pub struct NoisyRuns {
     noise: Noise,
     level: f64,
 }
 
 impl Noise {
-    /// All kinds.
     pub const ALL: [Noise; 4] =
         [Noise::Gaussian, Noise::Bimodal, Noise::HeavyTailed, Noise::Drifting];
 
-    /// What it is, in words.
+    /// A description in a few words.
     pub fn about(self) -> &'static str {
         match self {
-            Noise::Gaussian => "bell-shaped, 3 %",
-            Noise::Bimodal => "two modes: 1 %, and 30 % of the runs 10 % higher",
-            Noise::HeavyTailed => "rare far values: Student's t with 3 degrees, 3 %",
+            Noise::Gaussian => "normal, 3 %",
+            Noise::Bimodal => "bimodal: 1 %, and 30 % of the runs 10 % higher",
+            Noise::HeavyTailed => "heavy tails: Student's t with 3 degrees of freedom, 3 %",
             Noise::Drifting => "drift of 3 %, correlated 0.95 from run to run",
         }
     }
 
-    /// The first run is about to begin.
-    pub fn start(self, random: &mut Xoshiro256PlusPlus) -> Runs {
-        Runs { noise: self, level: gaussian(random) }
+    /// Starts a series of runs.
+    pub fn start(self, random: &mut Xoshiro256PlusPlus) -> NoisyRuns {
+        NoisyRuns { noise: self, level: gaussian(random) }
     }
 }
 
-impl Runs {
+impl NoisyRuns {
     /// The deviation of the next run.
     pub fn next(&mut self, random: &mut Xoshiro256PlusPlus) -> f64 {
         match self.noise {
@@ -69,7 +67,7 @@ impl Runs {
     }
 }
 
-/// A standard normal number (Marsaglia's polar method).
+/// A random number of the standard normal distribution (Marsaglia's polar method).
 pub(crate) fn gaussian(random: &mut Xoshiro256PlusPlus) -> f64 {
     loop {
         let (x, y) = (2.0 * random.random::<f64>() - 1.0, 2.0 * random.random::<f64>() - 1.0);
@@ -96,8 +94,8 @@ mod tests {
         {
             let mut runs = noise.start(&mut random);
             let values: Vec<f64> = (0..200_000).map(|_| runs.next(&mut random)).collect();
-            let found = crate::Spread::of(&values).unwrap().stddev.unwrap();
-            assert!((found / expected - 1.0).abs() < 0.1, "{noise:?} {found}");
+            let stddev = crate::Spread::from_values(&values).unwrap().stddev.unwrap();
+            assert!((stddev / expected - 1.0).abs() < 0.1, "{noise:?} {stddev}");
         }
     }
 
@@ -109,7 +107,8 @@ mod tests {
         let mut runs = Noise::Drifting.start(&mut random);
         let values: Vec<f64> = (0..100_000).map(|_| runs.next(&mut random)).collect();
         let steps: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let deviation = |values: &[f64]| crate::Spread::of(values).unwrap().stddev.unwrap();
+        let deviation =
+            |values: &[f64]| crate::Spread::from_values(values).unwrap().stddev.unwrap();
         assert!((deviation(&values) / 0.03 - 1.0).abs() < 0.1);
         assert!((deviation(&steps) / (0.03 * 0.1_f64.sqrt()) - 1.0).abs() < 0.05);
     }

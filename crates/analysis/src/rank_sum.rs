@@ -1,5 +1,5 @@
-//! Two samples by ranks: the exact law of the Mann–Whitney statistic, the shift between the
-//! samples and its interval. For variants that were measured apart, where nothing pairs.
+//! Two samples by ranks: the exact distribution of the Mann–Whitney statistic, the shift between
+//! the samples and its interval. For variants that were measured separately, without pairs.
 //!
 //! Sources: H. B. Mann and D. R. Whitney, "On a Test of Whether one of Two Random Variables
 //! is Stochastically Larger than the Other", Annals of Mathematical Statistics 18, 1947;
@@ -9,51 +9,50 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::signed_rank::median;
 
-/// Up to so many pairs (one value of each sample) the law is exact; beyond, the normal
-/// approximation with continuity correction: of a probability of 0.01 it is off by 5 % of
-/// that, of 0.001 by 12 %, on the cautious side.
+/// Up to this number of pairs (one value of each sample) the distribution is exact. Beyond, it is
+/// the normal approximation with continuity correction, which is off by 5 % of a probability of
+/// 0.01 and by 12 % of one of 0.001, on the cautious side.
 pub const EXACT_MAX: usize = 4096;
 
-/// The differences of all pairs, one value of each sample, and the law of how many are
-/// positive. Pairs that tie count for whichever side is against the finding, as with
-/// [`crate::Walsh`].
+/// The differences of all pairs, one value of each sample, and the distribution of how many are
+/// positive. Ties count for whichever side is against the finding, as with [`crate::Walsh`].
 #[derive(Clone, Debug)]
 pub struct Shifts {
     differences: Vec<f64>,
-    law: RankSum,
+    distribution: RankSum,
 }
 
 impl Shifts {
-    /// `b` against `a`; values must be finite.
-    pub fn of(a: &[f64], b: &[f64]) -> Shifts {
+    /// `b` against `a`. Values must be finite.
+    pub fn new(a: &[f64], b: &[f64]) -> Shifts {
         let mut differences: Vec<f64> =
             b.iter().flat_map(|b| a.iter().map(move |a| b - a)).collect();
         differences.sort_unstable_by(f64::total_cmp);
-        Shifts { differences, law: RankSum::new(a.len(), b.len()) }
+        Shifts { differences, distribution: RankSum::new(a.len(), b.len()) }
     }
 
-    /// The median difference (Hodges–Lehmann): the shift, if the samples have one shape.
+    /// The median difference (Hodges–Lehmann): the shift, if the samples have the same shape.
     pub fn estimate(&self) -> Option<f64> {
         median(&self.differences)
     }
 
-    /// The interval of the shift whose excluded tails have together at most the probability
-    /// `alpha`. `None` if none is that sure.
+    /// The interval of the shift at level `alpha`: its excluded tails have at most that probability
+    /// together. `None` if no interval is that sure.
     pub fn interval(&self, alpha: f64) -> Option<(f64, f64)> {
-        let cut = self.law.critical(alpha)?;
+        let cut = self.distribution.critical(alpha)?;
         Some((self.differences[cut], self.differences[self.differences.len() - 1 - cut]))
     }
 
-    /// Probability of samples as far apart, or farther, were they from one source.
+    /// Probability of samples this far apart, or farther, if both are from one source.
     pub fn p(&self) -> f64 {
         let below = self.differences.partition_point(|d| *d < 0.0);
         let above = self.differences.len() - self.differences.partition_point(|d| *d <= 0.0);
         let zero = self.differences.len() - below - above;
-        self.law.two_sided(below.min(above) + zero)
+        self.distribution.two_sided(below.min(above) + zero)
     }
 }
 
-/// The law of the Mann–Whitney statistic of two samples, were they from one source.
+/// The distribution of the Mann–Whitney statistic of two samples from one source.
 #[derive(Clone, Debug)]
 pub struct RankSum {
     sizes: (usize, usize),
@@ -62,14 +61,14 @@ pub struct RankSum {
 }
 
 impl RankSum {
-    /// For samples of these sizes.
+    /// The distribution for samples of `n` and `m` values.
     pub fn new(n: usize, m: usize) -> RankSum {
         let exact = n * m <= EXACT_MAX;
         RankSum { sizes: (n, m), cumulative: if exact { cumulative(n, m) } else { Vec::new() } }
     }
 
-    /// The largest `C` such that the statistic is at most `C`, or at least its maximum less
-    /// `C`, with probability `alpha` or less.
+    /// The critical value: the largest `C` such that, with probability `alpha` or less, the
+    /// statistic is at most `C` or at least its maximum minus `C`. `None` if there is none.
     pub fn critical(&self, alpha: f64) -> Option<usize> {
         let pairs = self.sizes.0 * self.sizes.1;
         if pairs == 0 {
@@ -86,9 +85,10 @@ impl RankSum {
     /// Probability that the smaller of the statistic and its mirror image is `at_most` or
     /// less.
     pub fn two_sided(&self, at_most: usize) -> f64 {
-        let tail = match self.cumulative.is_empty() {
-            true => self.normal_lower_tail(at_most),
-            false => self.cumulative.get(at_most).copied().unwrap_or(1.0),
+        let tail = if self.cumulative.is_empty() {
+            self.normal_lower_tail(at_most)
+        } else {
+            self.cumulative.get(at_most).copied().unwrap_or(1.0)
         };
         (2.0 * tail).min(1.0)
     }
@@ -100,20 +100,20 @@ impl RankSum {
     }
 }
 
-/// P(U <= u). The largest of all values is of the first sample with probability
-/// n / (n + m), and then exceeds all m of the other (the recurrence of Mann and Whitney).
+/// P(U <= u) for u from 0 to the middle. The largest of all values is of the first sample with
+/// probability n / (n + m), and then exceeds all m of the other (recurrence of Mann and Whitney).
 fn cumulative(n: usize, m: usize) -> Vec<f64> {
     let length = n * m / 2 + 1;
-    // laws[j]: of i and j values, with i growing.
-    let mut laws = vec![vec![0.0; length]; m + 1];
-    for law in &mut laws {
-        law[0] = 1.0;
+    // distributions[j]: for samples of i and j values, with i growing.
+    let mut distributions = vec![vec![0.0; length]; m + 1];
+    for distribution in &mut distributions {
+        distribution[0] = 1.0;
     }
     for i in 1..=n {
         for j in 1..=m {
             let of_first = i as f64 / (i + j) as f64;
-            let (fewer, this) = laws.split_at_mut(j);
-            // Downwards: law[u] of i - 1 and j values is still there when it is needed.
+            let (fewer, this) = distributions.split_at_mut(j);
+            // Downwards, so that the entries for i - 1 and j values are still there when needed.
             for u in (0..length).rev() {
                 let with = u.checked_sub(j).map_or(0.0, |rest| this[0][rest]);
                 this[0][u] = of_first * with + (1.0 - of_first) * fewer[j - 1][u];
@@ -125,7 +125,7 @@ fn cumulative(n: usize, m: usize) -> Vec<f64> {
         total += mass;
         total
     };
-    laws.swap_remove(m).into_iter().map(add).collect()
+    distributions.swap_remove(m).into_iter().map(add).collect()
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Splits `values` in all ways into `n` and the rest.
+    /// All ways to split `values` into `n` values and the rest.
     fn all_splits(values: &[f64], n: usize) -> Vec<(Vec<f64>, Vec<f64>)> {
         (0..1_u32 << values.len())
             .filter(|chosen| chosen.count_ones() as usize == n)
@@ -152,11 +152,11 @@ mod tests {
     fn p_is_what_counting_all_splits_gives() {
         let values = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4];
         for (n, m) in [(1, 1), (1, 5), (2, 3), (4, 4), (3, 8), (6, 5), (8, 3)] {
-            let all: Vec<f64> =
-                all_splits(&values[..n + m], n).iter().map(|(a, b)| Shifts::of(a, b).p()).collect();
-            for p in &all {
-                let as_small = all.iter().filter(|other| **other <= p + 1e-12).count();
-                assert!((as_small as f64 / all.len() as f64 - p).abs() < 1e-9, "{n} {m}: {p}");
+            let splits = all_splits(&values[..n + m], n);
+            let ps: Vec<f64> = splits.iter().map(|(a, b)| Shifts::new(a, b).p()).collect();
+            for p in &ps {
+                let as_small = ps.iter().filter(|other| **other <= p + 1e-12).count();
+                assert!((as_small as f64 / ps.len() as f64 - p).abs() < 1e-9, "{n} {m}: {p}");
             }
         }
     }
@@ -164,11 +164,11 @@ mod tests {
     #[test]
     fn with_ties_a_claim_is_at_most_as_frequent_as_promised() {
         for values in [vec![1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0], vec![5.0; 8]] {
-            let all: Vec<f64> =
-                all_splits(&values, 4).iter().map(|(a, b)| Shifts::of(a, b).p()).collect();
-            for p in &all {
-                let as_small = all.iter().filter(|other| *other <= p).count();
-                assert!(as_small as f64 / all.len() as f64 <= p + 1e-12);
+            let splits = all_splits(&values, 4);
+            let ps: Vec<f64> = splits.iter().map(|(a, b)| Shifts::new(a, b).p()).collect();
+            for p in &ps {
+                let as_small = ps.iter().filter(|other| *other <= p).count();
+                assert!(as_small as f64 / ps.len() as f64 <= p + 1e-12);
             }
         }
     }
@@ -193,7 +193,7 @@ mod tests {
                 let n = random.random_range(3..12);
                 (0..n).map(|_| f64::from(random.random_range(-5..=5) + shift)).collect()
             };
-            let shifts = Shifts::of(&side(0), &side(2));
+            let shifts = Shifts::new(&side(0), &side(2));
             for alpha in [0.01, 0.05, 0.2] {
                 let excludes =
                     shifts.interval(alpha).is_some_and(|(low, high)| low > 0.0 || high < 0.0);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_law_turns_approximate_both_agree() {
+    fn the_approximation_agrees_where_the_exact_distribution_ends() {
         let exact = RankSum::new(64, 64);
         for (alpha, off) in [(0.001, 0.12), (0.01, 0.05), (0.05, 0.02), (0.2, 0.01)] {
             let cut = exact.critical(alpha).unwrap();

@@ -1,7 +1,6 @@
-//! The signed-rank statistic of paired differences: its exact law, and the estimate and the
-//! interval that belong to it. Nothing is assumed but that, were nothing different, a
-//! difference of either sign would be equally likely, which random order within blocks makes
-//! true.
+//! The signed-rank statistic of paired differences: its exact distribution, with the estimate and
+//! the interval that belong to it. The only assumption: if nothing is different, a difference of
+//! either sign is equally likely. Random order within blocks makes that true.
 //!
 //! Sources: F. Wilcoxon, "Individual Comparisons by Ranking Methods", Biometrics Bulletin 1,
 //! 1945; J. L. Hodges and E. L. Lehmann, "Estimates of Location Based on Rank Tests", Annals
@@ -11,20 +10,21 @@ use std::sync::OnceLock;
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Up to so many differences the law is exact; beyond, the normal approximation with
-/// continuity correction. There, of any tail probability above 0.0005, it is off by less than
-/// 3 % of that, on the cautious side; a test holds this at this number.
+/// Up to this number of differences the distribution is exact. Beyond, it is the normal
+/// approximation with continuity correction. For tail probabilities above 0.0005 that is off by
+/// less than 3 % of the probability, on the cautious side; a test checks it at this number.
 pub const EXACT_MAX: usize = 500;
 
-/// The averages of all pairs of differences, each with itself too (Walsh averages).
+/// The averages of all pairs of differences, including each difference with itself (Walsh
+/// averages).
 ///
-/// The statistic is the number of positive ones, so that the interval between two of them
-/// excludes 0 exactly when the test rejects. Differences of 0, and averages of 0 by ties,
-/// count for whichever side is against the finding: what is then claimed holds with at least
-/// the probability that is promised. (Any way to break the ties at random has the exact law;
-/// this is at least as cautious as each of them.)
+/// The statistic is the number of positive averages, so that the interval between two of them
+/// excludes 0 exactly when the test rejects. Differences of 0, and averages of 0 by ties, count
+/// for whichever side is against the finding, so a claim holds with at least the promised
+/// probability. (Breaking the ties at random, in any way, has the exact distribution; this is at
+/// least as cautious as each of these ways.)
 ///
-/// There are n (n + 1) / 2 of them: meant for up to some thousand differences.
+/// There are n (n + 1) / 2 averages: meant for up to some thousand differences.
 #[derive(Clone, Debug)]
 pub struct Walsh {
     n: usize,
@@ -32,8 +32,8 @@ pub struct Walsh {
 }
 
 impl Walsh {
-    /// Of these differences, which must be finite.
-    pub fn of(differences: &[f64]) -> Walsh {
+    /// The averages of `differences`, which must be finite.
+    pub fn new(differences: &[f64]) -> Walsh {
         let n = differences.len();
         let mut averages = Vec::with_capacity(pairs(n));
         for (i, a) in differences.iter().enumerate() {
@@ -44,24 +44,24 @@ impl Walsh {
         Walsh { n, averages }
     }
 
-    /// The averages, ascending.
+    /// All averages, ascending.
     pub fn sorted(&self) -> &[f64] {
         &self.averages
     }
 
-    /// The Hodges–Lehmann estimate: their median.
+    /// The Hodges–Lehmann estimate: the median of the averages.
     pub fn estimate(&self) -> Option<f64> {
         median(&self.averages)
     }
 
-    /// The interval whose excluded tails have together at most the probability `alpha`.
-    /// `None` if no interval of these averages is that sure.
+    /// The interval at level `alpha`: its excluded tails have at most that probability together.
+    /// `None` if no interval between averages is that sure.
     pub fn interval(&self, alpha: f64) -> Option<(f64, f64)> {
         let cut = critical(self.n, alpha)?;
         Some((self.averages[cut], self.averages[self.averages.len() - 1 - cut]))
     }
 
-    /// Probability of differences as one-sided as these, or more, were nothing different.
+    /// Probability of differences this one-sided, or more, if nothing is different.
     pub fn p(&self) -> f64 {
         let below = self.averages.partition_point(|w| *w < 0.0);
         let above = self.averages.len() - self.averages.partition_point(|w| *w <= 0.0);
@@ -70,14 +70,15 @@ impl Walsh {
     }
 }
 
-/// The Hodges–Lehmann estimate of where the differences lie: the median of the averages of
-/// all pairs. `None` for no differences.
+/// The Hodges–Lehmann estimate of the location of differences: the median of the averages of all
+/// pairs. `None` for no differences.
 pub fn hodges_lehmann(differences: &[f64]) -> Option<f64> {
-    Walsh::of(differences).estimate()
+    Walsh::new(differences).estimate()
 }
 
-/// The largest `C` such that the statistic is at most `C`, or at least its maximum less `C`,
-/// with probability `alpha` or less. `None` if even 0 is likelier.
+/// The critical value for `n` differences: the largest `C` such that, with probability `alpha` or
+/// less, the statistic is at most `C` or at least its maximum minus `C`. `None` if even 0 is
+/// likelier.
 pub fn critical(n: usize, alpha: f64) -> Option<usize> {
     if n == 0 {
         return None;
@@ -97,7 +98,7 @@ pub fn two_sided(n: usize, at_most: usize) -> f64 {
     (2.0 * lower_tail(n, at_most)).min(1.0)
 }
 
-/// Median of sorted values.
+/// The median of sorted values.
 pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
     (n > 0).then(|| sorted[(n - 1) / 2] / 2.0 + sorted[n / 2] / 2.0)
@@ -112,29 +113,30 @@ fn lower_tail(n: usize, at_most: usize) -> f64 {
     if n > EXACT_MAX {
         return normal_lower_tail(n, at_most);
     }
-    // Sums that are wanted again and again: at most some MiB if all are.
-    static LAWS: [OnceLock<Vec<f64>>; EXACT_MAX + 1] = [const { OnceLock::new() }; EXACT_MAX + 1];
-    let law = LAWS[n].get_or_init(|| cumulative(n));
-    law.get(at_most).copied().unwrap_or(1.0)
+    // The same distributions are needed again and again: some MiB if all of them are.
+    static DISTRIBUTIONS: [OnceLock<Vec<f64>>; EXACT_MAX + 1] =
+        [const { OnceLock::new() }; EXACT_MAX + 1];
+    let distribution = DISTRIBUTIONS[n].get_or_init(|| cumulative(n));
+    distribution.get(at_most).copied().unwrap_or(1.0)
 }
 
-/// P(T <= k) for k from 0 to the middle; the law is symmetric. Each rank joins the sum of
+/// P(T <= k) for k from 0 to the middle; the distribution is symmetric. Each rank joins the sum of
 /// positive ranks with probability one half, so 500 ranks stay far from underflow.
 fn cumulative(n: usize) -> Vec<f64> {
-    let mut law = vec![0.0; pairs(n) / 2 + 1];
-    law[0] = 1.0;
+    let mut distribution = vec![0.0; pairs(n) / 2 + 1];
+    distribution[0] = 1.0;
     for rank in 1..=n {
-        for sum in (0..law.len()).rev() {
-            let with = sum.checked_sub(rank).map_or(0.0, |rest| law[rest]);
-            law[sum] = (law[sum] + with) / 2.0;
+        for sum in (0..distribution.len()).rev() {
+            let with = sum.checked_sub(rank).map_or(0.0, |rest| distribution[rest]);
+            distribution[sum] = (distribution[sum] + with) / 2.0;
         }
     }
     let mut total = 0.0;
-    for mass in &mut law {
+    for mass in &mut distribution {
         total += *mass;
         *mass = total;
     }
-    law
+    distribution
 }
 
 fn normal_lower_tail(n: usize, at_most: usize) -> f64 {
@@ -151,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// All 2^n ways to give signs to these sizes.
+    /// All 2^n ways to give signs to `sizes`.
     fn all_signs(sizes: &[f64]) -> impl Iterator<Item = Vec<f64>> + '_ {
         (0..1_u32 << sizes.len()).map(move |signs| {
             let signed = |(i, size): (usize, &f64)| if signs >> i & 1 == 1 { *size } else { -size };
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_law_is_what_counting_all_signs_gives() {
+    fn the_distribution_is_what_counting_all_signs_gives() {
         for n in 1..=12 {
             let sizes: Vec<f64> = (1..=n).map(|rank| rank as f64).collect();
             let mut counts = vec![0_u32; pairs(n) + 1];
@@ -199,7 +201,7 @@ mod tests {
             // Coarse values, for ties and zeros.
             let shift = random.random_range(-2..=2);
             let value = |_| f64::from(random.random_range(-4..=4) + shift);
-            let walsh = Walsh::of(&(0..n).map(value).collect::<Vec<_>>());
+            let walsh = Walsh::new(&(0..n).map(value).collect::<Vec<_>>());
             for alpha in [0.003, 0.05, 0.2] {
                 let excludes = walsh.interval(alpha).is_some_and(|(low, high)| {
                     assert!(low <= high);
@@ -219,10 +221,10 @@ mod tests {
             &[1.0, 2.0, 2.0, 9.0],
         ];
         for sizes in sizes {
-            let all: Vec<f64> = all_signs(sizes).map(|signed| Walsh::of(&signed).p()).collect();
-            for p in &all {
-                let as_small = all.iter().filter(|other| *other <= p).count();
-                assert!(as_small as f64 / all.len() as f64 <= p + 1e-12, "{sizes:?} {p}");
+            let ps: Vec<f64> = all_signs(sizes).map(|signed| Walsh::new(&signed).p()).collect();
+            for p in &ps {
+                let as_small = ps.iter().filter(|other| *other <= p).count();
+                assert!(as_small as f64 / ps.len() as f64 <= p + 1e-12, "{sizes:?} {p}");
             }
         }
     }
@@ -230,15 +232,15 @@ mod tests {
     #[test]
     fn without_ties_p_is_exact() {
         let sizes = [0.1, 0.25, 0.7, 1.9, 3.1, 4.0, 7.5, 11.0, 20.0];
-        let all: Vec<f64> = all_signs(&sizes).map(|signed| Walsh::of(&signed).p()).collect();
-        for p in &all {
-            let as_small = all.iter().filter(|other| *other <= p).count();
-            assert!((as_small as f64 / all.len() as f64 - p).abs() < 1e-12);
+        let ps: Vec<f64> = all_signs(&sizes).map(|signed| Walsh::new(&signed).p()).collect();
+        for p in &ps {
+            let as_small = ps.iter().filter(|other| *other <= p).count();
+            assert!((as_small as f64 / ps.len() as f64 - p).abs() < 1e-12);
         }
     }
 
     #[test]
-    fn where_the_law_turns_approximate_it_is_off_by_little_and_cautious() {
+    fn the_approximation_is_close_and_cautious_where_the_exact_distribution_ends() {
         for tail in [0.0005, 0.001, 0.01, 0.05, 0.2] {
             let cut = critical(EXACT_MAX, 2.0 * tail).unwrap();
             let ratio = normal_lower_tail(EXACT_MAX, cut) / lower_tail(EXACT_MAX, cut);

@@ -1,27 +1,23 @@
-//! Mean and spread of a few values.
+//! Mean and spread of values, usually one for each run.
 
 use serde::Serialize;
 
-/// What some values, one a run, have in common.
+/// Mean and spread of some values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// How many values.
+    /// Number of values.
     pub n: usize,
-    /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation (divided by n - 1); absent for one value.
     pub stddev: Option<f64>,
-    /// Smallest value.
     pub min: f64,
-    /// Median.
     pub median: f64,
-    /// Largest value.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of these values; nothing for none. Values must be finite.
-    pub fn of(values: &[f64]) -> Option<Spread> {
+    /// The spread of values, which must be finite. `None` for no values.
+    pub fn from_values(values: &[f64]) -> Option<Spread> {
         let n = values.len();
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -40,10 +36,10 @@ mod tests {
 
     #[test]
     fn spread_of_none_one_and_four() {
-        assert_eq!(Spread::of(&[]), None);
-        let one = Spread::of(&[3.0]).unwrap();
-        assert_eq!((one.mean, one.stddev, one.median), (3.0, None, 3.0));
-        let four = Spread::of(&[4.0, 2.0, 8.0, 6.0]).unwrap();
+        assert_eq!(Spread::from_values(&[]), None);
+        let single = Spread::from_values(&[3.0]).unwrap();
+        assert_eq!((single.mean, single.stddev, single.median), (3.0, None, 3.0));
+        let four = Spread::from_values(&[4.0, 2.0, 8.0, 6.0]).unwrap();
         assert_eq!((four.n, four.mean, four.median, four.min, four.max), (4, 5.0, 5.0, 2.0, 8.0));
         assert!((four.stddev.unwrap() - (20.0_f64 / 3.0).sqrt()).abs() < 1e-12);
     }

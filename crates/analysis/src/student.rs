@@ -1,5 +1,5 @@
-//! Student's t for a few values: where there are too few for ranks, normality must be
-//! assumed, and the caller says so. Paired differences, and Welch's form for two samples.
+//! Student's t for a few values. If there are too few values for ranks, normality must be assumed,
+//! and the caller reports that. For paired differences, and in Welch's form for two samples.
 //!
 //! Sources: "Student", "The Probable Error of a Mean", Biometrika 6, 1908; B. L. Welch, "The
 //! Generalization of 'Student's' Problem when Several Different Population Variances are
@@ -9,37 +9,38 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::Spread;
 
-/// An estimate with its standard error and the degrees of freedom of that.
+/// An estimate with its standard error, and the degrees of freedom of the error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Student {
     /// The mean, or the difference of two means.
     pub estimate: f64,
-    /// Its standard error, above 0.
+    /// Standard error of the estimate, above 0.
     pub error: f64,
-    /// Degrees of freedom; not a whole number in Welch's form.
+    /// Degrees of freedom; in Welch's form not a whole number.
     pub freedom: f64,
 }
 
 impl Student {
-    /// The mean of paired differences. `None` where no error can be had: for fewer than two
+    /// The mean of paired differences. `None` if no error can be estimated: for fewer than two
     /// values, and for values that are all equal, because normal noise never is.
     pub fn paired(differences: &[f64]) -> Option<Student> {
-        let spread = Spread::of(differences)?;
-        let error = varied(&spread)? / (spread.n as f64).sqrt();
+        let spread = Spread::from_values(differences)?;
+        let error = deviation(&spread)? / (spread.n as f64).sqrt();
         Student { estimate: spread.mean, error, freedom: spread.n as f64 - 1.0 }.checked()
     }
 
-    /// The mean of `b` less the mean of `a`, by Welch. `None` as above.
+    /// The mean of `b` minus the mean of `a`, by Welch. `None` if no error can be estimated: if a
+    /// side has fewer than two values, and if the values of each side are all equal.
     pub fn welch(a: &[f64], b: &[f64]) -> Option<Student> {
-        let (a, b) = (Spread::of(a)?, Spread::of(b)?);
-        if varied(&a).is_none() && varied(&b).is_none() {
+        let (a, b) = (Spread::from_values(a)?, Spread::from_values(b)?);
+        if deviation(&a).is_none() && deviation(&b).is_none() {
             return None;
         }
         let part = |side: &Spread| Some(side.stddev?.powi(2) / side.n as f64);
         let (part_a, part_b) = (part(&a)?, part(&b)?);
         let sum = part_a + part_b;
-        let of = |part: f64, side: &Spread| part * part / (side.n as f64 - 1.0);
-        let freedom = sum * sum / (of(part_a, &a) + of(part_b, &b));
+        let term = |part: f64, side: &Spread| part * part / (side.n as f64 - 1.0);
+        let freedom = sum * sum / (term(part_a, &a) + term(part_b, &b));
         Student { estimate: b.mean - a.mean, error: sum.sqrt(), freedom }.checked()
     }
 
@@ -49,23 +50,23 @@ impl Student {
         Some((self.estimate - half, self.estimate + half))
     }
 
-    /// Probability of an estimate as far from 0, or farther, were nothing different.
+    /// Probability of an estimate this far from 0, or farther, if nothing is different.
     pub fn p(&self) -> f64 {
         let t = (self.estimate / self.error).abs();
         distribution(self.freedom).map_or(1.0, |law| (2.0 * law.sf(t)).min(1.0))
     }
 
-    /// Sums of huge values may have left the numbers.
+    /// Sums of huge values may have become infinite or NaN.
     fn checked(self) -> Option<Student> {
         let numbers = [self.estimate, self.error, self.freedom];
         (numbers.iter().all(|x| x.is_finite()) && self.error > 0.0).then_some(self)
     }
 }
 
-/// How far from 0, in standard errors, is reached with probability `alpha`. `None` unless
+/// The distance from 0, in standard errors, that is exceeded with probability `alpha`. `None` unless
 /// `alpha` is a probability.
 pub fn quantile(freedom: f64, alpha: f64) -> Option<f64> {
-    // Nobody is surer of normality than this.
+    // Nobody is surer of normality than 1e-12.
     if !(alpha > 1e-12 && alpha < 1.0) {
         return None;
     }
@@ -86,8 +87,8 @@ fn distribution(freedom: f64) -> Option<StudentsT> {
     StudentsT::new(0.0, 1.0, freedom).ok()
 }
 
-/// The standard deviation, if the values differ by more than the rounding of arithmetic.
-fn varied(spread: &Spread) -> Option<f64> {
+/// The standard deviation, if the values differ by more than rounding errors.
+fn deviation(spread: &Spread) -> Option<f64> {
     let rounding = 1e-12 * spread.min.abs().max(spread.max.abs());
     spread.stddev.filter(|_| spread.max - spread.min > rounding)
 }

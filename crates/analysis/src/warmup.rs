@@ -1,22 +1,23 @@
-//! Warm-up: found in the run's own intervals, and marked, never cut off by a guess.
+//! Warm-up: found in the intervals of the run itself, and only marked; nothing is cut off by a
+//! guess.
 
 use records::Warmup;
 
 use crate::Spread;
 
-/// Fewer intervals than this say nothing about a beginning.
+/// Fewer intervals than this cannot show a warm-up.
 const INTERVALS_MIN: usize = 20;
 
-/// A difference smaller than this part of the rate is not worth a mark.
+/// A difference smaller than this share of the rate is not worth a mark.
 const MATERIAL: f64 = 0.02;
 
 /// Whether and when a run became steady. `intervals` are (ns since the release, operations
-/// so far), ascending. `None` when there are too few.
+/// so far), ascending. `None` if there are too few.
 ///
-/// The end of the warm-up is where cutting it off makes the mean of the rest most certain:
-/// the marginal standard error rule (K. P. White, "An effective truncation heuristic for
-/// bias reduction in simulation output", Simulation 69, 1997). On noise alone the rule cuts
-/// somewhere too; so the cut counts only if the parts differ by more than the noise.
+/// The warm-up ends where cutting it off makes the mean of the rest most certain: the marginal
+/// standard error rule (K. P. White, "An effective truncation heuristic for bias reduction in
+/// simulation output", Simulation 69, 1997). The rule also cuts pure noise somewhere, so a cut
+/// counts only if the parts differ by more than the noise.
 pub fn warmup(intervals: &[(u64, u64)]) -> Option<Warmup> {
     let rates = rates(intervals);
     if rates.len() < INTERVALS_MIN {
@@ -25,8 +26,8 @@ pub fn warmup(intervals: &[(u64, u64)]) -> Option<Warmup> {
     let cut = cheapest_cut(&rates);
     let (head, rest) = rates.split_at(cut);
     let (first, second) = rest.split_at(rest.len() / 2);
-    // Still moving after the cut, by more than noise and by more than a little: no part of
-    // the run is steady.
+    // The rate still moves after the cut, by more than noise and by more than a little: no part
+    // of the run is steady.
     if differ(first, second, 4.0, 2.5 * MATERIAL) {
         return Some(Warmup::Never);
     }
@@ -42,7 +43,8 @@ pub fn warmup(intervals: &[(u64, u64)]) -> Option<Warmup> {
     })
 }
 
-/// Operations per ns of each interval. A last one cut short joins the one before it.
+/// Operations per ns of each interval. A last interval that was cut short is joined to the one
+/// before it.
 fn rates(intervals: &[(u64, u64)]) -> Vec<f64> {
     let mut ends = intervals.to_vec();
     if let [.., (a, _), (b, _), (c, _)] = ends[..]
@@ -57,8 +59,8 @@ fn rates(intervals: &[(u64, u64)]) -> Vec<f64> {
     starts.zip(&ends).filter_map(rate).collect()
 }
 
-/// The cut, at most half of the values, that minimises the standard error of the mean of
-/// what is left.
+/// The cut, of at most half of the values, that minimises the standard error of the mean of the
+/// rest.
 fn cheapest_cut(values: &[f64]) -> usize {
     let cost = |cut: usize| {
         let rest = &values[cut..];
@@ -69,13 +71,13 @@ fn cheapest_cut(values: &[f64]) -> usize {
     (0..=values.len() / 2).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(0)
 }
 
-/// Whether two parts differ by `z` standard errors of their difference and by the part
-/// `material` of the second.
+/// Whether two parts differ by `z` standard errors of their difference, and by the share `material`
+/// of the second part's mean.
 fn differ(a: &[f64], b: &[f64], z: f64, material: f64) -> bool {
-    let (Some(a), Some(b)) = (Spread::of(a), Spread::of(b)) else {
+    let (Some(a), Some(b)) = (Spread::from_values(a), Spread::from_values(b)) else {
         return false;
     };
-    // The beginning may be short: the rest tells how noisy an interval is.
+    // The beginning may be short, so the rest shows how noisy an interval is.
     let noise = b.stddev.unwrap_or(0.0);
     let error = noise * (1.0 / a.n as f64 + 1.0 / b.n as f64).sqrt();
     let difference = (a.mean - b.mean).abs();
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn few_intervals_say_nothing() {
+    fn few_intervals_cannot_show_a_warm_up() {
         assert_eq!(warmup(&intervals([100; 19])), None);
         assert_eq!(warmup(&[]), None);
     }

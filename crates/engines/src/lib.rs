@@ -1,13 +1,12 @@
-//! Machines on which algorithms run other than natively. An engine knows no lock: what it
-//! runs is a closure for each task over a region of memory.
+//! Engines: machines that run algorithms other than natively. An engine knows no lock: it runs
+//! one closure for each task, over a region of memory.
 //!
-//! Tasks are steppable threads: coroutines that stop before each access, so that an engine
-//! decides who does the next one, and when.
+//! Tasks are steppable threads: coroutines that stop before each access, so that the engine
+//! decides which task takes the next step, and when.
 
-pub mod explored;
+pub mod checker;
 mod mutated;
 pub mod simulated;
 mod steppable;
 
-pub use mutated::{Change, Mutant, Mutated, Site};
-pub use steppable::{Saved, Step, Steppable};
+pub use mutated::{AccessChange, CodeSite, Mutant, Mutated};

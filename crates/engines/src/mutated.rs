@@ -1,70 +1,66 @@
-//! Mutants: another machine, on which one access of the source does less than it says. A
-//! check that cannot tell a mutant from the original has not looked at that access.
+//! Mutants: a machine on which one access of the source code does less than it says. A check
+//! that cannot tell the mutant from the original does not test that access.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::Location;
 
-use machine::{Atom, Field, Interrupted, Machine, Note, Op, Ordering, Sleepers, Until, Value};
+use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value};
 
-/// An access in the source.
+/// The place of an access in the source code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Site {
-    /// Its file.
+pub struct CodeSite {
+    /// The path of the file, as the compiler has it.
     pub file: &'static str,
-    /// Its line.
     pub line: u32,
-    /// Its column.
     pub column: u32,
 }
 
-/// What is changed at a site.
+/// What a mutant changes about an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum AccessChange {
     /// The access is relaxed.
     Relaxed,
-    /// The read-modify-write acquires no more, and releases still.
+    /// The read-modify-write no longer acquires, but still releases.
     NoAcquire,
-    /// The read-modify-write releases no more, and acquires still.
+    /// The read-modify-write no longer releases, but still acquires.
     NoRelease,
-    /// Nothing is written, or nobody woken.
+    /// Nothing is written, no task is woken, or no interrupt is sent.
     Skipped,
-    /// What is written is one too much.
+    /// The value written is too large by one.
     OffByOne,
-    /// The wait does not wait.
+    /// The wait returns immediately.
     NoWait,
     /// The read-modify-write is a load and then a store.
     Torn,
-    /// The wait is not interrupted.
-    Deaf,
+    /// The wait runs with interrupts off.
+    IrqsOff,
 }
 
-/// A change at a site.
+/// An algorithm with one access changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mutant {
-    /// Where.
-    pub site: Site,
-    /// What.
-    pub change: Change,
+    pub site: CodeSite,
+    pub change: AccessChange,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for AccessChange {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            Change::Relaxed => "relaxed",
-            Change::NoAcquire => "no acquire",
-            Change::NoRelease => "no release",
-            Change::Skipped => "skipped",
-            Change::OffByOne => "off by one",
-            Change::NoWait => "no wait",
-            Change::Torn => "torn",
-            Change::Deaf => "deaf",
+            AccessChange::Relaxed => "relaxed",
+            AccessChange::NoAcquire => "no acquire",
+            AccessChange::NoRelease => "no release",
+            AccessChange::Skipped => "skipped",
+            AccessChange::OffByOne => "off by one",
+            AccessChange::NoWait => "no wait",
+            AccessChange::Torn => "torn",
+            AccessChange::IrqsOff => "interrupts off",
         })
     }
 }
 
-/// A machine with a mutant, or one that notes which mutants there could be.
+/// A machine that applies a mutant, or one that collects the possible mutants.
 #[derive(Debug)]
 pub struct Mutated<'a, M> {
     machine: &'a M,
@@ -73,38 +69,38 @@ pub struct Mutated<'a, M> {
 }
 
 impl<'a, M> Mutated<'a, M> {
-    /// The machine with this mutant.
+    /// A machine that applies this mutant.
     pub fn new(machine: &'a M, mutant: Mutant) -> Mutated<'a, M> {
         Mutated { machine, mutant: Some(mutant), possible: None }
     }
 
-    /// The machine as it is.
+    /// A machine that changes nothing.
     pub fn unchanged(machine: &'a M) -> Mutated<'a, M> {
         Mutated { machine, mutant: None, possible: None }
     }
 
-    /// The machine as it is; notes the mutants of each access that it sees.
-    pub fn noting(machine: &'a M, possible: &'a RefCell<BTreeSet<Mutant>>) -> Mutated<'a, M> {
+    /// A machine that changes nothing, and collects the possible mutants of each access.
+    pub fn collecting(machine: &'a M, possible: &'a RefCell<BTreeSet<Mutant>>) -> Mutated<'a, M> {
         Mutated { machine, mutant: None, possible: Some(possible) }
     }
 
-    /// The change at the caller's site.
+    /// The change to apply at the caller's site.
     #[track_caller]
-    fn change(&self, possible: &[Change]) -> Option<Change> {
+    fn change(&self, possible: &[AccessChange]) -> Option<AccessChange> {
         let location = Location::caller();
         let (file, line, column) = (location.file(), location.line(), location.column());
-        if let Some(noted) = self.possible {
-            let site = Site { file, line, column };
-            noted.borrow_mut().extend(possible.iter().map(|&change| Mutant { site, change }));
+        if let Some(collected) = self.possible {
+            let site = CodeSite { file, line, column };
+            collected.borrow_mut().extend(possible.iter().map(|&change| Mutant { site, change }));
         }
         let Mutant { site, change } = self.mutant?;
         (site.line == line && site.column == column && site.file == file).then_some(change)
     }
 }
 
-/// What can be changed at an access. No vector: a task may not own memory while it is stopped.
-fn changes<T>(op: &Op<T>, ordering: Ordering) -> &'static [Change] {
-    use Change::{NoAcquire, NoRelease, OffByOne, Relaxed, Skipped, Torn};
+/// The possible changes of an access. A slice, because a stopped task may not own heap memory.
+fn changes<T>(op: &Op<T>, ordering: Ordering) -> &'static [AccessChange] {
+    use AccessChange::{NoAcquire, NoRelease, OffByOne, Relaxed, Skipped, Torn};
     match (op, ordering) {
         (Op::Load, Ordering::Relaxed) => &[],
         (Op::Load, _) => &[Relaxed],
@@ -117,34 +113,19 @@ fn changes<T>(op: &Op<T>, ordering: Ordering) -> &'static [Change] {
 }
 
 fn off_by_one<T: Value>(op: Op<T>) -> Op<T> {
-    let more = |value: T| T::of_bits(value.bits().wrapping_add(1));
+    let plus_one = |value: T| T::from_bits(value.bits().wrapping_add(1));
     match op {
         Op::Load => Op::Load,
-        Op::Store(value) => Op::Store(more(value)),
-        Op::Swap(value) => Op::Swap(more(value)),
-        Op::CompareExchange(old, new) => Op::CompareExchange(old, more(new)),
-        Op::Add(value) => Op::Add(more(value)),
-        Op::Or(bits) => Op::Or(more(bits)),
-        Op::And(bits) => Op::And(more(bits)),
+        Op::Store(value) => Op::Store(plus_one(value)),
+        Op::Swap(value) => Op::Swap(plus_one(value)),
+        Op::CompareExchange(old, new) => Op::CompareExchange(old, plus_one(new)),
+        Op::Add(value) => Op::Add(plus_one(value)),
+        Op::Or(bits) => Op::Or(plus_one(bits)),
+        Op::And(bits) => Op::And(plus_one(bits)),
     }
 }
 
-/// What a read-modify-write would store.
-fn result<T: Value>(op: Op<T>, old: T) -> Option<T> {
-    let both = |value: T, combine: fn(u64, u64) -> u64| {
-        Some(T::of_bits(combine(old.bits(), value.bits())))
-    };
-    match op {
-        Op::Load => None,
-        Op::CompareExchange(expected, _) if expected != old => None,
-        Op::Store(value) | Op::Swap(value) | Op::CompareExchange(_, value) => Some(value),
-        Op::Add(value) => both(value, u64::wrapping_add),
-        Op::Or(bits) => both(bits, |a, b| a | b),
-        Op::And(bits) => both(bits, |a, b| a & b),
-    }
-}
-
-fn loading(ordering: Ordering) -> Ordering {
+fn load_ordering(ordering: Ordering) -> Ordering {
     match ordering {
         Ordering::Release => Ordering::Relaxed,
         Ordering::AcqRel => Ordering::Acquire,
@@ -152,7 +133,7 @@ fn loading(ordering: Ordering) -> Ordering {
     }
 }
 
-fn storing(ordering: Ordering) -> Ordering {
+fn store_ordering(ordering: Ordering) -> Ordering {
     match ordering {
         Ordering::Acquire => Ordering::Relaxed,
         Ordering::AcqRel => Ordering::Release,
@@ -161,23 +142,24 @@ fn storing(ordering: Ordering) -> Ordering {
 }
 
 impl<M: Machine> Machine for Mutated<'_, M> {
-    type Mark = M::Mark;
+    type HistoryMark = M::HistoryMark;
 
     #[track_caller]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
         let relaxed = match self.change(changes(&op, ordering)) {
             None => ordering,
-            Some(Change::NoAcquire) => Ordering::Release,
-            Some(Change::NoRelease) => Ordering::Acquire,
-            Some(Change::Skipped) => match op {
+            Some(AccessChange::NoAcquire) => Ordering::Release,
+            Some(AccessChange::NoRelease) => Ordering::Acquire,
+            Some(AccessChange::Skipped) => match op {
                 Op::Store(_) => return T::ZERO,
-                _ => return self.machine.op(atom, Op::Load, loading(ordering)),
+                _ => return self.machine.op(atom, Op::Load, load_ordering(ordering)),
             },
-            Some(Change::OffByOne) => return self.machine.op(atom, off_by_one(op), ordering),
-            Some(Change::Torn) => {
-                let old = self.machine.op(atom, Op::Load, loading(ordering));
-                if let Some(new) = result(op, old) {
-                    self.machine.op(atom, Op::Store(new), storing(ordering));
+            Some(AccessChange::OffByOne) => return self.machine.op(atom, off_by_one(op), ordering),
+            Some(AccessChange::Torn) => {
+                let old = self.machine.op(atom, Op::Load, load_ordering(ordering));
+                if let Some(new) = op.widened().written(old.bits(), size_of::<T>() as u8) {
+                    let store = Op::Store(T::from_bits(new));
+                    self.machine.op(atom, store, store_ordering(ordering));
                 }
                 return old;
             }
@@ -189,11 +171,13 @@ impl<M: Machine> Machine for Mutated<'_, M> {
     #[track_caller]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
         let relaxing = if ordering == Ordering::Relaxed { 1 } else { 0 };
-        match self.change(&[Change::Relaxed, Change::NoWait, Change::Deaf][relaxing..]) {
+        match self.change(
+            &[AccessChange::Relaxed, AccessChange::NoWait, AccessChange::IrqsOff][relaxing..],
+        ) {
             None => self.machine.await_until(atom, until, ordering),
-            Some(Change::NoWait) => self.machine.op(atom, Op::Load, ordering),
-            Some(Change::Deaf) => {
-                self.machine.uninterrupted(|| self.machine.await_until(atom, until, ordering))
+            Some(AccessChange::NoWait) => self.machine.op(atom, Op::Load, ordering),
+            Some(AccessChange::IrqsOff) => {
+                self.machine.with_irqs_off(|| self.machine.await_until(atom, until, ordering))
             }
             Some(_) => self.machine.await_until(atom, until, Ordering::Relaxed),
         }
@@ -208,9 +192,9 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         tries: u32,
     ) -> Option<T> {
         let relaxing = if ordering == Ordering::Relaxed { 1 } else { 0 };
-        match self.change(&[Change::Relaxed, Change::NoWait][relaxing..]) {
+        match self.change(&[AccessChange::Relaxed, AccessChange::NoWait][relaxing..]) {
             None => self.machine.await_for(atom, until, ordering, tries),
-            Some(Change::NoWait) => None,
+            Some(AccessChange::NoWait) => None,
             Some(_) => self.machine.await_for(atom, until, Ordering::Relaxed, tries),
         }
     }
@@ -222,67 +206,67 @@ impl<M: Machine> Machine for Mutated<'_, M> {
 
     #[track_caller]
     fn set<T: Value>(&self, field: &Field<T>, value: T) {
-        if self.change(&[Change::Skipped]).is_none() {
+        if self.change(&[AccessChange::Skipped]).is_none() {
             self.machine.set(field, value);
         }
     }
 
     #[track_caller]
     fn init<T: Value>(&self, atom: &Atom<T>, value: T) {
-        if self.change(&[Change::Skipped]).is_none() {
+        if self.change(&[AccessChange::Skipped]).is_none() {
             self.machine.init(atom, value);
         }
     }
 
     #[track_caller]
-    fn retire<T: Value>(&self, atom: &Atom<T>) {
-        self.machine.retire(atom);
+    fn poison<T: Value>(&self, atom: &Atom<T>) {
+        self.machine.poison(atom);
     }
 
     #[track_caller]
-    fn discard<T: Value>(&self, field: &Field<T>) {
-        self.machine.discard(field);
+    fn poison_field<T: Value>(&self, field: &Field<T>) {
+        self.machine.poison_field(field);
     }
 
     #[track_caller]
     fn park(&self, atom: &Atom<u32>, expected: u32) {
-        if self.change(&[Change::NoWait]).is_none() {
+        if self.change(&[AccessChange::NoWait]).is_none() {
             self.machine.park(atom, expected);
         }
     }
 
     #[track_caller]
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
-        if self.change(&[Change::Skipped]).is_none() {
+        if self.change(&[AccessChange::Skipped]).is_none() {
             self.machine.wake(atom, whom);
         }
     }
 
     #[track_caller]
-    fn interrupt(&self, whom: Interrupted) {
-        if self.change(&[Change::Skipped]).is_none() {
-            self.machine.interrupt(whom);
+    fn send_ipi(&self, whom: IpiTarget) {
+        if self.change(&[AccessChange::Skipped]).is_none() {
+            self.machine.send_ipi(whom);
         }
     }
 
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
-        self.machine.uninterrupted(body)
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.machine.with_irqs_off(body)
     }
 
-    fn pause(&self, turns: u32) {
-        self.machine.pause(turns);
+    fn cpu_relax(&self, turns: u32) {
+        self.machine.cpu_relax(turns);
     }
 
-    fn back_off(&self, below: u32) {
-        self.machine.back_off(below);
+    fn random_backoff(&self, below: u32) {
+        self.machine.random_backoff(below);
     }
 
     fn work(&self, ns: u64) {
         self.machine.work(ns);
     }
 
-    fn call_ends(&self) {
-        self.machine.call_ends();
+    fn preemption_point(&self) {
+        self.machine.preemption_point();
     }
 
     fn cpu(&self) -> usize {
@@ -303,16 +287,16 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.chance(one_in)
     }
 
-    fn mark(&self) -> M::Mark {
-        self.machine.mark()
+    fn history_mark(&self) -> M::HistoryMark {
+        self.machine.history_mark()
     }
 
     #[track_caller]
-    fn cut(&self, since: M::Mark, live: u64) {
-        self.machine.cut(since, live);
+    fn forget_history(&self, since: M::HistoryMark, live: u64) {
+        self.machine.forget_history(since, live);
     }
 
-    fn note(&self, note: Note) {
-        self.machine.note(note);
+    fn annotate(&self, annotation: Annotation) {
+        self.machine.annotate(annotation);
     }
 }

@@ -1,8 +1,8 @@
-//! Steppable threads: coroutines that stop with a request and go on with a reply, and that
-//! can be set back to where they stopped before.
+//! Steppable threads: coroutines that stop with a request, continue with a reply, and can be
+//! set back to where they stopped before.
 //!
-//! Setting back copies the live part of the stack. A search would otherwise have to run
-//! each path again from its start to try another way, some forty steps for each one.
+//! Setting back copies the live part of the stack. Without that, a search would have to run
+//! each path again from its start to try another turn: some forty steps for each new one.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -17,42 +17,43 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult};
 
-/// What stops a thread, seen from inside.
+/// With this a thread stops itself.
 pub use corosensei::Yielder;
 
 /// Enough for an algorithm, and for the message of a panic.
 const STACK_BYTES: usize = 128 << 10;
 
-/// A thread that runs only when told to, up to its next request.
+/// A thread that its owner runs step by step, each up to the thread's next request.
 ///
-/// What it runs must own nothing that needs to be dropped across a request, for it may be
-/// set back or never go on: no heap memory, no guard of a lock.
+/// Its body must own nothing that needs to be dropped across a request, because the thread may
+/// be set back or never continue: no heap memory, no guard of a lock.
 pub struct Steppable<'a, Reply, Request> {
-    coroutine: ManuallyDrop<Coroutine<Reply, Request, (), Staggered>>,
-    /// The highest address of its stack.
+    coroutine: ManuallyDrop<Coroutine<Reply, Request, (), StaggeredStack>>,
+    /// The highest address of the stack.
     base: usize,
     /// Which word of `coroutine` holds the stack pointer while the thread is stopped.
-    pointer_at: usize,
+    pointer_word: usize,
     body: PhantomData<&'a ()>,
 }
 
-/// A stack whose used part does not begin at the same place of a page as those of other threads:
-/// or else all of them would compete for the same few sets of the first cache.
-struct Staggered {
+/// A stack whose used part begins at another offset within its page than those of other
+/// threads: otherwise all of them would compete for the same few sets of the L1 cache.
+struct StaggeredStack {
     stack: DefaultStack,
     unused: usize,
 }
 
-impl Staggered {
-    fn new() -> io::Result<Staggered> {
+impl StaggeredStack {
+    fn new() -> io::Result<StaggeredStack> {
         static STACKS: AtomicUsize = AtomicUsize::new(0);
         let line = STACKS.fetch_add(1, Ordering::Relaxed) * 11 % 64;
-        Ok(Staggered { stack: DefaultStack::new(STACK_BYTES)?, unused: line * 64 })
+        Ok(StaggeredStack { stack: DefaultStack::new(STACK_BYTES)?, unused: line * 64 })
     }
 }
 
-// SAFETY: a stack with a smaller base, still aligned to 16 and far above the limit, is one.
-unsafe impl Stack for Staggered {
+// SAFETY: the base is lowered by whole cache lines, so it stays aligned to 16 and far above
+// the limit.
+unsafe impl Stack for StaggeredStack {
     fn base(&self) -> StackPointer {
         let base = self.stack.base().get() - self.unused;
         StackPointer::new(base).expect("a stack is not at address 0")
@@ -65,60 +66,60 @@ unsafe impl Stack for Staggered {
 
 /// Why a thread has stopped.
 #[derive(Debug)]
-pub enum Step<Request> {
-    /// It asks for something.
-    Asks(Request),
-    /// It has come to its end.
-    Ends,
+pub enum StopReason<Request> {
+    /// It waits for the reply to a request.
+    Requests(Request),
+    /// Its body has returned.
+    Ended,
     /// It panicked, with this message.
-    Panics(String),
+    Panicked(String),
 }
 
-/// Where a thread was stopped.
+/// Where a thread was stopped: its stack pointer and the live part of its stack.
 #[derive(Clone, Debug, Default)]
-pub struct Saved {
+pub struct SavedStack {
     pointer: usize,
     stack: Vec<u8>,
 }
 
 impl<'a, Reply: Copy, Request: Copy> Steppable<'a, Reply, Request> {
-    /// Starts a thread and runs it up to its first request; `first` is a reply that nobody
-    /// sees.
+    /// Starts a thread and runs it up to its first request. The body never sees the reply
+    /// `first`.
     pub fn start(
         body: impl FnOnce(&Yielder<Reply, Request>) + Copy + 'a,
         first: Reply,
-    ) -> io::Result<(Self, Step<Request>)> {
+    ) -> io::Result<(Self, StopReason<Request>)> {
         keep_panics_quiet();
-        let stack = Staggered::new()?;
+        let stack = StaggeredStack::new()?;
         let base = stack.base().get();
-        // SAFETY: the thread is gone before `'a` ends, for `Steppable` has that lifetime;
-        // dropped without running, for a `Copy` closure owns nothing.
+        // SAFETY: the thread is dropped before `'a` ends, because `Steppable` has that lifetime.
+        // It may be dropped without running, because a `Copy` closure owns nothing.
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, |y, _| body(y)) };
         let coroutine = ManuallyDrop::new(coroutine);
-        let mut thread = Steppable { coroutine, base, pointer_at: 0, body: PhantomData };
+        let mut thread = Steppable { coroutine, base, pointer_word: 0, body: PhantomData };
         let before = thread.words();
-        let step = thread.step(first);
-        if matches!(step, Step::Asks(_)) {
-            // The first step changes nothing of the object but the stack pointer.
+        let stop = thread.step(first);
+        if matches!(stop, StopReason::Requests(_)) {
+            // The first step changes no other word of the object than the stack pointer.
             let changed = before.iter().zip(thread.words()).position(|(was, is)| *was != is);
-            thread.pointer_at = changed.expect("a thread that ran has another stack pointer");
-            let pointer = thread.words()[thread.pointer_at];
+            thread.pointer_word = changed.expect("a thread that ran has another stack pointer");
+            let pointer = thread.words()[thread.pointer_word];
             assert!((base - STACK_BYTES..base).contains(&pointer), "that is no stack pointer");
         }
-        Ok((thread, step))
+        Ok((thread, stop))
     }
 
-    /// Goes on, up to the next request.
-    pub fn step(&mut self, reply: Reply) -> Step<Request> {
-        match caught(|| self.resume(reply)) {
-            Ok(Some(request)) => Step::Asks(request),
-            Ok(None) => Step::Ends,
-            Err(why) => Step::Panics(why),
+    /// Continues the thread up to its next request.
+    pub fn step(&mut self, reply: Reply) -> StopReason<Request> {
+        match catch_panics(|| self.resume(reply)) {
+            Ok(Some(request)) => StopReason::Requests(request),
+            Ok(None) => StopReason::Ended,
+            Err(why) => StopReason::Panicked(why),
         }
     }
 
-    /// The same, of which panics go on in the caller: cheaper, for many steps within `caught`.
-    /// Nothing where it has ended.
+    /// Continues the thread up to its next request; `None` when it has ended. Its panics unwind
+    /// into the caller, which is cheaper for many steps within one `catch_panics`.
     #[inline]
     pub fn resume(&mut self, reply: Reply) -> Option<Request> {
         match self.coroutine.resume(reply) {
@@ -127,10 +128,10 @@ impl<'a, Reply: Copy, Request: Copy> Steppable<'a, Reply, Request> {
         }
     }
 
-    /// Remembers where the thread is stopped at a request.
-    pub fn save(&self, into: &mut Saved) {
-        // SAFETY: a word of the object, as `start` found.
-        into.pointer = unsafe { self.object().add(self.pointer_at).read() };
+    /// Saves where the thread is stopped at a request.
+    pub fn save(&self, into: &mut SavedStack) {
+        // SAFETY: `start` found this word within the object.
+        into.pointer = unsafe { self.object().add(self.pointer_word).read() };
         let length = self.base - into.pointer;
         into.stack.clear();
         into.stack.reserve(length);
@@ -141,19 +142,19 @@ impl<'a, Reply: Copy, Request: Copy> Steppable<'a, Reply, Request> {
         }
     }
 
-    /// Puts the thread back to where it was saved, also when it has ended since.
-    pub fn restore(&mut self, from: &Saved) {
+    /// Sets the thread back to where it was saved, even if it has ended since.
+    pub fn restore(&mut self, from: &SavedStack) {
         // SAFETY: this part of the stack was live at that request, and the thread is not
-        // running. Everything it knew then is in it: the switch had saved the registers
+        // running. It holds the thread's whole state: the switch had saved the registers
         // there, and by the contract of `Steppable` there was nothing else. To the thread,
-        // going on from here looks as going on did the first time.
+        // continuing from here is the same as continuing the first time.
         unsafe {
             ptr::copy_nonoverlapping(
                 from.stack.as_ptr(),
                 from.pointer as *mut u8,
                 from.stack.len(),
             );
-            self.object_mut().add(self.pointer_at).write(from.pointer);
+            self.object_mut().add(self.pointer_word).write(from.pointer);
         }
     }
 
@@ -175,8 +176,8 @@ impl<'a, Reply: Copy, Request: Copy> Steppable<'a, Reply, Request> {
 
 impl<Reply, Request> Drop for Steppable<'_, Reply, Request> {
     fn drop(&mut self) {
-        // SAFETY: nothing on the stack needs to be dropped, as the contract says; the
-        // object is dropped once, here.
+        // SAFETY: by the contract nothing on the stack needs to be dropped; the object is
+        // dropped once, here.
         unsafe {
             self.coroutine.force_reset();
             ManuallyDrop::drop(&mut self.coroutine);
@@ -185,25 +186,25 @@ impl<Reply, Request> Drop for Steppable<'_, Reply, Request> {
 }
 
 thread_local! {
-    /// Whether a steppable thread runs on this thread: its panics are results, not news.
+    /// Whether a steppable thread runs on this one: its panics are results and not printed.
     static STEPPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does something whose panics are results, as those of a thread are.
-pub fn caught<R>(body: impl FnOnce() -> R) -> Result<R, String> {
+/// Calls `body`; a panic becomes an error with its message, and is not printed.
+pub fn catch_panics<R>(body: impl FnOnce() -> R) -> Result<R, String> {
     STEPPING.set(true);
-    let done = catch_unwind(AssertUnwindSafe(body));
+    let result = catch_unwind(AssertUnwindSafe(body));
     STEPPING.set(false);
-    done.map_err(|payload| message(&*payload))
+    result.map_err(|payload| message(&*payload))
 }
 
 fn keep_panics_quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let news = panic::take_hook();
+        let print = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             if !STEPPING.get() {
-                news(panic);
+                print(panic);
             }
         }));
     });
@@ -218,7 +219,7 @@ fn message(payload: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    /// A thread that adds up its replies and asks with the sum.
+    /// A thread that adds up its replies and requests with the sum.
     fn adder(yielder: &Yielder<u64, u64>) {
         let mut sum = 0;
         loop {
@@ -230,29 +231,29 @@ mod tests {
         }
     }
 
-    fn asks(step: Step<u64>) -> u64 {
-        match step {
-            Step::Asks(sum) => sum,
+    fn requested(stop: StopReason<u64>) -> u64 {
+        match stop {
+            StopReason::Requests(sum) => sum,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_thread_set_back_goes_on_as_before() {
+    fn a_thread_set_back_continues_as_before() {
         let (mut thread, first) = Steppable::start(adder, 0).unwrap();
-        assert_eq!(asks(first), 0);
-        assert_eq!(asks(thread.step(5)), 5);
-        let mut saved = Saved::default();
+        assert_eq!(requested(first), 0);
+        assert_eq!(requested(thread.step(5)), 5);
+        let mut saved = SavedStack::default();
         thread.save(&mut saved);
-        assert_eq!(asks(thread.step(7)), 12);
+        assert_eq!(requested(thread.step(7)), 12);
         thread.restore(&saved);
-        assert_eq!(asks(thread.step(1)), 6);
-        assert!(matches!(thread.step(44), Step::Ends));
+        assert_eq!(requested(thread.step(1)), 6);
+        assert!(matches!(thread.step(44), StopReason::Ended));
         thread.restore(&saved);
-        assert_eq!(asks(thread.step(2)), 7);
+        assert_eq!(requested(thread.step(2)), 7);
         thread.restore(&saved);
-        assert!(matches!(thread.step(95), Step::Panics(why) if why == "too much"));
+        assert!(matches!(thread.step(95), StopReason::Panicked(why) if why == "too much"));
         thread.restore(&saved);
-        assert_eq!(asks(thread.step(3)), 8);
+        assert_eq!(requested(thread.step(3)), 8);
     }
 }

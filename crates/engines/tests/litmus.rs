@@ -1,11 +1,11 @@
-//! The memory models, pinned by litmus tests: files of `litmus/`, each with its expected
+//! The memory models, pinned by litmus tests: files in `litmus/`, each with its expected
 //! outcome and the reason.
 //!
-//!     # what it is about
-//!     t0: store x 1; a = load y          statements of a task; words begin as 0
+//!     # what it tests
+//!     t0: store x 1; a = load y          statements of a task; words start as 0
 //!     t1: swap y 1 acq_rel; await x 1 acquire
-//!     exists: a=0 x=1                    an outcome at the end; or `race`
-//!     sc: never: why                     whether it can be, for each memory model
+//!     exists: a=0 x=1                    a final state; or `race`
+//!     sc: never: why                     whether that is possible, for each memory model
 //!     tso: sometimes: why
 //!
 //! Words are x, y, and `both` with its bytes `low` and `high`; p is plain. Registers are a
@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use engines::explored::{Explored, Fault, Memory, Options, Searched, Setup, search};
+use engines::checker::{Checked, Fault, Memory, Options, SearchResult, Setup, search};
 use machine::{Atom, Field, Machine, Native, Ordering, Region, Until, image};
 
 image! {
@@ -63,12 +63,12 @@ impl Words {
     }
 }
 
-/// A statement, such as `a = load x acquire`.
+/// Runs a statement, such as `a = load x acquire`.
 fn run<M: Machine>(m: &M, words: &Words, statement: &str) {
-    // No vector: a task may not own memory.
+    // No vector: a task may not own heap memory.
     let mut parts = ["relaxed"; 6];
-    for (place, part) in parts.iter_mut().zip(statement.split_whitespace()) {
-        *place = part;
+    for (slot, part) in parts.iter_mut().zip(statement.split_whitespace()) {
+        *slot = part;
     }
     if parts[1] == "=" {
         let value = access(m, words, [parts[2], parts[3], parts[4], parts[5]]);
@@ -118,32 +118,29 @@ struct Litmus {
 }
 
 impl Litmus {
-    fn read(text: &str) -> Litmus {
+    fn parse(text: &str) -> Litmus {
         let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start));
         let statements = |line: &str| line.split(';').map(|s| s.trim().to_string()).collect();
         let tasks = (0..).map_while(|task| line(&format!("t{task}: ")).map(statements));
         Litmus { tasks: tasks.collect(), exists: line("exists: ").unwrap().to_string() }
     }
 
-    fn search(&self, memory: Memory, reduction: bool) -> Searched {
+    fn search(&self, memory: Memory, reduction: bool) -> SearchResult {
         let region = Region::new(4096).unwrap();
         let words = &region.array::<Words>("w", 1)[0];
-        let task = |m: &Explored, task: usize| {
+        let task = |m: &Checked, task: usize| {
             for statement in &self.tasks[task] {
                 run(m, words, statement);
             }
         };
-        let last = || if self.is_outcome(words) { Err(String::new()) } else { Ok(()) };
-        let nodes = vec![0; self.tasks.len()];
-        let (fifo, alike) = (false, false);
         let setup = Setup {
             region: &region,
-            nodes: &nodes,
+            nodes: &vec![0; self.tasks.len()],
             task: &task,
-            interrupted: None,
-            last: &last,
-            fifo,
-            alike,
+            ipi_handler: None,
+            final_check: &|| if self.is_outcome(words) { Err(String::new()) } else { Ok(()) },
+            fifo: false,
+            symmetric: false,
         };
         search(&setup, &Options { memory, reduction, ..Options::default() }).unwrap()
     }
@@ -153,11 +150,11 @@ impl Litmus {
         self.exists != "race"
             && self.exists.split(' ').all(|part| {
                 let (name, value) = part.split_once('=').expect("NAME=VALUE");
-                let found = match name {
+                let actual = match name {
                     "x" | "y" => words.word(name).load(&m, Ordering::Relaxed),
                     register => words.register(register).get(&m),
                 };
-                found == value.parse::<u32>().unwrap()
+                actual == value.parse::<u32>().unwrap()
             })
     }
 
@@ -169,7 +166,7 @@ impl Litmus {
         ) {
             (None, _) => "never",
             (Some(Fault::Race(_)), "race") => "sometimes",
-            (Some(Fault::Last(_)), exists) if exists != "race" => "sometimes",
+            (Some(Fault::FinalState(_)), exists) if exists != "race" => "sometimes",
             (Some(other), _) => panic!("{other}"),
         }
     }
@@ -184,14 +181,14 @@ fn every_litmus_test_has_its_outcome() {
     assert!(paths.len() >= 17, "only {} files were found", paths.len());
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
-        let litmus = Litmus::read(&text);
+        let litmus = Litmus::parse(&text);
         let models = [("sc", Memory::SequentiallyConsistent), ("tso", Memory::TotalStoreOrder)];
         for (name, memory) in models {
             let expected = text.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
             let (expected, why) = expected.unwrap().split_once(": ").expect("a reason");
             for reduction in [true, false] {
-                let found = litmus.verdict(memory, reduction);
-                assert_eq!(found, expected, "{}, {name}: {why}", path.display());
+                let verdict = litmus.verdict(memory, reduction);
+                assert_eq!(verdict, expected, "{}, {name}: {why}", path.display());
             }
         }
     }

@@ -1,34 +1,29 @@
-//! Hostile kernels and modules: made by hand, small, and damaged inside and outside of what
-//! compresses them. Each is refused with a word or read; nothing panics, hangs, or asks for absurd memory.
-
-#[path = "../../records/tests/fuzz/fuzzer.rs"]
-mod fuzzer;
+//! Hostile kernels and modules: small, made by hand, and damaged before and after compression. Each
+//! is read or refused with a message; none causes a panic, a hang or an absurd allocation.
 
 use std::path::Path;
 
-use fuzzer::{Fuzzer, Noting, fuzz};
+use fuzz::{Fuzzer, fuzz};
 
 use crate::decompress::{decompress, tests as compress};
 use crate::initramfs::stripped;
 use crate::kernel::Kernel;
-use crate::modules::{Info, tests::module};
-
-#[global_allocator]
-static NOTING: Noting = Noting;
+use crate::modules::{ModuleInfo, tests::module};
 
 const REPLAY: &str = "cargo test -p guests fuzzed";
 
-type Way = fn(&[u8]) -> Vec<u8>;
+type Compressor = fn(&[u8]) -> Vec<u8>;
 
-/// How kernels and modules are compressed; the last way is not at all.
-const WAYS: [Way; 5] =
+/// The last one does not compress.
+const COMPRESSORS: [Compressor; 5] =
     [compress::xz, compress::gzip, compress::zstd, compress::lz4, <[u8]>::to_vec];
 
 #[test]
 fn fuzzed_kernels_are_refused_or_moved() {
     let kernel = elf();
-    for way in WAYS {
-        let read = Kernel::read(Path::new("k"), &image(&way(&kernel))).expect("it is a kernel");
+    for compress in COMPRESSORS {
+        let read =
+            Kernel::read(Path::new("k"), &image(&compress(&kernel))).expect("it is a kernel");
         let moved = read.image(1, 1 << 30, false).expect("it can be moved").moved;
         assert_eq!((read.release.as_str(), moved), ("6.1.0-image", Some(2 << 20)));
     }
@@ -36,13 +31,13 @@ fn fuzzed_kernels_are_refused_or_moved() {
         let inner = sometimes_damaged(&kernel, fuzzer);
         let outer = match fuzzer.below(2) {
             0 => inner,
-            _ => image(&sometimes_damaged(&fuzzer.pick(&WAYS)(&inner), fuzzer)),
+            _ => image(&sometimes_damaged(&fuzzer.pick(&COMPRESSORS)(&inner), fuzzer)),
         };
         let input = sometimes_damaged(&outer, fuzzer);
         let random = fuzzer.below(1 << 20) as u64;
         let memory = *fuzzer.pick(&[0, 1 << 28, 1 << 30, u64::MAX]);
-        said(stripped(&input).map(drop))?;
-        said(Kernel::read(Path::new("k"), &input).and_then(|kernel| {
+        check_error(stripped(&input).map(drop))?;
+        check_error(Kernel::read(Path::new("k"), &input).and_then(|kernel| {
             kernel.takes_zstd();
             kernel.image(random, memory, false).map(drop)
         }))
@@ -58,26 +53,29 @@ fn fuzzed_modules_are_refused_or_read() {
     fuzz(20_000, REPLAY, |fuzzer| {
         let module: &Vec<u8> = fuzzer.pick(&modules);
         let inner = sometimes_damaged(module, fuzzer);
-        let input = sometimes_damaged(&fuzzer.pick(&WAYS)(&inner), fuzzer);
-        said(decompress(&input).and_then(|module| {
-            let info = Info::of(&module)?;
+        let input = sometimes_damaged(&fuzzer.pick(&COMPRESSORS)(&inner), fuzzer);
+        check_error(decompress(&input).and_then(|module| {
+            let info = ModuleInfo::parse(&module)?;
             info.list("depends", ',');
             info.values("alias").count();
-            info.soft();
+            info.soft_dependencies();
             Ok(())
         }))
     });
 }
 
-/// An error without a word is a fault.
-fn said(result: anyhow::Result<()>) -> Result<(), String> {
+/// An error must have a message.
+fn check_error(result: anyhow::Result<()>) -> Result<(), String> {
     match result {
-        Err(error) if format!("{error:#}").is_empty() => Err("refused without a word".to_string()),
+        Err(error) if format!("{error:#}").is_empty() => {
+            Err("refused without a message".to_string())
+        }
         _ => Ok(()),
     }
 }
 
-/// The same every other time; else with numbers where numbers lie, cut, or damaged as text is.
+/// The example unchanged half of the time; otherwise with other numbers in it, cut off, or damaged as
+/// text is.
 fn sometimes_damaged(example: &[u8], fuzzer: &mut Fuzzer) -> Vec<u8> {
     let mut input = example.to_vec();
     if fuzzer.below(2) == 0 {
@@ -92,7 +90,7 @@ fn sometimes_damaged(example: &[u8], fuzzer: &mut Fuzzer) -> Vec<u8> {
     input
 }
 
-/// What headers and lists trip over.
+/// Numbers that parsers of headers and lists mishandle.
 const NUMBERS: [u64; 16] = [
     0,
     1,
@@ -115,7 +113,7 @@ const NUMBERS: [u64; 16] = [
 fn put_number(input: &mut [u8], fuzzer: &mut Fuzzer) {
     let bytes = *fuzzer.pick(&[1, 2, 4, 8]);
     let Some(last) = input.len().checked_sub(bytes) else { return };
-    // Headers are small, and all depends on them.
+    // Headers are small, and everything depends on them.
     let last = if fuzzer.below(2) == 0 { last.min(0x280) } else { last };
     let at = fuzzer.below(last / bytes + 1) * bytes;
     let number = match fuzzer.below(3) {
@@ -125,12 +123,12 @@ fn put_number(input: &mut [u8], fuzzer: &mut Fuzzer) {
     input[at..at + bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
 }
 
-/// Where the kernel is linked.
+/// The physical and virtual address at which the kernel is linked.
 const LINKED: u64 = 0x0100_0000;
 const LINKED_HIGH: u64 = 0xffff_ffff_8100_0000;
 
-/// A kernel as QEMU can start one: headers, a loaded part, a note with the entry in it, and the
-/// lists of places to change (relocate.rs has their order).
+/// A kernel that QEMU can start: headers, a loadable segment, a note with the entry, and the
+/// relocation lists (relocate.rs has their order).
 fn elf() -> Vec<u8> {
     let mut file = vec![0; 0x400];
     let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,48 +1,48 @@
 //! An initramfs: a cpio archive in the format "newc" (Documentation/driver-api/early-userspace/
-//! buffer-format.rst), not compressed, which a kernel without a fast CPU unpacks soonest.
+//! buffer-format.rst), uncompressed, which a kernel on a slow CPU unpacks fastest.
 
 use anyhow::{Context, Result, ensure};
 use object::Endianness::Little;
 use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// An archive that grows.
+/// A cpio archive under construction.
 #[derive(Default)]
 pub struct Archive {
     bytes: Vec<u8>,
     entries: u32,
 }
 
-/// What each entry says besides its name and content.
-struct Entry {
+/// The attributes of an entry besides its name and content.
+struct Attributes {
     mode: u32,
-    /// Major and minor number, of a device.
+    /// Major and minor number of a device file.
     device: (u32, u32),
 }
 
 impl Archive {
-    /// A directory.
+    /// Adds a directory.
     pub fn directory(&mut self, path: &str) {
-        self.entry(path, Entry { mode: libc::S_IFDIR | 0o755, device: (0, 0) }, &[]);
+        self.entry(path, Attributes { mode: libc::S_IFDIR | 0o755, device: (0, 0) }, &[]);
     }
 
-    /// A character device.
+    /// Adds a character device.
     pub fn device(&mut self, path: &str, major: u32, minor: u32) {
-        self.entry(path, Entry { mode: libc::S_IFCHR | 0o600, device: (major, minor) }, &[]);
+        self.entry(path, Attributes { mode: libc::S_IFCHR | 0o600, device: (major, minor) }, &[]);
     }
 
-    /// A file that may be executed.
+    /// Adds an executable file.
     pub fn file(&mut self, path: &str, content: &[u8]) {
-        self.entry(path, Entry { mode: libc::S_IFREG | 0o755, device: (0, 0) }, content);
+        self.entry(path, Attributes { mode: libc::S_IFREG | 0o755, device: (0, 0) }, content);
     }
 
-    /// The whole archive.
+    /// Ends the archive and returns its bytes.
     pub fn finish(mut self) -> Vec<u8> {
-        self.entry("TRAILER!!!", Entry { mode: 0, device: (0, 0) }, &[]);
+        self.entry("TRAILER!!!", Attributes { mode: 0, device: (0, 0) }, &[]);
         self.bytes
     }
 
-    fn entry(&mut self, path: &str, Entry { mode, device }: Entry, content: &[u8]) {
+    fn entry(&mut self, path: &str, Attributes { mode, device }: Attributes, content: &[u8]) {
         self.entries += 1;
         let fields = [
             self.entries, // inode
@@ -52,7 +52,7 @@ impl Archive {
             1, // links
             0, // time
             content.len() as u32,
-            0, // device that it lies on, major and minor
+            0, // device that holds the file, major and minor
             0,
             device.0,
             device.1,
@@ -74,14 +74,14 @@ impl Archive {
     }
 }
 
-/// An archive compressed by zstd, at the level from which on more takes longer here than it saves
-/// there.
+/// Compresses an archive with zstd. A higher level would cost the host more time than it saves the
+/// guest.
 pub fn compressed(archive: &[u8]) -> Result<Vec<u8>> {
     zstd::encode_all(archive, 3).context("compressing the initramfs")
 }
 
-/// A program without what only debuggers and linkers read: the sections that are not loaded,
-/// and the table of all sections.
+/// Strips a program of what only debuggers and linkers read: the sections that are not loaded, and
+/// the section table.
 pub fn stripped(program: &[u8]) -> Result<Vec<u8>> {
     let header = FileHeader64::parse(program)?;
     let segments = header.program_headers(Little, program)?;
@@ -91,7 +91,7 @@ pub fn stripped(program: &[u8]) -> Result<Vec<u8>> {
     let end = ends.max().unwrap_or(0) as usize;
     ensure!(
         end >= 0x40 && end <= program.len(),
-        "the program has no part that is loaded, or is cut off"
+        "the program has no loadable segment, or is cut off"
     );
     let mut stripped = program[..end].to_vec();
     // e_shoff; e_shnum and e_shstrndx (elf(5)).
@@ -123,7 +123,7 @@ mod tests {
         .assert_eq(&readable(&shown.concat()));
     }
 
-    /// With its fields apart.
+    /// Separates the fields of each entry.
     fn readable(text: &str) -> String {
         let entries = text.split("070701").skip(1).map(|entry| {
             let (fields, rest) = entry.split_at(13 * 8);

@@ -1,36 +1,33 @@
-//! Kernel files: whether something is one, of which architecture and release, and the kernel
-//! inside an image that unpacks itself. Under emulation, to unpack takes as long as all else of
-//! a boot; QEMU starts an unpacked kernel by the PVH protocol (Xen's, entered by an ELF note).
+//! Kernel files: recognizes them, with their architecture and release, and extracts the kernel from
+//! an image that unpacks itself. Under emulation, unpacking takes as long as the rest of a boot;
+//! QEMU starts an unpacked kernel by the PVH protocol (`pvh.rs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
-use object::Endianness::Little;
-use object::elf::{EM_X86_64, FileHeader64, NoteType};
-use object::read::elf::{FileHeader, ProgramHeader};
+use anyhow::{Context, Result, ensure};
 
 use crate::decompress::decompress;
+use crate::pvh::check_pvh;
 use crate::relocate;
 
 /// A kernel file that can be booted.
 pub struct Kernel {
-    /// Where it lies.
     pub path: PathBuf,
-    /// What `uname -r` will say.
+    /// The release, as `uname -r` prints it in the guest.
     pub release: String,
-    /// The kernel itself, where QEMU can start it: an ELF file, with its table of relocations.
+    /// The unpacked kernel, where QEMU can start it: an ELF file with its relocation lists.
     unpacked: Option<Vec<u8>>,
-    /// Why not, else.
+    /// Why the kernel has to unpack itself, where it has to.
     pub packed_because: Option<String>,
 }
 
-/// What a machine starts.
-pub struct Image {
-    /// The file's bytes; nothing where the kernel's own file is started.
+/// What QEMU starts.
+pub struct BootImage {
+    /// The file's bytes; `None` where QEMU starts the kernel's own file.
     pub bytes: Option<Vec<u8>>,
-    /// How far from where it was linked the kernel was moved, in bytes; nothing where that is
-    /// left to the kernel.
+    /// How far the kernel was moved from its linked address, in bytes; `None` where that is left to
+    /// the kernel.
     pub moved: Option<u64>,
 }
 
@@ -43,12 +40,11 @@ const VERSION_TEXT: usize = 0x20e;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 
-/// Memory from the first byte of a kernel to the last, with what only exists at run time; the
-/// largest of distributions have 100 MiB.
-const LARGEST: u64 = 192 << 20;
+/// Memory that a kernel may span, with what exists only at run time; the largest kernels of
+/// distributions span 100 MiB.
+const SPAN_MAX: u64 = 192 << 20;
 
 impl Kernel {
-    /// Reads a kernel file.
     pub fn open(path: &Path) -> Result<Kernel> {
         let bytes =
             fs::read(path).with_context(|| format!("reading the kernel {}", path.display()))?;
@@ -62,7 +58,7 @@ impl Kernel {
             let why_not = check_pvh(&unpacked).err();
             ensure!(
                 why_not.is_none(),
-                "is an ELF file that QEMU cannot start ({}): give the bzImage beside it \
+                "is an ELF file that QEMU cannot start ({}): name the bzImage of the same build \
                  (arch/x86/boot/bzImage), or build with CONFIG_PVH=y",
                 why_not.map(|e| format!("{e:#}")).unwrap_or_default()
             );
@@ -71,7 +67,7 @@ impl Kernel {
         }
         check_image(bytes)?;
         let text = 0x200 + u16_at(bytes, VERSION_TEXT)? as usize;
-        let version = text_at(bytes, text).context("says no release")?;
+        let version = text_at(bytes, text).context("names no release")?;
         let release = version.split(' ').next().unwrap_or_default().to_string();
         let unpacked = unpack(bytes).and_then(|unpacked| check_pvh(&unpacked).map(|()| unpacked));
         let (unpacked, packed_because) = match unpacked {
@@ -81,46 +77,49 @@ impl Kernel {
         Ok(Kernel { path: path.to_path_buf(), release, unpacked, packed_because })
     }
 
-    /// Whether it unpacks an initramfs that zstd compressed (CONFIG_RD_ZSTD): what it would complain
-    /// with is in it.
+    /// Whether it can unpack an initramfs compressed with zstd (CONFIG_RD_ZSTD): such a kernel
+    /// contains the error message of the unpacker.
     pub fn takes_zstd(&self) -> bool {
-        let known = |kernel: &Vec<u8>| find(kernel, b"ZSTD-compressed data is corrupt").is_some();
-        self.unpacked.as_ref().is_some_and(known)
+        const MESSAGE: &[u8] = b"ZSTD-compressed data is corrupt";
+        self.unpacked.as_ref().is_some_and(|kernel| find(kernel, MESSAGE).is_some())
     }
 
-    /// What a machine with so many bytes of memory starts. `random` decides where the kernel
-    /// lies, as its own unpacking would have (KASLR), unless `nokaslr` is asked for.
-    pub fn image(&self, random: u64, memory: u64, nokaslr: bool) -> Result<Image> {
+    /// The image for a VM with `memory` bytes. `random` decides the kernel's address, as its own
+    /// unpacking would have done (KASLR), unless `nokaslr` is set.
+    pub fn image(&self, random: u64, memory: u64, nokaslr: bool) -> Result<BootImage> {
         let Some(unpacked) = &self.unpacked else {
-            return Ok(Image { bytes: None, moved: None });
+            return Ok(BootImage { bytes: None, moved: None });
         };
-        // The initramfs lies at the upper end.
-        let room = (memory / 2).min(1 << 30).saturating_sub(LARGEST);
+        // The initramfs lies at the upper end of memory.
+        let room = (memory / 2).min(1 << 30).saturating_sub(SPAN_MAX);
         let steps = room / relocate::STEP;
-        let (bytes, moved) = match nokaslr || steps == 0 {
-            true => (unpacked.clone(), None),
-            false => match relocate::moved(unpacked, random % steps * relocate::STEP)? {
-                Some(moved) => (moved, Some(random % steps * relocate::STEP)),
-                None => (unpacked.clone(), None),
-            },
-        };
-        Ok(Image { bytes: Some(bytes), moved })
+        if nokaslr || steps == 0 {
+            return Ok(BootImage { bytes: Some(unpacked.clone()), moved: None });
+        }
+        let distance = random % steps * relocate::STEP;
+        Ok(match relocate::moved(unpacked, distance)? {
+            Some(bytes) => BootImage { bytes: Some(bytes), moved: Some(distance) },
+            None => BootImage { bytes: Some(unpacked.clone()), moved: None },
+        })
     }
 }
 
 fn check_image(bytes: &[u8]) -> Result<()> {
     ensure!(
         bytes.get(0x38..0x3c) != Some(b"ARM\x64"),
-        "is for arm64, and this knee starts x86-64 kernels: build or fetch one for x86-64"
+        "is for arm64, but knee boots only x86-64 kernels: build or fetch one for x86-64"
     );
     let is_image = u16_at(bytes, BOOT_FLAG).ok() == Some(0xaa55)
         && bytes.get(HEADER..HEADER + 4) == Some(b"HdrS");
     ensure!(
         is_image,
-        "is no x86 kernel: a file such as /boot/vmlinuz-RELEASE or arch/x86/boot/bzImage is needed"
+        "is not an x86 kernel: name a file such as /boot/vmlinuz-RELEASE or arch/x86/boot/bzImage"
     );
     let protocol = u16_at(bytes, PROTOCOL)?;
-    ensure!(protocol >= 0x208, "has boot protocol {protocol:#x}, from before Linux 2.6.26");
+    ensure!(
+        protocol >= 0x208,
+        "has boot protocol {protocol:#x}, which is older than Linux 2.6.26: use a newer kernel"
+    );
     Ok(())
 }
 
@@ -138,7 +137,7 @@ fn text_at(bytes: &[u8], at: usize) -> Option<String> {
     Some(String::from_utf8_lossy(text).into_owned())
 }
 
-/// The kernel in an image.
+/// Extracts the kernel from an image.
 fn unpack(image: &[u8]) -> Result<Vec<u8>> {
     let sectors = match image[SETUP_SECTORS] {
         0 => 4,
@@ -150,10 +149,10 @@ fn unpack(image: &[u8]) -> Result<Vec<u8>> {
     decompress(payload).context("its payload")
 }
 
-/// The release that a kernel would print.
+/// The release in the banner that a kernel prints.
 fn release_in(kernel: &[u8]) -> Result<String> {
     const BANNER: &[u8] = b"Linux version ";
-    let at = find(kernel, BANNER).context("has no banner of Linux in it")?;
+    let at = find(kernel, BANNER).context("does not contain the text `Linux version`")?;
     let text = text_at(kernel, at + BANNER.len()).unwrap_or_default();
     Ok(text.split(' ').next().unwrap_or_default().to_string())
 }
@@ -170,36 +169,6 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether QEMU finds an entry in the kernel.
-fn check_pvh(kernel: &[u8]) -> Result<()> {
-    let header = FileHeader64::parse(kernel).context("not a 64-bit ELF file")?;
-    if header.e_machine(Little) != EM_X86_64 {
-        bail!("for another architecture");
-    }
-    ensure!(pvh_entry(kernel)?.is_some(), "built without CONFIG_PVH");
-    Ok(())
-}
-
-/// XEN_ELFNOTE_PHYS32_ENTRY of xen/interface/elfnote.h.
-const PHYS32_ENTRY: NoteType = NoteType(18);
-
-/// Where in the file the entry's address stands.
-pub(crate) fn pvh_entry(kernel: &[u8]) -> Result<Option<usize>> {
-    let header = FileHeader64::parse(kernel)?;
-    for segment in header.program_headers(Little, kernel)? {
-        let Some(mut notes) = segment.notes(Little, kernel)? else { continue };
-        while let Some(note) = notes.next()? {
-            let is_entry = note.name() == b"Xen" && note.n_type(Little) == PHYS32_ENTRY;
-            // A shorter one is no address.
-            if is_entry && note.desc().len() >= 4 {
-                let at = note.desc().as_ptr() as usize - kernel.as_ptr() as usize;
-                return Ok(Some(at));
-            }
-        }
-    }
-    Ok(None)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,7 +178,7 @@ mod tests {
         assert!(format!("{error:#}").contains(expected), "{error:#}");
     }
 
-    /// A header with these bytes at these places.
+    /// An image header with these bytes at these offsets.
     fn image(changes: &[(usize, &[u8])]) -> Vec<u8> {
         let mut image = vec![0; 2048];
         image[BOOT_FLAG..BOOT_FLAG + 2].copy_from_slice(&[0x55, 0xaa]);
@@ -222,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_is_named() {
-        check(b"", "is no x86 kernel");
-        check(b"hello", "is no x86 kernel");
-        check(&image(&[(BOOT_FLAG, &[0, 0])]), "is no x86 kernel");
-        check(&image(&[(PROTOCOL, &[0, 2])]), "from before Linux 2.6.26");
+    fn files_that_are_not_kernels_are_refused_with_a_reason() {
+        check(b"", "is not an x86 kernel");
+        check(b"hello", "is not an x86 kernel");
+        check(&image(&[(BOOT_FLAG, &[0, 0])]), "is not an x86 kernel");
+        check(&image(&[(PROTOCOL, &[0, 2])]), "older than Linux 2.6.26");
         check(&image(&[(0x38, b"ARM\x64")]), "is for arm64");
-        check(b"\x7fELF", "no banner");
+        check(b"\x7fELF", "does not contain the text");
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! A kernel's module tree: which files are needed for some modules, in the order in which they
-//! are to be loaded. Read from the modules themselves (their section .modinfo), so that it does
-//! not matter whether depmod(8) has been there.
+//! A kernel's module tree: the files that some modules need, in load order. Dependencies are read
+//! from the modules themselves (their section .modinfo), so depmod(8) need not have run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,63 +11,62 @@ use object::{Object, ObjectSection};
 use crate::decompress::decompress;
 
 /// The modules of one kernel.
-pub struct Tree {
-    /// Where they lie.
+pub struct ModuleTree {
+    /// The directory of the modules.
     pub root: PathBuf,
-    /// Files by name, with `_` for `-` as the kernel has it.
+    /// Files by module name, with `_` for `-` as in the kernel.
     files: BTreeMap<String, PathBuf>,
-    /// What the kernel has without modules.
+    /// Names of the modules that are built into the kernel.
     built_in: BTreeSet<String>,
 }
 
 /// A module to load.
 pub struct Module {
-    /// Its name.
     pub name: String,
-    /// Its file, as the kernel takes it.
+    /// Its file, decompressed.
     pub bytes: Vec<u8>,
 }
 
-/// What is needed for some modules.
+/// The modules that some modules need, with themselves.
 #[derive(Default)]
-pub struct Needed {
-    /// The modules, each after those that it needs.
+pub struct NeededModules {
+    /// Each module after those that it depends on.
     pub modules: Vec<Module>,
-    /// Names for which there is neither a module nor something built in.
+    /// Names that are neither a module file nor built in.
     pub missing: Vec<String>,
 }
 
-/// Endings of module files.
+/// File name endings of modules.
 const ENDINGS: [&str; 4] = [".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
 
-impl Tree {
-    /// The tree of a kernel: below the folder given, or where its package or this host has it.
-    /// Nothing if there is none: then all must be built in.
-    pub fn find(kernel: &Path, release: &str, given: Option<&Path>) -> Result<Option<Tree>> {
+impl ModuleTree {
+    /// The tree of a kernel: below the `given` folder, or where its package or this host has it.
+    /// `None` if there is none: then everything must be built in.
+    pub fn find(kernel: &Path, release: &str, given: Option<&Path>) -> Result<Option<ModuleTree>> {
         if let Some(given) = given {
             let inner = given.join("lib/modules").join(release);
             let root = if inner.is_dir() { inner } else { given.to_path_buf() };
-            return Tree::open(&root).map(Some);
+            return ModuleTree::open(&root).map(Some);
         }
         // A package unpacked elsewhere has boot/ beside lib/; a kernel of this host too.
         let package = kernel.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
         let roots = [package, Path::new("/")].into_iter().flat_map(|root| {
             ["lib/modules", "usr/lib/modules"].map(|modules| root.join(modules).join(release))
         });
-        roots.into_iter().find(|root| root.is_dir()).map(|root| Tree::open(&root)).transpose()
+        roots.into_iter().find(|root| root.is_dir()).map(|root| ModuleTree::open(&root)).transpose()
     }
 
-    fn open(root: &Path) -> Result<Tree> {
+    fn open(root: &Path) -> Result<ModuleTree> {
         let mut files = BTreeMap::new();
         walk(root, &mut files).with_context(|| format!("listing modules in {}", root.display()))?;
         let listed = fs::read_to_string(root.join("modules.builtin")).unwrap_or_default();
         let built_in = listed.lines().filter_map(|line| name(Path::new(line))).collect();
-        Ok(Tree { root: root.to_path_buf(), files, built_in })
+        Ok(ModuleTree { root: root.to_path_buf(), files, built_in })
     }
 
-    /// What is needed for these modules.
-    pub fn needed(&self, wanted: &[&str]) -> Result<Needed> {
-        let mut needed = Needed::default();
+    /// The modules that have to be loaded for the `wanted` ones.
+    pub fn needed(&self, wanted: &[&str]) -> Result<NeededModules> {
+        let mut needed = NeededModules::default();
         let mut seen = BTreeSet::new();
         for name in wanted {
             self.add(name, true, &mut needed, &mut seen)?;
@@ -80,7 +78,7 @@ impl Tree {
         &self,
         wanted: &str,
         must: bool,
-        needed: &mut Needed,
+        needed: &mut NeededModules,
         seen: &mut BTreeSet<String>,
     ) -> Result<()> {
         let wanted = wanted.replace('-', "_");
@@ -88,10 +86,10 @@ impl Tree {
             return Ok(());
         }
         let Some(path) = self.files.get(&wanted) else {
-            // A soft dependency may be another name of several modules.
-            let bearers = if must { Vec::new() } else { self.bearers(&wanted)? };
-            for bearer in &bearers {
-                self.add(bearer, false, needed, seen)?;
+            // A soft dependency may be an alias of several modules.
+            let providers = if must { Vec::new() } else { self.providers(&wanted)? };
+            for provider in &providers {
+                self.add(provider, false, needed, seen)?;
             }
             if must {
                 needed.missing.push(wanted);
@@ -99,36 +97,37 @@ impl Tree {
             return Ok(());
         };
         let bytes = read(path)?;
-        let info = Info::of(&bytes).with_context(|| format!("in {}", path.display()))?;
+        let info = ModuleInfo::parse(&bytes).with_context(|| format!("in {}", path.display()))?;
         for before in info.list("depends", ',') {
             self.add(&before, true, needed, seen)?;
         }
-        for before in info.soft() {
+        for before in info.soft_dependencies() {
             self.add(&before, false, needed, seen)?;
         }
         needed.modules.push(Module { name: wanted, bytes });
         Ok(())
     }
 
-    /// Modules of ciphers and checksums, which others ask for by what they do ("crc32c").
-    fn bearers(&self, alias: &str) -> Result<Vec<String>> {
-        let of_ciphers = |path: &Path| {
+    /// The modules that provide a cipher or checksum by its alias ("crc32c").
+    fn providers(&self, alias: &str) -> Result<Vec<String>> {
+        let is_cryptographic = |path: &Path| {
             path.components().any(|part| part.as_os_str() == "crypto")
                 || path.parent().is_some_and(|folder| folder.ends_with("lib"))
         };
-        let mut bearers = Vec::new();
-        for (name, path) in self.files.iter().filter(|(_, path)| of_ciphers(path)) {
-            // Reading all of them takes a second; names begin with what they do.
+        let mut providers = Vec::new();
+        for (name, path) in self.files.iter().filter(|(_, path)| is_cryptographic(path)) {
+            // Reading all of them takes a second; their names begin with the alias.
             if !name.starts_with(alias) {
                 continue;
             }
             let bytes = read(path)?;
-            let info = Info::of(&bytes).with_context(|| format!("in {}", path.display()))?;
+            let info =
+                ModuleInfo::parse(&bytes).with_context(|| format!("in {}", path.display()))?;
             if info.values("alias").any(|known| known.replace('-', "_") == alias) {
-                bearers.push(name.clone());
+                providers.push(name.clone());
             }
         }
-        Ok(bearers)
+        Ok(providers)
     }
 }
 
@@ -136,7 +135,7 @@ fn walk(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> std::io::Result
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
-        // `build` and `source` are links out of the tree.
+        // Symbolic links are skipped: `build` and `source` lead out of the tree.
         if entry.file_type()?.is_dir() {
             walk(&path, files)?;
         } else if let Some(name) = name(&path) {
@@ -158,29 +157,29 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     decompress(&bytes).with_context(|| format!("the module {}", path.display()))
 }
 
-/// What a module says of itself: `KEY=VALUE` texts.
-pub(crate) struct Info(Vec<String>);
+/// The `KEY=VALUE` texts in a module's .modinfo section.
+pub(crate) struct ModuleInfo(Vec<String>);
 
-impl Info {
-    pub(crate) fn of(module: &[u8]) -> Result<Info> {
+impl ModuleInfo {
+    pub(crate) fn parse(module: &[u8]) -> Result<ModuleInfo> {
         let file = object::read::elf::ElfFile64::<object::Endianness>::parse(module)
             .context("reading a module")?;
         let section = file.section_by_name(".modinfo").context("a module without .modinfo")?;
         let texts = section.data()?.split(|byte| *byte == 0).filter(|text| !text.is_empty());
-        Ok(Info(texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect()))
+        Ok(ModuleInfo(texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect()))
     }
 
     pub(crate) fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter_map(move |text| text.strip_prefix(key)?.strip_prefix('='))
     }
 
-    pub(crate) fn list(&self, key: &str, between: char) -> Vec<String> {
-        let values = self.values(key).flat_map(|value| value.split(between));
+    pub(crate) fn list(&self, key: &str, separator: char) -> Vec<String> {
+        let values = self.values(key).flat_map(|value| value.split(separator));
         values.filter(|name| !name.is_empty()).map(str::to_string).collect()
     }
 
-    /// What is to be loaded before, if it is there: "pre: a b post: c".
-    pub(crate) fn soft(&self) -> Vec<String> {
+    /// Soft dependencies to load before the module, if they exist: "pre: a b post: c".
+    pub(crate) fn soft_dependencies(&self) -> Vec<String> {
         let mut before = Vec::new();
         for text in self.values("softdep") {
             let mut is_before = false;
@@ -202,7 +201,7 @@ pub(crate) mod tests {
     use object::write::Object as Written;
     use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 
-    /// A module that says these things, separated by semicolons.
+    /// A module whose .modinfo has these texts, separated by semicolons.
     pub fn module(info: &str) -> Vec<u8> {
         let mut file = Written::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
         let section = file.add_section(Vec::new(), b".modinfo".to_vec(), SectionKind::Data);
@@ -228,15 +227,14 @@ pub(crate) mod tests {
             let path = folder.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let bytes = module(info);
-            let bytes = match path.extension().unwrap() == "zst" {
-                true => zstd::encode_all(bytes.as_slice(), 1).unwrap(),
-                false => bytes,
-            };
+            let is_compressed = path.extension().unwrap() == "zst";
+            let bytes =
+                if is_compressed { zstd::encode_all(bytes.as_slice(), 1).unwrap() } else { bytes };
             fs::write(path, bytes).unwrap();
         }
         fs::write(folder.path().join("modules.builtin"), "kernel/drivers/virtio/virtio-pci.ko\n")
             .unwrap();
-        let needed = Tree::open(folder.path()).unwrap().needed(wanted).unwrap();
+        let needed = ModuleTree::open(folder.path()).unwrap().needed(wanted).unwrap();
         let names: Vec<&str> = needed.modules.iter().map(|module| module.name.as_str()).collect();
         let shown = format!("{} | {}", names.join(" "), needed.missing.join(" "));
         assert_eq!(shown, expected);
@@ -260,9 +258,9 @@ pub(crate) mod tests {
         let root = folder.path().join("lib/modules/9.9-x/kernel");
         fs::create_dir_all(&root).unwrap();
         let kernel = folder.path().join("boot/vmlinuz-9.9-x");
-        let found = Tree::find(&kernel, "9.9-x", None).unwrap().unwrap();
-        assert_eq!(found.root, root.parent().unwrap());
-        assert!(Tree::find(&kernel, "9.9-y", None).unwrap().is_none());
-        assert!(Tree::find(&kernel, "9.9-y", Some(Path::new("/nowhere"))).is_err());
+        let tree = ModuleTree::find(&kernel, "9.9-x", None).unwrap().unwrap();
+        assert_eq!(tree.root, root.parent().unwrap());
+        assert!(ModuleTree::find(&kernel, "9.9-y", None).unwrap().is_none());
+        assert!(ModuleTree::find(&kernel, "9.9-y", Some(Path::new("/nowhere"))).is_err());
     }
 }

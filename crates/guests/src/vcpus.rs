@@ -1,12 +1,13 @@
-//! The threads that run a machine's CPUs: where they may run, and how long they had to wait.
+//! The threads of QEMU that run a guest's vCPUs: where they may run, and how long they waited.
 
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use host::affinity;
 
-/// Which thread runs which CPU, by the names that QEMU gives them: "CPU 3/TCG". With emulation
-/// by one thread, it is that of all.
+/// The ids of the vCPU threads, in the order of the vCPUs. QEMU names them "CPU 3/TCG"; with
+/// emulation on one thread, that thread runs all vCPUs.
 pub fn threads(process: u32) -> Result<Vec<u32>> {
     let tasks = format!("/proc/{process}/task");
     let mut threads = Vec::new();
@@ -22,34 +23,24 @@ pub fn threads(process: u32) -> Result<Vec<u32>> {
     Ok(threads.into_iter().map(|(_, id)| id).collect())
 }
 
-/// The CPU in a thread's name.
+/// The vCPU in a thread's name.
 fn cpu(name: &str) -> Option<u32> {
     let rest = name.strip_prefix("CPU ").or_else(|| name.strip_prefix("ALL CPUs").map(|_| "0/"))?;
     rest.split('/').next()?.trim().parse().ok()
 }
 
-/// Lets each thread run on one CPU of the host only, the first on the first; where there are
-/// more threads than CPUs, from the start again.
+/// Pins each thread to one CPU of the host, in order; more threads than CPUs start over at the
+/// first CPU.
 pub fn pin(threads: &[u32], cpus: &[u32]) -> Result<()> {
     for (number, thread) in threads.iter().enumerate() {
         let cpu = cpus[number % cpus.len()];
-        // SAFETY: a zeroed set is valid, and the CPU is checked to lie in it.
-        let done = unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            ensure!((cpu as usize) < libc::CPU_SETSIZE as usize, "CPU {cpu} is beyond any host");
-            libc::CPU_SET(cpu as usize, &mut set);
-            libc::sched_setaffinity(*thread as i32, size_of_val(&set), &set)
-        };
-        let error = std::io::Error::last_os_error();
-        ensure!(
-            done == 0,
-            "the machine's CPU {number} cannot run on CPU {cpu} of the host: {error}"
-        );
+        affinity::set_of_thread(*thread, &[cpu])
+            .with_context(|| format!("pinning vCPU {number} to CPU {cpu} of the host"))?;
     }
     Ok(())
 }
 
-/// How long these threads have run, and how long they were ready and had no CPU, in ns
+/// How long these threads have run, and how long they were runnable without a CPU, in ns
 /// (schedstat of proc(5)).
 pub fn times(process: u32, threads: &[u32]) -> Option<(u64, u64)> {
     let mut sum = (0, 0);
@@ -68,8 +59,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_known_by_name() {
-        let known = ["CPU 0/TCG\n", "CPU 12/KVM\n", "ALL CPUs/TCG\n", "qemu-system-x86", "CPU x"];
-        assert_eq!(known.map(cpu), [Some(0), Some(12), Some(0), None, None]);
+    fn vcpu_threads_are_recognized_by_name() {
+        let names = ["CPU 0/TCG\n", "CPU 12/KVM\n", "ALL CPUs/TCG\n", "qemu-system-x86", "CPU x"];
+        assert_eq!(names.map(cpu), [Some(0), Some(12), Some(0), None, None]);
     }
 }

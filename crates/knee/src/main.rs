@@ -4,43 +4,15 @@
 // Macros that panic when nobody listens: `talk` has what to use instead.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
-mod agreement;
-mod calibration;
-mod cautions;
-mod clock;
-mod commands;
-mod descendants;
-mod experiments;
-mod file_systems;
-mod host_state;
-mod init;
-mod kernels;
-mod leftovers;
-mod looks;
-mod names;
-mod past;
-mod paths;
-mod pinned;
-mod places;
-mod plan;
-mod progress;
-mod removal;
-mod reports;
-mod runner;
-mod schedule;
-mod settings;
-mod signals;
-mod talk;
-mod topology;
-mod variants;
+mod experiment_file;
+mod flags;
 mod verbs;
-mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use records::Store;
+use store::Store;
 
 /// Finds where Linux code stops scaling with CPUs.
 ///
@@ -119,14 +91,15 @@ fn main() -> ExitCode {
     match dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
-            talk::talk(format_args!("knee: {error:#}"));
+            host::stderr::talk(format_args!("knee: {error:#}"));
             ExitCode::from(2)
         }
     }
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
-    let store = || Ok::<_, anyhow::Error>(Store::at(cli.records.map_or_else(paths::records, Ok)?));
+    let store =
+        || Ok::<_, anyhow::Error>(Store::at(cli.records.map_or_else(host::paths::records, Ok)?));
     match cli.verb {
         Verb::List(arguments) => verbs::list::run(&arguments, &store()?),
         Verb::Describe(arguments) => verbs::describe::run(&arguments),
@@ -146,7 +119,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Boot(arguments) => verbs::boot::run(&arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
         Verb::ManPages(arguments) => verbs::man_pages::run(&arguments, Cli::command()),
-        Verb::Init => init::run().map(|()| ExitCode::SUCCESS),
+        Verb::Init => runner::places::guest::init::run().map(|()| ExitCode::SUCCESS),
         Verb::Worker(arguments) => verbs::worker::run(&arguments),
     }
 }

@@ -1,4 +1,4 @@
-//! Words: shared ones, plain fields that something guards, and lines of their own.
+//! Words: shared atomics, plain fields that something else guards, and the cache line.
 
 use std::fmt::{Debug, Display};
 use std::ops::Deref;
@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::{Machine, Op};
 
-/// A word that several CPUs use at once: natively the atomic of the standard library.
+/// A word that several CPUs access concurrently: natively an atomic of the standard library.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Atom<T: Value>(T::Cell);
 
-/// A word that something else guards, such as a lock. Natively an access is one `mov`; a
-/// search reports accesses that nothing orders.
+/// A word that something else guards, such as a lock. Natively an access is one `mov`; the
+/// checker reports accesses that no happens-before relation orders.
 ///
-/// Relaxed atomics, so that a program which breaks that rule is wrong but never undefined.
+/// These are relaxed atomics: a program that breaks the rule is wrong, but its behaviour is never
+/// undefined.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Field<T: Value>(T::Cell);
@@ -32,28 +33,28 @@ impl<T> Deref for Line<T> {
     }
 }
 
-/// What a word can hold: `u8`, `u16`, `u32` and `u64`.
+/// The types that a word can hold: `u8`, `u16`, `u32` and `u64`.
 #[diagnostic::on_unimplemented(
     message = "a word cannot hold `{Self}`",
     note = "words hold u8, u16, u32 or u64; refer to other words by their index"
 )]
 pub trait Value: Copy + Eq + Debug + Display + Send + Sync + 'static {
-    /// The atomic of the standard library.
+    /// The matching atomic of the standard library.
     type Cell: Debug + Default + Send + Sync + 'static;
     /// Zero.
     const ZERO: Self;
     /// All bits set.
     const ALL: Self;
 
-    /// The value in the low bits of a wide word.
+    /// This value, zero-extended to 64 bits.
     fn bits(self) -> u64;
-    /// The value of the low bits of a wide word.
-    fn of_bits(bits: u64) -> Self;
-    /// The bits of both.
+    /// The value in the low bits of a 64-bit word.
+    fn from_bits(bits: u64) -> Self;
+    /// Bitwise and.
     fn and(self, other: Self) -> Self;
-    /// Does an access natively.
+    /// Does an access natively; returns the previous value, but zero for a store.
     fn apply(cell: &Self::Cell, op: Op<Self>, ordering: Ordering) -> Self;
-    /// Does [`Op::CompareExchange`] natively. An error is what was there instead.
+    /// Does an [`Op::CompareExchange`] natively. The error is the value that was there instead.
     fn compare_exchange(
         cell: &Self::Cell,
         old: Self,
@@ -75,7 +76,7 @@ macro_rules! values {
             }
 
             #[inline(always)]
-            fn of_bits(bits: u64) -> $value {
+            fn from_bits(bits: u64) -> $value {
                 bits as $value
             }
 
@@ -95,7 +96,7 @@ macro_rules! values {
                     Op::Swap(value) => cell.swap(value, ordering),
                     Op::CompareExchange(old, new) => {
                         match <$value>::compare_exchange(cell, old, new, ordering) {
-                            Ok(found) | Err(found) => found,
+                            Ok(previous) | Err(previous) => previous,
                         }
                     }
                     Op::Add(value) => cell.fetch_add(value, ordering),
@@ -124,7 +125,7 @@ values! {
     u64, AtomicU64;
 }
 
-/// The methods of the standard library's atomics, by way of a machine.
+/// The methods of the standard library's atomics, carried out by a machine.
 impl<T: Value> Atom<T> {
     /// Reads.
     #[inline(always)]
@@ -140,14 +141,15 @@ impl<T: Value> Atom<T> {
         m.op(self, Op::Store(value), ordering);
     }
 
-    /// Writes, and returns what was there.
+    /// Writes; returns the previous value.
     #[inline(always)]
     #[track_caller]
     pub fn swap<M: Machine>(&self, m: &M, value: T, ordering: Ordering) -> T {
         m.op(self, Op::Swap(value), ordering)
     }
 
-    /// Writes `new` where `old` is. Returns what was there, as an error if it was another.
+    /// Writes `new` if the word holds `old`. Returns the previous value, as an error if it was not
+    /// `old`.
     #[inline(always)]
     #[track_caller]
     pub fn compare_exchange<M: Machine>(
@@ -160,21 +162,21 @@ impl<T: Value> Atom<T> {
         m.compare_exchange(self, old, new, ordering)
     }
 
-    /// Adds, and returns what was there.
+    /// Adds, wrapping around; returns the previous value.
     #[inline(always)]
     #[track_caller]
     pub fn fetch_add<M: Machine>(&self, m: &M, value: T, ordering: Ordering) -> T {
         m.op(self, Op::Add(value), ordering)
     }
 
-    /// Sets bits, and returns what was there.
+    /// Sets bits; returns the previous value.
     #[inline(always)]
     #[track_caller]
     pub fn fetch_or<M: Machine>(&self, m: &M, bits: T, ordering: Ordering) -> T {
         m.op(self, Op::Or(bits), ordering)
     }
 
-    /// Clears all other bits, and returns what was there.
+    /// Clears all bits that are not in the mask; returns the previous value.
     #[inline(always)]
     #[track_caller]
     pub fn fetch_and<M: Machine>(&self, m: &M, bits: T, ordering: Ordering) -> T {

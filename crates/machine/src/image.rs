@@ -1,32 +1,33 @@
-//! Which types may lie in a region, and what their words are called.
+//! The types that may lie in a region, and the names of their words.
 
 use crate::{Atom, Field, Line, Value};
 
 /// One word of an [`Image`].
 #[derive(Clone, Debug)]
 pub struct Word {
-    /// Its path inside of the image: `.next`, `[1].tail`; empty where the image is the word.
+    /// Its path within the image: `.next`, `[1].tail`; empty if the image is the word itself.
     pub path: String,
     /// Bytes from the start of the image.
     pub offset: usize,
     /// Its length in bytes.
     pub size: usize,
-    /// What its value says about CPUs: it is 0, or some CPU's number plus one, shifted left
-    /// by this. `None`: nothing. A search takes CPUs as alike by that.
+    /// Says that the value names a CPU: it is 0, or a CPU's number plus one, shifted left by this
+    /// many bits. `None`: the value names no CPU. The checker needs this to treat CPUs as
+    /// interchangeable.
     pub cpu_shift: Option<u32>,
 }
 
 /// A type that may lie in a [`Region`](crate::Region).
 ///
 /// # Safety
-/// All-zero bytes are a valid value, every part is an `Atom`, a `Field` or an `Image`, and
-/// `words` names them all where they lie. The macro `image!` sees to that.
+/// All-zero bytes must be a valid value, every part must be an `Atom`, a `Field` or an `Image`,
+/// and `words` must list every word at its offset. The macro `image!` guarantees that.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not `Image`, so it cannot lie in a region",
     note = "regions hold `Atom`, `Field`, `Line`, arrays of them, and structs made by `image!`"
 )]
 pub unsafe trait Image: Sync + 'static {
-    /// Its words, in order of their offsets.
+    /// The words of this type, ordered by offset.
     fn words() -> Vec<Word>;
 }
 
@@ -48,21 +49,21 @@ unsafe impl<T: Value> Image for Field<T> {
     }
 }
 
-// SAFETY: nothing but its content, which is an image.
+// SAFETY: only its content, which is an image.
 unsafe impl<T: Image> Image for Line<T> {
     fn words() -> Vec<Word> {
         T::words()
     }
 }
 
-// SAFETY: nothing at all.
+// SAFETY: no bytes and no words.
 unsafe impl Image for () {
     fn words() -> Vec<Word> {
         Vec::new()
     }
 }
 
-// SAFETY: nothing but its elements, which are images.
+// SAFETY: only its elements, which are images.
 unsafe impl<T: Image, const N: usize> Image for [T; N] {
     fn words() -> Vec<Word> {
         let element = |i: usize| Word::inside::<T>(&format!("[{i}]"), i * size_of::<T>(), None);
@@ -71,20 +72,20 @@ unsafe impl<T: Image, const N: usize> Image for [T; N] {
 }
 
 impl Word {
-    /// The words of a part, which is called `name` and lies at `offset`.
+    /// The words of a part of an image, where the part is called `name` and lies at `offset`.
     pub fn inside<T: Image>(name: &str, offset: usize, cpu_shift: Option<u32>) -> Vec<Word> {
-        let moved = |word: Word| Word {
+        let within_image = |word: Word| Word {
             path: format!("{name}{}", word.path),
             offset: offset + word.offset,
             size: word.size,
             cpu_shift: cpu_shift.or(word.cpu_shift),
         };
-        T::words().into_iter().map(moved).collect()
+        T::words().into_iter().map(within_image).collect()
     }
 }
 
 /// Declares structs that may lie in a region, laid out as in C. A field whose value names a
-/// CPU (see [`Word::cpu_shift`]) has `#[cpu(SHIFT)]` after its doc.
+/// CPU (see [`Word::cpu_shift`]) has `#[cpu(SHIFT)]` after its doc comment.
 #[macro_export]
 macro_rules! image {
     ($(
@@ -104,7 +105,7 @@ macro_rules! image {
             $( $(#[doc = $doc])* $field_visible $field: $type, )*
         }
 
-        // SAFETY: every field is an image, as `Word::inside` asks, and so are zeroed bytes.
+        // SAFETY: every field is an image, as `Word::inside` requires, so zeroed bytes are valid.
         unsafe impl $(<$parameter: $bound>)? $crate::Image for $name $(<$parameter>)? {
             fn words() -> Vec<$crate::Word> {
                 let mut words = Vec::new();

@@ -1,13 +1,13 @@
-//! Interrupts natively: signals to the threads that stand for CPUs. The kernel sends a thread
-//! that runs elsewhere an interrupt, upon which that CPU enters the kernel and then the
-//! handler, on the thread's own stack, wherever the thread was.
+//! Native interrupts: signals to the threads that stand for CPUs. If the target thread runs on
+//! another CPU, the kernel sends that CPU an interrupt. The CPU enters the kernel and then the
+//! signal handler, on the thread's own stack, wherever the thread was.
 //!
-//!     interrupt(cpu) ─tgkill→ reschedule interrupt ─→ signal frame ─→ handler
-//!                                                         masked? ─→ pending, run at its end
+//!     send_ipi(cpu) ─tgkill→ reschedule interrupt ─→ signal frame ─→ handler
+//!                                            interrupts off? ─→ pending, runs when they are on
 //!
-//! So an interrupt costs its sender a system call for each target, one after the other, and
-//! its target an entry to the kernel and a signal frame: more than in a kernel, but in the same
-//! places. What is masked is a flag of the thread, as cheap as the kernel's.
+//! So an interrupt costs its sender one system call per target, one after the other. It costs its
+//! target a kernel entry and a signal frame. That is more than in a kernel, but in the same
+//! places. Masking interrupts sets a flag of the thread, as cheap as the kernel's.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -15,25 +15,26 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, compiler_fence};
 use std::sync::{Arc, Once};
 
-use crate::{Array, Atom, Interrupted, Region};
+use crate::{Array, Atom, IpiTarget, Region};
 
-/// Nothing happens to a thread that has no handler for it, and nobody else here uses it.
+/// A thread without a handler ignores this signal, and nothing else in this program uses it.
 const SIGNAL: libc::c_int = libc::SIGURG;
 
-/// The threads that stand for CPUs, wherever they are: of one process or of several.
+/// The threads that stand for CPUs. They may belong to one process or to several.
 #[derive(Clone, Debug)]
 pub struct Peers(Arc<Array<Atom<u64>>>);
 
 impl Peers {
-    /// So many CPUs, for which nobody stands yet.
+    /// A table for this many CPUs, without threads yet.
     pub fn new(region: &Region, cpus: usize) -> Peers {
         Peers(Arc::new(region.array("peer", cpus)))
     }
 
-    /// The calling thread stands for this CPU and does `handler` when interrupted, until what
-    /// is returned is dropped, which must happen on the same thread. A thread stands for one
-    /// CPU at a time. The handler may use atomics and system calls, and must not allocate.
-    pub fn attend<'a>(&self, cpu: usize, handler: impl Fn() + 'a) -> Attending<'a> {
+    /// Makes the calling thread stand for this CPU and run `handler` when it is interrupted. That
+    /// ends when the returned guard is dropped, which must happen on the same thread. A thread
+    /// stands for one CPU at a time. The handler may use atomics and system calls; it must not
+    /// allocate.
+    pub fn handle_ipis<'a>(&self, cpu: usize, handler: impl Fn() + 'a) -> IpiHandler<'a> {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(install);
         let handler: *mut Handler<'a> = Box::into_raw(Box::new(Box::new(handler)));
@@ -41,57 +42,57 @@ impl Peers {
         // SAFETY: no preconditions.
         let (process, thread) = unsafe { (libc::getpid() as u64, libc::gettid() as u64) };
         self.0[cpu].cell().store(process << 32 | thread, SeqCst);
-        Attending { peers: self.clone(), cpu, handler, of_this_thread: PhantomData }
+        IpiHandler { peers: self.clone(), cpu, handler, not_send: PhantomData }
     }
 
-    pub(crate) fn interrupt(&self, own: usize, whom: Interrupted) {
-        match whom {
-            Interrupted::One(cpu) => signal(self.0[cpu].cell()),
-            Interrupted::Others => {
-                let others = self.0.iter().enumerate().filter(|(cpu, _)| *cpu != own);
+    pub(crate) fn send_ipi(&self, sender: usize, target: IpiTarget) {
+        match target {
+            IpiTarget::One(cpu) => signal(self.0[cpu].cell()),
+            IpiTarget::Others => {
+                let others = self.0.iter().enumerate().filter(|(cpu, _)| *cpu != sender);
                 others.for_each(|(_, peer)| signal(peer.cell()));
             }
         }
     }
 }
 
-/// A thread that can be interrupted, for as long as this lives.
-pub struct Attending<'a> {
+/// Keeps a thread interruptible for as long as this guard lives.
+pub struct IpiHandler<'a> {
     peers: Peers,
     cpu: usize,
     handler: *mut Handler<'a>,
-    of_this_thread: PhantomData<*const ()>,
+    not_send: PhantomData<*const ()>,
 }
 
-impl Drop for Attending<'_> {
+impl Drop for IpiHandler<'_> {
     fn drop(&mut self) {
         self.peers.0[self.cpu].cell().store(0, SeqCst);
         STATE.with(|state| state.handler.store(ptr::null_mut(), Relaxed));
         compiler_fence(SeqCst);
-        // SAFETY: made by `Box::into_raw`, and no signal finds it any more.
+        // SAFETY: made by `Box::into_raw`, and no signal handler can load it any more.
         drop(unsafe { Box::from_raw(self.handler) });
     }
 }
 
-impl std::fmt::Debug for Attending<'_> {
+impl std::fmt::Debug for IpiHandler<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "Attending as CPU {}", self.cpu)
+        write!(f, "IpiHandler of CPU {}", self.cpu)
     }
 }
 
 type Handler<'a> = Box<dyn Fn() + 'a>;
 
-/// Of one thread, and of the signals that interrupt it.
-struct State {
-    /// How many sections deep it is not to be interrupted.
+/// The interrupt state of one thread, shared with its signal handler.
+struct InterruptState {
+    /// How many nested sections mask interrupts.
     masked: AtomicU32,
     pending: AtomicBool,
     handler: AtomicPtr<Handler<'static>>,
 }
 
 thread_local! {
-    static STATE: State = const {
-        State {
+    static STATE: InterruptState = const {
+        InterruptState {
             masked: AtomicU32::new(0),
             pending: AtomicBool::new(false),
             handler: AtomicPtr::new(ptr::null_mut()),
@@ -99,34 +100,34 @@ thread_local! {
     };
 }
 
-/// Does something during which the thread is not interrupted.
+/// Runs `body` with interrupts masked on the calling thread.
 #[inline(always)]
 pub(crate) fn masked<R>(body: impl FnOnce() -> R) -> R {
     STATE.with(|state| {
         let depth = state.masked.load(Relaxed);
         state.masked.store(depth + 1, Relaxed);
         compiler_fence(SeqCst);
-        let done = body();
+        let result = body();
         compiler_fence(SeqCst);
         state.masked.store(depth, Relaxed);
         compiler_fence(SeqCst);
         if depth == 0 && state.pending.load(Relaxed) {
             state.handle();
         }
-        done
+        result
     })
 }
 
-impl State {
-    /// Handles what has come, and what comes meanwhile.
+impl InterruptState {
+    /// Runs the handler for what is pending, and again for what arrives in the meantime.
     #[cold]
     fn handle(&self) {
         self.masked.store(1, Relaxed);
         loop {
             self.pending.store(false, Relaxed);
             compiler_fence(SeqCst);
-            // SAFETY: null, or the handler of an `Attending` of this very thread, which
-            // takes it back before it frees it.
+            // SAFETY: null, or the handler of an `IpiHandler` of this very thread, which
+            // clears the pointer before it frees the handler.
             if let Some(handler) = unsafe { self.handler.load(Relaxed).as_ref() } {
                 handler();
             }
@@ -145,7 +146,7 @@ extern "C" fn interrupted(_: libc::c_int) {
     STATE.with(|state| {
         state.pending.store(true, Relaxed);
         if state.masked.load(Relaxed) == 0 {
-            // SAFETY: the thread's own, always there. Kept for the code that was interrupted.
+            // SAFETY: errno is thread-local and always valid. Saved for the interrupted code.
             unsafe {
                 let errno = *libc::__errno_location();
                 state.handle();
@@ -156,7 +157,7 @@ extern "C" fn interrupted(_: libc::c_int) {
 }
 
 fn install() {
-    // SAFETY: plain data; the handler touches the thread's state and what `attend` was given.
+    // SAFETY: plain data; the handler uses the thread's state and what `handle_ipis` was given.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = interrupted as extern "C" fn(libc::c_int) as usize;
@@ -165,12 +166,13 @@ fn install() {
     }
 }
 
-/// A signal to whoever stands there. One that has gone needs none.
+/// Signals the thread that stands for a CPU. A thread that has left needs no signal.
 fn signal(peer: &AtomicU64) {
-    let peer = peer.load(Relaxed);
-    if peer != 0 {
-        // SAFETY: a signal that does nothing where nobody attends.
-        unsafe { libc::syscall(libc::SYS_tgkill, peer >> 32, peer & 0xFFFF_FFFF, SIGNAL) };
+    let process_and_thread = peer.load(Relaxed);
+    if process_and_thread != 0 {
+        let (process, thread) = (process_and_thread >> 32, process_and_thread & 0xFFFF_FFFF);
+        // SAFETY: a thread without a handler ignores the signal.
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, SIGNAL) };
     }
 }
 
@@ -179,7 +181,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::{Field, Line, Machine, Native, Ordering, Patient, Until, image};
+    use crate::{Field, Line, Machine, Native, Ordering, Until, image};
 
     image! {
         struct Words {
@@ -189,8 +191,8 @@ mod tests {
         }
     }
 
-    /// Two threads interrupt each other and wait for the answer: each is interrupted while it
-    /// waits, and never in a section that must not be.
+    /// Two threads interrupt each other and wait for the answer. Each is interrupted while it
+    /// waits, but never while it masks interrupts.
     #[test]
     fn threads_that_wait_for_each_others_answer_both_get_it() {
         const TURNS: u32 = 2000;
@@ -201,11 +203,11 @@ mod tests {
             for cpu in 0..2 {
                 let (peers, words) = (&peers, &words);
                 scope.spawn(move || {
-                    let m = Patient(Native::new(cpu, 0).with_peers(peers));
+                    let m = Native::new(cpu, 0).with_peers(peers).yielding();
                     let own = &words[cpu];
-                    let attending = peers.attend(cpu, || {
+                    let handler = peers.handle_ipis(cpu, || {
                         let m = Native::new(cpu, 0);
-                        assert_eq!(own.inside.get(&m), 0, "interrupted where it must not be");
+                        assert_eq!(own.inside.get(&m), 0, "interrupted with interrupts masked");
                         let asked = own.asked.load(&m, Ordering::Acquire);
                         own.answered.store(&m, asked, Ordering::Release);
                     });
@@ -213,18 +215,18 @@ mod tests {
                     m.await_until(ready, Until::equals(2), Ordering::Acquire);
                     let other = &words[1 - cpu];
                     for turn in 1..=TURNS {
-                        m.uninterrupted(|| {
+                        m.with_irqs_off(|| {
                             own.inside.set(&m, 1);
-                            m.pause(10);
+                            m.cpu_relax(10);
                             own.inside.set(&m, 0);
                         });
                         other.asked.store(&m, turn, Ordering::Release);
-                        m.interrupt(Interrupted::One(1 - cpu));
+                        m.send_ipi(IpiTarget::One(1 - cpu));
                         m.await_until(&other.answered, Until::equals(turn), Ordering::Acquire);
                     }
                     ready.fetch_add(&m, 1, Ordering::Release);
                     m.await_until(ready, Until::equals(4), Ordering::Acquire);
-                    drop(attending);
+                    drop(handler);
                 });
             }
         });

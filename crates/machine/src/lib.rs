@@ -1,33 +1,33 @@
 //! What an algorithm may do. A lock or a mechanism is written once, generic over
-//! [`Machine`], and runs on every machine that there is: natively at full speed, searched
-//! over all interleavings, in virtual time on a computer that nobody has at hand.
+//! [`Machine`], and runs on every machine: natively at full speed, in a checker that searches
+//! all interleavings, or in the virtual time of a simulated host.
 //!
-//! Memory is no part of the trait. Words are concrete types with their native layout, in a
+//! Memory is not part of the trait. Words are concrete types with their native layout, in a
 //! [`Region`]; only the operations go through the machine. So the same bytes serve every
-//! machine: a cache line is an offset, a snapshot is a copy, and what is set up or checked
-//! at the end is done by ordinary calls on the [`Native`] machine.
+//! machine: a cache line is an offset and a snapshot is a copy. Setup and final checks are
+//! ordinary calls on the [`Native`] machine.
+
+#![warn(missing_docs)]
 
 mod access;
 mod atom;
 mod image;
 mod interrupts;
 mod native;
-mod patient;
 mod region;
 mod task;
 
 pub use access::{Op, Test, Until};
 pub use atom::{Atom, Field, Line, Value};
 pub use image::{Image, Word};
-pub use interrupts::{Attending, Peers};
-pub use native::Native;
-pub use patient::Patient;
-pub use region::{Array, Block, Region};
-pub use task::{Interrupted, Machine, Note, Sleepers};
+pub use interrupts::{IpiHandler, Peers};
+pub use native::{Native, Spinning, WaitPolicy, Yielding};
+pub use region::{Array, NamedArray, Region};
+pub use task::{Annotation, IpiTarget, Machine, Sleepers};
 
-/// What the macro `image!` needs of the standard library.
+/// Used by the macro `image!`.
 #[doc(hidden)]
 pub use std::mem::offset_of;
 
-/// The orderings of the standard library, which machines keep.
+/// The memory orderings of the standard library, which every machine honours.
 pub use std::sync::atomic::Ordering;

@@ -1,45 +1,88 @@
-//! The native machine: plain atomics, futexes, signals, and the CPU's own pause.
+//! The native machine: plain atomics, futexes, signals, and the CPU's own pause instruction.
 
 use std::cell::Cell;
 use std::hint::{black_box, spin_loop};
+use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::Ordering::{self, Relaxed};
+use std::thread;
 
-use crate::{Atom, Field, Interrupted, Machine, Op, Peers, Sleepers, Until, Value, interrupts};
+use crate::{Atom, Field, IpiTarget, Machine, Op, Peers, Sleepers, Until, Value, interrupts};
 
-/// A task on this computer.
+/// A task on this computer. `W` says what an unbounded wait does: it spins, or it spins for a
+/// while and then yields the CPU.
 #[derive(Debug)]
-pub struct Native {
+pub struct Native<W = Spinning> {
     cpu: usize,
     node: usize,
     /// Turns of the work loop in 1024 ns.
     turns_per_1024_ns: u64,
     random: Cell<u32>,
     peers: Option<Peers>,
+    wait_policy: PhantomData<W>,
+}
+
+/// What a native task does while it waits.
+pub trait WaitPolicy {
+    /// Loads of the word after which an unbounded wait yields the CPU; `None`: it never does.
+    const LOADS_BEFORE_YIELD: Option<u32>;
+}
+
+/// Waits by spinning alone, as a kernel does.
+#[derive(Debug)]
+pub struct Spinning;
+
+/// Yields the CPU when a wait lasts: the lock holder, or the next waiter in line, may need that
+/// very CPU.
+#[derive(Debug)]
+pub struct Yielding;
+
+impl WaitPolicy for Spinning {
+    const LOADS_BEFORE_YIELD: Option<u32> = None;
+}
+
+impl WaitPolicy for Yielding {
+    /// Some tens of microseconds: longer than any wait for a task that runs.
+    const LOADS_BEFORE_YIELD: Option<u32> = Some(2000);
 }
 
 impl Native {
-    /// The view of a task that runs on this CPU of this node.
+    /// A task on this CPU of this memory node. It spins while it waits.
     #[inline]
     pub fn new(cpu: usize, node: usize) -> Native {
         // Odd, so that xorshift never sees zero.
         let seed = (cpu as u32).wrapping_mul(0x9E37_79B9) | 1;
-        Native { cpu, node, turns_per_1024_ns: 1024, random: Cell::new(seed), peers: None }
+        Native {
+            cpu,
+            node,
+            turns_per_1024_ns: 1024,
+            random: Cell::new(seed),
+            peers: None,
+            wait_policy: PhantomData,
+        }
     }
 
-    /// The same, with the speed of its work loop as somebody measured it.
-    pub fn with_turns_per_ns(self, turns_per_ns: f64) -> Native {
+    /// Makes long waits yield the CPU.
+    pub fn yielding(self) -> Native<Yielding> {
+        let Native { cpu, node, turns_per_1024_ns, random, peers, .. } = self;
+        Native { cpu, node, turns_per_1024_ns, random, peers, wait_policy: PhantomData }
+    }
+}
+
+impl<W> Native<W> {
+    /// Sets the speed of the work loop, as measured on this host. The default is 1 turn per ns.
+    pub fn with_turns_per_ns(self, turns_per_ns: f64) -> Self {
         Native { turns_per_1024_ns: (turns_per_ns * 1024.0).round() as u64, ..self }
     }
 
-    /// The same, with others that it can interrupt.
-    pub fn with_peers(self, peers: &Peers) -> Native {
+    /// Sets the threads that this task can interrupt.
+    pub fn with_peers(self, peers: &Peers) -> Self {
         Native { peers: Some(peers.clone()), ..self }
     }
 }
 
-impl Machine for Native {
-    type Mark = ();
+impl<W: WaitPolicy> Machine for Native<W> {
+    type HistoryMark = ();
 
     #[inline(always)]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
@@ -59,6 +102,14 @@ impl Machine for Native {
 
     #[inline(always)]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
+        if let Some(loads) = W::LOADS_BEFORE_YIELD {
+            loop {
+                if let Some(word) = self.await_for(atom, until, ordering, loads) {
+                    return word;
+                }
+                thread::yield_now();
+            }
+        }
         loop {
             let word = T::apply(atom.cell(), Op::Load, ordering);
             if until.holds(word) {
@@ -107,35 +158,39 @@ impl Machine for Native {
     }
 
     #[inline(always)]
-    fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
-        let number = match whom {
+    fn wake(&self, atom: &Atom<u32>, sleepers: Sleepers) {
+        let max_woken = match sleepers {
             Sleepers::One => 1,
             Sleepers::All => i32::MAX as u32,
         };
-        futex(atom, libc::FUTEX_WAKE, number);
+        futex(atom, libc::FUTEX_WAKE, max_woken);
     }
 
-    /// A signal to each. Interrupting without peers is a mistake of whoever made the machine.
-    fn interrupt(&self, whom: Interrupted) {
-        let peers = self.peers.as_ref().expect("a machine that interrupts has peers");
-        peers.interrupt(self.cpu, whom);
+    /// Sends a signal to each target.
+    ///
+    /// # Panics
+    ///
+    /// If the machine was made without peers.
+    fn send_ipi(&self, target: IpiTarget) {
+        let peers = self.peers.as_ref().expect("a machine that sends interrupts has peers");
+        peers.send_ipi(self.cpu, target);
     }
 
     #[inline(always)]
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R {
         interrupts::masked(body)
     }
 
     #[inline(always)]
-    fn pause(&self, turns: u32) {
+    fn cpu_relax(&self, turns: u32) {
         for _ in 0..turns {
             spin_loop();
         }
     }
 
     #[inline(always)]
-    fn back_off(&self, below: u32) {
-        self.pause(self.random(below));
+    fn random_backoff(&self, below: u32) {
+        self.cpu_relax(self.random(below));
     }
 
     #[inline(always)]
@@ -155,7 +210,7 @@ impl Machine for Native {
         self.node
     }
 
-    /// Xorshift (Marsaglia 2003), of a sequence for each CPU.
+    /// Xorshift (Marsaglia 2003), with a sequence of its own for each CPU.
     #[inline(always)]
     fn random(&self, below: u32) -> u32 {
         let mut x = self.random.get();
@@ -172,21 +227,22 @@ impl Machine for Native {
     }
 
     #[inline(always)]
-    fn mark(&self) {}
+    fn history_mark(&self) {}
 
     #[inline(always)]
-    fn cut(&self, (): (), _: u64) {}
+    fn forget_history(&self, (): (), _: u64) {}
 }
 
-/// A futex call without a timeout. Its errors say that the word has changed or a signal
-/// came, and parking may return at any time anyway. Not private: tasks may be processes.
-/// Inline, for the compiler moves aside only what it sees to be cold.
+/// A futex call without a timeout. Its errors are ignored: they say that the word has changed or
+/// that a signal arrived, and parking may return at any time anyway. Not FUTEX_PRIVATE_FLAG: tasks
+/// may be processes. Inline, because the compiler moves code out of the way only if it sees that the
+/// code is cold.
 #[cold]
 #[inline]
-fn futex(atom: &Atom<u32>, command: libc::c_int, value: u32) {
+fn futex(atom: &Atom<u32>, operation: libc::c_int, value: u32) {
     let word = ptr::from_ref(atom.cell());
     // SAFETY: the word is live, and the kernel only reads it.
     unsafe {
-        libc::syscall(libc::SYS_futex, word, command, value, ptr::null::<libc::timespec>());
+        libc::syscall(libc::SYS_futex, word, operation, value, ptr::null::<libc::timespec>());
     }
 }

@@ -1,4 +1,4 @@
-//! The memory of algorithms: a zeroed arena, in which every array of words has a name.
+//! The memory of algorithms: a zeroed arena in which every array of words has a name.
 
 use std::io;
 use std::marker::PhantomData;
@@ -8,117 +8,117 @@ use std::sync::{Arc, Mutex};
 
 use crate::{Image, Word};
 
-/// Arrays begin on lines of their own.
+/// Bytes of a cache line: every array begins on a line of its own.
 const LINE: usize = 64;
 
-/// A zeroed arena. Anonymous shared memory, so that processes forked later share it too,
-/// and nothing can stay behind.
+/// A zeroed arena. It is anonymous shared memory: processes that are forked later share it, and
+/// no file is left behind.
 #[derive(Debug)]
 pub struct Region {
     mapping: Arc<Mapping>,
-    blocks: Mutex<Vec<Block>>,
+    arrays: Mutex<Vec<NamedArray>>,
 }
 
-/// One array of a region, for machines that need to know what lies where.
+/// The name and the place of one array in a region, for machines that need the memory layout.
 #[derive(Clone, Debug)]
-pub struct Block {
-    /// What it is called.
+pub struct NamedArray {
+    /// The name that the algorithm gave it.
     pub name: String,
     /// Bytes from the start of the region.
     pub offset: usize,
     /// Bytes from one element to the next.
     pub stride: usize,
-    /// The number of elements.
+    /// Number of elements.
     pub length: usize,
-    /// Whether element i belongs to CPU i, and to its memory.
+    /// Whether element i belongs to CPU i, and so to the memory of that CPU's node.
     pub per_cpu: bool,
     /// The words of one element.
     pub words: Vec<Word>,
 }
 
 impl Region {
-    /// An arena of this many bytes.
+    /// An arena of this many bytes, rounded up to whole pages.
     pub fn new(bytes: usize) -> io::Result<Region> {
         let mapping = Mapping::new(bytes.next_multiple_of(4096))?;
-        Ok(Region { mapping: Arc::new(mapping), blocks: Mutex::new(Vec::new()) })
+        Ok(Region { mapping: Arc::new(mapping), arrays: Mutex::new(Vec::new()) })
     }
 
-    /// `length` zeroed elements that all CPUs use alike.
+    /// Allocates `length` zeroed elements that belong to no CPU in particular.
     pub fn array<T: Image>(&self, name: &str, length: usize) -> Array<T> {
         self.take(name, length, false)
     }
 
-    /// A zeroed element for each CPU.
+    /// Allocates one zeroed element for each CPU.
     pub fn per_cpu<T: Image>(&self, name: &str, cpus: usize) -> Array<T> {
         self.take(name, cpus, true)
     }
 
     fn take<T: Image>(&self, name: &str, length: usize, per_cpu: bool) -> Array<T> {
         assert!(align_of::<T>() <= 4096, "a page is the largest alignment of a region");
-        let mut blocks = self.blocks.lock().expect("nobody panics while holding it");
-        let end = blocks.last().map_or(0, Block::end);
+        let mut arrays = self.arrays.lock().expect("no thread panics while holding it");
+        let end = arrays.last().map_or(0, NamedArray::end);
         let offset = end.next_multiple_of(align_of::<T>().max(LINE));
         let (stride, words) = (size_of::<T>(), T::words());
-        let block = Block { name: name.to_string(), offset, stride, length, per_cpu, words };
-        assert!(block.end() <= self.mapping.bytes, "the region is too small for {name}");
-        blocks.push(block);
+        let array = NamedArray { name: name.to_string(), offset, stride, length, per_cpu, words };
+        assert!(array.end() <= self.mapping.bytes, "the region is too small for {name}");
+        arrays.push(array);
         // SAFETY: within the mapping, as just checked.
         let start = unsafe { self.mapping.start.add(offset) };
         Array { start: start.cast(), length, _mapping: self.mapping.clone(), owns: PhantomData }
     }
 
-    /// Begins anew: zeroed, without arrays. For who wants the same memory, and not only as much.
+    /// Zeroes the region and forgets its arrays, so that the next ones get the same addresses.
     ///
     /// # Panics
     ///
-    /// If one of its arrays still lives.
+    /// If one of its arrays is still alive.
     pub fn clear(&mut self) {
-        let mapping = Arc::get_mut(&mut self.mapping).expect("no array of the region lives");
-        // SAFETY: all of the mapping, which nobody else can reach.
+        let mapping = Arc::get_mut(&mut self.mapping).expect("no array of the region is alive");
+        // SAFETY: exactly the mapping, which nothing else can reach.
         unsafe { mapping.start.write_bytes(0, mapping.bytes) };
-        self.blocks.get_mut().expect("nobody panics while holding it").clear();
+        self.arrays.get_mut().expect("no thread panics while holding it").clear();
     }
 
-    /// What lies in it, in order.
-    pub fn blocks(&self) -> Vec<Block> {
-        self.blocks.lock().expect("nobody panics while holding it").clone()
+    /// The arrays of the region, ordered by offset.
+    pub fn arrays(&self) -> Vec<NamedArray> {
+        self.arrays.lock().expect("no thread panics while holding it").clone()
     }
 
-    /// Where it begins: machines know a word by its distance from here.
+    /// The first byte of the region. Machines identify a word by its offset from here.
     pub fn start(&self) -> *mut u8 {
         self.mapping.start.as_ptr()
     }
 
-    /// What the word at this distance from the start is called: "node[3].next".
+    /// The name of the word at this offset: "node[3].next".
     pub fn name(&self, offset: usize) -> String {
-        let blocks = self.blocks();
-        let block = blocks.iter().rev().find(|block| block.offset <= offset);
-        let Some(block) = block.filter(|block| offset < block.end()) else {
+        let arrays = self.arrays();
+        let array = arrays.iter().rev().find(|array| array.offset <= offset);
+        let Some(array) = array.filter(|array| offset < array.end()) else {
             return format!("byte {offset}");
         };
         let (element, within) =
-            ((offset - block.offset) / block.stride, (offset - block.offset) % block.stride);
-        let word = block.words.iter().rev().find(|word| word.offset <= within);
-        let index = match (block.length, block.per_cpu) {
+            ((offset - array.offset) / array.stride, (offset - array.offset) % array.stride);
+        let word = array.words.iter().rev().find(|word| word.offset <= within);
+        let index = match (array.length, array.per_cpu) {
             (1, false) => String::new(),
             _ => format!("[{element}]"),
         };
-        format!("{}{index}{}", block.name, word.map_or("", |word| &word.path))
+        format!("{}{index}{}", array.name, word.map_or("", |word| &word.path))
     }
 
     /// Bytes in use.
     pub fn used(&self) -> usize {
-        self.blocks().last().map_or(0, Block::end)
+        self.arrays().last().map_or(0, NamedArray::end)
     }
 }
 
-impl Block {
+impl NamedArray {
     fn end(&self) -> usize {
         self.offset + self.stride * self.length
     }
 }
 
-/// An array in a region, which lives as long as any of its arrays.
+/// An array in a region. It keeps the memory of the region alive.
 #[derive(Debug)]
 pub struct Array<T> {
     start: NonNull<T>,
@@ -128,14 +128,14 @@ pub struct Array<T> {
 }
 
 impl<T> Array<T> {
-    /// One array of both, where the second was taken directly after the first and lies against it.
+    /// Joins two adjacent arrays into one: the second must begin where the first ends.
     ///
     /// # Panics
     ///
-    /// If it does not.
+    /// If the second array does not begin there.
     pub fn joined(first: &Array<T>, second: &Array<T>) -> Array<T> {
         let end = first.as_ptr_range().end;
-        assert!(end == second.start.as_ptr(), "the second lies against the first");
+        assert!(end == second.start.as_ptr(), "the second array begins where the first ends");
         let length = first.length + second.length;
         Array { start: first.start, length, _mapping: first._mapping.clone(), owns: PhantomData }
     }
@@ -145,15 +145,15 @@ impl<T> Deref for Array<T> {
     type Target = [T];
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `take` gave this part of the mapping to arrays of this type alone; it is valid when
-        // zero (`Image`), changes only through atomics, and lives as long as `_mapping`.
+        // SAFETY: `take` gave this part of the mapping to arrays of this type alone. Zeroed bytes are
+        // valid (`Image`), they change only through atomics, and they live as long as `_mapping`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
 
 // SAFETY: an array only hands out `&T`.
 unsafe impl<T: Sync> Sync for Array<T> {}
-// SAFETY: the mapping belongs to no thread.
+// SAFETY: the mapping is not tied to a thread.
 unsafe impl<T: Sync> Send for Array<T> {}
 
 #[derive(Debug)]
@@ -164,10 +164,10 @@ struct Mapping {
 
 impl Mapping {
     fn new(bytes: usize) -> io::Result<Mapping> {
-        let (access, kind) =
+        let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh anonymous mapping touches no memory that exists.
-        let address = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
+        // SAFETY: a new anonymous mapping touches no existing memory.
+        let address = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -178,14 +178,14 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped; no array is left, for each holds the mapping.
+        // SAFETY: exactly what `new` mapped; no array is left, because each array holds the mapping.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-// SAFETY: the bytes are only used through atomics, or by a machine that has them alone.
+// SAFETY: the bytes are used through atomics, or by a machine that has exclusive use of them.
 unsafe impl Sync for Mapping {}
-// SAFETY: a mapping belongs to no thread.
+// SAFETY: a mapping is not tied to a thread.
 unsafe impl Send for Mapping {}
 
 #[cfg(test)]
@@ -208,12 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn words_have_the_names_and_places_that_the_struct_gives_them() {
+    fn words_have_the_names_and_offsets_of_the_fields() {
         let words = <Line<Outer<Inner>>>::words();
-        let found: Vec<_> =
+        let layout: Vec<_> =
             words.iter().map(|w| (w.path.as_str(), w.offset, w.size, w.cpu_shift)).collect();
         assert_eq!(
-            found,
+            layout,
             [
                 (".inner.next", 0, 2, None),
                 (".inner.byte", 2, 1, None),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn two_arrays_that_lie_against_each_other_can_be_one() {
+    fn two_adjacent_arrays_can_be_joined() {
         let mut region = Region::new(4096).unwrap();
         let first = region.per_cpu::<Line<Atom<u32>>>("first", 2);
         let joined = Array::joined(&first, &region.array("second", 1));
@@ -240,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_zero_lie_apart_and_outlive_the_region() {
+    fn arrays_are_zeroed_share_no_line_and_outlive_the_region() {
         let region = Region::new(4096).unwrap();
         let first = region.array::<Atom<u8>>("first", 3);
         let second = region.per_cpu::<Atom<u64>>("second", 2);
-        let places: Vec<_> = region.blocks().iter().map(|b| (b.offset, b.stride)).collect();
-        assert_eq!(places, [(0, 1), (64, 8)]);
+        let layout: Vec<_> = region.arrays().iter().map(|a| (a.offset, a.stride)).collect();
+        assert_eq!(layout, [(0, 1), (64, 8)]);
         assert_eq!(region.used(), 80);
         drop(region);
         let m = crate::Native::new(0, 0);

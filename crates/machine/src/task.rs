@@ -1,4 +1,4 @@
-//! The trait: one task's view of a machine.
+//! The trait: what one task can do on a machine.
 
 use std::sync::atomic::Ordering;
 
@@ -6,16 +6,17 @@ use crate::{Atom, Field, Op, Until, Value};
 
 /// What one task of an algorithm may do. Algorithms take `m: &M`.
 ///
-/// Waiting is an operation, never a loop over loads: natively it spins politely, simulated
-/// it sleeps on the cache line, explored it disables the task. A loop that retries contains
-/// a wait, a bound, or a [`Machine::cut`] at its head.
+/// Waiting is an operation, never a loop over loads: a native task spins politely, a simulated
+/// one sleeps on the cache line, and the checker disables the task. A loop that retries contains
+/// a wait, a bound, or a [`Machine::forget_history`] at its head.
 pub trait Machine {
-    /// Does one access; returns what the word held.
+    /// Does one access; returns the word's previous value.
     #[track_caller]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T;
 
-    /// Writes `new` where `old` is. Returns what was there, as an error if it was another. The access
-    /// is an [`Op::CompareExchange`]; a machine that is told at once whether it succeeded need not compare.
+    /// Writes `new` if the word holds `old`. Returns the word's previous value, as an error if it
+    /// was not `old`. The access is an [`Op::CompareExchange`]. A machine whose hardware reports
+    /// success overrides this method to save the comparison.
     #[inline(always)]
     #[track_caller]
     fn compare_exchange<T: Value>(
@@ -25,15 +26,16 @@ pub trait Machine {
         new: T,
         ordering: Ordering,
     ) -> Result<T, T> {
-        let found = self.op(atom, Op::CompareExchange(old, new), ordering);
-        if found == old { Ok(found) } else { Err(found) }
+        let previous = self.op(atom, Op::CompareExchange(old, new), ordering);
+        if previous == old { Ok(previous) } else { Err(previous) }
     }
 
     /// Waits until the word fulfils the condition; returns the word. The only unbounded wait.
     #[track_caller]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T;
 
-    /// Waits for a while, some `tries` looks at the word; `None` if that was in vain.
+    /// Waits for the condition for about `tries` loads of the word; returns `None` if it did not
+    /// come true.
     #[track_caller]
     fn await_for<T: Value>(
         &self,
@@ -51,133 +53,136 @@ pub trait Machine {
     #[track_caller]
     fn set<T: Value>(&self, field: &Field<T>, value: T);
 
-    /// Writes a word that nobody else can reach now, as a plain field.
+    /// Writes a word that no other task can reach now, as if it were a plain field.
     #[track_caller]
     fn init<T: Value>(&self, atom: &Atom<T>, value: T);
 
-    /// Says that nobody will look at the word until it is written by `init` again: what it
-    /// holds is no matter. A search holds everybody to that.
+    /// Declares the word dead: no task reads it before `init` writes it again. The checker
+    /// overwrites it, so that a task which breaks the promise is caught.
     #[inline(always)]
     #[track_caller]
-    fn retire<T: Value>(&self, atom: &Atom<T>) {
+    fn poison<T: Value>(&self, atom: &Atom<T>) {
         let _ = atom;
     }
 
-    /// The same of a plain field.
+    /// Declares a plain field dead: no task reads it before `set` writes it again.
     #[inline(always)]
     #[track_caller]
-    fn discard<T: Value>(&self, field: &Field<T>) {
+    fn poison_field<T: Value>(&self, field: &Field<T>) {
         let _ = field;
     }
 
-    /// Sleeps if the word is as expected, until woken; may return without either.
+    /// Sleeps until a [`Machine::wake`] of the word, but only if the word holds `expected`. May
+    /// also return without a wake-up.
     #[track_caller]
     fn park(&self, atom: &Atom<u32>, expected: u32);
 
     /// Wakes tasks that sleep on the word.
     #[track_caller]
-    fn wake(&self, atom: &Atom<u32>, whom: Sleepers);
+    fn wake(&self, atom: &Atom<u32>, sleepers: Sleepers);
 
-    /// As [`Machine::park`], of who is a virtual CPU itself: it halts until it is kicked.
+    /// Halts the virtual CPU that the task stands for, until a [`Machine::kick`] of the word, but
+    /// only if the word holds `expected`. May also return without a kick.
     #[inline(always)]
     #[track_caller]
     fn halt(&self, atom: &Atom<u32>, expected: u32) {
         self.park(atom, expected);
     }
 
-    /// As [`Machine::wake`] of one, of a virtual CPU that halts on the word.
+    /// Wakes one virtual CPU that is halted on the word.
     #[inline(always)]
     #[track_caller]
     fn kick(&self, atom: &Atom<u32>) {
         self.wake(atom, Sleepers::One);
     }
 
-    /// Interrupts other CPUs: each does what its machine was told to do then, before it goes on,
-    /// also where it waits. Several that come before it does are one.
+    /// Interrupts other CPUs. Each target runs its interrupt handler before it continues, even in
+    /// the middle of a wait. Interrupts that arrive before the handler runs are merged into one.
     #[track_caller]
-    fn interrupt(&self, whom: Interrupted);
+    fn send_ipi(&self, target: IpiTarget);
 
-    /// Does something during which this CPU is not interrupted. What comes meanwhile comes
-    /// afterwards.
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R;
+    /// Runs `body` with interrupts masked on this CPU. An interrupt that arrives during `body` is
+    /// handled right after it.
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R;
 
-    /// Lets the CPU breathe for about this many turns of a spin loop.
-    fn pause(&self, turns: u32);
+    /// Relaxes the CPU for about this many turns of a spin loop.
+    fn cpu_relax(&self, turns: u32);
 
-    /// The same for any number of turns below the bound. Nothing else can depend on it, so a
-    /// search need not try them all.
-    fn back_off(&self, below: u32);
+    /// Relaxes the CPU for a random number of turns below the bound. Nothing else may depend on
+    /// that number, so the checker need not try them all.
+    fn random_backoff(&self, below: u32);
 
-    /// Computes for this long, during which interrupts may come.
+    /// Computes for this long. Interrupts may arrive in that time.
     fn work(&self, ns: u64);
 
-    /// Says that a call into the kernel ends, with all that a kernel locks free again: a task that
-    /// has had its CPU for long may lose it here, also if it holds what outlives the call.
+    /// Marks the end of a system call, where the task holds no kernel lock. A task whose time
+    /// slice is used up may lose its CPU here, even while it holds something that outlives the
+    /// call.
     #[inline(always)]
-    fn call_ends(&self) {}
+    fn preemption_point(&self) {}
 
-    /// The CPU it runs on, from 0.
+    /// The number of the task's CPU, from 0.
     fn cpu(&self) -> usize;
 
-    /// The memory node of that CPU, from 0.
+    /// The memory node of the task's CPU, from 0.
     fn node(&self) -> usize;
 
-    /// Any number below the bound.
+    /// A random number below the bound. The checker tries all of them.
     #[track_caller]
     fn random(&self, below: u32) -> u32;
 
-    /// Whether something happens that does once in so many times. A search tries both.
+    /// True once in `one_in` calls on average. The checker tries both answers.
     #[track_caller]
     fn chance(&self, one_in: u32) -> bool;
 
-    /// A moment of the task's past.
-    type Mark: Copy;
+    /// A position in the history of what the task has read.
+    type HistoryMark: Copy;
 
-    /// Now.
-    fn mark(&self) -> Self::Mark;
+    /// The current position in the task's history.
+    fn history_mark(&self) -> Self::HistoryMark;
 
-    /// Says that of all the task has seen since the mark only `live` matters for what it
-    /// will do. That is what keeps the search of a retry loop finite; a wrong one would
-    /// merge states that differ, so the search can check them.
+    /// Declares dead state: of everything the task has read since the mark, only `live` affects
+    /// what it does next. This keeps the search of a retry loop finite. A wrong claim would merge
+    /// states that differ; the checker can be told to look for such claims.
     #[track_caller]
-    fn cut(&self, since: Self::Mark, live: u64);
+    fn forget_history(&self, since: Self::HistoryMark, live: u64);
 
-    /// Tells a watching machine what has just happened.
+    /// Reports an event of the algorithm to a machine that checks its claims.
     #[inline(always)]
-    fn note(&self, note: Note) {
-        let _ = note;
+    fn annotate(&self, annotation: Annotation) {
+        let _ = annotation;
     }
 }
 
-/// Which CPUs are interrupted.
+/// The CPUs that [`Machine::send_ipi`] interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interrupted {
-    /// This one, which is not the own.
+pub enum IpiTarget {
+    /// The CPU of this number, which is not the sender's own.
     One(usize),
-    /// All others, by one command.
+    /// All CPUs but the sender's own, by one command.
     Others,
 }
 
-/// Whom to wake of those who sleep.
+/// Which of the tasks that sleep on a word are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleepers {
     /// Any one of them, if there is one.
     One,
-    /// All.
+    /// All of them.
     All,
 }
 
-/// What an algorithm tells of itself.
+/// An event that an algorithm reports, for machines that check mutual exclusion and fairness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// The task has its place in the queue: whoever comes later enters later.
+pub enum Annotation {
+    /// The task has its position in the queue: a task that arrives later enters later.
     Arrive,
-    /// The task is inside, alone.
+    /// The task has entered the critical section, alone.
     Enter,
-    /// The task leaves.
+    /// The task leaves the critical section.
     Leave,
-    /// The task is inside, with others who share.
+    /// The task has entered the critical section, which it shares with other readers.
     EnterShared,
-    /// The task that shared leaves.
+    /// The task leaves the critical section that it shared.
     LeaveShared,
 }

@@ -1,5 +1,5 @@
-//! What else goes on on this host: who uses the CPUs while nobody measures, what the
-//! hypervisor takes away, and traces of earlier trouble (swap, heat, waiting locks).
+//! Other activity on this host: which processes use the CPUs while knee does not measure,
+//! what the hypervisor steals, and traces of earlier trouble (swap, heat, waiting locks).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,73 +10,73 @@ use std::time::{Duration, Instant};
 use crate::counters::ticks_per_second;
 use crate::tree;
 
-/// What was seen over a window of time, and what had gathered until then. What could
-/// not be read is absent.
+/// Activity during a window of time, and counts up to its end. What cannot be read is
+/// absent.
 #[derive(Clone, Debug, Default)]
 pub struct Activity {
-    /// How long the window was.
+    /// The length of the window.
     pub window_s: f64,
-    /// CPU time that the hypervisor gave to others, as a share of all CPUs' time. Of an
-    /// idle host nothing can be taken: then this is 0 whatever the hypervisor does.
+    /// CPU time that the hypervisor gave to others, as a share of all CPUs' time. An idle
+    /// host has none to lose: then this is 0 whatever the hypervisor does.
     pub steal_percent: Option<f64>,
-    /// The same since boot, as a share of the time in which CPUs wanted to run.
+    /// CPU time that the hypervisor gave to others since boot, as a share of the time in
+    /// which CPUs wanted to run.
     pub steal_since_boot_percent: Option<f64>,
-    /// CPU time used by anybody but this process, in CPUs: 2.0 is two CPUs' worth.
+    /// CPU time used by everything but this process, in CPUs: 2.0 is two CPUs' worth.
     pub others_cpus: Option<f64>,
-    /// The busiest other processes and threads of the kernel, busiest first.
-    pub busiest: Vec<Busy>,
+    /// The busiest other processes and kernel threads, busiest first.
+    pub busiest: Vec<BusyProcess>,
     /// The load averages over 1, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
     /// Bytes of memory swapped out.
     pub swap_used_bytes: Option<u64>,
-    /// Times that heat slowed a core, over all CPUs, since they came online.
+    /// Thermal throttling events of all cores, since their CPUs came online.
     pub throttled: Option<u64>,
-    /// Tasks that wait for a file lock.
+    /// Tasks waiting for a file lock.
     pub waiting_for_file_locks: Option<usize>,
-    /// Other processes of this executable's name.
+    /// Other processes with the name of this one.
     pub namesakes: Vec<u32>,
 }
 
 /// A process, and its CPU time as a share of one CPU.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Busy {
-    /// Process id.
+pub struct BusyProcess {
     pub process_id: u32,
-    /// Its name, as in /proc/PID/comm.
+    /// As in /proc/PID/comm.
     pub name: String,
     /// 100 is one whole CPU.
     pub percent: f64,
 }
 
-/// Watches the host for the given time. `root` is `/`, except in tests.
+/// Watches the host for this time. `root` is `/`, except in tests.
 pub fn activity(root: &Path, window: Duration) -> Activity {
-    let own = std::process::id();
-    let (start, before) = (Instant::now(), Moment::now(root));
+    let own_id = std::process::id();
+    let (start, before) = (Instant::now(), CpuUsage::now(root));
     sleep(window);
     let window_s = start.elapsed().as_secs_f64();
-    let after = Moment::now(root);
+    let after = CpuUsage::now(root);
     Activity {
         load: load(root),
         swap_used_bytes: swap_used_bytes(root),
         throttled: throttled(root),
         waiting_for_file_locks: waiting_for_file_locks(root),
-        namesakes: namesakes(&after.processes, own),
-        ..between(&before, &after, own, window_s)
+        namesakes: namesakes(&after.processes, own_id),
+        ..between(&before, &after, own_id, window_s)
     }
 }
 
-/// CPU times at one moment, in ticks since boot.
+/// CPU time used up to one instant, in ticks since boot.
 #[derive(Debug, Default)]
-struct Moment {
-    all: Option<CpuTicks>,
-    processes: BTreeMap<Identity, Process>,
+struct CpuUsage {
+    all_cpus: Option<CpuTicks>,
+    processes: BTreeMap<ProcessIdentity, ProcessUsage>,
 }
 
-/// A process id alone may be used again; with the start time it is unique.
-type Identity = (u32, u64);
+/// Process id and start time. An id alone may be reused; together they are unique.
+type ProcessIdentity = (u32, u64);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Process {
+struct ProcessUsage {
     name: String,
     ticks: u64,
 }
@@ -88,13 +88,13 @@ struct CpuTicks {
     steal: u64,
 }
 
-impl Moment {
-    fn now(root: &Path) -> Moment {
-        let all = tree::value(root, "proc/stat").and_then(|stat| cpu_ticks(&stat));
+impl CpuUsage {
+    fn now(root: &Path) -> CpuUsage {
+        let all_cpus = tree::value(root, "proc/stat").and_then(|stat| cpu_ticks(&stat));
         let entries = fs::read_dir(root.join("proc")).into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let process = |id| process(&tree::value(root, &format!("proc/{id}/stat"))?);
-        Moment { all, processes: ids.filter_map(process).collect() }
+        CpuUsage { all_cpus, processes: ids.filter_map(process).collect() }
     }
 }
 
@@ -108,46 +108,50 @@ fn cpu_ticks(stat: &str) -> Option<CpuTicks> {
     Some(CpuTicks { busy, idle: idle + iowait, steal })
 }
 
-/// The line of /proc/PID/stat. The name may contain anything, parentheses included, so
-/// the last one closes it (proc_pid_stat(5)).
-fn process(stat: &str) -> Option<(Identity, Process)> {
+/// Parses /proc/PID/stat. The name may contain anything, even parentheses: the last one
+/// closes it (proc_pid_stat(5)).
+fn process(stat: &str) -> Option<(ProcessIdentity, ProcessUsage)> {
     let (id, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     // The first field after the name is number 3 of the manual page.
     let fields: Vec<_> = rest.split(' ').collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let ticks = field(14)? + field(15)?;
-    Some(((id.parse().ok()?, field(22)?), Process { name: name.to_owned(), ticks }))
+    Some(((id.parse().ok()?, field(22)?), ProcessUsage { name: name.to_owned(), ticks }))
 }
 
 /// How many processes are named.
 const BUSIEST: usize = 3;
 
-fn between(before: &Moment, after: &Moment, own: u32, window_s: f64) -> Activity {
+fn between(before: &CpuUsage, after: &CpuUsage, own_id: u32, window_s: f64) -> Activity {
     let tick_s = 1.0 / ticks_per_second() as f64;
-    let used = |(identity, now): (&Identity, &Process)| {
+    let used = |(identity, now): (&ProcessIdentity, &ProcessUsage)| {
         let then = before.processes.get(identity).map_or(0, |process| process.ticks);
         let used_s = now.ticks.saturating_sub(then) as f64 * tick_s;
-        Busy { process_id: identity.0, name: now.name.clone(), percent: used_s / window_s * 100.0 }
+        BusyProcess {
+            process_id: identity.0,
+            name: now.name.clone(),
+            percent: used_s / window_s * 100.0,
+        }
     };
     let (own, mut others): (Vec<_>, Vec<_>) =
-        after.processes.iter().map(used).partition(|busy| busy.process_id == own);
+        after.processes.iter().map(used).partition(|busy| busy.process_id == own_id);
     others.retain(|busy| busy.percent > 0.0);
     others.sort_by(|a, b| b.percent.total_cmp(&a.percent));
     others.truncate(BUSIEST);
 
-    let all = before.all.zip(after.all);
-    let busy_ticks = all.map(|(then, now)| now.busy.saturating_sub(then.busy));
+    let ticks = before.all_cpus.zip(after.all_cpus);
+    let busy_ticks = ticks.map(|(then, now)| now.busy.saturating_sub(then.busy));
     let own_cpus: f64 = own.iter().map(|busy| busy.percent / 100.0).sum();
-    // Short-lived processes are in the total only, so it is not the sum of the named.
+    // Not the sum over processes: only the total includes short-lived ones.
     let others_cpus =
         busy_ticks.map(|ticks| (ticks as f64 * tick_s / window_s - own_cpus).max(0.0));
     Activity {
         window_s,
-        steal_percent: all.and_then(|(then, now)| steal_percent(then, now)),
+        steal_percent: ticks.and_then(|(then, now)| steal_percent(then, now)),
         steal_since_boot_percent: after
-            .all
-            .and_then(|all| percent(all.steal, all.busy + all.steal)),
+            .all_cpus
+            .and_then(|ticks| percent(ticks.steal, ticks.busy + ticks.steal)),
         others_cpus,
         busiest: others,
         ..Activity::default()
@@ -159,17 +163,18 @@ fn steal_percent(then: CpuTicks, now: CpuTicks) -> Option<f64> {
     percent(now.steal.saturating_sub(then.steal), total(now).checked_sub(total(then))?)
 }
 
-/// Nothing is no share of nothing.
+/// `part` as a percentage of `whole`, unless that is 0.
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
 
-fn namesakes(processes: &BTreeMap<Identity, Process>, own: u32) -> Vec<u32> {
-    let name = processes.iter().find(|((id, _), _)| *id == own).map(|(_, process)| &process.name);
-    let same = |(identity, process): (&Identity, &Process)| {
-        (identity.0 != own && Some(&process.name) == name).then_some(identity.0)
+fn namesakes(processes: &BTreeMap<ProcessIdentity, ProcessUsage>, own_id: u32) -> Vec<u32> {
+    let own = processes.iter().find(|((id, _), _)| *id == own_id);
+    let own_name = own.map(|(_, process)| &process.name);
+    let namesake = |(identity, process): (&ProcessIdentity, &ProcessUsage)| {
+        (identity.0 != own_id && Some(&process.name) == own_name).then_some(identity.0)
     };
-    processes.iter().filter_map(same).collect()
+    processes.iter().filter_map(namesake).collect()
 }
 
 fn load(root: &Path) -> Option<[f64; 3]> {
@@ -187,7 +192,7 @@ fn swap_used_bytes(root: &Path) -> Option<u64> {
     Some(kib("SwapTotal")?.saturating_sub(kib("SwapFree")?) * 1024)
 }
 
-/// Over all CPUs that have the counter; absent where none has.
+/// The sum over all CPUs that have the counter; absent if none has.
 fn throttled(root: &Path) -> Option<u64> {
     let entries = fs::read_dir(root.join("sys/devices/system/cpu")).ok()?.flatten();
     let counts =
@@ -195,7 +200,8 @@ fn throttled(root: &Path) -> Option<u64> {
     counts.reduce(|a, b| a + b)
 }
 
-/// Waiting requests are marked with an arrow below the lock they wait for.
+/// The number of waiting requests in /proc/locks, which an arrow marks below the lock that
+/// they wait for.
 fn waiting_for_file_locks(root: &Path) -> Option<usize> {
     let locks = tree::text(root, "proc/locks").ok()?;
     Some(locks.lines().filter(|line| line.contains(" -> ")).count())
@@ -207,20 +213,20 @@ mod tests {
 
     const OWN: u32 = 100;
 
-    fn moment(all: [u64; 3], processes: &[(u32, &str, u64)]) -> Moment {
-        let [busy, idle, steal] = all;
+    fn usage(all_cpus: [u64; 3], processes: &[(u32, &str, u64)]) -> CpuUsage {
+        let [busy, idle, steal] = all_cpus;
         let process = |&(id, name, ticks): &(u32, &str, u64)| {
-            ((id, 5), Process { name: name.to_owned(), ticks })
+            ((id, 5), ProcessUsage { name: name.to_owned(), ticks })
         };
         let processes = processes.iter().map(process).collect();
-        Moment { all: Some(CpuTicks { busy, idle, steal }), processes }
+        CpuUsage { all_cpus: Some(CpuTicks { busy, idle, steal }), processes }
     }
 
     #[test]
     fn the_busiest_others_are_named_and_the_own_time_is_not_theirs() {
         let hertz = ticks_per_second() as u64;
-        let before = moment([0, 0, 0], &[(OWN, "knee", 0), (1, "init", 9), (2, "cc1", 0)]);
-        let after = moment(
+        let before = usage([0, 0, 0], &[(OWN, "knee", 0), (1, "init", 9), (2, "cc1", 0)]);
+        let after = usage(
             [2 * hertz, hertz, hertz],
             &[(OWN, "knee", hertz / 2), (1, "init", 9), (2, "cc1", hertz), (3, "ld", hertz / 4)],
         );
@@ -231,7 +237,7 @@ mod tests {
         let names: Vec<_> = activity.busiest.iter().map(|b| (b.name.as_str(), b.percent)).collect();
         assert_eq!(names, [("cc1", 100.0), ("ld", 25.0)]);
         assert_eq!(
-            namesakes(&moment([0; 3], &[(OWN, "knee", 0), (7, "knee", 0)]).processes, OWN),
+            namesakes(&usage([0; 3], &[(OWN, "knee", 0), (7, "knee", 0)]).processes, OWN),
             [7]
         );
     }
@@ -239,7 +245,7 @@ mod tests {
     #[test]
     fn a_name_may_contain_anything() {
         let line = "42 (a) (b c) S 1 42 42 0 -1 4 5 6 7 8 30 12 0 0 20 0 1 0 777 1 2 3";
-        let expected = ((42, 777), Process { name: "a) (b c".to_owned(), ticks: 42 });
+        let expected = ((42, 777), ProcessUsage { name: "a) (b c".to_owned(), ticks: 42 });
         assert_eq!(process(line), Some(expected));
         assert_eq!(process("42 (a) S 1"), None);
         assert_eq!(process(""), None);
@@ -247,11 +253,11 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_absent() {
-        let nothing = activity(tree::fake(&[]).path(), Duration::ZERO);
-        assert_eq!(nothing.steal_percent, None);
-        assert_eq!(nothing.others_cpus, None);
-        assert_eq!(nothing.throttled, None);
-        assert_eq!(nothing.waiting_for_file_locks, None);
+        let activity = activity(tree::fake(&[]).path(), Duration::ZERO);
+        assert_eq!(activity.steal_percent, None);
+        assert_eq!(activity.others_cpus, None);
+        assert_eq!(activity.throttled, None);
+        assert_eq!(activity.waiting_for_file_locks, None);
     }
 
     #[test]

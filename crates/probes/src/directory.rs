@@ -1,5 +1,5 @@
-//! The directory under test: its file system, how it is mounted, how much room it
-//! has, and the device below.
+//! The directory under test: its file system, mount options, free space, and the block
+//! device below.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -13,13 +13,13 @@ use records::Directory;
 use crate::mounts::{self, Mount};
 use crate::tree::{chosen, value};
 
-/// What is known about a directory. Of one that does not exist, nothing but its name.
+/// The facts about a directory. If it does not exist, only its path is known.
 pub fn directory(path: &Path) -> Directory {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let root = Path::new("/");
     let mounts = mounts::mounts();
     let device = fs::metadata(&path).ok().map(|metadata| numbers(metadata.dev()));
-    let mount = device.and_then(|device| mounts::of(&mounts, &path, device));
+    let mount = device.and_then(|device| mounts::containing(&mounts, &path, device));
     let space = space(&path);
     Directory {
         file_system: mount.map(|mount| mount.file_system.clone()),
@@ -28,14 +28,14 @@ pub fn directory(path: &Path) -> Directory {
         mount_options: mount.map(options),
         bytes_total: space.map(|space| space.f_blocks * space.f_frsize),
         bytes_free: space.map(|space| space.f_bavail * space.f_frsize),
-        // File systems that make inodes as they need them report none at all.
+        // File systems that allocate inodes dynamically report 0 inodes in total.
         inodes_free: space.filter(|space| space.f_files > 0).map(|space| space.f_favail),
         device: mount.map(|mount| block_device(root, block_number(mount))).unwrap_or_default(),
         path,
     }
 }
 
-/// Options of the mount, then those of the file system that it does not repeat.
+/// The mount's options, then those of the file system that are not among them.
 fn options(mount: &Mount) -> String {
     let mut options: Vec<_> = mount.options.split(',').collect();
     for option in mount.super_options.split(',') {
@@ -58,8 +58,8 @@ fn numbers(device: u64) -> (u32, u32) {
     (libc::major(device), libc::minor(device))
 }
 
-/// The mounted block device. The source knows it better than the mount: btrfs mounts
-/// have numbers of their own. But the source may be a name that is gone (/dev/root).
+/// The numbers of the mounted block device: those of the mount's source if it exists (it may
+/// not, like /dev/root), because btrfs mounts have device numbers of their own.
 fn block_number(mount: &Mount) -> (u32, u32) {
     fs::metadata(&mount.source)
         .ok()
@@ -67,7 +67,7 @@ fn block_number(mount: &Mount) -> (u32, u32) {
         .map_or(mount.device, |source| numbers(source.rdev()))
 }
 
-/// What sysfs tells about a block device; nothing about what is none.
+/// The facts in sysfs about a block device; empty for other devices.
 fn block_device(root: &Path, (major, minor): (u32, u32)) -> BTreeMap<String, String> {
     let Some(disk) = disk(&root.join(format!("sys/dev/block/{major}:{minor}"))) else {
         return BTreeMap::new();
@@ -83,16 +83,17 @@ fn block_device(root: &Path, (major, minor): (u32, u32)) -> BTreeMap<String, Str
     facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// The whole disk: a partition has no queue.
+/// The disk of a device: a partition itself has no queue.
 fn disk(device: &Path) -> Option<PathBuf> {
     let device = device.canonicalize().ok()?;
-    match device.join("partition").exists() {
-        true => device.parent().map(Path::to_owned),
-        false => Some(device),
+    if device.join("partition").exists() {
+        device.parent().map(Path::to_owned)
+    } else {
+        Some(device)
     }
 }
 
-/// The devices that a mapped device or an array is made of.
+/// The devices that make up a mapped device or an array.
 fn parts(disk: &Path) -> Option<String> {
     let parts = fs::read_dir(disk.join("slaves")).ok()?.flatten();
     let mut parts: Vec<_> =
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_directory_that_does_not_exist_nothing_is_known() {
+    fn only_the_path_of_a_missing_directory_is_known() {
         let path = PathBuf::from("/no/such/directory");
         assert_eq!(directory(&path), Directory { path, ..Directory::default() });
     }

@@ -1,11 +1,11 @@
-//! Facts about the host for the record: who it is, and the settings that are known to
-//! move performance. All are read from files, so a recorded tree of them is a test.
+//! Facts about the host for the record: its identity, and the settings that are known to
+//! affect performance. All are read from files, so that tests can use a recorded tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use records::Host;
+use records::HostFacts;
 
 use crate::spinlocks::spinlocks;
 use crate::tree::{chosen, value};
@@ -53,7 +53,7 @@ const KNOBS: &[(&str, &str)] = &[
     ("zone_reclaim_mode", "proc/sys/vm/zone_reclaim_mode"),
 ];
 
-/// Settings that each frequency policy has for itself.
+/// Settings of each frequency policy.
 const FREQUENCY_KNOBS: &[(&str, &str)] = &[
     ("frequency.driver", "scaling_driver"),
     ("frequency.energy_preference", "energy_performance_preference"),
@@ -62,10 +62,10 @@ const FREQUENCY_KNOBS: &[(&str, &str)] = &[
     ("frequency.min_khz", "scaling_min_freq"),
 ];
 
-/// The host, as the files below `root` describe it; `/` except in tests.
-pub fn host(root: &Path) -> Host {
+/// The host that the files below `root` describe, which is `/` except in tests.
+pub fn host(root: &Path) -> HostFacts {
     let processor = value(root, "proc/cpuinfo").unwrap_or_default();
-    Host {
+    HostFacts {
         hostname: value(root, "proc/sys/kernel/hostname"),
         kernel_release: value(root, "proc/sys/kernel/osrelease"),
         kernel_version: value(root, "proc/version"),
@@ -87,7 +87,7 @@ fn field<'a>(processor: &'a str, name: &str) -> Option<&'a str> {
     fields.find(|(field, _)| field.trim() == name).map(|(_, value)| value.trim())
 }
 
-/// x86 and others have a name for it, arm64 has two numbers, POWER calls it `cpu`.
+/// The CPU model. x86 and others give a name, arm64 two numbers; POWER calls it `cpu`.
 fn cpu_model(processor: &str) -> Option<String> {
     let arm = || {
         let implementer = field(processor, "CPU implementer")?;
@@ -104,8 +104,8 @@ fn memory_bytes(root: &Path) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Who virtualises this host, if anybody. x86 says so in the CPU's flags; the name is a
-/// guess from what the hypervisor offers.
+/// The hypervisor of this host, if it is a virtual machine. x86 CPUs have a flag for that;
+/// the name is a guess from what the hypervisor offers.
 fn hypervisor(root: &Path, processor: &str) -> Option<String> {
     let named = value(root, "sys/hypervisor/type")
         .or_else(|| value(root, "proc/device-tree/hypervisor/compatible"))
@@ -124,9 +124,9 @@ fn hypervisor(root: &Path, processor: &str) -> Option<String> {
 fn by_clocksource(root: &Path) -> Option<String> {
     let available =
         value(root, "sys/devices/system/clocksource/clocksource0/available_clocksource")?;
-    let known = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
-    let found = known.iter().find(|(source, _)| available.contains(source));
-    found.map(|(_, name)| (*name).to_owned())
+    let hypervisors = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
+    let offered = hypervisors.iter().find(|(source, _)| available.contains(source));
+    offered.map(|(_, name)| (*name).to_owned())
 }
 
 fn knobs(root: &Path) -> BTreeMap<String, String> {
@@ -149,7 +149,7 @@ fn knobs(root: &Path) -> BTreeMap<String, String> {
     knobs
 }
 
-/// All values that the frequency policies have, where they differ.
+/// The values of a setting in all frequency policies, each once.
 fn frequency_knob(root: &Path, file: &str) -> Option<String> {
     let directory = "sys/devices/system/cpu/cpufreq";
     let policies = names(root, directory).into_iter().filter(|name| name.starts_with("policy"));
@@ -164,24 +164,24 @@ fn vulnerabilities(root: &Path) -> Vec<(String, String)> {
     names(root, directory).into_iter().filter_map(state).collect()
 }
 
-/// The model in force, where debugfs tells it; otherwise what the kernel was built for,
-/// and what the command line asked of one that can change it.
+/// The preemption model in force, if debugfs shows it; otherwise the model that the kernel
+/// was built for, and the one that the command line requests.
 fn preemption(root: &Path) -> Option<String> {
     if let Some(modes) = value(root, "sys/kernel/debug/sched/preempt") {
-        // It writes the choice in parentheses: none voluntary (full).
+        // The model in force is in parentheses: none voluntary (full).
         let choice = modes.split(['(', ')']).nth(1);
         return Some(choice.unwrap_or(&modes).to_owned());
     }
     let version = value(root, "proc/version")?;
     let built = version.split(' ').find(|word| word.starts_with("PREEMPT"));
     let command_line = value(root, "proc/cmdline").unwrap_or_default();
-    let asked = command_line.split(' ').find(|word| word.starts_with("preempt="));
-    Some([built, asked].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    let requested = command_line.split(' ').find(|word| word.starts_with("preempt="));
+    Some([built, requested].into_iter().flatten().collect::<Vec<_>>().join(" "))
         .filter(|text| !text.is_empty())
 }
 
-/// Whether irqbalance moves interrupts. Only where all processes are visible: inside a
-/// container nobody knows.
+/// Whether irqbalance runs. Known only where all processes are visible, not inside a
+/// container.
 fn irqbalance(root: &Path) -> Option<String> {
     (value(root, "proc/2/comm")? == "kthreadd").then_some(())?;
     let is_number = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
@@ -191,7 +191,7 @@ fn irqbalance(root: &Path) -> Option<String> {
     Some(if running { "running" } else { "not running" }.to_owned())
 }
 
-/// The names in a directory, in order; none where it cannot be read.
+/// The sorted names in a directory; empty if it cannot be read.
 fn names(root: &Path, directory: &str) -> Vec<String> {
     let entries = fs::read_dir(root.join(directory)).into_iter().flatten().flatten();
     let mut names: Vec<_> =
@@ -244,7 +244,7 @@ mod tests {
                 ),
             ],
             expect![[r#"
-                Host {
+                HostFacts {
                     hostname: Some(
                         "vm",
                     ),
@@ -298,7 +298,7 @@ mod tests {
                 ("sys/kernel/debug/sched/preempt", "none (voluntary) full\n"),
             ],
             expect![[r#"
-                Host {
+                HostFacts {
                     hostname: None,
                     kernel_release: None,
                     kernel_version: Some(

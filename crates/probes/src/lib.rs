@@ -1,14 +1,12 @@
-//! What the kernel tells: counters read around a run, facts about the host and the
-//! directory under test, what this process is allowed, and what else is going on.
-//! Everything is read from /proc, /sys and harmless trial calls; nothing is changed.
-//! A source that cannot be read is reported with the reason, and the rest goes on. The probes of
-//! `ledger` attach BPF programs for the length of one run.
+//! What the kernel reports: counters read around a run, facts about the host and the
+//! directory under test, the permissions and limits of this process, and other activity on the
+//! host. Everything comes from /proc, /sys and harmless trial calls; nothing is changed.
+//! A source that cannot be read is reported with the reason, and the others are still read.
+//! The probes of `ledger` attach BPF programs for the duration of one run.
 
 mod activity;
-pub mod affinity;
 mod cgroups;
 pub mod counters;
-mod cpu_list;
 mod directory;
 mod host;
 pub mod ledger;
@@ -19,8 +17,7 @@ mod permissions;
 mod spinlocks;
 mod tree;
 
-pub use activity::{Activity, Busy, activity};
-pub use cpu_list::parse as parse_cpu_list;
+pub use activity::{Activity, BusyProcess, activity};
 pub use directory::directory;
 pub use host::host;
 pub use limits::{Limit, Limits, limits};

@@ -2,69 +2,53 @@
 
 use std::path::Path;
 
-use crate::cgroups::{self, Version};
-use crate::{cpu_list, tree};
+use host::{affinity, parse_cpu_list};
 
-/// What bounds this process and its children.
+use crate::cgroups::{self, CgroupVersion};
+use crate::tree;
+
+/// The limits of this process and its children.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// CPUs it may run on; or why that is unknown.
+    /// CPUs it may run on; or why they are unknown.
     pub cpus_allowed: Result<Vec<u32>, String>,
-    /// CPUs that are online.
     pub cpus_online: Option<Vec<u32>>,
-    /// CPU time over wall time that its control groups grant; absent where nothing
-    /// limits it; or why that is unknown.
+    /// CPU time over wall time that its control groups grant: `None` if unlimited, an error
+    /// if unknown.
     pub cpu_quota: Result<Option<f64>, String>,
-    /// Open files a process (RLIMIT_NOFILE).
+    /// Open files per process (RLIMIT_NOFILE).
     pub open_files: Limit,
     /// Processes and threads of this user (RLIMIT_NPROC), which does not bind root.
     pub tasks_of_user: Limit,
-    /// Processes and threads that its control groups let it add; absent where nothing
-    /// limits it; or why that is unknown.
+    /// Processes and threads that its control groups let it add: `None` if unlimited, an
+    /// error if unknown.
     pub tasks_of_group: Result<Option<u64>, String>,
     /// Processes and threads of the whole host (threads-max, pid_max).
     pub tasks_of_host: Option<u64>,
 }
 
-/// A resource limit; absent where it is unlimited.
+/// A resource limit; `None` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What is in force.
+    /// The limit in force.
     pub soft: Option<u64>,
-    /// What the process may raise it to.
+    /// The value up to which the process may raise it.
     pub hard: Option<u64>,
 }
 
 /// The limits of this process. `root` is `/`, except in tests.
 pub fn limits(root: &Path) -> Limits {
     let online = tree::value(root, "sys/devices/system/cpu/online");
-    let of_host = ["proc/sys/kernel/threads-max", "proc/sys/kernel/pid_max"];
+    let host_limits = ["proc/sys/kernel/threads-max", "proc/sys/kernel/pid_max"];
     Limits {
-        cpus_allowed: cpus_allowed(),
-        cpus_online: online.and_then(|list| cpu_list::parse(&list)),
+        cpus_allowed: affinity::get().map_err(|e| format!("sched_getaffinity: {e}")),
+        cpus_online: online.and_then(|list| parse_cpu_list(&list)),
         cpu_quota: cpu_quota(root),
         open_files: resource(libc::RLIMIT_NOFILE),
         tasks_of_user: resource(libc::RLIMIT_NPROC),
         tasks_of_group: tasks_of_group(root),
-        tasks_of_host: of_host.iter().filter_map(|path| tree::number(root, path)).min(),
+        tasks_of_host: host_limits.iter().filter_map(|path| tree::number(root, path)).min(),
     }
-}
-
-/// Words of the affinity mask: room for 65536 CPUs, more than any kernel has.
-const MASK_WORDS: usize = 1024;
-
-fn cpus_allowed() -> Result<Vec<u32>, String> {
-    let mut mask = [0u64; MASK_WORDS];
-    // The libc wrapper wants a cpu_set_t of 1024 CPUs; the call takes any length.
-    // SAFETY: the mask is as long as the call is told.
-    let length = unsafe {
-        libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr())
-    };
-    if length < 0 {
-        return Err(format!("sched_getaffinity: {}", std::io::Error::last_os_error()));
-    }
-    let is_set = |cpu: &u32| mask[*cpu as usize / 64] >> (cpu % 64) & 1 == 1;
-    Ok((0..MASK_WORDS as u32 * 64).filter(is_set).collect())
 }
 
 fn resource(resource: libc::__rlimit_resource_t) -> Limit {
@@ -75,15 +59,15 @@ fn resource(resource: libc::__rlimit_resource_t) -> Limit {
     Limit { soft: finite(limit.rlim_cur), hard: finite(limit.rlim_max) }
 }
 
-/// The tightest quota of the own control group and those above it.
+/// The tightest quota of this process's control group and of those above it.
 fn cpu_quota(root: &Path) -> Result<Option<f64>, String> {
     let groups = cgroups::directories(root, "cpu")?;
     let quota = |directory: &Path| match groups.version {
-        Version::V1 => {
+        CgroupVersion::V1 => {
             let number = |file| tree::value(directory, file)?.parse::<f64>().ok();
             Some((number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?))
         }
-        Version::V2 => {
+        CgroupVersion::V2 => {
             let limit = tree::value(directory, "cpu.max")?;
             let (quota_us, period_us) = limit.split_once(' ')?;
             Some((quota_us.parse().ok()?, period_us.parse().ok()?))
@@ -95,7 +79,7 @@ fn cpu_quota(root: &Path) -> Result<Option<f64>, String> {
     Ok(finite.map(|(quota_us, period_us)| quota_us / period_us).min_by(f64::total_cmp))
 }
 
-/// The least room for tasks that the own control group and those above it leave.
+/// The number of tasks that this process's control group and those above it let it add.
 fn tasks_of_group(root: &Path) -> Result<Option<u64>, String> {
     let groups = cgroups::directories(root, "pids")?;
     let room = |directory: &Path| {
@@ -152,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_group_is_said_to_be_unknown() {
+    fn an_unknown_group_is_an_error() {
         let limits = limits(tree::fake(&[]).path());
         assert!(limits.cpu_quota.is_err() && limits.tasks_of_group.is_err());
         assert_eq!(limits.tasks_of_host, None);

@@ -11,9 +11,8 @@ use crate::tree;
 pub struct Mount {
     /// Major and minor number of the file system's device.
     pub device: (u32, u32),
-    /// Which directory of the file system is mounted; `/` for all of it.
+    /// The directory of the file system that is mounted; `/` for all of it.
     pub root: PathBuf,
-    /// Where.
     pub mount_point: PathBuf,
     /// Options of this mount.
     pub options: String,
@@ -30,7 +29,7 @@ pub fn mounts() -> Vec<Mount> {
     parse(&tree::text(Path::new("/"), "proc/self/mountinfo").unwrap_or_default())
 }
 
-/// The mounts that a text such as /proc/self/mountinfo tells: all lines that are whole.
+/// The mounts in a text like /proc/self/mountinfo. Malformed lines are left out.
 pub fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
     parse(mountinfo)
 }
@@ -76,17 +75,21 @@ fn octal(text: &[u8]) -> Option<u8> {
     u8::from_str_radix(digits, 8).ok()
 }
 
-/// What is mounted somewhere below a directory, in the order of mounting.
+/// The mount points in a directory and below it, in the order of mounting.
 pub fn mounts_below(directory: &Path) -> Vec<PathBuf> {
     let mountinfo = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let points = parse(&String::from_utf8_lossy(&mountinfo)).into_iter().map(|m| m.mount_point);
     points.filter(|point| point.starts_with(directory)).collect()
 }
 
-/// The mount that an absolute path without symbolic links lies on. Later mounts hide
-/// earlier ones. A mount of the path's own device wins over a longer one of another;
-/// on btrfs no mount has the path's device, as each subvolume has its own.
-pub(crate) fn of<'a>(mounts: &'a [Mount], path: &Path, device: (u32, u32)) -> Option<&'a Mount> {
+/// The mount that contains an absolute path without symbolic links. Later mounts hide
+/// earlier ones. A mount of the path's own device wins over a longer one of another
+/// device; on btrfs no mount has the path's device, as each subvolume has its own.
+pub(crate) fn containing<'a>(
+    mounts: &'a [Mount],
+    path: &Path,
+    device: (u32, u32),
+) -> Option<&'a Mount> {
     mounts
         .iter()
         .filter(|mount| path.starts_with(&mount.mount_point))
@@ -111,7 +114,7 @@ mod tests {
     fn a_path_is_on_the_longest_mount_of_its_device() {
         let mounts = parse(MOUNTINFO);
         let source = |path: &str, device| {
-            of(&mounts, Path::new(path), device).map(|m| m.source.as_str()).unwrap()
+            containing(&mounts, Path::new(path), device).map(|m| m.source.as_str()).unwrap()
         };
         assert_eq!(source("/home/user", (254, 0)), "/dev/vda");
         assert_eq!(source("/mnt/with space/d", (259, 3)), "/dev/nvme0n1p3");

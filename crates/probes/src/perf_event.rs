@@ -17,7 +17,7 @@ pub(crate) const COUNT_SW_CPU_CLOCK: u64 = 0;
 pub(crate) const COUNT_SW_TASK_CLOCK: u64 = 1;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
-/// Bit 0 of the flags: the event does not count until it is told to.
+/// Bit 0 of the flags: the event does not count until it is enabled.
 pub(crate) const DISABLED: u64 = 1;
 /// Bit 10: the period is a frequency in Hz.
 #[cfg(feature = "bpf")]
@@ -27,12 +27,12 @@ pub(crate) const FREQUENCY: u64 = 1 << 10;
 #[cfg(feature = "bpf")]
 pub(crate) const EXCLUDE_IDLE: u64 = 1 << 7;
 
-/// Whom a perf event watches: a process, and a CPU; -1 is any.
-pub(crate) type Watched = (libc::pid_t, libc::c_int);
+/// What a perf event watches: a process and a CPU; -1 is any.
+pub(crate) type PerfTarget = (libc::pid_t, libc::c_int);
 
-/// The first version of perf_event_attr, which every kernel takes.
+/// The first version of perf_event_attr, which every kernel accepts.
 #[repr(C)]
-pub(crate) struct Attributes {
+pub(crate) struct EventAttributes {
     kind: u32,
     size: u32,
     config: u64,
@@ -45,14 +45,13 @@ pub(crate) struct Attributes {
     breakpoint: u64,
 }
 
-const _: () = assert!(size_of::<Attributes>() == 64, "PERF_ATTR_SIZE_VER0");
+const _: () = assert!(size_of::<EventAttributes>() == 64, "PERF_ATTR_SIZE_VER0");
 
-impl Attributes {
-    /// An event of this kind.
-    pub(crate) fn new(kind: u32, config: u64, period: u64, flags: u64) -> Attributes {
-        Attributes {
+impl EventAttributes {
+    pub(crate) fn new(kind: u32, config: u64, period: u64, flags: u64) -> EventAttributes {
+        EventAttributes {
             kind,
-            size: size_of::<Attributes>() as u32,
+            size: size_of::<EventAttributes>() as u32,
             config,
             sample_period: period,
             sample_type: 0,
@@ -64,18 +63,18 @@ impl Attributes {
         }
     }
 
-    /// The same, and its value is read with the time that it was enabled and that it ran.
+    /// Makes a read return the value with the times for which the event was enabled and ran.
     #[cfg(feature = "bpf")]
-    pub(crate) fn scaled(self) -> Attributes {
-        Attributes { read_format: 1 | 1 << 1, ..self }
+    pub(crate) fn scaled(self) -> EventAttributes {
+        EventAttributes { read_format: 1 | 1 << 1, ..self }
     }
 }
 
 /// Opens an event.
-pub(crate) fn open(attributes: &Attributes, watched: Watched) -> Result<OwnedFd, String> {
+pub(crate) fn open(attributes: &EventAttributes, target: PerfTarget) -> Result<OwnedFd, String> {
     const NO_GROUP: libc::c_int = -1;
-    let (process, cpu) = watched;
-    // SAFETY: the attributes are live and say their size; the kernel only reads them.
+    let (process, cpu) = target;
+    // SAFETY: the attributes are live and hold their size; the kernel only reads them.
     let descriptor = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -89,6 +88,6 @@ pub(crate) fn open(attributes: &Attributes, watched: Watched) -> Result<OwnedFd,
     if descriptor < 0 {
         return Err(format!("perf_event_open: {}", io::Error::last_os_error()));
     }
-    // SAFETY: a system call has just returned this descriptor; nobody else owns it.
+    // SAFETY: the system call has just returned this descriptor; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }

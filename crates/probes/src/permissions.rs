@@ -1,38 +1,38 @@
-//! What this process is permitted to observe, found out by trying: the settings that
-//! decide it are many (capabilities, lockdown, seccomp, paranoia levels) and none is
-//! the whole truth. Every trial is closed again at once and changes nothing.
+//! What this process may observe, found out by trying: many settings decide it
+//! (capabilities, lockdown, seccomp, paranoia levels) and none is the whole truth. Every
+//! trial is closed again immediately and changes nothing.
 
 use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::perf_event::{self, Attributes, Watched};
+use crate::perf_event::{self, EventAttributes, PerfTarget};
 use crate::{mounts, tree};
 
-/// Each is possible, or the reason why it is not.
+/// What this process may observe; an error is the reason why not.
 #[derive(Clone, Debug)]
 pub struct Permissions {
-    /// Effective user.
+    /// The effective user.
     pub user_id: u32,
-    /// perf: a software event of this process, kernel included.
+    /// perf: a software event of this process, in user mode and in the kernel.
     pub perf_software: Result<(), String>,
-    /// perf: CPU cycles of this process, kernel included.
+    /// perf: CPU cycles of this process, in user mode and in the kernel.
     pub perf_hardware: Result<(), String>,
-    /// perf: any event of a whole CPU, whoever runs there.
+    /// perf: an event of a whole CPU, whichever task runs there.
     pub perf_system: Result<(), String>,
-    /// Where tracefs is mounted, readable.
+    /// The mount point of tracefs, if it is readable.
     pub tracefs: Result<PathBuf, String>,
-    /// Types of the running kernel, for BPF programs that fit any kernel.
+    /// The running kernel's types (BTF), for BPF programs that fit any kernel.
     pub btf: Result<(), String>,
-    /// Loading a BPF program of a kind that traces.
+    /// Loading a tracing BPF program.
     pub bpf: Result<(), String>,
-    /// Probes on kernel functions, through perf.
+    /// kprobes through perf.
     pub kprobes: Result<(), String>,
 }
 
-/// What this process is permitted. `root` is `/`, except in tests; the trials are
-/// always of the running kernel.
+/// The permissions of this process. `root` is `/`, except in tests; the trials always use
+/// the running kernel.
 pub fn permissions(root: &Path) -> Permissions {
     Permissions {
         // SAFETY: geteuid has no preconditions and cannot fail.
@@ -71,26 +71,26 @@ fn tracefs(root: &Path) -> Result<PathBuf, String> {
     }
 }
 
-const OWN_PROCESS: Watched = (0, -1);
+const OWN_PROCESS: PerfTarget = (0, -1);
 
-/// All processes on a CPU that certainly is online: the one this runs on.
-fn any_cpu() -> Watched {
+/// All processes on one online CPU, the current one.
+fn any_cpu() -> PerfTarget {
     // SAFETY: sched_getcpu has no preconditions.
     (-1, unsafe { libc::sched_getcpu() }.max(0))
 }
 
-fn perf(kind: u32, config: u64, watched: Watched) -> Result<(), String> {
-    let event = Attributes::new(kind, config, 0, perf_event::DISABLED);
-    perf_event::open(&event, watched).map(drop)
+fn perf(kind: u32, config: u64, target: PerfTarget) -> Result<(), String> {
+    let event = EventAttributes::new(kind, config, 0, perf_event::DISABLED);
+    perf_event::open(&event, target).map(drop)
 }
 
 // include/uapi/linux/bpf.h
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TYPE_TRACEPOINT: u32 = 5;
-/// `r0 = 0; exit`, the shortest program that the verifier takes.
+/// `r0 = 0; exit`, the shortest program that the verifier accepts.
 const PROGRAM: [u64; 2] = [0xb7, 0x95];
 
-/// The part of union bpf_attr that loading needs.
+/// The part of union bpf_attr that BPF_PROG_LOAD needs.
 #[repr(C)]
 struct BpfLoad {
     kind: u32,
@@ -123,12 +123,12 @@ fn bpf() -> Result<(), String> {
     close("bpf(BPF_PROG_LOAD)", descriptor)
 }
 
-/// Closes what a trial opened, or says why it could not.
+/// Closes the descriptor that a trial opened, or says why the trial failed.
 fn close(call: &str, descriptor: libc::c_long) -> Result<(), String> {
     if descriptor < 0 {
         return Err(format!("{call}: {}", io::Error::last_os_error()));
     }
-    // SAFETY: a system call has just returned this descriptor; nobody else owns it.
+    // SAFETY: a system call has just returned this descriptor; nothing else owns it.
     drop(unsafe { OwnedFd::from_raw_fd(descriptor as i32) });
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Files of /proc and /sys below a root that tests put elsewhere.
+//! Files of /proc and /sys, below a root directory that tests replace.
 
 use std::fs;
 use std::path::Path;
 
-/// The trimmed text of a file; nothing where it is absent, unreadable or empty.
+/// The trimmed text of a file; `None` if it is absent, unreadable or empty.
 pub(crate) fn value(root: &Path, path: &str) -> Option<String> {
     let text = fs::read(root.join(path)).ok()?;
     // Firmware tables may end their strings with zero bytes.
@@ -12,7 +12,7 @@ pub(crate) fn value(root: &Path, path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Of a list with one choice in brackets, the choice; any other value as it is.
+/// The choice in brackets, if the value is a list with one; otherwise the value unchanged.
 pub(crate) fn chosen(value: String) -> String {
     match value.split(['[', ']']).collect::<Vec<_>>()[..] {
         [_, choice, _] => choice.to_owned(),
@@ -20,19 +20,19 @@ pub(crate) fn chosen(value: String) -> String {
     }
 }
 
-/// The number a file holds.
+/// The number that a file holds.
 pub(crate) fn number(root: &Path, path: &str) -> Option<u64> {
     value(root, path)?.parse().ok()
 }
 
-/// The text of a file, or why there is none.
+/// The text of a file, or why it cannot be read.
 pub(crate) fn text(root: &Path, path: &str) -> Result<String, String> {
     fs::read(root.join(path))
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .map_err(|e| format!("/{path}: {e}"))
 }
 
-/// A fake tree of these files, as the kernel would have them.
+/// Creates a tree of these files, as the kernel would have them.
 #[cfg(test)]
 pub(crate) fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Each probe of the ledger on its example: it loads, fires, and counts what the example must
-//! cause. Live, so for root on a kernel with BTF; elsewhere each says why it does not run.
+//! Each probe of the ledger on an example: it loads, fires, and counts what the example must
+//! cause. Needs root and a kernel with BTF; elsewhere each test says why it does not run.
 #![cfg(feature = "bpf")]
 
 use std::collections::BTreeMap;
@@ -13,25 +13,30 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use probes::ledger::{Marker, Plan, Seen, Watcher};
-use records::{Base, CpuState, LookKind, Window};
+use probes::ledger::{Marker, Observations, WatchPlan, Watcher};
+use records::{Base, CpuState, ProfileKind, Window};
 
-/// A look at all CPUs.
-fn plan(kind: LookKind, hertz: u32) -> Plan {
+/// A plan that watches all CPUs.
+fn plan(kind: ProfileKind, hertz: u32) -> WatchPlan {
     let (room, knee) = (Duration::from_secs(2), std::process::id());
     let (cpus, functions) = (cpus(), Vec::new());
-    Plan { kind, hertz, room, cpus, tasks: 0, bursts: false, knee, functions }
+    WatchPlan { kind, hertz, room, cpus, tasks: 0, bursts: false, knee, functions }
 }
 
-/// Watches all CPUs while `example` runs; nothing where this host lets nobody watch.
-fn watch(test: &str, kind: LookKind, hertz: u32, example: impl FnOnce(Marker)) -> Option<Seen> {
+/// Watches all CPUs while `example` runs; `None` if this host does not permit it.
+fn watch(
+    test: &str,
+    kind: ProfileKind,
+    hertz: u32,
+    example: impl FnOnce(Marker),
+) -> Option<Observations> {
     watch_by(test, plan(kind, hertz), example)
 }
 
-fn watch_by(test: &str, plan: Plan, example: impl FnOnce(Marker)) -> Option<Seen> {
-    // One at a time: examples on all CPUs would crowd each other out.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+fn watch_by(test: &str, plan: WatchPlan, example: impl FnOnce(Marker)) -> Option<Observations> {
+    // One example at a time, as some use all CPUs.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let mut watcher = match Watcher::begin(plan) {
         Ok(watcher) => watcher,
         Err(why) => {
@@ -39,16 +44,16 @@ fn watch_by(test: &str, plan: Plan, example: impl FnOnce(Marker)) -> Option<Seen
             return None;
         }
     };
-    watcher.edge(0).unwrap();
+    watcher.take_snapshot(0).unwrap();
     example(watcher.marker());
-    watcher.edge(0).unwrap();
-    let seen = watcher.end();
-    assert_eq!(seen.windows.len(), 1);
-    // Elsewhere a few microseconds may be lost, and ledgers say so.
-    if !seen.blind.contains_key("bpf_local_irq_save") {
-        assert_eq!(seen.windows[0].broken_law(), None);
+    watcher.take_snapshot(0).unwrap();
+    let observed = watcher.end();
+    assert_eq!(observed.windows.len(), 1);
+    // Without it a few microseconds may be lost.
+    if !observed.unavailable_probes.contains_key("bpf_local_irq_save") {
+        assert_eq!(observed.windows[0].broken_law(), None);
     }
-    Some(seen)
+    Some(observed)
 }
 
 fn skip(test: &str, why: &str) {
@@ -60,10 +65,10 @@ fn skip(test: &str, why: &str) {
 
 fn cpus() -> Vec<u32> {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
-    probes::parse_cpu_list(online.trim()).unwrap()
+    host::parse_cpu_list(online.trim()).unwrap()
 }
 
-/// Does something as the workload: on a thread of its own, marked.
+/// Runs `work` on a marked thread of its own, as a task of the workload.
 fn as_work<T: Send>(marker: Marker, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let marked = scope.spawn(move || {
@@ -74,7 +79,7 @@ fn as_work<T: Send>(marker: Marker, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Does the same on so many tasks of each CPU at once, for a while.
+/// Repeats `work` for 300 ms on `per_cpu` marked threads of each CPU.
 fn on_all_cpus(marker: Marker, per_cpu: usize, work: impl Fn(usize) + Sync) {
     let end = AtomicBool::new(false);
     let (end, work) = (&end, &work);
@@ -102,19 +107,19 @@ fn pin(cpu: u32) {
     }
 }
 
-/// Counts what `example` does on a marked thread.
-fn counted(test: &str, example: impl FnOnce() + Send) -> Option<Seen> {
-    watch(test, LookKind::Counts, 0, |marker| as_work(marker, example))
+/// Counts events of `example`, which runs on a marked thread.
+fn counted(test: &str, example: impl FnOnce() + Send) -> Option<Observations> {
+    watch(test, ProfileKind::Counts, 0, |marker| as_work(marker, example))
 }
 
-/// How often something was counted; nothing where this kernel does not tell it.
-fn times(seen: &Seen, name: &str, program: &str) -> Option<u64> {
-    match seen.blind.get(program) {
+/// A count; `None` if the program that makes it is unavailable.
+fn times(observed: &Observations, name: &str, program: &str) -> Option<u64> {
+    match observed.unavailable_probes.get(program) {
         Some(why) => {
             skip(name, why);
             None
         }
-        None => Some(seen.windows[0].counts[name]),
+        None => Some(observed.windows[0].counts[name]),
     }
 }
 
@@ -125,18 +130,18 @@ fn time_ns(window: &Window, base: Base, state: CpuState) -> u64 {
 #[test]
 fn scheduler_gives_busy_time_to_the_workload_and_sleep_to_its_reason() {
     let mut used_ns = 0;
-    let seen = watch("scheduler", LookKind::Time, 0, |marker| {
+    let observed = watch("scheduler", ProfileKind::Time, 0, |marker| {
         used_ns = as_work(marker, || {
-            // Of its own time, however much of the CPU others have.
+            // CPU time of this thread, whatever share of the CPU other tasks have.
             while cpu_clock_ns() < 50_000_000 {}
             (0..5).for_each(|_| std::thread::sleep(Duration::from_millis(10)));
             cpu_clock_ns()
         });
     });
-    let Some(seen) = seen else { return };
-    let window = &seen.windows[0];
+    let Some(observed) = observed else { return };
+    let window = &observed.windows[0];
     let work_ns = window.time_ns(|base, state| base == Base::Work && state != CpuState::Steal);
-    // A switch that the kernel does not tell is found at the next tick.
+    // A switch that the kernel does not report is found at the next tick.
     let unseen = window.anomalies.get("unseen switches").copied().unwrap_or(0);
     let off_max_ns = used_ns / 10 + 10_000_000 * unseen;
     assert!(
@@ -145,10 +150,10 @@ fn scheduler_gives_busy_time_to_the_workload_and_sleep_to_its_reason() {
     );
     let slept = window.idle.iter().any(|share| share.name == "sleep (clock_nanosleep)");
     let woken = window.idle.iter().any(|share| share.name == "wake-up latency");
-    // Where others come and go meanwhile, idleness begins with them.
+    // If other tasks come and go, the CPU becomes idle after them.
     let others_ns = time_ns(window, Base::Other, CpuState::Rest);
-    let are_others = others_ns > window.budget_ns() / 10;
-    assert!((slept && woken) || are_others, "{:?}, {others_ns} ns of others", window.idle);
+    let has_others = others_ns > window.budget_ns() / 10;
+    assert!((slept && woken) || has_others, "{:?}, {others_ns} ns of others", window.idle);
 }
 
 fn cpu_clock_ns() -> u64 {
@@ -160,21 +165,24 @@ fn cpu_clock_ns() -> u64 {
 
 #[test]
 fn interrupts_are_counted_by_vector_beneath_what_they_interrupt() {
-    let seen = watch("interrupts", LookKind::Time, 0, |marker| on_all_cpus(marker, 1, |_| {}));
-    let Some(seen) = seen else { return };
-    let slices = || seen.windows[0].slices().filter(|slice| slice.base == Base::Work);
+    let observed =
+        watch("interrupts", ProfileKind::Time, 0, |marker| on_all_cpus(marker, 1, |_| {}));
+    let Some(observed) = observed else { return };
+    let slices = || observed.windows[0].slices().filter(|slice| slice.base == Base::Work);
     let timer: u64 =
         slices().filter(|s| s.state == CpuState::IrqTimer).map(|slice| slice.entries).sum();
-    // At least 100 ticks a second and busy CPU; the CPUs may be shared.
+    // At least 100 ticks per second and busy CPU; other programs may share the CPUs.
     assert!(timer >= 10, "{timer} timer interrupts");
 }
 
 #[test]
 fn samples_are_taken_with_the_kernel_functions_they_hit() {
-    let seen = watch("samples", LookKind::Time, 997, |marker| {
+    let observed = watch("samples", ProfileKind::Time, 997, |marker| {
         on_all_cpus(marker, 1, |_| drop(std::fs::metadata("/proc/self")));
     });
-    let Some(samples) = seen.and_then(|seen| seen.windows[0].samples.clone()) else { return };
+    let Some(samples) = observed.and_then(|observed| observed.windows[0].samples.clone()) else {
+        return;
+    };
     let of_work: u64 =
         samples.stacks.iter().filter(|s| s.base == Base::Work).map(|stack| stack.count).sum();
     assert!(of_work > 50, "{of_work} samples");
@@ -184,11 +192,13 @@ fn samples_are_taken_with_the_kernel_functions_they_hit() {
 
 #[test]
 fn samples_that_find_no_room_are_counted_as_lost() {
-    let plan = Plan { room: Duration::ZERO, ..plan(LookKind::Time, 10_000) };
-    let seen = watch_by("lost samples", plan, |marker| {
+    let plan = WatchPlan { room: Duration::ZERO, ..plan(ProfileKind::Time, 10_000) };
+    let observed = watch_by("lost samples", plan, |marker| {
         on_all_cpus(marker, 1, |_| drop(std::fs::metadata("/proc/self")));
     });
-    let Some(samples) = seen.and_then(|seen| seen.windows[0].samples.clone()) else { return };
+    let Some(samples) = observed.and_then(|observed| observed.windows[0].samples.clone()) else {
+        return;
+    };
     let taken: u64 = samples.stacks.iter().map(|stack| stack.count).sum();
     assert!(taken > 0 && samples.lost > taken, "{taken} taken, {} lost", samples.lost);
 }
@@ -205,21 +215,22 @@ fn contention_spins_for_the_lock_of_a_file_by_its_name() {
             });
         })
     };
-    let Some(timed) = look(LookKind::Time) else { return };
-    let Some(named) = look(LookKind::Names) else { return };
+    let Some(timed) = look(ProfileKind::Time) else { return };
+    let Some(named) = look(ProfileKind::Names) else { return };
     let is_file_lock =
         |members: &[String]| members.iter().any(|member| member == "file_lock_context.flc_lock");
     let locks = &timed.windows[0].locks;
     let spun = locks.iter().filter(|lock| is_file_lock(&lock.members));
     let spins: u64 = spun.map(|lock| lock.spins).sum();
-    let [a, b] = [&timed, &named].map(|seen| seen.blind.get("contention_begin"));
+    let [a, b] =
+        [&timed, &named].map(|observed| observed.unavailable_probes.get("contention_begin"));
     if let Some(why) = a.or(b) {
         return skip("contention", why);
     }
     if cpus().len() == 1 {
         return skip("contention", "there is one CPU");
     }
-    if let Some(why) = timed.blind.get("bpf_get_kmem_cache") {
+    if let Some(why) = timed.unavailable_probes.get("bpf_get_kmem_cache") {
         return skip("contention", why);
     }
     if spins == 0 && cpus().len() == 2 && !is_paravirtual() {
@@ -254,47 +265,47 @@ fn lock_range(file: i32, start: i64, kind: i32) {
 }
 
 #[test]
-fn names_tell_the_sleeping_lock_of_a_file_and_who_waits() {
+fn names_include_the_sleeping_lock_of_a_file_and_its_waiters() {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
     let megabyte = vec![0; 1 << 20];
-    let seen = watch("names", LookKind::Names, 0, |marker| {
-        // Who holds the lock is sometimes off its CPU: then the others sleep.
+    let observed = watch("names", ProfileKind::Names, 0, |marker| {
+        // The lock holder is sometimes off its CPU: then the waiters sleep.
         on_all_cpus(marker, 3, |_| file.write_all_at(&megabyte, 0).unwrap());
     });
-    let Some(seen) = seen else { return };
-    if let Some(why) = seen.blind.get("bpf_get_kmem_cache") {
+    let Some(observed) = observed else { return };
+    if let Some(why) = observed.unavailable_probes.get("bpf_get_kmem_cache") {
         return skip("names", why);
     }
-    let locks = &seen.windows[0].locks;
+    let locks = &observed.windows[0].locks;
     let rwsem = locks.iter().find(|lock| lock.members.iter().any(|m| m.ends_with("i_rwsem")));
     assert!(rwsem.is_some_and(|lock| !lock.callers.is_empty()), "{locks:?}");
 }
 
 #[test]
 fn system_calls_are_counted_by_name() {
-    let seen = counted("system calls", || {
+    let observed = counted("system calls", || {
         for _ in 0..1000 {
             // SAFETY: no preconditions.
             unsafe { libc::getppid() };
         }
     });
-    let Some(seen) = seen else { return };
-    assert_eq!(times(&seen, "syscall.getppid", "count_sys_enter"), Some(1000));
-    assert!(seen.windows[0].count("syscall.mount") == Some((0, 0)), "none is not unknown");
+    let Some(observed) = observed else { return };
+    assert_eq!(times(&observed, "syscall.getppid", "count_sys_enter"), Some(1000));
+    assert!(observed.windows[0].count("syscall.mount") == Some((0, 0)), "none is not unknown");
 }
 
 #[test]
 fn faults_are_counted() {
     const PAGES: usize = 256;
-    let seen = counted("faults", || {
+    let observed = counted("faults", || {
         let mapped = map_pages(PAGES);
         // SAFETY: written within the mapping.
         (0..PAGES).for_each(|page| unsafe { mapped.add(page * 4096).write_volatile(1) });
         // SAFETY: as it was mapped.
         unsafe { libc::munmap(mapped.cast(), PAGES * 4096) };
     });
-    let Some(seen) = seen else { return };
-    let faults = times(&seen, "fault.user", "count_page_fault_user").unwrap();
+    let Some(observed) = observed else { return };
+    let faults = times(&observed, "fault.user", "count_page_fault_user").unwrap();
     assert!((PAGES as u64..PAGES as u64 + 64).contains(&faults), "{faults} faults");
 }
 
@@ -315,27 +326,30 @@ fn map_pages(pages: usize) -> *mut u8 {
 fn flushes_of_another_cpu_are_counted_by_reason_with_the_interrupts_that_ask_for_them() {
     let [first, second] = cpus()[..] else { return skip("flushes", "there are not two CPUs") };
     let look = |kind| watch("flushes", kind, 0, |marker| flush(marker, first, second));
-    let (Some(seen), Some(named)) = (look(LookKind::Counts), look(LookKind::Names)) else { return };
-    let count = |name: &str, program| times(&seen, name, program).unwrap_or(0);
+    let (Some(observed), Some(named)) = (look(ProfileKind::Counts), look(ProfileKind::Names))
+    else {
+        return;
+    };
+    let count = |name: &str, program| times(&observed, name, program).unwrap_or(0);
     let sent = count("tlb_flush.shootdown_sent", "count_tlb_flush");
     let pages = count("tlb_pages.shootdown_sent", "count_tlb_flush");
     let calls = count("ipi.call_one", "count_ipi_send_cpu")
         + count("ipi.call_many", "count_ipi_send_cpumask");
-    // A guest may leave the flush to a host that has the other CPU off, without an interrupt.
+    // If the host has descheduled the other vCPU, a guest may leave it the flush, without an IPI.
     assert!(sent > 0 && pages >= sent, "{sent} flushes of {pages} pages");
     assert!(calls <= sent + 100, "{calls} interrupts for {sent} flushes");
     let senders = &named.windows[0].senders;
     if calls == 0 || senders.is_empty() {
         return skip(
             "senders of flushes",
-            "the other CPU had other tasks: none needed an interrupt",
+            "the other CPU had other tasks: no flush needed an interrupt",
         );
     }
     let functions: Vec<&String> = senders.values().flat_map(BTreeMap::keys).collect();
     assert!(functions.iter().any(|name| name.contains("flush_tlb")), "{senders:?}");
 }
 
-/// Discards a page again and again that a thread on another CPU may have in its TLB.
+/// Repeatedly discards a page that a thread on another CPU may have in its TLB.
 fn flush(marker: Marker, first: u32, second: u32) {
     let (end, mapped) = (&AtomicBool::new(false), map_pages(8) as usize);
     std::thread::scope(|scope| {
@@ -364,14 +378,14 @@ fn flush(marker: Marker, first: u32, second: u32) {
 #[test]
 fn migrations_and_wake_ups_are_counted() {
     let [first, second] = cpus()[..] else { return skip("migrations", "there are not two CPUs") };
-    let seen = counted("migrations", || {
+    let observed = counted("migrations", || {
         for _ in 0..50 {
             pin(first);
             pin(second);
         }
         let (asks, answers) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
         std::thread::scope(|scope| {
-            // Started by a marked thread, so marked too.
+            // Started by a marked thread, therefore marked too.
             scope.spawn(move || asks.1.iter().for_each(|()| answers.0.send(()).unwrap()));
             for _ in 0..100 {
                 asks.0.send(()).unwrap();
@@ -380,16 +394,16 @@ fn migrations_and_wake_ups_are_counted() {
             drop(asks.0);
         });
     });
-    let Some(seen) = seen else { return };
-    let migrations = times(&seen, "migration", "count_sched_migrate_task").unwrap();
+    let Some(observed) = observed else { return };
+    let migrations = times(&observed, "migration", "count_sched_migrate_task").unwrap();
     assert!((99..150).contains(&migrations), "{migrations} migrations");
-    let woken = times(&seen, "wake_up", "count_sched_waking").unwrap();
+    let woken = times(&observed, "wake_up", "count_sched_waking").unwrap();
     assert!(woken > 0, "{woken} wake-ups");
 }
 
 #[test]
 fn file_locks_of_each_kind_are_counted() {
-    let seen = counted("file locks", || {
+    let observed = counted("file locks", || {
         let file = tempfile::tempfile().unwrap();
         let number = file.as_raw_fd();
         for _ in 0..100 {
@@ -402,9 +416,9 @@ fn file_locks_of_each_kind_are_counted() {
             }
         }
     });
-    let Some(seen) = seen else { return };
+    let Some(observed) = observed else { return };
     let check = |name, program| {
-        if let Some(times) = times(&seen, name, program) {
+        if let Some(times) = times(&observed, name, program) {
             assert_eq!(times, 200, "{name}");
         }
     };
@@ -413,10 +427,10 @@ fn file_locks_of_each_kind_are_counted() {
 }
 
 #[test]
-fn calls_of_named_functions_are_counted_or_it_is_said_why_not() {
+fn calls_of_named_functions_are_counted_or_unavailable_with_a_reason() {
     let functions = ["posix_lock_inode", "no_such_function"].map(str::to_string).to_vec();
-    let plan = Plan { functions, ..plan(LookKind::Counts, 0) };
-    let seen = watch_by("functions", plan, |marker| {
+    let plan = WatchPlan { functions, ..plan(ProfileKind::Counts, 0) };
+    let observed = watch_by("functions", plan, |marker| {
         as_work(marker, || {
             let file = tempfile::tempfile().unwrap();
             for _ in 0..100 {
@@ -425,22 +439,27 @@ fn calls_of_named_functions_are_counted_or_it_is_said_why_not() {
             }
         });
     });
-    let Some(seen) = seen else { return };
-    assert!(seen.blind.contains_key("function no_such_function"), "{:?}", seen.blind);
-    match seen.blind.get("function posix_lock_inode") {
+    let Some(observed) = observed else { return };
+    assert!(
+        observed.unavailable_probes.contains_key("function no_such_function"),
+        "{:?}",
+        observed.unavailable_probes
+    );
+    match observed.unavailable_probes.get("function posix_lock_inode") {
         Some(why) => skip("functions", why),
-        None => assert_eq!(seen.windows[0].counts["function.posix_lock_inode"], 200),
+        None => assert_eq!(observed.windows[0].counts["function.posix_lock_inode"], 200),
     }
 }
 
 #[test]
-fn the_hardware_counts_or_it_is_said_why_not() {
-    let seen = watch("hardware", LookKind::Counts, 0, |marker| on_all_cpus(marker, 1, |_| {}));
-    let Some(seen) = seen else { return };
-    if let Some(why) = seen.blind.get("hardware counters") {
+fn hardware_counters_count_or_are_unavailable_with_a_reason() {
+    let observed =
+        watch("hardware", ProfileKind::Counts, 0, |marker| on_all_cpus(marker, 1, |_| {}));
+    let Some(observed) = observed else { return };
+    if let Some(why) = observed.unavailable_probes.get("hardware counters") {
         return skip("hardware counters", why);
     }
-    let counts = &seen.windows[0].counts;
+    let counts = &observed.windows[0].counts;
     assert!(counts["hardware.instructions"] > 1_000_000, "{counts:?}");
     assert!(counts["hardware.cycles"] > 1_000_000, "{counts:?}");
 }
@@ -462,11 +481,11 @@ fn the_journal_of_a_file_system_is_counted() {
         libc::XFS_SUPER_MAGIC => ("xfs_log.reserve", "count_xfs_log_reserve"),
         _ => return skip("journal", "/var/tmp has no journal that is traced"),
     };
-    let seen = counted("journal", || {
+    let observed = counted("journal", || {
         (0..100).for_each(|number| make(&home.path().join(number.to_string())));
     });
-    let Some(seen) = seen else { return };
-    if let Some(times) = times(&seen, count, program) {
+    let Some(observed) = observed else { return };
+    if let Some(times) = times(&observed, count, program) {
         assert!(times >= 100, "{times} for 100 files");
     }
 }

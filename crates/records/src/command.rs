@@ -1,64 +1,64 @@
-//! A command as a load: any program, what is done before and after it, and how numbers are
-//! read out of what it leaves. An experiment holds it with `{placeholders}`; a job holds it
-//! with their values put in. docs/commands.md explains both.
+//! A command as a load: any program, what runs before and after it, and how numbers are read from
+//! its output. An experiment holds it with `{placeholders}`; a job holds it with their values filled
+//! in. docs/guide/commands.md explains both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
+use host::durable::Seal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::experiment::{Many, Word};
+use crate::experiment::{Many, Scalar};
 use crate::metric::{Better, METRICS};
-use crate::record::Seal;
 
 /// The metric that decides about a command unless its definition names another.
 pub const WALL: &str = "wall_s";
 
-/// A program as a load, as an experiment writes it.
+/// A program as a load, as an experiment defines it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Command {
-    /// What tables call it; by default the program's file name.
+    /// Name in tables; by default the program's file name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What it is for, in a line or more.
+    /// Purpose of the command, in one line or more.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The program and its arguments.
-    pub run: Line,
-    /// Whether a shell takes `run`, `prepare` and `cleanup` as they are written.
+    pub run: CommandLine,
+    /// Whether a shell interprets `run`, `prepare` and `cleanup`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shell: bool,
-    /// What is done before each run; not measured.
+    /// Programs that run before each run, not measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub prepare: Vec<Line>,
-    /// What is done after each run, also one that failed.
+    pub prepare: Vec<CommandLine>,
+    /// Programs that run after each run, even a failed one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cleanup: Vec<Line>,
-    /// Where all of it runs; by default in the run's scratch directory.
+    pub cleanup: Vec<CommandLine>,
+    /// Working directory of all its programs; by default the run's scratch directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
-    /// Environment variables beside those that knee has.
+    /// Environment variables in addition to knee's own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, Word>,
-    /// Exit statuses that count.
+    pub environment: BTreeMap<String, Scalar>,
+    /// Exit statuses that mean success.
     pub success: Vec<i32>,
     /// How long one program may take, in seconds.
     pub timeout_s: f64,
-    /// A program whose first line of output says which version is measured.
+    /// A program whose first line of output is the version that is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<Line>,
-    /// The package that the program comes in, for messages.
+    pub version: Option<CommandLine>,
+    /// The package that contains the program, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
     /// The metric that decides unless the experiment names another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<String>,
-    /// Values of parameters that are not given; a list makes an axis.
+    /// Default values of parameters; a list makes an axis.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Many<Word>>,
-    /// Numbers to read out of what it leaves.
+    pub parameters: BTreeMap<String, Many<Scalar>>,
+    /// Numbers to read from its output and files.
     #[serde(rename = "metric", skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Extract>,
 }
@@ -68,7 +68,7 @@ impl Default for Command {
         Command {
             name: String::new(),
             description: String::new(),
-            run: Line::default(),
+            run: CommandLine::default(),
             shell: false,
             prepare: Vec::new(),
             cleanup: Vec::new(),
@@ -88,59 +88,59 @@ impl Default for Command {
 /// A program and its arguments: one text, or a list of words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Line {
+pub enum CommandLine {
     /// A text, split into words as a shell does.
     Text(String),
     /// Words, taken as they are.
     Words(Vec<String>),
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line::Text(String::new())
+impl Default for CommandLine {
+    fn default() -> CommandLine {
+        CommandLine::Text(String::new())
     }
 }
 
-impl Line {
-    /// It on one line, for people.
+impl CommandLine {
+    /// The program and its arguments on one line, for people.
     pub fn text(&self) -> String {
         let text = match self {
-            Line::Text(text) => text.clone(),
-            Line::Words(words) => words.join(" "),
+            CommandLine::Text(text) => text.clone(),
+            CommandLine::Words(words) => words.join(" "),
         };
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     fn is_blank(&self) -> bool {
         match self {
-            Line::Text(text) => text.trim().is_empty(),
-            Line::Words(words) => words.first().is_none_or(|word| word.trim().is_empty()),
+            CommandLine::Text(text) => text.trim().is_empty(),
+            CommandLine::Words(words) => words.first().is_none_or(|word| word.trim().is_empty()),
         }
     }
 }
 
-/// A number to read out of what a command leaves.
+/// A number to read from a command's output or files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Extract {
-    /// The metric's name.
+    /// Name of the metric.
     pub name: String,
-    /// Its unit; `1` for a mere count.
+    /// Unit of the number; `1` for a count.
     #[serde(default = "one")]
     pub unit: String,
     /// Which direction is better.
     #[serde(default = "neither")]
     pub better: Better,
-    /// Where to look.
+    /// The text to search.
     #[serde(default)]
-    pub from: Origin,
-    /// A regular expression; the group of its last match is the number.
+    pub from: OutputSource,
+    /// A regular expression; the number is the group of its last match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
-    /// The place of the number in a JSON document, as RFC 6901 has it: `/jobs/0/write/iops`.
+    /// The JSON pointer (RFC 6901) to the number: `/jobs/0/write/iops`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<String>,
-    /// A column of a table.
+    /// A column of a table that holds the number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<TableColumn>,
 }
@@ -155,29 +155,29 @@ fn neither() -> Better {
 
 /// The text that a number is read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
-    /// What the command wrote to its standard output.
+pub enum OutputSource {
+    /// The standard output of the command.
     #[default]
     Stdout,
-    /// What it wrote to its standard error.
+    /// The standard error of the command.
     Stderr,
-    /// A file, relative to where the command runs.
+    /// A file, relative to the command's working directory.
     File(String),
 }
 
-impl Serialize for Origin {
+impl Serialize for OutputSource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text())
     }
 }
 
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Origin, D::Error> {
+impl<'de> Deserialize<'de> for OutputSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OutputSource, D::Error> {
         let text = String::deserialize(deserializer)?;
         match (text.as_str(), text.strip_prefix("file:")) {
-            ("stdout", _) => Ok(Origin::Stdout),
-            ("stderr", _) => Ok(Origin::Stderr),
-            (_, Some(path)) if !path.is_empty() => Ok(Origin::File(path.to_string())),
+            ("stdout", _) => Ok(OutputSource::Stdout),
+            ("stderr", _) => Ok(OutputSource::Stderr),
+            (_, Some(path)) if !path.is_empty() => Ok(OutputSource::File(path.to_string())),
             _ => Err(serde::de::Error::custom(format!(
                 "from is '{text}', must be stdout, stderr or file:PATH"
             ))),
@@ -185,13 +185,13 @@ impl<'de> Deserialize<'de> for Origin {
     }
 }
 
-impl Origin {
-    /// How an experiment writes it.
+impl OutputSource {
+    /// The text in an experiment file.
     pub fn text(&self) -> String {
         match self {
-            Origin::Stdout => "stdout".to_string(),
-            Origin::Stderr => "stderr".to_string(),
-            Origin::File(path) => format!("file:{path}"),
+            OutputSource::Stdout => "stdout".to_string(),
+            OutputSource::Stderr => "stderr".to_string(),
+            OutputSource::File(path) => format!("file:{path}"),
         }
     }
 }
@@ -200,42 +200,42 @@ impl Origin {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableColumn {
-    /// The words above it.
+    /// The heading above the column.
     pub heading: String,
-    /// Which of its numbers.
+    /// Which number of the column.
     #[serde(default)]
-    pub row: Row,
+    pub row: TableRow,
 }
 
-/// Which rows of a table count.
+/// Which rows of a table give the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Row {
-    /// The last one.
+pub enum TableRow {
+    /// The last row.
     #[default]
     Last,
-    /// The arithmetic mean of all.
+    /// The arithmetic mean of all rows.
     Mean,
-    /// The one of this number, from 1.
+    /// The row of this number, from 1.
     Number(u32),
 }
 
-impl Serialize for Row {
+impl Serialize for TableRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Row::Last => serializer.serialize_str("last"),
-            Row::Mean => serializer.serialize_str("mean"),
-            Row::Number(n) => serializer.serialize_u32(*n),
+            TableRow::Last => serializer.serialize_str("last"),
+            TableRow::Mean => serializer.serialize_str("mean"),
+            TableRow::Number(n) => serializer.serialize_u32(*n),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Row {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Row, D::Error> {
-        let word = Word::deserialize(deserializer)?;
-        match (word.0.as_str(), word.0.parse()) {
-            ("last", _) => Ok(Row::Last),
-            ("mean", _) => Ok(Row::Mean),
-            (_, Ok(n)) if n > 0 => Ok(Row::Number(n)),
+impl<'de> Deserialize<'de> for TableRow {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TableRow, D::Error> {
+        let text = Scalar::deserialize(deserializer)?.0;
+        match (text.as_str(), text.parse()) {
+            ("last", _) => Ok(TableRow::Last),
+            ("mean", _) => Ok(TableRow::Mean),
+            (_, Ok(n)) if n > 0 => Ok(TableRow::Number(n)),
             (other, _) => Err(serde::de::Error::custom(format!(
                 "row is '{other}', must be last, mean or a number from 1"
             ))),
@@ -244,15 +244,15 @@ impl<'de> Deserialize<'de> for Row {
 }
 
 impl Command {
-    /// Refuses what cannot be run anywhere.
+    /// Refuses definitions that no host can run.
     pub fn check(&self) -> Result<()> {
         ensure!(!self.run.is_blank(), "run is empty: name a program");
         for line in self.prepare.iter().chain(&self.cleanup).chain(&self.version) {
-            ensure!(!line.is_blank(), "an empty line in prepare, cleanup or version");
+            ensure!(!line.is_blank(), "prepare, cleanup or version has an empty line");
         }
         ensure!(
             !self.name.contains(|c: char| c.is_control() || c == ',') && self.name.len() <= 100,
-            "'{}' is no name: use up to 100 letters without commas",
+            "'{}' is not a valid name: use up to 100 characters without commas",
             self.name.escape_debug()
         );
         ensure!(
@@ -260,26 +260,26 @@ impl Command {
             "timeout_s is {}, must be above 0 and at most 1 000 000",
             self.timeout_s
         );
-        ensure!(!self.success.is_empty(), "success is empty: no run could ever count");
+        ensure!(!self.success.is_empty(), "success is empty: no run could ever succeed");
         for (name, value) in &self.environment {
             ensure!(
                 !name.is_empty() && !name.contains(['=', '\0']) && !value.0.contains('\0'),
-                "'{}' is no environment variable",
+                "'{}' is not a valid environment variable",
                 name.escape_debug()
             );
         }
         for (name, values) in &self.parameters {
             ensure!(!values.0.is_empty(), "parameter {name} is an empty list");
         }
-        let mut seen = BTreeSet::new();
+        let mut names = BTreeSet::new();
         for extract in &self.metrics {
             extract.check()?;
-            ensure!(seen.insert(&extract.name), "two metrics are called {}", extract.name);
+            ensure!(names.insert(&extract.name), "two metrics are called {}", extract.name);
         }
         Ok(())
     }
 
-    /// The metric that decides about it by default.
+    /// The metric that decides by default.
     pub fn primary(&self) -> &str {
         self.primary.as_deref().unwrap_or(WALL)
     }
@@ -288,19 +288,19 @@ impl Command {
 impl Extract {
     fn check(&self) -> Result<()> {
         let name = &self.name;
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_.-%".contains(c);
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_.-%".contains(c);
         ensure!(
-            !name.is_empty() && name.chars().all(plain),
-            "'{}' is no metric: use letters, digits, _ and .",
+            !name.is_empty() && name.chars().all(is_allowed),
+            "'{}' is not a valid metric: use letters, digits, _, -, . and %",
             name.escape_debug()
         );
         ensure!(
             !METRICS.iter().any(|metric| metric.matches(name)),
             "the metric {name} is one of knee's own: choose another name"
         );
-        let ways = [self.regex.is_some(), self.json.is_some(), self.column.is_some()];
+        let methods = [self.regex.is_some(), self.json.is_some(), self.column.is_some()];
         ensure!(
-            ways.iter().filter(|way| **way).count() == 1,
+            methods.iter().filter(|is_given| **is_given).count() == 1,
             "the metric {name} needs exactly one of regex, json and column"
         );
         if let Some(column) = &self.column {
@@ -309,7 +309,7 @@ impl Extract {
         Ok(())
     }
 
-    /// How it looks for its number, in words.
+    /// How the number is found, in words.
     pub fn way(&self) -> String {
         match (&self.regex, &self.json, &self.column) {
             (Some(regex), ..) => format!("the regex '{regex}'"),
@@ -320,41 +320,41 @@ impl Extract {
     }
 }
 
-/// A command with all values put in: what a worker does. One run of it.
+/// One run of a command, with all values filled in, for a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Errand {
+pub struct CommandJob {
     /// The program and its arguments.
     pub run: Vec<String>,
-    /// What is done before, one after the other.
+    /// Programs to run before it, one after the other.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
-    /// What is done afterwards, whatever happened.
+    /// Programs to run afterwards, even if the run failed.
     #[serde(default)]
     pub cleanup: Vec<Vec<String>>,
-    /// Where all of it runs.
+    /// Working directory of all its programs.
     pub directory: PathBuf,
-    /// Environment variables beside those of the worker.
+    /// Environment variables in addition to the worker's own.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Exit statuses that count.
+    /// Exit statuses that mean success.
     pub success: Vec<i32>,
     /// How long one program may take, in seconds.
     pub timeout_s: f64,
-    /// Numbers to read out of what it leaves.
+    /// Numbers to read from its output and files.
     #[serde(default)]
     pub metrics: Vec<Extract>,
 }
 
-impl Errand {
-    /// Refuses what cannot be done.
+impl CommandJob {
+    /// Refuses jobs that no worker can do.
     pub fn check(&self) -> Result<()> {
         for words in self.prepare.iter().chain(&self.cleanup).chain([&self.run]) {
             ensure!(
                 words.first().is_some_and(|program| !program.is_empty()),
-                "a command without a program"
+                "a command has no program"
             );
-            ensure!(!words.iter().any(|w| w.contains('\0')), "a command with a NUL in it");
+            ensure!(!words.iter().any(|w| w.contains('\0')), "a command has a NUL in it");
         }
         ensure!(
             self.directory.is_absolute(),
@@ -370,13 +370,13 @@ impl Errand {
     }
 }
 
-/// A program that a record's runs started, as it was found before the first of them.
+/// A program that a record's runs started, as it was before the first run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    /// Length and hash of the file.
+    /// Length and hash of the program's file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<Seal>,
-    /// The first line that it, or what the definition names, said about its version.
+    /// The first line that the program, or the definition's `version`, printed about its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }

@@ -1,14 +1,13 @@
-//! Events: what a worker says while it does a job, one JSON object a line on its
-//! standard output.
+//! Events: what a worker reports about its job, one JSON object per line on standard output.
 //!
 //!     hello ─ ready ─ interval* ─ measured ─ task* ─ [latency] ─ finished
 //!        └───────┴───────┴───────────┴─────────┴─────────┴─────── failed
 //!     hello ─ ready ─ measured ─ ended ─ finished                 (a command)
 //!
-//! A job that watches says `blind` and `window` too, after `measured`.
+//! A profiled job adds `blind` and `window` after `measured`.
 //!
-//! What happens between the release of the tasks and their stop is said only afterwards:
-//! a line written meanwhile would wake its reader on a CPU under measurement.
+//! Between the release of the tasks and their stop the worker prints nothing: a line would wake its
+//! reader on a CPU under measurement.
 //!
 //! A stream that ends without `finished` or `failed` is a worker that died. `warning`
 //! may come anywhere. A reader skips events it does not know.
@@ -18,10 +17,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::look::Window;
+use crate::profile::Window;
 use crate::record::Warning;
 
-/// One line of a worker.
+/// One line of a worker's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -31,21 +30,21 @@ pub enum Event {
         protocol: u32,
         /// Version of the binary.
         knee: String,
-        /// Its process id.
+        /// Process id of the worker.
         pid: u32,
     },
     /// All tasks exist, are pinned, set up, and wait.
     Ready {
-        /// How many acknowledged.
+        /// How many tasks are ready.
         tasks: u32,
-        /// From the worker's start until the last acknowledged.
+        /// From the worker's start until the last task was ready.
         startup_s: f64,
     },
     /// Operations of all tasks so far.
     Interval {
         /// Nanoseconds since the release.
         at_ns: u64,
-        /// Operations completed, summed over tasks.
+        /// Operations completed, summed over the tasks.
         operations: u64,
     },
     /// The tasks have stopped, or the command has ended.
@@ -54,32 +53,36 @@ pub enum Event {
     Task(TaskReport),
     /// Single operations, all tasks together (latency pass).
     Latency(Latency),
-    /// A command has ended, in a way that counts.
+    /// A command has ended with an exit status that means success.
     Ended {
-        /// Its exit status.
+        /// Exit status of the command.
         exit_status: i32,
-        /// The numbers read out of what it left, by metric.
+        /// The numbers read from its output and files, by metric.
         values: BTreeMap<String, f64>,
+        /// Metrics for which no number was found, and why, as a sentence.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        missing: BTreeMap<String, String>,
     },
-    /// What was seen between two instants, of a run that was watched.
+    /// A window of a profiled run.
     Window(Box<Window>),
-    /// A probe that could not see.
-    Blind {
-        /// Its name.
+    /// A probe that was unavailable in a profiled run.
+    #[serde(rename = "blind")]
+    UnavailableProbe {
+        /// Name of the probe.
         probe: String,
         /// What was tried and what went wrong.
         why: String,
     },
-    /// Something to know about this run.
+    /// A doubt about this run.
     Warning(Warning),
-    /// Verified and cleaned up: the run counts.
+    /// The run was verified and cleaned up: it counts.
     Finished,
     /// The run does not count.
     Failed {
         /// What was tried, on what, and what went wrong.
         reason: String,
     },
-    /// An event of a newer worker.
+    /// An event that only a newer knee knows.
     #[serde(other)]
     Unknown,
 }
@@ -93,18 +96,18 @@ pub struct Measured {
     pub drain_ns: Option<u64>,
     /// CPU time, switches, faults and block input and output of the tasks.
     pub usage: Usage,
-    /// CPU time of the worker itself meanwhile, in µs.
+    /// CPU time of the worker itself during the run, in µs.
     #[serde(default)]
     pub worker_us: u64,
-    /// How much each counter of this host moved meanwhile (see the metric list).
+    /// How much each counter of this host changed during the run (see the metric list).
     pub deltas: BTreeMap<String, i64>,
-    /// Levels at the end.
+    /// Values of gauges at the end.
     pub gauges: BTreeMap<String, f64>,
     /// Sources that could not be read, and why.
     pub unavailable: BTreeMap<String, String>,
 }
 
-/// Resource usage as getrusage(2) has it.
+/// Resource usage as in getrusage(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user mode, in µs.
@@ -115,7 +118,7 @@ pub struct Usage {
     pub voluntary_switches: u64,
     /// Involuntary context switches.
     pub involuntary_switches: u64,
-    /// Page faults served without input.
+    /// Page faults that needed no I/O.
     pub minor_faults: u64,
     /// Page faults that read from a device.
     pub major_faults: u64,
@@ -134,22 +137,22 @@ pub struct TaskReport {
     pub task: u32,
     /// The CPU it was pinned to.
     pub cpu: u32,
-    /// Operations it completed.
+    /// Operations that it completed.
     pub operations: u64,
     /// From the release to its first operation, in ns.
     pub start_ns: u64,
     /// From the release to the end of its last operation, in ns.
     pub stop_ns: u64,
-    /// Its own resource usage.
+    /// Resource usage of the task.
     pub usage: Usage,
-    /// Further numbers the workload reports, by name.
+    /// Further numbers that the workload reports, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, f64>,
-    /// Its failure, if it failed.
+    /// Why the task failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Its operations by duration: (ns, count); only between task and worker, which
-    /// merges them into [`Latency`].
+    /// Operations by duration: (ns, count). Only tasks send them; the worker merges them into
+    /// [`Latency`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub durations: Vec<(u64, u64)>,
 }
@@ -157,7 +160,7 @@ pub struct TaskReport {
 /// Durations of single operations, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Operations timed.
+    /// Number of timed operations.
     pub count: u64,
     /// Arithmetic mean.
     pub mean_ns: f64,
@@ -171,19 +174,19 @@ pub struct Latency {
     pub p999_ns: u64,
     /// Largest.
     pub max_ns: u64,
-    /// What reading the clock twice costs by itself; included in every value above.
+    /// Cost of the two clock readings around an operation; included in every value above.
     pub timing_cost_ns: f64,
-    /// The histogram: (upper bound of the bucket in ns, count), three digits.
+    /// The histogram: (upper bound of the bucket in ns, count), with a precision of three digits.
     pub buckets: Vec<(u64, u64)>,
 }
 
 impl Event {
-    /// Reads one line.
+    /// Parses one line.
     pub fn read(line: &str) -> Result<Event> {
         serde_json::from_str(line).context("reading an event")
     }
 
-    /// The line, without its newline.
+    /// The event as a line, without its newline.
     pub fn line(&self) -> String {
         serde_json::to_string(self).expect("events are plain data")
     }

@@ -1,12 +1,12 @@
-//! An experiment: which workloads, over which axes, how often. A TOML file; the flags of
+//! An experiment: which workloads run, over which axes, how often. It is a TOML file. The flags of
 //! `knee run` make the same value, so that a record always holds the whole experiment.
 //!
-//! Every axis takes one value or a list; the points are all combinations. What a `[[load]]`
-//! says about an axis replaces what the experiment says. Each combination is a cell; where
-//! there are `[[variant]]`s, a cell has a point for each, and they are compared.
+//! Each axis takes one value or a list; the points are all combinations. The axes of a `[[load]]`
+//! replace those of the experiment. Each combination is a cell. With `[[variant]]`s, a cell has a
+//! point for each variant, and these points are compared.
 //!
-//! A file with a key that is not known is refused: it means more than would be done. In a
-//! record unknown keys are ignored, so that a newer knee may add some.
+//! A file with an unknown key is refused, because knee would not do all that the file asks for. In a
+//! record unknown keys are ignored, so that a newer knee may add keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +14,7 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
+use host::Placement;
 use serde::de::value::{BoolDeserializer, F64Deserializer, I64Deserializer, StrDeserializer};
 use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -24,67 +25,65 @@ use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
 use crate::job::{Form, Until};
 use crate::sizes;
-use crate::topology::Placement;
 
 /// A whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// What lists call it: the stem of its file, or the workloads of the command line.
+    /// Name in lists: the stem of the file, or the workloads on the command line.
     #[serde(default)]
     pub name: String,
-    /// What it is for.
+    /// Purpose of the experiment.
     #[serde(default)]
     pub description: String,
-    /// Which of its sizes it is: `here` as its file is written, or that of a table `[sizes.NAME]`.
-    /// Empty where no file said so.
+    /// The size of the experiment: `here` if it is as the file is written, else the name of a table
+    /// `[sizes.NAME]`. Empty if the file has no sizes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub size: String,
-    /// What other sizes do differently, by their names; [`Experiment::read_at`] does it.
+    /// The differences of other sizes, by name; [`Experiment::read_at`] applies them.
     #[serde(default, skip_serializing)]
     pub sizes: BTreeMap<String, toml::Table>,
-    /// Passes over all points, each in a random order of its own; at most so many where they
-    /// go on until decided. See [`Experiment::blocks`] for the default.
+    /// Passes over all points, each in a random order of its own; the maximum if blocks go on until
+    /// decided. See [`Experiment::blocks`] for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
     /// Seed of the random order; drawn and recorded when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Whether to time single operations too, in runs of their own.
+    /// Whether to time single operations too, in separate runs.
     #[serde(default)]
     pub latency: bool,
     /// How long tasks may take to notice the end of a run, in seconds.
     #[serde(default = "default_stop_grace_s")]
     pub stop_grace_s: f64,
-    /// How long a run may take beside its own length to set up, verify and clean, in
-    /// seconds; a fixed-count run must be over by then.
+    /// How long set-up, verification and cleanup of a run may take in addition to the run's length, in
+    /// seconds. A fixed-count run must end within this time too.
     #[serde(default = "default_timeout_s")]
     pub timeout_s: f64,
     /// Axes of all loads.
     #[serde(default)]
     pub axes: Axes,
-    /// The workloads, each with its own parameters and axes.
+    /// The workloads, each with parameters and axes of its own.
     #[serde(rename = "load")]
     pub loads: Vec<Load>,
-    /// What is compared; the first is the baseline.
+    /// The variants that are compared; the first is the baseline.
     #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
-    /// Combinations of variants that are left out: of each factor the variants meant.
+    /// Combinations of variants that are left out: for each factor, the variants meant.
     #[serde(default, rename = "exclude", skip_serializing_if = "Vec::is_empty")]
     pub exclusions: Vec<BTreeMap<String, Many<String>>>,
-    /// Looks beside the runs, to explain them; none where absent.
+    /// Profiles beside the runs, to explain them; absent for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explain>,
     /// How variants are compared.
     #[serde(default, skip_serializing_if = "Judging::is_default")]
     pub compare: Judging,
-    /// Virtual machines that runs are made in, where this or their variant names a kernel.
+    /// The virtual machine that runs are made in, if this or the variant names a kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<Guest>,
-    /// Where file systems that variants ask for are made.
+    /// Where knee makes the file systems that variants ask for.
     #[serde(default, skip_serializing_if = "Storage::is_default")]
     pub storage: Storage,
-    /// A filled file system, not mounted, of which each run of a command that names `{image}`
-    /// gets a copy.
+    /// An unmounted, filled file system. Each run of a command that names `{image}` gets a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
 }
@@ -97,83 +96,83 @@ fn default_timeout_s() -> f64 {
     600.0
 }
 
-/// One thing compared: what it does differently from the load as written. Variants of
-/// several factors are combined; each combination is then a variant of its own.
+/// One of the things compared: its differences from the load as written. Variants of several factors
+/// are combined; each combination is then a variant of its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Variant {
-    /// What tables call it.
+    /// Name in tables.
     pub name: String,
-    /// Variants of one factor exclude each other.
+    /// The factor. Variants of one factor exclude each other.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub factor: String,
-    /// Another workload in place of the load's.
+    /// A workload that replaces the load's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// Parameters that differ from the load's.
+    /// Parameters that replace the load's.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Word>,
+    pub parameters: BTreeMap<String, Scalar>,
     /// Processes or threads.
     #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
     pub form: Option<Form>,
     /// Which CPUs first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// Directory whose file system is measured.
+    /// The directory whose file system is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
-    /// A file system made and mounted for its runs.
+    /// A file system that knee makes and mounts for its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system: Option<FileSystem>,
     /// Environment variables of the worker and its tasks.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, Word>,
-    /// Kernel settings as sysctl(8) names them, put back after each run.
+    pub environment: BTreeMap<String, Scalar>,
+    /// Kernel settings by their sysctl(8) names, restored after each run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub sysctl: BTreeMap<String, Word>,
-    /// A command and its arguments that start the worker: `["setarch", "-R"]`.
+    pub sysctl: BTreeMap<String, Scalar>,
+    /// A command with arguments that starts the worker: `["setarch", "-R"]`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub under: Vec<String>,
     /// Another build of knee as the worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<PathBuf>,
-    /// What its virtual machine has that the experiment's has not.
+    /// Differences of its virtual machine from the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<Guest>,
 }
 
-/// How variants are compared, and when enough is known.
+/// How variants are compared, and when the measurement may stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Judging {
     /// The metric that decides.
     pub metric: String,
-    /// The smallest change that matters, as a share of the baseline's value: 0.02 is 2 %.
+    /// The smallest relevant change, as a share of the baseline's value: 0.02 is 2 %.
     pub smallest_effect: f64,
-    /// Whether blocks go on until each comparison is decided, `blocks` at most.
+    /// Whether blocks go on until each comparison is decided, up to `blocks`.
     pub until_decided: bool,
-    /// Share of the blocks of a cell in which one variant is run twice, to see how far
-    /// equal things differ.
+    /// Share of a cell's blocks in which one variant is run twice, to measure how far equal variants
+    /// differ.
     pub placebo: f64,
-    /// In which order the points of a block are run.
-    pub order: Order,
-    /// The layout that the report has unless another is asked for, by its name.
+    /// The order in which the points of a block are run.
+    pub order: PointOrder,
+    /// Name of the report's default layout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
-    /// Metrics that the report shows beside the one that decides.
+    /// Metrics that the report shows in addition to the one that decides.
     #[serde(rename = "show", skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<String>,
 }
 
-/// In which order the points of a block are run.
+/// The order in which the points of a block are run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// Variants of one cell one after the other: drift between them is least.
+pub enum PointOrder {
+    /// The variants of a cell one after the other: drift between them is least.
     #[default]
     Adjacent,
-    /// All points of one variant one after the other, and every other block in the reverse
-    /// order: for variants that are expensive to switch to.
+    /// All points of a variant one after the other, and every other block in reverse order: for
+    /// variants that are expensive to switch between.
     Grouped,
 }
 
@@ -184,7 +183,7 @@ impl Default for Judging {
             smallest_effect: 0.02,
             until_decided: false,
             placebo: 0.05,
-            order: Order::Adjacent,
+            order: PointOrder::Adjacent,
             layout: None,
             shown: Vec::new(),
         }
@@ -214,32 +213,32 @@ impl Judging {
 /// One workload of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Its name or an alias; `command:NAME` is a command that comes with knee. Empty where
-    /// `command` says all.
+    /// Name or alias of the workload; `command:NAME` is a command that comes with knee. Empty if
+    /// `command` is given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload: String,
-    /// Any program, in place of a workload.
+    /// Any program, instead of a workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
-    /// Its parameters; a list makes the parameter an axis.
+    /// Parameters of the workload; a list makes the parameter an axis.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Many<Word>>,
-    /// Axes that differ from the experiment's.
+    pub parameters: BTreeMap<String, Many<Scalar>>,
+    /// Axes that replace the experiment's.
     #[serde(default, skip_serializing_if = "Axes::is_empty")]
     pub axes: Axes,
 }
 
-/// Values that points are the combinations of. Absent: the default.
+/// Values whose combinations are the points. An absent axis has its default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axes {
     /// Numbers of CPUs: `"1..all"` (doubling, plus the edges of the topology), `"1-8"`
     /// (each), `4`, `"cores"`, `"all"`. Default `"1..all"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<Many<Word>>,
-    /// Numbers of tasks, whatever the CPUs; points with fewer tasks than CPUs are left out.
+    pub cpus: Option<Many<Scalar>>,
+    /// Numbers of tasks, independent of the CPUs; points with fewer tasks than CPUs are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Many<u32>>,
-    /// Tasks for each CPU. Default 1.
+    /// Tasks per CPU. Default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks_per_cpu: Option<Many<u32>>,
     /// Processes or threads. Default processes.
@@ -248,13 +247,13 @@ pub struct Axes {
     /// Which CPUs first. Default `cores`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Many<Placement>>,
-    /// Directories whose file system is measured. Default the temporary directory.
+    /// Directories whose file system is measured. Default: the temporary directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<Many<PathBuf>>,
     /// Length of a run in seconds. Default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Many<f64>>,
-    /// A fixed count of operations for each task, instead of `seconds`.
+    /// Number of operations of each task, instead of `seconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations_per_task: Option<Many<u64>>,
 }
@@ -285,14 +284,14 @@ impl Default for Experiment {
 }
 
 impl Experiment {
-    /// Reads a TOML file's text, as it is written. Its other sizes must be readable too.
+    /// Parses the text of a TOML file, at the size as written. Its other sizes must parse too.
     pub fn read(text: &str) -> Result<Experiment> {
         let document = toml::Deserializer::parse(text).context("reading the experiment")?;
-        let mut experiment = Experiment::of_document(document, text)?;
+        let mut experiment = Experiment::from_document(document, text)?;
         ensure!(
             experiment.size.is_empty() && !experiment.sizes.contains_key(sizes::HERE),
-            "reading the experiment: the file itself is the size `{}`: say what others do \
-             differently, in [sizes.NAME]",
+            "reading the experiment: the size `{}` is the file as written: write the differences of \
+             other sizes in [sizes.NAME]",
             sizes::HERE
         );
         for size in experiment.sizes.keys() {
@@ -304,19 +303,19 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Reads a TOML file's text at one of its sizes.
+    /// Parses the text of a TOML file at one of its sizes.
     pub fn read_at(text: &str, size: &str) -> Result<Experiment> {
-        let read = |size| Experiment::of_document(sizes::at(text, size)?, text);
+        let read = |size| Experiment::from_document(sizes::document_at(text, size)?, text);
         read(size).with_context(|| format!("at the size {size}"))
     }
 
-    fn of_document<'de, D>(document: D, text: &str) -> Result<Experiment>
+    fn from_document<'de, D>(document: D, text: &str) -> Result<Experiment>
     where
         D: Deserializer<'de, Error = toml::de::Error>,
     {
         let mut unknown = Vec::new();
         let read = serde_ignored::deserialize(document, |key| unknown.push(key.to_string()));
-        // First what is not known: a misspelt key also lacks where it should be.
+        // Unknown keys first: a misspelt key would otherwise be reported as a missing one.
         if let Some(key) = unknown.first() {
             bail!("reading the experiment: {}unknown key `{key}`", line_of(text, key));
         }
@@ -325,9 +324,8 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Passes over all points, at most so many where they go on until decided. By default 5;
-    /// 10 where variants are compared, so that an exact interval can be had; 60 where blocks
-    /// go on until decided.
+    /// Passes over all points; the maximum if blocks go on until decided. By default 5; 10 if variants
+    /// are compared, so that an exact interval exists; 60 if blocks go on until decided.
     pub fn blocks(&self) -> u32 {
         let default = match self.variants.len() {
             0 | 1 => 5,
@@ -337,15 +335,15 @@ impl Experiment {
         self.blocks.unwrap_or(default)
     }
 
-    /// The virtual machine that a variant's runs are made in; nothing where they are made on the
-    /// host. Without variants, that of the experiment.
+    /// The virtual machine that a variant's runs are made in; `None` if they are made on the host.
+    /// Without a variant, the experiment's.
     pub fn guest(&self, variant: Option<&Variant>) -> Option<Guest> {
         let outer = self.guest.clone().unwrap_or_default();
         let own = variant.and_then(|variant| variant.guest.clone()).unwrap_or_default();
         Some(own.over(&outer)).filter(|guest| guest.kernel.is_some())
     }
 
-    /// Refuses what cannot be planned, whatever the host.
+    /// Refuses experiments that no host can plan.
     pub fn check(&self) -> Result<()> {
         ensure!(self.blocks() >= 1, "blocks is 0, must be at least 1");
         ensure!(
@@ -367,7 +365,7 @@ impl Experiment {
         }
         ensure!(
             !self.compare.until_decided || self.variants.len() > 1,
-            "blocks go on until decided only where at least two variants are compared"
+            "until_decided needs at least two variants to compare"
         );
         for load in &self.loads {
             load.check()?;
@@ -385,7 +383,7 @@ impl Experiment {
 }
 
 impl Load {
-    /// What messages call it.
+    /// Name in messages.
     pub fn name(&self) -> String {
         match &self.command {
             Some(command) if command.name.is_empty() => format!("'{}'", command.run.text()),
@@ -397,7 +395,7 @@ impl Load {
     fn check(&self) -> Result<()> {
         match &self.command {
             Some(_) if !self.workload.is_empty() => bail!(
-                "a [[load]] has the workload {} and a command: give one of them",
+                "a [[load]] has the workload {} and a command: give only one of them",
                 self.workload
             ),
             Some(command) => {
@@ -411,13 +409,13 @@ impl Load {
     }
 }
 
-/// "line 3: " for a key of a dotted path, where a line starts with it.
+/// The line of the last key of a dotted path, such as "line 3: "; empty if no line starts with the key.
 fn line_of(text: &str, path: &str) -> String {
     let key = path.rsplit('.').next().unwrap_or(path);
-    let starts = |line: &str| {
+    let starts_with_key = |line: &str| {
         line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
     };
-    let line = text.lines().position(starts).map(|index| format!("line {}: ", index + 1));
+    let line = text.lines().position(starts_with_key).map(|index| format!("line {}: ", index + 1));
     line.unwrap_or_default()
 }
 
@@ -450,7 +448,7 @@ impl Axes {
         );
         let tasks = self.tasks.iter().chain(&self.tasks_per_cpu).flat_map(|many| &many.0);
         for &n in tasks {
-            ensure!(n > 0, "0 tasks asked for, at least 1 is needed");
+            ensure!(n > 0, "0 tasks are asked for, at least 1 is needed");
         }
         for &s in self.seconds.iter().flat_map(|many| &many.0) {
             Until::Seconds(s).check()?;
@@ -461,7 +459,7 @@ impl Axes {
         Ok(())
     }
 
-    /// These axes where they say something, else `outer`'s.
+    /// These axes; for those that are absent, the axes of `outer`.
     pub fn over(&self, outer: &Axes) -> Axes {
         let own_tasks = self.tasks.is_some() || self.tasks_per_cpu.is_some();
         let own_end = self.seconds.is_some() || self.operations_per_task.is_some();
@@ -489,10 +487,10 @@ fn length<T>(axis: &Option<Many<T>>) -> Option<usize> {
 #[serde(transparent)]
 pub struct Many<T>(pub Vec<T>);
 
-/// A value that is written as a word or a number and kept as its text.
+/// A value that is written as a text, a number or a boolean and kept as its text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Word(pub String);
+pub struct Scalar(pub String);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Many<T>, D::Error> {
@@ -502,7 +500,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
 
 struct ManyVisitor<T>(PhantomData<T>);
 
-// By hand and not by an untagged enum, whose errors do not say what was wrong.
+// Written by hand, because the errors of an untagged enum do not say what was wrong.
 impl<'de, T: Deserialize<'de>> Visitor<'de> for ManyVisitor<T> {
     type Value = Many<T>;
 
@@ -546,39 +544,39 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ManyVisitor<T> {
     }
 }
 
-impl<'de> Deserialize<'de> for Word {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
-        deserializer.deserialize_any(WordVisitor)
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
     }
 }
 
-struct WordVisitor;
+struct ScalarVisitor;
 
-impl Visitor<'_> for WordVisitor {
-    type Value = Word;
+impl Visitor<'_> for ScalarVisitor {
+    type Value = Scalar;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("a word or a number")
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Word, E> {
-        Ok(Word(value.to_string()))
+    fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
+        Ok(Scalar(value.to_string()))
     }
 }
 

@@ -1,26 +1,54 @@
-//! File systems that knee makes for its runs: what a variant asks for, where such file systems
-//! lie, and what a run found when its own was mounted.
+//! File systems that knee makes for its runs: what a variant asks for, where they are stored, and
+//! what a run found when its file system was mounted.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Word;
+use crate::experiment::Scalar;
 use crate::job::{TASKS_MAX, Until};
 
-/// A file system to be made and mounted, as a variant asks for it.
+/// A file system that a variant asks knee to make and mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileSystem {
-    /// Its kind, as mount(8) takes it: `xfs`.
+    /// Type of the file system as in mount(8): `xfs`.
     pub kind: String,
-    /// Arguments of the program that makes it, split into words as a shell does.
+    /// Arguments of the mkfs program, split into words as by a shell.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mkfs: String,
     /// Mount options, separated by commas.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mount: String,
+}
+
+impl FileSystem {
+    /// How to write a file system on the command line.
+    pub const USAGE: &str = "must be a kind of file system (xfs), several (ext4,xfs), or one with options, \
+                             KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each optionally named, NAME=KIND";
+
+    /// Parses `KIND` or `KIND:mkfs=…;mount=…`. Does not check whether knee can make that kind.
+    pub fn parse(text: &str) -> Result<FileSystem> {
+        let (kind, options) = text.split_once(':').unwrap_or((text, ""));
+        FileSystem::with_options(kind.trim(), options)
+    }
+
+    /// A file system of this kind with options written as `mkfs=…;mount=…`.
+    pub fn with_options(kind: &str, options: &str) -> Result<FileSystem> {
+        let mut file_system = FileSystem { kind: kind.to_string(), ..FileSystem::default() };
+        for option in options.split(';').map(str::trim).filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
+                Some(("mkfs", value)) => file_system.mkfs = value.trim().to_string(),
+                Some(("mount", value)) => file_system.mount = value.trim().to_string(),
+                _ => bail!(
+                    "'{option}' of {kind} is neither mkfs=… nor mount=…: it {}",
+                    FileSystem::USAGE
+                ),
+            }
+        }
+        Ok(file_system)
+    }
 }
 
 impl fmt::Display for FileSystem {
@@ -35,18 +63,18 @@ impl fmt::Display for FileSystem {
     }
 }
 
-/// Where file systems that are made lie, and how long each lives.
+/// Where knee stores the file systems that it makes, and how long each lives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
-    /// `loop`: an image in the measured directory; `ram`: an image in memory; or a block device
-    /// by its path.
+    /// `loop`: an image in the measured directory; `ram`: an image in memory; or the path of a block
+    /// device.
     pub on: String,
-    /// Size of each: `8G`. Of a block device, all of it is used.
-    pub size: Word,
-    /// How long each lives.
+    /// Size of each: `8G`. A block device is used whole.
+    pub size: Scalar,
+    /// How long each file system lives.
     pub policy: Policy,
-    /// How each is aged, where that is the policy.
+    /// How each file system is aged, if that is the policy.
     #[serde(skip_serializing_if = "Age::is_default")]
     pub age: Age,
 }
@@ -55,7 +83,7 @@ impl Default for Storage {
     fn default() -> Storage {
         Storage {
             on: "loop".to_string(),
-            size: Word("8G".to_string()),
+            size: Scalar("8G".to_string()),
             policy: Policy::default(),
             age: Age::default(),
         }
@@ -68,22 +96,22 @@ impl Storage {
     }
 }
 
-/// A file system that is made, filled by a workload and unmounted once in a session, as a
-/// pristine image; runs get copies of it.
+/// An unmounted image of a file system, made and filled by a workload once per session; runs get
+/// copies of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Image {
-    /// What is made.
+    /// The file system to make.
     pub file_system: FileSystem,
-    /// Its size: `4G`; the image is sparse.
-    pub size: Word,
+    /// Size of the image: `4G`; it is sparse.
+    pub size: Scalar,
     /// The workload that fills it.
     pub workload: String,
-    /// Its parameters.
+    /// Parameters of that workload.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Word>,
+    pub parameters: BTreeMap<String, Scalar>,
     /// Tasks that fill it, each in a directory of its own.
     pub tasks: u32,
-    /// How many operations each of them does.
+    /// Operations of each of these tasks.
     pub operations_per_task: u64,
 }
 
@@ -98,17 +126,17 @@ impl Image {
     }
 }
 
-/// What an image was when it had been made and filled.
+/// The state of an image after it was made and filled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Filled {
-    /// Operations that filled it: with `create_files`, files.
+    /// Operations that filled it: files, if the workload is `create_files`.
     pub operations: u64,
-    /// How long making and filling it took, in seconds.
+    /// Time to make and fill it, in seconds.
     pub seconds: f64,
     /// Bytes of the image that hold data.
     pub bytes_used: u64,
-    /// The file system as it was mounted to be filled.
+    /// The file system as it was mounted for filling.
     pub file_system: Mounted,
 }
 
@@ -116,17 +144,18 @@ pub struct Filled {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// Each run has one of its own, made for it.
+    /// Each run has a file system of its own, made for it.
     #[default]
     Fresh,
-    /// The runs of a variant share one, made once in a session.
+    /// The runs of a variant share a file system, made once per session.
     Kept,
-    /// Each run has one of its own, a copy of one that was filled and churned once in a session.
+    /// Each run has a file system of its own: a copy of one that was filled and churned once per
+    /// session.
     Aged,
 }
 
 impl Policy {
-    /// The word for it.
+    /// The word used in files and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Fresh => "fresh",
@@ -140,9 +169,9 @@ impl Policy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Age {
-    /// The share of its size that files take.
+    /// The share of the file system that files fill.
     pub filled: f64,
-    /// How often half of the files are removed and others created in their place.
+    /// How often half of the files are removed and replaced by new ones.
     pub rounds: u32,
 }
 
@@ -156,6 +185,21 @@ impl Age {
     fn is_default(&self) -> bool {
         *self == Age::default()
     }
+
+    /// Refuses ageing that is impossible or would take hours.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            (0.01..=0.9).contains(&self.filled),
+            "file systems can be filled to between 1 % and 90 % for ageing, not to {:.1} %",
+            self.filled * 100.0
+        );
+        ensure!(
+            self.rounds <= 1000,
+            "{} rounds of ageing are asked for, at most 1000 are possible",
+            self.rounds
+        );
+        Ok(())
+    }
 }
 
 impl fmt::Display for Age {
@@ -164,48 +208,48 @@ impl fmt::Display for Age {
     }
 }
 
-/// How a file system was when it had been aged.
+/// The state of a file system after ageing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Aged {
-    /// Seed of what was created and removed.
+    /// Seed of the random choice of files.
     pub seed: u64,
-    /// Files that are in it.
+    /// Number of files in it.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
-    /// Files that were created, all in all; the others were removed.
+    /// Number of files that were ever created; the others were removed.
     pub created: u64,
-    /// What its own programs count as extents of free space, where they do.
+    /// Number of free extents, if the file system's own programs count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_extents: Option<u64>,
     /// Bytes that were free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_free: Option<u64>,
-    /// How long ageing it took, in milliseconds.
+    /// Time that ageing took, in milliseconds.
     pub took_ms: u64,
 }
 
-/// What was mounted for a run, as the kernel and the program that made it tell.
+/// The file system that was mounted for a run, as reported by the kernel and by its mkfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mounted {
-    /// The kind asked for.
+    /// The kind that was asked for.
     pub kind: String,
-    /// The driver that served it, where its name is another one.
+    /// The driver that served it, if its name differs from the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// What it lay on.
+    /// The device or image below it.
     pub on: String,
     /// Options of the mount and of the file system, in effect.
     pub options: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_total: Option<u64>,
-    /// Its geometry and features, by the names that its own programs use.
+    /// Geometry and features, by the names in the file system's own programs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub geometry: BTreeMap<String, String>,
-    /// How it had been aged.
+    /// The ageing before the run, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aged: Option<Aged>,
 }

@@ -1,82 +1,82 @@
-//! Virtual machines that runs are made in: what is asked for, and what each boot was.
+//! Virtual machines that runs are made in: what an experiment asks for, and facts about each boot.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use host::Topology;
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Word;
-use crate::topology::Topology;
+use crate::experiment::Scalar;
 
-/// A virtual machine, as an experiment or a variant asks for it. What is absent is as the
-/// experiment has it, or the default.
+/// A virtual machine that an experiment or a variant asks for. An absent field of a variant has the
+/// experiment's value, else the default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Guest {
-    /// The kernel's file. Without one, nothing is booted.
+    /// The kernel to boot. Without one, runs are made on the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<PathBuf>,
-    /// Where its modules lie: a folder with lib/modules/RELEASE in it, or that itself. Default
-    /// beside the kernel's package, or on this host.
+    /// The folder of the kernel's modules: lib/modules/RELEASE, or a folder that contains it. Default:
+    /// next to the kernel's package, or this host's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modules: Option<PathBuf>,
-    /// What is added to the kernel's command line.
+    /// Arguments added to the kernel's command line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmdline: Option<String>,
-    /// The model of CPU with its features, as QEMU takes it. Default `max`.
+    /// CPU model and features in QEMU's notation. Default `max`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
-    /// Packages. Default 1.
+    /// Number of packages. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<u32>,
-    /// Cores of each package. Default as many as CPUs are needed.
+    /// Cores of each package. Default: enough for the CPUs that are needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
     /// Hardware threads of each core. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// Distances of memory, own node and other nodes: `10,21`. With it each package is a node.
+    /// NUMA distances to the own node and to other nodes: `10,21`. With them each package is a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_distance: Option<String>,
     /// Memory: `2G`. Default 1 GiB and 64 MiB for each CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Word>,
-    /// The CPUs of the host that the guest's run on, in order: `0-3,8`. With fewer of them than the
-    /// guest has, some share one. Default all that this process may use.
+    pub memory: Option<Scalar>,
+    /// The host's CPUs that the guest's vCPUs run on, in order: `0-3,8`. With fewer CPUs than vCPUs,
+    /// some vCPUs share a CPU. Default: all that this process may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_cpus: Option<String>,
-    /// What executes the guest: `kvm` or `tcg`. Default KVM where a boot with it succeeds.
+    /// The accelerator of the guest: `kvm` or `tcg`. Default: KVM if a boot with it succeeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accelerator: Option<String>,
-    /// How often each point is run in a boot. Default 1. More cost less than more boots, and tell how
-    /// much of the noise is between boots.
+    /// Runs of each point in a boot. Default 1. Further runs cost less than further boots, and show
+    /// how much of the noise is between boots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runs: Option<u32>,
-    /// For how many seconds it may not run, or say nothing beyond what its run takes, before it is
-    /// given up. Default 120.
+    /// After how many seconds without progress, or without output beyond the length of its run, the
+    /// guest is given up. Default 120.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience_s: Option<f64>,
 }
 
 impl Guest {
-    /// This where it says something, else `outer`'s.
+    /// The fields of this guest; for those that are absent, the fields of `outer`.
     pub fn over(&self, outer: &Guest) -> Guest {
         let mut fields = outer.fields();
         fields.extend(self.fields());
-        Guest::of(fields)
+        Guest::from_fields(fields)
     }
 
-    /// Both at once; refuses what both say.
+    /// The fields of both guests. Refuses fields that both have.
     pub fn and(&self, other: &Guest) -> Result<Guest> {
         let (mut fields, others) = (self.fields(), other.fields());
         let both = others.keys().find(|name| fields.contains_key(*name));
-        ensure!(both.is_none(), "both set {} of the guest", both.map_or("", String::as_str));
+        ensure!(both.is_none(), "{} of the guest is set twice", both.map_or("", String::as_str));
         fields.extend(others);
-        Ok(Guest::of(fields))
+        Ok(Guest::from_fields(fields))
     }
 
-    /// What it says, a word or two each: "kernel bzImage", "cmdline 'nopvspin'".
+    /// The fields that are present, in words: "kernel bzImage", "cmdline 'nopvspin'".
     pub fn words(&self) -> Vec<String> {
         let word = |(name, value): (String, serde_json::Value)| match value.as_str() {
             Some(text) if name == "cmdline" => format!("cmdline '{text}'"),
@@ -91,79 +91,101 @@ impl Guest {
         serde_json::from_value(value).expect("a struct is a map")
     }
 
-    fn of(fields: BTreeMap<String, serde_json::Value>) -> Guest {
+    fn from_fields(fields: BTreeMap<String, serde_json::Value>) -> Guest {
         let value = serde_json::to_value(fields).expect("a map is plain data");
         serde_json::from_value(value).expect("the fields of guests")
     }
 }
 
-/// What executes guests, found by a boot before the first run.
+/// The accelerators that a guest may run with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AcceleratorChoice {
+    /// KVM, or emulation if KVM does not work.
+    Any,
+    /// KVM only.
+    Kvm,
+    /// Emulation, even if KVM works.
+    Tcg,
+}
+
+impl Guest {
+    /// The accelerators that the guest may run with.
+    pub fn accelerator_choice(&self) -> Result<AcceleratorChoice> {
+        match self.accelerator.as_deref() {
+            None => Ok(AcceleratorChoice::Any),
+            Some("kvm") => Ok(AcceleratorChoice::Kvm),
+            Some("tcg") => Ok(AcceleratorChoice::Tcg),
+            Some(other) => bail!("accelerator is '{other}', must be kvm or tcg"),
+        }
+    }
+}
+
+/// The hypervisor that runs guests, found by a boot before the first run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hypervisor {
-    /// The program, with its version.
+    /// The program with its version.
     pub program: String,
     /// `kvm` or `tcg`.
     pub accelerator: String,
-    /// Why it is not KVM, if it is not.
+    /// Why the accelerator is not KVM, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not_kvm: Option<String>,
 }
 
 impl Hypervisor {
-    /// Whether a guest's instructions are translated, so that its times say nothing about a
-    /// processor.
+    /// Whether guests are emulated, so that their times say nothing about a processor.
     pub fn emulates(&self) -> bool {
         self.accelerator != "kvm"
     }
 }
 
-/// One boot of a guest. One line of `boots.ndjson` when it is up, and one when it has ended, which
-/// replaces the first.
+/// One boot of a guest. It has a line in `boots.ndjson` when it is up, and a second line, which
+/// replaces the first, when it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Boot {
     /// Number of the boot in its record, from 0.
     pub boot: u32,
     /// The block it was for.
     pub block: u32,
-    /// When the machine was started.
+    /// When the virtual machine was started.
     pub started: jiff::Timestamp,
-    /// What was asked for.
+    /// The guest that was asked for.
     pub guest: Guest,
     /// The kernel's release.
     pub release: String,
-    /// The kernel's version, as /proc/version has it.
+    /// The kernel's version, as in /proc/version.
     pub version: String,
-    /// Its whole command line.
+    /// The kernel's whole command line.
     pub command_line: String,
-    /// Random name that the kernel gave this boot.
+    /// The kernel's random id of this boot.
     pub boot_id: String,
-    /// What executed it: `kvm`, or `tcg` with the number of threads.
+    /// The accelerator: `kvm`, or `tcg` with the number of threads.
     pub accelerator: String,
-    /// Where the kernel's text lies; absent where it does not tell.
+    /// The address of the kernel's text; absent if the guest does not reveal it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// From the start of the machine to the first word of its init, in seconds.
+    /// From the start of the virtual machine to the first output of its init, in seconds.
     pub up_s: f64,
     /// The CPUs that the guest sees.
     pub topology: Topology,
     /// Modules that were loaded, in order.
     #[serde(default)]
     pub modules: Vec<String>,
-    /// Bytes of the guest's program and modules.
+    /// Size of the initramfs: knee and the modules.
     pub initramfs_bytes: u64,
-    /// What the kernel said of level "warning" and worse, up to the first run.
+    /// Kernel messages of level "warning" and worse, up to the first run.
     #[serde(default)]
     pub said: Vec<String>,
-    /// How it ended; absent while it lives, or if knee was killed.
+    /// How the boot ended; absent while the guest runs, or if knee was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
-    /// How long it lived, in seconds, once it has ended.
+    /// How long the guest ran, in seconds, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
 
 impl Boot {
-    /// Reads one line of `boots.ndjson`.
+    /// Parses one line of `boots.ndjson`.
     pub fn read(line: &str) -> Result<Boot> {
         serde_json::from_str(line).context("reading a boot")
     }
@@ -174,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_says_what_is_not_said_outside_of_it() {
+    fn a_guest_overrides_what_is_around_it() {
         let outer = Guest { cores: Some(4), cmdline: Some("quiet".into()), ..Guest::default() };
         let inner = Guest { cores: Some(2), threads: Some(2), ..Guest::default() };
         let both = inner.over(&outer);

@@ -1,5 +1,5 @@
-//! The job: everything a worker needs to do one run, as one JSON document on its
-//! standard input. The same job works in a local process, a guest and a cluster node.
+//! The job: everything that a worker needs for one run, as one JSON document on its standard input.
+//! The same job works in a local process, a guest and on a cluster node.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,24 +7,24 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::command::Errand;
+use crate::command::CommandJob;
 use crate::explain::check_functions;
-use crate::look::LookKind;
+use crate::profile::ProfileKind;
 
-/// Version of the job and of the events. A worker refuses a job of another version: both
-/// ends are the same binary, so a difference is a mistake in how it was started.
+/// Version of the job and of the events. A worker refuses a job of another version: both ends are
+/// the same binary, so a difference means that the worker was started wrongly.
 pub const PROTOCOL: u32 = 2;
 
 /// The most tasks one run may have.
 pub const TASKS_MAX: u32 = 4096;
 
-/// One run to do.
+/// One run for a worker to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// What to do.
+    /// The workload or command to run.
     pub work: Work,
     /// Processes or threads.
     #[serde(rename = "as")]
@@ -37,32 +37,32 @@ pub struct Job {
     pub until: Until,
     /// What is recorded during the run.
     pub pass: Pass,
-    /// What is watched meanwhile; nothing in a run that counts as one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub watch: Option<Watch>,
-    /// A directory that does not exist yet, for the worker to make and to remove.
+    /// What probes watch during the run; absent in a run that is not a profile.
+    #[serde(default, rename = "watch", skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileJob>,
+    /// A directory that does not exist yet; the worker creates and removes it.
     pub scratch: PathBuf,
-    /// Whether that directory stays, with all that a workload has made in it: not to measure it,
-    /// but to have it.
+    /// Whether the worker leaves that directory with what the workload has made in it: for jobs that
+    /// fill a file system rather than measure it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
-    /// How long tasks may take to notice the end, in seconds, before the run has failed.
+    /// How long tasks may take to notice the end of the run, in seconds; then the run fails.
     pub stop_grace_s: f64,
 }
 
-/// What a look watches.
+/// What probes watch in a profiled run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Watch {
-    /// What is watched.
-    pub kind: LookKind,
-    /// Samples a second and CPU; 0 for none.
+pub struct ProfileJob {
+    /// The kind of the profile.
+    pub kind: ProfileKind,
+    /// Samples per second and CPU; 0 for none.
     pub hertz: u32,
     /// How many windows the run is divided into.
     pub windows: u32,
-    /// The process that started the worker: its time is knee's own too.
+    /// The process that started the worker: its CPU time counts as knee's own.
     pub knee: u32,
-    /// Functions of the kernel whose calls are counted.
+    /// Kernel functions whose calls are counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
 }
@@ -72,31 +72,31 @@ pub struct Watch {
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// A workload of this binary.
-    Workload(Native),
+    Workload(NativeJob),
     /// Any program.
-    Command(Errand),
+    Command(CommandJob),
 }
 
 /// A workload of this binary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Native {
+pub struct NativeJob {
     /// Its name.
     pub name: String,
     /// The semantic version that the point was planned with.
     pub semantics: u32,
-    /// Its parameters by name; what is not named has its default.
+    /// Parameters by name; a parameter that is not named has its default.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
 }
 
-/// How tasks come to be.
+/// What the tasks of a run are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// One process a task.
+    /// One process per task.
     Processes,
-    /// One thread a task, all in one process.
+    /// One thread per task, all in one process.
     Threads,
 }
 
@@ -114,36 +114,36 @@ impl Form {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Until {
-    /// So many seconds after the release.
+    /// This number of seconds after the release.
     Seconds(f64),
-    /// When each task has done so many operations.
+    /// When each task has done this number of operations.
     OperationsPerTask(u64),
-    /// When what is measured ends by itself, as a command does.
+    /// When the command ends by itself.
     End,
 }
 
-/// What is recorded during a run. Looking costs, so the two are never mixed.
+/// What is recorded during a run. Timing operations costs time, so the two are never mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pass {
     /// Only the count of operations: the published rate.
     Rate,
-    /// The time of each operation too, in a histogram.
+    /// The duration of each operation too, in a histogram.
     Latency,
 }
 
 impl Job {
-    /// Reads and checks a job.
+    /// Parses and checks a job.
     pub fn read(text: &str) -> Result<Job> {
         #[derive(Deserialize)]
         struct Versioned {
             protocol: u32,
         }
-        // The version first: a job of another one may not look like a job at all.
+        // The version first: a job of another version may not even parse as one.
         let version: Versioned = serde_json::from_str(text).context("reading the job")?;
         ensure!(
             version.protocol == PROTOCOL,
-            "the job has protocol {}, this worker has {PROTOCOL}: start both from one binary",
+            "the job has protocol {}, but this worker has {PROTOCOL}: start both from one binary",
             version.protocol
         );
         let job: Job = serde_json::from_str(text).context("reading the job")?;
@@ -157,9 +157,9 @@ impl Job {
             "tasks is {}, must be 1 to {TASKS_MAX}",
             self.tasks
         );
-        ensure!(!self.cpus.is_empty(), "cpus is empty, at least one CPU is needed");
+        ensure!(!self.cpus.is_empty(), "cpus is empty, must have at least one CPU");
         let highest = self.cpus.iter().max().copied().unwrap_or(0);
-        ensure!(highest < 65_536, "CPU {highest} is asked for, no Linux has so many");
+        ensure!(highest < 65_536, "CPU {highest} is asked for, but no Linux has that many");
         ensure!(
             self.scratch.is_absolute(),
             "scratch is {}, must be an absolute path",
@@ -170,24 +170,24 @@ impl Job {
             "stop_grace_s is {}, must be above 0 s",
             self.stop_grace_s
         );
-        if let Some(watch) = &self.watch {
-            let Watch { hertz, windows, ref functions, .. } = *watch;
+        if let Some(profile) = &self.profile {
+            let ProfileJob { hertz, windows, ref functions, .. } = *profile;
             check_functions(functions)?;
             ensure!(hertz <= 10_000, "hertz is {hertz}, must be at most 10 000");
             ensure!((1..=1000).contains(&windows), "windows is {windows}, must be 1 to 1000");
         }
         match &self.work {
             Work::Workload(_) => self.until.check(),
-            Work::Command(errand) => {
+            Work::Command(command) => {
                 ensure!(self.until == Until::End, "a command runs until its \"end\"");
-                errand.check().context("in the command")
+                command.check().context("in the command")
             }
         }
     }
 }
 
 impl Until {
-    /// Refuses durations and counts that cannot be run.
+    /// Refuses durations and counts that no run can have.
     pub fn check(&self) -> Result<()> {
         match *self {
             Until::Seconds(s) => ensure!(

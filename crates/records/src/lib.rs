@@ -1,50 +1,46 @@
-//! What crosses a process boundary or lands on disk: the job, the events, the run,
-//! the record, and the store that keeps records. Nothing here measures, judges or
-//! prints.
+//! The data that crosses a process boundary or lands on disk: job, events, run, profile, record,
+//! experiment. Types only: nothing here does IO, measures, judges or prints.
 
 mod command;
-mod compact;
 mod event;
 mod experiment;
 mod explain;
+mod extract;
 mod file_system;
 mod guest;
-mod host;
-pub mod import;
-mod index;
+mod guest_shape;
+mod host_facts;
 mod job;
-mod lines;
-mod look;
 mod metric;
-mod nearest;
-pub mod perf_data;
+mod opened;
+pub mod parse;
+mod planned;
+mod profile;
 mod record;
 mod run;
-mod samples;
-mod seal;
 mod sizes;
-mod store;
-mod topology;
 
-pub use command::{Command, Errand, Extract, Line, Origin, Program, Row, TableColumn, WALL};
-pub use compact::{Compacted, compact};
+pub use command::{
+    Command, CommandJob, CommandLine, Extract, OutputSource, Program, TableColumn, TableRow, WALL,
+};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
-pub use experiment::{Axes, Experiment, Judging, Load, Many, Order, Variant, Word};
+pub use experiment::{Axes, Experiment, Judging, Load, Many, PointOrder, Scalar, Variant};
 pub use explain::{Explain, FUNCTIONS_MAX};
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
-pub use guest::{Boot, Guest, Hypervisor};
-pub use host::{Directory, Host};
-pub use index::{Index, Listed};
-pub use job::{Form, Job, Native, PROTOCOL, Pass, TASKS_MAX, Until, Watch, Work};
-pub use look::{
-    Base, Bursts, CpuTime, LockTime, Look, LookKind, Mode, Samples, Share, Slice, Stack,
-    State as CpuState, Window,
+pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor};
+pub use guest_shape::GuestShape;
+pub use host::durable::Seal;
+pub use host_facts::{Directory, HostFacts};
+pub use job::{Form, Job, NativeJob, PROTOCOL, Pass, ProfileJob, TASKS_MAX, Until, Work};
+pub use metric::{Better, DescribedMetric, METRICS, Metric, Obtained};
+pub use opened::Opened;
+pub use planned::Planned;
+pub use profile::{
+    Base, Bursts, CpuMode, CpuState, CpuTime, LockTime, Profile, ProfileKind, SampledStacks, Share,
+    Slice, Stack, Window,
 };
-pub use metric::{Better, Described, METRICS, Metric, Obtained};
-pub use nearest::nearest;
-pub use record::{FORMAT, HostChange, Point, Record, Seal, Session, Source, State, Unit, Warning};
-pub use run::{Outcome, Run, Warmup};
-pub use samples::Sample;
+pub use record::{
+    FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source, Warning,
+};
+pub use run::{Outcome, Run, Sample, Warmup};
 pub use sizes::HERE;
-pub use store::{Growing, Id, Opened, Store};
-pub use topology::{Cpu, Placement, Topology};

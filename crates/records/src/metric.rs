@@ -1,26 +1,26 @@
-//! Metrics: name, unit, which direction is better, and how the number is obtained.
+//! Metrics: name, unit, which direction is better, and how the number was obtained.
 
 use serde::{Deserialize, Serialize};
 
 /// One metric of a run.
 #[derive(Debug)]
 pub struct Metric {
-    /// Its name in records and on the command line; `*` stands for any rest.
+    /// Name in records and on the command line; `*` stands for any text.
     pub name: &'static str,
-    /// Its unit.
+    /// Unit of the number.
     pub unit: &'static str,
     /// Which direction is better.
     pub better: Better,
     /// How it is obtained.
     pub obtained: Obtained,
-    /// What it is.
+    /// Description for lists.
     pub about: &'static str,
 }
 
-/// A metric that is not knee's own, as a record describes it.
+/// A record's description of a metric that is not knee's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Described {
-    /// Its unit; `1` for a mere count.
+pub struct DescribedMetric {
+    /// Unit of the number; `1` for a count.
     pub unit: String,
     /// Which direction is better.
     pub better: Better,
@@ -36,26 +36,26 @@ pub enum Better {
     Higher,
     /// Less is better.
     Lower,
-    /// Neither: it describes.
+    /// Neither: the metric only describes the run.
     Neither,
 }
 
-/// How a number is obtained.
+/// How a number was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Obtained {
-    /// Counted or timed, every event.
+    /// Every event was counted or timed.
     Exact,
-    /// Seen at clock ticks or intervals.
+    /// Sampled at clock ticks or intervals.
     Sampled,
-    /// Computed from others by a rule that is an estimate.
+    /// Computed from other numbers by an estimate.
     Apportioned,
-    /// Taken over from another tool, which does not say.
+    /// Imported from another tool, which does not record it.
     Imported,
 }
 
 impl Obtained {
-    /// The word for it.
+    /// The word used in files and tables.
     pub fn name(self) -> &'static str {
         match self {
             Obtained::Exact => "exact",
@@ -67,7 +67,7 @@ impl Obtained {
 }
 
 impl Better {
-    /// The word for it.
+    /// The word used in tables.
     pub fn name(self) -> &'static str {
         match self {
             Better::Higher => "higher",
@@ -129,7 +129,7 @@ metrics! {
 }
 
 impl Metric {
-    /// Whether `name` is this metric, or one of those that its `*` stands for.
+    /// Whether this metric's name, with any text for its `*`, is `name`.
     pub fn matches(&self, name: &str) -> bool {
         match self.name.split_once('*') {
             Some((start, end)) => {

@@ -1,80 +1,86 @@
-//! The record: all that one execution of an experiment left. `record.json` is this
-//! type; the runs and samples lie beside it. docs/record-format.md specifies the folder.
+//! The record: what one execution of an experiment leaves. `record.json` is this type; runs and
+//! samples lie beside it. docs/formats/record.md specifies the folder.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use host::durable::Seal;
+use host::{Placement, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Program};
 use crate::experiment::{Experiment, Judging, Variant};
 use crate::file_system::Filled;
 use crate::guest::{Guest, Hypervisor};
-use crate::host::{Directory, Host};
+use crate::host_facts::{Directory, HostFacts};
 use crate::job::{Form, Pass, Until};
-use crate::metric::Described;
-use crate::topology::{Placement, Topology};
+use crate::metric::DescribedMetric;
 
-/// Version of the record format. Raised when a reader of the old one would misread; every
-/// version back to 1 loads for ever.
+/// Version of the record format. It is raised when a reader of the old version would misread the new
+/// one. Every version back to 1 loads forever.
 pub const FORMAT: u32 = 2;
 
-/// What `record.json` holds.
+/// The contents of `record.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`FORMAT`] at the time of writing.
     pub format: u32,
-    /// The record's id, also the name of its folder.
+    /// Id of the record, which is also the name of its folder.
     pub id: String,
-    /// Whether it is whole.
-    pub state: State,
-    /// The experiment as given.
+    /// Whether the record is whole.
+    pub state: RecordState,
+    /// The experiment as it was given.
     pub experiment: Experiment,
     /// Seed of the random order of points within blocks.
     pub seed: u64,
-    /// The points, all that were planned. Runs refer to them by index.
+    /// All planned points. Runs refer to them by index.
     pub points: Vec<Point>,
-    /// What is compared, combinations of several factors made: the baseline first. Points
-    /// refer to them by name.
+    /// The variants that are compared, baseline first, with factors already combined. Points refer to
+    /// them by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
-    /// Where the runs come from, if knee did not measure them itself.
+    /// Where the runs come from, if knee did not measure them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// What is known of metrics that are not knee's own.
+    /// Descriptions of metrics that are not knee's own, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub metrics: BTreeMap<String, Described>,
-    /// The commands that points name as their workload, whole, by that name.
+    pub metrics: BTreeMap<String, DescribedMetric>,
+    /// The whole definitions of the commands that points name as their workload, by that name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub commands: BTreeMap<String, Command>,
+    /// What one operation of each workload is, by the workload's name, in the words of the knee
+    /// that measured it. Empty in records written before this field existed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub operations: BTreeMap<String, String>,
     /// The programs that commands start, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, Program>,
-    /// The image that runs got copies of, as it was made last.
+    /// The image that runs get copies of, as it was last made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Filled>,
-    /// What executed the virtual machines, where runs were made in some.
+    /// The hypervisor, if runs were made in virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hypervisor: Option<Hypervisor>,
-    /// Executions that contributed: the first, and one for each resumption.
+    /// The executions that contributed: the first, and one for each resumption.
     pub sessions: Vec<Session>,
-    /// The host.
-    pub host: Host,
-    /// Its topology.
+    /// The host that was measured.
+    pub host: HostFacts,
+    /// The CPUs of the host.
     pub topology: Topology,
-    /// The directories measured, with their file systems.
+    /// The measured directories, with their file systems.
     pub directories: Vec<Directory>,
     /// Doubts about the record as a whole.
     #[serde(default)]
     pub warnings: Vec<Warning>,
-    /// Runs that finished.
+    /// Number of runs that finished.
     #[serde(default)]
     pub runs_finished: u32,
-    /// Runs that failed.
+    /// Number of runs that failed.
     #[serde(default)]
     pub runs_failed: u32,
-    /// Length and hash of each file beside this one; empty while it grows.
+    /// Length and hash of each file beside this one; empty while the record grows.
     #[serde(default)]
     pub files: BTreeMap<String, Seal>,
 }
@@ -82,7 +88,7 @@ pub struct Record {
 /// Whether a record is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RecordState {
     /// Being written, or left behind by a writer that died.
     Growing,
     /// Every planned run was executed.
@@ -91,13 +97,13 @@ pub enum State {
     Partial,
 }
 
-impl State {
-    /// The word for it.
+impl RecordState {
+    /// The word used in files and lists.
     pub fn name(self) -> &'static str {
         match self {
-            State::Growing => "growing",
-            State::Whole => "whole",
-            State::Partial => "partial",
+            RecordState::Growing => "growing",
+            RecordState::Whole => "whole",
+            RecordState::Partial => "partial",
         }
     }
 }
@@ -105,23 +111,23 @@ impl State {
 /// Where imported runs come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
-    /// The format, as `knee import --format` names it.
+    /// The format by its name in `knee import --format`.
     pub format: String,
-    /// The files by path as given, with length and hash.
+    /// Length and hash of the files, by the path as given.
     pub files: BTreeMap<String, Seal>,
-    /// What one run of it is: what was set up anew before it.
-    pub unit: Unit,
+    /// What one run of the source is: what was set up anew before it.
+    pub unit: ReplicationUnit,
     /// Whether runs of one block belong together, as runs in random order within blocks do.
     pub blocks: bool,
-    /// What the format does not tell and what that keeps from being said, a sentence each.
+    /// What the format does not record and what follows from that, one sentence each.
     pub lacks: Vec<String>,
 }
 
-/// What is set up anew for each replicate: the level at which chance enters.
+/// What is set up anew for each replicate: the level at which randomness enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Values inside one run: no replication at all.
+pub enum ReplicationUnit {
+    /// Values inside one run: there is no replication.
     Sample,
     /// A run with fresh tasks.
     Run,
@@ -136,21 +142,21 @@ pub enum Unit {
 pub struct Point {
     /// Name of the workload.
     pub workload: String,
-    /// Its semantic version: results of different versions must not be compared.
+    /// Semantic version of the workload: results of different versions must not be compared.
     pub semantics: u32,
-    /// All its parameters.
+    /// All parameters of the workload.
     pub parameters: BTreeMap<String, String>,
     /// Processes or threads.
     #[serde(rename = "as")]
     pub form: Form,
-    /// Number of CPUs used; 0 where an imported result does not tell.
+    /// Number of CPUs used; 0 if an imported result does not record it.
     pub cpus: u32,
-    /// How they were chosen.
+    /// How the CPUs were chosen.
     pub placement: Placement,
-    /// Which they are, in order.
+    /// The CPUs used, in order.
     pub cpu_list: Vec<u32>,
-    /// Number of tasks; task i is pinned to `cpu_list[i % cpus]`. 0 where an imported result
-    /// does not tell.
+    /// Number of tasks; task i is pinned to `cpu_list[i % cpus]`. 0 if an imported result does not
+    /// record it.
     pub tasks: u32,
     /// When the tasks stop.
     pub until: Until,
@@ -158,18 +164,18 @@ pub struct Point {
     pub pass: Pass,
     /// The directory whose file system is measured.
     pub dir: PathBuf,
-    /// Which variant it is of its cell; empty where nothing is compared.
+    /// The variant; empty if nothing is compared.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub variant: String,
-    /// Number of its cell: points of one cell differ only in what their variants do. Absent
-    /// where nothing is compared.
+    /// Number of the cell: points of one cell differ only in what their variants do. Absent if nothing
+    /// is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<u32>,
-    /// Of a command, its line with its placeholders; absent where the workload is knee's own.
+    /// The line of a command with its placeholders; absent if the workload is knee's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What a newer knee says about the point: points that differ in it are different
-    /// points, even for a reader that does not know what it means.
+    /// Fields that a newer knee wrote. Points that differ in them are different points, even for a
+    /// reader that does not know what they mean.
     #[serde(flatten)]
     pub other: BTreeMap<String, serde_json::Value>,
 }
@@ -183,15 +189,15 @@ pub struct Session {
     pub knee: String,
     /// When it started.
     pub started: jiff::Timestamp,
-    /// When it ended; absent if it was killed.
+    /// When it ended; absent if knee was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<jiff::Timestamp>,
-    /// Boot it ran in.
+    /// The boot it ran in.
     pub boot_id: String,
     /// Number of its first run.
     pub first_run: u32,
-    /// What of the host was not as before when all had been put back; absent where nobody
-    /// looked.
+    /// How the host differed from its state before the session, after everything had been put back;
+    /// absent if no comparison was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_changes: Option<Vec<HostChange>>,
 }
@@ -199,17 +205,30 @@ pub struct Session {
 /// A part of the host's state that differs from what it was before a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostChange {
-    /// What is, and what was.
+    /// The state now, and the state before.
     pub text: String,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub advice: String,
-    /// Whether it bears a mark of knee's, so that knee must have left it. Else others changed it
-    /// meanwhile, as far as knee can tell.
+    /// Whether it bears a mark of knee's, so that knee must have left it behind. Otherwise another
+    /// program changed it, as far as knee can tell.
     pub by_knee: bool,
 }
 
-/// A doubt, with what to do about it.
+impl fmt::Display for HostChange {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let HostChange { text, advice, by_knee } = self;
+        let whose = if *by_knee {
+            "left behind"
+        } else {
+            "changed by another program, as far as knee can tell"
+        };
+        write!(f, "{whose}: {text}")?;
+        if advice.is_empty() { Ok(()) } else { write!(f, ": {advice}") }
+    }
+}
+
+/// A doubt about a result, with advice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
     /// What is doubtful.
@@ -217,7 +236,7 @@ pub struct Warning {
     /// What to do.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub advice: String,
-    /// The number in the text, to tell the worst of several.
+    /// The number in the text, by which the worst of several warnings is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<f64>,
 }
@@ -229,18 +248,8 @@ impl Warning {
     }
 }
 
-/// Length and hash of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seal {
-    /// Length in bytes.
-    pub bytes: u64,
-    /// SHA-256, in hexadecimal.
-    pub sha256: String,
-}
-
 impl Record {
-    /// Reads `record.json`'s text. Fields it does not know are ignored; an unknown format
-    /// is refused by name.
+    /// Parses the text of `record.json`. Unknown fields are ignored; an unknown format is refused.
     pub fn read(text: &str) -> Result<Record> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -249,27 +258,27 @@ impl Record {
         let version: Versioned = serde_json::from_str(text).context("reading a record")?;
         ensure!(
             (1..=FORMAT).contains(&version.format),
-            "the record has format {}, this knee reads 1 to {FORMAT}: use a newer knee",
+            "the record has format {}, but this knee reads formats 1 to {FORMAT}: use a newer knee",
             version.format
         );
         serde_json::from_str(text).context("reading a record")
     }
 
-    /// The metric that decides about a point: the experiment's, or what is usual for a command
-    /// or for timed operations where the experiment says nothing.
+    /// The metric that decides about a point: the experiment's, or the default for commands or timed
+    /// operations if the experiment names none.
     pub fn deciding(&self, point: &Point) -> String {
         self.deciding_or(point, &self.experiment.compare.metric)
     }
 
-    /// The same where `asked` stands for the experiment's metric.
+    /// The metric that decides about a point if the experiment's metric were `asked`.
     pub fn deciding_or(&self, point: &Point, asked: &str) -> String {
         if asked != Judging::default().metric {
             return asked.to_string();
         }
         match (&point.command, point.pass) {
             (Some(_), _) => {
-                let own = self.commands.get(&point.workload).map(Command::primary);
-                own.unwrap_or(crate::command::WALL).to_string()
+                let primary = self.commands.get(&point.workload).map(Command::primary);
+                primary.unwrap_or(crate::command::WALL).to_string()
             }
             (None, Pass::Latency) => "latency.mean_ns".to_string(),
             (None, Pass::Rate) => asked.to_string(),
@@ -278,12 +287,11 @@ impl Record {
 
     /// The virtual machine that a variant's runs are made in, by the variant's name.
     pub fn guest(&self, variant: &str) -> Option<Guest> {
-        let variant = self.variants.iter().find(|known| known.name == variant);
+        let variant = self.variants.iter().find(|candidate| candidate.name == variant);
         self.experiment.guest(variant)
     }
 
-    /// Whether runs were made in virtual machines whose instructions were translated: their times
-    /// say nothing about a processor.
+    /// Whether runs were made in emulated virtual machines: their times say nothing about a processor.
     pub fn emulated(&self) -> bool {
         self.hypervisor.as_ref().is_some_and(Hypervisor::emulates)
     }
@@ -293,7 +301,7 @@ impl Record {
         self.sessions.first().map(|s| s.started)
     }
 
-    /// Runs the experiment asks for.
+    /// The number of runs that the experiment asks for.
     pub fn runs_planned(&self) -> u32 {
         let points = u32::try_from(self.points.len()).unwrap_or(u32::MAX);
         points.saturating_mul(self.experiment.blocks())

@@ -1,5 +1,5 @@
-//! A run: one execution of one point with fresh tasks, the unit of replication. One
-//! line of `runs.ndjson`.
+//! A run: one execution of one point with fresh tasks, the unit of replication. One line of
+//! `runs.ndjson`.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +18,19 @@ pub struct Run {
     pub point: u32,
     /// The block it belongs to, from 0.
     pub block: u32,
-    /// Whether it repeats, unseen, a run of the same point in the same block: it tells how
-    /// far equal things differ, and belongs to no comparison.
+    /// Whether it repeats a run of the same point in the same block. A placebo shows how far equal
+    /// variants differ, and belongs to no comparison.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub placebo: bool,
-    /// Which one it is of several of its point in one boot, from 0.
+    /// Number of the run among several of its point in one boot, from 0.
     #[serde(default, skip_serializing_if = "is_first")]
     pub repeat: u32,
-    /// When it started; of an imported run, when it was imported.
+    /// When it started. An imported run has the time of the import if its own is unknown.
     pub started: jiff::Timestamp,
     /// The file system that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<Mounted>,
-    /// The boot that it ran in: a number of `boots.ndjson`. Absent of a run on the host itself.
+    /// The boot it ran in: a number in `boots.ndjson`. Absent if it ran on the host itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<u32>,
     /// How it ended.
@@ -49,21 +49,20 @@ fn is_first(repeat: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Outcome {
-    /// It counts.
+    /// The run counts.
     Finished {
-        /// Values by metric name; what could not be had is absent, never zero.
+        /// Values by metric name; a value that could not be measured is absent, never zero.
         metrics: BTreeMap<String, f64>,
-        /// How much each counter moved, 0 included: one that is absent is not known on this
-        /// host.
+        /// How much each counter changed, including 0. An absent counter does not exist on this host.
         counters: BTreeMap<String, i64>,
         /// Sources that could not be read, and why.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         unavailable: BTreeMap<String, String>,
-        /// What was found about its beginning.
+        /// Whether and when it became steady.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         warmup: Option<Warmup>,
     },
-    /// It does not count, and why.
+    /// The run does not count.
     Failed {
         /// What was tried, on what, and what went wrong.
         reason: String,
@@ -74,9 +73,9 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "found", rename_all = "snake_case")]
 pub enum Warmup {
-    /// Steady from the start.
+    /// It was steady from the start.
     Steady,
-    /// Different at first, steady from then on.
+    /// It became steady after a first part.
     Until {
         /// Length of the first part.
         seconds: f64,
@@ -88,7 +87,7 @@ pub enum Warmup {
 }
 
 impl Run {
-    /// Reads one line of `runs.ndjson`.
+    /// Parses one line of `runs.ndjson`.
     pub fn read(line: &str) -> Result<Run> {
         serde_json::from_str(line).context("reading a run")
     }
@@ -116,8 +115,21 @@ impl Run {
         }
     }
 
-    /// Whether it counts.
+    /// Whether the run finished, so that it counts.
     pub fn finished(&self) -> bool {
         matches!(self.outcome, Outcome::Finished { .. })
     }
+}
+
+/// One raw value inside a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The kind of value, for example `task.operations` or `interval.operations`.
+    pub metric: String,
+    /// The task it belongs to; absent for values of the whole run.
+    pub task: Option<u32>,
+    /// Nanoseconds since the release; for `latency.count`, the upper bound of the bucket.
+    pub at_ns: Option<i64>,
+    /// The value.
+    pub value: f64,
 }

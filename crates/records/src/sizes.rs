@@ -1,13 +1,13 @@
-//! Sizes of one experiment. A file as it is written is the size [`HERE`], for the host at
-//! hand; each table `[sizes.NAME]` says what another size does differently:
+//! Sizes of one experiment. A file as it is written is the size [`HERE`], for the current host. Each
+//! table `[sizes.NAME]` has the differences of another size:
 //!
 //!     [sizes.reported]
 //!     blocks = 8
 //!     axes = { tasks = 128 }
 //!     load.fs_mark.parameters.files = 50_000      # the [[load]] of that name
 //!
-//! Tables are merged key by key, entries of a list of tables are found by their name, and
-//! everything else is replaced.
+//! Tables are merged key by key; entries in a list of tables are found by their name; everything else
+//! is replaced.
 
 use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
@@ -15,14 +15,15 @@ use toml::{Table, Value};
 /// The size that the file itself describes.
 pub const HERE: &str = "here";
 
-/// The document of an experiment at one of its sizes, without the sizes themselves.
-pub(crate) fn at(text: &str, size: &str) -> Result<Table> {
+/// The document of an experiment at one of its sizes, without the tables of sizes.
+pub(crate) fn document_at(text: &str, size: &str) -> Result<Table> {
     let mut document: Table = text.parse().context("reading the experiment")?;
     let sizes = document.remove("sizes");
     if size != HERE {
         let sizes = sizes.as_ref().and_then(Value::as_table);
         let difference = sizes.and_then(|sizes| sizes.get(size)).and_then(Value::as_table);
-        let difference = difference.with_context(|| format!("it has no table [sizes.{size}]"))?;
+        let difference =
+            difference.with_context(|| format!("the experiment has no table [sizes.{size}]"))?;
         merge(&mut document, difference)?;
     }
     document.insert("size".to_string(), Value::String(size.to_string()));
@@ -36,11 +37,14 @@ fn merge(into: &mut Table, difference: &Table) -> Result<()> {
             (Some(Value::Array(entries)), Value::Table(difference)) => {
                 for (name, difference) in difference {
                     let named = |entry: &&mut Value| name_of(entry) == Some(name);
-                    let mut found = entries.iter_mut().filter(named);
+                    let mut matching = entries.iter_mut().filter(named);
                     let (Some(Value::Table(entry)), None, Value::Table(difference)) =
-                        (found.next(), found.next(), difference)
+                        (matching.next(), matching.next(), difference)
                     else {
-                        bail!("`{key}.{name}` is no table of the one [[{key}]] called '{name}'");
+                        bail!(
+                            "`{key}.{name}` must be a table, and exactly one [[{key}]] must be \
+                             called '{name}'"
+                        );
                     };
                     merge(entry, difference)?;
                 }
@@ -53,7 +57,7 @@ fn merge(into: &mut Table, difference: &Table) -> Result<()> {
     Ok(())
 }
 
-/// What an entry of a list is called: of loads, the workload or the command.
+/// The name of an entry in a list; for a load, that of its workload or command.
 fn name_of(entry: &Value) -> Option<&str> {
     let named = entry.get("name").or_else(|| entry.get("workload"));
     named.or_else(|| entry.get("command")?.get("name"))?.as_str()
@@ -87,7 +91,7 @@ mod tests {
         ";
 
     fn check(size: &str, expected: expect_test::Expect) {
-        let shown = match at(TEXT, size) {
+        let shown = match document_at(TEXT, size) {
             Ok(table) => serde_json::to_string(&table).unwrap(),
             Err(error) => format!("{error:#}"),
         };
@@ -110,12 +114,16 @@ mod tests {
         );
         check(
             "wrong",
-            expect_test::expect!["`load.rm` is no table of the one [[load]] called 'rm'"],
+            expect_test::expect![
+                "`load.rm` must be a table, and exactly one [[load]] must be called 'rm'"
+            ],
         );
         check(
             "twice",
-            expect_test::expect!["`load.getppid` is no table of the one [[load]] called 'getppid'"],
+            expect_test::expect![
+                "`load.getppid` must be a table, and exactly one [[load]] must be called 'getppid'"
+            ],
         );
-        check("small", expect_test::expect!["it has no table [sizes.small]"]);
+        check("small", expect_test::expect!["the experiment has no table [sizes.small]"]);
     }
 }

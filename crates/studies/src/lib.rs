@@ -1,6 +1,6 @@
-//! What is done with locks and mechanisms on other machines than this one: described hosts, runs
-//! on them in virtual time, replays of reported incidents, and checks of every interleaving. A
-//! crate of its own because each lock is compiled for each engine here, which takes its time.
+//! Studies of locks and mechanisms on other machines than the native one: described hosts,
+//! simulations on them, replays of reported incidents, and checks of every interleaving. This is a
+//! crate of its own because it compiles each lock for each engine, which takes long.
 
 pub mod checks;
 pub mod hosts;

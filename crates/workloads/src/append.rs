@@ -1,45 +1,44 @@
 //! Writes to the end of a file of the task's own (O_APPEND).
 //!
-//! Each task fills its own file with pieces of `write_bytes`; a piece that would go beyond
-//! `size_bytes` truncates it to nothing first, inside the operation. Unlike pwrite_own,
+//! Each task fills its own file with pieces of `write_bytes`; if the next piece would
+//! exceed `size_bytes`, the operation first truncates the file to zero. Unlike pwrite_own,
 //! each write needs new page cache and, sooner or later, new blocks, and moves the end of
-//! the file: what tasks share is the page allocator, the counters of free space and, with
-//! delayed allocation, the flusher working behind them. `sync=fdatasync` makes it the load
-//! of a log: every write waits for the disk, and on journalling file systems tasks wait
-//! together for commits.
+//! the file: what tasks share is the page allocator, the free-space counters and, with
+//! delayed allocation, the flusher thread. `sync=fdatasync` makes it the load of a log:
+//! every write waits for the disk, and on journalling file systems tasks wait for the same
+//! commits.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
+use crate::file_write::WRITE_BYTES;
+use crate::files::{self, Pieces};
 use crate::stamp::Stamped;
-use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
     aliases: &[],
     family: Family::Files,
-    operation: "one write to the end of the file, synced as asked; one truncation per \
+    operation: "one write to the end of the file, synced as `sync` says; one truncation per \
                 `size_bytes` written",
     forms: Forms::Both,
     parameters: &[
-        Parameter {
-            name: "write_bytes",
-            about: "length of one write",
-            default: "4k",
-            kind: Kind::Number { min: 1, max: 1 << 30 },
-        },
+        WRITE_BYTES,
         Parameter {
             name: "size_bytes",
-            about: "length at which the file is truncated and begun again",
+            about: "length at which the file is truncated and filled again",
             default: "16M",
-            kind: Kind::Number { min: 1, max: 1 << 40 },
+            kind: ParameterKind::Number { min: 1, max: 1 << 40 },
         },
         Parameter {
             name: "sync",
             about: "none, or fdatasync after each write",
             default: "none",
-            kind: Kind::Choice(&["none", "fdatasync"]),
+            kind: ParameterKind::Choice(&["none", "fdatasync"]),
         },
     ],
     needs: &[
@@ -50,30 +49,20 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    let number = |name| load.values.number(name);
-    let (write_bytes, size_bytes) = (number("write_bytes"), number("size_bytes"));
-    if write_bytes > size_bytes {
-        return Err(Failure::new(format!(
-            "write_bytes={write_bytes} does not fit into size_bytes={size_bytes}"
-        )));
-    }
-    Ok(Box::new(Prepare {
-        paths: (0..load.tasks).map(|index| load.task_path(index)).collect(),
-        write_bytes: write_bytes as usize,
-        pieces: size_bytes / write_bytes,
+    Ok(Box::new(Setup {
+        paths: load.task_paths(),
+        pieces: Pieces::new(load, WRITE_BYTES.name)?,
         sync: load.values.choice("sync") == "fdatasync",
     }))
 }
 
-struct Prepare {
+struct Setup {
     paths: Vec<PathBuf>,
-    write_bytes: usize,
-    /// Writes that fit into a file.
-    pieces: u64,
+    pieces: Pieces,
     sync: bool,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let path = &self.paths[index];
         let file = File::options()
@@ -81,11 +70,11 @@ impl Prepared for Prepare {
             .append(true)
             .create_new(true)
             .open(path)
-            .map_err(|e| Failure::of(format!("creating {}", path.display()), e))?;
+            .map_err(|e| Failure::from_error(format!("creating {}", path.display()), e))?;
         Ok(Box::new(Appender {
             file,
-            piece: Stamped::new(self.paths.len(), index, self.write_bytes),
-            pieces: self.pieces,
+            piece: Stamped::new(self.paths.len(), index, self.pieces.bytes as usize),
+            pieces: self.pieces.count,
             sync: self.sync,
             turn: 0,
             in_file: 0,
@@ -96,12 +85,12 @@ impl Prepared for Prepare {
 struct Appender {
     file: File,
     piece: Stamped,
-    /// Pieces that fit into the file.
+    /// Number of pieces that fit into the file.
     pieces: u64,
     sync: bool,
-    /// Pieces written.
+    /// Number of pieces written so far.
     turn: u64,
-    /// Those of them that are in the file.
+    /// Number of pieces written since the last truncation.
     in_file: u64,
 }
 
@@ -130,24 +119,17 @@ impl Task for Appender {
         Ok(())
     }
 
-    /// The file is as long as the writes since the last truncation, and the last of them
-    /// are found in it.
+    /// The file is as long as the writes since the last truncation, and holds the last of
+    /// them.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let written = self.in_file.min(operations);
         let expected = self.in_file * self.piece.bytes().len() as u64;
-        let length = self.file.metadata().map_err(|e| Failure::of("looking at the file", e))?.len();
+        let length = files::metadata(&self.file)?.len();
         if length != expected || self.in_file % self.pieces != operations % self.pieces {
             return Err(Failure::new(format!(
                 "after {operations} writes the file is {length} bytes long and not {expected}"
             )));
         }
-        for turn in operations - written.min(MOST_CHECKED)..operations {
-            let offset = turn % self.pieces * self.piece.bytes().len() as u64;
-            self.piece.check(&self.file, offset, turn)?;
-        }
-        Ok(())
+        self.piece.check_last(&self.file, 0, self.pieces, operations - written..operations)
     }
 }
-
-/// Writes looked for in the file: the last ones, few enough to be read in no time.
-const MOST_CHECKED: u64 = 1024;

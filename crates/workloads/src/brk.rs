@@ -1,25 +1,25 @@
-//! The program break moved up by a page and back.
+//! The program break, moved up by a page and back.
 //!
 //! The oldest way to get memory: each operation grows the heap by one page, untouched,
-//! and shrinks it again. It takes the lock of the task's own address space, which nobody
-//! else wants, and accounts one page of promised memory; so its curve should be nearly
-//! as straight as getppid's, and a bend is that accounting. will-it-scale's brk1 is the
-//! same load and counts each call: two per operation.
+//! and shrinks it again. It takes the lock of the task's own address space, which is
+//! never contended, and charges one page of committed memory. So its curve should be
+//! nearly as straight as getppid's, and a bend comes from that accounting.
+//! will-it-scale's brk1 is the same load and counts each call: two per operation.
 
 use std::io;
 
 use crate::mapping::{is_writable, page_bytes};
-use crate::{Failure, Family, Form, Forms, Load, Prepared, Spec, Task};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
     aliases: &["brk1"],
     family: Family::Memory,
-    operation: "one brk a page up and one back",
+    operation: "one brk up by a page and one back",
     forms: Forms::Only(
-        Form::Processes,
-        "all threads share one program break, and malloc's heap ends there: threads that \
-         move it cut into each other's memory",
+        TaskForm::Processes,
+        "all threads share one program break, where malloc's heap ends: threads that move \
+         it would take memory from each other",
     ),
     parameters: &[],
     needs: &[],
@@ -27,12 +27,12 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare))
+    Ok(Box::new(Setup))
 }
 
-struct Prepare;
+struct Setup;
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         Ok(Box::new(Mover { page: page_bytes() }))
     }
@@ -43,7 +43,7 @@ struct Mover {
 }
 
 impl Task for Mover {
-    /// Nothing may allocate between the two calls, or it would lose its memory.
+    /// Nothing may allocate between the two calls: the second would take that memory away.
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         // Between operations malloc may have moved the break.
@@ -52,40 +52,41 @@ impl Task for Mover {
         move_break(here)
     }
 
-    /// Once more, looking: the page exists above, and is gone below.
+    /// Moves the break once more: the page must exist while it is up, and be gone after.
     fn verify(&mut self, _: u64) -> Result<(), Failure> {
         let here = program_break();
-        let gained = here.next_multiple_of(self.page) as *mut u8;
+        let new_page = here.next_multiple_of(self.page) as *mut u8;
         move_break(here + self.page)?;
-        let above = is_writable(gained);
+        let writable_up = is_writable(new_page);
         move_break(here)?;
-        let below = is_writable(gained);
-        if (above, below) != (true, false) {
+        let writable_down = is_writable(new_page);
+        if (writable_up, writable_down) != (true, false) {
             return Err(Failure::new(format!(
-                "the page gained could be written: {above} with the break above, {below} below it"
+                "page above the break is writable: {writable_up} with the break moved up (expected \
+                 true), {writable_down} with it moved back (expected false)"
             )));
         }
         Ok(())
     }
 }
 
-/// Where the break is: glibc knows without a call, others ask.
+/// The current break. glibc knows it without a system call; other C libraries ask.
 #[inline(always)]
 fn program_break() -> usize {
     // SAFETY: moves nothing.
     unsafe { libc::sbrk(0) as usize }
 }
 
-/// Moves the break by the call itself: libc, which keeps its own note of the break, need
-/// not know, as it is back before anybody looks.
+/// Moves the break by the system call itself. libc, which remembers the break, need not
+/// know: the break is back before libc looks.
 #[inline(always)]
 fn move_break(to: usize) -> Result<(), Failure> {
-    // SAFETY: `to` is the break that this process's only thread found, or a page above.
+    // SAFETY: `to` is the break as this process's only thread read it, or a page above.
     let now = unsafe { libc::syscall(libc::SYS_brk, to) } as usize;
     if now == to { Ok(()) } else { Err(refused()) }
 }
 
 #[cold]
 fn refused() -> Failure {
-    Failure::of("moving the program break", io::ErrorKind::OutOfMemory.into())
+    Failure::from_error("moving the program break", io::ErrorKind::OutOfMemory.into())
 }

@@ -4,11 +4,11 @@
 //! byte there and a byte back through two pipes: two context switches, four system calls
 //! and two wake-ups, so half its time is the price of one switch, pipes included. (The
 //! same load as will-it-scale's context_switch1, which counts each round trip twice.)
-//! Run queues are per CPU and no CPU waits for another, so a bend means that the
-//! scheduler, or the page tables and mitigations a switch pays for, share something.
+//! Run queues are per CPU and no CPU waits for another, so a bend means that CPUs share
+//! something in the scheduler, or in the page tables and mitigations a switch pays for.
 //! Partners are threads in both forms: no switch changes the address space. They are not
-//! tasks and are not counted. Where the runner left the task free to move, it stays on
-//! the CPU on which it started.
+//! tasks and are not counted. A task that the runner did not pin pins itself to the CPU on
+//! which it started.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread::{self, JoinHandle};
@@ -29,23 +29,23 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare))
+    Ok(Box::new(Setup))
 }
 
-struct Prepare;
+struct Setup;
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         stay_on_this_cpu()?;
-        let (asked, ask) = pipe(0)?;
-        let (answer, answered) = pipe(0)?;
+        let (request_reader, requests) = pipe(0)?;
+        let (answers, answer_writer) = pipe(0)?;
         let partner = thread::Builder::new()
             .name("partner".to_string())
-            .spawn(move || be_partner(&asked, &answered))
-            .map_err(|e| Failure::of("starting the partner thread", e))?;
+            .spawn(move || be_partner(&request_reader, &answer_writer))
+            .map_err(|e| Failure::from_error("starting the partner thread", e))?;
         Ok(Box::new(Asker {
-            ask,
-            answer,
+            requests,
+            answers,
             waiting: false,
             partner: Some(partner),
             switches_before: switches()?,
@@ -53,22 +53,23 @@ impl Prepared for Prepare {
     }
 }
 
-/// What the bytes to the partner mean. The end is a byte too, not the closing of the
-/// pipe: a process forked meanwhile could hold that open.
+/// Asks the partner for an answer, and is the answer.
 const GO: u8 = 1;
+/// Ends the partner. Closing the pipe might not: a process forked in between could hold
+/// it open.
 const END: u8 = 0;
 
-/// Answers each byte until told to end; the number of answers.
-fn be_partner(asked: &OwnedFd, answered: &OwnedFd) -> Result<u64, Failure> {
-    let mut answers = 0;
+/// Answers each [`GO`] until [`END`]; returns the number of answers.
+fn be_partner(requests: &OwnedFd, answers: &OwnedFd) -> Result<u64, Failure> {
+    let mut answered = 0;
     loop {
-        match receive(asked) {
+        match receive(requests) {
             Ok(GO) => {
-                send(answered, GO)?;
-                answers += 1;
+                send(answers, GO)?;
+                answered += 1;
             }
-            Ok(_) => return Ok(answers),
-            // Meant for the task, which sees to its own stopping.
+            Ok(_) => return Ok(answered),
+            // The signal was for the task, which stops by itself.
             Err(failure) if failure.interrupted() => continue,
             Err(failure) => return Err(failure),
         }
@@ -76,9 +77,9 @@ fn be_partner(asked: &OwnedFd, answered: &OwnedFd) -> Result<u64, Failure> {
 }
 
 struct Asker {
-    ask: OwnedFd,
-    answer: OwnedFd,
-    /// A round trip was interrupted: asked, but not yet answered.
+    requests: OwnedFd,
+    answers: OwnedFd,
+    /// Whether a round trip was interrupted: requested, but not yet answered.
     waiting: bool,
     partner: Option<JoinHandle<Result<u64, Failure>>>,
     switches_before: u64,
@@ -88,21 +89,21 @@ impl Task for Asker {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         if !self.waiting {
-            send(&self.ask, GO)?;
+            send(&self.requests, GO)?;
             self.waiting = true;
         }
-        receive(&self.answer)?;
+        receive(&self.answers)?;
         self.waiting = false;
         Ok(())
     }
 
-    /// The partner has answered as often as we asked, and for each answer this thread has
-    /// left the CPU: on one CPU there is no other way for the partner to run.
+    /// The partner has answered every request, and for each answer this thread has left the
+    /// CPU: on one CPU the partner cannot run otherwise.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let switched = switches()? - self.switches_before;
         let unfinished = u64::from(self.waiting);
         while self.waiting {
-            match receive(&self.answer) {
+            match receive(&self.answers) {
                 Ok(_) => self.waiting = false,
                 Err(failure) if failure.interrupted() => continue,
                 Err(failure) => return Err(failure),
@@ -117,7 +118,7 @@ impl Task for Asker {
         }
         if switched < operations {
             return Err(Failure::new(format!(
-                "{operations} round trips, but the task was switched out {switched} times only: \
+                "{operations} round trips, but the task was switched out only {switched} times: \
                  it and its partner did not share a CPU"
             )));
         }
@@ -126,11 +127,11 @@ impl Task for Asker {
 }
 
 impl Asker {
-    /// Ends the partner; how often it has answered.
+    /// Ends the partner; returns how often it answered.
     fn end(&mut self) -> Result<u64, Failure> {
         let Some(partner) = self.partner.take() else { return Ok(0) };
-        // Fails only if the partner is gone already; why, the join tells.
-        let _ = send(&self.ask, END);
+        // Fails only if the partner has ended already; the join then says why.
+        let _ = send(&self.requests, END);
         partner.join().map_err(|_| Failure::new("the partner thread panicked"))?
     }
 }
@@ -157,19 +158,19 @@ fn receive(pipe: &OwnedFd) -> Result<u8, Failure> {
     match sys("reading from the pipe", unsafe {
         libc::read(pipe.as_raw_fd(), (&raw mut byte).cast(), 1)
     })? {
-        0 => Err(Failure::of("reading from the pipe", io::ErrorKind::UnexpectedEof.into())),
+        0 => Err(Failure::from_error("reading from the pipe", io::ErrorKind::UnexpectedEof.into())),
         _ => Ok(byte),
     }
 }
 
-/// Pins the calling thread, and so the partner that it starts, to the CPU it is on.
+/// Pins the calling thread, and so the partner that it starts, to its current CPU.
 fn stay_on_this_cpu() -> Result<(), Failure> {
     // SAFETY: no preconditions.
     let cpu = sys("sched_getcpu", unsafe { libc::sched_getcpu() })? as usize;
     let bits = u64::BITS as usize;
     let mut mask = vec![0u64; cpu / bits + 1];
     mask[cpu / bits] |= 1 << (cpu % bits);
-    // SAFETY: the kernel reads the live mask, whose length in bytes it is told.
+    // SAFETY: the mask is live and its length given in bytes.
     sys("sched_setaffinity", unsafe {
         libc::sched_setaffinity(0, mem::size_of_val(&mask[..]), mask.as_ptr().cast())
     })

@@ -1,55 +1,57 @@
 //! File creation in directories of the task's own.
 //!
-//! The semantics of fs_mark: each task fills its own directory, or `subdirectories` of
-//! it in turn by `files_per_subdirectory`, with files of `size_bytes`, written in
-//! `write_bytes` pieces and synced as `sync` says. Unlike fs_mark, all tasks start
-//! together, the rate is files over wall time, and no hidden mkdir is issued per file.
-//! Operations per second falling over a run is the tree growing, not warm-up.
+//! The semantics of fs_mark: each task fills its own directory, or its `subdirectories`
+//! in turn with `files_per_subdirectory` files at a time. Files have `size_bytes`, are
+//! written in pieces of `write_bytes` and synced as `sync` says. Unlike fs_mark, all tasks
+//! start simultaneously, the rate is files over wall time, and no hidden mkdir is issued
+//! per file. A rate that falls during a run is the tree growing, not warm-up.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::files::{self, Name};
-use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
     aliases: &["fs_mark"],
     family: Family::Files,
-    operation: "one file created, written, synced as asked, and closed",
+    operation: "one file created, written, synced as `sync` says, and closed",
     forms: Forms::Both,
     parameters: &[
         Parameter {
             name: "size_bytes",
             about: "length of each file",
             default: "0",
-            kind: Kind::Number { min: 0, max: 1 << 40 },
+            kind: ParameterKind::Number { min: 0, max: 1 << 40 },
         },
         Parameter {
             name: "write_bytes",
             about: "length of one write call",
             default: "16k",
-            kind: Kind::Number { min: 1, max: 1 << 30 },
+            kind: ParameterKind::Number { min: 1, max: 1 << 30 },
         },
         Parameter {
             name: "sync",
-            about: "the call before each file is closed; syncfs flushes the whole file system",
+            about: "call before each file is closed; syncfs flushes the whole file system",
             default: "none",
-            kind: Kind::Choice(&["none", "fdatasync", "fsync", "syncfs"]),
+            kind: ParameterKind::Choice(&["none", "fdatasync", "fsync", "syncfs"]),
         },
         Parameter {
             name: "subdirectories",
-            about: "subdirectories of each task's directory; 0: files lie in it directly",
+            about: "subdirectories of each task's directory; 0: files are in it directly",
             default: "0",
-            kind: Kind::Number { min: 0, max: 100_000 },
+            kind: ParameterKind::Number { min: 0, max: 100_000 },
         },
         Parameter {
             name: "files_per_subdirectory",
-            about: "files put into a subdirectory before the next one's turn",
+            about: "files created in a subdirectory before moving to the next",
             default: "10000",
-            kind: Kind::Number { min: 1, max: 1 << 40 },
+            kind: ParameterKind::Number { min: 1, max: 1 << 40 },
         },
     ],
     needs: &[Need::OpenFiles(2)],
@@ -58,9 +60,8 @@ pub(crate) static SPEC: Spec = Spec {
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     let number = |name| load.values.number(name);
-    let directories = (0..load.tasks).map(|index| load.task_path(index)).collect();
-    Ok(Box::new(Prepare {
-        directories,
+    Ok(Box::new(Setup {
+        directories: load.task_paths(),
         piece: vec![0x6b; number("write_bytes").min(number("size_bytes")) as usize],
         size: number("size_bytes"),
         sync: match load.values.choice("sync") {
@@ -74,9 +75,9 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     }))
 }
 
-struct Prepare {
+struct Setup {
     directories: Vec<PathBuf>,
-    /// What one write call writes.
+    /// The data of one write call.
     piece: Vec<u8>,
     size: u64,
     sync: Option<unsafe extern "C" fn(libc::c_int) -> libc::c_int>,
@@ -84,7 +85,7 @@ struct Prepare {
     files_per_subdirectory: u64,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let top = &self.directories[index];
         let make = |path: PathBuf| files::create_directory(&path).map(|()| path);
@@ -95,7 +96,7 @@ impl Prepared for Prepare {
         };
         let current = files::open_directory(&directories[0])?;
         Ok(Box::new(Creator {
-            plan: self,
+            setup: self,
             directories,
             current,
             number: 0,
@@ -105,12 +106,12 @@ impl Prepared for Prepare {
 }
 
 struct Creator<'a> {
-    plan: &'a Prepare,
+    setup: &'a Setup,
     directories: Vec<PathBuf>,
     current: File,
-    /// Files created so far: the next one's number.
+    /// Files created so far: the number of the next file.
     number: u64,
-    /// The next one's name.
+    /// The name of the next file.
     name: Name,
 }
 
@@ -118,9 +119,9 @@ impl Task for Creator<'_> {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         if self.directories.len() > 1
-            && self.number.is_multiple_of(self.plan.files_per_subdirectory)
+            && self.number.is_multiple_of(self.setup.files_per_subdirectory)
         {
-            self.turn()?;
+            self.next_subdirectory()?;
         }
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
         // SAFETY: the directory is open and the name a live C string.
@@ -129,10 +130,10 @@ impl Task for Creator<'_> {
         })?;
         // SAFETY: just opened, owned by nobody else; closed at the end of the operation.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
-        if self.plan.size > 0 {
+        if self.setup.size > 0 {
             self.fill(&file)?;
         }
-        if let Some(sync) = self.plan.sync {
+        if let Some(sync) = self.setup.sync {
             // SAFETY: the descriptor is open.
             sys("syncing a file", unsafe { sync(file.as_raw_fd()) })?;
         }
@@ -142,22 +143,22 @@ impl Task for Creator<'_> {
     }
 
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
-        let mut found = 0;
+        let mut created = 0;
         for directory in &self.directories {
-            found += files::names_in(directory)?;
+            created += files::names_in(directory)?;
         }
-        if found != operations {
-            return Err(Failure::new(format!("{operations} files counted, {found} found")));
+        if created != operations {
+            return Err(Failure::new(format!("{operations} files counted, but {created} exist")));
         }
         if let Some(last) = operations.checked_sub(1) {
-            let turn = (last / self.plan.files_per_subdirectory) as usize % self.directories.len();
             self.name.set(last);
-            let path = self.directories[turn].join(self.name.text());
-            let length = std::fs::metadata(&path)
-                .map_err(|e| Failure::of(format!("looking at {}", path.display()), e))?
-                .len();
-            if length != self.plan.size {
-                return Err(Failure::new(format!("{} is {length} bytes long", path.display())));
+            let path = self.directory_of(last).join(self.name.text());
+            let (length, expected) = (files::length(&path)?, self.setup.size);
+            if length != expected {
+                return Err(Failure::new(format!(
+                    "{} is {length} bytes long, not {expected}",
+                    path.display()
+                )));
             }
         }
         Ok(())
@@ -165,26 +166,30 @@ impl Task for Creator<'_> {
 }
 
 impl Creator<'_> {
-    /// The next subdirectory's turn.
+    /// The directory of the file with this number.
+    fn directory_of(&self, number: u64) -> &Path {
+        let turn = (number / self.setup.files_per_subdirectory) as usize;
+        &self.directories[turn % self.directories.len()]
+    }
+
+    /// Moves on to the directory of the next file.
     #[cold]
-    fn turn(&mut self) -> Result<(), Failure> {
-        let turn =
-            (self.number / self.plan.files_per_subdirectory) as usize % self.directories.len();
-        self.current = files::open_directory(&self.directories[turn])?;
+    fn next_subdirectory(&mut self) -> Result<(), Failure> {
+        self.current = files::open_directory(self.directory_of(self.number))?;
         Ok(())
     }
 
     fn fill(&self, file: &OwnedFd) -> Result<(), Failure> {
-        let mut left = self.plan.size;
+        let mut left = self.setup.size;
         while left > 0 {
-            let length = left.min(self.plan.piece.len() as u64) as usize;
-            let piece = &self.plan.piece[..length];
+            let length = left.min(self.setup.piece.len() as u64) as usize;
+            let piece = &self.setup.piece[..length];
             // SAFETY: the descriptor is open and `piece` is live.
             let written = sys("writing a file", unsafe {
                 libc::write(file.as_raw_fd(), piece.as_ptr().cast(), piece.len())
             })?;
             if written == 0 {
-                return Err(Failure::of("writing a file", io::ErrorKind::WriteZero.into()));
+                return Err(Failure::from_error("writing a file", io::ErrorKind::WriteZero.into()));
             }
             left -= written as u64;
         }

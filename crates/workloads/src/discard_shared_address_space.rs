@@ -2,14 +2,14 @@
 //!
 //! Each operation writes to its pages, which faults them in, and discards them: what a
 //! memory allocator does when it gives pages back. No two tasks touch the same page, but
-//! discarding flushes the TLB of every CPU that runs the address space (on x86 by an
-//! interrupt, unless the CPU can broadcast the flush), and the address space's lock is
-//! taken for reading. So operations per second as threads fall where the same tasks as
-//! processes go on rising: run both, the difference is the price of sharing. Compare with
-//! protect_shared_address_space, whose lock is taken for writing.
+//! discarding flushes the TLB of every CPU that runs the address space (on x86 by an IPI,
+//! unless the CPU can broadcast the flush), and takes the address space's lock for
+//! reading. So the rate of threads falls where that of processes keeps rising: run both,
+//! the difference is the cost of sharing. Compare with protect_shared_address_space, which
+//! takes that lock for writing.
 
 use crate::mapping::{self, Fenced, SIZE};
-use crate::{Failure, Family, Form, Forms, Load, Prepared, Spec, Task};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -17,9 +17,9 @@ pub(crate) static SPEC: Spec = Spec {
     family: Family::Memory,
     operation: "a write to each page, which faults, and one madvise(MADV_DONTNEED)",
     forms: Forms::Noted(
-        Form::Processes,
-        "each process has an address space of its own: nothing is shared, this is the \
-         control to compare the threads with",
+        TaskForm::Processes,
+        "each process has an address space of its own, so nothing is shared: this form is \
+         the control to compare threads with",
     ),
     parameters: &[SIZE],
     needs: &[],
@@ -27,14 +27,14 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare { size: mapping::size(load) }))
+    Ok(Box::new(Setup { size: mapping::size(load) }))
 }
 
-struct Prepare {
+struct Setup {
     size: usize,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let memory = Fenced::new(self.size)?;
         let page = mapping::page_bytes();
@@ -55,8 +55,8 @@ impl Task for Discarder {
         self.memory.advise("madvise(MADV_DONTNEED)", libc::MADV_DONTNEED)
     }
 
-    /// What was written is gone, and had to be faulted in each time: at least one fault
-    /// an operation, as a huge page may serve many pages.
+    /// The pages read as zero, and each operation took at least one fault; no more is
+    /// certain, as a huge page may serve many pages.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let faults = mapping::faults() - self.faults_before;
         if faults < operations {

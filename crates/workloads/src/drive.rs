@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::{Failure, Spin};
 
-/// What the runner holds in its hands while a task runs.
+/// What the runner shares with a running task.
 pub struct Control<'a> {
-    /// Not zero once the tasks should stop. Shared by all, written once.
+    /// Not zero once the tasks should stop. Shared by all tasks, written once.
     pub stop: &'a AtomicU32,
-    /// Operations done so far. On a cache line of its own: written here after each
-    /// operation, read by the runner now and then.
+    /// Operations done so far. On a cache line of its own: the task stores it after each
+    /// operation, the runner reads it now and then.
     pub count: &'a AtomicU64,
     /// Operations after which the task is done; `u64::MAX` to run until stopped.
     pub limit: u64,
@@ -21,15 +21,15 @@ pub struct Control<'a> {
 impl Control<'_> {
     #[inline(always)]
     fn stopped(&self) -> bool {
-        // Relaxed: the flag carries no data; a late look costs one operation.
+        // Relaxed: the flag carries no data; seeing it late costs one operation.
         self.stop.load(Relaxed) != 0
     }
 }
 
 /// One process or thread of a workload.
 pub trait Task {
-    /// One operation, exactly as the workload's `operation` says. A call that waits
-    /// returns its interruption as an error; the loop then looks at the stop flag.
+    /// Does one operation, exactly as the workload's `operation` says. A waiting call that
+    /// a signal interrupts is an error; the loop then checks the stop flag.
     fn operate(&mut self) -> Result<(), Failure>;
 
     /// Checks the effect of this task's operations, after all tasks have stopped.
@@ -38,20 +38,19 @@ pub trait Task {
         Ok(())
     }
 
-    /// Numbers beside the operation count that this workload wants in the record,
-    /// summed over tasks: name and value.
+    /// Numbers for the record beside the operation count: name and value, to be summed
+    /// over tasks.
     fn effects(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 
     /// Repeats the operation until stopped or done. A provided method, so that each
-    /// workload gets a loop of its own with `operate` inlined.
+    /// workload has its own loop with `operate` inlined.
     fn drive(&mut self, control: &Control) -> Result<(), Failure> {
         repeat(control, || self.operate())
     }
 
-    /// As [`Task::drive`], reporting the clock's difference around each completed
-    /// operation.
+    /// Like [`Task::drive`], but reports the duration of each completed operation, by `clock`.
     fn drive_timed(
         &mut self,
         control: &Control,
@@ -76,7 +75,7 @@ fn repeat(
     while done < control.limit && !control.stopped() {
         match operation() {
             Ok(()) => done += 1,
-            // Only the runner interrupts, to have the stop flag seen.
+            // Only the runner interrupts, so that the task sees the stop flag.
             Err(failure) if failure.interrupted() => continue,
             Err(failure) => return Err(failure),
         }

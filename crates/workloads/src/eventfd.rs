@@ -22,12 +22,12 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare))
+    Ok(Box::new(Setup))
 }
 
-struct Prepare;
+struct Setup;
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         Ok(Box::new(Adder { event: eventfd(0)?, taken: 0 }))
     }
@@ -35,7 +35,7 @@ impl Prepared for Prepare {
 
 struct Adder {
     event: OwnedFd,
-    /// The sum of what was read.
+    /// The sum of the values read.
     taken: u64,
 }
 
@@ -56,16 +56,19 @@ impl Task for Adder {
         Ok(())
     }
 
-    /// What was added has been taken out: once each, and all of it.
+    /// The values read add up to the values written.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         if self.taken == operations {
             return Ok(());
         }
-        Err(Failure::new(format!("{operations} was added to the eventfd, {} read", self.taken)))
+        Err(Failure::new(format!(
+            "{operations} added to the eventfd, but {} read from it",
+            self.taken
+        )))
     }
 }
 
-/// A new eventfd that holds `value`. It does not block: reading 0 is an error.
+/// A new non-blocking eventfd that holds `value`: reading 0 is an error.
 pub(crate) fn eventfd(value: u32) -> Result<OwnedFd, Failure> {
     // SAFETY: no preconditions.
     let fd =

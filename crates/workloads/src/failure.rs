@@ -1,4 +1,4 @@
-//! Why a workload could not go on: the call that failed and what the kernel said.
+//! Why a workload failed: what was tried, and the kernel's error.
 
 use std::borrow::Cow;
 use std::{fmt, io};
@@ -11,21 +11,20 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that no system call reported: an effect that is not there, a
-    /// parameter that makes no sense.
+    /// A failure that no system call reported: a missing effect, an impossible parameter.
     pub fn new(what: impl Into<Cow<'static, str>>) -> Failure {
         Failure { what: what.into(), error: None }
     }
 
-    /// A failed call: what was tried, on what, and the error.
-    pub fn of(what: impl Into<Cow<'static, str>>, error: io::Error) -> Failure {
+    /// A failed call: `what` was tried, on which object, and the error.
+    pub fn from_error(what: impl Into<Cow<'static, str>>, error: io::Error) -> Failure {
         Failure { what: what.into(), error: Some(error) }
     }
 
     /// The failure of the libc call that has just returned.
     #[cold]
     pub fn last_os_error(what: &'static str) -> Failure {
-        Failure::of(what, io::Error::last_os_error())
+        Failure::from_error(what, io::Error::last_os_error())
     }
 
     /// Whether a signal cut a waiting call short.
@@ -33,7 +32,7 @@ impl Failure {
         self.error.as_ref().is_some_and(|e| e.kind() == io::ErrorKind::Interrupted)
     }
 
-    /// The error number, where a call failed.
+    /// The error number, if a system call failed.
     pub fn errno(&self) -> Option<i32> {
         self.error.as_ref().and_then(io::Error::raw_os_error)
     }

@@ -1,12 +1,11 @@
 //! Allocation of space to a file of the task's own, without writing.
 //!
-//! Each call extends the file by the next `allocate_bytes`; once `size_bytes` are
-//! reached, the file is truncated to nothing, inside the operation. So the rate is that of
-//! allocating and freeing. On disk file systems both are transactions on the maps of free
-//! space, which tasks share by groups and through the journal; on tmpfs pages are
-//! allocated and zeroed, and what is shared is the page allocator and the counter of
-//! free blocks. The same as will-it-scale's fallocate2, and with a directory on tmpfs
-//! fallocate1.
+//! Each call extends the file by the next `allocate_bytes`; if that would exceed
+//! `size_bytes`, the operation first truncates the file to zero. So the rate is that of
+//! allocating and freeing. On disk file systems both are transactions on the free-space
+//! maps, which tasks share by group and through the journal; on tmpfs pages are allocated
+//! and zeroed, and what tasks share is the page allocator and the free-block counter. The
+//! same load as will-it-scale's fallocate2, and with a directory on tmpfs fallocate1.
 
 use std::fs::File;
 use std::io;
@@ -14,8 +13,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use crate::files::{self, Pieces};
 use crate::{
-    Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, files, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -29,13 +29,13 @@ pub(crate) static SPEC: Spec = Spec {
             name: "allocate_bytes",
             about: "length of one allocation",
             default: "8k",
-            kind: Kind::Number { min: 1, max: 1 << 40 },
+            kind: ParameterKind::Number { min: 1, max: 1 << 40 },
         },
         Parameter {
             name: "size_bytes",
-            about: "length at which the file is truncated and begun again",
+            about: "length at which the file is truncated and extended again",
             default: "1M",
-            kind: Kind::Number { min: 1, max: 1 << 40 },
+            kind: ParameterKind::Number { min: 1, max: 1 << 40 },
         },
     ],
     needs: &[
@@ -55,45 +55,26 @@ fn trial(file: &File) -> io::Result<()> {
 }
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    let number = |name| load.values.number(name);
-    let (allocate_bytes, size_bytes) = (number("allocate_bytes"), number("size_bytes"));
-    if allocate_bytes > size_bytes {
-        return Err(Failure::new(format!(
-            "allocate_bytes={allocate_bytes} does not fit into size_bytes={size_bytes}"
-        )));
-    }
-    Ok(Box::new(Prepare {
-        paths: (0..load.tasks).map(|index| load.task_path(index)).collect(),
-        allocate_bytes,
-        pieces: size_bytes / allocate_bytes,
-    }))
+    let pieces = Pieces::new(load, "allocate_bytes")?;
+    Ok(Box::new(Setup { paths: load.task_paths(), pieces }))
 }
 
-struct Prepare {
+struct Setup {
     paths: Vec<PathBuf>,
-    allocate_bytes: u64,
-    /// Allocations that fit into a file.
-    pieces: u64,
+    pieces: Pieces,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let file = files::create(&self.paths[index])?;
-        Ok(Box::new(Allocator {
-            file,
-            allocate_bytes: self.allocate_bytes,
-            pieces: self.pieces,
-            in_file: 0,
-        }))
+        Ok(Box::new(Allocator { file, pieces: self.pieces, in_file: 0 }))
     }
 }
 
 struct Allocator {
     file: File,
-    allocate_bytes: u64,
-    /// Allocations that fit into the file.
-    pieces: u64,
-    /// Those that are in it.
+    pieces: Pieces,
+    /// Number of allocations since the last truncation.
     in_file: u64,
 }
 
@@ -101,15 +82,15 @@ impl Task for Allocator {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         let file = self.file.as_raw_fd();
-        if self.in_file == self.pieces {
+        if self.in_file == self.pieces.count {
             // SAFETY: the file is open.
             sys("truncating the full file", unsafe { libc::ftruncate(file, 0) })?;
             self.in_file = 0;
         }
-        let start = (self.in_file * self.allocate_bytes) as i64;
+        let start = (self.in_file * self.pieces.bytes) as i64;
         // SAFETY: the file is open.
         sys("fallocate at the end of the file", unsafe {
-            libc::fallocate(file, 0, start, self.allocate_bytes as i64)
+            libc::fallocate(file, 0, start, self.pieces.bytes as i64)
         })?;
         self.in_file += 1;
         Ok(())
@@ -118,14 +99,15 @@ impl Task for Allocator {
     /// The file is as long as the allocations since the last truncation, and has blocks
     /// for all of it.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
-        if self.in_file % self.pieces != operations % self.pieces {
+        let pieces = self.pieces.count;
+        if self.in_file % pieces != operations % pieces {
             return Err(Failure::new(format!(
-                "{operations} allocations counted, but {} of {} are in the file",
-                self.in_file, self.pieces
+                "{operations} allocations counted, but {} of {pieces} are in the file",
+                self.in_file
             )));
         }
-        let expected = self.in_file * self.allocate_bytes;
-        let metadata = self.file.metadata().map_err(|e| Failure::of("looking at the file", e))?;
+        let expected = self.in_file * self.pieces.bytes;
+        let metadata = files::metadata(&self.file)?;
         let (length, allocated) = (metadata.len(), metadata.blocks() * 512);
         if length == expected && allocated >= expected {
             return Ok(());

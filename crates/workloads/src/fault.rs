@@ -1,52 +1,49 @@
 //! The one operation behind all page-fault workloads: write to the next page of a
-//! mapping; after the last one unmap, map again and go on with the first. The workloads
-//! differ in what is mapped.
+//! mapping; after the last page unmap, map again and continue with the first. The
+//! workloads differ in what they map.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::mapping::{self, Mapping};
-use crate::{Failure, Kind, Load, Parameter, Prepared, Task, files};
+use crate::{Failure, Load, Parameter, ParameterKind, Prepared, Task, files};
 
-/// Length of what each task maps.
+/// The length of each task's mapping.
 pub(crate) const SIZE: Parameter = Parameter {
     name: "size_bytes",
     about: "length of each task's mapping, rounded up to whole pages",
     default: "128M",
-    kind: Kind::Number { min: 4096, max: 1 << 40 },
+    kind: ParameterKind::Number { min: 4096, max: 1 << 40 },
 };
 
-/// What a task maps, pass after pass.
+/// The memory that a task maps again for each pass.
 pub(crate) trait Pages {
-    /// Maps `size` bytes of it, none of them touched.
+    /// Maps `size` bytes, none of them touched.
     fn map(&self, size: usize) -> Result<Mapping, Failure>;
-    /// Whether `mark`, just written at `offset`, is where it belongs, and only there.
+    /// Checks that `mark`, just written at `offset`, is where it belongs, and only there.
     fn check(&self, mapping: &Mapping, offset: usize, mark: u8) -> Result<(), Failure>;
-    /// Whether the kernel must take a fault for each page: no huge pages, no more than
-    /// one page mapped by a fault.
+    /// Whether the kernel must take a fault for each page: no huge pages, and no fault
+    /// that maps several pages.
     fn fault_on_each(&self) -> bool;
 }
 
-/// A workload that touches what `make` gives for a task, from the path that is the
-/// task's own and the length of the mapping.
+/// Prepares a workload whose tasks touch the pages that `make` makes of the task's own path
+/// and the length of the mapping.
 pub(crate) fn prepare<P: Pages + 'static>(
     load: &Load,
     make: impl Fn(&Path, usize) -> Result<P, Failure> + Sync + 'static,
 ) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Touchers {
-        paths: (0..load.tasks).map(|i| load.task_path(i)).collect(),
-        size: mapping::size(load),
-        make,
-    }))
+    Ok(Box::new(Touchers { paths: load.task_paths(), size: mapping::size(load), make }))
 }
 
-/// A file of `size` bytes that nobody else can open: created, extended, unlinked.
+/// A file of `size` bytes that has no name: created, extended, unlinked.
 pub(crate) fn unlinked_file(path: &Path, size: usize) -> Result<File, Failure> {
     let file = files::create(path)?;
     std::fs::remove_file(path)
-        .map_err(|e| Failure::of(format!("unlinking {}", path.display()), e))?;
-    file.set_len(size as u64)
-        .map_err(|e| Failure::of(format!("extending {} to {size} bytes", path.display()), e))?;
+        .map_err(|e| Failure::from_error(format!("unlinking {}", path.display()), e))?;
+    file.set_len(size as u64).map_err(|e| {
+        Failure::from_error(format!("extending {} to {size} bytes", path.display()), e)
+    })?;
     Ok(file)
 }
 
@@ -98,7 +95,7 @@ impl<P: Pages> Task for Toucher<P> {
         Ok(())
     }
 
-    /// The last byte written is where it should be, after as many pages as counted.
+    /// The last byte written is where it belongs, and as many pages were touched as counted.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let faults = self.faults();
         let pages = (self.size / self.page) as u64;
@@ -108,7 +105,7 @@ impl<P: Pages> Task for Toucher<P> {
         };
         if self.next != expected_next {
             return Err(Failure::new(format!(
-                "{operations} pages counted, but the next one is at {} and not {expected_next}",
+                "{operations} pages counted, but the next one is at offset {}, not {expected_next}",
                 self.next
             )));
         }
@@ -127,7 +124,7 @@ impl<P: Pages> Task for Toucher<P> {
 }
 
 impl<P: Pages> Toucher<P> {
-    /// What this pass writes.
+    /// The byte that this pass writes.
     #[inline(always)]
     fn mark(&self) -> u8 {
         self.passes.wrapping_add(1)
@@ -140,7 +137,7 @@ impl<P: Pages> Toucher<P> {
 
     #[cold]
     fn map_again(&mut self) -> Result<(), Failure> {
-        // The old mapping goes first, as in a program that is done with it.
+        // Unmaps the old mapping first, as a program does that has finished with it.
         self.mapping = Mapping::NONE;
         self.mapping = self.pages.map(self.size)?;
         self.next = 0;

@@ -1,10 +1,10 @@
 //! The one operation behind all file-lock workloads: take a lock on a file, hold it,
-//! release it. The workloads differ in the kind of lock, in whose file it is, and in
-//! what it excludes.
+//! release it. The workloads differ in the kind of lock, in whether tasks share a file,
+//! and in what the lock excludes.
 //!
 //!     wait:  acquire ──(blocks)──> held ──hold_ns──> release
 //!     try:   acquire ─┬─ granted > held ──hold_ns──> release
-//!                     └─ refused > that was the operation
+//!                     └─ refused > end of the operation
 
 use std::fs::File;
 use std::io;
@@ -12,18 +12,21 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{Failure, Kind, Line, Load, Parameter, Prepared, Shared, Spin, Task, files, sys};
+use crate::files::{self, FileSharing};
+use crate::{
+    CacheLine, Failure, Load, Parameter, ParameterKind, Prepared, Shared, Spin, Task, sys,
+};
 
-/// Parameters of lock workloads whose lock can be waited for.
+/// Parameters of workloads whose lock can wait.
 pub(crate) const PARAMETERS: &[Parameter] = &[MODE, HOLD];
 
-/// Whether the lock is waited for; see [`Mode`].
+/// Whether taking the lock waits; see [`LockMode`].
 pub(crate) const MODE: Parameter = Parameter {
     name: "mode",
-    about: "wait: block until granted (F_SETLKW, LOCK_EX); try: one attempt, granted or \
-            refused, is the operation (F_SETLK, LOCK_NB)",
+    about: "wait: block until granted (F_SETLKW, LOCK_EX); try: an operation is one attempt, \
+            granted or refused (F_SETLK, LOCK_NB)",
     default: "wait",
-    kind: Kind::Choice(&["wait", "try"]),
+    kind: ParameterKind::Choice(&["wait", "try"]),
 };
 
 /// CPU work while the lock is held.
@@ -31,77 +34,60 @@ pub(crate) const HOLD: Parameter = Parameter {
     name: "hold_ns",
     about: "CPU work while the lock is held, in ns; part of the operation",
     default: "0",
-    kind: Kind::Number { min: 0, max: 1_000_000_000 },
+    kind: ParameterKind::Number { min: 0, max: 1_000_000_000 },
 };
 
-/// Whether a lock is waited for (parameter `mode`).
+/// Whether taking a lock waits (parameter `mode`).
 #[derive(Clone, Copy)]
-pub(crate) enum Mode {
+pub(crate) enum LockMode {
     /// Block until granted.
     Wait,
     /// One attempt.
     Try,
 }
 
-impl Mode {
-    /// What the load asks for.
-    pub(crate) fn of(load: &Load) -> Mode {
-        if load.values.choice("mode") == "wait" { Mode::Wait } else { Mode::Try }
+impl LockMode {
+    pub(crate) fn from_load(load: &Load) -> LockMode {
+        if load.values.choice("mode") == "wait" { LockMode::Wait } else { LockMode::Try }
     }
 }
 
 /// One kind of lock on one open file.
 pub(crate) trait Locking {
-    /// Takes the lock; `false` when it was refused (only without waiting).
+    /// Takes the lock; `false` if it was refused (only without waiting).
     fn acquire(&self) -> Result<bool, Failure>;
-    /// Gives it back.
     fn release(&self) -> Result<(), Failure>;
-    /// Whether anybody holds it, asked in another way than by taking it as our own.
+    /// Whether any owner holds the lock, found out otherwise than by [`Locking::acquire`].
     fn is_held(&self) -> Result<bool, Failure>;
 }
 
-/// Whose file the tasks lock.
+/// Whether one task's lock excludes the other tasks.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Whose {
-    /// All tasks lock one file.
-    Shared,
-    /// Each task locks a file of its own.
-    Own,
+pub(crate) enum Exclusion {
+    /// At most one task holds the lock at a time.
+    Exclusive,
+    /// Tasks hold their locks independently of each other.
+    Independent,
+    /// Tasks own the lock together and may release it for each other: threads lose all POSIX
+    /// locks on a file when one of them closes any descriptor of it, as a task does at its end.
+    CommonOwner,
 }
 
-/// What the lock of one task does to the other tasks.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Excludes {
-    /// At most one task holds it at a time.
-    Others,
-    /// Others may hold theirs meanwhile, but ours stays ours.
-    Nobody,
-    /// Others may even take ours away: threads own POSIX locks together, and lose all of
-    /// them when one of them closes any descriptor of the file, as a task does at its end.
-    NotEvenItself,
-}
-
-/// A workload that repeats the lock which `make` opens on a file for a task.
+/// Prepares a workload that repeatedly takes and releases the lock that `open` makes of the
+/// path of a file and the index of a task.
 pub(crate) fn prepare<L: Locking + 'static>(
     load: &Load,
-    whose: Whose,
-    excludes: Excludes,
-    make: impl Fn(&Path, usize) -> Result<L, Failure> + Sync + 'static,
+    sharing: FileSharing,
+    exclusion: Exclusion,
+    open: impl Fn(&Path, usize) -> Result<L, Failure> + Sync + 'static,
 ) -> Result<Box<dyn Prepared>, Failure> {
-    let path = |index| match whose {
-        Whose::Shared => load.directory.join("file"),
-        Whose::Own => load.task_path(index),
-    };
-    if whose == Whose::Shared {
-        files::create(&path(0))?;
-    }
     Ok(Box::new(Locks {
-        paths: (0..load.tasks).map(path).collect(),
-        alone: load.directory.join("alone"),
-        whose,
-        excludes,
+        paths: files::task_files(load, sharing)?,
+        uncontended: load.directory.join("uncontended"),
+        sharing,
+        exclusion,
         hold: load.spin("hold_ns"),
-        make,
+        open,
         // SAFETY: an atomic of zero bytes is 0.
         witness: unsafe { Shared::zeroed(1)? },
     }))
@@ -109,22 +95,20 @@ pub(crate) fn prepare<L: Locking + 'static>(
 
 struct Locks<F> {
     paths: Vec<PathBuf>,
-    /// A file to try the lock on when all tasks are gone.
-    alone: PathBuf,
-    whose: Whose,
-    excludes: Excludes,
+    /// A file on which to try the lock after all tasks have ended.
+    uncontended: PathBuf,
+    sharing: FileSharing,
+    exclusion: Exclusion,
     hold: Spin,
-    make: F,
+    open: F,
     /// Counts turns inside the lock during verification; see [`LockTask::verify`].
-    witness: Shared<Line<AtomicU64>>,
+    witness: Shared<CacheLine<AtomicU64>>,
 }
 
-impl<F> Locks<F> {
-    /// How often each of the first tasks takes the lock to verify it: enough to collide,
-    /// few enough that the herd of waiters stays small.
-    fn witness_turns(&self, index: usize) -> u64 {
-        if index < 64 { 50 } else { 0 }
-    }
+/// How often task `index` takes the lock during verification. Only the first tasks do:
+/// enough to collide, few enough that the herd of waiters stays small.
+fn witness_turns(index: usize) -> u64 {
+    if index < 64 { 50 } else { 0 }
 }
 
 impl<L, F> Prepared for Locks<F>
@@ -134,28 +118,28 @@ where
 {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let path = &self.paths[index];
-        if self.whose == Whose::Own {
+        if self.sharing == FileSharing::Own {
             files::create(path)?;
         }
         Ok(Box::new(LockTask {
-            lock: (self.make)(path, index)?,
+            lock: (self.open)(path, index)?,
             hold: self.hold,
             granted: 0,
-            whose: self.whose,
-            excludes: self.excludes,
+            sharing: self.sharing,
+            exclusion: self.exclusion,
             witness: &self.witness[0],
-            witness_turns: self.witness_turns(index),
+            witness_turns: witness_turns(index),
         }))
     }
 
-    /// The lock locks where nobody interferes, and it excluded where it should have.
+    /// The lock works on a file that no other task uses, and excluded where it should have.
     fn verify(&self, _: u64) -> Result<(), Failure> {
-        files::create(&self.alone)?;
-        check_alone((self.make)(&self.alone, 0)?)?;
-        if self.excludes != Excludes::Others {
+        files::create(&self.uncontended)?;
+        check_uncontended((self.open)(&self.uncontended, 0)?)?;
+        if self.exclusion != Exclusion::Exclusive {
             return Ok(());
         }
-        let expected = (0..self.paths.len()).map(|i| self.witness_turns(i)).sum::<u64>();
+        let expected = (0..self.paths.len()).map(witness_turns).sum::<u64>();
         let counted = self.witness[0].load(Relaxed);
         if counted == expected {
             return Ok(());
@@ -166,8 +150,8 @@ where
     }
 }
 
-fn check_alone(lock: impl Locking) -> Result<(), Failure> {
-    until_granted(&lock)?;
+fn check_uncontended(lock: impl Locking) -> Result<(), Failure> {
+    acquire_for_verification(&lock)?;
     if !lock.is_held()? {
         return Err(Failure::new("the lock was granted but nobody holds it"));
     }
@@ -178,8 +162,8 @@ fn check_alone(lock: impl Locking) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the lock to verify it. A signal sent to stop the run may arrive this late.
-fn until_granted(lock: &impl Locking) -> Result<(), Failure> {
+/// Takes the lock, whatever its mode. A signal that was to stop the run may arrive even now.
+fn acquire_for_verification(lock: &impl Locking) -> Result<(), Failure> {
     loop {
         match lock.acquire() {
             Ok(true) => return Ok(()),
@@ -194,8 +178,8 @@ struct LockTask<'a, L> {
     lock: L,
     hold: Spin,
     granted: u64,
-    whose: Whose,
-    excludes: Excludes,
+    sharing: FileSharing,
+    exclusion: Exclusion,
     witness: &'a AtomicU64,
     witness_turns: u64,
 }
@@ -212,27 +196,28 @@ impl<L: Locking> Task for LockTask<'_, L> {
     }
 
     /// Locks leave nothing behind to count. So, after the measured part, each task takes
-    /// its lock some more times, asks whether it is really held, and adds 1 to the shared
-    /// witness by a load and a store apart: turns get lost unless the lock excludes.
+    /// its lock some more times, checks that it is really held, and adds 1 to the shared
+    /// witness by a separate load and store: turns are lost unless the lock excludes.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
-        if self.excludes != Excludes::Others && self.granted != operations {
+        if self.exclusion != Exclusion::Exclusive && self.granted != operations {
             return Err(Failure::new(format!(
-                "{operations} operations, but {} locks that nobody can refuse",
+                "{operations} operations, but {} locks granted, although no other task can \
+                 conflict",
                 self.granted
             )));
         }
-        if self.excludes == Excludes::NotEvenItself {
+        if self.exclusion == Exclusion::CommonOwner {
             return Ok(());
         }
         for _ in 0..self.witness_turns {
-            until_granted(&self.lock)?;
+            acquire_for_verification(&self.lock)?;
             let before = self.witness.load(Relaxed);
             if !self.lock.is_held()? {
                 return Err(Failure::new("the lock was granted but nobody holds it"));
             }
             self.witness.store(before + 1, Relaxed);
             self.lock.release()?;
-            if self.whose == Whose::Own && self.lock.is_held()? {
+            if self.sharing == FileSharing::Own && self.lock.is_held()? {
                 return Err(Failure::new("the lock was released but is still held"));
             }
         }
@@ -248,9 +233,9 @@ impl<L: Locking> Task for LockTask<'_, L> {
 /// description lock (`F_OFD_SETLK`, owned by the description; Linux 3.15).
 pub(crate) struct RecordLock {
     file: File,
-    /// A second description of the same file, to ask as a stranger. Kept open: closing
+    /// A second open file description, to query the lock as another owner. Kept open: closing
     /// any descriptor of a file drops the POSIX locks that the process has on it.
-    stranger: File,
+    other_owner: File,
     command: i32,
     lock: libc::flock,
     unlock: libc::flock,
@@ -258,7 +243,7 @@ pub(crate) struct RecordLock {
 
 /// Who owns a record lock.
 #[derive(Clone, Copy)]
-pub(crate) enum Owner {
+pub(crate) enum LockOwner {
     /// The process: POSIX.
     Process,
     /// The open file description: OFD.
@@ -266,30 +251,34 @@ pub(crate) enum Owner {
 }
 
 impl RecordLock {
-    /// The lock `range` on the file of this path.
+    /// Opens the file at `path` for the lock `range`.
     pub(crate) fn open(
         path: &Path,
-        owner: Owner,
-        mode: Mode,
+        owner: LockOwner,
+        mode: LockMode,
         range: libc::flock,
     ) -> Result<RecordLock, Failure> {
         let command = match (owner, mode) {
-            (Owner::Process, Mode::Wait) => libc::F_SETLKW,
-            (Owner::Process, Mode::Try) => libc::F_SETLK,
-            (Owner::Description, Mode::Wait) => libc::F_OFD_SETLKW,
-            (Owner::Description, Mode::Try) => libc::F_OFD_SETLK,
+            (LockOwner::Process, LockMode::Wait) => libc::F_SETLKW,
+            (LockOwner::Process, LockMode::Try) => libc::F_SETLK,
+            (LockOwner::Description, LockMode::Wait) => libc::F_OFD_SETLKW,
+            (LockOwner::Description, LockMode::Try) => libc::F_OFD_SETLK,
         };
         Ok(RecordLock {
             file: files::open(path)?,
-            stranger: files::open(path)?,
+            other_owner: files::open(path)?,
             command,
             lock: range,
             unlock: libc::flock { l_type: libc::F_UNLCK as i16, ..range },
         })
     }
 
-    /// An exclusive lock on the whole file.
-    pub(crate) fn whole(path: &Path, owner: Owner, mode: Mode) -> Result<RecordLock, Failure> {
+    /// Opens the file at `path` for an exclusive lock on all of it.
+    pub(crate) fn whole(
+        path: &Path,
+        owner: LockOwner,
+        mode: LockMode,
+    ) -> Result<RecordLock, Failure> {
         RecordLock::open(path, owner, mode, range(libc::F_WRLCK, 0, 0))
     }
 }
@@ -324,31 +313,31 @@ impl Locking for RecordLock {
     fn is_held(&self) -> Result<bool, Failure> {
         // A write lock by another description conflicts with every lock, POSIX or OFD,
         // read or write, of any process including our own.
-        let mut asked = libc::flock { l_type: libc::F_WRLCK as i16, ..self.lock };
+        let mut query = libc::flock { l_type: libc::F_WRLCK as i16, ..self.lock };
         // SAFETY: the kernel reads and writes the live struct.
         let result =
-            unsafe { libc::fcntl(self.stranger.as_raw_fd(), libc::F_OFD_GETLK, &mut asked) };
+            unsafe { libc::fcntl(self.other_owner.as_raw_fd(), libc::F_OFD_GETLK, &mut query) };
         sys("fcntl(F_OFD_GETLK)", result)?;
-        Ok(asked.l_type != libc::F_UNLCK as i16)
+        Ok(query.l_type != libc::F_UNLCK as i16)
     }
 }
 
 /// A lock on a file by flock(2), owned by the open file description.
 pub(crate) struct Flock {
     file: File,
-    /// A second description of the same file, to try as a stranger.
-    stranger: File,
+    /// A second open file description, to try the lock as another owner.
+    other_owner: File,
     operation: i32,
 }
 
 impl Flock {
-    /// An exclusive lock on the file of this path.
-    pub(crate) fn open(path: &Path, mode: Mode) -> Result<Flock, Failure> {
+    /// Opens the file at `path` for an exclusive lock.
+    pub(crate) fn open(path: &Path, mode: LockMode) -> Result<Flock, Failure> {
         let operation = match mode {
-            Mode::Wait => libc::LOCK_EX,
-            Mode::Try => libc::LOCK_EX | libc::LOCK_NB,
+            LockMode::Wait => libc::LOCK_EX,
+            LockMode::Try => libc::LOCK_EX | libc::LOCK_NB,
         };
-        Ok(Flock { file: files::open(path)?, stranger: files::open(path)?, operation })
+        Ok(Flock { file: files::open(path)?, other_owner: files::open(path)?, operation })
     }
 }
 
@@ -368,19 +357,19 @@ impl Locking for Flock {
     }
 
     fn is_held(&self) -> Result<bool, Failure> {
-        let fd = self.stranger.as_raw_fd();
+        let fd = self.other_owner.as_raw_fd();
         // SAFETY: the descriptor is open.
         let result = unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) };
-        if !granted("flock(LOCK_EX|LOCK_NB) as a stranger", result)? {
+        if !granted("flock(LOCK_EX|LOCK_NB) as another owner", result)? {
             return Ok(true);
         }
         // SAFETY: the descriptor is open.
-        sys("flock(LOCK_UN) as a stranger", unsafe { libc::flock(fd, libc::LOCK_UN) })?;
+        sys("flock(LOCK_UN) as another owner", unsafe { libc::flock(fd, libc::LOCK_UN) })?;
         Ok(false)
     }
 }
 
-/// The result of a call that takes a lock: refused is an answer, not a failure.
+/// Whether a call took the lock. A refusal is a result, not a failure.
 #[inline(always)]
 pub(crate) fn granted(what: &'static str, result: i32) -> Result<bool, Failure> {
     if result == 0 { Ok(true) } else { refused(what) }
@@ -391,6 +380,6 @@ fn refused(what: &'static str) -> Result<bool, Failure> {
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-        _ => Err(Failure::of(what, error)),
+        _ => Err(Failure::from_error(what, error)),
     }
 }

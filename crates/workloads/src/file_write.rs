@@ -1,31 +1,35 @@
-//! The one operation behind the pwrite workloads: overwrites a block of a region that
-//! is the task's own, in a file of its own or in one that all tasks share.
+//! The one operation behind the pwrite workloads: overwrite a block of the task's own
+//! region, in a file of its own or in one that all tasks share.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
+use crate::files::{self, FileSharing, Pieces};
 use crate::mapping::page_bytes;
 use crate::stamp::Stamped;
-use crate::{Failure, Kind, Load, Need, Parameter, Prepared, Task, files, sys};
+use crate::{Failure, Load, Need, Parameter, ParameterKind, Prepared, Task, sys};
 
-/// The parameters of both workloads.
+/// The length of one write call.
+pub(crate) const WRITE_BYTES: Parameter = Parameter {
+    name: "write_bytes",
+    about: "length of one write",
+    default: "4k",
+    kind: ParameterKind::Number { min: 1, max: 1 << 30 },
+};
+
+/// The parameters of the pwrite workloads.
 pub(crate) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "write_bytes",
-        about: "length of one write",
-        default: "4k",
-        kind: Kind::Number { min: 1, max: 1 << 30 },
-    },
+    WRITE_BYTES,
     Parameter {
         name: "size_bytes",
-        about: "length of the region that each task overwrites from start to end, again and again",
+        about: "length of the region that each task overwrites repeatedly, from start to end",
         default: "4k",
-        kind: Kind::Number { min: 1, max: 1 << 40 },
+        kind: ParameterKind::Number { min: 1, max: 1 << 40 },
     },
 ];
 
-/// The needs of both workloads.
+/// The needs of the pwrite workloads.
 pub(crate) const NEEDS: &[Need] = &[
     Need::OpenFiles(1),
     Need::FreeBytes(|load| {
@@ -33,75 +37,49 @@ pub(crate) const NEEDS: &[Need] = &[
     }),
 ];
 
-/// Whose file the tasks write.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Whose {
-    /// Each task a file of its own.
-    Own,
-    /// All tasks one file, each its own region of whole pages.
-    Shared,
-}
-
-/// A workload that writes this file.
-pub(crate) fn prepare(load: &Load, whose: Whose) -> Result<Box<dyn Prepared>, Failure> {
-    let number = |name| load.values.number(name);
-    let (write_bytes, size_bytes) = (number("write_bytes"), number("size_bytes"));
-    if write_bytes > size_bytes {
-        return Err(Failure::new(format!(
-            "write_bytes={write_bytes} does not fit into size_bytes={size_bytes}"
-        )));
-    }
-    let path = |index| match whose {
-        Whose::Own => load.task_path(index),
-        Whose::Shared => load.directory.join("file"),
-    };
-    if whose == Whose::Shared {
-        files::create(&path(0))?;
-    }
-    Ok(Box::new(Prepare {
-        paths: (0..load.tasks).map(path).collect(),
-        whose,
-        write_bytes: write_bytes as usize,
-        blocks: size_bytes / write_bytes,
-        region_bytes: size_bytes.next_multiple_of(page_bytes() as u64),
+/// Prepares a pwrite workload. In a shared file, each task has its own region of whole pages.
+pub(crate) fn prepare(load: &Load, sharing: FileSharing) -> Result<Box<dyn Prepared>, Failure> {
+    let blocks = Pieces::new(load, WRITE_BYTES.name)?;
+    Ok(Box::new(Setup {
+        paths: files::task_files(load, sharing)?,
+        sharing,
+        blocks,
+        region_bytes: load.values.number("size_bytes").next_multiple_of(page_bytes() as u64),
     }))
 }
 
-struct Prepare {
+struct Setup {
     paths: Vec<PathBuf>,
-    whose: Whose,
-    write_bytes: usize,
-    /// Blocks in a region.
-    blocks: u64,
-    /// From the start of one region to that of the next.
+    sharing: FileSharing,
+    /// The blocks of one region.
+    blocks: Pieces,
+    /// From the start of one region to the start of the next.
     region_bytes: u64,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let path = &self.paths[index];
-        let (file, start) = match self.whose {
-            Whose::Own => (files::create(path)?, 0),
-            Whose::Shared => (files::open(path)?, index as u64 * self.region_bytes),
+        let (file, start) = match self.sharing {
+            FileSharing::Own => (files::create(path)?, 0),
+            FileSharing::Shared => (files::open(path)?, index as u64 * self.region_bytes),
         };
-        let block = Stamped::new(self.paths.len(), index, self.write_bytes);
-        let blocks = self.blocks;
+        let block = Stamped::new(self.paths.len(), index, self.blocks.bytes as usize);
+        let blocks = self.blocks.count;
         let mut writer = Writer { file, block, start, blocks, next: 0, turn: 0 };
         writer.fill()?;
         Ok(Box::new(writer))
     }
 
-    /// The writes of the last task end the shared file.
+    /// The shared file ends with the region of the last task.
     fn verify(&self, _: u64) -> Result<(), Failure> {
-        if self.whose == Whose::Own {
+        if self.sharing == FileSharing::Own {
             return Ok(());
         }
         let path = &self.paths[0];
-        let length = std::fs::metadata(path)
-            .map_err(|e| Failure::of(format!("looking at {}", path.display()), e))?
-            .len();
+        let length = files::length(path)?;
         let last_region = (self.paths.len() as u64 - 1) * self.region_bytes;
-        let expected = last_region + self.blocks * self.write_bytes as u64;
+        let expected = last_region + self.blocks.count * self.blocks.bytes;
         if length == expected {
             return Ok(());
         }
@@ -112,12 +90,13 @@ impl Prepared for Prepare {
 struct Writer {
     file: File,
     block: Stamped,
-    /// Where the region starts in the file.
+    /// Offset of the region in the file.
     start: u64,
+    /// Number of blocks in the region.
     blocks: u64,
     /// The next block; `blocks` at the end of a pass.
     next: u64,
-    /// Blocks written, those that filled the region included.
+    /// Number of blocks written, including those that filled the region.
     turn: u64,
 }
 
@@ -140,19 +119,15 @@ impl Task for Writer {
         Ok(())
     }
 
-    /// The last pass over the region is found in it.
+    /// The region holds the last pass over it.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let turns = self.blocks + operations;
-        for turn in turns - self.blocks.min(MOST_CHECKED)..turns {
-            let offset = self.start + turn % self.blocks * self.block.bytes().len() as u64;
-            self.block.check(&self.file, offset, turn)?;
-        }
-        Ok(())
+        self.block.check_last(&self.file, self.start, self.blocks, operations..turns)
     }
 }
 
 impl Writer {
-    /// Writes each block once: the operations overwrite, they do not allocate.
+    /// Writes each block once, so that operations overwrite and do not allocate.
     fn fill(&mut self) -> Result<(), Failure> {
         while self.turn < self.blocks {
             self.operate()?;
@@ -160,6 +135,3 @@ impl Writer {
         Ok(())
     }
 }
-
-/// Writes looked for in the file: the last ones, few enough to be read in no time.
-const MOST_CHECKED: u64 = 1024;

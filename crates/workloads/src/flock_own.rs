@@ -7,7 +7,8 @@
 //! of the lock calls. lockperf calls it flock02 and quotes the sum over tasks of the time in
 //! lock and unlock (`task_time_s`).
 
-use crate::file_lock::{self, Excludes, Flock, Mode, Whose};
+use crate::file_lock::{self, Exclusion, Flock, LockMode};
+use crate::files::FileSharing;
 use crate::{Family, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -19,8 +20,8 @@ pub(crate) static SPEC: Spec = Spec {
     parameters: file_lock::PARAMETERS,
     needs: &[Need::OpenFiles(2)],
     prepare: |load| {
-        let mode = Mode::of(load);
-        file_lock::prepare(load, Whose::Own, Excludes::Nobody, move |path, _| {
+        let mode = LockMode::from_load(load);
+        file_lock::prepare(load, FileSharing::Own, Exclusion::Independent, move |path, _| {
             Flock::open(path, mode)
         })
     },

@@ -5,9 +5,10 @@
 //! with CPUs; what matters is how far they fall: each release wakes waiters, each waiter
 //! costs a sleep and a wake-up. Compare with posix_lock_shared, which adds deadlock
 //! detection. lockperf calls it flock01 and quotes the sum over tasks of the time in lock
-//! and unlock (`task_time_s`). Read fairness too: a fast unfair lock starves somebody.
+//! and unlock (`task_time_s`). Check fairness too: a fast unfair lock starves some tasks.
 
-use crate::file_lock::{self, Excludes, Flock, Mode, Whose};
+use crate::file_lock::{self, Exclusion, Flock, LockMode};
+use crate::files::FileSharing;
 use crate::{Family, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -19,8 +20,8 @@ pub(crate) static SPEC: Spec = Spec {
     parameters: file_lock::PARAMETERS,
     needs: &[Need::OpenFiles(2)],
     prepare: |load| {
-        let mode = Mode::of(load);
-        file_lock::prepare(load, Whose::Shared, Excludes::Others, move |path, _| {
+        let mode = LockMode::from_load(load);
+        file_lock::prepare(load, FileSharing::Shared, Exclusion::Exclusive, move |path, _| {
             Flock::open(path, mode)
         })
     },

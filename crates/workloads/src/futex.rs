@@ -1,21 +1,23 @@
-//! A futex call that returns at once: a wake of nobody, or a wait that is refused.
+//! A futex call that does not sleep: a wake without waiters, or a wait that is refused.
 //!
-//! It shows what futexes cost before anybody sleeps. call=wake finds the word's bucket in
-//! the kernel's hash table and, since Linux 3.14, leaves without its lock when the bucket
-//! is empty; call=wait takes the lock, sees that the word is not the value waited for,
-//! and fails with EAGAIN. key=shared (the default) names the word by its page, which
-//! costs a look at the page table and a reference on the page: with word=shared all tasks
+//! It shows what futexes cost before any task sleeps. call=wake finds the word's bucket in
+//! the kernel's hash table and, since Linux 3.14, returns without the bucket's lock if the
+//! bucket is empty; call=wait takes the lock, sees that the word does not have the expected
+//! value, and fails with EAGAIN. key=shared (the default) identifies the word by its page,
+//! which costs a page-table walk and a reference on the page: with word=shared all tasks
 //! write that one reference count, and call=wait adds the lock of one bucket. key=private
-//! names it by its address and touches no page. All words of the machine meet in one hash
+//! identifies it by its address and touches no page. All words of the host share one hash
 //! table, where buckets may collide; kernels with CONFIG_FUTEX_PRIVATE_HASH give the
-//! private words of a process with threads a table of their own. Own words under
-//! key=shared are will-it-scale's futex1 and futex2, under key=private futex3 and futex4.
+//! private words of a multi-threaded process a table of their own. Own words with
+//! key=shared are will-it-scale's futex1 and futex2, with key=private futex3 and futex4.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::{io, ptr};
 
-use crate::{Failure, Family, Forms, Kind, Line, Load, Parameter, Prepared, Shared, Spec, Task};
+use crate::{
+    CacheLine, Failure, Family, Forms, Load, Parameter, ParameterKind, Prepared, Shared, Spec, Task,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -26,23 +28,24 @@ pub(crate) static SPEC: Spec = Spec {
     parameters: &[
         Parameter {
             name: "call",
-            about: "wake: FUTEX_WAKE where nobody waits; wait: FUTEX_WAIT for a value that \
-                    the word does not have",
+            about: "wake: FUTEX_WAKE without waiters; wait: FUTEX_WAIT for a value that the \
+                    word does not have",
             default: "wake",
-            kind: Kind::Choice(&["wake", "wait"]),
+            kind: ParameterKind::Choice(&["wake", "wait"]),
         },
         Parameter {
             name: "word",
-            about: "own: each task has a word on a page of its own; shared: all use one word",
+            about: "own: each task has a word on a page of its own; shared: all tasks use one \
+                    word",
             default: "own",
-            kind: Kind::Choice(&["own", "shared"]),
+            kind: ParameterKind::Choice(&["own", "shared"]),
         },
         Parameter {
             name: "key",
-            about: "shared: the word may be seen by several processes; private: by threads of \
-                    one only (FUTEX_PRIVATE_FLAG)",
+            about: "shared: processes may share the word; private: only threads of one process \
+                    may (FUTEX_PRIVATE_FLAG)",
             default: "shared",
-            kind: Kind::Choice(&["shared", "private"]),
+            kind: ParameterKind::Choice(&["shared", "private"]),
         },
     ],
     needs: &[],
@@ -62,59 +65,59 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         "shared" => Some(word()?),
         _ => None,
     };
-    Ok(Box::new(Prepare { command: command | flag, answer, shared }))
+    Ok(Box::new(Setup { command: command | flag, answer, shared }))
 }
 
-struct Prepare {
+struct Setup {
     command: libc::c_int,
     answer: libc::c_long,
-    shared: Option<Shared<Line<AtomicU32>>>,
+    shared: Option<Shared<CacheLine<AtomicU32>>>,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let word = match &self.shared {
-            Some(shared) => Word::Shared(&shared[0]),
-            None => Word::Own(word()?),
+            Some(shared) => FutexWord::Shared(&shared[0]),
+            None => FutexWord::Own(word()?),
         };
-        // The page is there before the first operation.
+        // Faults the page in before the first operation.
         word.store(0, Relaxed);
         Ok(Box::new(Caller { word, command: self.command, answer: self.answer }))
     }
 }
 
-fn word() -> Result<Shared<Line<AtomicU32>>, Failure> {
+fn word() -> Result<Shared<CacheLine<AtomicU32>>, Failure> {
     // SAFETY: an atomic of zero bytes is 0.
     unsafe { Shared::zeroed(1) }
 }
 
-enum Word<'a> {
+enum FutexWord<'a> {
     Shared(&'a AtomicU32),
-    Own(Shared<Line<AtomicU32>>),
+    Own(Shared<CacheLine<AtomicU32>>),
 }
 
-impl Deref for Word<'_> {
+impl Deref for FutexWord<'_> {
     type Target = AtomicU32;
 
     #[inline(always)]
     fn deref(&self) -> &AtomicU32 {
         match self {
-            Word::Shared(word) => word,
-            Word::Own(mapping) => &mapping[0],
+            FutexWord::Shared(word) => word,
+            FutexWord::Own(mapping) => &mapping[0],
         }
     }
 }
 
 struct Caller<'a> {
-    word: Word<'a>,
+    word: FutexWord<'a>,
     command: libc::c_int,
-    /// What the call returns: nobody woken, or not waited.
+    /// What the call must return: no task woken, or the wait refused.
     answer: libc::c_long,
 }
 
 impl Task for Caller<'_> {
-    /// Both calls take the 1: as the number of waiters to wake, as the value waited for.
-    /// Their answers are all the effect they have.
+    /// The 1 is the number of waiters to wake, or the value to wait for. The return value
+    /// is the call's only effect.
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         // SAFETY: the word is live, and the kernel only reads it.
@@ -141,6 +144,6 @@ impl Task for Caller<'_> {
 fn unexpected(answer: libc::c_long) -> Failure {
     match answer {
         -1 => Failure::last_os_error("futex"),
-        _ => Failure::new(format!("futex() returned {answer}, but nobody uses the word to sleep")),
+        _ => Failure::new(format!("futex() returned {answer}, but no task sleeps on the word")),
     }
 }

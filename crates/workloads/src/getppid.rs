@@ -1,10 +1,10 @@
 //! The cheapest system call: asks for the parent's process id.
 //!
-//! It touches nothing that tasks share, so its curve is the straightest a host can
-//! give. Whatever bends here (frequency, hyperthreads, a neighbour on the host)
-//! bends every other curve too: read it first.
+//! It touches nothing that tasks share, so its curve is the straightest that a host can
+//! show. Whatever bends it (frequency, hyperthreads, another guest on the host) bends
+//! every other curve too: read it first.
 
-use crate::{Failure, Family, Form, Forms, Load, Prepared, Spec, Task};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -18,20 +18,20 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare { form: load.form, worker: std::process::id() as i32 }))
+    Ok(Box::new(Setup { form: load.form, worker: std::process::id() as i32 }))
 }
 
-struct Prepare {
-    form: Form,
+struct Setup {
+    form: TaskForm,
     worker: i32,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let parent = match self.form {
-            Form::Processes => self.worker,
+            TaskForm::Processes => self.worker,
             // SAFETY: no preconditions.
-            Form::Threads => unsafe { libc::getppid() },
+            TaskForm::Threads => unsafe { libc::getppid() },
         };
         Ok(Box::new(Caller { parent, answer: parent }))
     }
@@ -53,6 +53,6 @@ impl Task for Caller {
         if self.answer == self.parent {
             return Ok(());
         }
-        Err(Failure::new(format!("getppid() said {}, not {}", self.answer, self.parent)))
+        Err(Failure::new(format!("getppid() returned {}, not {}", self.answer, self.parent)))
     }
 }

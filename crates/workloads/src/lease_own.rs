@@ -1,35 +1,37 @@
-//! Write lease taken on, and given back for, a file of the task's own.
+//! Write lease taken on a file of the task's own and given back.
 //!
-//! A lease (`F_SETLEASE`) tells its holder when somebody else opens the file; file
-//! servers hold many. Nobody opens these files, so no lease is ever broken, and every
+//! A lease (`F_SETLEASE`) notifies its holder when another process opens the file; file
+//! servers hold many. No process opens these files, so no lease is ever broken, and every
 //! bend in this curve is bookkeeping that all tasks share: the per-CPU lists that keep
-//! /proc/locks, as for flock_own, and beyond those one spinlock of the whole kernel
-//! under which each lease registers for and leaves the delivery of its signal. Expect it
-//! to scale worse than flock_own.
+//! /proc/locks, as for flock_own, and one kernel-wide spinlock under which each lease
+//! registers for its signal and unregisters. Expect it to scale worse than flock_own.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use crate::file_lock::{self, Excludes, HOLD, Locking, Whose};
-use crate::{Failure, Family, Forms, Need, Spec, files, sys};
+use crate::file_lock::{self, Exclusion, HOLD, Locking};
+use crate::files::{self, FileSharing};
+use crate::{Failure, Family, Forms, Need, Spec, sys};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
     aliases: &[],
     family: Family::FileLocks,
-    operation: "one fcntl(F_SETLEASE) of a write lease and one to give it back",
+    operation: "one fcntl(F_SETLEASE) to take a write lease and one to give it back",
     forms: Forms::Both,
     parameters: &[HOLD],
     needs: &[Need::OpenFiles(1), Need::Feature("file leases (F_SETLEASE)", trial)],
     prepare: |load| {
-        file_lock::prepare(load, Whose::Own, Excludes::Nobody, |path, _| Lease::open(path))
+        file_lock::prepare(load, FileSharing::Own, Exclusion::Independent, |path, _| {
+            Lease::open(path)
+        })
     },
 };
 
-/// A write lease. Granted only while no other description of the file is open, so
-/// there is no stranger here: asking is another call on the same one.
+/// A write lease. It is granted only while no other description of the file is open, so
+/// the query is another call on the same description.
 struct Lease {
     file: File,
 }

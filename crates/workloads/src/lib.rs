@@ -1,8 +1,8 @@
 //! Native loads. A workload is one declared operation that n tasks repeat
-//! together, and a way to verify that the operations really happened. It counts;
+//! concurrently, and a way to verify that the operations really happened. It counts;
 //! it never times or prints: the runner owns the clock.
 //!
-//! One workload is one file, named as the workload. Its module doc is its manual
+//! One workload is one file, named after the workload. Its module doc is its manual
 //! page (`knee describe NAME` prints it), its `SPEC` is all that the runner
 //! needs, and one line in the list below makes it known everywhere.
 
@@ -29,39 +29,38 @@ mod user_xattr;
 
 pub use drive::{Control, Task};
 pub use failure::{Failure, sys};
-pub use load::{Form, Load};
+pub use load::{Load, TaskForm};
 pub use need::Need;
-pub use parameter::{COMMON_PARAMETERS, Kind, Parameter, Values};
-pub use shared::{Line, Shared};
+pub use parameter::{COMMON_PARAMETERS, Parameter, ParameterKind, Values};
+pub use shared::{CacheLine, Shared};
 pub use spin::Spin;
 
 /// One workload: its name, its manual page, and what its file declares.
 pub struct Workload {
-    /// The name of its file and of everything that shows it.
+    /// The name of its file, used everywhere.
     pub name: &'static str,
     source: &'static str,
-    /// What the workload's file declares.
     pub spec: &'static Spec,
 }
 
 /// What a workload's file declares.
 pub struct Spec {
-    /// Version of what one operation does: raised whenever results before and
+    /// Version of what one operation does: raised whenever results from before and
     /// after a change of this file must not be compared.
     pub semantics: u32,
-    /// Names that other tools use for the same load.
+    /// Names of the same load in other tools.
     pub aliases: &'static [&'static str],
-    /// The group it is listed under.
+    /// The group under which it is listed.
     pub family: Family,
     /// What exactly one counted operation is, in a few words.
     pub operation: &'static str,
-    /// Forms in which it can run, and what to know about the others.
+    /// The forms in which it can run.
     pub forms: Forms,
-    /// Its own parameters, beside [`COMMON_PARAMETERS`].
+    /// Its parameters, without [`COMMON_PARAMETERS`].
     pub parameters: &'static [Parameter],
-    /// What the host must offer; checked before anything is made.
+    /// What the host must offer; checked before anything is created.
     pub needs: &'static [Need],
-    /// Makes what all tasks of one run use together, before they exist.
+    /// Sets up what all tasks of one run share, before they exist.
     pub prepare: fn(&Load) -> Result<Box<dyn Prepared>, Failure>,
 }
 
@@ -80,9 +79,9 @@ pub enum Family {
     Scheduling,
     /// Locks taken in user space.
     UserLocks,
-    /// Kernel mechanisms done in user space.
+    /// Kernel mechanisms run in user space.
     UserMechanisms,
-    /// The floor to compare with.
+    /// The cheapest operation, to compare others with.
     Baseline,
 }
 
@@ -105,23 +104,23 @@ impl Family {
 /// In which forms a workload can run.
 #[derive(Clone, Copy, Debug)]
 pub enum Forms {
-    /// Processes and threads alike.
+    /// As processes and as threads.
     Both,
-    /// Both run, but one of them means something else: the note becomes a
-    /// warning of every run in that form.
-    Noted(Form, &'static str),
-    /// Only this form, for this reason.
-    Only(Form, &'static str),
+    /// In both, but one form means something different: the note becomes a warning
+    /// of every run in that form.
+    Noted(TaskForm, &'static str),
+    /// In one form only, for this reason.
+    Only(TaskForm, &'static str),
 }
 
-/// What all tasks of one run share. Made once, before the tasks exist; processes
-/// inherit it by fork, threads by reference.
+/// What all tasks of one run share. Made once, before the tasks exist: processes
+/// inherit it by fork, threads borrow it.
 pub trait Prepared: Sync {
-    /// Makes task `index` (0-based) inside the task itself, already pinned, so that
-    /// first-touched memory is local. Not timed.
+    /// Makes task `index` (0-based). The task itself calls this, already pinned, so that
+    /// memory it touches first is local. Not timed.
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure>;
 
-    /// Checks the effect of all tasks together, after each has verified its own.
+    /// Checks the combined effect of all tasks, after each has verified its own.
     /// `operations` is the sum over tasks.
     fn verify(&self, operations: u64) -> Result<(), Failure> {
         let _ = operations;
@@ -133,7 +132,7 @@ macro_rules! workloads {
     ($($name:ident,)*) => {
         $(mod $name;)*
         /// Every workload, in alphabetical order: those of the list below, and one for each
-        /// lock and each mechanism that is listed as an algorithm.
+        /// lock and each mechanism in the list of algorithms.
         pub static WORKLOADS: LazyLock<Vec<Workload>> = LazyLock::new(|| {
             let mut workloads = vec![$(Workload {
                 name: stringify!($name),
@@ -193,7 +192,7 @@ workloads! {
 }
 
 impl Workload {
-    /// The workload of this name or alias.
+    /// Looks up a workload by name or alias.
     pub fn find(name: &str) -> Option<&'static Workload> {
         WORKLOADS.iter().find(|w| w.name == name || w.spec.aliases.contains(&name))
     }
@@ -219,7 +218,7 @@ impl Workload {
         }
     }
 
-    /// Its own parameters followed by those every workload has.
+    /// Its own parameters, then those of every workload.
     pub fn parameters(&self) -> impl Iterator<Item = &'static Parameter> + use<> {
         self.spec.parameters.iter().chain(COMMON_PARAMETERS)
     }

@@ -1,52 +1,48 @@
-//! One run's worth of a workload, as its `prepare` sees it.
+//! One run of a workload, as its `prepare` sees it.
 
 use std::path::PathBuf;
 
-use crate::{Failure, Spin, Values};
+use crate::{Spin, Values};
 
-/// How tasks come to be.
+/// Whether tasks are processes or threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// One process a task, each with an address space and a file table of its own.
+pub enum TaskForm {
+    /// One process per task, each with its own address space and file table.
     Processes,
-    /// One thread a task, all in one process.
+    /// One thread per task, all in one process.
     Threads,
 }
 
-/// What a workload is asked to do in one run.
+/// What a workload must do in one run.
 pub struct Load {
     /// The number of tasks, at least 1.
     pub tasks: usize,
-    /// Processes or threads.
-    pub form: Form,
+    pub form: TaskForm,
     /// Its parameters, checked and complete.
     pub values: Values,
-    /// A directory of this run's own on the file system under test: empty now,
-    /// removed with all that is in it after the run.
+    /// A directory for this run alone, on the file system under test: empty before the
+    /// run, removed with its contents afterwards.
     pub directory: PathBuf,
-    /// Operations each task will do, when the run is of a fixed count.
+    /// Operations of each task, in a run of a fixed count.
     pub operations: Option<u64>,
-    /// Turns of [`Spin`] in a nanosecond, as measured by the runner.
+    /// Turns of [`Spin`] per nanosecond, as measured by the runner.
     pub turns_per_ns: f64,
 }
 
 impl Load {
-    /// The work that a parameter in nanoseconds asks for.
+    /// The work that a parameter gives in nanoseconds.
     pub fn spin(&self, parameter: &str) -> Spin {
-        Spin::turns((self.values.number(parameter) as f64 * self.turns_per_ns).round() as u64)
+        Spin::new((self.values.number(parameter) as f64 * self.turns_per_ns).round() as u64)
     }
 
-    /// Where task `index` keeps what is its own.
+    /// The path of the file or directory of task `index` alone, which the task creates. The
+    /// runner removes a directory there when the task ends, so that tasks clean up in parallel.
     pub fn task_path(&self, index: usize) -> PathBuf {
         self.directory.join(format!("task-{index:04}"))
     }
 
-    /// Makes the directory of task `index`. The runner removes it when the task ends,
-    /// so the tasks clean up in parallel.
-    pub fn task_directory(&self, index: usize) -> Result<PathBuf, Failure> {
-        let path = self.task_path(index);
-        std::fs::create_dir(&path)
-            .map_err(|e| Failure::of(format!("creating directory {}", path.display()), e))?;
-        Ok(path)
+    /// [`Load::task_path`] of every task.
+    pub fn task_paths(&self) -> Vec<PathBuf> {
+        (0..self.tasks).map(|index| self.task_path(index)).collect()
     }
 }

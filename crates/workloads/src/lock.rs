@@ -1,55 +1,57 @@
-//! One lock and one unlock of a lock that knee has the source of, with a counter behind it.
+//! Lock and unlock of a lock that knee implements, with a counter that it guards.
 //!
-//! One operation takes the lock, adds 1 to a counter on the line of the lock, works for
-//! `hold_ns` and lets go. With lock=shared all tasks want the same one, so operations per
+//! One operation takes the lock, adds 1 to a counter on the lock's cache line, works for
+//! `hold_ns` and unlocks. With lock=shared all tasks want the same one, so operations per
 //! second cannot grow with CPUs: what matters is how far they fall as the line travels, and
-//! how fair the lock is. With lock=own nobody waits, and the curve should be straight. A
-//! read-write lock is taken to write once in `reads_to_a_write` + 1 operations; readers only
-//! look at the counter.
+//! how fair the lock is. With lock=own no task waits, and the curve should be straight. A
+//! read-write lock is taken for writing once in `reads_to_a_write` + 1 operations; readers
+//! only read the counter.
 //!
-//! These are the locks of `knee list algorithms`: `knee describe NAME` without `lock_` has the
-//! states of each and says where it is from, `knee check NAME` searches its interleavings.
-//! They run here as in a kernel, spinning, in user space: a task that has waited for some
-//! tens of microseconds gives its CPU away, for whoever is next in line may need it. With
-//! more tasks than CPUs, locks that are first in, first out hand over at the scheduler's pace.
+//! These are the locks of `knee list algorithms`: `knee describe NAME`, without `lock_`,
+//! explains the states of each and cites its source; `knee check NAME` searches its
+//! interleavings. Tasks spin as in a kernel, but in user space: a task that has waited for
+//! some tens of microseconds yields its CPU, which the next task in line may need. With
+//! more tasks than CPUs, FIFO locks hand over at the scheduler's pace.
 
 use std::sync::LazyLock;
 
 use algorithms::locks::{LOCKS, Visitor, visit};
 use algorithms::{Lock, Shape, SharedLock};
-use machine::{Array, Field, Image, Line, Machine, Native, Patient, Region, image};
+use machine::{Array, Field, Image, Line, Machine, Native, Region, Yielding, image};
 
 use crate::file_lock::HOLD;
-use crate::{Failure, Family, Forms, Kind, Load, Parameter, Prepared, Spec, Spin, Task, Workload};
+use crate::{
+    Failure, Family, Forms, Load, Parameter, ParameterKind, Prepared, Spec, Spin, Task, Workload,
+};
 
-/// A workload for each listed lock.
+/// One workload for each listed lock.
 pub(crate) fn workloads() -> impl Iterator<Item = Workload> {
     static NAMES: LazyLock<Vec<String>> =
         LazyLock::new(|| LOCKS.iter().map(|lock| format!("lock_{}", lock.name)).collect());
     LOCKS.iter().zip(NAMES.iter()).map(|(lock, name)| Workload {
         name,
         source: include_str!("lock.rs"),
-        spec: visit(lock.name, SpecOf).expect("a listed lock"),
+        spec: visit(lock.name, BuildSpec).expect("a listed lock"),
     })
 }
 
 const LOCK: Parameter = Parameter {
     name: "lock",
-    about: "shared: all tasks take one lock; own: each task takes one of its own",
+    about: "shared: all tasks take one lock; own: each task takes its own",
     default: "shared",
-    kind: Kind::Choice(&["shared", "own"]),
+    kind: ParameterKind::Choice(&["shared", "own"]),
 };
 
 const READS: Parameter = Parameter {
     name: "reads_to_a_write",
-    about: "operations that read for each one that writes",
+    about: "read operations for each write operation",
     default: "9",
-    kind: Kind::Number { min: 0, max: 1_000_000 },
+    kind: ParameterKind::Number { min: 0, max: 1_000_000 },
 };
 
-struct SpecOf;
+struct BuildSpec;
 
-impl Visitor for SpecOf {
+impl Visitor for BuildSpec {
     type Out = &'static Spec;
 
     fn lock<L: Lock>(self) -> &'static Spec {
@@ -58,7 +60,7 @@ impl Visitor for SpecOf {
                 semantics: 1,
                 aliases: &[],
                 family: Family::UserLocks,
-                operation: "one lock, one count and one unlock",
+                operation: "one lock, one increment and one unlock",
                 forms: Forms::Both,
                 parameters: &[LOCK, HOLD],
                 needs: &[],
@@ -73,7 +75,7 @@ impl Visitor for SpecOf {
                 semantics: 1,
                 aliases: &[],
                 family: Family::UserLocks,
-                operation: "one lock, one look or count and one unlock",
+                operation: "one lock, one read or increment and one unlock",
                 forms: Forms::Both,
                 parameters: &[READS, HOLD],
                 needs: &[],
@@ -84,27 +86,28 @@ impl Visitor for SpecOf {
 }
 
 image! {
-    /// A lock and what it guards, on a page of its own: the task that first uses it gets it
-    /// from the nearest memory.
+    /// A lock and the counter it guards, on a page of its own: the task that first uses it
+    /// gets it from the nearest memory.
     #[repr(align(4096))]
     struct Guarded<L: Image> {
         lock: L,
-        /// Turns get lost unless the lock excludes.
+        /// Increments are lost unless the lock excludes.
         count: Field<u64>,
     }
 }
 
-/// The nodes of a task fit into this.
-const BYTES_OF_A_TASK: usize = 1024;
+/// Room for the queue nodes of one task.
+const BYTES_PER_TASK: usize = 1024;
 
-/// Memory for so many guarded things, for the nodes of all tasks and some tables.
-fn region(load: &Load, guarded: usize) -> Result<Region, Failure> {
-    let bytes = guarded * 4096 + load.tasks * BYTES_OF_A_TASK + (64 << 10);
-    Region::new(bytes)
-        .map_err(|e| Failure::of(format!("mapping {bytes} bytes for the lock and its nodes"), e))
+/// Memory for `locks` locks with their counters, the queue nodes of all tasks, and tables.
+fn region(load: &Load, locks: usize) -> Result<Region, Failure> {
+    let bytes = locks * 4096 + load.tasks * BYTES_PER_TASK + (64 << 10);
+    Region::new(bytes).map_err(|e| {
+        Failure::from_error(format!("mapping {bytes} bytes for the lock and its nodes"), e)
+    })
 }
 
-/// What task `index` can do. To the lock, tasks are its CPUs: each has its own nodes.
+/// The machine of task `index`. To the lock, tasks are CPUs: each has its own nodes.
 pub(crate) fn machine(index: usize) -> Native {
     let mut node: libc::c_uint = 0;
     // SAFETY: the call fills one live number; a null CPU is allowed.
@@ -114,12 +117,12 @@ pub(crate) fn machine(index: usize) -> Native {
     Native::new(index, node as usize)
 }
 
-fn excluded(operations: u64, counted: u64) -> Result<(), Failure> {
+fn check_count(operations: u64, counted: u64) -> Result<(), Failure> {
     if counted == operations {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "the lock did not exclude: {operations} turns inside it were counted as {counted}"
+        "the lock did not exclude: {operations} operations under it were counted as {counted}"
     )))
 }
 
@@ -147,16 +150,17 @@ impl<L: Lock> Prepared for Exclusive<L> {
             lock: &self.lock,
             guarded,
             hold: self.hold,
-            m: Patient(machine(index)),
+            m: machine(index).yielding(),
         }))
     }
 
     fn verify(&self, operations: u64) -> Result<(), Failure> {
-        let m = Patient(machine(0));
-        excluded(operations, self.guarded.iter().map(|guarded| guarded.count.get(&m)).sum())?;
-        match self.guarded.iter().all(|guarded| self.lock.at_rest(&m, &guarded.lock)) {
-            true => Ok(()),
-            false => Err(Failure::new("something of the lock is still in use")),
+        let m = machine(0).yielding();
+        check_count(operations, self.guarded.iter().map(|guarded| guarded.count.get(&m)).sum())?;
+        if self.guarded.iter().all(|guarded| self.lock.at_rest(&m, &guarded.lock)) {
+            Ok(())
+        } else {
+            Err(Failure::new("some of the lock's state is still in use"))
         }
     }
 }
@@ -165,7 +169,7 @@ struct Locker<'a, L: Lock> {
     lock: &'a L,
     guarded: &'a Guarded<L::Mem>,
     hold: Spin,
-    m: Patient<Native>,
+    m: Native<Yielding>,
 }
 
 impl<L: Lock> Task for Locker<'_, L> {
@@ -192,7 +196,7 @@ fn prepare_shared<L: SharedLock>(load: &Load) -> Result<Box<dyn Prepared>, Failu
 struct Sharing<L: SharedLock> {
     lock: L,
     guarded: Array<Guarded<L::Mem>>,
-    /// What each task has read, once it has verified itself.
+    /// The number of reads by each task, written when it verifies itself.
     reads: Array<Line<Field<u64>>>,
     reads_to_a_write: u32,
     hold: Spin,
@@ -201,36 +205,36 @@ struct Sharing<L: SharedLock> {
 impl<L: SharedLock> Prepared for Sharing<L> {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         Ok(Box::new(Sharer {
-            all: self,
+            sharing: self,
             index,
-            m: Patient(machine(index)),
+            m: machine(index).yielding(),
             reads: 0,
             disturbed: false,
         }))
     }
 
     fn verify(&self, operations: u64) -> Result<(), Failure> {
-        let m = Patient(machine(0));
+        let m = machine(0).yielding();
         let reads: u64 = self.reads.iter().map(|reads| reads.get(&m)).sum();
-        excluded(operations, reads + self.guarded[0].count.get(&m))
+        check_count(operations, reads + self.guarded[0].count.get(&m))
     }
 }
 
 struct Sharer<'a, L: SharedLock> {
-    all: &'a Sharing<L>,
+    sharing: &'a Sharing<L>,
     index: usize,
-    m: Patient<Native>,
+    m: Native<Yielding>,
     reads: u64,
-    /// Whether a reader ever saw the counter change while it was inside.
+    /// Whether the counter ever changed while this task held the lock for reading.
     disturbed: bool,
 }
 
 impl<L: SharedLock> Task for Sharer<'_, L> {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
-        let (m, Sharing { lock, guarded, hold, .. }) = (&self.m, self.all);
+        let (m, Sharing { lock, guarded, hold, .. }) = (&self.m, self.sharing);
         let guarded = &guarded[0];
-        if m.chance(self.all.reads_to_a_write + 1) {
+        if m.chance(self.sharing.reads_to_a_write + 1) {
             let held = lock.write_lock(m, &guarded.lock);
             guarded.count.set(m, guarded.count.get(m) + 1);
             hold.run();
@@ -247,10 +251,10 @@ impl<L: SharedLock> Task for Sharer<'_, L> {
     }
 
     fn verify(&mut self, _: u64) -> Result<(), Failure> {
-        self.all.reads[self.index].set(&self.m, self.reads);
-        match self.disturbed {
-            false => Ok(()),
-            true => Err(Failure::new("a reader saw a writer inside")),
+        self.sharing.reads[self.index].set(&self.m, self.reads);
+        if self.disturbed {
+            return Err(Failure::new("the counter changed while a reader held the lock"));
         }
+        Ok(())
     }
 }

@@ -1,20 +1,20 @@
-//! Memory that a task maps for itself and that goes with it, and ways to ask the kernel
-//! about it: whether it may be written, how many faults it cost.
+//! Memory that a task maps for itself, unmapped on drop, and ways to ask the kernel about
+//! it: whether it is writable, how many faults it cost.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
 
-use crate::{Failure, Kind, Load, Parameter, sys};
+use crate::{Failure, Load, Parameter, ParameterKind, sys};
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// A length of memory, a page unless told otherwise.
+/// The length of each task's memory, by default one page.
 pub(crate) const SIZE: Parameter = Parameter {
     name: "size_bytes",
     about: "length of each task's memory, rounded up to whole pages",
     default: "4k",
-    kind: Kind::Number { min: 1, max: 1 << 40 },
+    kind: ParameterKind::Number { min: 1, max: 1 << 40 },
 };
 
 /// Parameter `size_bytes` in whole pages.
@@ -28,7 +28,7 @@ pub(crate) fn page_bytes() -> usize {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// Readable and writable memory of this task alone. Nobody holds a reference into it.
+/// Readable and writable memory of this task alone. There are no references into it.
 pub(crate) struct Mapping {
     start: *mut u8,
     size: usize,
@@ -38,19 +38,19 @@ impl Mapping {
     /// No memory yet.
     pub(crate) const NONE: Mapping = Mapping { start: null_mut(), size: 0 };
 
-    /// `size` bytes without a file, private.
+    /// Maps `size` bytes of private anonymous memory.
     #[inline(always)]
     pub(crate) fn anonymous(size: usize) -> Result<Mapping, Failure> {
         let start = map(size, READ_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
         Ok(Mapping { start, size })
     }
 
-    /// The first `size` bytes of a file; `sharing` is `MAP_SHARED` or `MAP_PRIVATE`.
-    pub(crate) fn of_file(file: &File, size: usize, sharing: i32) -> Result<Mapping, Failure> {
+    /// Maps the first `size` bytes of a file; `sharing` is `MAP_SHARED` or `MAP_PRIVATE`.
+    pub(crate) fn from_file(file: &File, size: usize, sharing: i32) -> Result<Mapping, Failure> {
         Ok(Mapping { start: map(size, READ_WRITE, sharing, file.as_raw_fd())?, size })
     }
 
-    /// Where byte `offset` lies.
+    /// The address of byte `offset`.
     #[inline(always)]
     pub(crate) fn byte(&self, offset: usize) -> *mut u8 {
         debug_assert!(offset < self.size);
@@ -75,17 +75,17 @@ impl Mapping {
             .all(|offset| unsafe { self.byte(offset).read_volatile() } == mark)
     }
 
-    /// madvise of all of it.
+    /// Calls madvise for the whole mapping.
     #[inline(always)]
     pub(crate) fn advise(&self, what: &'static str, advice: i32) -> Result<(), Failure> {
         // SAFETY: our own mapping; no reference into it can see its contents change.
         sys(what, unsafe { libc::madvise(self.start.cast(), self.size, advice) }).map(drop)
     }
 
-    /// Unmaps it where the answer matters; dropping unmaps too.
+    /// Unmaps and returns the result; dropping unmaps too.
     #[inline(always)]
     pub(crate) fn unmap(self) -> Result<(), Failure> {
-        // SAFETY: exactly what was mapped, given up by this function.
+        // SAFETY: exactly what was mapped; this function consumes it.
         let result = unsafe { libc::munmap(self.start.cast(), self.size) };
         std::mem::forget(self);
         sys("munmap", result).map(drop)
@@ -101,8 +101,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Anonymous memory between two inaccessible pages, so that the kernel keeps it as an
-/// area of its own: it neither joins a neighbour's nor must be split from one.
+/// Anonymous memory between two inaccessible pages, so that the kernel keeps it as a VMA
+/// of its own: it is neither merged with a neighbour nor split from one.
 pub(crate) struct Fenced {
     /// Inside `outer`, which alone unmaps.
     inner: std::mem::ManuallyDrop<Mapping>,
@@ -124,10 +124,10 @@ impl Fenced {
         Ok(fenced)
     }
 
-    /// mprotect of all of it.
+    /// Calls mprotect for the whole memory.
     #[inline(always)]
     pub(crate) fn protect(&self, what: &'static str, protection: i32) -> Result<(), Failure> {
-        // SAFETY: our own mapping; only its users' raw pointers reach it.
+        // SAFETY: our own mapping; only raw pointers reach into it.
         let result =
             unsafe { libc::mprotect(self.inner.start.cast(), self.inner.size, protection) };
         sys(what, result).map(drop)
@@ -151,11 +151,11 @@ fn map(size: usize, protection: i32, flags: i32, fd: i32) -> Result<*mut u8, Fai
     Ok(address.cast())
 }
 
-/// Whether the kernel may write a byte at this address for us. It answers for memory
-/// that would end the process if the process itself tried.
+/// Whether the kernel can write a byte at this address for this process. Safe to ask about
+/// memory at which a store would kill the process.
 pub(crate) fn is_writable(address: *mut u8) -> bool {
-    // SAFETY: the kernel checks the address. The call itself and not libc's getrandom,
-    // which may write without the kernel.
+    // SAFETY: the kernel checks the address. Not libc's getrandom, which may write without
+    // a system call.
     unsafe { libc::syscall(libc::SYS_getrandom, address, 1, 0) == 1 }
 }
 

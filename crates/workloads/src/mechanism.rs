@@ -1,46 +1,49 @@
-//! One operation of a kernel mechanism that knee has the source of, done in user space.
+//! One operation of a kernel mechanism that knee implements, run in user space.
 //!
-//! These are the mechanisms of `knee list algorithms`: `knee describe NAME` without
-//! `mechanism_` has the states, the designs and where it is from, `knee check NAME` searches
-//! its interleavings. `design` chooses how it is built, `over` the lock inside. Times in ns are
-//! CPU work that stands for what the kernel does there beside the accesses to what is shared:
-//! with them the work in a lock or outside can be swept until the curve breaks. After each run
-//! the mechanism checks itself: nothing lost, nothing doubled, nothing left in use.
+//! These are the mechanisms of `knee list algorithms`: `knee describe NAME`, without
+//! `mechanism_`, explains the states and the designs and cites the source; `knee check NAME`
+//! searches its interleavings. `design` chooses the design, `over` the lock inside. Times in ns
+//! are CPU work that stands for what the kernel does beside its accesses to shared data: sweep
+//! the work inside the lock, or outside, until the curve bends. After each run the mechanism
+//! checks itself: nothing lost, nothing duplicated, nothing left in use.
 //!
-//! A task stands for a CPU. It spins as in a kernel, and gives its CPU away when it has waited
-//! for some tens of microseconds. Where tasks interrupt each other, an interrupt is a signal to
-//! the thread: its sender makes one system call for each target, for which the kernel sends an
-//! interrupt to the CPU where the thread runs; the handler runs in a signal frame on the thread's
-//! stack, and who waits for it can be interrupted too. So numbers and places of interrupts are
-//! those of a kernel, and each costs some microseconds more; a broadcast is a series here. What
-//! membarrier(2) would measure, one command of the kernel to all CPUs of a process, has no
-//! handler. A task that is not running is interrupted when it runs next: with more tasks than
+//! A task stands for a CPU. It spins as in a kernel, and yields its CPU when it has waited for
+//! some tens of microseconds. Where tasks interrupt each other, an interrupt is a signal to the
+//! thread: the sender makes one system call for each target, for which the kernel sends an IPI to
+//! the CPU where the thread runs. The handler runs in a signal frame on the thread's stack, and a
+//! task that waits for it can be interrupted too. So the number and the targets of interrupts are
+//! those of a kernel, but each costs some microseconds more, and a broadcast is a series here.
+//! membarrier(2), one command of the kernel to all CPUs of a process, could not stand in: it runs
+//! no handler. A task that is not running is interrupted when it runs next: with more tasks than
 //! CPUs, a flush takes as long as the scheduler does.
 
 use std::sync::LazyLock;
 
 use algorithms::locks::LOCKS;
 use algorithms::mechanisms::{self, Choice, MECHANISMS, Mechanism, Settings, Visitor};
-use machine::{Attending, Native, Patient, Peers, Region};
+use machine::{IpiHandler, Native, Peers, Region, Yielding};
 
 use crate::lock::machine;
-use crate::{Failure, Family, Forms, Kind, Load, Parameter, Prepared, Spec, Task, Workload};
+use crate::{
+    Failure, Family, Forms, Load, Parameter, ParameterKind, Prepared, Spec, Task, Workload,
+};
 
-/// A workload for each listed mechanism.
+/// One workload for each listed mechanism.
 pub(crate) fn workloads() -> impl Iterator<Item = Workload> {
-    static ALL: LazyLock<Vec<(String, Spec)>> = LazyLock::new(|| {
-        let spec = |name| mechanisms::visit(name, OVER, SpecOf).expect("a listed mechanism");
-        MECHANISMS.iter().map(|one| (format!("mechanism_{}", one.name), spec(one.name))).collect()
+    static SPECS: LazyLock<Vec<(String, Spec)>> = LazyLock::new(|| {
+        let spec = |name| mechanisms::visit(name, OVER, BuildSpec).expect("a listed mechanism");
+        let named = |name| (format!("mechanism_{name}"), spec(name));
+        MECHANISMS.iter().map(|mechanism| named(mechanism.name)).collect()
     });
-    ALL.iter().map(|(name, spec)| Workload { name, source: include_str!("mechanism.rs"), spec })
+    SPECS.iter().map(|(name, spec)| Workload { name, source: include_str!("mechanism.rs"), spec })
 }
 
-/// The lock inside, unless another one is chosen: that of Linux.
+/// The default lock inside a mechanism: that of Linux.
 const OVER: &str = "queued";
 
-struct SpecOf;
+struct BuildSpec;
 
-impl Visitor for SpecOf {
+impl Visitor for BuildSpec {
     type Out = Spec;
 
     fn mechanism<X: Mechanism>(self) -> Spec {
@@ -49,28 +52,28 @@ impl Visitor for SpecOf {
         let mut parameters = vec![
             Parameter {
                 name: "design",
-                about: "how it is built; `knee describe` of the mechanism explains",
+                about: "design of the mechanism, explained by its `knee describe`",
                 default: designs[0],
-                kind: Kind::Choice(designs),
+                kind: ParameterKind::Choice(designs),
             },
             Parameter {
                 name: "over",
-                about: "the lock inside",
+                about: "lock inside the mechanism",
                 default: OVER,
-                kind: Kind::Choice(locks.collect::<Vec<_>>().leak()),
+                kind: ParameterKind::Choice(locks.collect::<Vec<_>>().leak()),
             },
         ];
         parameters.extend(X::CHOICES.iter().map(|choice| Parameter {
             name: choice.name,
             about: choice.about,
             default: choice.words[0],
-            kind: Kind::Choice(choice.words),
+            kind: ParameterKind::Choice(choice.words),
         }));
         parameters.extend(X::SETTINGS.iter().map(|setting| Parameter {
             name: setting.name,
             about: setting.about,
             default: setting.default.to_string().leak(),
-            kind: Kind::Number { min: setting.min, max: setting.max },
+            kind: ParameterKind::Number { min: setting.min, max: setting.max },
         }));
         Spec {
             semantics: 1,
@@ -98,7 +101,7 @@ impl Visitor for Prepare<'_> {
     fn mechanism<X: Mechanism>(self) -> Self::Out {
         let Load { tasks, values, turns_per_ns, .. } = self.load;
         if *tasks > X::TASKS_MAX {
-            let why = format!("{tasks} tasks: this mechanism can have {}", X::TASKS_MAX);
+            let why = format!("{tasks} tasks: this mechanism supports at most {}", X::TASKS_MAX);
             return Err(Failure::new(why));
         }
         let word = |choice: &'static Choice| {
@@ -106,12 +109,12 @@ impl Visitor for Prepare<'_> {
             let word = choice.words.iter().find(|word| **word == chosen);
             *word.expect("a choice is one of those declared")
         };
-        let settings = Settings::of::<X>(|setting| values.number(setting.name), word);
+        let settings = Settings::new::<X>(|setting| values.number(setting.name), word);
         let design = X::DESIGNS.iter().find(|(name, _)| *name == values.choice("design"));
         let (_, design) = design.expect("a choice is one of those declared");
         let bytes = X::bytes(*tasks, &settings) + tasks * 64;
         let region = Region::new(bytes).map_err(|e| {
-            Failure::of(format!("mapping {bytes} bytes for what the tasks share"), e)
+            Failure::from_error(format!("mapping {bytes} bytes for what the tasks share"), e)
         })?;
         Ok(Box::new(Running {
             mechanism: X::new(&region, *design, *tasks, &settings),
@@ -128,21 +131,21 @@ struct Running<X> {
 }
 
 impl<X> Running<X> {
-    fn machine(&self, index: usize) -> Patient<Native> {
-        Patient(machine(index).with_turns_per_ns(self.turns_per_ns).with_peers(&self.peers))
+    fn machine(&self, index: usize) -> Native<Yielding> {
+        machine(index).with_turns_per_ns(self.turns_per_ns).with_peers(&self.peers).yielding()
     }
 }
 
 impl<X: Mechanism> Prepared for Running<X> {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let m = self.machine(index);
-        let attending = X::INTERRUPTS.then(|| {
-            // With a machine of its own: it may come while the task's is in use.
+        let ipi_handler = X::INTERRUPTS.then(|| {
+            // A machine of its own: an interrupt may come while the task's machine is in use.
             let m = self.machine(index);
-            self.peers.attend(index, move || self.mechanism.interrupted(&m))
+            self.peers.handle_ipis(index, move || self.mechanism.handle_ipi(&m))
         });
         let task = self.mechanism.start(&m, index);
-        Ok(Box::new(Operator { mechanism: &self.mechanism, m, task, _attending: attending }))
+        Ok(Box::new(Operator { mechanism: &self.mechanism, m, task, _ipi_handler: ipi_handler }))
     }
 
     fn verify(&self, operations: u64) -> Result<(), Failure> {
@@ -152,10 +155,10 @@ impl<X: Mechanism> Prepared for Running<X> {
 
 struct Operator<'a, X: Mechanism> {
     mechanism: &'a X,
-    m: Patient<Native>,
+    m: Native<Yielding>,
     task: X::Task,
-    /// For as long as the task is there, it is a CPU that can be interrupted.
-    _attending: Option<Attending<'a>>,
+    /// While this value exists, other tasks can interrupt this one.
+    _ipi_handler: Option<IpiHandler<'a>>,
 }
 
 impl<X: Mechanism> Task for Operator<'_, X> {

@@ -1,22 +1,22 @@
-//! What the pipe and socket workloads pass: a message of some bytes that carries its
-//! number, so that what arrived can be told from what was sent before.
+//! The message that the pipe and socket workloads pass. It carries its number, so that
+//! an earlier message is not mistaken for it.
 
-use crate::{Failure, Kind, Parameter, sys};
+use crate::{Failure, Parameter, ParameterKind, sys};
 
-/// The length of a message: one byte as in will-it-scale, at most what an unprivileged
-/// pipe or socket takes in at once.
+/// The length of a message: by default one byte, as in will-it-scale; at most what an
+/// unprivileged pipe or socket accepts in one call.
 pub(crate) const SIZE: Parameter = Parameter {
     name: "size_bytes",
     about: "length of one message",
     default: "1",
-    kind: Kind::Number { min: 1, max: 65536 },
+    kind: ParameterKind::Number { min: 1, max: 65536 },
 };
 
-/// A message of a fixed length, and where it is received.
+/// A message of fixed length, and the buffer that receives it.
 pub(crate) struct Message {
     sent: Vec<u8>,
     received: Vec<u8>,
-    /// Messages that passed. The low byte of the next number is its first byte.
+    /// Messages passed so far. A message's first byte is the low byte of its number.
     passed: u64,
 }
 
@@ -27,8 +27,8 @@ impl Message {
         Message { sent: vec![0x6b; size], received: vec![0; size], passed: 0 }
     }
 
-    /// Passes the next message by one call of each kind, both of which return a number
-    /// of bytes, or -1 as libc does.
+    /// Passes the next message by one call each. Both return a number of bytes, or -1 as
+    /// libc does.
     #[inline(always)]
     pub(crate) fn pass(
         &mut self,
@@ -38,21 +38,23 @@ impl Message {
         let size = self.sent.len() as isize;
         self.sent[0] = (self.passed + 1) as u8;
         if sys("sending a message", send(&self.sent))? != size {
-            return Err(Failure::new("a message was sent in part only"));
+            return Err(Failure::new("only part of a message was sent"));
         }
         if sys("receiving a message", receive(&mut self.received))? != size {
-            return Err(Failure::new("a message was received in part only"));
+            return Err(Failure::new("only part of a message was received"));
         }
         self.passed += 1;
         Ok(())
     }
 
-    /// Every operation passed one whole message, and the last one arrived unchanged;
-    /// `left` bytes still wait to be received.
+    /// Checks that every operation passed one whole message and that the last one arrived
+    /// unchanged. `left` is the number of bytes not received yet.
     pub(crate) fn verify(&self, operations: u64, left: usize) -> Result<(), Failure> {
         let passed = self.passed;
         if passed != operations {
-            return Err(Failure::new(format!("{operations} counted, {passed} messages passed")));
+            return Err(Failure::new(format!(
+                "{operations} operations counted, but {passed} messages passed"
+            )));
         }
         if left > 0 {
             return Err(Failure::new(format!("{left} bytes were sent and never received")));

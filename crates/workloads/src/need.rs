@@ -1,20 +1,19 @@
-//! What a workload needs of the host, checked before anything is made, so that a
-//! run that cannot work says so at once and in words.
+//! What a workload needs from the host, checked before anything is created, so that an
+//! impossible run fails early and with a reason.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::{fmt, io};
 
-use crate::{Form, Load};
+use crate::{Load, TaskForm};
 
 /// One thing a workload needs.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
     /// Open file descriptors for each task.
     OpenFiles(u64),
-    /// Something the file system of the directory must be able to do, and a trial of
-    /// it on a scratch file.
+    /// A feature of the file system under test, and a trial of it on a scratch file.
     Feature(&'static str, fn(&File) -> io::Result<()>),
     /// Free bytes in the directory, as a function of the load.
     FreeBytes(fn(&Load) -> u64),
@@ -25,7 +24,7 @@ pub enum Need {
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Need::OpenFiles(n) => write!(f, "{n} open files a task (RLIMIT_NOFILE)"),
+            Need::OpenFiles(n) => write!(f, "{n} open files per task (RLIMIT_NOFILE)"),
             Need::Feature(what, _) => write!(f, "a file system with {what}"),
             Need::FreeBytes(_) => write!(f, "free space in the directory"),
             Need::Memory(_) => write!(f, "free memory"),
@@ -34,7 +33,7 @@ impl fmt::Display for Need {
 }
 
 impl Need {
-    /// Whether the host offers it; otherwise what is missing and what to do.
+    /// Whether the host meets the need; otherwise what is missing and what to do.
     pub fn check(&self, load: &Load) -> Result<(), String> {
         match *self {
             Need::OpenFiles(each) => open_files(load, each),
@@ -45,12 +44,12 @@ impl Need {
     }
 }
 
-/// Descriptors that a worker has open for itself.
-const OPEN_ANYWAY: u64 = 16;
+/// Descriptors that the worker itself has open.
+const WORKER_FILES: u64 = 16;
 
 fn open_files(load: &Load, each: u64) -> Result<(), String> {
-    let tasks_in_a_table = if load.form == Form::Threads { load.tasks as u64 } else { 1 };
-    let needed = each * tasks_in_a_table + OPEN_ANYWAY;
+    let tasks_per_file_table = if load.form == TaskForm::Threads { load.tasks as u64 } else { 1 };
+    let needed = each * tasks_per_file_table + WORKER_FILES;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls read or write one live rlimit.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
@@ -59,12 +58,12 @@ fn open_files(load: &Load, each: u64) -> Result<(), String> {
     }
     if limit.rlim_max < needed {
         return Err(format!(
-            "{} tasks need {needed} open files, the hard limit is {}: raise it (ulimit -Hn {needed}), \
+            "{} tasks need {needed} open files, but the hard limit is {}: raise it (ulimit -Hn {needed}), \
              use fewer tasks, or run them as processes",
             load.tasks, limit.rlim_max
         ));
     }
-    // Only this worker's own soft limit; it ends with the worker.
+    // Only this worker's own soft limit, which ends with the worker.
     limit.rlim_cur = needed;
     // SAFETY: as above.
     match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
@@ -77,12 +76,12 @@ fn open_files(load: &Load, each: u64) -> Result<(), String> {
 
 fn feature(directory: &Path, what: &str, trial: fn(&File) -> io::Result<()>) -> Result<(), String> {
     let path = directory.join("need");
-    let tried =
+    let trial_result =
         File::options().read(true).write(true).create_new(true).open(&path).and_then(|file| {
             let result = trial(&file);
             fs::remove_file(&path).and(result)
         });
-    tried.map_err(|e| {
+    trial_result.map_err(|e| {
         format!(
             "needs a file system with {what}, but trying it in {} failed: {e}; choose another --dir",
             directory.display()
@@ -93,7 +92,7 @@ fn feature(directory: &Path, what: &str, trial: fn(&File) -> io::Result<()>) -> 
 fn free_bytes(directory: &Path, needed: u64) -> Result<(), String> {
     let free = File::open(directory)
         .and_then(|d| free_bytes_of(&d))
-        .map_err(|e| format!("asking for the free space of {}: {e}", directory.display()))?;
+        .map_err(|e| format!("reading the free space of {}: {e}", directory.display()))?;
     if free >= needed {
         return Ok(());
     }
@@ -115,7 +114,7 @@ fn free_bytes_of(directory: &File) -> io::Result<u64> {
     }
 }
 
-/// Whether the host has this much memory to give without swapping or killing.
+/// Whether this much memory is available without swapping or killing.
 fn memory(needed: u64) -> Result<(), String> {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = text.lines().find_map(|line| {
@@ -124,11 +123,11 @@ fn memory(needed: u64) -> Result<(), String> {
     });
     match available {
         Some(available) if available < needed => Err(format!(
-            "needs {} MiB of memory, {} MiB are available: use fewer tasks or a smaller size",
+            "needs {} MiB of memory, but {} MiB are available: use fewer tasks or a smaller size",
             needed.div_ceil(1 << 20),
             available >> 20
         )),
-        // A kernel that does not say (before 3.14) is believed to have enough.
+        // Kernels before 3.14 do not report it: assume that there is enough.
         _ => Ok(()),
     }
 }

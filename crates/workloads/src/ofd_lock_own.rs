@@ -2,10 +2,11 @@
 //!
 //! The same calls as posix_lock_own, but the lock belongs to the open file description
 //! (`F_OFD_SETLK`, Linux 3.15) and not to the process, so threads exclude each other
-//! too. Inside the kernel only the owner differs: expect the curve of posix_lock_own,
-//! and read a difference as the price of the owner.
+//! too. Inside the kernel only the owner differs: expect the curve of posix_lock_own; a
+//! difference is the cost of the owner.
 
-use crate::file_lock::{self, Excludes, Mode, Owner, RecordLock, Whose};
+use crate::file_lock::{self, Exclusion, LockMode, LockOwner, RecordLock};
+use crate::files::FileSharing;
 use crate::{Family, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -17,9 +18,9 @@ pub(crate) static SPEC: Spec = Spec {
     parameters: file_lock::PARAMETERS,
     needs: &[Need::OpenFiles(2)],
     prepare: |load| {
-        let mode = Mode::of(load);
-        file_lock::prepare(load, Whose::Own, Excludes::Nobody, move |path, _| {
-            RecordLock::whole(path, Owner::Description, mode)
+        let mode = LockMode::from_load(load);
+        file_lock::prepare(load, FileSharing::Own, Exclusion::Independent, move |path, _| {
+            RecordLock::whole(path, LockOwner::Description, mode)
         })
     },
 };

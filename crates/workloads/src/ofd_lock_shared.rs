@@ -3,10 +3,11 @@
 //! Tasks take turns on one whole-file write lock, as in posix_lock_shared, but each task
 //! owns its lock through a description of its own (`F_OFD_SETLK`, Linux 3.15): threads
 //! exclude each other as processes do, and the kernel runs no deadlock detection for
-//! waiters. The difference to posix_lock_shared as processes is what that detection
-//! costs. Read fairness too: a fast unfair lock starves somebody.
+//! waiters. The difference from posix_lock_shared as processes is the cost of that
+//! detection. Check fairness too: a fast unfair lock starves some tasks.
 
-use crate::file_lock::{self, Excludes, Mode, Owner, RecordLock, Whose};
+use crate::file_lock::{self, Exclusion, LockMode, LockOwner, RecordLock};
+use crate::files::FileSharing;
 use crate::{Family, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -18,9 +19,9 @@ pub(crate) static SPEC: Spec = Spec {
     parameters: file_lock::PARAMETERS,
     needs: &[Need::OpenFiles(2)],
     prepare: |load| {
-        let mode = Mode::of(load);
-        file_lock::prepare(load, Whose::Shared, Excludes::Others, move |path, _| {
-            RecordLock::whole(path, Owner::Description, mode)
+        let mode = LockMode::from_load(load);
+        file_lock::prepare(load, FileSharing::Shared, Exclusion::Exclusive, move |path, _| {
+            RecordLock::whole(path, LockOwner::Description, mode)
         })
     },
 };

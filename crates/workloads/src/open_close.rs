@@ -1,5 +1,5 @@
-//! The one operation behind the open-close workloads, which differ in whose file it is
-//! and in which directory.
+//! The one operation behind the open-close workloads, which differ in whether tasks share
+//! the file and its directory.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -7,44 +7,44 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::files::{self, Name};
-use crate::{Failure, Kind, Load, Parameter, Prepared, Task, sys};
+use crate::{Failure, Load, Parameter, ParameterKind, Prepared, Task, sys};
 
 /// How the file is opened.
 pub(crate) const MODE: Parameter = Parameter {
     name: "mode",
-    about: "read (O_RDONLY), write (O_RDWR), or create (O_RDWR | O_CREAT of the file that is \
-            already there)",
+    about: "read (O_RDONLY), write (O_RDWR), or create (O_RDWR | O_CREAT, though the file \
+            exists)",
     default: "write",
-    kind: Kind::Choice(&["read", "write", "create"]),
+    kind: ParameterKind::Choice(&["read", "write", "create"]),
 };
 
-/// Whose file, and where it is.
+/// The file that each task opens.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Place {
-    /// The task's own, in a directory of its own.
+pub(crate) enum FileLocation {
+    /// A file of its own in a directory of its own.
     OwnDirectory,
-    /// The task's own, in the directory of all.
+    /// A file of its own in a shared directory.
     SharedDirectory,
-    /// One file of all.
+    /// One shared file.
     SharedFile,
 }
 
-/// A workload that opens and closes the files at this place.
-pub(crate) fn prepare(load: &Load, place: Place) -> Result<Box<dyn Prepared>, Failure> {
+/// Prepares a workload that opens and closes the files at this location.
+pub(crate) fn prepare(load: &Load, location: FileLocation) -> Result<Box<dyn Prepared>, Failure> {
     let common = load.directory.join("shared");
-    if place != Place::OwnDirectory {
+    if location != FileLocation::OwnDirectory {
         files::create_directory(&common)?;
     }
-    if place == Place::SharedFile {
-        files::create(&common.join(Name::of_task(0).text()))?;
+    if location == FileLocation::SharedFile {
+        files::create(&common.join(Name::for_task(0).text()))?;
     }
-    let directory = |index| match place {
-        Place::OwnDirectory => load.task_path(index),
-        Place::SharedDirectory | Place::SharedFile => common.clone(),
+    let directory = |index| match location {
+        FileLocation::OwnDirectory => load.task_path(index),
+        FileLocation::SharedDirectory | FileLocation::SharedFile => common.clone(),
     };
-    Ok(Box::new(Prepare {
+    Ok(Box::new(Setup {
         directories: (0..load.tasks).map(directory).collect(),
-        place,
+        location,
         flags: libc::O_CLOEXEC
             | match load.values.choice("mode") {
                 "read" => libc::O_RDONLY,
@@ -54,29 +54,27 @@ pub(crate) fn prepare(load: &Load, place: Place) -> Result<Box<dyn Prepared>, Fa
     }))
 }
 
-struct Prepare {
+struct Setup {
     directories: Vec<PathBuf>,
-    place: Place,
+    location: FileLocation,
     flags: i32,
 }
 
-impl Prepare {
-    /// Makes what is the task's own, and finds its file.
+impl Setup {
+    /// Opens the task's file and returns it with its name; creates what is the task's own.
     fn file(&self, directory: &Path, index: usize) -> Result<(Name, File), Failure> {
-        if self.place == Place::OwnDirectory {
+        if self.location == FileLocation::OwnDirectory {
             files::create_directory(directory)?;
         }
-        let (name, made) = match self.place {
-            Place::SharedFile => (Name::of_task(0), true),
-            Place::OwnDirectory | Place::SharedDirectory => (Name::of_task(index), false),
-        };
+        let is_shared = self.location == FileLocation::SharedFile;
+        let name = Name::for_task(if is_shared { 0 } else { index });
         let path = directory.join(name.text());
-        let file = if made { files::open(&path) } else { files::create(&path) }?;
+        let file = if is_shared { files::open(&path) } else { files::create(&path) }?;
         Ok((name, file))
     }
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let directory = &self.directories[index];
         let (name, file) = self.file(directory, index)?;
@@ -100,12 +98,12 @@ impl Task for Opener {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         let descriptor = self.open()?;
-        // SAFETY: just opened, known to nobody else.
+        // SAFETY: just opened, owned by nothing else.
         sys("closing a file", unsafe { libc::close(descriptor) }).map(drop)
     }
 
-    /// An open leaves nothing behind to count: one more shows that it is the file that
-    /// opens, and not another.
+    /// An open leaves nothing behind to count. One more must open the task's file and not
+    /// another.
     fn verify(&mut self, _: u64) -> Result<(), Failure> {
         // SAFETY: just opened, owned by nobody else.
         let file = unsafe { File::from_raw_fd(self.open()?) };
@@ -128,5 +126,5 @@ impl Opener {
 }
 
 fn inode_of(file: &File) -> Result<u64, Failure> {
-    file.metadata().map(|m| m.ino()).map_err(|e| Failure::of("looking at an open file", e))
+    files::metadata(file).map(|metadata| metadata.ino())
 }

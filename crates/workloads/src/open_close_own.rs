@@ -1,11 +1,11 @@
 //! Open and close of a file of the task's own, in a directory of its own.
 //!
-//! Tasks share neither file nor directory, and with `mode=read` or `write` the path is
-//! walked without taking a reference on the directory: as processes they should scale
-//! nearly like getppid. Threads share one table of file descriptors, whose lock each open
-//! and each close takes; the distance between the two forms is that lock.
+//! Tasks share neither file nor directory, and with `mode=read` or `write` the path walk
+//! takes no reference on the directory: processes should scale nearly like getppid.
+//! Threads share one table of file descriptors, whose lock each open and each close takes;
+//! the difference between the two forms is the cost of that lock.
 
-use crate::open_close::{self, Place};
+use crate::open_close::{self, FileLocation};
 use crate::{Family, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -16,5 +16,5 @@ pub(crate) static SPEC: Spec = Spec {
     forms: Forms::Both,
     parameters: &[open_close::MODE],
     needs: &[Need::OpenFiles(3)],
-    prepare: |load| open_close::prepare(load, Place::OwnDirectory),
+    prepare: |load| open_close::prepare(load, FileLocation::OwnDirectory),
 };

@@ -3,12 +3,12 @@
 //! Each task has a file of its own there, or with `file=shared` all open the same one.
 //! Own files with `mode=read` or `write` leave the directory untouched and should do as
 //! well as open_close_own. With `mode=create` the kernel may lock the directory or take a
-//! reference on it, though the file exists, and the tasks meet there. With `file=shared`
-//! they meet in the file's dentry and inode: each open and close changes the dentry's
+//! reference on it, though the file exists, and tasks contend there. With `file=shared`
+//! they contend for the file's dentry and inode: each open and close changes the dentry's
 //! reference count, and with `write` the inode's count of writers.
 
-use crate::open_close::{self, Place};
-use crate::{Family, Forms, Kind, Need, Parameter, Spec};
+use crate::open_close::{self, FileLocation};
+use crate::{Family, Forms, Need, Parameter, ParameterKind, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -20,18 +20,18 @@ pub(crate) static SPEC: Spec = Spec {
         open_close::MODE,
         Parameter {
             name: "file",
-            about: "own: each task opens a file of its own; shared: all open one \
+            about: "own: each task opens its own file; shared: all tasks open one \
                     (will-it-scale's open3)",
             default: "own",
-            kind: Kind::Choice(&["own", "shared"]),
+            kind: ParameterKind::Choice(&["own", "shared"]),
         },
     ],
     needs: &[Need::OpenFiles(3)],
     prepare: |load| {
-        let place = match load.values.choice("file") {
-            "shared" => Place::SharedFile,
-            _ => Place::SharedDirectory,
+        let location = match load.values.choice("file") {
+            "shared" => FileLocation::SharedFile,
+            _ => FileLocation::SharedDirectory,
         };
-        open_close::prepare(load, place)
+        open_close::prepare(load, location)
     },
 };

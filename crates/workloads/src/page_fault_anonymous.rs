@@ -1,18 +1,18 @@
 //! Write faults on anonymous memory.
 //!
-//! The semantics of will-it-scale's page_fault1: each task maps memory (128 MiB unless
-//! told otherwise), writes one byte to each page, unmaps and maps again. A fault takes a
-//! page from the allocator, clears it, charges it to the memory cgroup and links it into
-//! the page tables; munmap gives all of it back. As processes, the allocator, memory
-//! bandwidth and the cgroup's counters bend the curve; as threads also the locks of the
-//! one address space (a lock per mapping for faults since Linux 6.4).
+//! The semantics of will-it-scale's page_fault1: each task maps memory (128 MiB by
+//! default), writes one byte to each page, unmaps and maps again. A fault takes a page
+//! from the allocator, clears it, charges it to the memory cgroup and links it into the
+//! page tables; munmap gives all of it back. For processes, the allocator, memory
+//! bandwidth and the cgroup's counters bend the curve; for threads also the locks of the
+//! shared address space (a lock per mapping for faults since Linux 6.4).
 //!
-//! With huge pages one fault serves many of the counted pages: the effect `faults` says
-//! how many faults there were, whatever was advised.
+//! With huge pages one fault serves many of the counted pages: the effect `faults` is the
+//! number of faults, whatever `huge_pages` advised.
 
 use crate::fault::{self, Pages, SIZE};
 use crate::mapping::Mapping;
-use crate::{Failure, Family, Forms, Kind, Need, Parameter, Spec};
+use crate::{Failure, Family, Forms, Need, Parameter, ParameterKind, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -25,9 +25,9 @@ pub(crate) static SPEC: Spec = Spec {
         Parameter {
             name: "huge_pages",
             about: "system: as /sys/kernel/mm/transparent_hugepage says; never, always: \
-                    as madvise asks (MADV_NOHUGEPAGE, MADV_HUGEPAGE)",
+                    advised by madvise (MADV_NOHUGEPAGE, MADV_HUGEPAGE)",
             default: "system",
-            kind: Kind::Choice(&["system", "never", "always"]),
+            kind: ParameterKind::Choice(&["system", "never", "always"]),
         },
     ],
     needs: &[Need::Memory(|load| load.tasks as u64 * load.values.number("size_bytes"))],
@@ -58,8 +58,8 @@ impl Pages for Anonymous {
             Anonymous::Huge => mapping.advise("madvise(MADV_HUGEPAGE)", libc::MADV_HUGEPAGE),
         };
         match advised {
-            // A kernel built without huge pages does not know the advice. It need not
-            // follow it either; the effect `faults` shows whether it did.
+            // A kernel built without huge pages does not know the advice. Others need not
+            // follow it; the effect `faults` shows whether they did.
             Err(failure) if failure.errno() == Some(libc::EINVAL) => Ok(mapping),
             other => other.map(|()| mapping),
         }
@@ -67,9 +67,11 @@ impl Pages for Anonymous {
 
     fn check(&self, mapping: &Mapping, offset: usize, mark: u8) -> Result<(), Failure> {
         // SAFETY: `offset` is a page of this pass, in a readable mapping.
-        let found = unsafe { mapping.byte(offset).read_volatile() };
-        if found != mark {
-            return Err(Failure::new(format!("{mark} was written at {offset}, {found} is there")));
+        let byte = unsafe { mapping.byte(offset).read_volatile() };
+        if byte != mark {
+            return Err(Failure::new(format!(
+                "{mark} was written at offset {offset}, but {byte} is there"
+            )));
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Write faults on a private mapping of a file of the task's own: copy on write.
 //!
 //! The semantics of will-it-scale's page_fault2: each task maps its own unlinked file
-//! (128 MiB unless told otherwise) privately, writes one byte to each page, unmaps and
-//! maps again. Each fault finds the page in the page cache, copies it to a fresh
-//! anonymous page and charges that to the memory cgroup; munmap frees the copies. The
-//! first pass also fills the page cache from the empty file. The file is never written,
-//! so its file system hardly matters: compare with page_fault_anonymous, which clears a
-//! page where this one copies, and with page_fault_shared_file, which asks the file
-//! system. Threads share one address space and bend earlier than processes.
+//! (128 MiB by default) privately, writes one byte to each page, unmaps and maps again.
+//! Each fault finds the page in the page cache, copies it to a fresh anonymous page and
+//! charges that to the memory cgroup; munmap frees the copies. The first pass also fills
+//! the page cache from the empty file. The file is never written, so its file system
+//! hardly matters: compare with page_fault_anonymous, which clears a page where this one
+//! copies, and with page_fault_shared_file, which calls into the file system. Threads
+//! share one address space, so their curve bends earlier than that of processes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -37,20 +37,21 @@ struct PrivateFile(File);
 
 impl Pages for PrivateFile {
     fn map(&self, size: usize) -> Result<Mapping, Failure> {
-        Mapping::of_file(&self.0, size, libc::MAP_PRIVATE)
+        Mapping::from_file(&self.0, size, libc::MAP_PRIVATE)
     }
 
-    /// The memory has the byte, the file has not.
+    /// The byte is in memory, but not in the file.
     fn check(&self, mapping: &Mapping, offset: usize, mark: u8) -> Result<(), Failure> {
         // SAFETY: `offset` is a page of this pass, in a readable mapping.
         let in_memory = unsafe { mapping.byte(offset).read_volatile() };
         let mut in_file = [0];
         self.0
             .read_exact_at(&mut in_file, offset as u64)
-            .map_err(|e| Failure::of("reading the file of a touched page", e))?;
+            .map_err(|e| Failure::from_error("reading the file behind a touched page", e))?;
         if (in_memory, in_file) != (mark, [0]) {
             return Err(Failure::new(format!(
-                "{mark} was written at {offset}: memory has {in_memory}, the file {in_file:?}"
+                "{mark} was written at offset {offset}: memory has {in_memory}, the file {}",
+                in_file[0]
             )));
         }
         Ok(())

@@ -1,16 +1,16 @@
 //! Write faults on a shared mapping of a file of the task's own.
 //!
 //! The semantics of will-it-scale's page_fault3: each task maps its own unlinked file
-//! (128 MiB unless told otherwise) shared, writes one byte to each page, unmaps and maps
-//! again. Blocks are allocated during the first pass only, so a run shorter than some
-//! passes measures allocation; the detected warm-up shows it. The fault calls the file
-//! system's page_mkwrite: on journalling file systems that starts a transaction, and its
-//! locks are what bends the curve.
+//! (128 MiB by default) shared, writes one byte to each page, unmaps and maps again.
+//! Blocks are allocated during the first pass only, so a run of only a few passes measures
+//! allocation; the detected warm-up shows it. The fault calls the file system's
+//! page_mkwrite: on journalling file systems that starts a transaction, whose locks bend
+//! the curve.
 //!
-//! Operations are pages touched, as in page_fault3. A kernel whose file system has large folios
-//! maps all of a folio at one fault (`vmstat.pgfault/op` tells: 0.03 on ext4 and XFS of Linux 6.18
-//! with 128 MiB, 0.2 with 16 MiB), so that rates of two kinds, or of two sizes, are not rates of
-//! faults.
+//! Operations are pages touched, as in page_fault3. A file system with large folios maps a whole
+//! folio with one fault (see `vmstat.pgfault/op`: 0.03 on ext4 and XFS of Linux 6.18 with 128 MiB,
+//! 0.2 with 16 MiB). So rates on two kinds of file systems, or with two sizes, do not compare
+//! fault for fault.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -39,16 +39,18 @@ struct SharedFile(File);
 
 impl Pages for SharedFile {
     fn map(&self, size: usize) -> Result<Mapping, Failure> {
-        Mapping::of_file(&self.0, size, libc::MAP_SHARED)
+        Mapping::from_file(&self.0, size, libc::MAP_SHARED)
     }
 
     fn check(&self, _: &Mapping, offset: usize, mark: u8) -> Result<(), Failure> {
         let mut byte = [0];
         self.0
             .read_exact_at(&mut byte, offset as u64)
-            .map_err(|e| Failure::of("reading back a touched page", e))?;
+            .map_err(|e| Failure::from_error("reading back a touched page", e))?;
         if byte[0] != mark {
-            return Err(Failure::new(format!("the byte written at {offset} is not in the file")));
+            return Err(Failure::new(format!(
+                "the byte written at offset {offset} is not in the file"
+            )));
         }
         Ok(())
     }

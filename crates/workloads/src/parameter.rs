@@ -11,32 +11,25 @@ pub struct Parameter {
     pub name: &'static str,
     /// What it changes.
     pub about: &'static str,
-    /// What it is when not given.
     pub default: &'static str,
-    /// What it may be.
-    pub kind: Kind,
+    pub kind: ParameterKind,
 }
 
-/// What a parameter may be.
+/// The values that a parameter can have.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ParameterKind {
     /// A whole number within these bounds; `4k`, `2M`, `1G` mean powers of 1024.
-    Number {
-        /// The smallest value.
-        min: u64,
-        /// The largest value.
-        max: u64,
-    },
+    Number { min: u64, max: u64 },
     /// One of these words.
     Choice(&'static [&'static str]),
 }
 
-/// Parameters that every workload has.
+/// The parameters of every workload.
 pub const COMMON_PARAMETERS: &[Parameter] = &[Parameter {
     name: "idle_ns",
     about: "CPU work between two operations, in ns; not part of the operation",
     default: "0",
-    kind: Kind::Number { min: 0, max: 1_000_000_000 },
+    kind: ParameterKind::Number { min: 0, max: 1_000_000_000 },
 }];
 
 /// Values for all parameters of one workload: the given ones, defaults for the rest.
@@ -45,14 +38,14 @@ pub struct Values(BTreeMap<String, String>);
 
 impl Values {
     /// Checks the given values against the workload's parameters and fills in the
-    /// defaults. Numbers come out without a suffix, so equal values are equal text.
+    /// defaults. Numbers lose their suffix, so equal values are equal text.
     pub fn new(workload: &Workload, given: &BTreeMap<String, String>) -> Result<Values, String> {
         if let Some(unknown) = given.keys().find(|k| workload.parameters().all(|p| p.name != **k)) {
-            let known: Vec<_> = workload.parameters().map(|p| p.name).collect();
+            let names: Vec<_> = workload.parameters().map(|p| p.name).collect();
             return Err(format!(
                 "{} has no parameter '{unknown}'; it has {}",
                 workload.name,
-                known.join(", ")
+                names.join(", ")
             ));
         }
         let value = |p: &Parameter| {
@@ -68,33 +61,33 @@ impl Values {
         &self.0
     }
 
-    /// A parameter that is a choice.
+    /// The value of a choice.
     pub fn choice(&self, name: &str) -> &str {
         self.0.get(name).unwrap_or_else(|| panic!("no parameter {name} is declared"))
     }
 
-    /// A parameter that is a number.
+    /// The value of a number.
     pub fn number(&self, name: &str) -> u64 {
         self.choice(name).parse().expect("numbers are normalised when checked")
     }
 }
 
 impl Parameter {
-    /// Whether a checked value is what the parameter has when not given.
+    /// Whether a checked value is the default.
     pub fn is_default(&self, value: &str) -> bool {
         self.normalise(self.default).is_ok_and(|default| default == value)
     }
 
     fn normalise(&self, text: &str) -> Result<String, String> {
         match self.kind {
-            Kind::Choice(words) if words.contains(&text) => Ok(text.to_string()),
-            Kind::Choice(words) => {
+            ParameterKind::Choice(words) if words.contains(&text) => Ok(text.to_string()),
+            ParameterKind::Choice(words) => {
                 Err(format!("{}={text}: must be one of {}", self.name, words.join(", ")))
             }
-            Kind::Number { min, max } => match number(text) {
+            ParameterKind::Number { min, max } => match number(text) {
                 Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
                 _ => Err(format!(
-                    "{}={text}: must be a whole number from {min} to {max} (4k, 2M, 1G are understood)",
+                    "{}={text}: must be a whole number from {min} to {max} (4k, 2M, 1G: powers of 1024)",
                     self.name
                 )),
             },

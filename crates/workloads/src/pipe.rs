@@ -1,11 +1,11 @@
 //! Write to and read from a pipe of the task's own.
 //!
-//! Nobody waits on the pipe, so this is the cost of the two calls and of moving the
+//! No task waits on the pipe, so this is the cost of the two calls and of moving the
 //! bytes into a page and out again: the pipe's mutex, which no other task takes, and for
 //! larger messages the page allocator. It should scale like getppid; where it does not,
-//! look at what all pipes share: the page allocator and the accounting of its pages to
-//! the memory control group. Threads share one file table, so each call also takes and
-//! drops a reference on the open file, which a process of one thread does not.
+//! look at what all pipes share: the page allocator and the charging of pages to the
+//! memory cgroup. Threads share one file table, so each call also takes and drops a
+//! reference on the open file, which a process of one thread does not.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -24,14 +24,14 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare { size: load.values.number("size_bytes") as usize }))
+    Ok(Box::new(Setup { size: load.values.number("size_bytes") as usize }))
 }
 
-struct Prepare {
+struct Setup {
     size: usize,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let (reader, writer) = pipe(libc::O_NONBLOCK)?;
         make_room(&writer, self.size)?;
@@ -60,14 +60,14 @@ impl Task for Passer {
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let mut left: libc::c_int = 0;
         // SAFETY: the descriptor is open and the kernel writes one live int.
-        sys("asking what is left in the pipe", unsafe {
+        sys("FIONREAD of the pipe", unsafe {
             libc::ioctl(self.reader.as_raw_fd(), libc::FIONREAD, &mut left)
         })?;
         self.message.verify(operations, left as usize)
     }
 }
 
-/// The ends of a new pipe: for reading, for writing.
+/// A new pipe: its end for reading, and its end for writing.
 pub(crate) fn pipe(flags: libc::c_int) -> Result<(OwnedFd, OwnedFd), Failure> {
     let mut ends = [0; 2];
     // SAFETY: the kernel writes two live ints.
@@ -76,8 +76,8 @@ pub(crate) fn pipe(flags: libc::c_int) -> Result<(OwnedFd, OwnedFd), Failure> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// A user with many pipes gets small ones (/proc/sys/fs/pipe-user-pages-soft), too small
-/// for a message in one piece.
+/// Makes the pipe hold a whole message. A user with many pipes gets smaller ones
+/// (/proc/sys/fs/pipe-user-pages-soft).
 fn make_room(pipe: &OwnedFd, size: usize) -> Result<(), Failure> {
     // SAFETY: the descriptor is open.
     let room = sys("F_GETPIPE_SZ", unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_GETPIPE_SZ) })?;
@@ -86,9 +86,9 @@ fn make_room(pipe: &OwnedFd, size: usize) -> Result<(), Failure> {
     }
     // SAFETY: as above.
     match unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, size as libc::c_int) } {
-        -1 => Err(Failure::of(
+        -1 => Err(Failure::from_error(
             format!(
-                "growing a pipe of {room} bytes to {size} (see pipe-user-pages-soft in pipe(7))"
+                "growing a pipe from {room} to {size} bytes (see pipe-user-pages-soft in pipe(7))"
             ),
             std::io::Error::last_os_error(),
         )),

@@ -1,17 +1,19 @@
-//! A poll of many files that does not wait.
+//! A non-blocking poll of many files.
 //!
 //! One operation copies the list in, asks each file whether it is ready, and copies the
 //! answers out; with timeout 0 nothing is put into wait queues. The time grows with
-//! `files`; divide by it for the price of one file: a look into the file table and a
-//! call of the file's poll function. The files are eventfds of the task's own, so
-//! processes share nothing. Threads share one file table and take a reference on each
-//! file, and so does any process with more than one thread. (will-it-scale's poll2 polls
-//! 128 regular files, which are always ready and have no poll function to call.)
+//! `files`; divide by it for the cost of one file: a file-table lookup and a call of the
+//! file's poll function. The files are eventfds of the task's own, so processes share
+//! nothing. Threads share one file table and take a reference on each file, as does any
+//! process with more than one thread. (will-it-scale's poll2 polls 128 regular files,
+//! which are always ready and have no poll function to call.)
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::eventfd::eventfd;
-use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -22,18 +24,18 @@ pub(crate) static SPEC: Spec = Spec {
     parameters: &[
         Parameter {
             name: "files",
-            about: "files in the list of one call; each task has as many open",
+            about: "files in the list of one call; each task has that many open",
             default: "128",
-            kind: Kind::Number { min: 1, max: 65536 },
+            kind: ParameterKind::Number { min: 1, max: 65536 },
         },
         Parameter {
             name: "ready",
-            about: "none of them is ready, or one: the last",
+            about: "none: no file is ready; one: the last file is",
             default: "none",
-            kind: Kind::Choice(&["none", "one"]),
+            kind: ParameterKind::Choice(&["none", "one"]),
         },
     ],
-    // How many files depends on the parameter: `prepare` checks it.
+    // The number of open files is a parameter: `prepare` checks it.
     needs: &[],
     prepare,
 };
@@ -45,16 +47,16 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         "one" => 1,
         _ => 0,
     };
-    Ok(Box::new(Prepare { files: files as usize, ready }))
+    Ok(Box::new(Setup { files: files as usize, ready }))
 }
 
-struct Prepare {
+struct Setup {
     files: usize,
     /// How many files at the end of the list are ready.
     ready: usize,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let first_ready = self.files - self.ready;
         let files = (0..self.files)
@@ -73,9 +75,9 @@ impl Prepared for Prepare {
 struct Poller {
     list: Vec<libc::pollfd>,
     first_ready: usize,
-    /// What poll() returns.
+    /// What poll() must return.
     ready: i32,
-    /// Open as long as they are in the list.
+    /// Keeps the files in the list open.
     _files: Vec<OwnedFd>,
 }
 
@@ -88,14 +90,14 @@ impl Task for Poller {
         })?;
         if ready != self.ready {
             return Err(Failure::new(format!(
-                "poll found {ready} files ready, not {}",
+                "poll() returned {ready} ready files, not {}",
                 self.ready
             )));
         }
         Ok(())
     }
 
-    /// The last call answered for each file.
+    /// The last call gave the right answer for each file.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         for (index, entry) in self.list.iter().enumerate() {
             let is_ready = entry.revents == libc::POLLIN;

@@ -1,16 +1,15 @@
-//! mprotect of the task's own pages, in an address space that all threads share.
+//! mprotect of the task's own pages, in an address space that threads share.
 //!
 //! Each operation writes to its pages, makes them read-only and writable again. No two
-//! tasks touch the same page, but threads share what lies around them: mprotect takes
-//! the address space's lock for writing, and taking a right away flushes the TLB of
-//! every CPU that runs the address space (on x86 by an interrupt, unless the CPU can
-//! broadcast the flush). So operations per second as threads fall where the same tasks
-//! as processes go on rising: run both, the difference is the price of sharing. Count
-//! the TLB and function-call interrupts per operation beside it, to tell more
-//! interrupts from dearer ones.
+//! tasks touch the same page, but threads share the address space: mprotect takes its
+//! lock for writing, and revoking write access flushes the TLB of every CPU that runs the
+//! address space (on x86 by an IPI, unless the CPU can broadcast the flush). So the rate
+//! of threads falls where that of processes keeps rising: run both, the difference is the
+//! cost of sharing. Also count the TLB and function-call interrupts per operation, to tell
+//! more interrupts from more expensive ones.
 
 use crate::mapping::{self, Fenced, SIZE};
-use crate::{Failure, Family, Form, Forms, Load, Prepared, Spec, Task};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -18,9 +17,9 @@ pub(crate) static SPEC: Spec = Spec {
     family: Family::Memory,
     operation: "a write to each page, one mprotect to read-only and one back",
     forms: Forms::Noted(
-        Form::Processes,
-        "each process has an address space of its own: nothing is shared, this is the \
-         control to compare the threads with",
+        TaskForm::Processes,
+        "each process has an address space of its own, so nothing is shared: this form is \
+         the control to compare threads with",
     ),
     parameters: &[SIZE],
     needs: &[],
@@ -28,14 +27,14 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare { size: mapping::size(load) }))
+    Ok(Box::new(Setup { size: mapping::size(load) }))
 }
 
-struct Prepare {
+struct Setup {
     size: usize,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let page = mapping::page_bytes();
         Ok(Box::new(Protector { memory: Fenced::new(self.size)?, page, mark: 0 }))
@@ -45,18 +44,18 @@ impl Prepared for Prepare {
 struct Protector {
     memory: Fenced,
     page: usize,
-    /// What the last operation wrote: operations so far, in a byte.
+    /// What the last operation wrote: the low byte of the number of operations so far.
     mark: u8,
 }
 
 impl Protector {
     #[inline(always)]
-    fn close(&self) -> Result<(), Failure> {
+    fn make_read_only(&self) -> Result<(), Failure> {
         self.memory.protect("mprotect to read-only", libc::PROT_READ)
     }
 
     #[inline(always)]
-    fn open(&self) -> Result<(), Failure> {
+    fn make_writable(&self) -> Result<(), Failure> {
         self.memory.protect("mprotect to writable", libc::PROT_READ | libc::PROT_WRITE)
     }
 }
@@ -65,24 +64,24 @@ impl Task for Protector {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         self.mark = self.mark.wrapping_add(1);
-        // The write lets the TLB know the page as writable, so the flush has a reason.
+        // The write puts the page into the TLB as writable, so that the flush is needed.
         self.memory.mark_pages(self.page, self.mark);
-        self.close()?;
-        self.open()
+        self.make_read_only()?;
+        self.make_writable()
     }
 
-    /// The pages carry the count; and once more, looking: read-only memory cannot be
-    /// written, writable memory can.
+    /// The pages hold the number of operations. One more pair of calls must make them
+    /// read-only and writable again.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         if !self.memory.pages_marked(self.page, operations as u8) {
-            return Err(Failure::new(format!("a page misses the mark of operation {operations}")));
+            return Err(Failure::new(format!("a page lacks the mark of operation {operations}")));
         }
         for (step, writable) in
-            [(Protector::close as fn(&Self) -> _, false), (Protector::open, true)]
+            [(Protector::make_read_only as fn(&Self) -> _, false), (Protector::make_writable, true)]
         {
             step(self)?;
             if mapping::is_writable(self.memory.byte(0)) != writable {
-                return Err(Failure::new("mprotect did not change what may be written"));
+                return Err(Failure::new("mprotect did not change whether the page is writable"));
             }
         }
         Ok(())

@@ -2,10 +2,11 @@
 //!
 //! All blocks exist and are in the page cache before the start: an operation copies
 //! `write_bytes` there and marks the page dirty. The file's inode lock is the task's own,
-//! so curves bend for what lies below: memory bandwidth when `size_bytes` exceeds the
-//! caches, counters of dirty pages, and the flusher that writes the pages back meanwhile.
+//! so what bends the curve lies below: memory bandwidth when `size_bytes` exceeds the
+//! caches, dirty-page counters, and the flusher that writes the pages back.
 
-use crate::file_write::{self, Whose};
+use crate::file_write;
+use crate::files::FileSharing;
 use crate::{Family, Forms, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -16,5 +17,5 @@ pub(crate) static SPEC: Spec = Spec {
     forms: Forms::Both,
     parameters: file_write::PARAMETERS,
     needs: file_write::NEEDS,
-    prepare: |load| file_write::prepare(load, Whose::Own),
+    prepare: |load| file_write::prepare(load, FileSharing::Own),
 };

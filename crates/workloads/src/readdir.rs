@@ -1,17 +1,19 @@
 //! Listing of a directory, from its first entry to its last.
 //!
-//! A pass costs about as much as there are entries, so compare only runs of equal
-//! `files`. Each getdents call holds the directory's inode lock, shared with other
-//! readers on file systems that allow it (most do, since Linux 4.7): they do not wait for
-//! each other, but in a shared directory all of them write the lock's word. Entries come
-//! from the cache: the directory fits there, and nothing changes it.
+//! The cost of a pass grows with the number of entries, so compare only runs of equal
+//! `files`. Each getdents call holds the directory's inode lock, for reading on file
+//! systems that allow it (most do, since Linux 4.7): readers do not wait for each other,
+//! but in a shared directory all of them write the lock word. Entries come from the cache:
+//! the directory fits into it, and nothing changes it.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use crate::files::{self, Directories, Name};
-use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+use crate::files::{self, Name, TaskDirectories};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -22,20 +24,20 @@ pub(crate) static SPEC: Spec = Spec {
     forms: Forms::Both,
     parameters: &[
         Parameter {
-            about: "own: each task lists a directory of its own; shared: all list the same",
-            ..Directories::PARAMETER
+            about: "own: each task lists its own directory; shared: all tasks list one",
+            ..TaskDirectories::PARAMETER
         },
         Parameter {
             name: "files",
             about: "empty files in the directory",
             default: "100",
-            kind: Kind::Number { min: 0, max: 10_000_000 },
+            kind: ParameterKind::Number { min: 0, max: 10_000_000 },
         },
         Parameter {
             name: "buffer_bytes",
-            about: "room for entries that one getdents64 call gets",
+            about: "length of the buffer of each getdents64 call",
             default: "32k",
-            kind: Kind::Number { min: 1024, max: 1 << 30 },
+            kind: ParameterKind::Number { min: 1024, max: 1 << 30 },
         },
     ],
     needs: &[Need::OpenFiles(2)],
@@ -43,24 +45,24 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    let directories = Directories::prepare(load)?;
+    let directories = TaskDirectories::prepare(load)?;
     let files = load.values.number("files");
     if let Some(common) = directories.common() {
         fill(common, files)?;
     }
     let buffer_bytes = load.values.number("buffer_bytes") as usize;
-    Ok(Box::new(Prepare { directories, files, buffer_bytes }))
+    Ok(Box::new(Setup { directories, files, buffer_bytes }))
 }
 
-struct Prepare {
-    directories: Directories,
+struct Setup {
+    directories: TaskDirectories,
     files: u64,
     buffer_bytes: usize,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let path = self.directories.of_task(index)?;
+        let path = self.directories.task_directory(index)?;
         if !self.directories.shared {
             fill(path, self.files)?;
         }
@@ -85,9 +87,9 @@ fn fill(directory: &Path, files: u64) -> Result<(), Failure> {
 struct Reader {
     directory: File,
     files: u64,
-    /// Where the kernel puts entries: words, because they are aligned to 8 bytes.
+    /// The buffer for entries: of words, because entries are aligned to 8 bytes.
     entries: Vec<u64>,
-    /// Length of all entries read in completed passes.
+    /// Total length of the entries read in completed passes.
     read_bytes: u64,
 }
 
@@ -98,12 +100,12 @@ impl Task for Reader {
         Ok(())
     }
 
-    /// One more pass finds every file, and the passes counted were all as long.
+    /// One more pass finds every file, and all counted passes had its length.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
-        let mut found = 0;
-        let pass_bytes = self.pass(|entries| found += files_among(entries))?;
-        if found != self.files {
-            return Err(Failure::new(format!("{found} of {} files were listed", self.files)));
+        let mut listed = 0;
+        let pass_bytes = self.pass(|entries| listed += files_among(entries))?;
+        if listed != self.files {
+            return Err(Failure::new(format!("{listed} of {} files were listed", self.files)));
         }
         let expected = operations.wrapping_mul(pass_bytes);
         if self.read_bytes != expected {
@@ -117,10 +119,10 @@ impl Task for Reader {
 }
 
 impl Reader {
-    /// Reads the directory from start to end, showing the entries of each call; the
-    /// length of all of them.
+    /// Reads the directory from start to end, passes the entries of each call to `visit`,
+    /// and returns their total length in bytes.
     #[inline(always)]
-    fn pass(&mut self, mut see: impl FnMut(&[u8])) -> Result<u64, Failure> {
+    fn pass(&mut self, mut visit: impl FnMut(&[u8])) -> Result<u64, Failure> {
         let directory = self.directory.as_raw_fd();
         // SAFETY: the directory is open.
         sys("seeking to the start of a directory", unsafe {
@@ -129,15 +131,15 @@ impl Reader {
         let (room, start) = (self.entries.len() * size_of::<u64>(), self.entries.as_mut_ptr());
         let mut pass_bytes = 0;
         loop {
-            // SAFETY: the directory is open, and `entries` has room for as many bytes.
+            // SAFETY: the directory is open, and `entries` has `room` bytes.
             let read = sys("getdents64 of a directory", unsafe {
                 libc::syscall(libc::SYS_getdents64, directory, start, room)
             })?;
             if read == 0 {
                 return Ok(pass_bytes);
             }
-            // SAFETY: the kernel has just written that many bytes there.
-            see(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), read as usize) });
+            // SAFETY: the kernel has just written `read` bytes there.
+            visit(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), read as usize) });
             pass_bytes += read as u64;
         }
     }

@@ -2,37 +2,39 @@
 //!
 //! Each task renames its `files` in turn, all to their other names, then all back; no
 //! file is replaced. A rename inside one directory holds that directory's inode lock, so
-//! tasks that share it take turns. A rename across directories holds both, and before
-//! them the one rename mutex of the whole superblock, so even tasks with directories of
-//! their own take turns. Every rename of every file system also writes the kernel-wide
-//! `rename_lock`, for the moment in which the name in the dentry cache changes.
+//! tasks that share it take turns. A rename across directories holds both, and the rename
+//! mutex of the whole superblock around them, so even tasks with directories of their own
+//! take turns. Every rename on every file system also takes the kernel-wide `rename_lock`
+//! for writing while it changes the name in the dentry cache.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use crate::files::{self, Directories, Name};
-use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+use crate::files::{self, Name, TaskDirectories};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
     aliases: &[],
     family: Family::Files,
-    operation: "one rename of one of the task's files to a name that is free",
+    operation: "one rename of one of the task's files to a free name",
     forms: Forms::Both,
     parameters: &[
-        Directories::PARAMETER,
+        TaskDirectories::PARAMETER,
         Parameter {
             name: "target",
-            about: "within: the new name is in the same directory; across: it is in a second one",
+            about: "within: the new name is in the same directory; across: in a second one",
             default: "within",
-            kind: Kind::Choice(&["within", "across"]),
+            kind: ParameterKind::Choice(&["within", "across"]),
         },
         Parameter {
             name: "files",
             about: "files that each task renames in turn",
             default: "1",
-            kind: Kind::Number { min: 1, max: 10_000_000 },
+            kind: ParameterKind::Number { min: 1, max: 10_000_000 },
         },
     ],
     needs: &[Need::OpenFiles(2)],
@@ -40,29 +42,29 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    let directories = Directories::prepare(load)?;
+    let directories = TaskDirectories::prepare(load)?;
     let across = load.values.choice("target") == "across";
     if let (Some(common), true) = (directories.common(), across) {
         make_both(common)?;
     }
-    Ok(Box::new(Prepare { directories, across, files: load.values.number("files") }))
+    Ok(Box::new(Setup { directories, across, files: load.values.number("files") }))
 }
 
-struct Prepare {
-    directories: Directories,
+struct Setup {
+    directories: TaskDirectories,
     across: bool,
     files: u64,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let directory = self.directories.of_task(index)?;
+        let directory = self.directories.task_directory(index)?;
         if self.across && !self.directories.shared {
             make_both(directory)?;
         }
-        let here = Side::new(directory, self.across.then_some(FIRST), index, 0)?;
-        let there = Side::new(directory, self.across.then_some(SECOND), index, self.files)?;
-        let mut name = Name::of_task(index);
+        let here = RenameSide::new(directory, self.across.then_some(FIRST), index, 0)?;
+        let there = RenameSide::new(directory, self.across.then_some(SECOND), index, self.files)?;
+        let mut name = Name::for_task(index);
         for number in 0..self.files {
             name.set(number);
             files::create(&here.path.join(name.text()))?;
@@ -74,40 +76,45 @@ impl Prepared for Prepare {
 const FIRST: &str = "first";
 const SECOND: &str = "second";
 
-/// Two directories of which neither is in the other.
+/// Creates two directories, neither inside the other.
 fn make_both(directory: &Path) -> Result<(), Failure> {
     files::create_directory(&directory.join(FIRST))?;
     files::create_directory(&directory.join(SECOND))
 }
 
-/// One of the two places between which files go back and forth.
-struct Side {
+/// One of the two sets of names between which files go back and forth.
+struct RenameSide {
     path: PathBuf,
     directory: File,
-    /// The number in the name of the first file on this side.
+    /// The number in the first file's name on this side.
     first: u64,
-    /// Of the next file.
+    /// The next file's name on this side.
     name: Name,
 }
 
-impl Side {
-    fn new(top: &Path, below: Option<&str>, index: usize, first: u64) -> Result<Side, Failure> {
+impl RenameSide {
+    fn new(
+        top: &Path,
+        below: Option<&str>,
+        index: usize,
+        first: u64,
+    ) -> Result<RenameSide, Failure> {
         let path = below.map_or(top.to_path_buf(), |below| top.join(below));
-        let mut name = Name::of_task(index);
+        let mut name = Name::for_task(index);
         name.set(first);
-        Ok(Side { directory: files::open_directory(&path)?, path, first, name })
+        Ok(RenameSide { directory: files::open_directory(&path)?, path, first, name })
     }
 
-    fn has(&mut self, number: u64) -> Result<bool, Failure> {
+    fn has_file(&mut self, number: u64) -> Result<bool, Failure> {
         self.name.set(self.first + number);
         files::exists(&self.path.join(self.name.text()))
     }
 }
 
 struct Renamer {
-    /// Where the files are that were not renamed in this pass.
-    here: Side,
-    there: Side,
+    /// The names of the files not yet renamed in this pass.
+    here: RenameSide,
+    there: RenameSide,
     files: u64,
     /// The next file; `files` at the end of a pass.
     next: u64,
@@ -117,7 +124,7 @@ impl Task for Renamer {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         if self.next == self.files {
-            self.turn();
+            self.turn_back();
         }
         // SAFETY: the directories are open and the names live C strings.
         sys("renaming a file", unsafe {
@@ -134,7 +141,7 @@ impl Task for Renamer {
         Ok(())
     }
 
-    /// Each file is where an even or odd number of renames brought it, and only there.
+    /// Each file has the name that its number of renames, even or odd, leads to, and no other.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let (passes, rest) = (operations / self.files, operations % self.files);
         if self.here.first > self.there.first {
@@ -143,9 +150,9 @@ impl Task for Renamer {
         for number in 0..self.files {
             let renames = passes + u64::from(number < rest);
             let moved = renames % 2 == 1;
-            if self.here.has(number)? == moved || self.there.has(number)? != moved {
+            if self.here.has_file(number)? == moved || self.there.has_file(number)? != moved {
                 return Err(Failure::new(format!(
-                    "file {number} of {} is not where {renames} renames bring it",
+                    "file {number} of {} does not have its name after {renames} renames",
                     self.here.path.display()
                 )));
             }
@@ -155,9 +162,9 @@ impl Task for Renamer {
 }
 
 impl Renamer {
-    /// The way back.
+    /// Begins a pass in the other direction.
     #[inline(always)]
-    fn turn(&mut self) {
+    fn turn_back(&mut self) {
         std::mem::swap(&mut self.here, &mut self.there);
         self.here.name.set(self.here.first);
         self.there.name.set(self.there.first);

@@ -1,9 +1,9 @@
-//! A call of the scheduler that gives the CPU to whoever is next.
+//! A call that yields the CPU to the next runnable task.
 //!
-//! With one task a CPU nobody is next and the call comes back at once: it has taken the
-//! lock of this CPU's run queue and gone once through the scheduler's choice. Run queues
-//! are per CPU, so the curve should be as straight as getppid's. Where others want the
-//! CPU too, another task or a stranger, the operation becomes a context switch.
+//! With one task per CPU no other is runnable and the call returns immediately: it has
+//! taken this CPU's run-queue lock and run the scheduler's choice once. Run queues are per
+//! CPU, so the curve should be as straight as getppid's. Where another task of the run, or
+//! of another program, wants the CPU too, the operation becomes a context switch.
 
 use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, sys};
 
@@ -19,12 +19,12 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare))
+    Ok(Box::new(Setup))
 }
 
-struct Prepare;
+struct Setup;
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         Ok(Box::new(Yielder))
     }
@@ -33,7 +33,7 @@ impl Prepared for Prepare {
 struct Yielder;
 
 impl Task for Yielder {
-    /// The call leaves nothing behind; that it succeeded is all there is to verify.
+    /// The call has no effect to verify but its success.
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         // SAFETY: no preconditions.

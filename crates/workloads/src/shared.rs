@@ -1,6 +1,5 @@
-//! Memory that all tasks of a run see, processes too: an anonymous shared mapping,
-//! made before the tasks and inherited by fork. It has no name, so nothing can stay
-//! behind.
+//! Memory that all tasks of a run share, even processes: an anonymous shared mapping,
+//! made before the tasks and inherited by fork. It has no name, so none can be left over.
 
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -13,17 +12,17 @@ use crate::Failure;
 /// pairs lines.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
-pub struct Line<T>(pub T);
+pub struct CacheLine<T>(pub T);
 
-impl<T> Deref for Line<T> {
+impl<T> Deref for CacheLine<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
-/// `n` zeroed values of `T` in shared memory. `T` must be usable from several
-/// processes at once and valid when zero: atomics, and [`Line`]s and structs of them.
+/// Values of `T` in shared memory. `T` must be usable by several processes
+/// simultaneously and valid when zero: atomics, and [`CacheLine`]s and structs of them.
 pub struct Shared<T> {
     start: NonNull<T>,
     length: usize,
@@ -36,22 +35,22 @@ impl<T: Sync> Shared<T> {
     /// All-zero bytes must be a valid `T`, and `T` must hold no pointer to memory of
     /// one process.
     pub unsafe fn zeroed(length: usize) -> Result<Shared<T>, Failure> {
-        // SAFETY: as ours; an anonymous mapping is zero.
+        // SAFETY: the caller vouches for `T`; an anonymous mapping is zero.
         unsafe { Shared::map(length, libc::MAP_ANONYMOUS, -1) }
     }
 
-    /// Maps `length` values of `T` that a descriptor holds, a BPF map's for example.
+    /// Maps `length` values of `T` from a descriptor, for example of a BPF map.
     ///
     /// # Safety
-    /// As of [`Shared::zeroed`]; and the descriptor must hold as many bytes, zero or written as
-    /// values of `T`.
-    pub unsafe fn of(memory: BorrowedFd, length: usize) -> Result<Shared<T>, Failure> {
-        // SAFETY: as ours.
+    /// As for [`Shared::zeroed`]. The descriptor must hold at least `length` values of `T`,
+    /// zero or written as such.
+    pub unsafe fn from_descriptor(memory: BorrowedFd, length: usize) -> Result<Shared<T>, Failure> {
+        // SAFETY: the caller vouches for `T` and for the descriptor.
         unsafe { Shared::map(length, 0, memory.as_raw_fd()) }
     }
 
     /// # Safety
-    /// As of the callers.
+    /// As for [`Shared::zeroed`]; a descriptor must hold `length` values of `T`.
     unsafe fn map(length: usize, flags: libc::c_int, fd: libc::c_int) -> Result<Self, Failure> {
         assert!(mem::align_of::<T>() <= 4096, "a page is the largest alignment mmap gives");
         // SAFETY: a fresh mapping touches no memory that exists.
@@ -67,7 +66,10 @@ impl<T: Sync> Shared<T> {
         };
         if address == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
-            return Err(Failure::of(format!("mapping {} shared bytes", bytes::<T>(length)), error));
+            return Err(Failure::from_error(
+                format!("mapping {} shared bytes", bytes::<T>(length)),
+                error,
+            ));
         }
         let start = NonNull::new(address.cast()).expect("mmap never returns address 0 unasked");
         Ok(Shared { start, length })

@@ -1,10 +1,11 @@
 //! A signal that the task sends to itself and handles.
 //!
 //! One operation is tgkill(), the delivery on the way out of the kernel, the handler and
-//! sigreturn: two system calls and a signal frame. Each signal takes its sighand's lock,
-//! which all threads of a process share, and is counted against RLIMIT_SIGPENDING in one
-//! counter for all processes of a user. So threads bend early on the lock, and processes
-//! later on the counter. The load of will-it-scale's signal1, with SIGUSR2.
+//! sigreturn: two system calls and a signal frame. Each signal takes the sighand lock,
+//! which all threads of a process share, and is charged to RLIMIT_SIGPENDING in one
+//! counter for all processes of a user. So the curve of threads bends early, at the lock,
+//! and that of processes later, at the counter. The load of will-it-scale's signal1, with
+//! SIGUSR2.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -16,26 +17,26 @@ pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
     aliases: &["signal1"],
     family: Family::Scheduling,
-    operation: "one signal sent to itself and handled",
+    operation: "one signal that the task sends to itself and handles",
     forms: Forms::Both,
     parameters: &[],
     needs: &[],
     prepare,
 };
 
-/// Not SIGUSR1: with that one the runner interrupts.
+/// Not SIGUSR1, by which the runner interrupts tasks.
 const SIGNAL: libc::c_int = libc::SIGUSR2;
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare { _handler: Handler::install()? }))
+    Ok(Box::new(Setup { _handler: Handler::install()? }))
 }
 
-struct Prepare {
-    /// Made before the tasks exist: threads share it, processes inherit it.
+struct Setup {
+    /// Installed before the tasks exist: threads share it, processes inherit it.
     _handler: Handler,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         // SAFETY: no preconditions.
         let thread = unsafe { libc::gettid() };
@@ -51,7 +52,7 @@ struct Sender {
 }
 
 impl Task for Sender {
-    /// A signal of the thread to itself is handled before the call returns.
+    /// A signal that a thread sends to itself is handled before the call returns.
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         // SAFETY: the signal has a handler as long as a task exists.
@@ -69,18 +70,19 @@ impl Task for Sender {
 }
 
 thread_local! {
-    /// Signals handled by this thread. Constant and without a destructor, so that a
-    /// handler may touch it; an atomic, because it changes between two instructions.
+    /// Signals handled by this thread. Initialised at compile time and without a destructor,
+    /// so that a handler may touch it; atomic, because a handler runs between any two
+    /// instructions.
     static HANDLED: AtomicU64 = const { AtomicU64::new(0) };
 }
 
 extern "C" fn handle(_: libc::c_int) {
-    // A load and a store: the handler never interrupts itself.
+    // A load and a store suffice: the handler never interrupts itself.
     HANDLED.with(|n| n.store(n.load(Relaxed) + 1, Relaxed));
 }
 
-/// The process-wide handler, there as long as one of these lives. The last to go puts
-/// back what was there before the first.
+/// The process-wide handler, installed as long as a value of this type exists. Dropping
+/// the last one restores the action that the first one replaced.
 struct Handler;
 
 struct Installed {
@@ -107,14 +109,14 @@ impl Drop for Handler {
         let installed = slot.as_mut().expect("a handler that lives is installed");
         installed.users -= 1;
         if installed.users == 0 {
-            // SAFETY: the kernel reads what it once wrote.
+            // SAFETY: the kernel reads an action that it once wrote.
             unsafe { libc::sigaction(SIGNAL, &installed.before, ptr::null_mut()) };
             *slot = None;
         }
     }
 }
 
-/// Makes `handle` the handler; what was there before.
+/// Makes `handle` the handler; returns the action that it replaces.
 fn replace() -> Result<libc::sigaction, Failure> {
     // SAFETY: sigaction is plain data; zero is the default action and an empty mask.
     let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { mem::zeroed() };

@@ -1,6 +1,6 @@
-//! CPU work of a known length: turns of an empty loop, counted out by a rate that
-//! the runner measured. It is work, not a deadline: a task preempted meanwhile still
-//! does all of it, like a longer critical section would.
+//! CPU work of known length: turns of an empty loop, at a rate that the runner
+//! measured. It is work, not a deadline: a preempted task still does all of it, as it
+//! would in a longer critical section.
 
 use std::hint::black_box;
 
@@ -11,12 +11,12 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// This many turns.
-    pub fn turns(turns: u64) -> Spin {
+    /// Work of `turns` turns of the loop.
+    pub fn new(turns: u64) -> Spin {
         Spin { turns }
     }
 
-    /// Does the work. Not `pause`: hypervisors trap that one to look for spinning.
+    /// Does the work. Not `pause`: hypervisors trap it to detect spinning.
     #[inline(always)]
     pub fn run(self) {
         for turn in 0..self.turns {

@@ -1,17 +1,19 @@
-//! Attributes of files, by name.
+//! stat of files by name.
 //!
-//! Everything comes from the dentry and inode caches; the disk is not asked. The path is
-//! walked without writing to anything until the file is found, whose dentry then gets a
-//! reference for the moment of the call. So tasks with files of their own share nothing,
-//! while in a shared directory, where all look at the same files in the same order, they
-//! meet in the reference count of each file's dentry. More `files` spread them out.
+//! Everything comes from the dentry and inode caches; the disk is not accessed. The path
+//! walk writes nothing until it finds the file, on whose dentry it then takes a reference
+//! for the duration of the call. So tasks with files of their own share nothing, while in
+//! a shared directory, where all tasks stat the same files in the same order, they contend
+//! for the reference count of each file's dentry. More `files` spread them out.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use crate::files::{self, Directories, Name};
-use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+use crate::files::{self, Name, TaskDirectories};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -21,15 +23,15 @@ pub(crate) static SPEC: Spec = Spec {
     forms: Forms::Both,
     parameters: &[
         Parameter {
-            about: "own: each task has files and a directory of its own; shared: all look at the \
-                    same files of one directory",
-            ..Directories::PARAMETER
+            about: "own: each task has its own directory and files; shared: all tasks stat the \
+                    same files in one",
+            ..TaskDirectories::PARAMETER
         },
         Parameter {
             name: "files",
-            about: "files that a task looks at in turn",
+            about: "files that each task stats in turn",
             default: "1",
-            kind: Kind::Number { min: 1, max: 1_000_000 },
+            kind: ParameterKind::Number { min: 1, max: 1_000_000 },
         },
     ],
     needs: &[Need::OpenFiles(2)],
@@ -37,26 +39,26 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    let directories = Directories::prepare(load)?;
+    let directories = TaskDirectories::prepare(load)?;
     let files = load.values.number("files");
     if let Some(common) = directories.common() {
         fill(common, files)?;
     }
-    Ok(Box::new(Prepare { directories, files }))
+    Ok(Box::new(Setup { directories, files }))
 }
 
-struct Prepare {
-    directories: Directories,
+struct Setup {
+    directories: TaskDirectories,
     files: u64,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let path = self.directories.of_task(index)?;
+        let path = self.directories.task_directory(index)?;
         if !self.directories.shared {
             fill(path, self.files)?;
         }
-        Ok(Box::new(Looker {
+        Ok(Box::new(Stater {
             directory: files::open_directory(path)?,
             name: name(),
             files: self.files,
@@ -72,33 +74,33 @@ fn name() -> Name {
     Name::new("", 10)
 }
 
-/// Makes the files, each one byte longer than the one before: what a look at it should
-/// tell.
+/// Creates the files, each one byte longer than the one before, so that their lengths
+/// identify them.
 fn fill(directory: &Path, files: u64) -> Result<(), Failure> {
     let mut name = name();
     for number in 0..files {
         let path = directory.join(name.text());
         files::create(&path)?
             .set_len(number + 1)
-            .map_err(|e| Failure::of(format!("extending {}", path.display()), e))?;
+            .map_err(|e| Failure::from_error(format!("extending {}", path.display()), e))?;
         name.advance();
     }
     Ok(())
 }
 
-struct Looker {
+struct Stater {
     directory: File,
-    /// Of the next file.
+    /// The name of the next file.
     name: Name,
     files: u64,
     /// The next file; `files` at the end of a pass.
     next: u64,
     stat: libc::stat,
-    /// The lengths that the kernel told, summed up.
+    /// The sum of the lengths that the kernel reported.
     lengths_bytes: u64,
 }
 
-impl Task for Looker {
+impl Task for Stater {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         if self.next == self.files {
@@ -115,7 +117,7 @@ impl Task for Looker {
         Ok(())
     }
 
-    /// The lengths told add up to those of the files looked at.
+    /// The reported lengths add up to those of the files.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let (passes, rest) = (operations / self.files, operations % self.files);
         let up_to = |n: u64| n.wrapping_mul(n + 1) / 2;
@@ -124,7 +126,7 @@ impl Task for Looker {
             return Ok(());
         }
         Err(Failure::new(format!(
-            "{operations} files are {expected} bytes long together, stat said {}",
+            "{operations} files have {expected} bytes together, but stat reported {}",
             self.lengths_bytes
         )))
     }

@@ -1,15 +1,17 @@
 //! Send and receive over a pair of Unix sockets of the task's own.
 //!
 //! Each message is a buffer from the slab allocator, charged to the sending socket and
-//! to the memory control group, put into the receiver's queue under its lock and freed
-//! again. The sockets are the task's own, so what bends the curve is the slab and page
-//! allocators and the accounting, more so the larger the message. Compare with pipe,
+//! to the memory cgroup, put into the receiver's queue under its lock and freed again.
+//! The sockets are the task's own, so what bends the curve is the slab and page
+//! allocators and the accounting, the more the larger the message. Compare with pipe,
 //! which moves the same bytes without a socket buffer.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::message::{self, Message};
-use crate::{Failure, Family, Forms, Kind, Load, Need, Parameter, Prepared, Spec, Task, sys};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -21,9 +23,9 @@ pub(crate) static SPEC: Spec = Spec {
         message::SIZE,
         Parameter {
             name: "kind",
-            about: "stream, or datagram: sockets that keep the bounds of messages",
+            about: "stream, or datagram, which preserves message boundaries",
             default: "stream",
-            kind: Kind::Choice(&["stream", "datagram"]),
+            kind: ParameterKind::Choice(&["stream", "datagram"]),
         },
     ],
     needs: &[Need::OpenFiles(2)],
@@ -35,15 +37,15 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         "stream" => libc::SOCK_STREAM,
         _ => libc::SOCK_DGRAM,
     };
-    Ok(Box::new(Prepare { kind, size: load.values.number("size_bytes") as usize }))
+    Ok(Box::new(Setup { kind, size: load.values.number("size_bytes") as usize }))
 }
 
-struct Prepare {
+struct Setup {
     kind: libc::c_int,
     size: usize,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let mut ends = [0; 2];
         // SAFETY: the kernel writes two live ints.
@@ -66,7 +68,7 @@ impl Task for Passer {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         let (near, far) = (self.near.as_raw_fd(), self.far.as_raw_fd());
-        // Nothing may wait here: a host that allows too small a buffer gets an error.
+        // The calls must not block: a host that allows too small a buffer gets an error.
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         self.message.pass(
             // SAFETY: the socket is open and the bytes are live.
@@ -79,7 +81,7 @@ impl Task for Passer {
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let mut left: libc::c_int = 0;
         // SAFETY: the socket is open and the kernel writes one live int.
-        sys("asking what is left in the socket", unsafe {
+        sys("FIONREAD of the socket", unsafe {
             libc::ioctl(self.far.as_raw_fd(), libc::FIONREAD, &mut left)
         })?;
         self.message.verify(operations, left as usize)

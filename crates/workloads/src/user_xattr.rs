@@ -1,12 +1,10 @@
-//! A file with user extended attributes: what all xattr workloads work on. They differ in
-//! what they do with the attributes.
+//! A file with user extended attributes, the object of all xattr workloads.
 //!
-//! An attribute can be set as new or removed only once, so those two workloads work on a
-//! file that goes from empty to full and back, one way inside counted operations, the
-//! other way in one go. It never becomes quite empty: one attribute more, set when the
-//! file is full, stays, because file systems free and allocate a block with the last
-//! and first attribute in it (ext4, beyond those in the inode), and that would drown the
-//! rest.
+//! An attribute can be set as new or removed only once, so those two workloads fill and
+//! empty their file by turns, one of the two inside counted operations, the other in one
+//! go. The file never becomes quite empty: one extra attribute, set when the file is full,
+//! stays. File systems allocate a block for the first attribute and free it with the last
+//! (ext4, for those beyond the inode), and that cost would drown the rest.
 
 use std::ffi::{CStr, c_void};
 use std::fs::File;
@@ -18,24 +16,24 @@ use libc::XATTR_CREATE;
 
 use crate::files::{self, Name};
 use crate::stamp::Stamped;
-use crate::{Failure, Kind, Load, Need, Parameter, Prepared, Task, sys};
+use crate::{Failure, Load, Need, Parameter, ParameterKind, Prepared, Task, sys};
 
 /// The parameters of all xattr workloads. The defaults fit into one block of 1 KiB, the
-/// least that ext4 may have for them.
+/// smallest that ext4 can have for them.
 pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "names",
-        about: "attributes of each file; ext4 has room for about one block of them",
+        about: "attributes per file; ext4 has room for about one block of them",
         default: "16",
         // More names would not fit into the 64 KiB that one listxattr can return.
-        kind: Kind::Number { min: 1, max: 4096 },
+        kind: ParameterKind::Number { min: 1, max: 4096 },
     },
     Parameter {
         name: "value_bytes",
         about: "length of each value",
         default: "32",
-        // Shorter ones could be the same in two turns or two tasks.
-        kind: Kind::Number { min: 8, max: 1 << 16 },
+        // Shorter values could be equal in two turns or two tasks.
+        kind: ParameterKind::Number { min: 8, max: 1 << 16 },
     },
 ];
 
@@ -56,30 +54,30 @@ fn trial(file: &File) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes a task of a file that has all attributes.
-pub(crate) type Make = fn(Attributes) -> Result<Box<dyn Task>, Failure>;
+/// Makes a task from a file that has all its attributes.
+pub(crate) type MakeTask = fn(UserXattrs) -> Result<Box<dyn Task>, Failure>;
 
-/// A workload in which each task works on the attributes of a file of its own.
-pub(crate) fn prepare(load: &Load, make: Make) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Prepare {
-        paths: (0..load.tasks).map(|index| load.task_path(index)).collect(),
+/// Prepares a workload in which each task works on the attributes of its own file.
+pub(crate) fn prepare(load: &Load, make: MakeTask) -> Result<Box<dyn Prepared>, Failure> {
+    Ok(Box::new(Setup {
+        paths: load.task_paths(),
         names: load.values.number("names"),
         value_bytes: load.values.number("value_bytes") as usize,
         make,
     }))
 }
 
-struct Prepare {
+struct Setup {
     paths: Vec<PathBuf>,
     names: u64,
     value_bytes: usize,
-    make: Make,
+    make: MakeTask,
 }
 
-impl Prepared for Prepare {
+impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let path = &self.paths[index];
-        let mut attributes = Attributes {
+        let mut attributes = UserXattrs {
             file: files::create(path)?,
             path: path.clone(),
             names: self.names,
@@ -93,20 +91,20 @@ impl Prepared for Prepare {
 }
 
 /// The attributes of one file. Attribute `turn % names` is the next to be set.
-pub(crate) struct Attributes {
+pub(crate) struct UserXattrs {
     file: File,
     path: PathBuf,
-    /// Attributes that the file has when it is full.
+    /// The number of attributes when the file is full.
     pub(crate) names: u64,
-    /// Of the next attribute; one too far at the end of a pass, until [`Self::rewind`].
+    /// The name of the next attribute; one too far at the end of a pass, until [`Self::rewind`].
     name: Name,
     value: Stamped,
-    /// Attributes set so far.
+    /// The number of attributes set so far.
     turn: u64,
 }
 
-impl Attributes {
-    /// The next attribute is the first again.
+impl UserXattrs {
+    /// Makes the first attribute the next.
     #[inline(always)]
     pub(crate) fn rewind(&mut self) {
         self.name.set(0);
@@ -138,28 +136,29 @@ impl Attributes {
         Ok(())
     }
 
-    /// Lists all names into `list`; the length of what it holds then.
+    /// Lists all names into `list` and returns their length in bytes.
     #[inline(always)]
     pub(crate) fn list(&self, list: &mut [u8]) -> Result<usize, Failure> {
-        // SAFETY: the file is open, and `list` is as long as said.
+        // SAFETY: the file is open, and `list` is live and of the length given.
         let length = sys("flistxattr", unsafe {
             libc::flistxattr(self.file.as_raw_fd(), list.as_mut_ptr().cast(), list.len())
         })?;
         Ok(length as usize)
     }
 
-    /// Sets all attributes; none is there yet.
+    /// Sets all attributes of a file that has none.
     #[cold]
     pub(crate) fn fill(&mut self) -> Result<(), Failure> {
         self.rewind();
         for count in 1..=self.names {
-            self.set("", XATTR_CREATE).map_err(|failure| self.full(count, &failure))?;
+            self.set("", XATTR_CREATE).map_err(|failure| self.fill_failure(count, &failure))?;
         }
         self.rewind();
         Ok(())
     }
 
-    fn full(&self, count: u64, failure: &Failure) -> Failure {
+    /// Why attribute `count` cannot be set, with advice if the file system has no room.
+    fn fill_failure(&self, count: u64, failure: &Failure) -> Failure {
         let error =
             failure.errno().map_or(io::ErrorKind::Other.into(), io::Error::from_raw_os_error);
         let (names, length) = (self.names, self.value.bytes().len());
@@ -170,13 +169,13 @@ impl Attributes {
             _ => "",
         };
         let path = self.path.display();
-        Failure::of(
+        Failure::from_error(
             format!("setting attribute {count} of {names} ({length} bytes) on {path}{advice}"),
             error,
         )
     }
 
-    /// Removes all attributes; all are there.
+    /// Removes all attributes of a full file.
     #[cold]
     pub(crate) fn clear(&mut self) -> Result<(), Failure> {
         self.rewind();
@@ -187,7 +186,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// Sets one attribute more, which stays.
+    /// Sets one extra attribute, which stays.
     pub(crate) fn keep_one(&self) -> Result<(), Failure> {
         let value = self.value.bytes();
         // SAFETY: the file is open, the name a live C string and the value live.
@@ -198,49 +197,46 @@ impl Attributes {
         .map(drop)
     }
 
-    /// Checks that the file has as many attributes and no more.
+    /// Checks the number of attributes, without the extra one.
     pub(crate) fn check_count(&self, expected: u64) -> Result<(), Failure> {
         let mut list = vec![0; LIST_BYTES];
         let length = self.list(&mut list)?;
         // The system has names of its own: security.selinux and others.
-        let ours = |name: &&[u8]| name.starts_with(b"user.") && *name != KEPT.to_bytes();
-        let found = list[..length].split(|&byte| byte == 0).filter(ours).count() as u64;
-        if found == expected {
+        let is_ours = |name: &&[u8]| name.starts_with(b"user.") && *name != KEPT.to_bytes();
+        let count = list[..length].split(|&byte| byte == 0).filter(is_ours).count() as u64;
+        if count == expected {
             return Ok(());
         }
-        Err(Failure::new(format!(
-            "{} has {found} attributes and not {expected}",
-            self.path.display()
-        )))
+        Err(Failure::new(format!("{} has {count} attributes, not {expected}", self.path.display())))
     }
 
-    /// Checks that the file has the values last set, this many.
+    /// Checks the values of the attributes set last, `last` of them.
     pub(crate) fn check_values(&mut self, last: u64) -> Result<(), Failure> {
-        // One byte more than it should be, to see that it is not longer.
-        let mut found = vec![0_u8; self.value.bytes().len() + 1];
+        // One byte longer than a value, to notice values that are too long.
+        let mut buffer = vec![0_u8; self.value.bytes().len() + 1];
         for turn in self.turn - last..self.turn {
             self.name.set(turn % self.names);
-            // SAFETY: the file is open, the name a live C string and `found` as long as said.
+            // SAFETY: the file is open, the name a live C string, `buffer` live.
             let length = sys("fgetxattr", unsafe {
                 libc::fgetxattr(
                     self.file.as_raw_fd(),
                     self.name.as_ptr(),
-                    found.as_mut_ptr().cast(),
-                    found.len(),
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len(),
                 )
             })?;
             self.value.stamp(turn);
-            if found[..length as usize] != *self.value.bytes() {
+            if buffer[..length as usize] != *self.value.bytes() {
                 let (name, path) = (self.name.text(), self.path.display());
-                return Err(Failure::new(format!("{name} of {path} is not what was last set")));
+                return Err(Failure::new(format!("{name} of {path} is not the value last set")));
             }
         }
         Ok(())
     }
 }
 
-/// The longest list that a file can have (XATTR_LIST_MAX).
+/// The longest list of names that a file can have (XATTR_LIST_MAX).
 pub(crate) const LIST_BYTES: usize = 1 << 16;
 
-/// The attribute of [`Attributes::keep_one`].
+/// The attribute of [`UserXattrs::keep_one`].
 const KEPT: &CStr = c"user.kept";

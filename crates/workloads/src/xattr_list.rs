@@ -1,11 +1,11 @@
 //! The names of all extended attributes of a file of the task's own.
 //!
 //! Nothing changes and nothing waits for the disk: the names come from the cached inode
-//! or block. Where a file's attributes have a lock of their own (ext4, xfs, tmpfs), tasks
-//! share none and should scale nearly like getppid. A call costs about as much as there
-//! are `names`: compare only runs of equal `names`.
+//! or block. Where each file has its own lock for attributes (ext4, xfs, tmpfs), tasks
+//! share none and should scale nearly like getppid. The cost of a call grows with `names`:
+//! compare only runs of equal `names`.
 
-use crate::user_xattr::{self, Attributes, LIST_BYTES};
+use crate::user_xattr::{self, LIST_BYTES, UserXattrs};
 use crate::{Failure, Family, Forms, Spec, Task};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -24,9 +24,9 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 struct Lister {
-    attributes: Attributes,
+    attributes: UserXattrs,
     list: Vec<u8>,
-    /// The length of all lists together.
+    /// The total length of all lists.
     listed_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ impl Task for Lister {
         Ok(())
     }
 
-    /// One more list has every name, and those counted were all as long.
+    /// One more list has every name, and all counted lists had its length.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         self.attributes.check_count(self.attributes.names)?;
         let each_bytes = self.attributes.list(&mut self.list)? as u64;

@@ -2,20 +2,20 @@
 //!
 //! An attribute can be removed only once: each task removes the `names` attributes of its
 //! file in turn, and when none is left the next operation sets them all again. Only a run
-//! of at most `names` operations a task is nothing but removals; the rate of any other is
-//! that of one removal and one set (see xattr_set) together, and the latencies of single
-//! operations tell them apart. One attribute more stays for good, so that no block comes
-//! and goes with the others. On journalling file systems each removal is a transaction,
-//! and what the tasks share, and bend for, is the log.
+//! of at most `names` operations per task is nothing but removals; the rate of a longer
+//! one is that of one removal and one set (see xattr_set) together, and the latencies of
+//! single operations separate the two. One extra attribute always stays, so that no block
+//! is freed and allocated with the others. On journalling file systems each removal is a
+//! transaction, and what tasks share, and what bends the curve, is the log.
 
-use crate::user_xattr::{self, Attributes};
+use crate::user_xattr::{self, UserXattrs};
 use crate::{Failure, Family, Forms, Spec, Task};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
     aliases: &[],
     family: Family::Files,
-    operation: "one fremovexattr; all set again after each `names` of them",
+    operation: "one fremovexattr; all attributes set again after every `names` of them",
     forms: Forms::Both,
     parameters: user_xattr::PARAMETERS,
     needs: user_xattr::NEEDS,
@@ -28,7 +28,7 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 struct Remover {
-    attributes: Attributes,
+    attributes: UserXattrs,
     /// Attributes removed since all were set.
     removed: u64,
 }
@@ -45,8 +45,7 @@ impl Task for Remover {
         Ok(())
     }
 
-    /// The attributes not removed since all were set are there with their values, the
-    /// others are not.
+    /// The file has exactly the attributes not removed since all were set, with their values.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let names = self.attributes.names;
         if self.removed % names != operations % names {

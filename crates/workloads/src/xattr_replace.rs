@@ -1,21 +1,21 @@
 //! New values for the extended attributes of a file of the task's own.
 //!
 //! Each task gives its `names` attributes new values in turn, each as long as the old one
-//! and never equal to it. Nothing has to be made or freed meanwhile, so of the xattr
+//! and never equal to it. Nothing is allocated or freed in between, so of the xattr
 //! workloads that change something this one is the purest. Attributes are metadata: on
-//! journalling file systems each change is a transaction, and what the tasks share, and
-//! bend for, is the log.
+//! journalling file systems each change is a transaction, and what tasks share, and what
+//! bends the curve, is the log.
 
 use libc::XATTR_REPLACE;
 
-use crate::user_xattr::{self, Attributes};
+use crate::user_xattr::{self, UserXattrs};
 use crate::{Failure, Family, Forms, Spec, Task};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
     aliases: &[],
     family: Family::Files,
-    operation: "one fsetxattr of another value of an attribute (XATTR_REPLACE)",
+    operation: "one fsetxattr that replaces the value of an attribute (XATTR_REPLACE)",
     forms: Forms::Both,
     parameters: user_xattr::PARAMETERS,
     needs: user_xattr::NEEDS,
@@ -27,7 +27,7 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 struct Replacer {
-    attributes: Attributes,
+    attributes: UserXattrs,
     /// The next attribute; `names` at the end of a pass.
     next: u64,
     replaced: u64,
@@ -40,7 +40,7 @@ impl Task for Replacer {
             self.attributes.rewind();
             self.next = 0;
         }
-        self.attributes.set("fsetxattr of another value", XATTR_REPLACE)?;
+        self.attributes.set("fsetxattr of a new value", XATTR_REPLACE)?;
         self.next += 1;
         self.replaced += 1;
         Ok(())
@@ -50,7 +50,7 @@ impl Task for Replacer {
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         if self.replaced != operations {
             return Err(Failure::new(format!(
-                "{operations} replacements counted, {} made",
+                "{operations} replacements counted, but {} made",
                 self.replaced
             )));
         }

@@ -2,22 +2,23 @@
 //!
 //! Each task sets `names` attributes that its file does not have; then the file is full,
 //! and the next operation removes them all first. Only a run of at most `names` operations
-//! a task is nothing but sets; the rate of any other is that of one set and one removal
-//! (see xattr_remove) together, and the latencies of single operations tell them apart.
-//! One attribute more stays for good, so that no block comes and goes with the others.
-//! On journalling file systems each set is a transaction, and what the tasks share, and
-//! bend for, is the log. Values differ between tasks: ext4 keeps equal ones in one block.
+//! per task is nothing but sets; the rate of a longer one is that of one set and one
+//! removal (see xattr_remove) together, and the latencies of single operations separate
+//! the two. One extra attribute always stays, so that no block is freed and allocated with
+//! the others. On journalling file systems each set is a transaction, and what tasks
+//! share, and what bends the curve, is the log. Values differ between tasks: ext4 keeps
+//! equal ones in one block.
 
 use libc::XATTR_CREATE;
 
-use crate::user_xattr::{self, Attributes};
+use crate::user_xattr::{self, UserXattrs};
 use crate::{Failure, Family, Forms, Spec, Task};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
     aliases: &[],
     family: Family::Files,
-    operation: "one fsetxattr of a new attribute; all removed again after each `names` of them",
+    operation: "one fsetxattr of a new attribute; all removed again after every `names` of them",
     forms: Forms::Both,
     parameters: user_xattr::PARAMETERS,
     needs: user_xattr::NEEDS,
@@ -31,8 +32,8 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 struct Setter {
-    attributes: Attributes,
-    /// Attributes that are set.
+    attributes: UserXattrs,
+    /// The number of attributes that are set.
     present: u64,
 }
 
@@ -48,8 +49,7 @@ impl Task for Setter {
         Ok(())
     }
 
-    /// The attributes set since all were removed are there with their values, and no
-    /// others.
+    /// The file has exactly the attributes set since all were removed, with their values.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         let names = self.attributes.names;
         if self.present % names != operations % names {

@@ -1,4 +1,4 @@
-//! The CLH lock, by hand. Nodes of CPUs, then one for the lock; 0 is no node.
+//! The CLH lock, by hand. One node for each CPU, then one for the lock; 0 is no node.
 
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
@@ -17,7 +17,7 @@ pub struct Clh {
 #[derive(Default)]
 struct Node {
     locked: AtomicU32,
-    /// In that of a CPU: the node to bring next; 0 for this one.
+    /// In a CPU's own node: the node that the CPU queues next; 0 is this one.
     spare: AtomicU32,
 }
 
@@ -44,14 +44,14 @@ impl ByHand for Clh {
     type Lock = ClhLock;
 
     #[inline(always)]
-    fn lock(&self, at: &ClhLock, task: &Task) -> u32 {
+    fn lock(&self, mem: &ClhLock, task: &Task) -> u32 {
         let spare = &self.nodes[task.cpu].spare;
         let mine = match spare.load(Relaxed) {
             0 => task.cpu as u32 + 1,
             node => node,
         };
         self.locked(mine).store(1, Relaxed);
-        let before = at.tail.swap(mine, AcqRel);
+        let before = mem.tail.swap(mine, AcqRel);
         if before == 0 {
             spare.store(self.fresh(), Relaxed);
         } else {
@@ -61,12 +61,12 @@ impl ByHand for Clh {
             }
             spare.store(before, Relaxed);
         }
-        at.head.store(mine, Relaxed);
+        mem.head.store(mine, Relaxed);
         0
     }
 
     #[inline(always)]
-    fn unlock(&self, at: &ClhLock, _: &Task, _: u32) {
-        self.locked(at.head.load(Relaxed)).store(0, Release);
+    fn unlock(&self, mem: &ClhLock, _: &Task, _: u32) {
+        self.locked(mem.head.load(Relaxed)).store(0, Release);
     }
 }

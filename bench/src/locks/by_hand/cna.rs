@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use super::nodes::{NODES, code};
 use super::{ByHand, CPUS, Task};
 
-/// A memory node that was not looked up.
+/// A memory node that has not been looked up.
 const UNKNOWN: u32 = u32::MAX;
 
 #[repr(C)]
@@ -17,16 +17,16 @@ struct Node {
     turn: AtomicU32,
     home: AtomicU32,
     last: AtomicU32,
-    /// In the first of a CPU.
+    /// In the first node of a CPU: how many are in use.
     used: AtomicU32,
 }
 
 #[repr(C, align(64))]
 #[derive(Default)]
-struct OfCpu([Node; NODES as usize]);
+struct CpuNodes([Node; NODES as usize]);
 
 #[derive(Default)]
-pub struct Cna([OfCpu; CPUS]);
+pub struct Cna([CpuNodes; CPUS]);
 
 impl Cna {
     #[inline(always)]
@@ -49,14 +49,14 @@ impl Cna {
         None
     }
 
-    fn move_aside(&self, aside: u32, first: u32, last: u32) -> u32 {
+    fn move_aside(&self, secondary: u32, first: u32, last: u32) -> u32 {
         if last == 0 {
-            return aside;
+            return secondary;
         }
         self.node(last).next.store(0, Relaxed);
-        let head = if aside > 1 { aside } else { first };
-        if aside > 1 {
-            let end = self.node(aside).last.load(Relaxed);
+        let head = if secondary > 1 { secondary } else { first };
+        if secondary > 1 {
+            let end = self.node(secondary).last.load(Relaxed);
             self.node(end).next.store(first, Relaxed);
         }
         self.node(head).last.store(last, Relaxed);
@@ -64,25 +64,25 @@ impl Cna {
     }
 
     #[inline(always)]
-    fn leave(&self, tail: &AtomicU32, mine: u32, aside: u32) -> bool {
-        if aside == 1 {
+    fn unlock_last(&self, tail: &AtomicU32, mine: u32, secondary: u32) -> bool {
+        if secondary == 1 {
             return tail.compare_exchange(mine, 0, Release, Relaxed).is_ok();
         }
-        let last = self.node(aside).last.load(Relaxed);
-        let left = tail.compare_exchange(mine, last, Release, Relaxed).is_ok();
-        if left {
-            self.node(aside).turn.store(1, Release);
+        let last = self.node(secondary).last.load(Relaxed);
+        let unlocked = tail.compare_exchange(mine, last, Release, Relaxed).is_ok();
+        if unlocked {
+            self.node(secondary).turn.store(1, Release);
         }
-        left
+        unlocked
     }
 
     #[inline(always)]
     fn pass_on(&self, tail: &AtomicU32, task: &Task, mine: u32) {
         let node = self.node(mine);
-        let aside = node.turn.load(Relaxed);
+        let secondary = node.turn.load(Relaxed);
         let mut next = node.next.load(Acquire);
         if next == 0 {
-            if self.leave(tail, mine, aside) {
+            if self.unlock_last(tail, mine, secondary) {
                 return;
             }
             next = node.next.load(Acquire);
@@ -94,13 +94,13 @@ impl Cna {
         let heir = if task.random(256) == 0 { None } else { self.near(node, next) };
         match heir {
             Some((before, heir)) => {
-                let aside = self.move_aside(aside, next, before);
-                self.node(heir).turn.store(aside, Release);
+                let secondary = self.move_aside(secondary, next, before);
+                self.node(heir).turn.store(secondary, Release);
             }
-            None if aside > 1 => {
-                let last = self.node(aside).last.load(Relaxed);
+            None if secondary > 1 => {
+                let last = self.node(secondary).last.load(Relaxed);
                 self.node(last).next.store(next, Release);
-                self.node(aside).turn.store(1, Release);
+                self.node(secondary).turn.store(1, Release);
             }
             None => self.node(next).turn.store(1, Release),
         }
@@ -113,29 +113,29 @@ impl ByHand for Cna {
     #[inline(always)]
     fn lock(&self, tail: &AtomicU32, task: &Task) -> u32 {
         let nodes = &self.0[task.cpu].0;
-        let which = nodes[0].used.load(Relaxed);
-        let node = nodes.get(which as usize).expect("a CPU has four nodes");
-        nodes[0].used.store(which + 1, Relaxed);
-        let mine = code(task, which);
+        let index = nodes[0].used.load(Relaxed);
+        let node = nodes.get(index as usize).expect("a CPU has four nodes");
+        nodes[0].used.store(index + 1, Relaxed);
+        let mine = code(task, index);
         node.next.store(0, Relaxed);
         node.turn.store(0, Relaxed);
         node.home.store(UNKNOWN, Relaxed);
         let before = tail.swap(mine, AcqRel);
         if before == 0 {
             node.turn.store(1, Relaxed);
-            return which;
+            return index;
         }
         node.home.store(0, Relaxed);
         self.node(before).next.store(mine, Release);
         while node.turn.load(Acquire) == 0 {
             spin_loop();
         }
-        which
+        index
     }
 
     #[inline(always)]
-    fn unlock(&self, tail: &AtomicU32, task: &Task, which: u32) {
-        let mine = code(task, which);
+    fn unlock(&self, tail: &AtomicU32, task: &Task, index: u32) {
+        let mine = code(task, index);
         self.pass_on(tail, task, mine);
         let used = &self.0[(mine >> 2) as usize - 1].0[0].used;
         used.store(used.load(Relaxed) - 1, Relaxed);

@@ -15,7 +15,7 @@ impl ByHand for Mcs {
 
     #[inline(always)]
     fn lock(&self, tail: &AtomicU32, task: &Task) -> u32 {
-        let (which, mine, node) = self.0.take(task).expect("a CPU has four nodes");
+        let (index, mine, node) = self.0.take(task).expect("a CPU has four nodes");
         node.next.store(0, Relaxed);
         node.locked.store(0, Relaxed);
         let before = tail.swap(mine, AcqRel);
@@ -25,12 +25,12 @@ impl ByHand for Mcs {
                 spin_loop();
             }
         }
-        which
+        index
     }
 
     #[inline(always)]
-    fn unlock(&self, tail: &AtomicU32, task: &Task, which: u32) {
-        let (mine, node) = self.0.own(task, which);
+    fn unlock(&self, tail: &AtomicU32, task: &Task, index: u32) {
+        let (mine, node) = self.0.own(task, index);
         let mut next = node.next.load(Acquire);
         if next == 0 {
             if tail.compare_exchange(mine, 0, Release, Relaxed).is_ok() {

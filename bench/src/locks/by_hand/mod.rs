@@ -1,7 +1,6 @@
-//! The locks as one would write them without a machine in between: on the atomics of the
-//! standard library, each for this purpose only. Each is the algorithm of ours with the same name,
-//! and its words lie in memory as those do, so that the two differ in how they are written and
-//! in nothing else. And two mutexes that everybody uses.
+//! The locks as one would write them without a machine in between, on the atomics of the standard
+//! library. Each is knee's algorithm of the same name with the same memory layout, so the two
+//! differ only in how they are written. Beside them are two mutexes in common use.
 
 mod clh;
 mod cna;
@@ -41,22 +40,22 @@ use machine::Region;
 use super::race::{MEMORY, Task};
 use super::{CPUS, Entry, Passed};
 
-/// A kind of lock: what its locks share, such as the nodes of all CPUs.
+/// A kind of lock, with what all its locks share, such as the nodes of all CPUs.
 pub trait ByHand: Default + Send + Sync + 'static {
-    /// One lock.
+    /// The memory of one lock.
     type Lock: Default + Send + Sync;
-    /// Returns what `unlock` wants to be told.
-    fn lock(&self, at: &Self::Lock, task: &Task) -> u32;
-    fn unlock(&self, at: &Self::Lock, task: &Task, hold: u32);
+    /// Takes the lock; returns what `unlock` needs.
+    fn lock(&self, mem: &Self::Lock, task: &Task) -> u32;
+    fn unlock(&self, mem: &Self::Lock, task: &Task, hold: u32);
 }
 
-/// The same, shared by readers.
+/// A kind of lock that readers share.
 pub trait SharedByHand: Default + Send + Sync + 'static {
     type Lock: Default + Send + Sync;
-    fn read_lock(&self, at: &Self::Lock, task: &Task);
-    fn read_unlock(&self, at: &Self::Lock, task: &Task);
-    fn write_lock(&self, at: &Self::Lock, task: &Task);
-    fn write_unlock(&self, at: &Self::Lock, task: &Task);
+    fn read_lock(&self, mem: &Self::Lock, task: &Task);
+    fn read_unlock(&self, mem: &Self::Lock, task: &Task);
+    fn write_lock(&self, mem: &Self::Lock, task: &Task);
+    fn write_unlock(&self, mem: &Self::Lock, task: &Task);
 }
 
 /// A lock by hand, ready to be measured.
@@ -64,7 +63,7 @@ pub fn hand<L: ByHand, const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed>
     Box::new(Hand::<L, COPY>(Mapped::new(region)))
 }
 
-/// The same of one that readers share.
+/// A read-write lock by hand, ready to be measured.
 pub fn hand_shared<L: SharedByHand, const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
     Box::new(HandShared::<L, COPY>(Mapped::new(region)))
 }
@@ -94,7 +93,7 @@ impl<L: ByHand, const COPY: u32> Passed for Hand<L, COPY> {
     }
 
     fn entry(&self) -> Entry {
-        Entry::of(self)
+        Entry::new(self)
     }
 
     fn counted(&self) -> u64 {
@@ -121,7 +120,7 @@ impl<L: SharedByHand, const COPY: u32> Passed for HandShared<L, COPY> {
     }
 
     fn entry(&self) -> Entry {
-        Entry::of(self)
+        Entry::new(self)
     }
 
     fn counted(&self) -> u64 {
@@ -137,13 +136,13 @@ impl<const COPY: u32> Passed for StdMutex<COPY> {
         black_box(COPY);
         let guarded = &self.0.guarded;
         for _ in 0..times {
-            let _guard = guarded.lock.lock().expect("nobody panics inside");
+            let _guard = guarded.lock.lock().expect("no thread panics inside");
             guarded.count();
         }
     }
 
     fn entry(&self) -> Entry {
-        Entry::of(self)
+        Entry::new(self)
     }
 
     fn counted(&self) -> u64 {
@@ -165,7 +164,7 @@ impl<const COPY: u32> Passed for ParkingLot<COPY> {
     }
 
     fn entry(&self) -> Entry {
-        Entry::of(self)
+        Entry::new(self)
     }
 
     fn counted(&self) -> u64 {
@@ -173,7 +172,7 @@ impl<const COPY: u32> Passed for ParkingLot<COPY> {
     }
 }
 
-/// Where a region with one lock of ours has its parts too.
+/// A kind and one lock, at the offsets that they have in a region with one of knee's locks.
 #[repr(C)]
 #[derive(Default)]
 struct Placed<K, L> {
@@ -201,7 +200,7 @@ impl<L> Guarded<L> {
     }
 }
 
-/// A value in memory of the same kind as that of ours.
+/// A value in a region, like the locks of knee.
 struct Mapped<T> {
     region: Arc<Region>,
     value: PhantomData<T>,
@@ -209,9 +208,8 @@ struct Mapped<T> {
 
 impl<T: Default> Mapped<T> {
     fn new(region: &Arc<Region>) -> Mapped<T> {
-        // One of ours would have all of the region, which has no arrays now.
-        assert!(size_of::<T>() <= MEMORY && region.used() == 0, "a region of its own");
-        // SAFETY: large enough, aligned to a page, and nobody else's.
+        assert!(size_of::<T>() <= MEMORY && region.used() == 0, "the region is not empty");
+        // SAFETY: large enough, aligned to a page, and not used by any array.
         unsafe { region.start().cast::<T>().write(T::default()) };
         Mapped { region: region.clone(), value: PhantomData }
     }

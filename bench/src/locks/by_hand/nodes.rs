@@ -1,4 +1,4 @@
-//! Queue nodes, four a CPU with a count of those in use, by hand. 0 is no node.
+//! Queue nodes, by hand: four for each CPU, and a count of those in use. 0 is no node.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,32 +12,32 @@ pub const NODES: u32 = 4;
 pub struct Node {
     pub next: AtomicU32,
     pub locked: AtomicU32,
-    /// In the first of a CPU.
+    /// In the first node of a CPU: how many are in use.
     used: AtomicU32,
     unused: AtomicU32,
 }
 
 #[repr(C, align(64))]
 #[derive(Default)]
-struct OfCpu([Node; NODES as usize]);
+struct CpuNodes([Node; NODES as usize]);
 
 #[derive(Default)]
-pub struct Nodes([OfCpu; CPUS]);
+pub struct Nodes([CpuNodes; CPUS]);
 
 impl Nodes {
-    /// Takes a node of this CPU; returns which, its code, and the node.
+    /// Takes a node of this CPU; returns its index, its code and the node.
     #[inline(always)]
     pub fn take(&self, task: &Task) -> Option<(u32, u32, &Node)> {
         let nodes = &self.0[task.cpu].0;
-        let which = nodes[0].used.load(Relaxed);
-        let node = nodes.get(which as usize)?;
-        nodes[0].used.store(which + 1, Relaxed);
-        Some((which, code(task, which), node))
+        let index = nodes[0].used.load(Relaxed);
+        let node = nodes.get(index as usize)?;
+        nodes[0].used.store(index + 1, Relaxed);
+        Some((index, code(task, index), node))
     }
 
     #[inline(always)]
-    pub fn own(&self, task: &Task, which: u32) -> (u32, &Node) {
-        (code(task, which), &self.0[task.cpu].0[which as usize])
+    pub fn own(&self, task: &Task, index: u32) -> (u32, &Node) {
+        (code(task, index), &self.0[task.cpu].0[index as usize])
     }
 
     #[inline(always)]
@@ -53,6 +53,6 @@ impl Nodes {
 }
 
 #[inline(always)]
-pub fn code(task: &Task, which: u32) -> u32 {
-    (task.cpu as u32 + 1) << 2 | which
+pub fn code(task: &Task, index: u32) -> u32 {
+    (task.cpu as u32 + 1) << 2 | index
 }

@@ -13,35 +13,35 @@ impl ByHand for Parking {
     type Lock = AtomicU32;
 
     #[inline(always)]
-    fn lock(&self, at: &AtomicU32, _: &Task) -> u32 {
-        if at.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            contended(at);
+    fn lock(&self, mem: &AtomicU32, _: &Task) -> u32 {
+        if mem.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            contended(mem);
         }
         0
     }
 
     #[inline(always)]
-    fn unlock(&self, at: &AtomicU32, _: &Task, _: u32) {
-        if at.swap(0, Release) == 2 {
-            futex(at, libc::FUTEX_WAKE, 1);
+    fn unlock(&self, mem: &AtomicU32, _: &Task, _: u32) {
+        if mem.swap(0, Release) == 2 {
+            futex(mem, libc::FUTEX_WAKE, 1);
         }
     }
 }
 
 #[cold]
-fn contended(at: &AtomicU32) {
+fn contended(mem: &AtomicU32) {
     let mut pause = 1;
     while pause <= 64 {
         for _ in 0..pause {
             spin_loop();
         }
-        match at.load(Relaxed) {
-            0 if at.compare_exchange(0, 1, Acquire, Relaxed).is_ok() => return,
+        match mem.load(Relaxed) {
+            0 if mem.compare_exchange(0, 1, Acquire, Relaxed).is_ok() => return,
             2 => break,
             _ => pause *= 2,
         }
     }
-    while at.swap(2, Acquire) != 0 {
-        futex(at, libc::FUTEX_WAIT, 2);
+    while mem.swap(2, Acquire) != 0 {
+        futex(mem, libc::FUTEX_WAIT, 2);
     }
 }

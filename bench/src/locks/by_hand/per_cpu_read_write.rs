@@ -6,12 +6,12 @@ use super::{ByHand, CPUS, SharedByHand, Task};
 #[derive(Default)]
 pub struct PerCpuReadWrite {
     lock: Ticket,
-    cpus: [OfCpu; CPUS],
+    cpus: [CpuLock; CPUS],
 }
 
 #[repr(C, align(64))]
 #[derive(Default)]
-struct OfCpu(TicketLock);
+struct CpuLock(TicketLock);
 
 impl SharedByHand for PerCpuReadWrite {
     /// All of it is per CPU.

@@ -28,7 +28,7 @@ impl QueuedLock {
 
     #[inline(always)]
     pub fn locked_pending(&self) -> &AtomicU16 {
-        // SAFETY: the first two of them.
+        // SAFETY: the first two bytes.
         unsafe { &*ptr::from_ref(self).cast() }
     }
 
@@ -43,25 +43,25 @@ impl ByHand for Queued {
     type Lock = QueuedLock;
 
     #[inline(always)]
-    fn lock(&self, at: &QueuedLock, task: &Task) -> u32 {
-        if let Err(word) = at.word().compare_exchange(0, 1, Acquire, Relaxed) {
-            self.contended(at, task, word);
+    fn lock(&self, mem: &QueuedLock, task: &Task) -> u32 {
+        if let Err(word) = mem.word().compare_exchange(0, 1, Acquire, Relaxed) {
+            self.contended(mem, task, word);
         }
         0
     }
 
     #[inline(always)]
-    fn unlock(&self, at: &QueuedLock, _: &Task, _: u32) {
-        at.locked.store(0, Release);
+    fn unlock(&self, mem: &QueuedLock, _: &Task, _: u32) {
+        mem.locked.store(0, Release);
     }
 }
 
 impl Queued {
     #[cold]
-    fn contended(&self, at: &QueuedLock, task: &Task, mut word: u32) {
+    fn contended(&self, mem: &QueuedLock, task: &Task, mut word: u32) {
         if word == 0x100 {
             for _ in 0..512 {
-                word = at.word().load(Relaxed);
+                word = mem.word().load(Relaxed);
                 if word != 0x100 {
                     break;
                 }
@@ -69,44 +69,44 @@ impl Queued {
             }
         }
         if word & !0xFF != 0 {
-            return self.queue(at, task);
+            return self.queue(mem, task);
         }
-        word = at.word().fetch_or(0x100, Acquire);
+        word = mem.word().fetch_or(0x100, Acquire);
         if word & !0xFF != 0 {
             if word & 0xFF00 == 0 {
-                at.pending.store(0, Relaxed);
+                mem.pending.store(0, Relaxed);
             }
-            return self.queue(at, task);
+            return self.queue(mem, task);
         }
         if word & 0xFF != 0 {
-            while at.locked.load(Acquire) != 0 {
+            while mem.locked.load(Acquire) != 0 {
                 spin_loop();
             }
         }
-        at.locked_pending().store(1, Relaxed);
+        mem.locked_pending().store(1, Relaxed);
     }
 
     #[cold]
-    fn queue(&self, at: &QueuedLock, task: &Task) {
+    fn queue(&self, mem: &QueuedLock, task: &Task) {
         if let Some((_, mine, node)) = self.0.take(task) {
-            self.wait_in_queue(at, mine, node);
+            self.wait_in_queue(mem, mine, node);
             return self.0.give_back(mine);
         }
-        while !at.try_lock() {
-            while at.word().load(Relaxed) != 0 {
+        while !mem.try_lock() {
+            while mem.word().load(Relaxed) != 0 {
                 spin_loop();
             }
         }
     }
 
     #[inline(always)]
-    fn wait_in_queue(&self, at: &QueuedLock, mine: u32, node: &Node) {
+    fn wait_in_queue(&self, mem: &QueuedLock, mine: u32, node: &Node) {
         node.locked.store(0, Relaxed);
         node.next.store(0, Relaxed);
-        if at.try_lock() {
+        if mem.try_lock() {
             return;
         }
-        let before = at.tail.swap(mine as u16, AcqRel);
+        let before = mem.tail.swap(mine as u16, AcqRel);
         let mut next = 0;
         if before != 0 {
             self.0.node(before.into()).next.store(mine, Release);
@@ -115,15 +115,15 @@ impl Queued {
             }
             next = node.next.load(Acquire);
         }
-        let mut word = at.word().load(Acquire);
+        let mut word = mem.word().load(Acquire);
         while word & 0xFFFF != 0 {
             spin_loop();
-            word = at.word().load(Acquire);
+            word = mem.word().load(Acquire);
         }
-        if word >> 16 == mine && at.word().compare_exchange(word, 1, Relaxed, Relaxed).is_ok() {
+        if word >> 16 == mine && mem.word().compare_exchange(word, 1, Relaxed, Relaxed).is_ok() {
             return;
         }
-        at.locked.store(1, Relaxed);
+        mem.locked.store(1, Relaxed);
         while next == 0 {
             next = node.next.load(Acquire);
             if next == 0 {

@@ -8,7 +8,7 @@ use super::nodes::{NODES, code};
 use super::queued::QueuedLock;
 use super::{ByHand, CPUS, Task, futex};
 
-const LOOKS: u32 = 1 << 15;
+const LOADS: u32 = 1 << 15;
 const SLOW: u8 = 3;
 const RUNNING: u32 = 0;
 const HALTED: u32 = 1;
@@ -21,16 +21,16 @@ struct Node {
     locked: AtomicU32,
     state: AtomicU32,
     kicked: AtomicU32,
-    /// In the first of a CPU.
+    /// In the first node of a CPU: how many are in use.
     used: AtomicU32,
 }
 
 #[repr(C, align(64))]
 #[derive(Default)]
-struct OfCpu([Node; NODES as usize]);
+struct CpuNodes([Node; NODES as usize]);
 
 #[derive(Default)]
-pub struct QueuedParavirtual([OfCpu; CPUS]);
+pub struct QueuedParavirtual([CpuNodes; CPUS]);
 
 #[repr(C)]
 #[derive(Default)]
@@ -43,25 +43,25 @@ impl ByHand for QueuedParavirtual {
     type Lock = QueuedParavirtualLock;
 
     #[inline(always)]
-    fn lock(&self, at: &QueuedParavirtualLock, task: &Task) -> u32 {
-        if at.lock.word().compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            self.queue(at, task);
+    fn lock(&self, mem: &QueuedParavirtualLock, task: &Task) -> u32 {
+        if mem.lock.word().compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            self.queue(mem, task);
         }
         0
     }
 
     #[inline(always)]
-    fn unlock(&self, at: &QueuedParavirtualLock, _: &Task, _: u32) {
-        if at.lock.locked.compare_exchange(1, 0, Release, Relaxed).is_err() {
-            self.unlock_and_kick(at);
+    fn unlock(&self, mem: &QueuedParavirtualLock, _: &Task, _: u32) {
+        if mem.lock.locked.compare_exchange(1, 0, Release, Relaxed).is_err() {
+            self.unlock_and_kick(mem);
         }
     }
 }
 
 impl QueuedParavirtual {
     #[inline(always)]
-    fn own(&self, task: &Task, which: u32) -> &Node {
-        &self.0[task.cpu].0[which as usize]
+    fn own(&self, task: &Task, index: u32) -> &Node {
+        &self.0[task.cpu].0[index as usize]
     }
 
     #[inline(always)]
@@ -75,40 +75,40 @@ impl QueuedParavirtual {
     }
 
     #[cold]
-    fn unlock_and_kick(&self, at: &QueuedParavirtualLock) {
-        at.lock.locked.load(Acquire);
-        let node = self.node(at.head.load(Relaxed));
-        at.lock.locked.store(0, Release);
+    fn unlock_and_kick(&self, mem: &QueuedParavirtualLock) {
+        mem.lock.locked.load(Acquire);
+        let node = self.node(mem.head.load(Relaxed));
+        mem.lock.locked.store(0, Release);
         node.kicked.store(1, Relaxed);
         futex(&node.kicked, libc::FUTEX_WAKE, 1);
     }
 
     #[cold]
-    fn queue(&self, at: &QueuedParavirtualLock, task: &Task) {
+    fn queue(&self, mem: &QueuedParavirtualLock, task: &Task) {
         let used = &self.own(task, 0).used;
-        let which = used.load(Relaxed);
-        assert!(which < NODES, "one CPU waits for more than {NODES} locks");
-        used.store(which + 1, Relaxed);
-        self.wait_in_queue(at, self.own(task, which), code(task, which));
+        let index = used.load(Relaxed);
+        assert!(index < NODES, "one CPU waits for more than {NODES} locks");
+        used.store(index + 1, Relaxed);
+        self.wait_in_queue(mem, self.own(task, index), code(task, index));
         used.store(used.load(Relaxed) - 1, Relaxed);
     }
 
-    fn wait_in_queue(&self, at: &QueuedParavirtualLock, node: &Node, mine: u32) {
+    fn wait_in_queue(&self, mem: &QueuedParavirtualLock, node: &Node, mine: u32) {
         node.next.store(0, Relaxed);
         node.locked.store(0, Relaxed);
         node.state.store(RUNNING, Relaxed);
-        if steal(&at.lock) {
+        if steal(&mem.lock) {
             return;
         }
-        let before = at.lock.tail.swap(mine as u16, AcqRel);
+        let before = mem.lock.tail.swap(mine as u16, AcqRel);
         let mut next = 0;
         if before != 0 {
             self.node(before.into()).next.store(mine, Release);
             self.wait_to_be_head(node);
             next = node.next.load(Acquire);
         }
-        self.wait_as_head(at, node, mine);
-        let word = at.lock.word();
+        self.wait_as_head(mem, node, mine);
+        let word = mem.lock.word();
         if word.load(Relaxed) >> 16 == mine
             && word.compare_exchange(mine << 16 | 1, 1, Relaxed, Relaxed).is_ok()
         {
@@ -123,14 +123,14 @@ impl QueuedParavirtual {
         let heir = self.node(next);
         heir.locked.swap(1, SeqCst);
         if heir.state.compare_exchange(HALTED, HASHED, SeqCst, Relaxed).is_ok() {
-            at.head.store(next, Relaxed);
-            at.lock.locked.store(SLOW, Release);
+            mem.head.store(next, Relaxed);
+            mem.lock.locked.store(SLOW, Release);
         }
     }
 
     fn wait_to_be_head(&self, node: &Node) {
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..LOADS {
                 if node.locked.load(Acquire) != 0 {
                     return;
                 }
@@ -144,24 +144,24 @@ impl QueuedParavirtual {
         }
     }
 
-    fn wait_as_head(&self, at: &QueuedParavirtualLock, node: &Node, mine: u32) {
+    fn wait_as_head(&self, mem: &QueuedParavirtualLock, node: &Node, mine: u32) {
         let mut named = node.state.load(Relaxed) == HASHED;
         loop {
             node.state.store(RUNNING, Relaxed);
-            at.lock.pending.store(1, Relaxed);
-            if take_as_head(&at.lock) {
+            mem.lock.pending.store(1, Relaxed);
+            if take_as_head(&mem.lock) {
                 return;
             }
-            at.lock.pending.store(0, Relaxed);
+            mem.lock.pending.store(0, Relaxed);
             if !named {
-                at.head.store(mine, Relaxed);
-                if at.lock.locked.swap(SLOW, AcqRel) == 0 {
-                    return at.lock.locked.store(1, Relaxed);
+                mem.head.store(mine, Relaxed);
+                if mem.lock.locked.swap(SLOW, AcqRel) == 0 {
+                    return mem.lock.locked.store(1, Relaxed);
                 }
                 named = true;
             }
             node.state.store(HASHED, Relaxed);
-            if at.lock.locked.load(Relaxed) == SLOW {
+            if mem.lock.locked.load(Relaxed) == SLOW {
                 self.halt(node);
             }
         }
@@ -182,15 +182,15 @@ fn steal(lock: &QueuedLock) -> bool {
 }
 
 fn take_as_head(lock: &QueuedLock) -> bool {
-    let mut looks = LOOKS;
-    while looks > 0 {
+    let mut loads_left = LOADS;
+    while loads_left > 0 {
         if lock.locked.load(Relaxed) != 0 {
-            looks -= 1;
+            loads_left -= 1;
             spin_loop();
         } else if lock.locked_pending().compare_exchange(0x100, 1, Acquire, Relaxed).is_ok() {
             return true;
         } else {
-            looks = LOOKS;
+            loads_left = LOADS;
         }
     }
     false

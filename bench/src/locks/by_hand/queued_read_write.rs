@@ -38,58 +38,58 @@ impl SharedByHand for QueuedReadWrite {
     type Lock = QueuedReadWriteLock;
 
     #[inline(always)]
-    fn read_lock(&self, at: &QueuedReadWriteLock, task: &Task) {
-        if at.word().fetch_add(0x200, Acquire) & 0x1FF != 0 {
-            self.read_contended(at, task);
+    fn read_lock(&self, mem: &QueuedReadWriteLock, task: &Task) {
+        if mem.word().fetch_add(0x200, Acquire) & 0x1FF != 0 {
+            self.read_contended(mem, task);
         }
     }
 
     #[inline(always)]
-    fn read_unlock(&self, at: &QueuedReadWriteLock, _: &Task) {
-        at.word().fetch_sub(0x200, Release);
+    fn read_unlock(&self, mem: &QueuedReadWriteLock, _: &Task) {
+        mem.word().fetch_sub(0x200, Release);
     }
 
     #[inline(always)]
-    fn write_lock(&self, at: &QueuedReadWriteLock, task: &Task) {
-        if at.word().compare_exchange(0, 0xFF, Acquire, Relaxed).is_err() {
-            self.write_contended(at, task);
+    fn write_lock(&self, mem: &QueuedReadWriteLock, task: &Task) {
+        if mem.word().compare_exchange(0, 0xFF, Acquire, Relaxed).is_err() {
+            self.write_contended(mem, task);
         }
     }
 
     #[inline(always)]
-    fn write_unlock(&self, at: &QueuedReadWriteLock, _: &Task) {
-        at.state.writing.store(0, Release);
+    fn write_unlock(&self, mem: &QueuedReadWriteLock, _: &Task) {
+        mem.state.writing.store(0, Release);
     }
 }
 
 impl QueuedReadWrite {
     #[cold]
-    fn read_contended(&self, at: &QueuedReadWriteLock, task: &Task) {
-        at.word().fetch_sub(0x200, Relaxed);
-        let place = self.0.lock(&at.queue, task);
-        at.word().fetch_add(0x200, Relaxed);
-        while at.word().load(Acquire) & 0xFF != 0 {
+    fn read_contended(&self, mem: &QueuedReadWriteLock, task: &Task) {
+        mem.word().fetch_sub(0x200, Relaxed);
+        let queue_hold = self.0.lock(&mem.queue, task);
+        mem.word().fetch_add(0x200, Relaxed);
+        while mem.word().load(Acquire) & 0xFF != 0 {
             spin_loop();
         }
-        self.0.unlock(&at.queue, task, place);
+        self.0.unlock(&mem.queue, task, queue_hold);
     }
 
     #[cold]
-    fn write_contended(&self, at: &QueuedReadWriteLock, task: &Task) {
-        let place = self.0.lock(&at.queue, task);
-        let free = at.word().load(Relaxed) == 0
-            && at.word().compare_exchange(0, 0xFF, Acquire, Relaxed).is_ok();
+    fn write_contended(&self, mem: &QueuedReadWriteLock, task: &Task) {
+        let queue_hold = self.0.lock(&mem.queue, task);
+        let free = mem.word().load(Relaxed) == 0
+            && mem.word().compare_exchange(0, 0xFF, Acquire, Relaxed).is_ok();
         if !free {
-            at.word().fetch_or(0x100, Relaxed);
+            mem.word().fetch_or(0x100, Relaxed);
             loop {
-                while at.word().load(Relaxed) != 0x100 {
+                while mem.word().load(Relaxed) != 0x100 {
                     spin_loop();
                 }
-                if at.word().compare_exchange(0x100, 0xFF, Acquire, Relaxed).is_ok() {
+                if mem.word().compare_exchange(0x100, 0xFF, Acquire, Relaxed).is_ok() {
                     break;
                 }
             }
         }
-        self.0.unlock(&at.queue, task, place);
+        self.0.unlock(&mem.queue, task, queue_hold);
     }
 }

@@ -13,15 +13,15 @@ impl ByHand for TestAndSet {
     type Lock = AtomicU32;
 
     #[inline(always)]
-    fn lock(&self, at: &AtomicU32, _: &Task) -> u32 {
-        while at.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+    fn lock(&self, mem: &AtomicU32, _: &Task) -> u32 {
+        while mem.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             spin_loop();
         }
         0
     }
 
     #[inline(always)]
-    fn unlock(&self, at: &AtomicU32, _: &Task, _: u32) {
-        at.store(0, Release);
+    fn unlock(&self, mem: &AtomicU32, _: &Task, _: u32) {
+        mem.store(0, Release);
     }
 }

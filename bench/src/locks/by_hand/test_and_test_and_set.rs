@@ -1,4 +1,4 @@
-//! The test-and-test-and-set lock with exponential back-off, by hand.
+//! The test-and-test-and-set lock with exponential backoff, by hand.
 
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
@@ -13,14 +13,14 @@ impl ByHand for TestAndTestAndSet {
     type Lock = AtomicU32;
 
     #[inline(always)]
-    fn lock(&self, at: &AtomicU32, task: &Task) -> u32 {
+    fn lock(&self, mem: &AtomicU32, task: &Task) -> u32 {
         let mut pause = 8;
-        while at.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+        while mem.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             for _ in 0..task.random(pause) {
                 spin_loop();
             }
             pause = 1024.min(pause * 2);
-            while at.load(Relaxed) != 0 {
+            while mem.load(Relaxed) != 0 {
                 spin_loop();
             }
         }
@@ -28,7 +28,7 @@ impl ByHand for TestAndTestAndSet {
     }
 
     #[inline(always)]
-    fn unlock(&self, at: &AtomicU32, _: &Task, _: u32) {
-        at.store(0, Release);
+    fn unlock(&self, mem: &AtomicU32, _: &Task, _: u32) {
+        mem.store(0, Release);
     }
 }

@@ -20,16 +20,16 @@ impl ByHand for Ticket {
     type Lock = TicketLock;
 
     #[inline(always)]
-    fn lock(&self, at: &TicketLock, _: &Task) -> u32 {
-        let mine = at.next.fetch_add(1, Relaxed);
-        while at.serving.load(Acquire) != mine {
+    fn lock(&self, mem: &TicketLock, _: &Task) -> u32 {
+        let mine = mem.next.fetch_add(1, Relaxed);
+        while mem.serving.load(Acquire) != mine {
             spin_loop();
         }
         0
     }
 
     #[inline(always)]
-    fn unlock(&self, at: &TicketLock, _: &Task, _: u32) {
-        at.serving.store(at.serving.load(Relaxed).wrapping_add(1), Release);
+    fn unlock(&self, mem: &TicketLock, _: &Task, _: u32) {
+        mem.serving.store(mem.serving.load(Relaxed).wrapping_add(1), Release);
     }
 }

@@ -2,46 +2,46 @@
 
 mod nodes;
 
-/// The file of the nodes that queueing locks share.
+/// The source of the queue nodes that several locks share.
 pub const NODES_SOURCE: &str = include_str!("nodes.rs");
 
 use crate::{Lock, SharedLock, manual};
 
-/// One listed lock.
+/// A lock of the list [`LOCKS`].
 #[derive(Debug)]
-pub struct Algorithm {
-    /// The name of its file and of everything that shows it.
+pub struct ListedLock {
+    /// The name of its file, used wherever the lock is named.
     pub name: &'static str,
-    /// Its file.
+    /// The text of its file.
     pub source: &'static str,
-    /// Whether it can be held by several readers.
+    /// Whether several readers can hold it.
     pub shared: bool,
 }
 
-impl Algorithm {
-    /// What it is.
+impl ListedLock {
+    /// "lock" or "read-write lock".
     pub fn kind(&self) -> &'static str {
         if self.shared { "read-write lock" } else { "lock" }
     }
 
-    /// Its manual page: the module doc of its file.
+    /// The manual page: the module doc of the lock's file.
     pub fn manual(&self) -> String {
         manual(self.source)
     }
 
-    /// The first sentence of that.
+    /// The first sentence of the manual page.
     pub fn summary(&self) -> String {
         crate::summary(&self.manual())
     }
 }
 
-/// What is done with a lock of whatever type.
+/// Code that is generic over the type of a lock.
 pub trait Visitor {
-    /// What comes of it.
+    /// The result of a visit.
     type Out;
-    /// With a lock that one holds.
+    /// Visits a lock with one holder.
     fn lock<L: Lock>(self) -> Self::Out;
-    /// With a lock that readers share.
+    /// Visits a lock that readers share.
     fn shared<L: SharedLock>(self) -> Self::Out;
 }
 
@@ -50,13 +50,13 @@ macro_rules! locks {
         $(pub mod $module;)*
 
         /// Every lock, in alphabetical order.
-        pub static LOCKS: &[Algorithm] = &[$(Algorithm {
+        pub static LOCKS: &[ListedLock] = &[$(ListedLock {
             name: stringify!($module),
             source: include_str!(concat!(stringify!($module), ".rs")),
             shared: locks!(@shared $kind),
         },)*];
 
-        /// Does something with the lock of this name.
+        /// Visits the lock of this name; `None` if there is none.
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
             match name {
                 $(stringify!($module) => Some(visitor.$kind::<$module::$type>()),)*

@@ -1,20 +1,20 @@
-//! Parking mutex: who finds it locked looks for a while, then sleeps until it is woken.
+//! Parking mutex: a task that finds it locked polls for a while, then sleeps until it is woken.
 //!
 //!     0            unlocked
-//!     1            locked, nobody sleeps
-//!     2            locked, somebody may sleep
+//!     1            locked, no task sleeps
+//!     2            locked, a task may sleep
 //!     0 -> 1       lock
-//!     0,1,2 -> 2   lock by one who is about to sleep, or did: it cannot know who else does
-//!     1,2 -> 0     unlock; from 2 it wakes one
+//!     0,1,2 -> 2   lock by a task that has slept or is about to: others may be asleep too
+//!     1,2 -> 0     unlock; from 2 it wakes one task
 //!
-//! Not fair: whoever comes along may take it before the one that was woken. Nobody hands
-//! the mutex on, so a preempted sleeper delays nobody. One compare-exchange and one swap where
-//! nobody wants it at the same time; a system call where somebody sleeps.
+//! Not fair: a newcomer may take the mutex before the task that was woken. The mutex is never
+//! handed over, so a preempted sleeper delays no other task. Uncontended it costs one
+//! compare-exchange and one swap; if a task sleeps, a system call more.
 //!
-//! Each look takes the line from the holder, who needs it back to unlock. So the pauses between
-//! looks double, as in parking_lot's SpinWait: two that want it all the time pass it a third more
-//! often than by looking without a break, as Rust's std::sync::Mutex does. No look is made at
-//! once: the try that failed was one.
+//! Each poll takes the line from the holder, who needs it back to unlock. So the pauses between
+//! polls double, as in parking_lot's SpinWait: two tasks that always want the mutex pass it a third
+//! more often than with polls without a pause, as in Rust's std::sync::Mutex. The first poll comes
+//! after a pause: the attempt that failed has just looked.
 //!
 //! Drepper 2011 (Futexes are tricky, mutex3); Anderson 1990 (The performance of spin lock
 //! alternatives), for the pauses.
@@ -23,8 +23,8 @@ use machine::{Atom, Machine, Ordering, Region, Sleepers, image};
 
 use crate::{Equivalent, Hold, Lock, Shape};
 
-/// Turns of a spin loop before the last look; half as many before the one before that, and so on
-/// down to one. In all as many as that mutex of Rust looks.
+/// Turns of a spin loop before the last poll. Each earlier pause is half as long, down to one turn.
+/// Together they are as many turns as Rust's mutex polls.
 const LONGEST_PAUSE: u32 = 64;
 
 image! {
@@ -43,17 +43,17 @@ impl Lock for Parking {
         Equivalent {
             change: "off by one",
             line: "compare_exchange(m, 0, 1,",
-            why: "2 where 1 would do costs a system call in unlock",
+            why: "2 instead of 1 only costs unlock a needless system call",
         },
         Equivalent {
             change: "off by one",
-            line: "while at.state.swap(m, 2,",
-            why: "with 3 nobody ever sleeps, so nobody needs to be woken",
+            line: "while mem.state.swap(m, 2,",
+            why: "with 3 no task ever sleeps, so none needs to be woken",
         },
         Equivalent {
             change: "no wait",
-            line: "m.park(&at.state",
-            why: "a sleeper may wake at any time",
+            line: "m.park(&mem.state",
+            why: "parking may return at any time",
         },
     ];
     const FIFO: bool = false;
@@ -64,47 +64,47 @@ impl Lock for Parking {
     }
 
     #[inline(always)]
-    fn lock<M: Machine>(&self, m: &M, at: &ParkingMem) -> Hold {
+    fn lock<M: Machine>(&self, m: &M, mem: &ParkingMem) -> Hold {
         // 0 -> 1. Pairs with the release in `unlock`.
-        if at.state.compare_exchange(m, 0, 1, Ordering::Acquire).is_err() {
-            lock_contended(m, at);
+        if mem.state.compare_exchange(m, 0, 1, Ordering::Acquire).is_err() {
+            lock_contended(m, mem);
         }
         Hold(0)
     }
 
     #[inline(always)]
-    fn unlock<M: Machine>(&self, m: &M, at: &ParkingMem, _: Hold) {
+    fn unlock<M: Machine>(&self, m: &M, mem: &ParkingMem, _: Hold) {
         // 1,2 -> 0. Pairs with the acquires in `lock`.
-        if at.state.swap(m, 0, Ordering::Release) == 2 {
-            m.wake(&at.state, Sleepers::One);
+        if mem.state.swap(m, 0, Ordering::Release) == 2 {
+            m.wake(&mem.state, Sleepers::One);
         }
     }
 
-    fn at_rest<M: Machine>(&self, m: &M, at: &ParkingMem) -> bool {
-        at.state.load(m, Ordering::Relaxed) == 0
+    fn at_rest<M: Machine>(&self, m: &M, mem: &ParkingMem) -> bool {
+        mem.state.load(m, Ordering::Relaxed) == 0
     }
 }
 
 #[cold]
-fn lock_contended<M: Machine>(m: &M, at: &ParkingMem) {
-    let start = m.mark();
+fn lock_contended<M: Machine>(m: &M, mem: &ParkingMem) {
+    let start = m.history_mark();
     let mut pause = 1;
     while pause <= LONGEST_PAUSE {
-        m.pause(pause);
-        // Relaxed: only a hint that a try may succeed.
-        match at.state.load(m, Ordering::Relaxed) {
+        m.cpu_relax(pause);
+        // Relaxed: only a hint that an attempt may succeed.
+        match mem.state.load(m, Ordering::Relaxed) {
             // 0 -> 1. Pairs with the release in `unlock`.
-            0 if at.state.compare_exchange(m, 0, 1, Ordering::Acquire).is_ok() => return,
-            // Whoever sleeps already will not be overtaken by looking on.
+            0 if mem.state.compare_exchange(m, 0, 1, Ordering::Acquire).is_ok() => return,
+            // Tasks sleep already: polling on would only overtake them.
             2 => break,
             _ => pause *= 2,
         }
-        m.cut(start, pause.into());
+        m.forget_history(start, pause.into());
     }
-    m.cut(start, 0);
+    m.forget_history(start, 0);
     // 0,1,2 -> 2. Pairs with the release in `unlock`.
-    while at.state.swap(m, 2, Ordering::Acquire) != 0 {
-        m.park(&at.state, 2);
-        m.cut(start, 0);
+    while mem.state.swap(m, 2, Ordering::Acquire) != 0 {
+        m.park(&mem.state, 2);
+        m.forget_history(start, 0);
     }
 }

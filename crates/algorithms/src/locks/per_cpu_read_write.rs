@@ -1,12 +1,11 @@
-//! Per-CPU read-write lock: a reader takes the lock of its CPU, a writer those of all CPUs.
-//! The lglock of Linux 3.0 to 4.1, which file locks used.
+//! Per-CPU read-write lock: a reader takes the lock of its CPU, a writer the locks of all CPUs.
+//! This is the lglock of Linux 3.0 to 4.1, which file locks used.
 //!
 //!     read     lock[own]
-//!     write    lock[0], lock[1], … lock[n-1], in this order, so that two writers cannot wait
-//!              for each other
+//!     write    lock[0], lock[1], … lock[n-1], in this order, so that two writers cannot deadlock
 //!
-//! Reading touches no line of another CPU and scales; writing costs a transfer and a wait for
-//! each CPU. Readers of one CPU exclude each other, which in a kernel is no loss: only one runs.
+//! Reading touches no line of another CPU, so it scales; writing costs a line transfer and a wait
+//! for each CPU. Readers on one CPU exclude each other, which costs a kernel nothing: only one runs.
 //!
 //! Linux 3.10 kernel/lglock.c, by Andi Kleen and Nick Piggin, 2010 (lglock: introduce special
 //! lglock and brlock spin locks), over ticket locks as there.
@@ -16,7 +15,7 @@ use machine::{Array, Line, Machine, Region};
 use super::ticket::{Ticket, TicketMem};
 use crate::{Hold, Lock, Shape, SharedLock};
 
-/// The one lock: what is per CPU cannot lie in the data.
+/// The one lock. Its per-CPU parts cannot lie in the data that it guards.
 #[derive(Debug)]
 pub struct PerCpuReadWrite {
     lock: Ticket,
@@ -24,8 +23,8 @@ pub struct PerCpuReadWrite {
 }
 
 impl SharedLock for PerCpuReadWrite {
-    /// A writer takes them in order.
-    const ALIKE: bool = false;
+    /// A writer takes the CPUs' locks in order.
+    const SYMMETRIC: bool = false;
     type Mem = ();
 
     fn new(region: &Region, shape: Shape) -> PerCpuReadWrite {

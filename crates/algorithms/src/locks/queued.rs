@@ -17,26 +17,26 @@
 //!     contended queue     :    (*,x,y) +--> (*,0,0) ---> (*,0,1) ----'  :
 //!                                ^--'
 //!
-//! First in, first out, but for a waiter that finds the lock free just before it queues. The
-//! first to wait spins on the lock itself (pending) and touches no node; from the second on,
-//! waiters queue as in an MCS lock, whose head waits for holder and pending. So two CPUs
-//! handing the lock to and fro cost one line, and many cost what an MCS lock does. The node
-//! goes back within `lock`, so locks nest freely, four to a CPU that wait at once.
+//! First in, first out, except for a waiter that finds the lock free just before it queues. The
+//! first waiter spins on the lock itself (pending) and touches no node; from the second on,
+//! waiters queue as in an MCS lock, and the head of the queue waits for the holder and the pending
+//! CPU. So two CPUs that pass the lock back and forth transfer one line, and many cost what an MCS
+//! lock does. The node is given back within `lock`, so locks nest freely: a CPU can wait for four.
 //!
 //! Linux 6.x kernel/locking/qspinlock.c, by Waiman Long and Peter Zijlstra, 2015 (locking/
 //! qspinlock: Introduce a simple generic 4-byte queued spinlock; Add pending bit); the diagram
 //! is theirs. The reads of `next` after the hand-over are acquires here: the kernel relies on
-//! the dependency of the address, which this language does not know.
+//! the address dependency, which Rust does not have.
 
 use std::ptr;
 
-use machine::{Atom, Machine, Note, Ordering, Region, Until, image};
+use machine::{Annotation, Atom, Machine, Ordering, Region, Until, image};
 
-use super::nodes::Nodes;
+use super::nodes::QueueNodes;
 use crate::{Equivalent, Hold, Lock, Shape};
 
-/// Looks while somebody who was pending takes over.
-const PENDING_LOOKS: u32 = 512;
+/// Loads of the word while the pending CPU takes over (_Q_PENDING_LOOPS).
+const PENDING_LOADS: u32 = 512;
 
 const LOCKED: u32 = 1;
 const LOCKED_MASK: u32 = 0xFF;
@@ -44,7 +44,7 @@ const PENDING: u32 = 1 << 8;
 const PENDING_MASK: u32 = 0xFF00;
 const TAIL_SHIFT: u32 = 16;
 
-const _: () = assert!(cfg!(target_endian = "little"), "the bytes of the word lie otherwise");
+const _: () = assert!(cfg!(target_endian = "little"), "the word's bytes are in another order");
 
 image! {
     /// The lock.
@@ -61,13 +61,13 @@ impl QueuedMem {
     /// The whole word.
     #[inline(always)]
     pub(super) fn word(&self) -> &Atom<u32> {
-        // SAFETY: four bytes of atomics, aligned to four, in an `Atom` of that size. Accesses
-        // of both sizes meet there, which the language leaves open for atomics: x86 and Arm
-        // do as Linux expects, single bytes in one order with the whole word.
+        // SAFETY: four bytes of atomics, aligned to four, as an `Atom` of that size. Accesses of
+        // both sizes overlap, which Rust leaves open for atomics. x86 and Arm do what Linux
+        // expects: accesses of a byte and of the whole word are in one coherence order.
         unsafe { &*ptr::from_ref(self).cast() }
     }
 
-    /// Locked and pending.
+    /// The two bytes `locked` and `pending`.
     #[inline(always)]
     pub(super) fn locked_pending(&self) -> &Atom<u16> {
         // SAFETY: as for `word`, with the first two bytes.
@@ -77,137 +77,136 @@ impl QueuedMem {
 
 /// Queued spin locks, and the nodes of all CPUs.
 #[derive(Debug)]
-pub struct Queued(Nodes);
+pub struct Queued(QueueNodes);
 
 impl Lock for Queued {
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent {
             change: "off by one",
             line: "compare_exchange(m, 0, LOCKED",
-            why: "every value but 0 is locked",
+            why: "every value but 0 means locked",
         },
         Equivalent {
             change: "off by one",
             line: "locked_pending().store(m, LOCKED",
-            why: "every value but 0 is locked",
+            why: "every value but 0 means locked",
         },
         Equivalent {
             change: "off by one",
             line: "compare_exchange(m, word, LOCKED",
-            why: "every value but 0 is locked",
+            why: "every value but 0 means locked",
         },
         Equivalent {
             change: "off by one",
-            line: "at.locked.store(m, LOCKED",
-            why: "every value but 0 is locked",
+            line: "mem.locked.store(m, LOCKED",
+            why: "every value but 0 means locked",
         },
         Equivalent {
             change: "no wait",
-            line: "m.await_for(at.word(), until",
-            why: "a wait for a while may give up at once",
+            line: "m.await_for(mem.word(), until",
+            why: "a bounded wait may give up immediately",
         },
         Equivalent {
             change: "off by one",
             line: ".locked.store(m, 1,",
-            why: "every value but 0 makes it the head",
+            why: "every value but 0 makes the waiter the head",
         },
         Equivalent {
             change: "relaxed",
             line: "m.await_until(&node.locked",
-            why: "the head acquires the lock word next, which orders all that this would",
+            why: "the head acquires the lock word next, which orders all that this access would",
         },
         Equivalent {
             change: "relaxed",
             line: ".locked.store(m, 1,",
-            why: "the head acquires the lock word next, which orders all that this would",
+            why: "the head acquires the lock word next, which orders all that this access would",
         },
     ];
     const FIFO: bool = true;
     type Mem = QueuedMem;
 
     fn new(region: &Region, shape: Shape) -> Queued {
-        Queued(Nodes::new(region, shape))
+        Queued(QueueNodes::new(region, shape))
     }
 
     #[inline(always)]
-    fn lock<M: Machine>(&self, m: &M, at: &QueuedMem) -> Hold {
+    fn lock<M: Machine>(&self, m: &M, mem: &QueuedMem) -> Hold {
         // 0,0,0 -> 0,0,1. Pairs with the release in `unlock`.
-        match at.word().compare_exchange(m, 0, LOCKED, Ordering::Acquire) {
-            Ok(_) => m.note(Note::Arrive),
-            Err(word) => self.lock_contended(m, at, word),
+        match mem.word().compare_exchange(m, 0, LOCKED, Ordering::Acquire) {
+            Ok(_) => m.annotate(Annotation::Arrive),
+            Err(word) => self.lock_contended(m, mem, word),
         }
         Hold(0)
     }
 
     #[inline(always)]
-    fn unlock<M: Machine>(&self, m: &M, at: &QueuedMem, _: Hold) {
+    fn unlock<M: Machine>(&self, m: &M, mem: &QueuedMem, _: Hold) {
         // *,*,1 -> *,*,0. Pairs with every acquire of the word or of `locked`.
-        at.locked.store(m, 0, Ordering::Release);
+        mem.locked.store(m, 0, Ordering::Release);
     }
 
-    fn at_rest<M: Machine>(&self, m: &M, at: &QueuedMem) -> bool {
-        at.word().load(m, Ordering::Relaxed) == 0 && self.0.all_free(m)
+    fn at_rest<M: Machine>(&self, m: &M, mem: &QueuedMem) -> bool {
+        mem.word().load(m, Ordering::Relaxed) == 0 && self.0.all_free(m)
     }
 }
 
 impl Queued {
     #[cold]
-    fn lock_contended<M: Machine>(&self, m: &M, at: &QueuedMem, mut word: u32) {
-        let start = m.mark();
-        // 0,1,0 -> 0,0,1 is about to be done by the one who is pending. Relaxed: the word
-        // only says which way to go.
+    fn lock_contended<M: Machine>(&self, m: &M, mem: &QueuedMem, mut word: u32) {
+        let start = m.history_mark();
+        // The pending CPU is about to do 0,1,0 -> 0,0,1. Relaxed: the word only selects a path.
         if word == PENDING {
             let until = Until::differs(PENDING);
-            let changed = m.await_for(at.word(), until, Ordering::Relaxed, PENDING_LOOKS);
+            let changed = m.await_for(mem.word(), until, Ordering::Relaxed, PENDING_LOADS);
             word = changed.unwrap_or(PENDING);
         }
         if word & !LOCKED_MASK != 0 {
-            m.cut(start, 0);
-            return self.queue(m, at);
+            m.forget_history(start, 0);
+            return self.queue(m, mem);
         }
         // 0,0,* -> 0,1,*. Pairs with the release in `unlock`.
-        word = at.word().fetch_or(m, PENDING, Ordering::Acquire);
+        word = mem.word().fetch_or(m, PENDING, Ordering::Acquire);
         if word & !LOCKED_MASK != 0 {
-            // Somebody else is pending or queues. Was it us who set the bit, then away with
-            // it: n,1,* -> n,0,*. Relaxed: nobody learns anything from it.
+            // Another CPU is pending or queued. If we set the bit, we clear it: n,1,* -> n,0,*.
+            // Relaxed: it publishes nothing.
             if word & PENDING_MASK == 0 {
-                at.pending.store(m, 0, Ordering::Relaxed);
+                mem.pending.store(m, 0, Ordering::Relaxed);
             }
-            m.cut(start, 0);
-            return self.queue(m, at);
+            m.forget_history(start, 0);
+            return self.queue(m, mem);
         }
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         // 0,1,1 -> *,1,0. Pairs with the release in `unlock`.
         if word & LOCKED_MASK != 0 {
-            m.await_until(&at.locked, Until::equals(0), Ordering::Acquire);
+            m.await_until(&mem.locked, Until::equals(0), Ordering::Acquire);
         }
-        // *,1,0 -> *,0,1. Relaxed: it is ours already.
-        at.locked_pending().store(m, LOCKED as u16, Ordering::Relaxed);
+        // *,1,0 -> *,0,1. Relaxed: the lock is ours already.
+        mem.locked_pending().store(m, LOCKED as u16, Ordering::Relaxed);
     }
 
     #[cold]
-    fn queue<M: Machine>(&self, m: &M, at: &QueuedMem) {
+    fn queue<M: Machine>(&self, m: &M, mem: &QueuedMem) {
         let Some((_, mine, node)) = self.0.take(m) else {
-            return self.spin(m, at);
+            return self.spin(m, mem);
         };
         m.init(&node.locked, 0);
         m.init(&node.next, 0);
-        let start = m.mark();
-        // We touched a line that may have been cold: perhaps somebody let go meanwhile.
-        if try_lock(m, at) {
-            m.note(Note::Arrive);
+        let start = m.history_mark();
+        // The line of our node may have been cold: the lock may be free by now.
+        if try_lock(m, mem) {
+            m.annotate(Annotation::Arrive);
             return self.0.give_back(m, mine);
         }
-        m.cut(start, 0);
-        // p,*,* -> n,*,*. Release: our node is ready for whoever comes next. Acquire: so is
-        // that of the one before us.
-        let before = at.tail.swap(m, mine as u16, Ordering::AcqRel);
-        m.note(Note::Arrive);
+        m.forget_history(start, 0);
+        // p,*,* -> n,*,*. Release: our node is ready for the next waiter. Acquire: our
+        // predecessor's node is ready too.
+        let before = mem.tail.swap(m, mine as u16, Ordering::AcqRel);
+        m.annotate(Annotation::Arrive);
         let mut next = 0;
         if before != 0 {
-            // Release: whoever hands us the head of the queue finds our node ready.
+            // Release: the CPU that makes us the head of the queue finds our node ready.
             self.0.node(before.into()).next.store(m, mine, Ordering::Release);
-            m.cut(start, 1);
+            m.forget_history(start, 1);
             // Pairs with the release at the end of this function.
             m.await_until(&node.locked, Until::differs(0), Ordering::Acquire);
             // Pairs with the release of `next` above, as does the wait for it below.
@@ -215,38 +214,39 @@ impl Queued {
         }
         // *,x,y -> *,0,0. Pairs with the release in `unlock`.
         let clear = Until::clear(LOCKED_MASK | PENDING_MASK);
-        let word = m.await_until(at.word(), clear, Ordering::Acquire);
+        let word = m.await_until(mem.word(), clear, Ordering::Acquire);
         // n,0,0 -> 0,0,1. Relaxed: the wait has acquired.
         if word >> TAIL_SHIFT == mine
-            && at.word().compare_exchange(m, word, LOCKED, Ordering::Relaxed).is_ok()
+            && mem.word().compare_exchange(m, word, LOCKED, Ordering::Relaxed).is_ok()
         {
             return self.0.give_back(m, mine);
         }
-        // *,*,0 -> *,*,1. Relaxed: it is ours already.
-        at.locked.store(m, LOCKED as u8, Ordering::Relaxed);
+        // *,*,0 -> *,*,1. Relaxed: the lock is ours already.
+        mem.locked.store(m, LOCKED as u8, Ordering::Relaxed);
         if next == 0 {
             next = m.await_until(&node.next, Until::differs(0), Ordering::Acquire);
         }
-        // The head of the queue goes on. Pairs with the acquire of `locked` above.
+        // The next waiter becomes the head. Pairs with the acquire of `locked` above.
         self.0.node(next).locked.store(m, 1, Ordering::Release);
         self.0.give_back(m, mine);
     }
 
-    /// For a CPU that waits for more locks at once than it has nodes.
+    /// Takes the lock without a node, for a CPU that waits for more locks than it has nodes.
     #[cold]
-    fn spin<M: Machine>(&self, m: &M, at: &QueuedMem) {
-        let start = m.mark();
-        while !try_lock(m, at) {
-            m.await_until(at.word(), Until::equals(0), Ordering::Relaxed);
-            m.cut(start, 0);
+    fn spin<M: Machine>(&self, m: &M, mem: &QueuedMem) {
+        let start = m.history_mark();
+        while !try_lock(m, mem) {
+            m.await_until(mem.word(), Until::equals(0), Ordering::Relaxed);
+            m.forget_history(start, 0);
         }
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
     }
 }
 
 #[inline(always)]
-fn try_lock<M: Machine>(m: &M, at: &QueuedMem) -> bool {
-    // 0,0,0 -> 0,0,1. Relaxed: the look only saves a line. Pairs with the release in `unlock`.
-    at.word().load(m, Ordering::Relaxed) == 0
-        && at.word().compare_exchange(m, 0, LOCKED, Ordering::Acquire).is_ok()
+fn try_lock<M: Machine>(m: &M, mem: &QueuedMem) -> bool {
+    // 0,0,0 -> 0,0,1. Relaxed: the load only saves an exclusive access. Pairs with the release in
+    // `unlock`.
+    mem.word().load(m, Ordering::Relaxed) == 0
+        && mem.word().compare_exchange(m, 0, LOCKED, Ordering::Acquire).is_ok()
 }

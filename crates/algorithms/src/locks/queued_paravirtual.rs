@@ -1,296 +1,288 @@
 //! Paravirtual queued spin lock: the queued lock for virtual machines, whose waiters halt.
-//! They spin for a while, halt their CPU, and are kicked awake when it is their turn.
+//! They spin for a while, halt their virtual CPU, and are kicked awake when it is their turn.
 //!
-//!     bits 0-7 locked: 0, 1, or 3: whoever unlocks must kick the head of the queue
-//!     bits 8-15 pending: the head of the queue looks at the lock, nobody may steal it
+//!     bits 0-7 locked: 0, 1, or 3 if the unlock must kick the head of the queue
+//!     bits 8-15 pending: the head of the queue polls the lock, no task may steal it
 //!     bits 16-31 tail: the code of the last waiter's node
 //!
-//!     node.state  running ──> halted    its waiter halts, or is about to
-//!                 halted  ──> running   it looks again
-//!                 halted  ──> hashed    it is the head now: the unlock will kick it
+//!     node.state  running ──> halted    the waiter has halted, or is about to
+//!                 halted  ──> running   the waiter polls again
+//!                 halted  ──> hashed    the waiter is the head now: the unlock will kick it
 //!
-//!     t,0,0 -> t,0,1       lock, also past those who queue (stealing), while not pending
-//!     t,*,* -> t,1,*       the head looks; -> t,0,* before it halts
-//!     t,1,0 -> t,0,1       the head takes it
-//!     t,0,1 -> t,0,3       the head halts; or whoever makes a halted waiter the head
+//!     t,0,0 -> t,0,1       lock, even past the queue (lock stealing), while not pending
+//!     t,*,* -> t,1,*       the head polls; -> t,0,* before it halts
+//!     t,1,0 -> t,0,1       the head takes the lock
+//!     t,0,1 -> t,0,3       the head halts, or the lock holder makes a halted waiter the head
 //!     *,*,1 -> *,*,0       unlock
 //!     *,*,3 -> *,*,0       unlock, and a kick for the head
 //!
-//! Not first in, first out: a running CPU may pass those that sleep, for waking one takes far
-//! longer than a short section. The pending byte bounds that: the head, once awake, stops it.
+//! Not first in, first out: a running CPU may pass halted ones, because waking a CPU takes far
+//! longer than a short critical section. The pending byte bounds that: the head sets it once awake.
 //!
 //! Linux 6.x kernel/locking/qspinlock_paravirt.h, by Waiman Long and Peter Zijlstra, 2015
 //! (locking/pvqspinlock: Implement simple paravirt support for the qspinlock; Allow limited
-//! lock stealing). Linux finds the head by a hash table of lock addresses, to hold the lock at
-//! four bytes; here a word beside it names the head. Halting is sleeping on a word of the
-//! node, a kick sets it and wakes. A wait may give up at any time, which covers Linux's
-//! giving up early when the one before it does not run.
+//! lock stealing). Linux finds the head in a hash table of lock addresses, to keep the lock at
+//! four bytes; here a word beside the lock names the head. Halting is sleeping on a word of the
+//! node; a kick sets that word and wakes. A wait may give up at any time, which covers Linux's
+//! early end of spinning when the previous waiter's virtual CPU does not run.
 
 use machine::{Atom, Field, Machine, Ordering, Region, Until, image};
 
-use super::nodes::{Nodes, Place};
+use super::nodes::{QueueNodes, queue_node};
 use super::queued::QueuedMem;
-use crate::{Equivalent, Hold, Lock, Shape};
+use crate::{Equivalent, FULL_BARRIER, Hold, Lock, Shape};
 
-/// Looks before a waiter halts.
-const LOOKS: u32 = 1 << 15;
+/// Loads of the word before a waiter halts (SPIN_THRESHOLD).
+const LOADS: u32 = 1 << 15;
 
 const LOCKED: u8 = 1;
-/// Locked, and the head of the queue must be kicked.
+/// Locked, and the unlock must kick the head of the queue.
 const SLOW: u8 = 3;
 const LOCKED_PENDING_MASK: u32 = 0xFFFF;
 const PENDING: u16 = 1 << 8;
 const PENDING_MASK: u32 = 0xFF00;
 const TAIL_SHIFT: u32 = 16;
 
-const ATOMIC: &str = "what it orders beside are atomic accesses, in order here and on x86";
-const FULL_BARRIER: &str = "what it orders beside are atomic accesses, for which every \
-                            read-modify-write is a full barrier, here and on x86";
-const SLOW_ENOUGH: &str = "whoever unlocks kicks for every value but 1; the head spins meanwhile";
+const ATOMIC: &str = "it only orders atomic accesses, which stay in order here and on x86";
+const SLOW_ENOUGH: &str = "the unlock kicks for every value but 1; until then the head spins";
+const KICKED_ANYWAY: &str =
+    "the kick comes anyway; a head that does not know of it names itself again";
+const NAMED_AGAIN: &str = "a waiter that runs already is kicked, or names itself once more";
+const HEAD_STATE: &str = "no CPU reads the state of the head";
+const NO_SLEEP: &str = "the waiter polls again without halting";
 
 const RUNNING: u32 = 0;
 const HALTED: u32 = 1;
 const HASHED: u32 = 2;
 
 image! {
-    /// The lock, and beside it the head of its queue.
+    /// The lock, and the head of its queue.
     pub struct QueuedParavirtualMem {
         lock: QueuedMem,
-        /// Whom to kick once `locked` is 3.
+        /// The node to kick if `locked` is 3.
         #[cpu(2)]
         head: Atom<u32>,
     }
 
-    /// A place in the queue.
+    /// A waiter's place in the queue.
     pub struct HaltingNode {
-        /// Who comes after, once it has said so.
+        /// The next waiter's node, once it has linked itself.
         #[cpu(2)]
         next: Atom<u32>,
-        /// Not 0 once it is the head.
+        /// Not 0 once the waiter is the head.
         locked: Atom<u32>,
         state: Atom<u32>,
-        /// Not 0 once it was kicked.
+        /// Not 0 once the waiter was kicked.
         kicked: Atom<u32>,
         used: Field<u32>,
     }
 }
 
-impl Place for HaltingNode {
-    #[inline(always)]
-    fn used(&self) -> &Field<u32> {
-        &self.used
-    }
-
-    /// Not `kicked`: a kick may come at any time.
-    #[inline(always)]
-    fn retire<M: Machine>(&self, m: &M) {
-        m.retire(&self.next);
-        m.retire(&self.locked);
-        m.retire(&self.state);
-    }
-}
+// Not `kicked`: a kick may come at any time.
+queue_node!(HaltingNode, poison [next, locked, state]);
 
 /// Paravirtual queued spin locks, and the nodes of all CPUs.
 #[derive(Debug)]
-pub struct QueuedParavirtual(Nodes<HaltingNode>);
+pub struct QueuedParavirtual(QueueNodes<HaltingNode>);
 
 impl Lock for QueuedParavirtual {
+    #[rustfmt::skip]
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent {
             change: "skipped",
             line: "m.init(&node.state, RUNNING)",
-            why: "what it was at the end of the last wait says running or hashed, and of a head that is \
-                  hashed and not named no more than that it spins",
+            why: "the last wait left running or hashed, and a head that is hashed but not named only spins",
         },
-        Equivalent { change: "relaxed", line: "at.lock.locked.load(m, Ordering::Acquire)", why: ATOMIC },
+        Equivalent { change: "relaxed", line: "mem.lock.locked.load(m, Ordering::Acquire)", why: ATOMIC },
         Equivalent { change: "no acquire", line: "heir.locked.swap", why: FULL_BARRIER },
         Equivalent { change: "no release", line: "heir.locked.swap", why: FULL_BARRIER },
-        Equivalent { change: "off by one", line: "heir.locked.swap", why: "every value but 0 says head" },
-        Equivalent { change: "torn", line: "heir.locked.swap", why: "only its waiter reads it meanwhile, and the exchange after it empties the store buffer" },
+        Equivalent { change: "off by one", line: "heir.locked.swap", why: "every value but 0 means head" },
+        Equivalent { change: "torn", line: "heir.locked.swap", why: "only its waiter reads it in between, and the exchange after it drains the store buffer" },
         Equivalent { change: "no acquire", line: "heir.state.compare_exchange", why: FULL_BARRIER },
         Equivalent { change: "no release", line: "heir.state.compare_exchange", why: FULL_BARRIER },
-        Equivalent { change: "skipped", line: "heir.state.compare_exchange", why: "the kick comes all the same; a head that does not know of it names itself again" },
-        Equivalent { change: "off by one", line: "heir.state.compare_exchange", why: "the kick comes all the same; a head that does not know of it names itself again" },
-        Equivalent { change: "torn", line: "heir.state.compare_exchange", why: "the kick comes all the same; a head that does not know of it names itself again" },
-        Equivalent { change: "relaxed", line: "at.lock.locked.store(m, SLOW", why: ATOMIC },
-        Equivalent { change: "off by one", line: "at.lock.locked.store(m, SLOW", why: SLOW_ENOUGH },
+        Equivalent { change: "skipped", line: "heir.state.compare_exchange", why: KICKED_ANYWAY },
+        Equivalent { change: "off by one", line: "heir.state.compare_exchange", why: KICKED_ANYWAY },
+        Equivalent { change: "torn", line: "heir.state.compare_exchange", why: KICKED_ANYWAY },
+        Equivalent { change: "relaxed", line: "mem.lock.locked.store(m, SLOW", why: ATOMIC },
+        Equivalent { change: "off by one", line: "mem.lock.locked.store(m, SLOW", why: SLOW_ENOUGH },
         Equivalent { change: "relaxed", line: "m.await_for(&node.locked", why: ATOMIC },
         Equivalent { change: "no acquire", line: "node.state.swap(m, HALTED", why: FULL_BARRIER },
         Equivalent { change: "no release", line: "node.state.swap(m, HALTED", why: FULL_BARRIER },
-        Equivalent { change: "torn", line: "node.state.swap(m, HALTED", why: "a store that is SeqCst is visible before the load after it, too" },
+        Equivalent { change: "torn", line: "node.state.swap(m, HALTED", why: "a SeqCst store, too, is visible before the load after it" },
         Equivalent { change: "relaxed", line: "node.locked.load(m, Ordering::SeqCst)", why: "the swap before it is the barrier" },
-        Equivalent { change: "skipped", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: "who runs already is kicked, or names itself once more" },
-        Equivalent { change: "off by one", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: "who runs already is kicked, or names itself once more" },
-        Equivalent { change: "torn", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: "who runs already is kicked, or names itself once more" },
-        Equivalent { change: "off by one", line: "node.state.store(m, RUNNING", why: "nobody looks at the state of the head" },
-        Equivalent { change: "no release", line: "at.lock.locked.swap(m, SLOW", why: ATOMIC },
-        Equivalent { change: "off by one", line: "at.lock.locked.swap(m, SLOW", why: SLOW_ENOUGH },
-        Equivalent { change: "off by one", line: "node.state.store(m, HASHED", why: "nobody looks at the state of the head" },
-        Equivalent { change: "no wait", line: "m.halt(&node.kicked", why: "sleep may end at any time" },
-        Equivalent { change: "skipped", line: "node.kicked.store(m, 0", why: "it looks again without sleeping" },
-        Equivalent { change: "off by one", line: "node.kicked.store(m, 0", why: "it looks again without sleeping" },
+        Equivalent { change: "skipped", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: NAMED_AGAIN },
+        Equivalent { change: "off by one", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: NAMED_AGAIN },
+        Equivalent { change: "torn", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: NAMED_AGAIN },
+        Equivalent { change: "off by one", line: "node.state.store(m, RUNNING", why: HEAD_STATE },
+        Equivalent { change: "no release", line: "mem.lock.locked.swap(m, SLOW", why: ATOMIC },
+        Equivalent { change: "off by one", line: "mem.lock.locked.swap(m, SLOW", why: SLOW_ENOUGH },
+        Equivalent { change: "off by one", line: "node.state.store(m, HASHED", why: HEAD_STATE },
+        Equivalent { change: "no wait", line: "m.halt(&node.kicked", why: "halting may end at any time" },
+        Equivalent { change: "skipped", line: "node.kicked.store(m, 0", why: NO_SLEEP },
+        Equivalent { change: "off by one", line: "node.kicked.store(m, 0", why: NO_SLEEP },
         Equivalent { change: "off by one", line: "node.kicked.store(m, 1", why: "every value but 0 is a kick" },
     ];
     const FIFO: bool = false;
     type Mem = QueuedParavirtualMem;
 
     fn new(region: &Region, shape: Shape) -> QueuedParavirtual {
-        QueuedParavirtual(Nodes::new(region, shape))
+        QueuedParavirtual(QueueNodes::new(region, shape))
     }
 
     #[inline(always)]
-    fn lock<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem) -> Hold {
+    fn lock<M: Machine>(&self, m: &M, mem: &QueuedParavirtualMem) -> Hold {
         // 0,0,0 -> 0,0,1. Pairs with the releases in `unlock`.
-        let lock = &at.lock;
+        let lock = &mem.lock;
         if lock.word().compare_exchange(m, 0, LOCKED.into(), Ordering::Acquire).is_err() {
-            self.queue(m, at);
+            self.queue(m, mem);
         }
         Hold(0)
     }
 
     #[inline(always)]
-    fn unlock<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem, _: Hold) {
+    fn unlock<M: Machine>(&self, m: &M, mem: &QueuedParavirtualMem, _: Hold) {
         // *,*,1 -> *,*,0. Pairs with every acquire of the word or a part of it.
-        let lock = &at.lock;
+        let lock = &mem.lock;
         if lock.locked.compare_exchange(m, LOCKED, 0, Ordering::Release).is_err() {
-            self.unlock_and_kick(m, at);
+            self.unlock_and_kick(m, mem);
         }
     }
 
-    fn at_rest<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem) -> bool {
-        at.lock.word().load(m, Ordering::Relaxed) == 0 && self.0.all_free(m)
+    fn at_rest<M: Machine>(&self, m: &M, mem: &QueuedParavirtualMem) -> bool {
+        mem.lock.word().load(m, Ordering::Relaxed) == 0 && self.0.all_free(m)
     }
 }
 
 impl QueuedParavirtual {
     #[cold]
-    fn unlock_and_kick<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem) {
-        // Acquire: pairs with the release of SLOW, before which the head was named.
-        at.lock.locked.load(m, Ordering::Acquire);
-        let head = at.head.load(m, Ordering::Relaxed);
-        // *,*,3 -> *,*,0. From here on the lock may be gone; the node is not.
-        at.lock.locked.store(m, 0, Ordering::Release);
+    fn unlock_and_kick<M: Machine>(&self, m: &M, mem: &QueuedParavirtualMem) {
+        // Acquire: pairs with the release of SLOW, which the name of the head precedes.
+        mem.lock.locked.load(m, Ordering::Acquire);
+        let head = mem.head.load(m, Ordering::Relaxed);
+        // *,*,3 -> *,*,0. From here on the lock may be freed; the node stays.
+        mem.lock.locked.store(m, 0, Ordering::Release);
         self.kick(m, head);
     }
 
     #[cold]
-    fn queue<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem) {
+    fn queue<M: Machine>(&self, m: &M, mem: &QueuedParavirtualMem) {
         let (_, mine, _) = self.0.take(m).expect("a CPU waits for four locks at most");
-        self.wait_in_queue(m, at, mine);
+        self.wait_in_queue(m, mem, mine);
         self.0.give_back(m, mine);
     }
 
-    fn wait_in_queue<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem, mine: u32) {
+    fn wait_in_queue<M: Machine>(&self, m: &M, mem: &QueuedParavirtualMem, mine: u32) {
         let node = self.0.node(mine);
         m.init(&node.next, 0);
         m.init(&node.locked, 0);
         m.init(&node.state, RUNNING);
-        let start = m.mark();
-        if steal(m, &at.lock) {
+        let start = m.history_mark();
+        if steal(m, &mem.lock) {
             return;
         }
-        m.cut(start, 0);
-        // p,*,* -> n,*,*. Release: our node is ready for whoever comes next. Acquire: so is
-        // that of the one before us.
-        let before = at.lock.tail.swap(m, mine as u16, Ordering::AcqRel);
+        m.forget_history(start, 0);
+        // p,*,* -> n,*,*. Release: our node is ready for the next waiter. Acquire: our
+        // predecessor's node is ready too.
+        let before = mem.lock.tail.swap(m, mine as u16, Ordering::AcqRel);
         let mut next = 0;
         if before != 0 {
-            // Release: whoever makes us the head finds our node ready.
+            // Release: the CPU that makes us the head finds our node ready.
             self.0.node(before.into()).next.store(m, mine, Ordering::Release);
             self.wait_to_be_head(m, node);
-            m.cut(start, 1);
+            m.forget_history(start, 1);
             // Pairs with the release of `next` above, as does the wait for it below.
             next = node.next.load(m, Ordering::Acquire);
         }
-        self.wait_as_head(m, at, mine);
-        // Ours. n,*,1 -> 0,*,1 if nobody is behind us. Relaxed: taking it has acquired.
-        let word = at.lock.word().load(m, Ordering::Relaxed);
-        if word >> TAIL_SHIFT == mine && self.empty_queue(m, at, mine) {
+        self.wait_as_head(m, mem, mine);
+        // The lock is ours. n,*,1 -> 0,*,1 if no waiter is behind us. Relaxed: taking the lock has
+        // acquired.
+        let word = mem.lock.word().load(m, Ordering::Relaxed);
+        if word >> TAIL_SHIFT == mine && self.empty_queue(m, mem, mine) {
             return;
         }
         if next == 0 {
             next = m.await_until(&node.next, Until::differs(0), Ordering::Acquire);
         }
-        // The next becomes the head. SeqCst: this store, and then the look at its state, as
-        // that one stores its state and then looks here. Pairs with `wait_to_be_head`.
+        // The next waiter becomes the head. SeqCst: this store precedes our load of its state,
+        // while the waiter stores its state before it loads this. Pairs with `wait_to_be_head`.
         let heir = self.0.node(next);
         heir.locked.swap(m, 1, Ordering::SeqCst);
-        // halted -> hashed: it sleeps, or is about to, so the unlock must kick it.
+        // halted -> hashed: the heir sleeps, or is about to, so the unlock must kick it.
         let halted = heir.state.compare_exchange(m, HALTED, HASHED, Ordering::SeqCst);
         if halted.is_ok() {
-            at.head.store(m, next, Ordering::Relaxed);
-            // *,*,1 -> *,*,3. Release: the head is named. Only the holder writes it now.
-            at.lock.locked.store(m, SLOW, Ordering::Release);
+            mem.head.store(m, next, Ordering::Relaxed);
+            // *,*,1 -> *,*,3. Release: the head is named. Only the lock holder writes `locked` now.
+            mem.lock.locked.store(m, SLOW, Ordering::Release);
         }
     }
 
-    /// Ends the queue if we are its last. `locked` may be 1 only: we set it, and only we
-    /// could ask ourselves for a kick.
-    fn empty_queue<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem, mine: u32) -> bool {
-        // n,0,1 -> 0,0,1. Relaxed: nobody learns anything from it.
+    /// Empties the queue if we are its last waiter. `locked` can only be 1: we set it, and no
+    /// other CPU writes it before we make a successor the head.
+    fn empty_queue<M: Machine>(&self, m: &M, mem: &QueuedParavirtualMem, mine: u32) -> bool {
+        // n,0,1 -> 0,0,1. Relaxed: it publishes nothing.
         let word = mine << TAIL_SHIFT | u32::from(LOCKED);
-        at.lock.word().compare_exchange(m, word, LOCKED.into(), Ordering::Relaxed).is_ok()
+        mem.lock.word().compare_exchange(m, word, LOCKED.into(), Ordering::Relaxed).is_ok()
     }
 
-    /// Waits until the one before us makes us the head, asleep if that takes long.
+    /// Waits until our predecessor makes us the head; halts if that takes long.
     fn wait_to_be_head<M: Machine>(&self, m: &M, node: &HaltingNode) {
-        let start = m.mark();
+        let start = m.history_mark();
         loop {
             // Pairs with the swap of `locked` in `wait_in_queue`, as does the load below.
             let turn = Until::differs(0);
-            if m.await_for(&node.locked, turn, Ordering::Acquire, LOOKS).is_some() {
+            if m.await_for(&node.locked, turn, Ordering::Acquire, LOADS).is_some() {
                 return;
             }
-            // running -> halted. SeqCst: this store, and then the look at `locked`.
+            // running -> halted. SeqCst: this store precedes the load of `locked`.
             node.state.swap(m, HALTED, Ordering::SeqCst);
             if node.locked.load(m, Ordering::SeqCst) == 0 {
                 self.halt(m, node);
             }
-            // halted -> running; hashed stays, for then the unlock knows of us. Relaxed: only
-            // we and the one before us write it, and it says nothing of other memory.
+            // halted -> running; hashed stays, because the unlock will kick us. Relaxed: only we
+            // and our predecessor write it, and it orders no other memory.
             let _ = node.state.compare_exchange(m, HALTED, RUNNING, Ordering::Relaxed);
-            m.cut(start, 0);
+            m.forget_history(start, 0);
         }
     }
 
-    /// Takes the lock, as the head of the queue, asleep if that takes long.
-    fn wait_as_head<M: Machine>(&self, m: &M, at: &QueuedParavirtualMem, mine: u32) {
+    /// Takes the lock as the head of the queue; halts if that takes long.
+    fn wait_as_head<M: Machine>(&self, m: &M, mem: &QueuedParavirtualMem, mine: u32) {
         let node = self.0.node(mine);
-        // Relaxed: whoever made us the head wrote it before the unlock that we acquire.
+        // Relaxed: our predecessor wrote it before the unlock that we acquire.
         let mut named = node.state.load(m, Ordering::Relaxed) == HASHED;
-        let start = m.mark();
+        let start = m.history_mark();
         loop {
             node.state.store(m, RUNNING, Ordering::Relaxed);
-            // t,0,* -> t,1,*: from here on nobody steals it.
-            at.lock.pending.store(m, 1, Ordering::Relaxed);
-            if take_as_head(m, &at.lock) {
+            // t,0,* -> t,1,*: from here on no task steals the lock.
+            mem.lock.pending.store(m, 1, Ordering::Relaxed);
+            if take_as_head(m, &mem.lock) {
                 return;
             }
             // t,1,* -> t,0,*
-            at.lock.pending.store(m, 0, Ordering::Relaxed);
+            mem.lock.pending.store(m, 0, Ordering::Relaxed);
             if !named {
-                at.head.store(m, mine, Ordering::Relaxed);
-                // *,*,1 -> *,*,3. Release: the head is named. Acquire: it may be free.
-                if at.lock.locked.swap(m, SLOW, Ordering::AcqRel) == 0 {
-                    // *,*,3 -> *,*,1: it is ours.
-                    at.lock.locked.store(m, LOCKED, Ordering::Relaxed);
+                mem.head.store(m, mine, Ordering::Relaxed);
+                // *,*,1 -> *,*,3. Release: the head is named. Acquire: the lock may be free.
+                if mem.lock.locked.swap(m, SLOW, Ordering::AcqRel) == 0 {
+                    // *,*,3 -> *,*,1: the lock is ours.
+                    mem.lock.locked.store(m, LOCKED, Ordering::Relaxed);
                     return;
                 }
                 named = true;
             }
             node.state.store(m, HASHED, Ordering::Relaxed);
-            if at.lock.locked.load(m, Ordering::Relaxed) == SLOW {
+            if mem.lock.locked.load(m, Ordering::Relaxed) == SLOW {
                 self.halt(m, node);
             }
-            // Where a thief has it now, it is 1 and nobody would kick us: look on.
-            m.cut(start, u64::from(named));
+            // If another task has stolen the lock, `locked` is 1 and no kick would come: poll on.
+            m.forget_history(start, u64::from(named));
         }
     }
 
-    /// Halts this CPU until it is kicked, or was since the last time.
+    /// Halts this CPU until it is kicked; returns immediately if it was kicked since the last halt.
     fn halt<M: Machine>(&self, m: &M, node: &HaltingNode) {
         m.halt(&node.kicked, 0);
-        // Relaxed: whatever else the kick says was stored before, and is looked for again.
+        // Relaxed: the caller reads again what the kick was about.
         node.kicked.store(m, 0, Ordering::Relaxed);
     }
 
@@ -301,9 +293,9 @@ impl QueuedParavirtual {
     }
 }
 
-/// Takes the lock past the queue, while its head does not look.
+/// Takes the lock past the queue, while the head of the queue does not poll.
 fn steal<M: Machine>(m: &M, lock: &QueuedMem) -> bool {
-    let start = m.mark();
+    let start = m.history_mark();
     loop {
         // Relaxed: the exchange acquires.
         let word = lock.word().load(m, Ordering::Relaxed);
@@ -316,21 +308,21 @@ fn steal<M: Machine>(m: &M, lock: &QueuedMem) -> bool {
         if word >> TAIL_SHIFT == 0 || word & PENDING_MASK != 0 {
             return false;
         }
-        m.pause(1);
-        m.cut(start, 0);
+        m.cpu_relax(1);
+        m.forget_history(start, 0);
     }
 }
 
-/// Looks at the lock for a while and takes it when it comes free.
+/// Polls the lock for a while, and takes it when it is free.
 fn take_as_head<M: Machine>(m: &M, lock: &QueuedMem) -> bool {
-    let start = m.mark();
-    while m.await_for(&lock.locked, Until::equals(0), Ordering::Relaxed, LOOKS).is_some() {
-        // t,1,0 -> t,0,1. Fails where somebody stole it. Pairs with the releases in `unlock`.
+    let start = m.history_mark();
+    while m.await_for(&lock.locked, Until::equals(0), Ordering::Relaxed, LOADS).is_some() {
+        // t,1,0 -> t,0,1. Fails if a task stole the lock. Pairs with the releases in `unlock`.
         let word = lock.locked_pending();
         if word.compare_exchange(m, PENDING, LOCKED.into(), Ordering::Acquire).is_ok() {
             return true;
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
     false
 }

@@ -1,19 +1,19 @@
-//! Queued read-write lock: the lock of Linux since 3.16. Readers count themselves; who has to
-//! wait takes a spin lock first, which makes the queue.
+//! Queued read-write lock: the lock of Linux since 3.16. Readers count themselves; tasks that
+//! have to wait queue for a spin lock first.
 //!
-//!     bits 0-7: 0xFF while somebody writes; bit 8: a writer waits; bits 9-31: readers
+//!     bits 0-7: 0xFF while a task writes; bit 8: a writer waits; bits 9-31: number of readers
 //!
 //!     (readers, waiting, writing)
-//!     r,0,0 -> r+1,0,0    read: nobody writes or waits to
-//!     r,x,y -> r+1,x,y -> r,x,y    it was in vain: queue
-//!     r,*,* -> r+1,*,*    read, at the head of the queue; then wait until nobody writes
+//!     r,0,0 -> r+1,0,0    read: no task writes or waits to write
+//!     r,x,y -> r+1,x,y -> r,x,y    read failed: queue
+//!     r,*,* -> r+1,*,*    read, at the head of the queue; then wait until no task writes
 //!     0,0,0 -> 0,0,1      write
 //!     r,0,y -> r,1,y      write, at the head of the queue: newcomers must queue now
 //!     0,1,0 -> 0,0,1      write, when the last reader has left
 //!
-//! As fair as its queue is: readers and writers take turns in the order in which they queued,
-//! and a reader that need not queue may pass. Readers still share one counter, so reading
-//! alone does not scale.
+//! As fair as its queue: readers and writers enter in the order in which they queued, but a
+//! reader that need not queue may pass them. All readers share one counter, so even reading alone
+//! does not scale.
 //!
 //! Linux 6.x kernel/locking/qrwlock.c and include/asm-generic/qrwlock.h, by Waiman Long, 2014
 //! (rwlock: Introduce queued read-write lock; the writer's byte is by Will Deacon, 2017).
@@ -29,23 +29,23 @@ const WRITING: u32 = 0xFF;
 const WAITING: u32 = 0x100;
 const READER: u32 = 0x200;
 
-const _: () = assert!(cfg!(target_endian = "little"), "the bytes of the word lie otherwise");
+const _: () = assert!(cfg!(target_endian = "little"), "the word's bytes are in another order");
 
 image! {
     /// The lock.
     pub struct QueuedReadWriteMem {
-        state: State,
+        state: ReadWriteWord,
         queue: QueuedMem,
     }
 
-    /// Its word.
+    /// The word of the lock.
     #[repr(align(4))]
-    pub struct State {
-        /// 0xFF while somebody writes.
+    pub struct ReadWriteWord {
+        /// 0xFF while a task writes.
         pub writing: Atom<u8>,
-        /// The bit, and the low bits of the count.
+        /// The bit of the waiting writer, and the low bits of the number of readers.
         pub waiting: Atom<u8>,
-        /// The high bits of the count.
+        /// The high bits of the number of readers.
         pub readers: Atom<u16>,
     }
 }
@@ -53,7 +53,8 @@ image! {
 impl QueuedReadWriteMem {
     #[inline(always)]
     fn word(&self) -> &Atom<u32> {
-        // SAFETY: four bytes of atomics, aligned to four; both sizes meet there as in Linux.
+        // SAFETY: four bytes of atomics, aligned to four. Accesses of both sizes overlap, as in
+        // Linux.
         unsafe { &*ptr::from_ref(&self.state).cast() }
     }
 }
@@ -63,13 +64,11 @@ impl QueuedReadWriteMem {
 pub struct QueuedReadWrite(Queued);
 
 impl SharedLock for QueuedReadWrite {
-    const EQUIVALENT: &'static [Equivalent] = &[
-        Equivalent {
-            change: "no wait",
-            line: "m.await_until(at.word(), Until::equals(WAITING)",
-            why: "the exchange decides; it is only tried more often",
-        },
-    ];
+    const EQUIVALENT: &'static [Equivalent] = &[Equivalent {
+        change: "no wait",
+        line: "m.await_until(mem.word(), Until::equals(WAITING)",
+        why: "the exchange decides; it is only attempted more often",
+    }];
     type Mem = QueuedReadWriteMem;
 
     fn new(region: &Region, shape: Shape) -> QueuedReadWrite {
@@ -77,77 +76,76 @@ impl SharedLock for QueuedReadWrite {
     }
 
     #[inline(always)]
-    fn read_lock<M: Machine>(&self, m: &M, at: &Self::Mem) -> Hold {
+    fn read_lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold {
         // r,0,0 -> r+1,0,0. Pairs with the release in `write_unlock`.
-        if at.word().fetch_add(m, READER, Ordering::Acquire) & (WRITING | WAITING) != 0 {
-            self.read_contended(m, at);
+        if mem.word().fetch_add(m, READER, Ordering::Acquire) & (WRITING | WAITING) != 0 {
+            self.read_contended(m, mem);
         }
         Hold(0)
     }
 
     #[inline(always)]
-    fn read_unlock<M: Machine>(&self, m: &M, at: &Self::Mem, _: Hold) {
+    fn read_unlock<M: Machine>(&self, m: &M, mem: &Self::Mem, _: Hold) {
         // r,*,* -> r-1,*,*. Pairs with the acquires of writers.
-        at.word().fetch_add(m, READER.wrapping_neg(), Ordering::Release);
+        mem.word().fetch_add(m, READER.wrapping_neg(), Ordering::Release);
     }
 
     #[inline(always)]
-    fn write_lock<M: Machine>(&self, m: &M, at: &Self::Mem) -> Hold {
+    fn write_lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold {
         // 0,0,0 -> 0,0,1. Pairs with the releases of both unlocks.
-        if at.word().compare_exchange(m, 0, WRITING, Ordering::Acquire).is_err() {
-            self.write_contended(m, at);
+        if mem.word().compare_exchange(m, 0, WRITING, Ordering::Acquire).is_err() {
+            self.write_contended(m, mem);
         }
         Hold(0)
     }
 
     #[inline(always)]
-    fn write_unlock<M: Machine>(&self, m: &M, at: &Self::Mem, _: Hold) {
-        // *,*,1 -> *,*,0. A byte: the other bits are not ours.
-        at.state.writing.store(m, 0, Ordering::Release);
+    fn write_unlock<M: Machine>(&self, m: &M, mem: &Self::Mem, _: Hold) {
+        // *,*,1 -> *,*,0. A byte: other CPUs change the other bits.
+        mem.state.writing.store(m, 0, Ordering::Release);
     }
 
-    fn at_rest<M: Machine>(&self, m: &M, at: &Self::Mem) -> bool {
-        at.word().load(m, Ordering::Relaxed) == 0 && self.0.at_rest(m, &at.queue)
+    fn at_rest<M: Machine>(&self, m: &M, mem: &Self::Mem) -> bool {
+        mem.word().load(m, Ordering::Relaxed) == 0 && self.0.at_rest(m, &mem.queue)
     }
 }
 
 impl QueuedReadWrite {
     #[cold]
-    fn read_contended<M: Machine>(&self, m: &M, at: &QueuedReadWriteMem) {
+    fn read_contended<M: Machine>(&self, m: &M, mem: &QueuedReadWriteMem) {
         // r+1,x,y -> r,x,y. Relaxed: we have read nothing.
-        at.word().fetch_add(m, READER.wrapping_neg(), Ordering::Relaxed);
-        let place = self.0.lock(m, &at.queue);
+        mem.word().fetch_add(m, READER.wrapping_neg(), Ordering::Relaxed);
+        let queue_hold = self.0.lock(m, &mem.queue);
         // r,*,* -> r+1,*,*. Relaxed: the wait acquires.
-        at.word().fetch_add(m, READER, Ordering::Relaxed);
-        // Nobody waits but us, so only a writer that holds it can be in the way. Pairs with
-        // the release in `write_unlock`.
-        m.await_until(at.word(), Until::clear(WRITING), Ordering::Acquire);
-        self.0.unlock(m, &at.queue, place);
+        mem.word().fetch_add(m, READER, Ordering::Relaxed);
+        // We are the head of the queue, so only a writer that holds the lock can be in the way.
+        // Pairs with the release in `write_unlock`.
+        m.await_until(mem.word(), Until::clear(WRITING), Ordering::Acquire);
+        self.0.unlock(m, &mem.queue, queue_hold);
     }
 
     #[cold]
-    fn write_contended<M: Machine>(&self, m: &M, at: &QueuedReadWriteMem) {
-        let place = self.0.lock(m, &at.queue);
-        // 0,0,0 -> 0,0,1. Relaxed: the look saves a line. Pairs with both unlocks.
-        let free = at.word().load(m, Ordering::Relaxed) == 0
-            && at.word().compare_exchange(m, 0, WRITING, Ordering::Acquire).is_ok();
+    fn write_contended<M: Machine>(&self, m: &M, mem: &QueuedReadWriteMem) {
+        let queue_hold = self.0.lock(m, &mem.queue);
+        // 0,0,0 -> 0,0,1. Relaxed: the load saves an exclusive access. Pairs with both unlocks.
+        let free = mem.word().load(m, Ordering::Relaxed) == 0
+            && mem.word().compare_exchange(m, 0, WRITING, Ordering::Acquire).is_ok();
         if !free {
-            // r,0,y -> r,1,y. Relaxed: it asks newcomers to queue, no more.
-            at.word().fetch_or(m, WAITING, Ordering::Relaxed);
-            let start = m.mark();
+            // r,0,y -> r,1,y. Relaxed: it only asks newcomers to queue.
+            mem.word().fetch_or(m, WAITING, Ordering::Relaxed);
+            let start = m.history_mark();
             loop {
                 // Relaxed: the exchange acquires.
-                m.await_until(at.word(), Until::equals(WAITING), Ordering::Relaxed);
-                // 0,1,0 -> 0,0,1. Fails if a reader comes by that cannot stay. Pairs with
-                // both unlocks.
-                let taken = at.word().compare_exchange(m, WAITING, WRITING, Ordering::Acquire);
+                m.await_until(mem.word(), Until::equals(WAITING), Ordering::Relaxed);
+                // 0,1,0 -> 0,0,1. Fails while a reader has counted itself and not yet backed out.
+                // Pairs with both unlocks.
+                let taken = mem.word().compare_exchange(m, WAITING, WRITING, Ordering::Acquire);
                 if taken.is_ok() {
                     break;
                 }
-                m.cut(start, 0);
+                m.forget_history(start, 0);
             }
         }
-        self.0.unlock(m, &at.queue, place);
+        self.0.unlock(m, &mem.queue, queue_hold);
     }
 }
-

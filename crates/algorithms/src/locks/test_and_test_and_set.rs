@@ -1,12 +1,12 @@
-//! Test-and-test-and-set lock with exponential backoff: looks before it tries to take it.
-//! After each failure it stays away longer.
+//! Test-and-test-and-set lock with exponential backoff: a waiter reads the word before it retries.
+//! It backs off longer after each failure.
 //!
-//!     0 -> 1    lock, tried only when the word was seen to be 0
+//!     0 -> 1    lock, tried first without a look, then only after the word was read as 0
 //!     1 -> 0    unlock
 //!
 //! Not fair. Waiters read a shared copy of the line, so the holder works undisturbed; when it
-//! unlocks, all see it and one try succeeds. Backing off spreads the others out. The bound of
-//! the pause doubles with each failure up to a limit, and the pause is random below it.
+//! unlocks, all of them see it and one attempt succeeds. Backoff spreads out the others: the pause
+//! is random below a bound that doubles with each failure up to a limit.
 //!
 //! Rudolph and Segall 1984 (Dynamic decentralized cache schemes); Anderson 1990 (The
 //! performance of spin lock alternatives).
@@ -15,8 +15,11 @@ use machine::{Atom, Machine, Ordering, Region, Until, image};
 
 use crate::{Equivalent, Hold, Lock, Shape};
 
-/// Turns of a spin loop: the first bound of the pause, and the last.
-const PAUSE: (u32, u32) = (8, 1024);
+/// Turns of a spin loop: the first bound of a pause.
+const FIRST_BOUND: u32 = 8;
+
+/// Turns of a spin loop: the last bound of a pause.
+const LAST_BOUND: u32 = 1024;
 
 image! {
     /// The lock.
@@ -34,12 +37,12 @@ impl Lock for TestAndTestAndSet {
         Equivalent {
             change: "off by one",
             line: "compare_exchange(m, 0, 1,",
-            why: "every value but 0 is locked",
+            why: "every value but 0 means locked",
         },
         Equivalent {
             change: "no wait",
-            line: "m.await_until(&at.locked",
-            why: "the exchange decides; it is only tried more often",
+            line: "m.await_until(&mem.locked",
+            why: "the exchange decides; it is only attempted more often",
         },
     ];
     const FIFO: bool = false;
@@ -50,28 +53,28 @@ impl Lock for TestAndTestAndSet {
     }
 
     #[inline(always)]
-    fn lock<M: Machine>(&self, m: &M, at: &TestAndTestAndSetMem) -> Hold {
-        let start = m.mark();
-        let (mut pause, longest) = PAUSE;
+    fn lock<M: Machine>(&self, m: &M, mem: &TestAndTestAndSetMem) -> Hold {
+        let start = m.history_mark();
+        let mut pause_bound = FIRST_BOUND;
         // 0 -> 1. Pairs with the release in `unlock`.
-        while at.locked.compare_exchange(m, 0, 1, Ordering::Acquire).is_err() {
-            m.back_off(pause);
-            pause = longest.min(pause * 2);
-            // Relaxed: only a hint that a try may succeed.
-            m.await_until(&at.locked, Until::equals(0), Ordering::Relaxed);
-            // The length of the pause decides nothing.
-            m.cut(start, 0);
+        while mem.locked.compare_exchange(m, 0, 1, Ordering::Acquire).is_err() {
+            m.random_backoff(pause_bound);
+            pause_bound = LAST_BOUND.min(pause_bound * 2);
+            // Relaxed: only a hint that an attempt may succeed.
+            m.await_until(&mem.locked, Until::equals(0), Ordering::Relaxed);
+            // The bound of the pause affects no decision.
+            m.forget_history(start, 0);
         }
         Hold(0)
     }
 
     #[inline(always)]
-    fn unlock<M: Machine>(&self, m: &M, at: &TestAndTestAndSetMem, _: Hold) {
+    fn unlock<M: Machine>(&self, m: &M, mem: &TestAndTestAndSetMem, _: Hold) {
         // 1 -> 0
-        at.locked.store(m, 0, Ordering::Release);
+        mem.locked.store(m, 0, Ordering::Release);
     }
 
-    fn at_rest<M: Machine>(&self, m: &M, at: &TestAndTestAndSetMem) -> bool {
-        at.locked.load(m, Ordering::Relaxed) == 0
+    fn at_rest<M: Machine>(&self, m: &M, mem: &TestAndTestAndSetMem) -> bool {
+        mem.locked.load(m, Ordering::Relaxed) == 0
     }
 }

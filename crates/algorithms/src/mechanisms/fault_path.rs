@@ -1,31 +1,33 @@
-//! Write faults on a file whose file system keeps a journal, in the journals of three file systems.
-//! A fault finds the page, marks it dirty, and now and then tells the journal.
+//! Write faults on a file in a journaling file system, with the journals of three file systems.
+//! A fault finds the page, marks it dirty, and sometimes logs a change to the journal.
 //!
 //!     handle:       none ──start: joins, with its credits──> open ──stop──> none
-//!     transaction:  running ──(full: one closes it)──> locked ──(no handle is open)──> written
-//!                      ▲                                                                  │
-//!                      └────────────────────────── the next one ──────────────────────────┘
+//!     transaction:  running ──(full: a task closes it)──> locked ──(no handle is open)──> written
+//!                      ▲                                                                    │
+//!                      └─────────────────────── the next transaction ───────────────────────┘
 //!
-//! A fault takes the lock of the mapping, finds its page, marks it and lets go; one in so many
-//! also changes what the journal must log (a time stamp, a block). Its handle joins the running
-//! transaction with credits for what it may log, which must not exceed what the journal can
-//! take at once. Whoever finds no credits left closes the transaction: nobody joins it any
-//! more, and when the handles in it have stopped it is written and the next one runs.
+//! A fault takes the lock of the mapping, finds its page, marks it dirty and releases the lock. One
+//! fault in `log_one_in` also changes what the journal must log (a time stamp, a block). Its
+//! handle joins the running transaction with credits for what it may log. The credits of all
+//! handles must not exceed what one transaction can hold. A task that finds too few credits left
+//! closes the transaction: no handle joins it any more. When all handles in it have stopped, the
+//! task writes the transaction and the next one runs.
 //!
-//! Designs: where a handle joins and leaves (under one lock, as jbd did; under the read side
-//! of a lock with counters that are added to atomically, as jbd2 does; with counters alone, as
-//! XFS reserves space), and what a stop does with what it logged (nothing beside; or lists it
-//! under one lock for all, as XFS's committed items; or on its CPU).
+//! Designs: how a handle joins and leaves the transaction (under one lock, as in jbd; under the
+//! read side of a lock, with atomic counters, as in jbd2; with atomic counters alone, as XFS
+//! reserves space), and where a change is logged (counted on the CPU, or in one list under one lock,
+//! as XFS's committed items).
 //!
-//! Invariants: credits never exceed the transaction; who writes a transaction finds no handle
-//! open in it, and all that they logged; no change is lost.
+//! Invariants: credits never exceed the transaction's limit; a transaction is written when no handle
+//! is open in it, with all that its handles logged; no change is lost.
 //!
-//! A fault logs by chance, or because the clock has ticked: time stamps change for all tasks at
-//! once, and so all of them come to the journal at once.
+//! A fault logs at random, or because the clock has ticked: a tick changes the time stamp for all
+//! tasks, so all of them come to the journal at the same time.
 //!
-//! Differs from Linux: what is logged is counted, not kept; credits that a handle did not need
-//! are not given back; who finds the transaction full writes it, where Linux wakes a thread; XFS's
-//! reservation waits here for a transaction as a whole. Counters are atomic under the one lock too.
+//! Differs from Linux: changes are counted, not kept; unused credits of a handle are not given
+//! back; the task that finds the transaction full writes it, where Linux wakes a thread; a
+//! reservation as in XFS waits for the transaction as a whole. Counters are atomic even under the
+//! one lock.
 //!
 //! Linux fs/jbd/transaction.c of 3.x (start_this_handle under j_state_lock), by Stephen Tweedie,
 //! 1998; fs/jbd2/transaction.c since 2.6.36 (jbd2: Change j_state_lock to be a rwlock_t, jbd2: Use
@@ -37,92 +39,90 @@ use machine::{Array, Atom, Field, Image, Line, Machine, Ordering, Region, Until,
 
 use super::{Mechanism, Setting, Settings};
 use crate::locks::queued_read_write::{QueuedReadWrite, QueuedReadWriteMem};
-use crate::{Equivalent, Hold, Lock, Shape, SharedLock, digest};
+use crate::{Equivalent, FULL_BARRIER, Hold, Lock, Shape, SharedLock, digest};
 
-/// How the journal is built.
+/// The design of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Design {
     /// How a handle joins the running transaction.
     pub join: Join,
-    /// What a stop does with what was logged.
+    /// Where a change is logged.
     pub list: List,
 }
 
-/// How a handle joins the running transaction, and leaves it.
+/// How a handle joins and leaves the running transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// Under one lock, both.
+    /// It does both under one lock.
     OneLock,
-    /// Under the read side of a lock; leaves by a counter.
+    /// It joins under the read side of a lock and leaves by an atomic counter.
     ReadSide,
-    /// By counters alone.
+    /// It does both by atomic counters alone.
     Counters,
 }
 
-/// What a stop does with what was logged.
+/// Where a change is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
-    /// Nothing but to count it, on its CPU.
+    /// In a counter of the CPU.
     PerCpu,
-    /// It lists it under one lock.
+    /// In one list, under one lock.
     OneLock,
 }
 
 impl Design {
-    /// As in ext3.
+    /// The design of ext3.
     pub const ONE_LOCK: Design = Design { join: Join::OneLock, list: List::PerCpu };
-    /// As in ext4.
+    /// The design of ext4.
     pub const READ_SIDE: Design = Design { join: Join::ReadSide, list: List::PerCpu };
-    /// As in XFS up to 5.19.
+    /// The design of XFS up to Linux 5.19.
     pub const COUNTERS: Design = Design { join: Join::Counters, list: List::OneLock };
 }
 
 image! {
-    /// The journal. The words that all handles write to are on lines of their own.
+    /// The journal. Each word that all handles write has a cache line of its own.
     struct Journal<L: Image> {
         lock: Line<L>,
         state: Line<QueuedReadWriteMem>,
-        /// Which transaction runs; what guards joining guards it and the next.
+        /// The number of the running transaction. It changes only while no handle is open.
         sequence: Line<Field<u32>>,
-        /// 1 while the transaction is locked: nobody joins.
+        /// 1 while the transaction is locked: no handle joins.
         locked: Line<Atom<u32>>,
         /// Credits in use.
         credits: Line<Atom<u32>>,
-        /// Handles that are open.
+        /// Number of open handles.
         updates: Line<Atom<u32>>,
-        /// The lock of the list, and what is listed.
-        list: Line<Logged<L>>,
-        /// The clock that time stamps are of: counted by the first task, read by all.
+        /// The list of changes and its lock.
+        list: Line<ChangeList<L>>,
+        /// The clock of time stamps: advanced by the first task, read by all.
         tick: Line<Atom<u32>>,
-        /// What was written in all. Only who writes uses it.
+        /// Changes written in all. Only the task that writes the transaction uses it.
         written: Line<Field<u64>>,
     }
 
-    /// What was logged and not written.
-    struct Logged<L: Image> {
+    /// Changes that were logged and not yet written.
+    struct ChangeList<L: Image> {
         lock: L,
         changes: Field<u64>,
     }
 
-    /// Of one CPU.
-    struct Cpu {
-        /// What it logged and nobody has written, where that is counted on each CPU.
+    /// What the journal keeps for one CPU.
+    struct JournalCpu {
+        /// Changes logged here and not yet written, if each CPU counts them.
         changes: Field<u64>,
-        /// Whether it has a handle open, and in which transaction. Who writes looks.
+        /// The transaction of the CPU's open handle, plus one; 0: none. Read when the transaction
+        /// is written.
         open: Field<u32>,
-        /// What it logged in all.
+        /// Changes logged in all.
         logged: Field<u64>,
     }
 
-    /// A mapping and what guards its pages.
+    /// A mapping and the lock that guards its pages.
     struct Mapping<L: Image> {
         lock: L,
         dirty: Field<u64>,
     }
 }
-
-const FULL_BARRIER: &str = "what it orders beside are atomic accesses, for which every \
-                            read-modify-write is a full barrier, here and on x86";
 
 /// Mappings and their journal.
 #[derive(Debug)]
@@ -140,16 +140,17 @@ pub struct FaultPath<L: Lock> {
     lock: L,
     state: QueuedReadWrite,
     journal: Array<Journal<L::Mem>>,
-    cpus: Array<Line<Cpu>>,
+    cpus: Array<Line<JournalCpu>>,
     mappings: Array<Line<Mapping<L::Mem>>>,
 }
 
-/// What a task has done.
+/// A task that faults.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
+pub struct Faulter {
     task: usize,
-    /// Its faults, and the tick of its last time stamp, where ticks count.
+    /// The task's faults modulo `tick_faults`, if the clock ticks.
     faults: u32,
+    /// The tick of the task's last time stamp.
     stamped: u32,
     handles: u64,
     commits: u64,
@@ -158,8 +159,8 @@ pub struct Faults {
 impl<L: Lock> Mechanism for FaultPath<L> {
     const NAME: &'static str = "fault_path";
     type Design = Design;
-    type Task = Faults;
-    const OPERATION: &'static str = "one write fault, with a handle where it logs";
+    type Task = Faulter;
+    const OPERATION: &'static str = "one write fault, with a handle if it logs";
     const TASKS_SHARE_CPUS: bool = true;
     const DESIGNS: &'static [(&'static str, Design)] = &[
         ("one-lock", Design::ONE_LOCK),
@@ -172,7 +173,7 @@ impl<L: Lock> Mechanism for FaultPath<L> {
     const SETTINGS: &'static [Setting] = &[
         Setting {
             name: "mappings",
-            about: "files that are mapped: tasks take theirs in turn",
+            about: "mapped files; task i faults on file i modulo this number",
             default: 4096,
             min: 1,
             max: 4096,
@@ -180,7 +181,7 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         },
         Setting {
             name: "log_one_in",
-            about: "faults of which one tells the journal",
+            about: "one fault in this many logs to the journal",
             default: 1,
             min: 1,
             max: 1_000_000,
@@ -188,8 +189,8 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         },
         Setting {
             name: "tick_faults",
-            about: "faults of the first task after which the clock ticks; then the first fault of each \
-                    task after a tick is one that tells the journal, and no other; 0: by chance",
+            about: "faults of the first task after which the clock ticks: only the first fault of each \
+                    task after a tick logs to the journal; 0: faults log at random",
             default: 0,
             min: 0,
             max: 1_000_000,
@@ -197,7 +198,7 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         },
         Setting {
             name: "credits",
-            about: "credits of a handle, at most: it takes one to so many",
+            about: "most credits of a handle, which takes a random number of them, at least one",
             default: 8,
             min: 1,
             max: 1024,
@@ -205,26 +206,27 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         },
         Setting {
             name: "limit_credits",
-            about: "credits of a transaction; at least those of a handle",
+            about: "credits of a transaction; no fewer than `credits`",
             default: 65536,
             min: 1,
             max: 1 << 30,
             searched: 2,
         },
-        Setting::time("fault_ns", "work of a fault outside of all locks, in ns", 0),
+        Setting::time("fault_ns", "work of a fault outside all locks, in ns", 0),
         Setting::time("in_mapping_ns", "work under the lock of the mapping, in ns", 0),
-        Setting::time("in_handle_ns", "work with the handle open, in ns", 0),
+        Setting::time("in_handle_ns", "work with an open handle, in ns", 0),
         Setting::time("in_lock_ns", "work under the lock of the journal or its list, in ns", 0),
         Setting::time("write_ns", "work to write a transaction, in ns", 0),
     ];
+    #[rustfmt::skip]
     const EQUIVALENT: &'static [Equivalent] = &[
-        Equivalent { change: "no wait", line: "m.await_until(&journal.locked", why: "it looks again, more often" },
+        Equivalent { change: "no wait", line: "m.await_until(&journal.locked", why: "it checks again, more often" },
         Equivalent { change: "no acquire", line: "journal.updates.fetch_add(m, 1, Ordering::AcqRel)", why: FULL_BARRIER },
         Equivalent { change: "no release", line: "journal.updates.fetch_add(m, 1, Ordering::AcqRel)", why: FULL_BARRIER },
         Equivalent { change: "relaxed", line: "journal.updates.fetch_add(m, 1_u32.wrapping_neg(), Ordering::Release)", why: FULL_BARRIER },
         Equivalent { change: "no release", line: "journal.locked.swap(m, 1,", why: FULL_BARRIER },
-        Equivalent { change: "off by one", line: "journal.locked.swap(m, 1,", why: "every value but 0 says locked" },
-        Equivalent { change: "skipped", line: "journal.sequence.set(m,", why: "it is there for the check that a handle stays in its transaction" },
+        Equivalent { change: "off by one", line: "journal.locked.swap(m, 1,", why: "every value but 0 means locked" },
+        Equivalent { change: "skipped", line: "journal.sequence.set(m,", why: "it only serves the check that a handle stays in its transaction" },
     ];
 
     fn bytes(tasks: usize, settings: &Settings) -> usize {
@@ -254,63 +256,63 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         }
     }
 
-    fn start<M: Machine>(&self, _: &M, task: usize) -> Faults {
-        Faults { task, ..Faults::default() }
+    fn start<M: Machine>(&self, _: &M, task: usize) -> Faulter {
+        Faulter { task, ..Faulter::default() }
     }
 
-    fn operate<M: Machine>(&self, m: &M, faults: &mut Faults) {
-        let begin = m.mark();
+    fn operate<M: Machine>(&self, m: &M, task: &mut Faulter) {
+        let begin = m.history_mark();
         m.work(self.fault_ns);
-        let mapping = &self.mappings[faults.task % self.mappings.len()];
+        let mapping = &self.mappings[task.task % self.mappings.len()];
         let hold = self.lock.lock(m, &mapping.lock);
         m.work(self.in_mapping_ns);
         mapping.dirty.set(m, mapping.dirty.get(m) + 1);
         self.lock.unlock(m, &mapping.lock, hold);
-        m.cut(begin, 0);
-        if self.logs(m, faults) {
-            self.start_handle(m, faults);
-            m.cut(begin, 1);
+        m.forget_history(begin, 0);
+        if self.must_log(m, task) {
+            self.start_handle(m, task);
+            m.forget_history(begin, 1);
             m.work(self.in_handle_ns);
             self.log(m);
-            m.cut(begin, 2);
+            m.forget_history(begin, 2);
             self.stop_handle(m);
-            faults.handles += 1;
+            task.handles += 1;
         }
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
     }
 
-    fn live(faults: &Faults) -> u64 {
-        digest([faults.faults.into(), faults.stamped.into()])
+    fn live(task: &Faulter) -> u64 {
+        digest([task.faults.into(), task.stamped.into()])
     }
 
     fn check<M: Machine>(&self, m: &M, operations: u64) -> Result<(), String> {
         let dirty: u64 = self.mappings.iter().map(|mapping| mapping.dirty.get(m)).sum();
         if dirty != operations {
-            return Err(format!("{operations} faults, of which {dirty} marked their page"));
+            return Err(format!("{dirty} of {operations} faults marked their page"));
         }
         let journal = &self.journal[0];
         if journal.updates.load(m, Ordering::Relaxed) != 0 {
-            return Err("a handle is open still".to_string());
+            return Err("a handle is still open".to_string());
         }
         self.write(m);
         let logged: u64 = self.cpus.iter().map(|cpu| cpu.logged.get(m)).sum();
         let written = journal.written.get(m);
         if logged != written {
-            return Err(format!("{logged} changes were logged, {written} were written"));
+            return Err(format!("{logged} changes were logged, but {written} were written"));
         }
         let at_rest = self.lock.at_rest(m, &journal.lock)
             && self.lock.at_rest(m, &journal.list.lock)
             && self.state.at_rest(m, &journal.state)
             && self.mappings.iter().all(|mapping| self.lock.at_rest(m, &mapping.lock));
-        if at_rest { Ok(()) } else { Err("some lock is still in use".to_string()) }
+        if at_rest { Ok(()) } else { Err("a lock is still in use".to_string()) }
     }
 
-    fn effects(faults: &Faults) -> Vec<(&'static str, u64)> {
-        vec![("handles", faults.handles), ("commits", faults.commits)]
+    fn effects(task: &Faulter) -> Vec<(&'static str, u64)> {
+        vec![("handles", task.handles), ("commits", task.commits)]
     }
 }
 
-/// What guards joining, held.
+/// What a task holds while its handle joins or leaves the transaction.
 enum Joining {
     Lock(Hold),
     Read(Hold),
@@ -318,61 +320,61 @@ enum Joining {
 }
 
 impl<L: Lock> FaultPath<L> {
-    /// Whether a fault tells the journal: by chance, or where its time stamp is another one than
-    /// that of the fault before (file_update_time), which it is for all tasks at once.
-    fn logs<M: Machine>(&self, m: &M, faults: &mut Faults) -> bool {
+    /// Whether a fault logs to the journal: at random, or if its time stamp differs from that of
+    /// the task's last fault (file_update_time). After a tick it differs for all tasks.
+    fn must_log<M: Machine>(&self, m: &M, task: &mut Faulter) -> bool {
         if self.tick_faults == 0 {
             return m.chance(self.log_one_in);
         }
         let tick = &self.journal[0].tick;
-        faults.faults = (faults.faults + 1) % self.tick_faults;
-        if faults.task == 0 && faults.faults == 0 {
-            // Relaxed, as below: a number.
+        task.faults = (task.faults + 1) % self.tick_faults;
+        if task.task == 0 && task.faults == 0 {
+            // Relaxed, as below: a number that orders nothing.
             tick.fetch_add(m, 1, Ordering::Relaxed);
         }
         let now = tick.load(m, Ordering::Relaxed);
-        std::mem::replace(&mut faults.stamped, now) != now
+        std::mem::replace(&mut task.stamped, now) != now
     }
 
     /// None -> open: joins the running transaction, or the next one (start_this_handle).
-    fn start_handle<M: Machine>(&self, m: &M, faults: &mut Faults) {
-        let start = m.mark();
+    fn start_handle<M: Machine>(&self, m: &M, task: &mut Faulter) {
+        let start = m.history_mark();
         let journal = &self.journal[0];
         let credits = 1 + m.random(self.credits);
         loop {
-            m.cut(start, credits.into());
-            // Relaxed: it is looked at again. Who waits here holds nothing.
+            m.forget_history(start, credits.into());
+            // Relaxed: it is checked again below. A task that waits here holds nothing.
             m.await_until(&journal.locked, Until::equals(0), Ordering::Relaxed);
-            m.cut(start, credits.into());
+            m.forget_history(start, credits.into());
             let joining = self.begin_to_join(m);
-            m.cut(start, digest([credits.into(), joining.live()]));
-            // Before the look at `locked`, by a full barrier: either whoever locks the
+            m.forget_history(start, digest([credits.into(), joining.live()]));
+            // Before the load of `locked`, by a full barrier: either the task that locks the
             // transaction sees us, or we see that it is locked.
             journal.updates.fetch_add(m, 1, Ordering::AcqRel);
-            // Pairs with the release in `write`: what was written is not ours to touch.
+            // Pairs with the release in `write`: the last transaction is written.
             let locked = journal.locked.load(m, Ordering::Acquire) != 0;
-            m.cut(start, digest([credits.into(), joining.live(), locked.into()]));
+            m.forget_history(start, digest([credits.into(), joining.live(), locked.into()]));
             let full = !locked && !self.take_credits(m, credits);
             if !locked && !full {
                 // The transaction cannot be written before we leave it.
                 self.cpus[m.cpu()].open.set(m, journal.sequence.get(m) + 1);
                 return self.joined(m, joining);
             }
-            m.cut(start, digest([credits.into(), joining.live(), full.into()]));
-            // Release: our credits are given back. Pairs with the wait in `commit`.
+            m.forget_history(start, digest([credits.into(), joining.live(), full.into()]));
+            // Release: we have given back our credits. Pairs with the wait in `commit`.
             journal.updates.fetch_add(m, 1_u32.wrapping_neg(), Ordering::Release);
             self.joined(m, joining);
-            m.cut(start, digest([credits.into(), full.into()]));
+            m.forget_history(start, digest([credits.into(), full.into()]));
             if full {
-                faults.commits += u64::from(self.commit(m));
+                task.commits += u64::from(self.commit(m));
             }
         }
     }
 
-    /// Takes the credits of a handle, unless there are too few.
+    /// Takes the credits of a handle; fails if too few are left.
     fn take_credits<M: Machine>(&self, m: &M, wanted: u32) -> bool {
         let credits = &self.journal[0].credits;
-        // Relaxed: a number. Whoever writes the transaction waits for `updates`.
+        // Relaxed: a number. The task that writes the transaction waits for `updates`.
         if credits.fetch_add(m, wanted, Ordering::Relaxed) + wanted > self.limit {
             credits.fetch_add(m, wanted.wrapping_neg(), Ordering::Relaxed);
             return false;
@@ -402,7 +404,7 @@ impl<L: Lock> FaultPath<L> {
         }
     }
 
-    /// Logs a change, with the handle open.
+    /// Logs a change under an open handle.
     fn log<M: Machine>(&self, m: &M) {
         let cpu = &self.cpus[m.cpu()];
         let sequence = self.journal[0].sequence.get(m);
@@ -422,41 +424,41 @@ impl<L: Lock> FaultPath<L> {
 
     /// Open -> none (jbd2_journal_stop).
     fn stop_handle<M: Machine>(&self, m: &M) {
-        let start = m.mark();
+        let start = m.history_mark();
         let journal = &self.journal[0];
         self.cpus[m.cpu()].open.set(m, 0);
         let joining = match self.design.join {
             Join::OneLock => self.begin_to_join(m),
             Join::ReadSide | Join::Counters => Joining::Nothing,
         };
-        m.cut(start, joining.live());
-        // Release: what we logged is there. Pairs with the wait in `commit`.
+        m.forget_history(start, joining.live());
+        // Release: publishes what we logged. Pairs with the wait in `commit`.
         journal.updates.fetch_add(m, 1_u32.wrapping_neg(), Ordering::Release);
-        m.cut(start, joining.live());
+        m.forget_history(start, joining.live());
         self.joined(m, joining);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Running -> locked -> written, and the next one runs (jbd2_journal_commit_transaction).
-    /// Whether it was us who did it.
+    /// Running -> locked -> written, and the next transaction runs
+    /// (jbd2_journal_commit_transaction). False if another task does it.
     fn commit<M: Machine>(&self, m: &M) -> bool {
-        let start = m.mark();
+        let start = m.history_mark();
         let journal = &self.journal[0];
-        // Running -> locked, by a full barrier before the look at `updates`. Acquire: the last
-        // one was written. Pairs with the release in `write`.
+        // Running -> locked, by a full barrier before the load of `updates`. Acquire: the last
+        // transaction is written. Pairs with the release in `write`.
         if journal.locked.swap(m, 1, Ordering::AcqRel) != 0 {
             return false;
         }
-        m.cut(start, 0);
-        // Pairs with the releases of those who leave.
+        m.forget_history(start, 0);
+        // Pairs with the releases of the tasks that leave.
         m.await_until(&journal.updates, Until::equals(0), Ordering::Acquire);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         self.write(m);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         true
     }
 
-    /// Locked -> written -> the next one runs. No handle is open, and none joins.
+    /// Locked -> written, and the next transaction runs. No handle is open, and none joins.
     fn write<M: Machine>(&self, m: &M) {
         let journal = &self.journal[0];
         let mut changes = journal.list.changes.get(m);
@@ -466,10 +468,10 @@ impl<L: Lock> FaultPath<L> {
             changes += cpu.changes.get(m);
             cpu.changes.set(m, 0);
         }
-        // Relaxed: nobody else has credits.
+        // Relaxed: no handle is open, so no other task changes it.
         let credits = journal.credits.load(m, Ordering::Relaxed);
-        assert!(credits <= self.limit, "a transaction has more credits than it can have");
-        assert!(changes <= u64::from(credits), "more than credited");
+        assert!(credits <= self.limit, "a transaction has more credits than its limit");
+        assert!(changes <= u64::from(credits), "a transaction has more changes than credits");
         m.work(self.write_ns);
         journal.written.set(m, journal.written.get(m) + changes);
         journal.credits.store(m, 0, Ordering::Relaxed);

@@ -1,38 +1,40 @@
-//! File locks: POSIX byte ranges, open-file-description locks and flock, in designs to switch.
-//! As a kernel manages them, before and after that was made to scale.
+//! File locks: POSIX byte ranges, open-file-description locks and flock, in several designs.
+//! They are managed as in the kernel, before and after its file locks were made to scale.
 //!
-//!     file ── posix ──> record ⇄ record ⇄ …     granted ranges: grouped by owner, in order of
-//!          ── flock ──> record ⇄ …              their starts within an owner
-//!          ── waits ──> record ⇄ …              requests that wait, the first first
-//!     held lists ──> every granted record, for a listing of all
-//!     blocked ──> every POSIX request that waits, by owner, for the search of deadlocks
+//!     file ── posix ──> record ⇄ record ⇄ …     granted ranges, grouped by owner; an owner's
+//!                                               ranges are in order of their starts
+//!          ── flock ──> record ⇄ …              granted flocks
+//!          ── waits ──> record ⇄ …              waiting requests, in order of arrival
+//!     held lists ──> every granted record, for a listing of all locks
+//!     blocked ──> every waiting POSIX request, by owner, for deadlock detection
 //!
 //!     request:  free ──> waits (woken = 0) ──> in no list (woken = 1) ──> tries again
 //!                    └─> granted ──> merged, split, shortened, gone
 //!
-//! Ranges of one owner never overlap and never touch with the same kind; ranges of different
-//! owners overlap only where both read. A request that would close a circle of waiting owners
-//! fails, where that is looked for. Nobody is queued: whoever is woken tries again.
+//! Ranges of one owner never overlap, and those of the same kind never touch. Ranges of different
+//! owners overlap only if both are read locks. With deadlock detection, a request that would close
+//! a cycle of waiting owners fails. A lock is not handed over: a woken request tries again.
 //!
-//! Designs: one lock for everything, or one a file (with one each for the lists beside it);
-//! one list of all held locks, or one a CPU; the blocked in a list or in a hash; deadlocks
-//! looked for or not; all waiters woken at a change, or those who need to look; the lock of the
-//! blocked taken at each change of a process's lock, or not; ranges found by a walk over their
-//! list, or by a tree beside it; the one lock in the line of the one list's head, or apart.
+//! Designs: one global lock, or one lock per file and one for each list that is not part of a
+//! file; one list of all held locks, or one per CPU; blocked requests in a list or in a hash
+//! table; deadlock detection or none; a change wakes all waiters, or only those whose obstacle
+//! changed; the lock of the blocked requests taken at each change of a process's lock, or
+//! only if a request waits; ranges found by a walk over their list, or in a tree beside it; the
+//! global lock in the cache line of the list head of held locks, or in a line of its own.
 //!
-//! Linux kernel/fs/locks.c of 3.10 (the former of each) and of 6.x (the latter), by Andy Walker,
+//! Linux fs/locks.c of 3.10 (the first of each pair) and of 6.x (the second), by Andy Walker,
 //! Matthew Wilcox, Jeff Layton and others; locks: encapsulate the fl_link list handling,
 //! protect most of the file_lock handling with i_lock, 2013. The treatment of ranges follows
 //! posix_lock_inode of 6.x step by step.
 
-mod alone;
 mod blocked;
 mod contract;
 mod held;
+mod invariants;
 mod lists;
 mod operation;
 mod ranges;
-mod soundness;
+mod single_task_model;
 mod tree;
 
 pub use operation::LockedFiles;
@@ -44,33 +46,33 @@ use crate::{Hold, Lock, Shape, digest};
 /// The last byte that a lock can cover.
 pub const TO_THE_END: u64 = i64::MAX as u64;
 
-/// How the manager is built.
+/// The design of the lock manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Design {
-    /// What the locks cover.
+    /// What the spin locks cover.
     pub locking: Locking,
     /// Where all held locks are listed.
     pub held: Held,
-    /// How the blocked are found.
+    /// How blocked requests are found.
     pub blocked: Blocked,
-    /// Whether deadlocks are looked for.
+    /// Whether deadlocks are detected.
     pub deadlocks: Deadlocks,
-    /// Who is woken at a change.
+    /// Which waiting requests a change wakes.
     pub wake: Wake,
-    /// Under which locks.
+    /// The locks under which requests are woken.
     pub waking: Waking,
     /// How the ranges of a file are found.
     pub ranges: Ranges,
-    /// Where the lock of everything is.
+    /// Where the global lock is.
     pub layout: Layout,
 }
 
-/// What the locks cover.
+/// What the spin locks cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locking {
-    /// One lock, everything.
+    /// One lock covers everything.
     Global,
-    /// One lock a file, one for each list beside.
+    /// Each file has a lock, and so has each list that is not part of a file.
     PerFile,
 }
 
@@ -83,7 +85,7 @@ pub enum Held {
     PerCpu,
 }
 
-/// How the blocked are found.
+/// How blocked requests are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// In one list.
@@ -92,54 +94,54 @@ pub enum Blocked {
     Hash,
 }
 
-/// Whether deadlocks are looked for.
+/// Whether deadlocks are detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadlocks {
-    /// A request that would wait for ever fails.
+    /// A request that would wait forever fails.
     Found,
-    /// It waits for ever.
+    /// A request may wait forever.
     Ignored,
 }
 
-/// Who is woken at a change.
+/// Which waiting requests a change wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Everybody who waits for a lock of the file.
+    /// All requests that wait for a lock of the file.
     All,
-    /// Those whose obstacle is gone or another one now.
+    /// Only requests whose obstacle is gone or has changed.
     Concerned,
 }
 
-/// Under which locks those who wait are woken.
+/// The locks under which waiting requests are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waking {
-    /// That of their file.
+    /// The lock of their file.
     UnderTheFile,
-    /// That of the blocked too, where a lock of a process changes, also if nobody waits: as it
-    /// was while the change was under review.
+    /// Also the lock of the blocked requests, at each change of a process's lock, even if no
+    /// request waits: as in the patches under review.
     UnderTheBlocked,
 }
 
 /// How the ranges of a file are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranges {
-    /// By a walk over the list of all.
+    /// By a walk over their list.
     List,
-    /// By a tree beside it.
+    /// In a tree beside the list.
     Tree,
 }
 
-/// Where the lock of everything is.
+/// Where the global lock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// In a cache line of its own.
     Apart,
-    /// In that of the head of the one list of held locks, beside which it is declared.
+    /// In the cache line of the list head of held locks, next to which Linux declares it.
     Together,
 }
 
 impl Design {
-    /// As it was before it was made to scale.
+    /// The design of Linux 3.10.
     pub const BEFORE: Design = Design {
         locking: Locking::Global,
         held: Held::OneList,
@@ -151,7 +153,7 @@ impl Design {
         layout: Layout::Apart,
     };
 
-    /// As it was afterwards.
+    /// The design of Linux 6.x.
     pub const AFTER: Design = Design {
         locking: Locking::PerFile,
         held: Held::PerCpu,
@@ -164,7 +166,7 @@ impl Design {
     };
 }
 
-/// The design before, with one thing changed at a time, and the design after.
+/// The designs before and after, and variants of each with one thing changed.
 pub const DESIGNS: &[(&str, Design)] = &[
     ("before", Design::BEFORE),
     ("before+per-file", Design { locking: Locking::PerFile, ..Design::BEFORE }),
@@ -181,7 +183,7 @@ pub const DESIGNS: &[(&str, Design)] = &[
     ("after+tree", Design { ranges: Ranges::Tree, ..Design::AFTER }),
 ];
 
-/// Whose lock it is, which also says what kind of owner that is.
+/// The owner of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A process, with POSIX locks.
@@ -192,24 +194,24 @@ pub enum Owner {
     Flock(u32),
 }
 
-/// What is asked for.
+/// The kind of a lock or of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LockKind {
     /// Shared.
     Read,
     /// Exclusive.
     Write,
-    /// Nothing: what is there goes.
+    /// No lock: the request removes the owner's locks.
     Unlock,
 }
 
-/// A request, or what is in the way of one.
+/// A request, or a granted lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Whose.
+    /// The owner of the lock.
     pub owner: Owner,
-    /// What.
-    pub kind: Kind,
+    /// The kind of the lock.
+    pub kind: LockKind,
     /// The first byte.
     pub start: u64,
     /// The last byte.
@@ -219,18 +221,18 @@ pub struct Range {
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Somebody else has it (EAGAIN).
+    /// Another owner has the lock (EAGAIN).
     Again,
-    /// It would wait for ever (EDEADLK).
+    /// The request would wait forever (EDEADLK).
     Deadlock,
-    /// There are no records left (ENOLCK).
+    /// No records are left (ENOLCK).
     NoRecords,
 }
 
 image! {
-    /// A granted range, or a request that waits. Records are named by index plus one; 0 is
-    /// none. What guards the file guards it, but for the last four fields.
-    struct Record {
+    /// A granted range or a waiting request. A record's name is its index plus one; 0 is none. The
+    /// lock of the file guards all fields but the last four.
+    struct LockRecord {
         next: Field<u32>,
         before: Field<u32>,
         owner: Field<u32>,
@@ -238,11 +240,11 @@ image! {
         kind: Field<u32>,
         start: Field<u64>,
         end: Field<u64>,
-        /// Which held list it is in, plus one.
+        /// The index of its list of held locks, plus one.
         listed_in: Field<u32>,
-        /// Of a waiting request: the owner in its way.
+        /// In a waiting request: the owner in its way.
         obstacle: Field<u32>,
-        /// Of a waiting request: 1 once it should look again.
+        /// In a waiting request: 1 once it should try again.
         woken: Atom<u32>,
         held_next: Field<u32>,
         held_before: Field<u32>,
@@ -250,15 +252,16 @@ image! {
         blocked_before: Field<u32>,
     }
 
-    /// A file.
-    struct File<L: Image> {
+    /// The locks of a file.
+    struct FileState<L: Image> {
         lock: L,
         posix: Field<u32>,
         flock: Field<u32>,
         waits: Field<u32>,
         last_waits: Field<u32>,
-        /// Of the tree of ranges: its root, and the chain of owners.
+        /// The root of the tree of ranges.
         root: Field<u32>,
+        /// In a tree: the chain of the owners' first ranges.
         owners: Field<u32>,
     }
 
@@ -268,69 +271,69 @@ image! {
         first: Field<u32>,
     }
 
-    /// The records that a CPU has to give. Only it looks at them.
+    /// The free records of a CPU. Only that CPU uses them.
     struct Pool {
-        /// Given back before.
+        /// The first of the records that were given back.
         first: Field<u32>,
-        /// How many were never given.
+        /// How many of the CPU's own records were ever taken.
         taken: Field<u32>,
     }
 
-    /// The blocked, by bucket.
+    /// The blocked requests, by bucket.
     struct BlockedTable<L: Image> {
         lock: L,
         buckets: [Field<u32>; BUCKETS],
     }
 }
 
-/// Buckets of the hash of the blocked.
+/// Buckets of the hash table of blocked requests.
 const BUCKETS: usize = 16;
 
-/// The manager of some files.
+/// The lock manager of some files.
 #[derive(Debug)]
 pub struct FileLocks<L: Lock> {
     design: Design,
     lock: L,
     global: Array<Line<L::Mem>>,
-    files: Array<Line<File<L::Mem>>>,
+    files: Array<Line<FileState<L::Mem>>>,
     held: Array<Line<HeldList<L::Mem>>>,
     blocked: Array<Line<BlockedTable<L::Mem>>>,
     pools: Array<Line<Pool>>,
-    records: Array<Line<Record>>,
+    records: Array<Line<LockRecord>>,
     branches: Array<tree::Branch>,
-    records_a_cpu: u32,
+    records_per_cpu: u32,
     in_lock_ns: u64,
     in_beside_ns: u64,
 }
 
-/// A request that waits: the record that stands for it.
+/// The record of a waiting request.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting(u32);
+pub struct WaitingRequest(u32);
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
-pub enum Outcome {
-    /// It is done.
+pub enum LockOutcome {
+    /// The request is done.
     Granted,
-    /// It is refused.
+    /// The request has failed.
     Refused(Refused),
-    /// It waits: park, and try again.
-    Waits(Waiting),
+    /// The request waits: the caller must park and try again.
+    Waits(WaitingRequest),
 }
 
-impl Outcome {
-    /// All that matters of it.
+impl LockOutcome {
+    /// The outcome as one number, for `Machine::forget_history`.
     fn live(&self) -> u64 {
         match self {
-            Outcome::Granted => 0,
-            Outcome::Refused(why) => 1 + *why as u64,
-            Outcome::Waits(waiting) => 8 + u64::from(waiting.0),
+            LockOutcome::Granted => 0,
+            LockOutcome::Refused(why) => 1 + *why as u64,
+            LockOutcome::Waits(waiting) => 8 + u64::from(waiting.0),
         }
     }
 }
 
 impl<L: Lock> FileLocks<L> {
-    /// Manages this many files, each CPU with this many records.
+    /// Manages the locks of `files` files. Each CPU has `records` records.
     pub fn new(region: &Region, cpus: usize, files: usize, records: usize, design: Design) -> Self {
         let lists = match design.held {
             Held::OneList => 1,
@@ -350,28 +353,29 @@ impl<L: Lock> FileLocks<L> {
             pools: region.array("pool", cpus),
             records: region.array("record", cpus * records),
             branches: region.array("branch", branches),
-            records_a_cpu: records as u32,
+            records_per_cpu: records as u32,
             in_lock_ns: 0,
             in_beside_ns: 0,
         }
     }
 
-    /// The same, with work under the lock that covers a file, and under each beside it.
-    pub fn working(self, in_lock_ns: u64, in_beside_ns: u64) -> Self {
+    /// Adds work under the lock that covers a file, and under each lock of another list.
+    pub fn with_work(self, in_lock_ns: u64, in_beside_ns: u64) -> Self {
         FileLocks { in_lock_ns, in_beside_ns, ..self }
     }
 
-    /// Sets, changes or removes locks of the owner, or waits until it can; how often it waited.
+    /// Sets, changes or removes locks of the owner, and waits until that is possible. Returns how
+    /// often it waited.
     pub fn set<M: Machine>(&self, m: &M, file: usize, range: Range) -> Result<u32, Refused> {
-        let start = m.mark();
+        let start = m.history_mark();
         let mut outcome = self.attempt(m, file, range, true);
         let mut waits = 0;
         loop {
             match outcome {
-                Outcome::Granted => return Ok(waits),
-                Outcome::Refused(why) => return Err(why),
-                Outcome::Waits(waiting) => {
-                    m.cut(start, waiting.0.into());
+                LockOutcome::Granted => return Ok(waits),
+                LockOutcome::Refused(why) => return Err(why),
+                LockOutcome::Waits(waiting) => {
+                    m.forget_history(start, waiting.0.into());
                     waits += 1;
                     self.sleep(m, waiting);
                     outcome = self.again(m, file, range, waiting);
@@ -380,61 +384,67 @@ impl<L: Lock> FileLocks<L> {
         }
     }
 
-    /// The same, but never waits.
+    /// Sets, changes or removes locks of the owner, but never waits.
     pub fn try_set<M: Machine>(&self, m: &M, file: usize, range: Range) -> Result<(), Refused> {
         match self.attempt(m, file, range, false) {
-            Outcome::Granted => Ok(()),
-            Outcome::Refused(why) => Err(why),
-            Outcome::Waits(_) => unreachable!("it was not asked to wait"),
+            LockOutcome::Granted => Ok(()),
+            LockOutcome::Refused(why) => Err(why),
+            LockOutcome::Waits(_) => unreachable!("a request waits that must not"),
         }
     }
 
-    /// Tries once. Where it waits, the request stands in the file's queue.
-    pub fn attempt<M: Machine>(&self, m: &M, file: usize, range: Range, wait: bool) -> Outcome {
-        let start = m.mark();
+    /// Tries once. If another lock is in the way and `wait` is set, queues the request at the file.
+    pub fn attempt<M: Machine>(&self, m: &M, file: usize, range: Range, wait: bool) -> LockOutcome {
+        let start = m.history_mark();
         let hold = self.lock_file(m, file);
-        m.cut(start, hold.0.into());
+        m.forget_history(start, hold.0.into());
         let outcome = self.attempt_locked(m, file, range, wait);
-        m.cut(start, digest([hold.0.into(), outcome.live()]));
+        m.forget_history(start, digest([hold.0.into(), outcome.live()]));
         self.unlock_file(m, file, hold);
-        m.cut(start, outcome.live());
+        m.forget_history(start, outcome.live());
         outcome
     }
 
-    /// Takes a request that waited out of the queue, and tries once more.
-    pub fn again<M: Machine>(&self, m: &M, file: usize, range: Range, waiting: Waiting) -> Outcome {
-        let start = m.mark();
+    /// Takes a waiting request out of the queue, and tries once more.
+    pub fn again<M: Machine>(
+        &self,
+        m: &M,
+        file: usize,
+        range: Range,
+        waiting: WaitingRequest,
+    ) -> LockOutcome {
+        let start = m.history_mark();
         let hold = self.lock_file(m, file);
         self.stop_waiting(m, file, waiting.0);
-        m.cut(start, hold.0.into());
+        m.forget_history(start, hold.0.into());
         let outcome = self.attempt_locked(m, file, range, true);
-        m.cut(start, digest([hold.0.into(), outcome.live()]));
+        m.forget_history(start, digest([hold.0.into(), outcome.live()]));
         self.unlock_file(m, file, hold);
-        m.cut(start, outcome.live());
+        m.forget_history(start, outcome.live());
         outcome
     }
 
-    /// Gives up waiting, as at a signal.
-    pub fn give_up<M: Machine>(&self, m: &M, file: usize, waiting: Waiting) {
+    /// Gives up waiting, as after a signal.
+    pub fn give_up<M: Machine>(&self, m: &M, file: usize, waiting: WaitingRequest) {
         let hold = self.lock_file(m, file);
         self.stop_waiting(m, file, waiting.0);
         self.unlock_file(m, file, hold);
     }
 
-    /// Whether a request that waits should look again.
-    pub fn is_woken<M: Machine>(&self, m: &M, waiting: Waiting) -> bool {
+    /// Whether a waiting request should try again.
+    pub fn is_woken<M: Machine>(&self, m: &M, waiting: WaitingRequest) -> bool {
         // Relaxed: as in `sleep`.
         self.record(waiting.0).woken.load(m, Ordering::Relaxed) != 0
     }
 
-    /// Sleeps until something has changed.
-    fn sleep<M: Machine>(&self, m: &M, waiting: Waiting) {
+    /// Sleeps until the request is woken.
+    fn sleep<M: Machine>(&self, m: &M, waiting: WaitingRequest) {
         let woken = &self.record(waiting.0).woken;
-        let start = m.mark();
+        let start = m.history_mark();
         // Relaxed: the lock of the file, taken next, orders the rest.
         while woken.load(m, Ordering::Relaxed) == 0 {
             m.park(woken, 0);
-            m.cut(start, 0);
+            m.forget_history(start, 0);
         }
     }
 
@@ -446,33 +456,39 @@ impl<L: Lock> FileLocks<L> {
         obstacle
     }
 
-    /// The owner closes the file: all its locks go. The end of an open file for `Flock` and
-    /// `OpenFile`; any close of a `Process`.
+    /// Removes all locks of an owner, because the owner closes the file. An owner `Flock` or
+    /// `OpenFile` does so at the last close of the open file, a `Process` at any close.
     pub fn close<M: Machine>(&self, m: &M, file: usize, owner: Owner) {
-        let all = Range { owner, kind: Kind::Unlock, start: 0, end: TO_THE_END };
-        let done = self.try_set(m, file, all);
-        assert_eq!(done, Ok(()), "to unlock everything needs no record");
+        let everything = Range { owner, kind: LockKind::Unlock, start: 0, end: TO_THE_END };
+        let result = self.try_set(m, file, everything);
+        assert_eq!(result, Ok(()), "unlocking everything needs no record");
     }
 
-    fn attempt_locked<M: Machine>(&self, m: &M, file: usize, range: Range, wait: bool) -> Outcome {
+    fn attempt_locked<M: Machine>(
+        &self,
+        m: &M,
+        file: usize,
+        range: Range,
+        wait: bool,
+    ) -> LockOutcome {
         if let Owner::Flock(_) = range.owner
             && self.has_flock(m, file, range)
         {
-            return Outcome::Granted;
+            return LockOutcome::Granted;
         }
-        if range.kind != Kind::Unlock
+        if range.kind != LockKind::Unlock
             && let Some(obstacle) = self.obstacle(m, file, range)
         {
             if !wait {
-                return Outcome::Refused(Refused::Again);
+                return LockOutcome::Refused(Refused::Again);
             }
             return self.begin_to_wait(m, file, range, obstacle);
         }
-        let granted = match range.owner {
+        let result = match range.owner {
             Owner::Flock(_) => self.set_flock(m, file, range),
             Owner::Process(_) | Owner::OpenFile(_) => self.set_range(m, file, range),
         };
-        granted.map_or_else(Outcome::Refused, |()| Outcome::Granted)
+        result.map_or_else(LockOutcome::Refused, |()| LockOutcome::Granted)
     }
 
     /// The first record in the way of this range.
@@ -480,18 +496,18 @@ impl<L: Lock> FileLocks<L> {
         if self.has_tree(range.owner) {
             return self.obstacle_in_tree(m, file, range);
         }
-        let mut at = self.list_of(file, range.owner).get(m);
-        while at != 0 {
-            let record = self.record(at);
-            if in_the_way(self.range(m, at), range) {
-                return Some(at);
+        let mut name = self.list_of(file, range.owner).get(m);
+        while name != 0 {
+            let record = self.record(name);
+            if in_the_way(self.range(m, name), range) {
+                return Some(name);
             }
-            at = record.next.get(m);
+            name = record.next.get(m);
         }
         None
     }
 
-    /// Whether locks of this owner lie in a tree, too.
+    /// Whether the locks of this owner are also in a tree.
     fn has_tree(&self, owner: Owner) -> bool {
         self.design.ranges == Ranges::Tree && !matches!(owner, Owner::Flock(_))
     }
@@ -503,18 +519,18 @@ impl<L: Lock> FileLocks<L> {
         }
     }
 
-    fn record(&self, name: u32) -> &Record {
+    fn record(&self, name: u32) -> &LockRecord {
         &self.records[name as usize - 1]
     }
 
     fn range<M: Machine>(&self, m: &M, name: u32) -> Range {
         let record = self.record(name);
-        let kind = if record.kind.get(m) == 0 { Kind::Read } else { Kind::Write };
+        let kind = if record.kind.get(m) == 0 { LockKind::Read } else { LockKind::Write };
         let owner = owner_of(record.owner.get(m));
         Range { owner, kind, start: record.start.get(m), end: record.end.get(m) }
     }
 
-    // Locks.
+    // The spin locks.
 
     fn lock_file<M: Machine>(&self, m: &M, file: usize) -> Hold {
         let hold = match self.design.locking {
@@ -532,7 +548,7 @@ impl<L: Lock> FileLocks<L> {
         }
     }
 
-    /// The lock of everything.
+    /// The global lock.
     fn global(&self) -> &L::Mem {
         match self.design.layout {
             Layout::Apart => &self.global[0],
@@ -540,90 +556,90 @@ impl<L: Lock> FileLocks<L> {
         }
     }
 
-    fn locks_all(&self) -> bool {
+    fn has_global_lock(&self) -> bool {
         self.design.locking == Locking::Global
     }
 
-    /// Locks what lies beside the files, unless the global lock covers it.
-    fn lock_beside<M: Machine>(&self, m: &M, at: &L::Mem) -> Option<Hold> {
+    /// Takes the lock of a list that is not part of a file, unless the global lock covers it.
+    fn lock_beside<M: Machine>(&self, m: &M, mem: &L::Mem) -> Option<Hold> {
         match self.design.locking {
             Locking::Global => None,
             Locking::PerFile => {
-                let hold = self.lock.lock(m, at);
+                let hold = self.lock.lock(m, mem);
                 m.work(self.in_beside_ns);
                 Some(hold)
             }
         }
     }
 
-    fn unlock_beside<M: Machine>(&self, m: &M, at: &L::Mem, hold: Option<Hold>) {
+    fn unlock_beside<M: Machine>(&self, m: &M, mem: &L::Mem, hold: Option<Hold>) {
         if let Some(hold) = hold {
-            self.lock.unlock(m, at, hold);
+            self.lock.unlock(m, mem, hold);
         }
     }
 
     // Records.
 
     fn take_record<M: Machine>(&self, m: &M, range: Range) -> Result<u32, Refused> {
-        let start = m.mark();
+        let start = m.history_mark();
         let pool = &self.pools[m.cpu()];
         let mut name = pool.first.get(m);
         if name != 0 {
             pool.first.set(m, self.record(name).next.get(m));
         } else {
             let taken = pool.taken.get(m);
-            if taken == self.records_a_cpu {
+            if taken == self.records_per_cpu {
                 return Err(Refused::NoRecords);
             }
             pool.taken.set(m, taken + 1);
-            name = m.cpu() as u32 * self.records_a_cpu + taken + 1;
+            name = m.cpu() as u32 * self.records_per_cpu + taken + 1;
         }
         let record = self.record(name);
         record.owner.set(m, code_of(range.owner));
-        record.kind.set(m, u32::from(range.kind == Kind::Write));
+        record.kind.set(m, u32::from(range.kind == LockKind::Write));
         record.start.set(m, range.start);
         record.end.set(m, range.end);
-        m.cut(start, name.into());
+        m.forget_history(start, name.into());
         Ok(name)
     }
 
-    /// Gives a record that nobody has to the pool of this CPU, which from now on has only such.
-    fn bring<M: Machine>(&self, m: &M, name: u32) {
+    /// Adds an unused record to the pool of this CPU, which from now on consists of such records.
+    fn add_to_pool<M: Machine>(&self, m: &M, name: u32) {
         let pool = &self.pools[m.cpu()];
-        pool.taken.set(m, self.records_a_cpu);
+        pool.taken.set(m, self.records_per_cpu);
         self.record(name).next.set(m, pool.first.get(m));
         pool.first.set(m, name);
     }
 
-    /// Gives a record to the pool of this CPU, whichever it came from.
+    /// Gives a record back, to the pool of this CPU, whichever pool it came from.
     fn give_record<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let (pool, record) = (&self.pools[m.cpu()], self.record(name));
         for field in [&record.before, &record.owner, &record.kind, &record.listed_in] {
-            m.discard(field);
+            m.poison_field(field);
         }
         for field in [&record.obstacle, &record.held_next, &record.held_before] {
-            m.discard(field);
+            m.poison_field(field);
         }
-        m.discard(&record.blocked_next);
-        m.discard(&record.blocked_before);
-        m.discard(&record.start);
-        m.discard(&record.end);
+        m.poison_field(&record.blocked_next);
+        m.poison_field(&record.blocked_before);
+        m.poison_field(&record.start);
+        m.poison_field(&record.end);
         record.next.set(m, pool.first.get(m));
         pool.first.set(m, name);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 }
 
-/// Whether a granted range is in the way of another.
-fn in_the_way(granted: Range, asked: Range) -> bool {
-    granted.owner != asked.owner
-        && granted.start <= asked.end
-        && asked.start <= granted.end
-        && (granted.kind == Kind::Write || asked.kind == Kind::Write)
+/// Whether a granted range is in the way of a request.
+fn in_the_way(granted: Range, requested: Range) -> bool {
+    granted.owner != requested.owner
+        && granted.start <= requested.end
+        && requested.start <= granted.end
+        && (granted.kind == LockKind::Write || requested.kind == LockKind::Write)
 }
 
-/// Owners as one number, never 0.
+/// An owner as one number, never 0.
 fn code_of(owner: Owner) -> u32 {
     match owner {
         Owner::Process(id) => id << 2 | 1,

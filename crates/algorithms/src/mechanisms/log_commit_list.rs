@@ -1,28 +1,28 @@
-//! Committed items of a log, listed until they are written: XFS's CIL, in designs to switch.
-//! Transactions commit items to the current context; now and then somebody pushes the whole
-//! context to the log, each item once however often it was committed.
+//! The list of committed log items that are not yet written: XFS's CIL, in several designs.
+//! Transactions commit items to the current context. When the context is full, a task pushes all
+//! of it to the log, each item once however often it was committed.
 //!
 //!     item:     clean ──commit──> listed ──commit──> listed, with newer content
-//!                 ▲                  │ push: content goes to the chain
+//!                 ▲                  │ push: the content goes to the chain
 //!                 └──────────────────┘
-//!     context:  open ──(space used up: one pusher)──> closed ──> chain taken, next one open
-//!               commits hold it shared, the pusher alone
-//!     chain:    sorted by order, written; only one is under way
+//!     context:  open ──(space used up: one pusher)──> closed ──> chain taken, next context open
+//!               commits hold the context's lock shared, the pusher holds it exclusively
+//!     chain:    sorted by order, written; one chain at a time
 //!
-//! Designs: what happens to an item that is listed already (it is moved to the tail, which is
-//! the order that replay needs; or it stays, and the order of commits is lost; or the lists
-//! are one a CPU and it stays in the list of whichever CPU committed it first); the order of
-//! a push (that of the list, or ids taken from a counter and sorted when all is over); the
-//! space used (counted under the list's lock, or on each CPU and given to the sum now and
-//! then); the lock of the context (a word that all who commit write to, or one a CPU).
+//! Designs: what happens to an item that is listed already (it moves to the tail, which gives the
+//! order that log replay needs; it stays, and the order of commits is lost; or each CPU has a
+//! list, and the item stays in the list of the CPU that committed it first); the order of a push
+//! (list order, or ids taken from a counter and sorted during the push); the space used (counted
+//! under the lock of the list, or on each CPU and added to the sum from time to time); the lock of
+//! the context (one word that all committing tasks write, or one lock per CPU).
 //!
-//! Invariants: each committed item is in exactly one push, with its last content; a push has
-//! the items that one task committed last in the order of its commits, where the design claims
-//! an order; ids of one item grow with its commits, whoever commits it; the space counted is
-//! that of the items pushed; at the end nothing is listed.
+//! Invariants: each committed item is in exactly one push, with its last content; if the design
+//! claims an order, a push has the items that one task committed last in the order of its
+//! commits; the ids of an item grow with its commits, whichever task commits it; the space
+//! counted is the space of the items pushed; at the end the lists are empty.
 //!
-//! Differs from Linux: who finds the context full pushes it itself, where Linux wakes a worker;
-//! what a transaction reserves is not counted; the lock of the context spins.
+//! Differs from Linux: the task that finds the context full pushes it, where Linux wakes a worker;
+//! reservations of transactions are not counted; the lock of the context spins.
 //!
 //! Linux fs/xfs/xfs_log_cil.c of 3.x to 5.19 (`before`) and of 6.0 (`after`), by Dave Chinner:
 //! xfs: Introduce delayed logging core code, 2010; xfs: implement percpu cil space used
@@ -36,67 +36,67 @@ use crate::locks::per_cpu_read_write::PerCpuReadWrite;
 use crate::locks::queued_read_write::{QueuedReadWrite, QueuedReadWriteMem};
 use crate::{Equivalent, Hold, Lock, Shape, SharedLock, digest};
 
-/// How the list is built.
+/// The design of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Design {
     /// Where items are listed.
     pub lists: Lists,
-    /// What gives a push its order.
+    /// What orders the items of a push.
     pub order: Order,
     /// Where the space used is counted.
     pub space: Space,
-    /// What keeps commits and pushes apart.
+    /// The lock that excludes commits during a push.
     pub context: Context,
 }
 
 /// Where items are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
-    /// In one list under a lock; every commit moves its items to the tail, unless there.
+    /// In one list under a lock; every commit moves its items to the tail.
     Moved,
     /// In one list under a lock; an item that is listed stays where it is.
     Once,
-    /// In a list of the CPU that committed it first, without a lock.
+    /// In a list of the CPU that committed the item first, without a lock.
     PerCpu,
 }
 
-/// What gives a push its order.
+/// What orders the items of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The list.
-    OfTheList,
-    /// An id of the last commit of each item, from a counter that all share.
+    /// Their position in the list.
+    ListPosition,
+    /// The id of each item's last commit, from a shared counter.
     Ids,
 }
 
 /// Where the space used is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// In one sum, under the lock of the list or, where that has none, atomically.
+    /// In one sum, under the lock of the list or, if it has none, atomically.
     OneSum,
-    /// On each CPU; a part at a time goes to the sum.
+    /// On each CPU, which adds to the sum only from time to time.
     PerCpu,
 }
 
-/// What keeps commits and pushes apart.
+/// The lock that excludes commits during a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// A read-write lock of one word, as Linux has.
+    /// A read-write lock of one word, as in Linux.
     Shared,
-    /// A lock a CPU, of which a push takes all.
+    /// A lock per CPU; a push takes all of them.
     PerCpu,
 }
 
 impl Design {
-    /// As it was before it was made to scale.
+    /// The design of Linux up to 5.19.
     pub const BEFORE: Design = Design {
         lists: Lists::Moved,
-        order: Order::OfTheList,
+        order: Order::ListPosition,
         space: Space::OneSum,
         context: Context::Shared,
     };
 
-    /// As it was afterwards.
+    /// The design of Linux 6.0.
     pub const AFTER: Design = Design {
         lists: Lists::PerCpu,
         order: Order::Ids,
@@ -111,25 +111,27 @@ impl Design {
 }
 
 image! {
-    /// Something that transactions change. Items are named by what has a task in it, which a
-    /// search takes as its CPU: (task + 1) << 16 | which; those of task n all share.
+    /// An object that transactions change. Its name contains its task (under the checker, its
+    /// CPU): (task + 1) << 16 | index. Shared items have the number of tasks in place of a task.
     struct Item<L: Image> {
-        /// Guards the content of a shared item for as long as a transaction has it.
+        /// Guards the content of a shared item, from its change to the end of the commit.
         lock: L,
-        /// The content, as a count of its changes.
+        /// The content: a count of changes.
         content: Field<u32>,
-        /// The content as it was last committed; 0 where it is not listed.
+        /// The content as last committed; 0 if the item is not listed.
         formatted: Field<u32>,
-        /// Its neighbours in a list.
+        /// The neighbours in the list.
         next: Field<u32>,
         before: Field<u32>,
-        /// The id of its last commit.
+        /// The id of the last commit.
         order: Field<u64>,
-        /// Which task committed it last, plus one, and as its how-manieth commit.
+        /// The task of the last commit, plus one.
         by: Field<u32>,
+        /// The number of the last commit among its task's commits.
         turn: Field<u32>,
-        /// The content as it is in the log. Who pushes uses it.
+        /// The content in the log. Only the pusher uses it.
         logged: Field<u32>,
+        /// The last push that had the item. Only the pusher uses it.
         pushed_in: Field<u32>,
     }
 
@@ -138,17 +140,17 @@ image! {
         lock: L,
         first: Field<u32>,
         last: Field<u32>,
-        /// Space used and not in the sum.
+        /// Space used and not yet added to the sum.
         space: Field<u64>,
-        /// Items listed in all, to compare with those pushed.
+        /// Items listed in all, to compare with the items pushed.
         listed: Field<u64>,
     }
 
-    /// What is counted by whoever pushes.
+    /// The state of pushes. All but `pushing` belongs to the pusher.
     struct Pusher {
-        /// 1 while somebody pushes.
+        /// 1 while a task pushes.
         pushing: Atom<u32>,
-        /// Which push it is.
+        /// The number of the push.
         sequence: Field<u32>,
         /// The length of the chain.
         length: Field<u32>,
@@ -156,8 +158,8 @@ image! {
         pushed: Field<u64>,
     }
 
-    /// An item of the chain: what is to be written of it.
-    struct Written {
+    /// A link of the chain: what is to be written of an item.
+    struct ChainLink {
         name: Field<u32>,
         content: Field<u32>,
         order: Field<u64>,
@@ -166,13 +168,14 @@ image! {
     }
 }
 
-/// The list of a log.
+/// The committed-item list of a log.
 #[derive(Debug)]
 pub struct LogCommitList<L: Lock> {
     design: Design,
     tasks: usize,
-    /// Items of each task, and of all.
+    /// Items of each task.
     own: usize,
+    /// Items that all tasks share.
     shared: usize,
     shared_one_in: u32,
     limit: u64,
@@ -189,16 +192,17 @@ pub struct LogCommitList<L: Lock> {
     space: Array<Line<Atom<u64>>>,
     pusher: Array<Line<Pusher>>,
     items: Array<Line<Item<L::Mem>>>,
-    chain: Array<Written>,
+    chain: Array<ChainLink>,
 }
 
 /// The space that an item takes in the log.
 const ITEM_BYTES: u64 = 256;
 
-/// What a task keeps: who it is, and how often it has committed.
+/// A task that commits transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Committer {
     task: u32,
+    /// The number of its transactions.
     turn: u32,
     pushes: u64,
     pushed: u64,
@@ -208,7 +212,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
     const NAME: &'static str = "log_commit_list";
     type Design = Design;
     type Task = Committer;
-    const OPERATION: &'static str = "one transaction: some items changed and committed";
+    const OPERATION: &'static str = "one transaction that changes and commits some items";
     const TASKS_SHARE_CPUS: bool = true;
     const DESIGNS: &'static [(&'static str, Design)] = &[
         ("before", Design::BEFORE),
@@ -226,8 +230,8 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
     const SETTINGS: &'static [Setting] = &[
         Setting {
             name: "own_items",
-            about: "items that only one task changes, for each task; a transaction changes two \
-                    of them, or the one",
+            about: "items of each task that no other task changes; a transaction changes two of \
+                    them, or the only one",
             default: 16,
             min: 1,
             max: 4096,
@@ -243,7 +247,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         },
         Setting {
             name: "shared_one_in",
-            about: "transactions of which one changes a shared item too",
+            about: "one transaction in this many also changes a shared item",
             default: 8,
             min: 1,
             max: 1_000_000,
@@ -251,48 +255,53 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         },
         Setting {
             name: "limit_items",
-            about: "items whose space makes the context full",
+            about: "items that fill the context",
             default: 1024,
             min: 1,
             max: 1 << 20,
             searched: 2,
         },
         Setting::time("work_ns", "work of a transaction before it commits, in ns", 0),
-        Setting::time("format_ns", "work to format its items, under the shared context, in ns", 0),
-        Setting::time("in_lock_ns", "work under the lock of the one list, in ns", 0),
+        Setting::time(
+            "format_ns",
+            "work to format the items, under the context's shared lock, in ns",
+            0,
+        ),
+        Setting::time("in_lock_ns", "work under the lock of the single list, in ns", 0),
         Setting::time("write_ns", "work to write a pushed item, in ns", 0),
     ];
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent {
             change: "skipped",
             line: "item.turn.set(m, task.turn)",
-            why: "it is there for the check of the order",
+            why: "it only serves the check of the order",
         },
         Equivalent {
             change: "skipped",
             line: "item.pushed_in.set(m, sequence)",
-            why: "it is there for the check that nothing is doubled",
+            why: "it only serves the check that no item is pushed twice",
         },
         Equivalent {
             change: "off by one",
             line: "self.ids[0].fetch_add",
-            why: "ids need only grow",
+            why: "ids only need to grow",
         },
         Equivalent {
             change: "off by one",
             line: "pusher.pushing.swap(m, 1,",
-            why: "every value but 0 says that somebody pushes",
+            why: "every value but 0 means that a task pushes",
         },
     ];
     const SCENARIOS: &'static [Scenario] = &[
-        Scenario::of(2, 1),
-        Scenario::of(2, 2),
-        // Three items in a push, of which the last was committed first.
-        Scenario::of(2, 3).with(&[("limit_items", 4)]),
+        Scenario::new(2, 1),
+        Scenario::new(2, 2),
+        // A push of three items, of which the last was committed first.
+        Scenario::new(2, 3).with_settings(&[("limit_items", 4)]),
     ];
 
     fn bytes(tasks: usize, settings: &Settings) -> usize {
-        let items = tasks * settings.get("own_items") as usize + settings.get("shared_items") as usize;
+        let items =
+            tasks * settings.get("own_items") as usize + settings.get("shared_items") as usize;
         (64 << 10) + tasks * 2048 + items * 256
     }
 
@@ -316,7 +325,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
             context: region.array("context", 1),
             context_lock: QueuedReadWrite::new(region, Shape { cpus: tasks, locks: 1 }),
             contexts: PerCpuReadWrite::new(region, Shape { cpus: tasks, locks: 1 }),
-            // Where there is one list, it is that of the first CPU.
+            // A single list is the list of CPU 0.
             lists: region.per_cpu("list", tasks),
             ids: region.array("ids", 1),
             space: region.array("space", 1),
@@ -330,39 +339,39 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         Committer { task: task as u32, ..Committer::default() }
     }
 
-    /// One transaction. Who finds the context full afterwards pushes it.
+    /// Runs one transaction, and pushes the context if that is full now.
     fn operate<M: Machine>(&self, m: &M, task: &mut Committer) {
-        let start = m.mark();
+        let start = m.history_mark();
         task.turn = task.turn.wrapping_add(1);
         m.work(self.work_ns);
         let (items, shared) = self.choose(m, task.task);
         let items = &items[..];
         let chosen = digest(items.iter().map(|&name| name.into()));
-        m.cut(start, chosen);
-        let held = (shared != 0).then(|| self.lock.lock(m, &self.item(shared).lock));
-        let chosen = digest([chosen, held.as_ref().map_or(0, |held| u64::from(held.0) + 1)]);
-        m.cut(start, chosen);
+        m.forget_history(start, chosen);
+        let hold = (shared != 0).then(|| self.lock.lock(m, &self.item(shared).lock));
+        let chosen = digest([chosen, hold.as_ref().map_or(0, |hold| u64::from(hold.0) + 1)]);
+        m.forget_history(start, chosen);
         for item in self.each(items) {
             item.content.set(m, item.content.get(m) + 1);
         }
         let context = self.open(m);
         let chosen = digest([chosen, context.0.into()]);
-        m.cut(start, chosen);
+        m.forget_history(start, chosen);
         let full = self.commit(m, items, task);
-        m.cut(start, digest([chosen, full.into()]));
-        if let Some(held) = held {
-            self.lock.unlock(m, &self.item(shared).lock, held);
+        m.forget_history(start, digest([chosen, full.into()]));
+        if let Some(hold) = hold {
+            self.lock.unlock(m, &self.item(shared).lock, hold);
         }
-        m.cut(start, digest([context.0.into(), full.into()]));
+        m.forget_history(start, digest([context.0.into(), full.into()]));
         self.close(m, context);
-        m.cut(start, full.into());
+        m.forget_history(start, full.into());
         if full {
             self.push(m, task);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// The last push has what is left.
+    /// Pushes what is left in the context.
     fn finish<M: Machine>(&self, m: &M, task: &mut Committer) {
         self.push(m, task);
     }
@@ -372,29 +381,31 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
     }
 
     fn check<M: Machine>(&self, m: &M, _: u64) -> Result<(), String> {
-        // Who finished while another pushed has left its items.
+        // A task that finished while another task pushed has left its items.
         self.push(m, &mut Committer::default());
         let listed: u64 = self.lists.iter().map(|list| list.listed.get(m)).sum();
         let pushed = self.pusher[0].pushed.get(m);
         if listed != pushed {
-            return Err(format!("{listed} items were listed, {pushed} were pushed"));
+            return Err(format!("{listed} items were listed, but {pushed} were pushed"));
         }
         for (i, item) in self.items.iter().enumerate() {
             let (content, logged) = (item.content.get(m), item.logged.get(m));
             if content != logged || item.formatted.get(m) != 0 {
-                return Err(format!("item {i} was changed {content} times, the log has {logged}"));
+                return Err(format!(
+                    "item {i} was changed {content} times, but the log has {logged}"
+                ));
             }
         }
-        let rest = self.space[0].load(m, Ordering::Relaxed);
+        let sum = self.space[0].load(m, Ordering::Relaxed);
         let parts: u64 = self.lists.iter().map(|list| list.space.get(m)).sum();
-        if rest != 0 || parts != 0 {
-            return Err(format!("nothing is listed, with {rest} + {parts} bytes"));
+        if sum != 0 || parts != 0 {
+            return Err(format!("the lists are empty, but use {sum} + {parts} bytes"));
         }
         let at_rest = self.lists.iter().all(|list| self.lock.at_rest(m, &list.lock))
             && self.items.iter().all(|item| self.lock.at_rest(m, &item.lock))
             && self.context_lock.at_rest(m, &self.context[0])
             && self.contexts.at_rest(m, &());
-        if at_rest { Ok(()) } else { Err("some lock is still in use".to_string()) }
+        if at_rest { Ok(()) } else { Err("a lock is still in use".to_string()) }
     }
 
     fn effects(task: &Committer) -> Vec<(&'static str, u64)> {
@@ -403,16 +414,16 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
 }
 
 impl<L: Lock> LogCommitList<L> {
-    /// Up to three items: two of the task's, or one, and sometimes one that is shared, which
-    /// is also returned by itself. 0 is none.
+    /// Chooses up to three items: one or two of the task's own, and sometimes a shared one, which
+    /// is also returned by itself. 0 is no item.
     fn choose<M: Machine>(&self, m: &M, task: u32) -> ([u32; 3], u32) {
-        let own = |which: u32| (task + 1) << 16 | which;
+        let own = |index: u32| (task + 1) << 16 | index;
         let first = if self.own > 1 { m.random(self.own as u32 - 1) } else { 0 };
         let second = if self.own > 1 { own(first + 1) } else { 0 };
         let mut shared = 0;
         if m.chance(self.shared_one_in) {
-            let which = if self.shared > 1 { m.random(self.shared as u32) } else { 0 };
-            shared = (self.tasks as u32 + 1) << 16 | which;
+            let index = if self.shared > 1 { m.random(self.shared as u32) } else { 0 };
+            shared = (self.tasks as u32 + 1) << 16 | index;
         }
         ([shared, own(first), second], shared)
     }
@@ -441,7 +452,8 @@ impl<L: Lock> LogCommitList<L> {
         }
     }
 
-    /// Commits items under the shared context (xlog_cil_insert_items). Whether it is full now.
+    /// Commits items under the context's shared lock (xlog_cil_insert_items). Returns whether the
+    /// context is full now.
     fn commit<M: Machine>(&self, m: &M, items: &[u32], task: &Committer) -> bool {
         m.work(self.format_ns);
         let mut space = 0;
@@ -452,7 +464,7 @@ impl<L: Lock> LogCommitList<L> {
             item.turn.set(m, task.turn);
         }
         if self.design.order == Order::Ids {
-            // Relaxed: the numbers tell the order, and items go by what guards them.
+            // Relaxed: only the numbers matter; the items have guards of their own.
             let id = self.ids[0].fetch_add(m, 1, Ordering::Relaxed) + 1;
             for item in self.each(items) {
                 assert!(item.order.get(m) < id, "a later commit of an item has no later id");
@@ -478,7 +490,7 @@ impl<L: Lock> LogCommitList<L> {
         self.count(m, space)
     }
 
-    /// Lists items, each unless it was listed before this commit, which took no space then.
+    /// Lists those items that this commit found unlisted. Only they take space.
     fn insert<M: Machine>(&self, m: &M, list: &List<L::Mem>, items: &[u32], space: u64) {
         let mut fresh = space / ITEM_BYTES;
         if fresh > 0 {
@@ -486,25 +498,20 @@ impl<L: Lock> LogCommitList<L> {
         }
         for &name in items.iter().filter(|name| **name != 0) {
             let item = self.item(name);
-            let listed = item.next.get(m) != 0;
-            fresh -= u64::from(!listed);
-            match (listed, self.design.lists) {
-                (true, Lists::Once | Lists::PerCpu) => {}
-                (true, Lists::Moved) => {
-                    // Not where it is the last: so the list is never empty meanwhile.
-                    if list.last.get(m) != name {
-                        self.unlink(m, list, name);
-                        self.append(m, list, name);
-                    }
-                }
-                (false, _) => self.append(m, list, name),
+            if item.next.get(m) == 0 {
+                fresh -= 1;
+                self.append(m, list, name);
+            } else if self.design.lists == Lists::Moved && list.last.get(m) != name {
+                // Not if it is the last already: so the list never becomes empty in between.
+                self.unlink(m, list, name);
+                self.append(m, list, name);
             }
         }
-        assert_eq!(fresh, 0, "every item without content was listed");
+        assert_eq!(fresh, 0, "an item without committed content was listed already");
     }
 
-    /// Appends an item. Only what is listed has neighbours: the first and the last item name
-    /// themselves.
+    /// Appends an item. Every listed item has two neighbours: the first item is its own
+    /// predecessor, the last one its own successor.
     fn append<M: Machine>(&self, m: &M, list: &List<L::Mem>, name: u32) {
         let (item, last) = (self.item(name), list.last.get(m));
         item.next.set(m, name);
@@ -517,7 +524,7 @@ impl<L: Lock> LogCommitList<L> {
         self.item(last).next.set(m, name);
     }
 
-    /// Takes out an item that is not the last.
+    /// Removes an item that is not the last.
     fn unlink<M: Machine>(&self, m: &M, list: &List<L::Mem>, name: u32) {
         let item = self.item(name);
         let (before, next) = (item.before.get(m), item.next.get(m));
@@ -529,49 +536,49 @@ impl<L: Lock> LogCommitList<L> {
         self.item(next).before.set(m, before);
     }
 
-    /// Counts space on this CPU, and gives it to the sum when it is its share of the limit or
-    /// the sum is over it already. Whether the context is full.
+    /// Counts space. A CPU adds its part to the sum when the part exceeds the CPU's share of the
+    /// limit, or when the sum has reached the limit. Returns whether the context is full.
     fn count<M: Machine>(&self, m: &M, space: u64) -> bool {
         if self.design.space == Space::OneSum {
             // Relaxed, as below.
             return self.space[0].fetch_add(m, space, Ordering::Relaxed) + space >= self.limit;
         }
         let part = &self.lists[m.cpu()].space;
-        let own = part.get(m) + space;
-        // Relaxed: what is pushed is found under the lock of the context, not by this.
+        let unsummed = part.get(m) + space;
+        // Relaxed: a push finds its items under the lock of the context, not by this number.
         let sum = self.space[0].load(m, Ordering::Relaxed);
-        if sum < self.limit && own <= self.limit / self.tasks as u64 {
-            part.set(m, own);
+        if sum < self.limit && unsummed <= self.limit / self.tasks as u64 {
+            part.set(m, unsummed);
             return false;
         }
         part.set(m, 0);
         // Relaxed, as above.
-        self.space[0].fetch_add(m, own, Ordering::Relaxed) + own >= self.limit
+        self.space[0].fetch_add(m, unsummed, Ordering::Relaxed) + unsummed >= self.limit
     }
 
     // A push.
 
-    /// Pushes the context, unless somebody does (xlog_cil_push_work).
+    /// Pushes the context, unless another task is pushing (xlog_cil_push_work).
     fn push<M: Machine>(&self, m: &M, task: &mut Committer) {
-        let start = m.mark();
+        let start = m.history_mark();
         let pusher = &self.pusher[0];
         // 0 -> 1. Pairs with the release at the end.
         if pusher.pushing.swap(m, 1, Ordering::Acquire) != 0 {
             return;
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         let hold = match self.design.context {
             Context::Shared => self.context_lock.write_lock(m, &self.context[0]),
             Context::PerCpu => self.contexts.write_lock(m, &()),
         };
-        m.cut(start, hold.0.into());
+        m.forget_history(start, hold.0.into());
         self.take_all(m);
-        m.cut(start, hold.0.into());
+        m.forget_history(start, hold.0.into());
         match self.design.context {
             Context::Shared => self.context_lock.write_unlock(m, &self.context[0], hold),
             Context::PerCpu => self.contexts.write_unlock(m, &(), hold),
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
         if self.design.order == Order::Ids {
             self.sort(m);
         }
@@ -580,27 +587,26 @@ impl<L: Lock> LogCommitList<L> {
         task.pushed += u64::from(length);
         // 1 -> 0. Pairs with the acquire above.
         pusher.pushing.store(m, 0, Ordering::Release);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Takes what is committed off the items and the items off the lists, into the chain.
-    /// Nobody commits meanwhile.
+    /// Moves all listed items and their committed content to the chain. No task commits now.
     fn take_all<M: Machine>(&self, m: &M) {
         let (pusher, mut length, mut space) = (&self.pusher[0], 0, 0);
         pusher.sequence.set(m, pusher.sequence.get(m) + 1);
         for list in self.lists.iter() {
             let mut name = list.first.get(m);
             while name != 0 {
-                let (item, written) = (self.item(name), &self.chain[length]);
-                written.name.set(m, name);
-                written.content.set(m, item.formatted.get(m));
-                written.order.set(m, item.order.get(m));
-                written.by.set(m, item.by.get(m));
-                written.turn.set(m, item.turn.get(m));
+                let (item, link) = (self.item(name), &self.chain[length]);
+                link.name.set(m, name);
+                link.content.set(m, item.formatted.get(m));
+                link.order.set(m, item.order.get(m));
+                link.by.set(m, item.by.get(m));
+                link.turn.set(m, item.turn.get(m));
                 item.formatted.set(m, 0);
                 let next = item.next.get(m);
                 item.next.set(m, 0);
-                m.discard(&item.before);
+                m.poison_field(&item.before);
                 length += 1;
                 name = if next == name { 0 } else { next };
             }
@@ -609,59 +615,59 @@ impl<L: Lock> LogCommitList<L> {
             space += list.space.get(m);
             list.space.set(m, 0);
         }
-        // Relaxed: nobody commits.
+        // Relaxed: no task commits.
         space += self.space[0].load(m, Ordering::Relaxed);
         self.space[0].store(m, 0, Ordering::Relaxed);
-        assert_eq!(space, length as u64 * ITEM_BYTES, "the space used is that of the items");
+        assert_eq!(space, length as u64 * ITEM_BYTES, "the space counted is not that of the items");
         pusher.length.set(m, length as u32);
     }
 
-    /// Sorts the chain by order, with the lock of the context dropped (Shell 1959).
+    /// Sorts the chain by order, after the lock of the context was dropped (Shell 1959).
     fn sort<M: Machine>(&self, m: &M) {
         let chain = &self.chain[..self.pusher[0].length.get(m) as usize];
         let mut gap = chain.len() / 2;
         while gap > 0 {
             for end in gap..chain.len() {
-                let mut at = end;
-                while at >= gap && chain[at - gap].order.get(m) > chain[at].order.get(m) {
-                    chain[at].exchange(m, &chain[at - gap]);
-                    at -= gap;
+                let mut i = end;
+                while i >= gap && chain[i - gap].order.get(m) > chain[i].order.get(m) {
+                    chain[i].swap(m, &chain[i - gap]);
+                    i -= gap;
                 }
             }
             gap /= 2;
         }
     }
 
-    /// Writes the chain to the log, and looks whether it is as claimed.
+    /// Writes the chain to the log, and checks what the design claims. Returns its length.
     fn write<M: Machine>(&self, m: &M) -> u32 {
         let pusher = &self.pusher[0];
         let (length, sequence) = (pusher.length.get(m), pusher.sequence.get(m));
         let chain = &self.chain[..length as usize];
-        for (i, written) in chain.iter().enumerate() {
-            let item = self.item(written.name.get(m));
-            assert_ne!(item.pushed_in.get(m), sequence, "an item is twice in a push");
+        for (i, link) in chain.iter().enumerate() {
+            let item = self.item(link.name.get(m));
+            assert_ne!(item.pushed_in.get(m), sequence, "an item is in a push twice");
             item.pushed_in.set(m, sequence);
-            item.logged.set(m, written.content.get(m));
+            item.logged.set(m, link.content.get(m));
             m.work(self.write_ns);
-            // The last one before it that the same task committed; a look at a few will do.
-            let by = written.by.get(m);
-            let mut earlier = chain[i.saturating_sub(8)..i].iter().rev();
-            let earlier = earlier.find(|earlier| earlier.by.get(m) == by);
+            // The last link before it of the same task. Searching a few links is enough.
+            let by = link.by.get(m);
+            let mut nearby = chain[i.saturating_sub(8)..i].iter().rev();
+            let earlier = nearby.find(|earlier| earlier.by.get(m) == by);
             if let Some(earlier) = earlier.filter(|_| self.design.ordered()) {
-                let (first, then) = (earlier.turn.get(m), written.turn.get(m));
-                assert!(first <= then, "a push is not in the order of commits");
+                let (earlier_turn, turn) = (earlier.turn.get(m), link.turn.get(m));
+                assert!(earlier_turn <= turn, "a push is not in the order of commits");
             }
         }
-        for written in chain {
-            written.forget(m);
+        for link in chain {
+            link.poison(m);
         }
         pusher.pushed.set(m, pusher.pushed.get(m) + u64::from(length));
         length
     }
 }
 
-impl Written {
-    fn exchange<M: Machine>(&self, m: &M, other: &Written) {
+impl ChainLink {
+    fn swap<M: Machine>(&self, m: &M, other: &ChainLink) {
         for (a, b) in [
             (&self.name, &other.name),
             (&self.content, &other.content),
@@ -677,10 +683,10 @@ impl Written {
         other.order.set(m, order);
     }
 
-    fn forget<M: Machine>(&self, m: &M) {
+    fn poison<M: Machine>(&self, m: &M) {
         for field in [&self.name, &self.content, &self.by, &self.turn] {
-            m.discard(field);
+            m.poison_field(field);
         }
-        m.discard(&self.order);
+        m.poison_field(&self.order);
     }
 }

@@ -1,7 +1,7 @@
-//! Kernel mechanisms, in the designs that they had before and after they scaled.
+//! Kernel mechanisms, in the designs that they had before and after they were made to scale.
 //!
-//! A mechanism is an operation that tasks repeat, what it is made of, and what must hold when
-//! they have stopped. One file and one line in the list below make it known to every machine.
+//! A mechanism is an operation that tasks repeat, the data structures behind it, and what must
+//! hold when the tasks have stopped. Each is one file, and one line in the list below.
 
 mod settings;
 
@@ -12,111 +12,112 @@ use machine::{Machine, Region};
 use crate::locks::ticket::Ticket;
 use crate::{Equivalent, Lock, SharedLock, locks, manual};
 
-/// A mechanism in one of its designs. Three kinds of machines run it, each by a loop of its own:
+/// A mechanism in one of its designs. Every machine runs it by a loop of its own:
 ///
-///     new ──> start ──> operate, operate, … ──> finish ──> check      in each task, but the ends
-///                          interrupted ──┘ (on its CPU, at any time, where it interrupts)
+///     once     new ─────────────────────────────────────────────> check
+///     task         start ──> operate, operate, … ──> finish
+///     CPU                     handle_ipi, at any time, if tasks interrupt each other
 ///
-/// explored by [`operations`], with the small sizes of [`Setting::searched`]; natively by a workload;
-/// simulated by whoever wants an operation's time. What takes time beside the accesses is
-/// `Machine::work` of a setting in nanoseconds.
+/// The checker runs [`operations`], with the small sizes of [`Setting::searched`]. Natively a
+/// workload runs it. A simulation runs it to predict the time of an operation: what takes time
+/// besides the accesses is `Machine::work` of a setting in nanoseconds.
 pub trait Mechanism: Sized + Send + Sync + 'static {
-    /// The name of its file.
+    /// The name of the mechanism and of its file.
     const NAME: &'static str;
-    /// How it is built.
+    /// A choice for everything that differs between the designs.
     type Design: Copy + Send + Sync + 'static;
-    /// Its designs by name, the one that did not scale first.
+    /// The designs by name; first the one that did not scale.
     const DESIGNS: &'static [(&'static str, Self::Design)];
-    /// What else can be chosen.
+    /// Choices besides the design.
     const CHOICES: &'static [Choice] = &[];
-    /// Its sizes and times.
+    /// Sizes and times.
     const SETTINGS: &'static [Setting];
-    /// What one operation is.
+    /// A phrase that says what one operation is.
     const OPERATION: &'static str;
-    /// Its mutants that are no faults.
+    /// The mutants of this mechanism that break nothing.
     const EQUIVALENT: &'static [Equivalent] = &[];
-    /// Searches in which its mutants are looked for, the smallest first.
-    const SCENARIOS: &'static [Scenario] = &[Scenario::of(2, 1), Scenario::of(2, 2)];
-    /// What lies in a folder of its name, by name and with its text.
+    /// The searches that look for mutants, the smallest first.
+    const SCENARIOS: &'static [Scenario] = &[Scenario::new(2, 1), Scenario::new(2, 2)];
+    /// The files in the folder of the mechanism: name and text.
     const PARTS: &'static [(&'static str, &'static str)] = &[];
-    /// Whether its tasks interrupt each other.
+    /// Whether the tasks interrupt each other.
     const INTERRUPTS: bool = false;
-    /// Whether more than one task can run on a CPU, in turns. Otherwise a task stands for a CPU.
+    /// Whether several tasks can take turns on a CPU. Otherwise each task stands for a CPU.
     const TASKS_SHARE_CPUS: bool = false;
-    /// The most tasks that it can have.
+    /// The largest number of tasks.
     const TASKS_MAX: usize = 4096;
     /// What a task keeps from one operation to the next.
     type Task: Copy;
 
-    /// Bytes of a region that so many tasks need.
+    /// Bytes of a region that this many tasks need.
     fn bytes(tasks: usize, settings: &Settings) -> usize;
 
-    /// Sets it up. Task i runs on CPU i, or in turn with others on a CPU before that.
+    /// Sets up the mechanism. Task i runs on CPU i, or takes turns on a CPU of a lower number.
     fn new(region: &Region, design: Self::Design, tasks: usize, settings: &Settings) -> Self;
 
-    /// The task of this number begins.
+    /// Starts the task of this number.
     fn start<M: Machine>(&self, m: &M, task: usize) -> Self::Task;
 
-    /// One operation. It ends also if others begin no more of theirs.
+    /// Does one operation. It must end even if no other task begins another operation.
     fn operate<M: Machine>(&self, m: &M, task: &mut Self::Task);
 
-    /// A task will do no more.
+    /// Ends a task, which operates no more.
     fn finish<M: Machine>(&self, m: &M, task: &mut Self::Task) {
         let _ = (m, task);
     }
 
-    /// Its CPU was interrupted.
-    fn interrupted<M: Machine>(&self, m: &M) {
+    /// Handles an interrupt of the CPU.
+    fn handle_ipi<M: Machine>(&self, m: &M) {
         let _ = m;
     }
 
-    /// All that a task still knows between two operations and that matters for the next.
+    /// What a task still knows between two operations and needs for the next.
     fn live(task: &Self::Task) -> u64;
 
-    /// What must hold when all tasks have finished, each of its operations.
+    /// Checks what must hold when all tasks have finished. They did `operations` in all.
     fn check<M: Machine>(&self, m: &M, operations: u64) -> Result<(), String>;
 
-    /// What a task has seen beside its operations, by name; to be added up over tasks.
+    /// Named counts of what a task did besides its operations; they are summed over tasks.
     fn effects(task: &Self::Task) -> Vec<(&'static str, u64)> {
         let _ = task;
         Vec::new()
     }
 }
 
-/// What the searched task of this number does: so many operations.
+/// Runs a task from start to finish under the checker, with this many operations.
 pub fn operations<X: Mechanism, M: Machine>(mechanism: &X, m: &M, task: usize, operations: u32) {
-    let begin = m.mark();
+    let begin = m.history_mark();
     let mut task = mechanism.start(m, task);
     for turn in 0..operations {
-        m.cut(begin, u64::from(turn) << 48 ^ X::live(&task));
+        m.forget_history(begin, u64::from(turn) << 48 ^ X::live(&task));
         mechanism.operate(m, &mut task);
     }
-    m.cut(begin, X::live(&task));
+    m.forget_history(begin, X::live(&task));
     mechanism.finish(m, &mut task);
-    m.cut(begin, 0);
+    m.forget_history(begin, 0);
 }
 
-/// One listed mechanism.
+/// A mechanism of the list [`MECHANISMS`].
 #[derive(Debug)]
-pub struct Entry {
-    /// The name of its file or folder and of everything that shows it.
+pub struct ListedMechanism {
+    /// The name of its file, used wherever the mechanism is named.
     pub name: &'static str,
-    /// Its file.
+    /// The text of its file.
     pub source: &'static str,
 }
 
-impl Entry {
-    /// Its manual page: the module doc of its file.
+impl ListedMechanism {
+    /// The manual page: the module doc of the mechanism's file.
     pub fn manual(&self) -> String {
         manual(self.source)
     }
 
-    /// The first sentence of that.
+    /// The first sentence of the manual page.
     pub fn summary(&self) -> String {
         crate::summary(&self.manual())
     }
 
-    /// The names of its designs.
+    /// The names of the designs.
     pub fn designs(&self) -> Vec<&'static str> {
         struct Names;
         impl Visitor for Names {
@@ -129,11 +130,11 @@ impl Entry {
     }
 }
 
-/// What is done with a mechanism of whatever type.
+/// Code that is generic over the type of a mechanism.
 pub trait Visitor {
-    /// What comes of it.
+    /// The result of a visit.
     type Out;
-    /// With this one.
+    /// Visits a mechanism.
     fn mechanism<X: Mechanism>(self) -> Self::Out;
 }
 
@@ -142,13 +143,13 @@ macro_rules! mechanisms {
         $(pub mod $module;)*
 
         /// Every mechanism, in alphabetical order.
-        pub static MECHANISMS: &[Entry] = &[$(Entry {
+        pub static MECHANISMS: &[ListedMechanism] = &[$(ListedMechanism {
             name: stringify!($module),
             source: include_str!(concat!(stringify!($module), ".rs")),
         },)*];
 
-        /// Does something with the mechanism of this name, over the lock of another. `None`
-        /// if there is no such mechanism, or no lock that one holds.
+        /// Visits the mechanism of this name, built over the lock `over`. `None` if there is no
+        /// such mechanism, or no such lock with one holder.
         pub fn visit<V: Visitor>(name: &str, over: &str, visitor: V) -> Option<V::Out> {
             struct Over<'a, V>(&'a str, V);
             impl<V: Visitor> locks::Visitor for Over<'_, V> {

@@ -1,45 +1,45 @@
-//! Sizes, times and choices of a mechanism: declared once, set by whoever runs it.
+//! Sizes, times and choices of a mechanism: declared by the mechanism, set by its user.
 
 use super::Mechanism;
 
-/// One number that can be set.
+/// A number that the user can set.
 #[derive(Debug)]
 pub struct Setting {
-    /// Its name, with the unit at the end where it has one.
+    /// The name, which ends with the unit if there is one.
     pub name: &'static str,
-    /// What it changes.
+    /// What the number means.
     pub about: &'static str,
-    /// What it is when not given.
+    /// The value if the user gives none.
     pub default: u64,
     /// The smallest value.
     pub min: u64,
     /// The largest value.
     pub max: u64,
-    /// What it is in a search: as small as shows everything.
+    /// The value under the checker: as small as possible without hiding behaviour.
     pub searched: u64,
 }
 
 impl Setting {
-    /// A time, which a search does not see.
+    /// A time, which is zero under the checker.
     pub const fn time(name: &'static str, about: &'static str, default: u64) -> Setting {
         Setting { name, about, default, min: 0, max: 1_000_000_000, searched: 0 }
     }
 }
 
-/// One of some words.
+/// A word that the user can choose from a list.
 #[derive(Debug)]
 pub struct Choice {
-    /// Its name.
+    /// The name of the choice.
     pub name: &'static str,
-    /// What it changes.
+    /// What the choice means.
     pub about: &'static str,
-    /// What it can be; the first where it is not given.
+    /// The words to choose from; the first is the default.
     pub words: &'static [&'static str],
-    /// What it is in a search.
+    /// The word under the checker.
     pub searched: &'static str,
 }
 
-/// Values for all settings and choices of a mechanism.
+/// Values of all settings and choices of a mechanism.
 #[derive(Clone, Debug)]
 pub struct Settings {
     numbers: Vec<(&'static str, u64)>,
@@ -47,56 +47,55 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Each as told.
-    pub fn of<X: Mechanism>(
+    /// Asks the two functions for the value of each setting and each choice.
+    pub fn new<X: Mechanism>(
         number: impl Fn(&'static Setting) -> u64,
         word: impl Fn(&'static Choice) -> &'static str,
     ) -> Settings {
         Settings {
-            numbers: X::SETTINGS.iter().map(|one| (one.name, number(one))).collect(),
-            words: X::CHOICES.iter().map(|one| (one.name, word(one))).collect(),
+            numbers: X::SETTINGS.iter().map(|setting| (setting.name, number(setting))).collect(),
+            words: X::CHOICES.iter().map(|choice| (choice.name, word(choice))).collect(),
         }
     }
 
-    /// Each as it is when not given.
-    pub fn default_of<X: Mechanism>() -> Settings {
-        Settings::of::<X>(|setting| setting.default, |choice| choice.words[0])
+    /// The default values.
+    pub fn defaults<X: Mechanism>() -> Settings {
+        Settings::new::<X>(|setting| setting.default, |choice| choice.words[0])
     }
 
-    /// As small as a search has them.
+    /// The values under the checker.
     pub fn searched<X: Mechanism>() -> Settings {
-        Settings::of::<X>(|setting| setting.searched, |choice| choice.searched)
+        Settings::new::<X>(|setting| setting.searched, |choice| choice.searched)
     }
 
-    /// The number of one.
+    /// The value of a setting.
     ///
     /// # Panics
-    /// If the mechanism does not declare it.
+    /// If the mechanism does not declare the setting.
     pub fn get(&self, name: &str) -> u64 {
-        found(&self.numbers, name)
+        lookup(&self.numbers, name).unwrap_or_else(|| panic!("no setting {name} is declared"))
     }
 
     /// The word of a choice.
     ///
     /// # Panics
-    /// If the mechanism does not declare it.
+    /// If the mechanism does not declare the choice.
     pub fn choice(&self, name: &str) -> &'static str {
-        found(&self.words, name)
+        lookup(&self.words, name).unwrap_or_else(|| panic!("no choice {name} is declared"))
     }
 }
 
-fn found<T: Copy>(all: &[(&'static str, T)], name: &str) -> T {
-    let found = all.iter().find(|(known, _)| *known == name);
-    found.unwrap_or_else(|| panic!("no setting {name} is declared")).1
+fn lookup<T: Copy>(values: &[(&'static str, T)], name: &str) -> Option<T> {
+    values.iter().find(|(declared, _)| *declared == name).map(|(_, value)| *value)
 }
 
-/// A search: how many tasks do how many operations each, and what is set or chosen other than
+/// One search of the checker: tasks, operations, and the values that differ from
 /// [`Setting::searched`] and [`Choice::searched`].
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// The number of tasks.
+    /// Number of tasks.
     pub tasks: usize,
-    /// Operations of each.
+    /// Operations of each task.
     pub operations: u32,
     /// Settings by name.
     pub settings: &'static [(&'static str, u64)],
@@ -105,27 +104,26 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// So many tasks and operations, and nothing else.
-    pub const fn of(tasks: usize, operations: u32) -> Scenario {
+    /// A search with this many tasks and operations of each, with no settings or choices changed.
+    pub const fn new(tasks: usize, operations: u32) -> Scenario {
         Scenario { tasks, operations, settings: &[], choices: &[] }
     }
 
-    /// The same with these settings.
-    pub const fn with(self, settings: &'static [(&'static str, u64)]) -> Scenario {
+    /// Changes these settings.
+    pub const fn with_settings(self, settings: &'static [(&'static str, u64)]) -> Scenario {
         Scenario { settings, ..self }
     }
 
-    /// The same with these choices.
-    pub const fn choosing(self, choices: &'static [(&'static str, &'static str)]) -> Scenario {
+    /// Changes these choices.
+    pub const fn with_choices(self, choices: &'static [(&'static str, &'static str)]) -> Scenario {
         Scenario { choices, ..self }
     }
 
-    /// Values for all settings and choices.
+    /// The values of all settings and choices.
     pub fn settings<X: Mechanism>(&self) -> Settings {
-        let own = |name| self.settings.iter().find(|(own, _)| *own == name);
-        let number = |setting: &Setting| own(setting.name).map_or(setting.searched, |own| own.1);
-        let chosen = |name| self.choices.iter().find(|(own, _)| *own == name);
-        let word = |choice: &Choice| chosen(choice.name).map_or(choice.searched, |own| own.1);
-        Settings::of::<X>(number, word)
+        let number =
+            |setting: &Setting| lookup(self.settings, setting.name).unwrap_or(setting.searched);
+        let word = |choice: &Choice| lookup(self.choices, choice.name).unwrap_or(choice.searched);
+        Settings::new::<X>(number, word)
     }
 }

@@ -1,31 +1,31 @@
-//! Shootdown of translations: who unmaps a page interrupts the CPUs that may know it still.
-//! As x86 does, in designs to switch.
+//! TLB shootdown: a task that unmaps a page interrupts the CPUs that may still have its translation.
+//! Modelled on x86, in several designs.
 //!
-//!     page:     mapped ──(entry cleared)──> unmapped ──(all have flushed)──> reused
-//!     CPU:      away ──(bit set, then looks)──> running ──(lazy set)──> lazy
+//!     page:     mapped ──(entry cleared)──> unmapped ──(all CPUs have flushed)──> reused
+//!     CPU:      away ──(bit set, then walks)──> running ──(lazy set)──> lazy
 //!                 ▲                               │  ▲                    │
 //!                 └───────(bit cleared)───────────┘  └─(lazy cleared, ────┘
 //!                                                       then catches up)
-//!     request:  free ──waiting = 1, queued──> asked ──handler: flushed, waiting = 0──> free
+//!     request:  free ──waiting = 1, queued──> pending ──handler: flushed, waiting = 0──> free
 //!
-//! One address space, in which each task maps pages of its own and uses everybody's. An operation
-//! moves some of its own elsewhere, as migration does: it clears their entries, has all CPUs forget
-//! them, gives the old frames away and maps new ones; then it uses some of anybody's. After a use
-//! a CPU now and then leaves the address space for a while, as for a kernel thread.
+//! In one address space each task maps pages of its own and uses the pages of all tasks. An operation
+//! moves some of the task's own pages, as migration does: it clears their entries, flushes them
+//! from the TLBs of all CPUs, frees the old frames and maps new ones. Then it uses some pages of
+//! all tasks. After some uses the CPU leaves the address space for a while, as for a kernel
+//! thread.
 //!
-//! Designs: interrupts sent one by one, or by one command to all others (those whom it does
-//! not concern find no request); one flush for each page, or one for all; a CPU in lazy mode,
-//! which has left but still has the translations loaded, does not exist (leaving flushes), is
-//! interrupted and then leaves for good, or is skipped and catches up by the generation of
-//! the address space when it comes back.
+//! Designs: interrupts sent one by one, or by one command to all other CPUs (those not concerned
+//! find no request); one flush per page, or one for all pages; lazy TLB mode, in which a CPU has
+//! left but keeps its translations, does not exist (leaving flushes), is ended by an interrupt,
+//! or is skipped: the CPU catches up with the generation of the address space when it comes back.
 //!
-//! Invariants: when the flush returns nobody uses the old frame (its next owner would see that,
-//! and a search sees it as a race); each request is answered; CPUs that shoot at each other
-//! are interrupted while they wait; at the end no request and no bit is left.
+//! Invariants: when a flush returns no CPU uses the old frame (its next owner would notice, and
+//! the checker reports a race); each request is answered; CPUs that send each other requests
+//! handle interrupts while they wait; at the end no request and no bit in the mask is left.
 //!
-//! The translations that a CPU knows are plain fields of its own, and a use is one instruction
-//! in which nothing interrupts. Natively interrupts are signals: `knee describe
-//! mechanism_tlb_shootdown` says what that measures.
+//! The TLB of a CPU is an array of plain fields of its own, and a use of a page is one instruction
+//! that no interrupt divides. Native interrupts are signals: `knee describe
+//! mechanism_tlb_shootdown` says what a native run measures.
 //!
 //! Linux arch/x86/mm/tlb.c and kernel/smp.c: 3.19 (`before`: smp_call_function_many over
 //! default_send_IPI_mask_sequence_phys, leave_mm on lazy CPUs); 4.14, x86/mm: Track the TLB's
@@ -43,39 +43,37 @@ use machine::{Machine, Region};
 use self::address_space::{AddressSpace, CPUS_MAX, PAGES_MAX, Times};
 pub use self::address_space::{Design, Flush, Flushes, Lazy, Needless, Sending};
 use super::{Mechanism, Scenario, Setting, Settings};
-use crate::{Equivalent, Lock};
+use crate::{Equivalent, FULL_BARRIER, Lock};
 
-/// Tasks that move pages of their address space and use them.
+/// Tasks that move and use pages of one address space.
 #[derive(Debug)]
 pub struct TlbShootdown<L> {
     space: AddressSpace,
     tasks: usize,
-    /// Pages of each task, and how many of them an operation moves.
+    /// Pages of each task.
     own: u32,
+    /// Pages that an operation moves.
     moved: u32,
     uses: u32,
     leaves_one_in: u32,
     use_ns: u64,
     away_ns: u64,
-    /// It needs no lock.
+    /// This mechanism needs no lock.
     lock: PhantomData<fn() -> L>,
 }
 
-/// What a task has seen.
+/// A task that moves pages.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct PageMover {
     flushed: Flushes,
     faults: u64,
 }
 
-const FULL_BARRIER: &str = "what it orders beside are atomic accesses, for which every \
-                            read-modify-write is a full barrier, here and on x86";
-
 impl<L: Lock> Mechanism for TlbShootdown<L> {
     const NAME: &'static str = "tlb_shootdown";
     type Design = Design;
-    type Task = Seen;
-    const OPERATION: &'static str = "some pages moved, every CPU made to forget them, and some used";
+    type Task = PageMover;
+    const OPERATION: &'static str = "some pages moved, flushed on every CPU, and some pages used";
     const INTERRUPTS: bool = true;
     const TASKS_MAX: usize = CPUS_MAX;
     const DESIGNS: &'static [(&'static str, Design)] = &[
@@ -89,7 +87,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
     const SETTINGS: &'static [Setting] = &[
         Setting {
             name: "own_pages",
-            about: "pages of each task, which all use and it moves",
+            about: "pages of each task, which it moves and all tasks use",
             default: 64,
             min: 1,
             max: 4096,
@@ -105,7 +103,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
         },
         Setting {
             name: "uses",
-            about: "pages of anybody that an operation uses after that",
+            about: "pages of all tasks that an operation uses after the move",
             default: 4,
             min: 0,
             max: 1_000_000,
@@ -113,22 +111,23 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
         },
         Setting {
             name: "leaves_one_in",
-            about: "uses of which one is followed by leaving the address space and coming back",
+            about: "after one use in this many, the CPU leaves the address space and comes back",
             default: 1_000_000,
             min: 1,
             max: 1_000_000,
             searched: 2,
         },
         Setting::time("use_ns", "work with a page that is used, in ns", 0),
-        Setting::time("flush_page_ns", "work to forget one page, in ns", 0),
-        Setting::time("flush_all_ns", "work to forget everything, in ns", 0),
-        Setting::time("copy_ns", "work to move a page, in ns", 0),
+        Times::FLUSH_PAGE,
+        Times::FLUSH_ALL,
+        Times::COPY,
         Setting {
-            // A time in which interrupts come, where all others are none to a search.
+            // Not zero, unlike all other times: interrupts can arrive in this time.
             searched: 1,
             ..Setting::time("away_ns", "work while away from the address space, in ns", 0)
         },
     ];
+    #[rustfmt::skip]
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent { change: "no acquire", line: ".swap(m, 0, Ordering::AcqRel)", why: FULL_BARRIER },
         Equivalent { change: "no release", line: ".swap(m, 0, Ordering::AcqRel)", why: FULL_BARRIER },
@@ -137,22 +136,22 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
         Equivalent { change: "no acquire", line: "self.generation[0].fetch_add", why: FULL_BARRIER },
         Equivalent { change: "no release", line: "self.generation[0].fetch_add", why: FULL_BARRIER },
         Equivalent { change: "relaxed", line: "self.generation[0].load", why: FULL_BARRIER },
-        Equivalent { change: "off by one", line: "self.generation[0].fetch_add", why: "a generation is left out, after which CPUs forget everything in place of a page" },
-        Equivalent { change: "skipped", line: "cpu.generation.set", why: "it forgets again what it has forgotten" },
-        Equivalent { change: "skipped", line: "self.frames[frame as usize].set(m, 0)", why: "the next write to the frame is seen as well" },
-        Equivalent { change: "skipped", line: "known.set(m, translation)", why: "it walks each time" },
-        Equivalent { change: "skipped", line: ".lazy.store(m, 1,", why: "it is interrupted, which costs time and harms nobody" },
-        Equivalent { change: "off by one", line: ".lazy.store(m, 1,", why: "every value but 0 says lazy" },
-        Equivalent { change: "off by one", line: "request.waiting.store(m, 1,", why: "every value but 0 says asked" },
+        Equivalent { change: "off by one", line: "self.generation[0].fetch_add", why: "a generation is left out, so CPUs flush everything instead of a page" },
+        Equivalent { change: "skipped", line: "cpu.generation.set", why: "the CPU flushes again what it has flushed" },
+        Equivalent { change: "skipped", line: "self.frames[frame as usize].set(m, 0)", why: "the next write to the frame is noticed as well" },
+        Equivalent { change: "skipped", line: "slot.set(m, translation)", why: "the CPU walks each time" },
+        Equivalent { change: "skipped", line: ".lazy.store(m, 1,", why: "the CPU is interrupted, which costs time and breaks nothing" },
+        Equivalent { change: "off by one", line: ".lazy.store(m, 1,", why: "every value but 0 means lazy" },
+        Equivalent { change: "off by one", line: "request.waiting.store(m, 1,", why: "every value but 0 means pending" },
     ];
 
     const SCENARIOS: &'static [Scenario] = &[
-        // Away after a use and then a use of what was known before.
-        Scenario::of(2, 1).with(&[("own_pages", 1), ("moved_pages", 1), ("uses", 2)]),
-        // Two who ask one.
-        Scenario::of(3, 1).with(&[("own_pages", 1), ("moved_pages", 1), ("uses", 0)]),
-        Scenario::of(2, 1),
-        Scenario::of(2, 2).with(&[("own_pages", 1), ("moved_pages", 1)]),
+        // A CPU that is away after one use and then uses a page whose translation it may have kept.
+        Scenario::new(2, 1).with_settings(&[("own_pages", 1), ("moved_pages", 1), ("uses", 2)]),
+        // Two CPUs that send a request to the same third one.
+        Scenario::new(3, 1).with_settings(&[("own_pages", 1), ("moved_pages", 1), ("uses", 0)]),
+        Scenario::new(2, 1),
+        Scenario::new(2, 2).with_settings(&[("own_pages", 1), ("moved_pages", 1)]),
     ];
     const PARTS: &'static [(&'static str, &'static str)] =
         &[("address_space", include_str!("tlb_shootdown/address_space.rs"))];
@@ -164,13 +163,9 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
     fn new(region: &Region, design: Design, tasks: usize, settings: &Settings) -> Self {
         let number = |name: &str| settings.get(name) as u32;
         let own = number("own_pages");
-        let times = Times {
-            flush_page_ns: settings.get("flush_page_ns"),
-            flush_all_ns: settings.get("flush_all_ns"),
-            copy_ns: settings.get("copy_ns"),
-        };
+        let (pages, times) = (tasks * own as usize, Times::from_settings(settings));
         TlbShootdown {
-            space: AddressSpace::new(region, design, tasks, tasks * own as usize, times),
+            space: AddressSpace::new(region, design, tasks, pages, times),
             tasks,
             own,
             moved: number("moved_pages").min(own),
@@ -182,46 +177,46 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
         }
     }
 
-    /// Comes into the address space, and maps its pages.
-    fn start<M: Machine>(&self, m: &M, _: usize) -> Seen {
-        let begin = m.mark();
-        let own = m.cpu() as u32 * self.own;
-        (own..own + self.own).for_each(|page| self.space.map_first(m, page));
+    /// Maps the task's pages, and enters the address space.
+    fn start<M: Machine>(&self, m: &M, _: usize) -> PageMover {
+        let begin = m.history_mark();
+        let first = m.cpu() as u32 * self.own;
+        (first..first + self.own).for_each(|page| self.space.map_first(m, page));
         self.space.enter(m);
-        m.cut(begin, 0);
-        Seen::default()
+        m.forget_history(begin, 0);
+        PageMover::default()
     }
 
-    fn operate<M: Machine>(&self, m: &M, seen: &mut Seen) {
-        let begin = m.mark();
+    fn operate<M: Machine>(&self, m: &M, task: &mut PageMover) {
+        let begin = m.history_mark();
         let first = m.cpu() as u32 * self.own + m.random(self.own - self.moved + 1);
-        self.space.move_pages(m, first, self.moved, &mut seen.flushed);
-        m.cut(begin, 0);
+        self.space.move_pages(m, first, self.moved, &mut task.flushed);
+        m.forget_history(begin, 0);
         for turn in 0..self.uses {
             let page = m.random(self.own * self.tasks as u32);
-            seen.faults += u64::from(!self.space.use_page(m, page));
+            task.faults += u64::from(!self.space.use_page(m, page));
             m.work(self.use_ns);
-            m.cut(begin, turn.into());
+            m.forget_history(begin, turn.into());
             if m.chance(self.leaves_one_in) {
                 self.space.leave(m);
                 m.work(self.away_ns);
                 self.space.come_back(m);
             }
-            m.cut(begin, turn.into());
+            m.forget_history(begin, turn.into());
         }
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
     }
 
-    fn finish<M: Machine>(&self, m: &M, _: &mut Seen) {
-        self.space.go(m);
+    fn finish<M: Machine>(&self, m: &M, _: &mut PageMover) {
+        self.space.exit(m);
     }
 
-    fn live(_: &Seen) -> u64 {
+    fn live(_: &PageMover) -> u64 {
         0
     }
 
-    fn interrupted<M: Machine>(&self, m: &M) {
-        self.space.interrupted(m);
+    fn handle_ipi<M: Machine>(&self, m: &M) {
+        self.space.handle_ipi(m);
     }
 
     fn check<M: Machine>(&self, m: &M, _: u64) -> Result<(), String> {
@@ -232,7 +227,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
         }
     }
 
-    fn effects(seen: &Seen) -> Vec<(&'static str, u64)> {
-        seen.flushed.effects().into_iter().chain([("faults", seen.faults)]).collect()
+    fn effects(task: &PageMover) -> Vec<(&'static str, u64)> {
+        task.flushed.effects().into_iter().chain([("faults", task.faults)]).collect()
     }
 }

@@ -1,7 +1,7 @@
-//! The contracts of all locks and mechanisms on the native machine: real threads, many turns.
+//! The contracts of all locks and mechanisms on the native machine, with real threads.
 
-mod alone;
 mod repair;
+mod single_task_model;
 
 use std::thread;
 
@@ -10,7 +10,7 @@ use algorithms::locks::queued::Queued;
 use algorithms::locks::{LOCKS, Visitor, visit};
 use algorithms::mechanisms::{self, MECHANISMS, Mechanism, Settings, visit_over};
 use algorithms::{Lock, Shape, SharedLock};
-use machine::{Atom, Machine, Native, Ordering, Patient, Peers, Region, Until};
+use machine::{Atom, Machine, Native, Ordering, Peers, Region, Until};
 
 const THREADS: usize = 4;
 const TURNS: u32 = 2000;
@@ -29,67 +29,68 @@ impl Visitor for Contended {
             for cpu in 0..THREADS {
                 let (lock, locks, guarded) = (&lock, &locks, &guarded[0]);
                 scope.spawn(move || {
-                    let m = Patient(Native::new(cpu, cpu % 2));
-                    // Both kinds count behind the second lock.
+                    let m = Native::new(cpu, cpu % 2).yielding();
+                    // Half of the threads may also take the first lock; all count under the second.
                     exclusive(lock, &m, &locks[1 - cpu % 2..], guarded, TURNS);
                 });
             }
         });
         let m = Native::new(0, 0);
         assert_eq!(guarded[0].writes.get(&m), THREADS as u32 * TURNS);
-        assert!(locks.iter().all(|at| lock.at_rest(&m, at)));
+        assert!(locks.iter().all(|mem| lock.at_rest(&m, mem)));
     }
 
     fn shared<L: SharedLock>(self) {
         let region = Region::new(64 << 10).unwrap();
         let lock = L::new(&region, Shape { cpus: THREADS, locks: 1 });
-        let at = region.array::<L::Mem>("lock", 1);
+        let locks = region.array::<L::Mem>("lock", 1);
         let guarded = region.array::<Guarded>("guarded", 1);
         let writes: u32 = thread::scope(|scope| {
-            let each = |cpu| {
-                let (lock, at, guarded) = (&lock, &at[0], &guarded[0]);
+            let spawn = |cpu| {
+                let (lock, mem, guarded) = (&lock, &locks[0], &guarded[0]);
                 scope.spawn(move || {
-                    let m = Patient(Native::new(cpu, 0));
-                    shared(lock, &m, at, guarded, TURNS)
+                    let m = Native::new(cpu, 0).yielding();
+                    shared(lock, &m, mem, guarded, TURNS)
                 })
             };
-            let threads: Vec<_> = (0..THREADS).map(each).collect();
+            let threads: Vec<_> = (0..THREADS).map(spawn).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         let m = Native::new(0, 0);
         assert_eq!(guarded[0].writes.get(&m), writes);
-        assert!(lock.at_rest(&m, &at[0]));
+        assert!(lock.at_rest(&m, &locks[0]));
     }
 }
 
 #[test]
-fn no_turn_gets_lost() {
+fn locks_lose_no_counts() {
     for lock in LOCKS {
         visit(lock.name, Contended).unwrap();
     }
 }
 
 #[test]
-fn every_file_of_a_lock_is_listed_and_explains_itself() {
+fn every_lock_file_is_listed_and_has_a_manual_page() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/locks");
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut names: Vec<String> =
         names.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
     names.retain(|name| !["mod", "nodes"].contains(&name.as_str()));
     names.sort();
-    // A file, and the folder of its parts.
+    // A mechanism can have a file and a folder.
     names.dedup();
     assert_eq!(names, LOCKS.iter().map(|lock| lock.name).collect::<Vec<_>>());
     for lock in LOCKS {
         let manual = lock.manual();
         assert!((10..=100).contains(&lock.summary().len()), "{}: {}", lock.name, lock.summary());
-        assert!(manual.contains("\n    "), "{} draws no states", lock.name);
+        assert!(manual.contains("\n    "), "{} has no state diagram", lock.name);
         let cited = (1960..2030).any(|year| manual.contains(&year.to_string()));
-        assert!(cited, "{} cites nobody", lock.name);
+        assert!(cited, "{} has no citation", lock.name);
     }
 }
 
-/// All designs of a mechanism: small in one run, so that everything happens, and as they are.
+/// Runs all designs of a mechanism: with the small sizes of the checker, so that everything
+/// happens, and with the defaults.
 struct Operated;
 
 impl mechanisms::Visitor for Operated {
@@ -98,7 +99,7 @@ impl mechanisms::Visitor for Operated {
     fn mechanism<X: Mechanism>(self) -> &'static str {
         for (_, design) in X::DESIGNS {
             operate::<X>(*design, &Settings::searched::<X>());
-            operate::<X>(*design, &Settings::default_of::<X>());
+            operate::<X>(*design, &Settings::defaults::<X>());
         }
         X::NAME
     }
@@ -114,28 +115,28 @@ fn operate<X: Mechanism>(design: X::Design, settings: &Settings) {
         for cpu in 0..THREADS {
             let (mechanism, peers) = (&mechanism, &peers);
             scope.spawn(move || {
-                let machine = || Patient(Native::new(cpu, 0).with_peers(peers));
+                let machine = || Native::new(cpu, 0).with_peers(peers).yielding();
                 let (m, inner) = (machine(), machine());
-                let attending = peers.attend(cpu, || mechanism.interrupted(&inner));
+                let handler = peers.handle_ipis(cpu, || mechanism.handle_ipi(&inner));
                 let mut task = mechanism.start(&m, cpu);
                 for _ in 0..OPERATIONS {
                     mechanism.operate(&m, &mut task);
                 }
-                // Somebody may be interrupting us still.
+                // Another thread may still interrupt this one.
                 arrived.fetch_add(&m, 1, Ordering::AcqRel);
                 m.await_until(arrived, Until::equals(THREADS as u32), Ordering::Acquire);
                 mechanism.finish(&m, &mut task);
-                drop(attending);
+                drop(handler);
             });
         }
     });
-    let m = Patient(Native::new(0, 0).with_peers(&peers));
-    let checked = mechanism.check(&m, u64::from(OPERATIONS) * THREADS as u64);
-    assert_eq!(checked, Ok(()), "{}", X::NAME);
+    let m = Native::new(0, 0).with_peers(&peers).yielding();
+    let result = mechanism.check(&m, u64::from(OPERATIONS) * THREADS as u64);
+    assert_eq!(result, Ok(()), "{}", X::NAME);
 }
 
 #[test]
-fn mechanisms_lose_nothing() {
+fn mechanisms_keep_their_invariants() {
     for mechanism in MECHANISMS {
         let operated = visit_over::<Queued, _>(mechanism.name, Operated);
         assert_eq!(operated, Some(mechanism.name));
@@ -143,22 +144,22 @@ fn mechanisms_lose_nothing() {
 }
 
 #[test]
-fn every_file_of_a_mechanism_is_listed_and_explains_itself() {
+fn every_mechanism_file_is_listed_and_has_a_manual_page() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/mechanisms");
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut names: Vec<String> =
         names.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
     names.retain(|name| !["mod", "settings"].contains(&name.as_str()));
     names.sort();
-    // A file, and the folder of its parts.
+    // A mechanism can have a file and a folder.
     names.dedup();
-    assert_eq!(names, MECHANISMS.iter().map(|one| one.name).collect::<Vec<_>>());
+    assert_eq!(names, MECHANISMS.iter().map(|mechanism| mechanism.name).collect::<Vec<_>>());
     for mechanism in MECHANISMS {
         let (name, manual) = (mechanism.name, mechanism.manual());
         assert!((10..=100).contains(&mechanism.summary().len()), "{name}: {}", mechanism.summary());
-        assert!(manual.contains("\n    "), "{name} draws no states");
-        assert!(manual.contains("Designs:"), "{name} names no designs");
-        assert!(manual.contains("Linux"), "{name} does not say which kernel it follows");
-        assert!(mechanism.designs().len() >= 4, "{name} has no designs to choose from");
+        assert!(manual.contains("\n    "), "{name} has no state diagram");
+        assert!(manual.contains("Designs:"), "{name} does not list its designs");
+        assert!(manual.contains("Linux"), "{name} names no kernel version");
+        assert!(mechanism.designs().len() >= 4, "{name} has fewer than four designs");
     }
 }

@@ -1,4 +1,4 @@
-//! What the repair counts, in schedules that are written down: one thread is all CPUs in turn.
+//! What a repair counts, in fixed schedules: a single thread plays all CPUs.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Run {
         (0..times).for_each(|_| self.repair.operate(m, task));
     }
 
-    /// Ends it, and adds up what the tasks have counted.
+    /// Ends the run, and sums the counts of the tasks.
     fn counts(mut self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
         for (m, task) in &mut self.tasks {
@@ -47,23 +47,23 @@ impl Run {
     }
 }
 
-/// 32 blocks are read ahead, and then repaired.
+/// Reads 32 blocks ahead, and then repairs them.
 fn read_ahead(cache_blocks: &'static [(&'static str, u64)]) -> BTreeMap<&'static str, u64> {
-    let mut run = Run::new(Design::BEFORE, Scenario::of(2, 0).with(cache_blocks));
+    let mut run = Run::new(Design::BEFORE, Scenario::new(2, 0).with_settings(cache_blocks));
     run.operate(1, 32);
     run.operate(0, 32);
     run.counts()
 }
 
 #[test]
-fn a_cache_too_small_for_what_is_read_ahead_has_blocks_read_twice() {
+fn with_a_cache_too_small_for_the_read_ahead_blocks_are_read_twice() {
     let small = read_ahead(&[
         ("group_blocks", 64),
         ("ahead_blocks", 32),
         ("cache_blocks", 8),
         ("scan_uses", 0),
     ]);
-    // The eight that were read last are evicted too, by those that come before them.
+    // Even the eight blocks that were read last are evicted, by the earlier blocks.
     assert_eq!((small["blocks_read"], small["blocks_read_twice"]), (64, 32));
     let large = read_ahead(&[
         ("group_blocks", 64),
@@ -75,20 +75,20 @@ fn a_cache_too_small_for_what_is_read_ahead_has_blocks_read_twice() {
 }
 
 #[test]
-fn pages_follow_workers_that_wander_only_where_they_move_at_once() {
+fn pages_follow_wandering_workers_only_if_they_move_at_once() {
     let moved = |design| {
         let settings = &[("group_blocks", 4), ("cache_blocks", 4), ("block_pages", 3)];
-        let mut run = Run::new(design, Scenario::of(1, 0).with(settings));
+        let mut run = Run::new(design, Scenario::new(1, 0).with_settings(settings));
         run.operate(0, 4 * 5);
         let counts = run.counts();
         assert_eq!(counts["blocks_read"], 4);
-        // All but those just read: a scan comes after each.
+        // All uses but those of blocks just read: a scan comes after each use.
         assert_eq!(counts["hint_faults"], 4 * 4);
         (counts["pages_moved"], counts["flushes"] - 4 * 5)
     };
     let wander = |design| Design { workers: Workers::Wander, ..design };
     assert_eq!(moved(Design::AFTER), (0, 0));
     assert_eq!(moved(wander(Design::BEFORE)), (0, 0));
-    // Of four rounds after the first one, with a flush for each page.
+    // In the four rounds after the first, with one flush per page.
     assert_eq!(moved(wander(Design::AFTER)), (4 * 4 * 3, 4 * 4 * 3));
 }

@@ -1,17 +1,17 @@
-//! Comparisons of small made-up records: what each kind of value and of layout comes to.
+//! Comparisons of small made-up records: the outcome for each kind of value and layout.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
-use records::{Opened, Record, Run};
+use records::{Opened, Outcome, Point, Record, ReplicationUnit, Run};
 use serde_json::{Value, json};
 
 use super::*;
 
 mod stopping;
 
-/// A record with cells at 1, 2, … CPUs; `values[cell][block][variant]` are of the metric, and
+/// A record with cells at 1, 2, … CPUs. `values[cell][block][variant]` are values of the metric;
 /// `null` is a run that failed.
 fn record(id: &str, experiment: &str, variants: &[&str], values: Value) -> Opened {
     let experiment =
@@ -69,8 +69,8 @@ fn run(number: usize, point: usize, block: usize, value: &Value) -> Run {
     serde_json::from_value(run).expect("a run")
 }
 
-/// Blocks of one cell in which each variant has its factor, with some noise that all share and
-/// some that each has for itself.
+/// Blocks of one cell in which each variant has its factor. Some of the noise is shared by all
+/// variants of a block.
 fn blocks(n: usize, factors: &[f64]) -> Value {
     let value = |block: usize, variant: usize| {
         let shared = 1.0 + 0.1 * ((block * 7 % 5) as f64 - 2.0);
@@ -81,10 +81,10 @@ fn blocks(n: usize, factors: &[f64]) -> Value {
 }
 
 fn check(record: &Opened, expected: Expect) {
-    check_with(record, &Options::default(), expected);
+    check_with(record, &CompareOptions::default(), expected);
 }
 
-fn check_with(record: &Opened, options: &Options, expected: Expect) {
+fn check_with(record: &Opened, options: &CompareOptions, expected: Expect) {
     let variants = record.record.variants.iter().map(|variant| variant.name.as_str());
     let arms: Vec<Arm> = variants.map(|name| Arm { name, record, variant: name }).collect();
     expected.assert_eq(&shown(&compare(&arms, options)));
@@ -106,7 +106,7 @@ fn shown(comparison: &Result<Comparison, String>) -> String {
                 writeln!(
                     text,
                     "{} CPU {} {}: {} [{}, {}] n={} {:?} {:?} {:?}",
-                    cell.place.cpus,
+                    cell.key.cpus,
                     metric.metric,
                     variant.name,
                     number(contrast.change),
@@ -188,42 +188,42 @@ fn several_variants_share_the_probability_of_a_false_finding() {
 
 #[test]
 fn constant_zero_negative_and_missing_values_have_an_outcome() {
-    let of = |pairs: &[[Value; 2]]| record("r", "", &["a", "b"], json!([pairs]));
+    let record_of = |pairs: &[[Value; 2]]| record("r", "", &["a", "b"], json!([pairs]));
     let pair = |a: f64, b: f64| [json!(a), json!(b)];
     check(
-        &of(&vec![pair(5.0, 5.0); 10]),
+        &record_of(&vec![pair(5.0, 5.0); 10]),
         expect![[r#"
         1 CPU operations_per_s b: +0.0000 [+0.0000, +0.0000] n=10 Relative SignedRank Same
     "#]],
     );
     check(
-        &of(&vec![pair(0.0, 0.0); 10]),
+        &record_of(&vec![pair(0.0, 0.0); 10]),
         expect![[r#"
             1 CPU operations_per_s b: +0.0000 [+0.0000, +0.0000] n=10 Absolute SignedRank Same
         "#]],
     );
     check(
-        &of(&vec![pair(5.0, 6.0); 10]),
+        &record_of(&vec![pair(5.0, 6.0); 10]),
         expect![[r#"
         1 CPU operations_per_s b: +0.2000 [+0.2000, +0.2000] n=10 Relative SignedRank Better { at_least: true }
     "#]],
     );
     let zeros: Vec<_> = (0..10).map(|i| pair(if i == 3 { 0.0 } else { 5.0 }, 6.0)).collect();
     check(
-        &of(&zeros),
+        &record_of(&zeros),
         expect![[r#"
         1 CPU operations_per_s b: +1.0000 [+1.0000, +3.5000] n=10 Absolute SignedRank Better { at_least: true }
     "#]],
     );
     let negative: Vec<_> = (0..10).map(|i| pair(-5.0 - i as f64, -6.0 - i as f64)).collect();
     check(
-        &of(&negative),
+        &record_of(&negative),
         expect![[r#"
         1 CPU operations_per_s b: -1.0000 [-1.0000, -1.0000] n=10 Absolute SignedRank Worse { at_least: true }
     "#]],
     );
     check(
-        &of(&vec![[json!({}), json!({})]; 10]),
+        &record_of(&vec![[json!({}), json!({})]; 10]),
         expect![[r#"
         1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "too few runs" }
     "#]],
@@ -231,7 +231,7 @@ fn constant_zero_negative_and_missing_values_have_an_outcome() {
     let mut some = vec![pair(5.0, 6.0); 9];
     some.extend(vec![[json!(5.0), json!({})]; 3]);
     check(
-        &of(&some),
+        &record_of(&some),
         expect![[r#"
         1 CPU operations_per_s b: +0.2000 [+0.2000, +0.2000] n=9 Relative SignedRank Better { at_least: true }
     "#]],
@@ -256,7 +256,8 @@ fn percentages_are_compared_by_their_difference() {
     let pair = |i: usize| [10.0 + i as f64 * 0.1, 15.0 + i as f64 * 0.11];
     let values: Vec<Vec<Value>> =
         (0..10).map(|i| pair(i).iter().map(|x| json!({"idle_percent": x})).collect()).collect();
-    let options = Options { primary: Some("idle_percent".to_string()), ..Options::default() };
+    let options =
+        CompareOptions { primary: Some("idle_percent".to_string()), ..CompareOptions::default() };
     let record = record("r", "", &["a", "b"], json!([values]));
     check_with(
         &record,
@@ -268,7 +269,7 @@ fn percentages_are_compared_by_their_difference() {
 }
 
 #[test]
-fn a_disturbed_block_is_left_out_whole_and_told() {
+fn a_disturbed_block_is_left_out_whole_and_reported() {
     let mut values = blocks(12, &[1.0, 1.05]);
     for (block, variant) in [(2, 0), (7, 1)] {
         let rate = values[block][variant].clone();
@@ -305,7 +306,7 @@ fn one_variant_disturbed_more_than_chance_allows_takes_all_verdicts_back() {
             left out: block 6: the hypervisor took 9.0 % of the CPUs used
             left out: block 7: the hypervisor took 9.0 % of the CPUs used
             imbalance p = 0.003
-            doubt: more than 30 % of the blocks were disturbed: this host is not fit to measure on just now (`knee doctor`)
+            doubt: more than 30 % of the blocks were disturbed: this host is not fit to measure on right now (`knee doctor`)
             doubt: one variant was disturbed more often than chance allows: no verdict stands
         "#]],
     );
@@ -372,7 +373,7 @@ fn metrics_that_nobody_named_must_stand_out_among_all() {
 }
 
 /// Two records, each of one variant.
-fn check_records(a: &Opened, b: &Opened, options: &Options, expected: Expect) {
+fn check_records(a: &Opened, b: &Opened, options: &CompareOptions, expected: Expect) {
     let arm = |name, record| Arm { name, record, variant: "v" };
     expected.assert_eq(&shown(&compare(&[arm("a", a), arm("b", b)], options)));
 }
@@ -387,11 +388,11 @@ fn separate_records_are_compared_with_a_doubt() {
     check_records(
         &alone("x", 1.0),
         &alone("y", 1.8),
-        &Options::default(),
+        &CompareOptions::default(),
         expect![[r#"
             1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
             doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-            doubt: they are of different boots, and what differs from boot to boot counts as a difference too
+            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
         "#]],
     );
 }
@@ -403,11 +404,11 @@ fn other_kernels_need_boots() {
     check_records(
         &alone("x", 1.0),
         &other,
-        &Options::default(),
+        &CompareOptions::default(),
         expect![[r#"
-        1 CPU operations_per_s b: +0.8000 [-, -] n=1 Relative None Unjudged { needs: 4, why: "too few boots: the kernel is what differs, so each needs a new boot" }
+        1 CPU operations_per_s b: +0.8000 [-, -] n=1 Relative None Unjudged { needs: 4, why: "too few boots: the kernels differ, so each value needs a new boot" }
         doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-        doubt: the kernels differ (6.18.2 and 6.19.0): what is compared is all that differs
+        doubt: the kernels differ (6.18.2 and 6.19.0): this difference is part of what is compared
     "#]],
     );
 }
@@ -419,9 +420,9 @@ fn other_operations_and_parameters_are_not_compared_unless_forced() {
     check_records(
         &alone("x", 1.0),
         &other,
-        &Options::default(),
+        &CompareOptions::default(),
         expect![[r#"
-        refused: no point is in all of them: an operation of getppid is not the same in its versions 1 and 2; --force compares all the same
+        refused: the records have no point in common: an operation of getppid is not the same in versions 1 and 2; --force compares them anyway
     "#]],
     );
     let mut other = alone("y", 1.8);
@@ -429,12 +430,12 @@ fn other_operations_and_parameters_are_not_compared_unless_forced() {
     check_records(
         &alone("x", 1.0),
         &other,
-        &Options::default(),
+        &CompareOptions::default(),
         expect![[r#"
-        refused: no point is in all of them: parameter idle_ns of getppid is not known and 5; --force compares all the same
+        refused: the records have no point in common: parameter idle_ns of getppid is unknown and 5; --force compares them anyway
     "#]],
     );
-    let force = Options { force: true, ..Options::default() };
+    let force = CompareOptions { force: true, ..CompareOptions::default() };
     check_records(
         &alone("x", 1.0),
         &other,
@@ -442,7 +443,7 @@ fn other_operations_and_parameters_are_not_compared_unless_forced() {
         expect![[r#"
             1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
             doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-            doubt: they are of different boots, and what differs from boot to boot counts as a difference too
+            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
         "#]],
     );
     other.record.points[0].workload = "brk".to_string();
@@ -451,29 +452,29 @@ fn other_operations_and_parameters_are_not_compared_unless_forced() {
         &other,
         &force,
         expect![[r#"
-        refused: no point is in all of them: the workloads are getppid and brk
+        refused: the records have no point in common: the workloads are getppid and brk
     "#]],
     );
 }
 
 #[test]
-fn values_of_one_run_are_no_replicates() {
+fn values_of_one_run_are_not_replicates() {
     let mut imported = alone("y", 1.8);
     imported.record.source = Some(records::Source {
         format: "fs_mark".to_string(),
         files: Default::default(),
-        unit: Unit::Sample,
+        unit: ReplicationUnit::Sample,
         blocks: false,
         lacks: vec!["the loops are of one run".to_string()],
     });
     check_records(
         &alone("x", 1.0),
         &imported,
-        &Options::default(),
+        &CompareOptions::default(),
         expect![[r#"
-            1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "values of one run are no replicates: repeat the run" }
+            1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "values of one run are not replicates: repeat the run" }
             doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-            doubt: they are of different boots, and what differs from boot to boot counts as a difference too
+            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
             doubt: the loops are of one run
         "#]],
     );
@@ -500,10 +501,10 @@ fn points_meet_their_own_directory_and_parameters() {
         .map(|set| (two(set, [0, 1], "a"), two(set, [1, 0], "b")));
     for (a, b) in pairs {
         let arm = |name, record| Arm { name, record, variant: "v" };
-        let options = Options { force: true, ..Options::default() };
-        let said = compare(&[arm("a", &a), arm("b", &b)], &options).expect("a comparison");
-        assert_eq!(said.cells.len(), 2);
-        for cell in &said.cells {
+        let options = CompareOptions { force: true, ..CompareOptions::default() };
+        let comparison = compare(&[arm("a", &a), arm("b", &b)], &options).expect("a comparison");
+        assert_eq!(comparison.cells.len(), 2);
+        for cell in &comparison.cells {
             let change = cell.metrics[0].contrasts[0].change.expect("an estimate");
             assert!(change.abs() < 0.01, "{change}");
         }
@@ -511,7 +512,7 @@ fn points_meet_their_own_directory_and_parameters() {
 }
 
 #[test]
-fn what_is_withdrawn_leaves_no_band_and_no_p() {
+fn withdrawn_verdicts_leave_no_band_and_no_p() {
     let disturbed = |factor: f64| {
         let mut values = blocks(20, &[1.0, factor]);
         for block in 0..8 {
@@ -522,9 +523,9 @@ fn what_is_withdrawn_leaves_no_band_and_no_p() {
     };
     let opened = record("r", "", &["a", "b"], json!([disturbed(1.1), disturbed(1.2)]));
     let arms = ["a", "b"].map(|name| Arm { name, record: &opened, variant: name });
-    let said = compare(&arms, &Options::default()).expect("a comparison");
-    assert!(said.curves.is_empty());
-    let mut contrasts = said.cells.iter().flat_map(|c| &c.metrics).flat_map(|m| &m.contrasts);
+    let comparison = compare(&arms, &CompareOptions::default()).expect("a comparison");
+    assert!(comparison.curves.is_empty());
+    let mut contrasts = comparison.cells.iter().flat_map(|c| &c.metrics).flat_map(|m| &m.contrasts);
     assert!(contrasts.all(|contrast| contrast.p.is_none() && !contrast.verdict.is_change()));
 }
 
@@ -532,7 +533,7 @@ fn what_is_withdrawn_leaves_no_band_and_no_p() {
 fn a_busy_host_disturbs_all_variants_alike_and_withdraws_nothing() {
     let mut values = blocks(20, &[1.0, 1.05]);
     for block in 0..16 {
-        // Whoever of the two runs first, both are disturbed.
+        // Both are disturbed, whichever runs first.
         for variant in [block % 2, 1 - block % 2] {
             let rate = values[block][variant].clone();
             values[block][variant] = json!({"operations_per_s": rate, "steal_percent": 9.0});
@@ -540,9 +541,9 @@ fn a_busy_host_disturbs_all_variants_alike_and_withdraws_nothing() {
     }
     let opened = record("r", "", &["a", "b"], json!([values]));
     let arms = ["a", "b"].map(|name| Arm { name, record: &opened, variant: name });
-    let said = compare(&arms, &Options::default()).expect("a comparison");
-    assert_eq!(said.discards.by_variant, [16, 16]);
-    assert_eq!(said.discards.imbalance_p, Some(1.0));
+    let comparison = compare(&arms, &CompareOptions::default()).expect("a comparison");
+    assert_eq!(comparison.discards.by_variant, [16, 16]);
+    assert_eq!(comparison.discards.imbalance_p, Some(1.0));
 }
 
 #[test]
@@ -554,7 +555,7 @@ fn runs_that_fail_in_one_variant_only_may_have_been_the_slow_ones() {
     check(
         &record("r", "", &["a", "b"], json!([values])),
         expect![[r#"
-        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=11 Relative SignedRank CannotTell { more: None, why: "runs of one failed more often, and those that are left may be the lucky ones" }
+        1 CPU operations_per_s b: +0.0531 [+0.0474, +0.0531] n=11 Relative SignedRank CannotTell { more: None, why: "runs of one variant failed more often, and those that finished may be the lucky ones" }
     "#]],
     );
 }
@@ -586,11 +587,11 @@ fn disturbed_runs_of_separate_records_are_left_out_too() {
     check_records(
         &first,
         &other,
-        &Options::default(),
+        &CompareOptions::default(),
         expect![[r#"
         1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=9 Relative RankSum Better { at_least: true }
         doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-        doubt: the settings of governor differ (performance and powersave): what is compared is all that differs
+        doubt: the settings of governor differ (performance and powersave): this difference is part of what is compared
         doubt: 3 of 12 runs of `b` were disturbed and left out (the first: the hypervisor took 5.0 % of the CPUs used)
     "#]],
     );

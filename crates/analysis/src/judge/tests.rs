@@ -1,4 +1,4 @@
-//! Judging: each kind of outcome, and inputs without sense.
+//! Judging: each kind of outcome, and senseless inputs.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -14,8 +14,8 @@ fn spread_out(n: usize, center: f64, half: f64) -> Vec<f64> {
     let step = (n * 5 / 8..)
         .find(|step| (2..=n).all(|d| !n.is_multiple_of(d) || !step.is_multiple_of(d)))
         .unwrap();
-    let place = |i: usize| ((i * step) % n) as f64 / (n - 1) as f64;
-    (0..n).map(|i| center + half * (2.0 * place(i) - 1.0)).collect()
+    let position = |i: usize| ((i * step) % n) as f64 / (n - 1) as f64;
+    (0..n).map(|i| center + half * (2.0 * position(i) - 1.0)).collect()
 }
 
 fn check(differences: &[f64], rule: &Rule, method: Method, expected: Decision) -> Judgement {
@@ -39,7 +39,7 @@ fn clear_changes_are_changed_and_beyond_the_margin_at_least() {
 }
 
 #[test]
-fn what_surely_lies_within_the_margin_is_the_same_even_if_it_is_not_zero() {
+fn a_change_that_surely_lies_within_the_margin_is_the_same_even_if_it_is_not_zero() {
     let judged = check(&spread_out(40, 0.005, 0.01), &FIXED, Method::SignedRank, Decision::Same);
     assert!(judged.interval.unwrap().0 > 0.0);
     check(&spread_out(5, 0.0, 0.005), &FIXED, Method::Student, Decision::Same);
@@ -48,7 +48,7 @@ fn what_surely_lies_within_the_margin_is_the_same_even_if_it_is_not_zero() {
 }
 
 #[test]
-fn noise_cannot_be_told_and_says_how_many_more() {
+fn noise_is_undecided_with_a_number_of_further_blocks() {
     let judged = judge(&spread_out(20, 0.01, 0.2), &FIXED);
     let Decision::CannotTell { more: Some(more) } = judged.decision else { panic!("{judged:?}") };
     // Half-width about 0.06, wanted 0.01: 36 times as many.
@@ -123,15 +123,18 @@ fn between_looks_the_last_look_stands() {
 }
 
 #[test]
-fn at_the_last_look_one_stops() {
+fn blocks_stop_at_the_last_look() {
     let noise = spread_out(60, 0.0, 0.3);
     assert!(judge(&noise, &LOOKING).stop);
     assert!(!judge(&noise[..40], &LOOKING).stop);
     assert!(judge(&noise[..40], &Rule { cap: 50, ..LOOKING }).stop);
     // One look only: the whole level, as without looks.
-    let one = Rule { cap: 9, ..LOOKING };
-    assert_eq!(judge(&noise[..9], &one), judge(&noise[..9], &Rule { sequential: false, ..one }));
-    assert!(judge(&noise[..9], &one).stop && !judge(&noise[..8], &one).stop);
+    let one_look = Rule { cap: 9, ..LOOKING };
+    assert_eq!(
+        judge(&noise[..9], &one_look),
+        judge(&noise[..9], &Rule { sequential: false, ..one_look })
+    );
+    assert!(judge(&noise[..9], &one_look).stop && !judge(&noise[..8], &one_look).stop);
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn separate_samples_by_ranks_by_welch_or_not_at_all() {
 }
 
 #[test]
-fn what_is_not_finite_is_left_out() {
+fn values_that_are_not_finite_are_left_out() {
     let mut differences = spread_out(20, 0.1, 0.05);
     let clean = judge(&differences, &FIXED);
     differences.splice(3..3, [f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
@@ -187,20 +190,20 @@ fn no_input_and_no_rule_panics() {
 }
 
 #[test]
-fn with_looks_nothing_is_found_in_nothing_more_often_than_promised() {
+fn with_looks_false_findings_are_no_more_frequent_than_promised() {
     let (seed, trials) = (17, 4000);
     println!("seed {seed}");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut found = 0;
+    let mut findings = 0;
     for _ in 0..trials {
-        // Half of the noise is in one tail: symmetric only because the order is random.
-        let mut one = || -random.random::<f64>().ln();
-        let differences: Vec<f64> = (0..60).map(|_| one() - one()).collect();
+        // Exponential noise has one tail: differences are symmetric only because the order is random.
+        let mut value = || -random.random::<f64>().ln();
+        let differences: Vec<f64> = (0..60).map(|_| value() - value()).collect();
         let rule = Rule { margin: 0.1, ..LOOKING };
-        found += u32::from(looks(60).into_iter().any(|look| {
+        findings += u32::from(looks(60).into_iter().any(|look| {
             matches!(judge(&differences[..look], &rule).decision, Decision::Changed { .. })
         }));
     }
     // 5 % and four standard deviations.
-    assert!((100..256).contains(&found), "{found} of {trials}");
+    assert!((100..256).contains(&findings), "{findings} of {trials}");
 }

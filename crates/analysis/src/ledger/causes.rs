@@ -1,71 +1,71 @@
 //! Causes: the rows that make a difference, ranked.
 //!
-//! Rows are tested by families, from the root down. The first family is the rows of the whole and
-//! those below rows that are only places (the workload, idleness, interrupts). Every other family
-//! is the parts of one row, and is tested only if that row has itself changed. Holm's procedure
-//! keeps the chance of any error in one family at 1 %, however its rows depend on each other. If
-//! nothing differs, an error needs one in the first family, since no other is tested before: so
-//! equal things have a cause in at most 1 of 100 differences, and it does not matter that samples
-//! saw a hundred functions. If something differs, 1 % is the chance that a part of a row which did
-//! change is named wrongly, row by row.
+//! Rows are tested by families, from the root down. The first family is the rows below the root,
+//! with the parts of those rows that only say where time went (the workload, idleness,
+//! interrupts). Every other family is the parts of one row, and is tested only if that row has
+//! itself changed. Holm's procedure keeps the probability of any error in one family at 1 %,
+//! however its rows depend on each other. If nothing differs, an error must begin in the first
+//! family, since no other is tested before. So equal loads have a cause in at most 1 of 100
+//! differences, even if samples saw a hundred functions. If something differs, 1 % is the
+//! probability, for each row that did change, that one of its parts is named wrongly.
 //!
 //! Source: D. Yekutieli, "Hierarchical False Discovery Rate-Controlling Methodology", Journal of the
 //! American Statistical Association 103, 2008, for families below what was rejected.
 
 use serde::Serialize;
 
-use super::difference::{Change, SHARE_MIN, Split};
+use super::difference::{RowChange, SHARE_MIN, Split};
 use super::{IDLE, INTERRUPTS, OTHERS, WORK};
 use crate::holm_adjusted;
 
-/// What of a difference one row makes. No cause is part of another.
+/// A row that makes part of a difference. No cause is part of another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
     /// Names of the rows from below the root down to the cause.
     pub path: Vec<String>,
-    /// What it adds per operation.
+    /// The time that the row adds per operation.
     pub own_ns: f64,
-    /// The row.
-    pub change: Change,
-    /// How sure: the chance of as large a change in any row of its family were nothing different.
+    /// The row's change.
+    pub change: RowChange,
+    /// Probability of such a change in any row of the family if nothing is different.
     pub p: f64,
-    /// Rows below it that make most of it, the largest first.
-    pub parts: Vec<Part>,
+    /// The rows below that make most of the change, the largest first.
+    pub parts: Vec<CausePart>,
 }
 
-/// A row below a cause: where in it the change is.
+/// A row below a cause, in which much of the cause's change lies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
-    /// Its name.
+pub struct CausePart {
     pub name: String,
-    /// What it adds per operation.
+    /// The time that the row adds per operation.
     pub own_ns: f64,
 }
 
-/// The chance of an error in one family.
+/// Probability of an error in one family.
 const ALPHA: f64 = 0.01;
-/// Parts that make so much of a row's change are better names for it.
+/// Parts that make this share of a row's change are named instead of the row.
 const PART_MIN: f64 = 0.6;
-/// A place says so little that parts which make less are still better names.
-const PART_OF_PLACE_MIN: f64 = 0.3;
-/// Rows on fewer samples, both sides together, are too uncertain to be tried.
+/// For rows that only say where time went, this share suffices: any part says more.
+const PART_OF_CONTAINER_MIN: f64 = 0.3;
+/// Rows with fewer samples, both sides together, are too uncertain to test.
 const SAMPLES_MIN: u64 = 8;
-/// Parts that are told of a cause.
+/// The largest number of parts named with a cause.
 const PARTS_MAX: usize = 3;
-/// Parts that make less of a cause are not told.
-const PART_TOLD_MIN: f64 = 0.1;
+/// Parts that make a smaller share of a cause are not named with it.
+const PART_NAMED_MIN: f64 = 0.1;
 
-/// The causes of a difference: first those that push the way the whole went, the largest first,
-/// then those that push against it.
-pub fn causes(difference: &Change) -> Vec<Cause> {
+/// The causes of a difference. First those in the direction of the whole difference, the largest
+/// first, then those against it.
+pub fn causes(difference: &RowChange) -> Vec<Cause> {
     let least_ns = SHARE_MIN * difference.before.mean.max(difference.after.mean);
     let limits = Limits { least_ns };
-    let rows = limits.tried(&difference.rows, 0.0);
+    let rows = limits.tested(&difference.rows, 0.0);
     let mut causes: Vec<Cause> =
         rows.iter().flat_map(|row| limits.named(row, &mut Vec::new())).collect();
-    // The whole has no direction unless it went somewhere.
-    let went = difference.own_ns.abs() >= least_ns && difference.p.is_some_and(|p| p <= ALPHA);
-    let is_against = |cause: &Cause| went && cause.own_ns * difference.own_ns < 0.0;
+    // Without a significant change, the whole has no direction.
+    let has_direction =
+        difference.own_ns.abs() >= least_ns && difference.p.is_some_and(|p| p <= ALPHA);
+    let is_against = |cause: &Cause| has_direction && cause.own_ns * difference.own_ns < 0.0;
     causes.sort_by(|a, b| {
         is_against(a).cmp(&is_against(b)).then(b.own_ns.abs().total_cmp(&a.own_ns.abs()))
     });
@@ -73,109 +73,117 @@ pub fn causes(difference: &Change) -> Vec<Cause> {
 }
 
 /// A row after its test.
-struct Tried<'a> {
-    row: &'a Change,
-    /// The chance of so large a change in any row of the family; 1 of a row that was not tried.
+struct TestedRow<'a> {
+    row: &'a RowChange,
+    /// Probability of such a change in any row of the family; 1 for a row that was not tested.
     p: f64,
-    parts: Vec<Tried<'a>>,
+    parts: Vec<TestedRow<'a>>,
 }
 
 struct Limits {
+    /// Changes below this do not matter, per operation.
     least_ns: f64,
 }
 
 impl Limits {
-    /// Tests rows as one family, and below those that changed their parts. No row is surer than the
-    /// one above it, whose chance is `above`.
-    fn tried<'a>(&self, rows: &'a [Change], above: f64) -> Vec<Tried<'a>> {
+    /// Tests rows as one family, and then the parts of those that changed. No row's p is below
+    /// `above`, the p of the row above it.
+    fn tested<'a>(&self, rows: &'a [RowChange], above: f64) -> Vec<TestedRow<'a>> {
         let mut family = Vec::new();
         gather(rows, &mut family);
-        let tries: Vec<f64> =
-            family.iter().filter(|row| self.is_try(row)).filter_map(|row| row.p).collect();
-        let adjusted = holm_adjusted(&tries).into_iter().map(|p| p.max(above));
-        self.below(rows, &mut adjusted.into_iter())
+        let p: Vec<f64> =
+            family.iter().filter(|row| self.is_testable(row)).filter_map(|row| row.p).collect();
+        let adjusted = holm_adjusted(&p).into_iter().map(|p| p.max(above));
+        self.assign(rows, &mut adjusted.into_iter())
     }
 
-    /// Gives each row its chance, in the order of [`gather`].
-    fn below<'a>(&self, rows: &'a [Change], ps: &mut dyn Iterator<Item = f64>) -> Vec<Tried<'a>> {
-        let one = |row: &'a Change| {
-            let p = if self.is_try(row) { ps.next().unwrap_or(1.0) } else { 1.0 };
-            let parts = match is_place(row) {
-                true => self.below(&row.rows, ps),
-                false if self.is_changed(row, p) => self.tried(&row.rows, p),
-                false => Vec::new(),
+    /// Gives each row its adjusted p, in the order of [`gather`].
+    fn assign<'a>(
+        &self,
+        rows: &'a [RowChange],
+        adjusted: &mut dyn Iterator<Item = f64>,
+    ) -> Vec<TestedRow<'a>> {
+        let tested = |row: &'a RowChange| {
+            let p = if self.is_testable(row) { adjusted.next().unwrap_or(1.0) } else { 1.0 };
+            let parts = if is_container(row) {
+                self.assign(&row.rows, adjusted)
+            } else if self.is_changed(row, p) {
+                self.tested(&row.rows, p)
+            } else {
+                Vec::new()
             };
-            Tried { row, p, parts }
+            TestedRow { row, p, parts }
         };
-        rows.iter().map(one).collect()
+        rows.iter().map(tested).collect()
     }
 
-    /// Whether a row is large enough on either side to be a cause.
-    fn is_try(&self, row: &Change) -> bool {
-        let sampled = row.samples.is_none_or(|(a, b)| a + b >= SAMPLES_MIN);
-        sampled && row.p.is_some() && row.before.mean.max(row.after.mean) >= self.least_ns
+    /// Whether a row has enough samples, and enough time on either side, to be a cause.
+    fn is_testable(&self, row: &RowChange) -> bool {
+        let has_samples = row.samples.is_none_or(|(a, b)| a + b >= SAMPLES_MIN);
+        has_samples && row.p.is_some() && row.before.mean.max(row.after.mean) >= self.least_ns
     }
 
-    fn is_changed(&self, row: &Change, p: f64) -> bool {
+    fn is_changed(&self, row: &RowChange, p: f64) -> bool {
         p <= ALPHA && row.own_ns.abs() >= self.least_ns
     }
 
-    /// The causes in a row: parts that say more, or else the row.
-    fn named(&self, tried: &Tried, path: &mut Vec<String>) -> Vec<Cause> {
-        let row = tried.row;
+    /// The causes in a row: parts that say more, else the row itself.
+    fn named(&self, tested: &TestedRow, path: &mut Vec<String>) -> Vec<Cause> {
+        let row = tested.row;
         path.push(row.name.clone());
         let mut parts: Vec<Cause> =
-            tried.parts.iter().flat_map(|part| self.named(part, path)).collect();
-        let here = path.clone();
+            tested.parts.iter().flat_map(|part| self.named(part, path)).collect();
+        let row_path = path.clone();
         path.pop();
-        if !self.is_changed(row, tried.p) || is_better(row, &parts) {
+        if !self.is_changed(row, tested.p) || parts_say_more(row, &parts) {
             return parts;
         }
-        parts.retain(|part| part.own_ns / row.own_ns >= PART_TOLD_MIN);
+        parts.retain(|part| part.own_ns / row.own_ns >= PART_NAMED_MIN);
         parts.sort_by(|a, b| b.own_ns.abs().total_cmp(&a.own_ns.abs()));
-        let told = |cause: Cause| Part { name: cause.change.name, own_ns: cause.own_ns };
-        let parts = parts.into_iter().take(PARTS_MAX).map(told).collect();
-        let (own_ns, p) = (row.own_ns, tried.p);
-        vec![Cause { path: here, own_ns, change: row.clone(), p, parts }]
+        let part = |cause: Cause| CausePart { name: cause.change.name, own_ns: cause.own_ns };
+        let parts = parts.into_iter().take(PARTS_MAX).map(part).collect();
+        let (own_ns, p) = (row.own_ns, tested.p);
+        vec![Cause { path: row_path, own_ns, change: row.clone(), p, parts }]
     }
 }
 
-/// Rows of one family: these, and those below rows that are only places.
-fn gather<'a>(rows: &'a [Change], family: &mut Vec<&'a Change>) {
+/// Gathers the rows of one family: `rows`, and the parts of those that only say where time went.
+fn gather<'a>(rows: &'a [RowChange], family: &mut Vec<&'a RowChange>) {
     for row in rows {
         family.push(row);
-        if is_place(row) {
+        if is_container(row) {
             gather(&row.rows, family);
         }
     }
 }
 
 /// Whether a row says where time went but not what for, so that its parts have nothing in common.
-fn is_place(row: &Change) -> bool {
+fn is_container(row: &RowChange) -> bool {
     matches!(row.name.as_str(), WORK | IDLE | INTERRUPTS)
 }
 
-/// Whether parts are better names for a row's change than the row.
-fn is_better(row: &Change, parts: &[Cause]) -> bool {
-    let with = parts.iter().filter(|part| part.own_ns * row.own_ns > 0.0);
-    let explained: f64 = with.map(|part| part.own_ns).sum::<f64>() / row.own_ns;
-    if is_place(row) {
-        return explained >= PART_OF_PLACE_MIN;
+/// Whether to name the parts of a row instead of the row.
+fn parts_say_more(row: &RowChange, parts: &[Cause]) -> bool {
+    let agreeing = parts.iter().filter(|part| part.own_ns * row.own_ns > 0.0);
+    let explained: f64 = agreeing.map(|part| part.own_ns).sum::<f64>() / row.own_ns;
+    if is_container(row) {
+        return explained >= PART_OF_CONTAINER_MIN;
     }
-    // One neighbour more or less is still the neighbours' doing. Functions below a call or a fault
-    // happen as often as that is made, which is counted, and they are not.
-    let is_told_by_row = row.name == OTHERS
+    // One other task more or less is still the other tasks' doing. Functions below a system call or
+    // a fault run as often as it happens; it is counted and they are not, so it says more.
+    let row_says_more = row.name == OTHERS
         || (is_counted(row) && parts.iter().any(|part| !is_counted(&part.change)));
     let agree = parts.iter().all(|part| part.own_ns * row.own_ns > 0.0);
-    !is_told_by_row && agree && explained >= PART_MIN
+    !row_says_more && agree && explained >= PART_MIN
 }
 
-fn is_counted(row: &Change) -> bool {
+fn is_counted(row: &RowChange) -> bool {
     matches!(row.split, Split::CountAndCost { .. })
 }
 
-/// Whether a change is of how often rather than of how dear; nothing where nobody counted.
-pub fn is_count(split: &Split) -> Option<bool> {
+/// Whether a change comes more from the number of events than from the cost per event. `None` if
+/// nothing counted the events.
+pub fn is_mostly_count(split: &Split) -> Option<bool> {
     match split {
         Split::CountAndCost { count_ns, cost_ns, .. } => Some(count_ns.abs() >= cost_ns.abs()),
         _ => None,

@@ -1,100 +1,101 @@
-//! Whether the units of one side differ from those of the other beyond chance, with as few units
-//! as ledgers have.
+//! Whether the units of one side differ from those of the other beyond chance, with as few units as
+//! ledgers have.
 //!
-//! Noise of a host multiplies: a row that is ten times as long varies ten times as much, and now
-//! and then a unit is much longer than the others. So logarithms are tested, of values to which
-//! `start` has been added, which is small against an operation: below it nothing matters, and 0 has
-//! a logarithm. Were nothing different, both sides would have the same law, and so have their
-//! logarithms.
+//! Noise of a host is multiplicative: a row that is ten times as long varies ten times as much, and
+//! now and then a unit is much longer than the others. So logarithms are tested. `start`, which is
+//! small against an operation, is added to each value first, so that 0 has a logarithm and that
+//! differences far below `start` do not count. If nothing is different, both sides have the same
+//! distribution, and so have their logarithms.
 //!
-//! Two tests see different things. Units of one block ran next to each other, so the differences
-//! of pairs are free of what the host did to the whole block; but five pairs leave only four
-//! degrees of freedom. Welch's test has up to twice as many. The smaller p counts, doubled for the
-//! choice (Bonferroni).
+//! Two tests see different things. Units of one block ran next to each other, so the differences of
+//! pairs are free of what the host did to the whole block; but five pairs leave only four degrees
+//! of freedom. Welch's test has up to twice as many. The smaller p counts, doubled for the choice
+//! (Bonferroni).
 //!
-//! A sampled row is a part of an exact one, and its share rests on a number of samples. So how much
-//! it varies is known before any unit is seen: as that number and the exact row let it. Five units
-//! say little about their own spread, and can agree by luck; so what is known beforehand is weighed
-//! in as if [`PRIOR_FREEDOM`] more units had said it, unless the units deny it.
+//! A sampled row is a part of an exact one, and its share rests on a number of samples. So its
+//! variance is known before any unit is seen: it follows from that number and from the exact row.
+//! Five units say little about their own spread, and can agree by luck. So the prior variance
+//! counts as much as [`PRIOR_FREEDOM`] more degrees of freedom, unless the units contradict it.
 //!
 //! Source: G. K. Smyth, "Linear Models and Empirical Bayes Methods for Assessing Differential
 //! Expression in Microarray Experiments", Statistical Applications in Genetics and Molecular Biology
-//! 3, 2004, for the moderated t. Rates of error are simulated in the tests of `causes.rs`.
+//! 3, 2004, for the moderated t. The tests of `causes.rs` simulate the error rates.
 
 use crate::Student;
 
-/// One side: its units, and what samples make of them.
+/// The units of one side, and the noise of sampling.
 #[derive(Clone)]
 pub(super) struct Side {
     /// Time per operation of each unit, in ns; or how often it happened.
     pub values: Vec<f64>,
-    /// The standard error of their mean that the number of samples, or of events, leaves; 0 if
-    /// exact.
+    /// Standard error of their mean because of the number of samples, or of events; 0 if exact.
     pub noise: f64,
 }
 
-/// What two sides tell.
+/// The result of a test of two sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Chance {
-    /// The chance of so large a difference were nothing different.
+    /// Probability of such a difference if nothing is different.
     pub p: f64,
-    /// Half of the difference's 95 % interval, in ns, as if noise did not multiply; nothing where units
-    /// do not tell.
+    /// Half of the difference's 95 % interval, in ns, as if noise were additive. `None` if the units
+    /// allow no interval.
     pub half: Option<f64>,
-    /// The 95 % interval of after over before, of values with `start`.
+    /// The 95 % interval of the ratio after : before, of values with `start` added.
     ratio: Option<(f64, f64)>,
-    /// The values before and after, with `start`.
+    /// The means before and after, with `start` added.
     means: (f64, f64),
 }
 
 impl Chance {
-    /// The difference's 95 % interval, in ns: without 0 if 1 is not in that of the ratio. From the
-    /// smaller side on, or what is gone would be known as well as what is left of it. It has `estimate`
-    /// in it, which weighs long units more than logarithms do.
+    /// The difference's 95 % interval, in ns. It excludes 0 if that of the ratio excludes 1. It starts
+    /// from the smaller side: otherwise the size of a row that vanished would look as certain as its
+    /// small rest. It is widened to contain `estimate`, in which long units weigh more than in
+    /// logarithms.
     pub(super) fn interval(&self, estimate: f64) -> Option<(f64, f64)> {
         let (low, high) = self.ratio?;
-        let of = |ratio: f64| match self.means {
+        let difference = |ratio: f64| match self.means {
             (before, after) if before <= after => before * (ratio - 1.0),
             (_, after) => after * (1.0 - 1.0 / ratio),
         };
-        Some((of(low).min(estimate), of(high).max(estimate)))
+        Some((difference(low).min(estimate), difference(high).max(estimate)))
     }
 }
 
-/// Both sides of a row, and indices of units that ran next to each other.
+/// Both sides of a row, ready to be tested.
 #[derive(Clone)]
-pub(super) struct Row<'a> {
+pub(super) struct RowTest<'a> {
     pub before: Side,
     pub after: Side,
     /// The exact row that a sampled one is a part of.
     pub whole: Option<&'a (Side, Side)>,
+    /// Indexes, before and after, of units that ran next to each other.
     pub pairs: &'a [(usize, usize)],
 }
 
-/// What is known beforehand counts as much as a spread with so many degrees of freedom.
+/// Degrees of freedom that the prior variance of a sampled row counts as.
 const PRIOR_FREEDOM: f64 = 8.0;
-/// Units whose variance is so many times the known one have something else in it: with four degrees
-/// of freedom 2 of 100 rows look so by chance.
-const DENIED: f64 = 3.0;
+/// Units whose variance is more than this many times the prior one contradict it: they have another
+/// source of noise. With four degrees of freedom, 2 of 100 rows look like that by chance.
+const CONTRADICTED: f64 = 3.0;
 
 /// A test of differences, by pairs or not.
-type Design = fn(&Row) -> Option<Student>;
+type TestDesign = fn(&RowTest) -> Option<Student>;
 
-impl Row<'_> {
-    /// How the sides differ. Nothing with fewer than two units a side, or where no unit differs from
-    /// another.
+impl RowTest<'_> {
+    /// Tests how the sides differ. `None` with fewer than two units a side, or if all units are
+    /// equal.
     pub(super) fn chance(&self, start: f64) -> Option<Chance> {
         const ALPHA: f64 = 0.05;
         let whole = self.whole.map(|(a, b)| (a.logarithm(start), b.logarithm(start)));
         let (before, after) = (self.before.logarithm(start), self.after.logarithm(start));
-        let logarithms = Row { before, after, whole: whole.as_ref(), pairs: self.pairs };
-        let designs: [Design; 2] = [|row| row.paired(), |row| row.welch()];
+        let logarithms = RowTest { before, after, whole: whole.as_ref(), pairs: self.pairs };
+        let designs: [TestDesign; 2] = [|row| row.paired(), |row| row.welch()];
         let tests = designs.map(|design| Some((design, logarithms.student(design)?.p())));
-        let tests: Vec<(Design, f64)> = tests.into_iter().flatten().collect();
+        let tests: Vec<(TestDesign, f64)> = tests.into_iter().flatten().collect();
         let (design, p) = tests.iter().min_by(|x, y| x.1.total_cmp(&y.1))?;
         let tries = tests.len() as f64;
         let logarithm = logarithms.student(*design)?.interval(ALPHA / tries);
-        let values = Row { whole: None, ..self.clone() };
+        let values = RowTest { whole: None, ..self.clone() };
         let interval = values.student(*design).and_then(|s| s.interval(ALPHA / tries));
         Some(Chance {
             p: (p * tries).min(1.0),
@@ -104,9 +105,9 @@ impl Row<'_> {
         })
     }
 
-    /// The chance of so different counts whose units are all equal, as those of calls often are: by the
-    /// number of events alone.
-    pub(super) fn of_constants(&self, start: f64) -> Option<f64> {
+    /// The p of counts whose units are all equal, as counts of calls often are: by the number of
+    /// events alone.
+    pub(super) fn p_of_constants(&self, start: f64) -> Option<f64> {
         let (before, after) = (self.before.logarithm(start), self.after.logarithm(start));
         let estimate = after.values.first()? - before.values.first()?;
         let freedom = before.values.len().min(after.values.len()) as f64 - 1.0;
@@ -115,7 +116,7 @@ impl Row<'_> {
         is_known.then(|| Student { estimate, error, freedom }.p())
     }
 
-    fn student(&self, design: Design) -> Option<Student> {
+    fn student(&self, design: TestDesign) -> Option<Student> {
         let sampled = self.before.noise.hypot(self.after.noise);
         if sampled == 0.0 {
             return design(self);
@@ -123,21 +124,21 @@ impl Row<'_> {
         let by_units = design(self)?;
         let whole = self.whole.and_then(|(before, after)| {
             let (before, after) = (before.clone(), after.clone());
-            design(&Row { before, after, whole: None, pairs: self.pairs })
+            design(&RowTest { before, after, whole: None, pairs: self.pairs })
         });
-        let known = sampled.powi(2) + whole.map_or(0.0, |whole| whole.error.powi(2));
-        let seen = by_units.error.powi(2);
-        if seen > DENIED * known {
+        let prior = sampled.powi(2) + whole.map_or(0.0, |whole| whole.error.powi(2));
+        let observed = by_units.error.powi(2);
+        if observed > CONTRADICTED * prior {
             return Some(by_units);
         }
         let freedom = PRIOR_FREEDOM + by_units.freedom;
-        let error = ((PRIOR_FREEDOM * known + by_units.freedom * seen) / freedom).sqrt();
+        let error = ((PRIOR_FREEDOM * prior + by_units.freedom * observed) / freedom).sqrt();
         Some(Student { error, freedom, ..by_units })
     }
 
     fn paired(&self) -> Option<Student> {
-        let of = |(i, j): &(usize, usize)| self.after.values[*j] - self.before.values[*i];
-        Student::paired(&self.pairs.iter().map(of).collect::<Vec<f64>>())
+        let difference = |(i, j): &(usize, usize)| self.after.values[*j] - self.before.values[*i];
+        Student::paired(&self.pairs.iter().map(difference).collect::<Vec<f64>>())
     }
 
     fn welch(&self) -> Option<Student> {
@@ -166,7 +167,7 @@ mod tests {
         let side = |values: &[f64]| Side { values: values.to_vec(), noise };
         let pairs: Vec<(usize, usize)> =
             if pairs { (0..a.len()).map(|i| (i, i)).collect() } else { Vec::new() };
-        let row = Row { before: side(a), after: side(b), whole: None, pairs: &pairs };
+        let row = RowTest { before: side(a), after: side(b), whole: None, pairs: &pairs };
         row.chance(10.0).unwrap().p
     }
 
@@ -179,11 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_seen_however_it_varies() {
+    fn a_new_row_is_found_however_it_varies() {
         let a = [0.0; 5];
         let b = [2000.0, 9000.0, 4000.0, 3000.0, 6000.0];
         assert!(p(&a, &b, 0.0, true) < 1e-3);
-        // Of the values themselves this would be no news at all.
+        // The values themselves, without logarithms, would show nothing.
         assert!(Student::welch(&a, &b).unwrap().p() > 0.01);
     }
 

@@ -1,70 +1,71 @@
-//! Recordings of perf as ledgers. Of all CPUs and by a clock, each nanosecond of a CPU belongs to
-//! the sample that ends it: samples tile the time, so that rows add up to CPUs × time without any
-//! scaling, and a gap longer than the distance of two samples was seen by none and is a row. Of
-//! tasks, or by another event, a sample stands for its period, and the rows add up to these.
+//! Recordings of perf as ledgers.
+//!
+//! In a recording of all CPUs by a clock, each nanosecond of a CPU belongs to the sample that ends
+//! it. Samples tile the time, so rows add up to CPUs × time without any scaling. A gap that is much
+//! longer than the distance of two samples was seen by none, and is a row of its own. In a recording
+//! of tasks, or by another event, each sample stands for its period, and rows add up to the periods.
 
-mod looked;
+mod from_looks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::perf_data::{Function, Recording, Sample};
-use records::{Base, CpuState, Mode, Obtained, Samples, Stack};
+use perf_data::{Function, PerfSample, Recording};
+use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack};
 use serde::Serialize;
 
-use super::sampled::{piled, place};
-use super::{IDLE, Ledger, OTHERS, Row, Unit, WORK, split};
+use super::sampled::{group_row, late_functions, row_path};
+use super::{IDLE, Ledger, LedgerRow, LedgerUnit, OTHERS, WORK, split};
 
-pub use looked::looked;
+pub use from_looks::recording_from_looks;
 
-/// A ledger needs so many windows for intervals that mean something.
+/// The number of windows of a ledger: enough for meaningful intervals.
 const WINDOWS: u64 = 10;
-/// A gap of more than this many times the usual distance was not seen.
+/// A gap longer than this many times the sampling period was not sampled.
 const GAP: u64 = 3;
 
-/// Longer than anybody records, and short enough for sums over all CPUs.
+/// Longer than anybody records, and short enough that sums over all CPUs do not overflow.
 const SPAN_NS_MAX: u64 = 1 << 50;
 /// More CPUs than a host has.
 const CPUS_MAX: u32 = 8192;
 
-/// Time of a CPU at which nobody looked: interrupts off for long, a guest not running, sampling
-/// held back.
+/// Row of the CPU time without samples: interrupts off for long, a guest not running, sampling
+/// throttled.
 pub const UNSEEN: &str = "not sampled";
-/// Time of samples that perf could not keep.
+/// Row of the time of samples that perf lost.
 pub const LOST: &str = "samples lost";
 
-/// What is asked of a recording.
+/// What the user says about a recording.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
-    /// Operations that were done while it was made.
+pub struct RecordingQuestion {
+    /// Operations that were completed during the recording.
     pub operations: Option<u64>,
-    /// Names of the tasks that are the workload; none for all but perf's own.
+    /// Names of the workload's tasks; empty for all tasks but perf's own.
     pub tasks: Vec<String>,
 }
 
-/// The ledger of a recording, and what its numbers are.
+/// The ledger of a recording, and what its numbers mean.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Recorded {
-    /// The ledger. Without operations, an operation is a nanosecond of recorded time.
+pub struct RecordedLedger {
+    /// Without a number of operations, each nanosecond of recorded time counts as an operation.
     pub ledger: Ledger,
-    /// What a value is counted in.
+    /// The unit of values.
     pub measure: Measure,
-    /// What a value is per.
+    /// What values are per.
     pub per: Per,
-    /// What the root is.
+    /// What the root adds up to.
     pub whole: Whole,
-    /// From the first to the last sample.
+    /// Time from the first to the last sample.
     pub span_ns: u64,
-    /// Samples in it.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// What a ledger of samples counts in.
+/// The unit of a ledger of samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Time.
     Nanoseconds,
-    /// Another event than a clock.
+    /// An event that is not a clock.
     Events(String),
 }
 
@@ -72,7 +73,7 @@ pub enum Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Per {
-    /// An operation, of which the user said how many there were.
+    /// An operation: the user gave their number.
     Operation,
     /// A second of recorded time.
     Second,
@@ -83,16 +84,13 @@ pub enum Per {
 #[serde(rename_all = "snake_case")]
 pub enum Whole {
     /// CPUs × recorded time.
-    CpusTime {
-        /// How many CPUs.
-        cpus: u32,
-    },
-    /// All samples, of whatever they are.
+    CpusTime { cpus: u32 },
+    /// The periods of all samples.
     Samples,
 }
 
-impl Recorded {
-    /// What a value per operation of the ledger must be multiplied by to be what [`Per`] says.
+impl RecordedLedger {
+    /// The factor from a value per operation of the ledger to a value per what [`Per`] says.
     pub fn scale(&self) -> f64 {
         match self.per {
             Per::Operation => 1.0,
@@ -101,22 +99,25 @@ impl Recorded {
     }
 }
 
-/// The ledgers of recordings that are to be read together: what lies where is decided from all
-/// of them, so that rows are called the same.
-pub fn recorded(recordings: &[(&Recording, &Question)]) -> Vec<Recorded> {
-    let seen = recordings.iter().map(|(recording, question)| Seen::of(recording, question));
-    let seen: Vec<Seen> = seen.collect();
-    let piled = piled(seen.iter().map(|seen| &seen.samples));
-    let all = recordings.iter().zip(&seen);
-    all.map(|((recording, question), seen)| {
-        let rows = Rows::new(recording, question, seen, &piled);
-        Builder::new(recording, question, rows).build()
-    })
-    .collect()
+/// The ledgers of recordings that are to be read together. Samples are assigned to rows by what all
+/// of the recordings show, so that their rows have the same names.
+pub fn ledgers_from_recordings(
+    recordings: &[(&Recording, &RecordingQuestion)],
+) -> Vec<RecordedLedger> {
+    let work: Vec<WorkSamples> = recordings
+        .iter()
+        .map(|(recording, question)| WorkSamples::new(recording, question))
+        .collect();
+    let late = late_functions(work.iter().map(|work| &work.samples));
+    let ledger = |((recording, question), work): (&(&Recording, &RecordingQuestion), _)| {
+        let rows = RowIndex::new(recording, question, work, &late);
+        LedgerBuilder::new(recording, question, rows).build()
+    };
+    recordings.iter().zip(&work).map(ledger).collect()
 }
 
-/// Who a sample is of.
-fn base(recording: &Recording, question: &Question, sample: &Sample) -> Base {
+/// Whose task a sample saw: the workload's, another one, or none.
+fn base(recording: &Recording, question: &RecordingQuestion, sample: &PerfSample) -> Base {
     if sample.tid == 0 && sample.pid <= 0 {
         return Base::Idle;
     }
@@ -128,97 +129,108 @@ fn base(recording: &Recording, question: &Question, sample: &Sample) -> Base {
     if is_work { Base::Work } else { Base::Other }
 }
 
-const MODES: [Mode; 3] = [Mode::Kernel, Mode::User, Mode::AfterSystemCall];
+const MODES: [CpuMode; 3] = [CpuMode::Kernel, CpuMode::User, CpuMode::AfterSystemCall];
 
 /// Index of a chain in a mode.
-fn key(sample: &Sample) -> usize {
+fn key(sample: &PerfSample) -> usize {
     sample.chain as usize * MODES.len() + sample.mode as usize
 }
 
-/// Samples of the workload, as looks have them: one stack for each chain in each mode.
-struct Seen {
+/// The workload's samples in the form that looks have: one stack for each chain in each mode.
+struct WorkSamples {
+    /// The [`key`] of each stack.
     keys: Vec<usize>,
-    samples: Samples,
+    samples: SampledStacks,
 }
 
-impl Seen {
-    fn of(recording: &Recording, question: &Question) -> Seen {
+impl WorkSamples {
+    fn new(recording: &Recording, question: &RecordingQuestion) -> WorkSamples {
         let mut counts = vec![0_u64; recording.chains.len() * MODES.len()];
-        let is_work = |sample: &&Sample| base(recording, question, sample) == Base::Work;
+        let is_work = |sample: &&PerfSample| base(recording, question, sample) == Base::Work;
         recording.samples.iter().filter(is_work).for_each(|sample| counts[key(sample)] += 1);
         let keys: Vec<usize> = (0..counts.len()).filter(|key| counts[*key] > 0).collect();
         let stacks = keys.iter().map(|key| stack(recording, *key, counts[*key])).collect();
         let functions = names(recording);
-        Seen { keys, samples: Samples { functions, stacks, ..Samples::default() } }
+        WorkSamples {
+            keys,
+            samples: SampledStacks { functions, stacks, ..SampledStacks::default() },
+        }
     }
 }
 
 fn stack(recording: &Recording, key: usize, count: u64) -> Stack {
     let (chain, mode) = ((key / MODES.len()) as u32, MODES[key % MODES.len()]);
     let locations = recording.chains.locations(chain);
-    let place = |location: &u32| recording.locations[*location as usize];
-    let frames: Vec<u32> = locations.iter().map(|l| place(l).function).collect();
+    let location = |index: &u32| recording.locations[*index as usize];
+    let frames: Vec<u32> = locations.iter().map(|index| location(index).function).collect();
     let kernel_frames = match recording.chains.kernel_frames(chain) as u32 {
         // A hypervisor, or a sample without a chain.
-        0 if mode == Mode::Kernel => frames.len().min(1) as u32,
+        0 if mode == CpuMode::Kernel => frames.len().min(1) as u32,
         kernel => kernel,
     };
-    let offset = locations.first().map_or(0, |leaf| place(leaf).address);
+    let offset = locations.first().map_or(0, |leaf| location(leaf).address);
     let (base, state) = (Base::Work, CpuState::Rest);
     Stack { base, state, mode, frames, kernel_frames, offset, call: None, count }
 }
 
-/// Functions by name; those without one by the object they lie in, or each address would be a row.
+/// Names of functions. Functions without symbols are named after their object, or each address would
+/// be a row.
 fn names(recording: &Recording) -> Vec<String> {
-    let name = |function: &Function| match function.known {
-        true => function.name.clone(),
-        false => format!("{} (no symbols)", recording.object_name(function.object)),
+    let name = |function: &Function| {
+        if function.known {
+            return function.name.clone();
+        }
+        format!("{} (no symbols)", recording.object_name(function.object))
     };
     recording.functions.iter().map(name).collect()
 }
 
-/// Where the time of samples is added up.
-struct Rows {
-    /// Group and function of each row of the workload, then tasks, then `None` for idle.
-    places: Vec<(Base, String, String)>,
-    /// The row of the workload for each chain in each mode.
+/// The rows of a recording, and to which of them each sample belongs.
+struct RowIndex {
+    /// Base, group and function of each row: those of the workload first, then other tasks, with the
+    /// task's name as group, then idle.
+    paths: Vec<(Base, String, String)>,
+    /// For each chain in each mode, its row if the workload runs it.
     of_chain: Vec<u32>,
-    /// The row of each task that is not the workload, by its index.
+    /// For each task, its row if it is not the workload's.
     of_task: Vec<u32>,
     idle: u32,
 }
 
-impl Rows {
-    fn new(recording: &Recording, question: &Question, seen: &Seen, piled: &[String]) -> Rows {
+impl RowIndex {
+    fn new(
+        recording: &Recording,
+        question: &RecordingQuestion,
+        work: &WorkSamples,
+        late: &[String],
+    ) -> RowIndex {
         let mut index: BTreeMap<(Base, String, String), u32> = BTreeMap::new();
-        let mut row = |place| {
+        let mut row = |path| {
             let next = index.len() as u32;
-            *index.entry(place).or_insert(next)
+            *index.entry(path).or_insert(next)
         };
         let mut of_chain = vec![0; recording.chains.len() * MODES.len()];
-        for (key, stack) in seen.keys.iter().zip(&seen.samples.stacks) {
-            let (group, function) = place(&seen.samples, stack, piled);
+        for (key, stack) in work.keys.iter().zip(&work.samples.stacks) {
+            let (group, function) = row_path(&work.samples, stack, late);
             of_chain[*key] = row((Base::Work, group, function));
         }
-        let mut others = vec![false; recording.tasks.len()];
-        let is_other = |sample: &&Sample| base(recording, question, sample) == Base::Other;
+        let mut is_other_task = vec![false; recording.tasks.len()];
+        let is_other = |sample: &&PerfSample| base(recording, question, sample) == Base::Other;
         let samples = recording.samples.iter().filter(is_other);
-        samples.for_each(|sample| others[sample.task as usize] = true);
-        let tasks = recording.tasks.iter().zip(others);
-        let of_task = tasks
-            .map(|(name, is_other)| match is_other {
-                true => row((Base::Other, name.clone(), String::new())),
-                false => 0,
-            })
-            .collect();
+        samples.for_each(|sample| is_other_task[sample.task as usize] = true);
+        let mut row_of_task = |(name, is_other): (&String, bool)| {
+            if is_other { row((Base::Other, name.clone(), String::new())) } else { 0 }
+        };
+        let of_task = recording.tasks.iter().zip(is_other_task).map(&mut row_of_task).collect();
         let idle = row((Base::Idle, String::new(), String::new()));
-        let mut places: Vec<_> = index.into_iter().collect();
-        places.sort_by_key(|(_, row)| *row);
-        let places = places.into_iter().map(|(place, _)| place).collect();
-        Rows { places, of_chain, of_task, idle }
+        let mut paths: Vec<_> = index.into_iter().collect();
+        paths.sort_by_key(|(_, row)| *row);
+        let paths = paths.into_iter().map(|(path, _)| path).collect();
+        RowIndex { paths, of_chain, of_task, idle }
     }
 
-    fn of(&self, base: Base, sample: &Sample) -> usize {
+    /// The row of a sample.
+    fn row(&self, base: Base, sample: &PerfSample) -> usize {
         (match base {
             Base::Idle => self.idle,
             Base::Work => self.of_chain[key(sample)],
@@ -227,43 +239,50 @@ impl Rows {
     }
 }
 
-/// Adds up samples.
-struct Builder<'a> {
+/// Adds up the time of samples by row and window.
+struct LedgerBuilder<'a> {
     recording: &'a Recording,
-    question: &'a Question,
-    rows: Rows,
-    /// Ends of the windows; the first starts with the recording.
+    question: &'a RecordingQuestion,
+    rows: RowIndex,
+    /// Start of the recording, and so of its first window.
     start: u64,
+    /// End of each window.
     ends: Vec<u64>,
-    /// Time by row and window, and samples by row.
+    /// Time by row and window.
     ns: Vec<Vec<u64>>,
+    /// Number of samples by row.
     samples: Vec<u64>,
+    /// Time without samples, by window.
     unseen: Vec<u64>,
 }
 
-impl<'a> Builder<'a> {
-    fn new(recording: &'a Recording, question: &'a Question, rows: Rows) -> Builder<'a> {
+impl<'a> LedgerBuilder<'a> {
+    fn new(
+        recording: &'a Recording,
+        question: &'a RecordingQuestion,
+        rows: RowIndex,
+    ) -> LedgerBuilder<'a> {
         let (start, end) = recording.span_ns();
         let span = end - start;
-        // Without times, or with times that no clock has told, all is one window.
+        // Without times, or with times that no clock can have shown, there is a single window.
         let windows = if (WINDOWS..SPAN_NS_MAX).contains(&span) { WINDOWS } else { 1 };
-        let at = |window: u64| {
+        let end_of = |window: u64| {
             start + (u128::from(span) * u128::from(window) / u128::from(windows)) as u64
         };
-        let ends: Vec<u64> = (1..=windows).map(at).collect();
-        Builder {
+        let ends: Vec<u64> = (1..=windows).map(end_of).collect();
+        LedgerBuilder {
             recording,
             question,
             start,
-            ns: vec![vec![0; ends.len()]; rows.places.len()],
-            samples: vec![0; rows.places.len()],
+            ns: vec![vec![0; ends.len()]; rows.paths.len()],
+            samples: vec![0; rows.paths.len()],
             unseen: vec![0; ends.len()],
             ends,
             rows,
         }
     }
 
-    fn build(mut self) -> Recorded {
+    fn build(mut self) -> RecordedLedger {
         let whole = self.whole();
         let lost = match whole {
             Whole::CpusTime { cpus } => {
@@ -278,11 +297,12 @@ impl<'a> Builder<'a> {
         let root = self.root(lost);
         let units = self.units(&root);
         let event = &self.recording.event;
-        Recorded {
+        RecordedLedger {
             ledger: Ledger { units, root },
-            measure: match event.is_clock {
-                true => Measure::Nanoseconds,
-                false => Measure::Events(event.name.clone()),
+            measure: if event.is_clock {
+                Measure::Nanoseconds
+            } else {
+                Measure::Events(event.name.clone())
             },
             per: if self.question.operations.is_some() { Per::Operation } else { Per::Second },
             whole,
@@ -293,59 +313,63 @@ impl<'a> Builder<'a> {
 
     fn whole(&self) -> Whole {
         let Recording { origin, event, samples, .. } = self.recording;
-        let seen: BTreeSet<u32> = samples.iter().map(|sample| sample.cpu).collect();
-        let chosen = origin.command.iter().any(|w| w.starts_with("-C") || w.starts_with("--cpu"));
-        // A CPU that nobody saw was there all the same.
-        let online = origin.cpus_online.filter(|_| !chosen).unwrap_or(0);
-        let cpus = (seen.len() as u32).max(online);
-        match self.recording.all_cpus && event.is_clock && self.ends.len() > 1 {
-            true if cpus <= CPUS_MAX => Whole::CpusTime { cpus },
-            _ => Whole::Samples,
-        }
+        let sampled_cpus: BTreeSet<u32> = samples.iter().map(|sample| sample.cpu).collect();
+        let cpus_chosen =
+            origin.command.iter().any(|w| w.starts_with("-C") || w.starts_with("--cpu"));
+        // A CPU without samples had time as well.
+        let online = origin.cpus_online.filter(|_| !cpus_chosen).unwrap_or(0);
+        let cpus = (sampled_cpus.len() as u32).max(online);
+        let is_whole = self.recording.all_cpus && event.is_clock && self.ends.len() > 1;
+        if is_whole && cpus <= CPUS_MAX { Whole::CpusTime { cpus } } else { Whole::Samples }
     }
 
-    fn take(&mut self, sample: &Sample) -> usize {
+    /// Counts a sample, and returns its row.
+    fn count(&mut self, sample: &PerfSample) -> usize {
         let base = base(self.recording, self.question, sample);
-        let row = self.rows.of(base, sample);
+        let row = self.rows.row(base, sample);
         self.samples[row] += 1;
         row
     }
 
-    /// Gives each CPU's time to the samples that end it.
+    /// Adds each stretch of a CPU's time to the row of the sample that ends it.
     fn tile(&mut self, cpus: u32) {
         let recording = self.recording;
-        // For each CPU, how far its time is given.
-        let mut given: BTreeMap<u32, u64> = BTreeMap::new();
+        // For each CPU, the time up to which it is added.
+        let mut added_until: BTreeMap<u32, u64> = BTreeMap::new();
         for sample in &recording.samples {
-            let from = given.insert(sample.cpu, sample.time_ns).unwrap_or(self.start);
-            let long = sample.time_ns - from > sample.period.saturating_mul(GAP);
-            let seen = if long { sample.time_ns - sample.period } else { from };
-            let row = self.take(sample);
-            each_window(&self.ends, from, seen, |window, ns| self.unseen[window] += ns);
-            each_window(&self.ends, seen, sample.time_ns, |window, ns| self.ns[row][window] += ns);
+            let from = added_until.insert(sample.cpu, sample.time_ns).unwrap_or(self.start);
+            let is_gap = sample.time_ns - from > sample.period.saturating_mul(GAP);
+            let seen_from = if is_gap { sample.time_ns - sample.period } else { from };
+            let row = self.count(sample);
+            each_window(&self.ends, from, seen_from, |window, ns| self.unseen[window] += ns);
+            each_window(&self.ends, seen_from, sample.time_ns, |window, ns| {
+                self.ns[row][window] += ns
+            });
         }
         let end = self.ends.last().copied().unwrap_or(self.start);
-        let never = (cpus as usize).saturating_sub(given.len());
-        let rests = given.into_values().chain(std::iter::repeat_n(self.start, never));
+        let unsampled_cpus = (cpus as usize).saturating_sub(added_until.len());
+        let unsampled = std::iter::repeat_n(self.start, unsampled_cpus);
+        let rests = added_until.into_values().chain(unsampled);
         for from in rests {
             each_window(&self.ends, from, end, |window, ns| self.unseen[window] += ns);
         }
     }
 
-    /// Gives each sample its period.
+    /// Adds the period of each sample to its row.
     fn add_periods(&mut self) {
         for sample in &self.recording.samples {
-            let row = self.take(sample);
+            let row = self.count(sample);
             let window = self.ends.partition_point(|end| *end < sample.time_ns);
             self.ns[row][window.min(self.ends.len() - 1)] += sample.period;
         }
     }
 
+    /// Number of lost samples.
     fn lost(&self) -> u64 {
         self.recording.losses.iter().fold(0_u64, |sum, loss| sum.saturating_add(loss.samples))
     }
 
-    /// What of the time that nobody saw is that of lost samples.
+    /// Takes the time of lost samples, by window, out of the time without samples.
     fn lost_of_unseen(&mut self) -> Vec<u64> {
         let period = self.recording.samples.first().map_or(0, |sample| sample.period);
         let unseen: u64 = self.unseen.iter().sum();
@@ -354,44 +378,50 @@ impl<'a> Builder<'a> {
         lost
     }
 
-    /// Lost samples where nothing says what the whole should be: as many more of the usual kind.
+    /// The time of lost samples, by window, if the whole is unknown: each lost sample counts as much
+    /// as the mean of those that were kept.
     fn lost_beside(&self) -> Vec<u64> {
         let windows: Vec<u64> =
             (0..self.ends.len()).map(|w| self.ns.iter().map(|row| row[w]).sum()).collect();
-        let all: u64 = windows.iter().sum();
-        let period = all / (self.recording.samples.len() as u64).max(1);
-        split(self.lost().saturating_mul(period).min(all), &windows)
+        let sum: u64 = windows.iter().sum();
+        let period = sum / (self.recording.samples.len() as u64).max(1);
+        split(self.lost().saturating_mul(period).min(sum), &windows)
     }
 
-    fn root(&mut self, lost: Vec<u64>) -> Row {
-        let mut groups: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
+    fn root(&mut self, lost: Vec<u64>) -> LedgerRow {
+        let mut groups: BTreeMap<&str, Vec<LedgerRow>> = BTreeMap::new();
         let (mut others, mut rows) = (Vec::new(), Vec::new());
-        for (index, (base, group, function)) in self.rows.places.iter().enumerate() {
+        for (index, (base, group, function)) in self.rows.paths.iter().enumerate() {
             let samples = Some(self.samples[index]).filter(|samples| *samples > 0);
             let Some(samples) = samples else { continue };
             let name = if *base == Base::Work { function } else { group };
-            let row = Row::new(name.clone(), Obtained::Sampled, self.ns[index].clone());
-            let row = Row { samples: Some(samples), ..row };
+            let row = LedgerRow::new(name.clone(), Obtained::Sampled, self.ns[index].clone());
+            let row = LedgerRow { samples: Some(samples), ..row };
             match base {
                 Base::Work => groups.entry(group).or_default().push(row),
-                Base::Idle => rows.push(Row { name: IDLE.to_string(), ..row }),
+                Base::Idle => rows.push(LedgerRow { name: IDLE.to_string(), ..row }),
                 _ => others.push(row),
             }
         }
-        let groups: Vec<Row> = groups.into_iter().map(|(name, rows)| sum(name, rows)).collect();
-        rows.extend((!groups.is_empty()).then(|| sum(WORK, groups)));
-        rows.extend((!others.is_empty()).then(|| sum(OTHERS, others).of_time()));
-        let beside = [(UNSEEN, self.unseen.clone()), (LOST, lost)];
-        for (name, ns) in beside.into_iter().filter(|(_, ns)| ns.iter().any(|ns| *ns > 0)) {
-            rows.push(Row::new(name, Obtained::Apportioned, ns).of_time());
+        let groups: Vec<LedgerRow> =
+            groups.into_iter().map(|(name, rows)| group_row(name, rows)).collect();
+        rows.extend((!groups.is_empty()).then(|| group_row(WORK, groups)));
+        rows.extend((!others.is_empty()).then(|| group_row(OTHERS, others).belonging_to_time()));
+        let unsampled = [(UNSEEN, self.unseen.clone()), (LOST, lost)];
+        for (name, ns) in unsampled.into_iter().filter(|(_, ns)| ns.iter().any(|ns| *ns > 0)) {
+            rows.push(LedgerRow::new(name, Obtained::Apportioned, ns).belonging_to_time());
         }
         rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
         let samples = rows.iter().filter_map(|row| row.samples).sum();
-        Row { samples: Some(samples), ..Row::sum_of("all", Obtained::Sampled, rows) }
+        LedgerRow {
+            samples: Some(samples),
+            ..LedgerRow::from_parts("all", Obtained::Sampled, rows)
+        }
     }
 
-    /// Operations are spread evenly over the time: nobody counted them window by window.
-    fn units(&self, root: &Row) -> Vec<Unit> {
+    /// The units, one for each window. Nothing counted operations window by window, so they are spread
+    /// evenly over the time.
+    fn units(&self, root: &LedgerRow) -> Vec<LedgerUnit> {
         let starts = std::iter::once(self.start).chain(self.ends.iter().copied());
         let lengths: Vec<u64> = starts.zip(&self.ends).map(|(from, to)| to - from).collect();
         let operations = match self.question.operations {
@@ -399,28 +429,21 @@ impl<'a> Builder<'a> {
             None => lengths,
         };
         let units = operations.into_iter().zip(&root.ns);
-        units.map(|(operations, ns)| Unit { operations, budget_ns: *ns, block: None }).collect()
+        units
+            .map(|(operations, ns)| LedgerUnit { operations, budget_ns: *ns, block: None })
+            .collect()
     }
 }
 
-/// A row of rows, the largest first.
-fn sum(name: &str, mut rows: Vec<Row>) -> Row {
-    let samples = rows.iter().filter_map(|row| row.samples).sum();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
-    // A group that is one nameless function needs no line for it.
-    let nameless = rows.len() == 1 && rows[0].name.is_empty();
-    let row = Row::sum_of(name, Obtained::Sampled, rows);
-    Row { samples: Some(samples), rows: if nameless { Vec::new() } else { row.rows }, ..row }
-}
-
-/// Cuts a time at the ends of windows.
+/// Cuts the time from `from` to `to` at the ends of windows, and passes the part in each window to
+/// `add`.
 fn each_window(ends: &[u64], from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
-    let mut at = from;
+    let mut start = from;
     let mut window = ends.partition_point(|end| *end <= from);
-    while at < to && window < ends.len() {
-        let until = to.min(ends[window]);
-        add(window, until - at);
-        at = until;
+    while start < to && window < ends.len() {
+        let end = to.min(ends[window]);
+        add(window, end - start);
+        start = end;
         window += 1;
     }
 }

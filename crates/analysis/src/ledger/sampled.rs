@@ -1,57 +1,58 @@
-//! Samples as rows: the time that no event divides, split by where the CPUs were seen.
+//! Samples as rows: time that no event divides, split by the functions that samples saw.
 //!
-//! Without hardware counters a sample cannot be taken where interrupts are off. It comes late, on
-//! the instruction that lets them on again, so a function whose samples all sit on one
-//! instruction did not use that time itself: the section that ends there did. And a sample on
-//! the first user instruction after a system call was due in the kernel's way out.
+//! Without hardware counters, a sample cannot be taken while interrupts are off. It comes late, on
+//! the instruction that enables them again. So if all samples of a function sit on one instruction,
+//! the section that ends there used the time, not the function. And a sample on the first user
+//! instruction after a system call was due on the kernel's way out.
 //!
-//! Which call a sample belongs to is told by the call's number, where the samples have it: a call
-//! whose last step is a jump to another function (listxattr) has no frame of its own. Without the
-//! number, as in recordings of perf, frames tell.
+//! A sample belongs to the system call whose number it has: a call whose last step is a jump to
+//! another function (listxattr) has no frame of its own. Samples without the number, as in
+//! recordings of perf, are assigned by their frames.
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, Mode, Obtained, Samples, Stack, Window};
+use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack, Window};
 
-use super::{Row, split};
+use super::{LedgerRow, split};
 
-/// A row's place: group and function.
-type Place = (String, String);
+/// The row that a sample belongs to: group and function.
+type RowPath = (String, String);
 
-/// Samples of the workload's rest, each unit's by place.
+/// For each unit, the samples of the workload's rest by row.
 pub(super) struct Sampled {
-    units: Vec<BTreeMap<Place, u64>>,
+    units: Vec<BTreeMap<RowPath, u64>>,
 }
 
 /// The group of samples in user mode.
 const USER: &str = "user code";
-/// The group of what every system call pays.
+/// The group of the cost that every system call has.
 const ENTRY: &str = "system call entry and exit";
-/// The group of what no call and no fault leads to.
+/// The group of kernel samples outside of system calls and page faults.
 const OTHER: &str = "kernel, neither call nor fault";
 
-/// Functions that every system call passes.
+/// Functions that every system call passes through, by the beginnings of their names.
 const ENTRIES: [&str; 5] =
     ["do_syscall_64", "entry_SYSCALL", "x64_sys_call", "syscall_enter", "syscall_exit"];
 
-/// As many samples on one instruction, and as large a share of a function's, are no chance.
-const PILED_MIN: u64 = 8;
-const PILED_SHARE: f64 = 0.9;
+/// This number of samples on one instruction is no coincidence, if they are also the share below of
+/// the function's samples.
+const LATE_MIN: u64 = 8;
+const LATE_SHARE: f64 = 0.9;
 
 impl Sampled {
-    /// Of the units' windows; nothing if none was sampled.
-    pub(super) fn of(units: &[Vec<&Window>]) -> Option<Sampled> {
-        let all = || units.iter().flatten().filter_map(|window| window.samples.as_ref());
-        all().next()?;
-        let piled = piled(all());
+    /// The samples of the units' windows; `None` if no window was sampled.
+    pub(super) fn from_units(units: &[Vec<&Window>]) -> Option<Sampled> {
+        let samples = || units.iter().flatten().filter_map(|window| window.samples.as_ref());
+        samples().next()?;
+        let late = late_functions(samples());
         let unit = |windows: &Vec<&Window>| {
-            let mut places: BTreeMap<Place, u64> = BTreeMap::new();
+            let mut counts: BTreeMap<RowPath, u64> = BTreeMap::new();
             for samples in windows.iter().filter_map(|window| window.samples.as_ref()) {
                 for stack in samples.stacks.iter().filter(|stack| is_rest_of_work(stack)) {
-                    *places.entry(place(samples, stack, &piled)).or_default() += stack.count;
+                    *counts.entry(row_path(samples, stack, &late)).or_default() += stack.count;
                 }
             }
-            places
+            counts
         };
         Some(Sampled { units: units.iter().map(unit).collect() })
     }
@@ -61,52 +62,55 @@ fn is_rest_of_work(stack: &Stack) -> bool {
     stack.base == Base::Work && stack.state == CpuState::Rest
 }
 
-/// Functions whose samples sit on one instruction.
-pub(super) fn piled<'a>(all: impl Iterator<Item = &'a Samples>) -> Vec<String> {
+/// Functions whose samples sit on one instruction: they came late, from a section with interrupts
+/// off.
+pub(super) fn late_functions<'a>(samples: impl Iterator<Item = &'a SampledStacks>) -> Vec<String> {
     let mut offsets: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
-    for samples in all {
-        let kernel = |stack: &&Stack| is_rest_of_work(stack) && stack.mode == Mode::Kernel;
-        for stack in samples.stacks.iter().filter(kernel) {
+    for samples in samples {
+        let is_kernel = |stack: &&Stack| is_rest_of_work(stack) && stack.mode == CpuMode::Kernel;
+        for stack in samples.stacks.iter().filter(is_kernel) {
             let function = offsets.entry(name(samples, stack, 0)).or_default();
             *function.entry(stack.offset).or_default() += stack.count;
         }
     }
-    let is_piled = |offsets: &BTreeMap<u64, u64>| {
+    let is_late = |offsets: &BTreeMap<u64, u64>| {
         let (sum, max) = (offsets.values().sum::<u64>(), offsets.values().max().copied());
-        max.is_some_and(|max| max >= PILED_MIN && max as f64 >= PILED_SHARE * sum as f64)
+        max.is_some_and(|max| max >= LATE_MIN && max as f64 >= LATE_SHARE * sum as f64)
     };
-    let piled = offsets.into_iter().filter(|(_, offsets)| is_piled(offsets));
-    piled.map(|(function, _)| function.to_string()).collect()
+    let late = offsets.into_iter().filter(|(_, offsets)| is_late(offsets));
+    late.map(|(function, _)| function.to_string()).collect()
 }
 
-fn name<'a>(samples: &'a Samples, stack: &Stack, frame: usize) -> &'a str {
+fn name<'a>(samples: &'a SampledStacks, stack: &Stack, frame: usize) -> &'a str {
     let index = stack.frames.get(frame).map(|index| *index as usize);
     index.and_then(|index| samples.functions.get(index)).map_or("[unknown]", String::as_str)
 }
 
-pub(super) fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place {
+/// The row that a stack's samples belong to; `late` are the functions whose samples come late.
+pub(super) fn row_path(samples: &SampledStacks, stack: &Stack, late: &[String]) -> RowPath {
     let kernel = stack.kernel_frames as usize;
     match stack.mode {
-        Mode::User => {
+        CpuMode::User => {
             let function =
                 if stack.frames.len() > kernel { name(samples, stack, kernel) } else { "" };
-            // Without symbols each address has a name of its own, and would have a row.
+            // Without symbols each address has its own name, and would get its own row.
             let function = match function.split_once("+0x") {
                 Some((object, _)) => format!("{object} (no symbols)"),
                 None => function.to_string(),
             };
             return (USER.to_string(), function);
         }
-        Mode::AfterSystemCall => {
+        CpuMode::AfterSystemCall => {
             return (ENTRY.to_string(), "exit, where interrupts are off".to_string());
         }
-        Mode::Kernel => (),
+        CpuMode::Kernel => (),
     }
     let frames: Vec<&str> = (0..kernel).map(|frame| name(samples, stack, frame)).collect();
     let leaf = frames.first().copied().unwrap_or("[unknown]");
     let is_entry = ENTRIES.iter().any(|entry| leaf.starts_with(entry));
     let call = stack.call.and_then(|index| samples.functions.get(index as usize));
-    let function = match (piled.iter().any(|piled| piled == leaf), frames.get(1)) {
+    let is_late = late.iter().any(|late| late == leaf);
+    let function = match (is_late, frames.get(1)) {
         (true, _) if is_entry && !leaf.starts_with("syscall_exit") => {
             "entry, where interrupts are off".to_string()
         }
@@ -116,9 +120,9 @@ pub(super) fn place(samples: &Samples, stack: &Stack, piled: &[String]) -> Place
     (group(&frames, call.map(String::as_str), is_entry), function)
 }
 
-/// The way into the kernel that a sample tells. What is right at the entry is no call's, although
-/// the number is there already: its other half, the exit, is sampled where no number is. A fault
-/// inside a call is the call's, since the call made it.
+/// The way by which a sample's task entered the kernel. A sample right at the entry belongs to no
+/// call, although the call's number is known there: the other half, the exit, is sampled where no
+/// number is known. A fault inside a call belongs to the call, since the call caused it.
 fn group(frames: &[&str], call: Option<&str>, is_entry: bool) -> String {
     if let Some(call) = call.filter(|_| !is_entry) {
         return format!("system call {call}");
@@ -130,56 +134,66 @@ fn group(frames: &[&str], call: Option<&str>, is_entry: bool) -> String {
         Some(call.split('.').next().unwrap_or(call))
     });
     if let Some(call) = call {
-        // The kernel's names of some calls are those of their newer forms: newstat, newuname.
+        // The kernel names some calls after their newer forms: newstat, newuname.
         let newer = call.strip_prefix("new").filter(|_| call != "newfstatat");
         let call = newer.unwrap_or(call);
         return format!("system call {call}");
     }
-    let has =
+    let has_frame =
         |names: &[&str]| frames.iter().any(|frame| names.iter().any(|n| frame.starts_with(n)));
-    if has(&["exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "el0_da", "el1_abort"]) {
+    if has_frame(&[
+        "exc_page_fault",
+        "asm_exc_page_fault",
+        "do_user_addr_fault",
+        "el0_da",
+        "el1_abort",
+    ]) {
         return "page faults".to_string();
     }
-    match is_entry || has(&["do_syscall_64", "entry_SYSCALL", "syscall_"]) {
-        true => ENTRY.to_string(),
-        false => OTHER.to_string(),
-    }
+    let is_entry = is_entry || has_frame(&["do_syscall_64", "entry_SYSCALL", "syscall_"]);
+    if is_entry { ENTRY.to_string() } else { OTHER.to_string() }
 }
 
-/// The rows of `rest`, each unit's split by its own samples.
-pub(super) fn sampled_rows(samples: &Sampled, rest: &[u64]) -> Vec<Row> {
-    let mut places: Vec<&Place> = samples.units.iter().flat_map(BTreeMap::keys).collect();
-    places.sort();
-    places.dedup();
-    let mut parts: Vec<Vec<u64>> = vec![Vec::new(); places.len()];
+/// Splits `rest`, a time for each unit, into rows by each unit's own samples.
+pub(super) fn sampled_rows(samples: &Sampled, rest: &[u64]) -> Vec<LedgerRow> {
+    let mut paths: Vec<&RowPath> = samples.units.iter().flat_map(BTreeMap::keys).collect();
+    paths.sort();
+    paths.dedup();
+    let mut parts: Vec<Vec<u64>> = vec![Vec::new(); paths.len()];
     let mut unsampled = Vec::new();
     for (unit, ns) in samples.units.iter().zip(rest) {
-        let weight = |place: &&Place| unit.get(*place).copied().unwrap_or(0);
-        let weights: Vec<u64> = places.iter().map(weight).collect();
+        let weight = |path: &&RowPath| unit.get(*path).copied().unwrap_or(0);
+        let weights: Vec<u64> = paths.iter().map(weight).collect();
         let is_sampled = weights.iter().any(|weight| *weight > 0);
         let split = split(if is_sampled { *ns } else { 0 }, &weights);
         parts.iter_mut().zip(split).for_each(|(part, ns)| part.push(ns));
         unsampled.push(if is_sampled { 0 } else { *ns });
     }
-    let mut groups: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
-    for ((group, function), ns) in places.into_iter().zip(parts) {
-        let place = (group.clone(), function.clone());
-        let count = samples.units.iter().filter_map(|unit| unit.get(&place)).sum();
-        let row = Row::new(function.clone(), Obtained::Sampled, ns);
-        groups.entry(group).or_default().push(Row { samples: Some(count), ..row });
+    let mut groups: BTreeMap<&str, Vec<LedgerRow>> = BTreeMap::new();
+    for (path, ns) in paths.into_iter().zip(parts) {
+        let (group, function) = path;
+        let count = samples.units.iter().filter_map(|unit| unit.get(path)).sum();
+        let row = LedgerRow::new(function.clone(), Obtained::Sampled, ns);
+        groups.entry(group).or_default().push(LedgerRow { samples: Some(count), ..row });
     }
-    let mut rows: Vec<Row> = groups.into_iter().map(|(name, rows)| group_row(name, rows)).collect();
+    let mut rows: Vec<LedgerRow> =
+        groups.into_iter().map(|(name, rows)| group_row(name, rows)).collect();
     if unsampled.iter().any(|ns| *ns > 0) {
-        rows.push(Row::new("not sampled", Obtained::Exact, unsampled));
+        rows.push(LedgerRow::new("not sampled", Obtained::Exact, unsampled));
     }
     rows
 }
 
-fn group_row(name: &str, mut rows: Vec<Row>) -> Row {
+/// The row of a group: the sum of its rows, the largest first.
+pub(super) fn group_row(name: &str, mut rows: Vec<LedgerRow>) -> LedgerRow {
     let samples = rows.iter().filter_map(|row| row.samples).sum();
     rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
-    // A group that is one nameless function needs no line for it.
-    let nameless = rows.len() == 1 && rows[0].name.is_empty();
-    let row = Row::sum_of(name, Obtained::Sampled, rows);
-    Row { samples: Some(samples), rows: if nameless { Vec::new() } else { row.rows }, ..row }
+    // A group of a single function without a name needs no row for the function.
+    let is_single_nameless = rows.len() == 1 && rows[0].name.is_empty();
+    let row = LedgerRow::from_parts(name, Obtained::Sampled, rows);
+    LedgerRow {
+        samples: Some(samples),
+        rows: if is_single_nameless { Vec::new() } else { row.rows },
+        ..row
+    }
 }

@@ -1,43 +1,43 @@
-//! Parts of what looks saw that people know as tables: locks, and interrupts from other CPUs.
+//! Tables of what looks saw: locks, and interrupts from other CPUs.
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, LockTime, Look, LookKind, Obtained, Window};
+use records::{Base, CpuState, LockTime, Obtained, Profile, ProfileKind, Window};
 
-use super::build::{Names, counted, units};
-use super::{Events, Ledger, Row, Unit};
+use super::build::{LockNames, counted, units};
+use super::{Ledger, LedgerRow, LedgerUnit, RowEvents};
 
 /// A lock that tasks waited for.
 #[derive(Clone, Debug)]
 pub struct LockRow {
-    /// Spinning for it: time and how often. CPU time, a part of the ledger.
-    pub spins: Row,
-    /// Sleeping for it: beside the ledger, since a sleeper uses no CPU.
-    pub sleeps: Row,
-    /// Functions that waited, with how often each was seen, the most often first.
+    /// Spinning for the lock: time and count. This is CPU time, a part of the ledger.
+    pub spins: LedgerRow,
+    /// Sleeping for the lock: time and count. Not a part of the ledger, since a sleeper uses no CPU.
+    pub sleeps: LedgerRow,
+    /// Functions that waited, with the number of waits seen, the most frequent first.
     pub callers: Vec<(String, u64)>,
 }
 
 /// All locks of a point.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    /// The time in which they were waited for; has no rows but its root.
+    /// The time in which tasks waited for the locks, as a ledger of only a root.
     pub ledger: Ledger,
-    /// The locks, those waited for longest first.
+    /// The locks, those with the longest waits first.
     pub rows: Vec<LockRow>,
 }
 
-/// Locks that the workload waited for; nothing without looks at time.
-pub fn locks(looks: &[&Look]) -> Option<Locks> {
-    let (_, units) = units(looks, LookKind::Time);
+/// The locks that the workload waited for; `None` without looks at time.
+pub fn locks(looks: &[&Profile]) -> Option<Locks> {
+    let (_, units) = units(looks, ProfileKind::Time);
     let ledger = frame(&units)?;
-    let names = Names::of(looks);
+    let names = LockNames::from_looks(looks);
     let mut callers: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
     let windows = looks.iter().flat_map(|look| &look.windows);
     for lock in windows.flat_map(|window| &window.locks).filter(|lock| lock.base == Base::Work) {
-        let known = callers.entry(names.name(lock)).or_default();
+        let lock_callers = callers.entry(names.name(lock)).or_default();
         for (caller, times) in &lock.callers {
-            *known.entry(caller.clone()).or_default() += times;
+            *lock_callers.entry(caller.clone()).or_default() += times;
         }
     }
     let row = |(name, callers): (String, BTreeMap<String, u64>)| {
@@ -48,8 +48,9 @@ pub fn locks(looks: &[&Look]) -> Option<Locks> {
             })
         };
         let row = |what: &str, ns, counts| {
-            let events = Events { what: what.to_string(), counts, operations: operations(&units) };
-            Row::new(name.clone(), Obtained::Exact, ns).with_events(events)
+            let events =
+                RowEvents { what: what.to_string(), counts, operations: operations(&units) };
+            LedgerRow::new(name.clone(), Obtained::Exact, ns).with_events(events)
         };
         let spins = row("spin", each(|lock| lock.spin_ns), each(|lock| lock.spins));
         let sleeps = row("sleep", each(|lock| lock.sleep_ns), each(|lock| lock.sleeps));
@@ -62,39 +63,42 @@ pub fn locks(looks: &[&Look]) -> Option<Locks> {
     Some(Locks { ledger, rows })
 }
 
-/// Interrupts that other CPUs sent, at both ends.
+/// Interrupts between CPUs, as received and as sent.
 #[derive(Clone, Debug)]
 pub struct Ipis {
-    /// The time in which they came; has no rows but its root.
+    /// The time in which the interrupts came, as a ledger of only a root.
     pub ledger: Ledger,
-    /// By kind and by who had the CPU that received them: time and how often.
-    pub received: Vec<Row>,
-    /// By kind, how often the workload sent them or made them necessary.
-    pub sent: Vec<Events>,
-    /// Which functions of the kernel sent them, the most frequent of each kind first.
-    pub senders: Vec<Sender>,
+    /// Time and count, by kind and by what ran on the CPU that received the interrupt.
+    pub received: Vec<LedgerRow>,
+    /// By kind, how often the workload sent interrupts or made them necessary.
+    pub sent: Vec<RowEvents>,
+    /// The kernel functions that sent interrupts, the most frequent of each kind first.
+    pub senders: Vec<IpiSender>,
 }
 
-/// Who sent interrupts to other CPUs, as far as looks at names saw: one interrupt of 16.
+/// A kernel function that sent interrupts to other CPUs, seen by looks at names: these see one
+/// interrupt in 16.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sender {
-    /// The kind, as in [`Ipis::sent`].
+pub struct IpiSender {
+    /// The kind of interrupt, as in [`Ipis::sent`].
     pub what: &'static str,
-    /// The function that sent, and who called it: "f < its caller < …".
+    /// The function that sent, with its callers: "f < its caller < …".
     pub chain: String,
-    /// How often it was seen.
+    /// How often this chain was seen.
     pub seen: u64,
-    /// How often any sender of this kind was.
-    pub of: u64,
+    /// How often any chain of this kind was seen.
+    pub seen_of_kind: u64,
 }
 
-/// Kinds of interrupts from other CPUs, and what their senders are counted as.
+/// Kinds of interrupts from other CPUs, with their names in tables.
 const KINDS: [(CpuState, &str); 4] = [
     (CpuState::IrqReschedule, "reschedule"),
     (CpuState::IrqCallOne, "function call, sent to one CPU"),
     (CpuState::IrqCallMany, "function call, sent to many CPUs"),
     (CpuState::IrqWork, "irq work"),
 ];
+
+/// Counters of interrupts that are sent or caused, with their names in tables.
 const SENT: [(&str, &str); 7] = [
     ("ipi.reschedule", "reschedule"),
     ("ipi.call_one", "function call to one CPU"),
@@ -105,53 +109,59 @@ const SENT: [(&str, &str); 7] = [
     ("migration", "migration of a task"),
 ];
 
-/// Interrupts from other CPUs; nothing without looks at time.
-pub fn ipis(looks: &[&Look]) -> Option<Ipis> {
-    let (_, units) = units(looks, LookKind::Time);
+/// Interrupts from other CPUs; `None` without looks at time.
+pub fn ipis(looks: &[&Profile]) -> Option<Ipis> {
+    let (_, units) = units(looks, ProfileKind::Time);
     let ledger = frame(&units)?;
-    let whose = [
+    let bases = [
         (Base::Work, "while the workload ran"),
         (Base::Idle, "while idle"),
         (Base::Other, "while other tasks ran"),
     ];
-    let kinds = KINDS.into_iter().flat_map(|kind| whose.map(|whose| (kind, whose)));
-    let row = |((state, kind), (base, whose)): ((CpuState, &str), (Base, &str))| {
-        let is = |b: Base, s: CpuState| (b, s) == (base, state);
-        let slices = |window: &Window| -> u64 {
-            window.slices().filter(|s| is(s.base, s.state)).map(|slice| slice.entries).sum()
+    let kinds = KINDS.into_iter().flat_map(|kind| bases.map(|base| (kind, base)));
+    let row = |((state, kind), (base, while_running)): ((CpuState, &str), (Base, &str))| {
+        let is_row = |b: Base, s: CpuState| (b, s) == (base, state);
+        let entries = |window: &Window| -> u64 {
+            window.slices().filter(|s| is_row(s.base, s.state)).map(|slice| slice.entries).sum()
         };
-        let counts = each(&units, slices);
+        let counts = each(&units, entries);
         let events =
-            Events { what: "interrupt".to_string(), counts, operations: operations(&units) };
-        let ns = each(&units, |window| window.time_ns(is));
-        Row::new(format!("{kind}, {whose}"), Obtained::Exact, ns).with_events(events)
+            RowEvents { what: "interrupt".to_string(), counts, operations: operations(&units) };
+        let ns = each(&units, |window| window.time_ns(is_row));
+        LedgerRow::new(format!("{kind}, {while_running}"), Obtained::Exact, ns).with_events(events)
     };
-    let has_any =
-        |row: &Row| row.events.as_ref().is_some_and(|events| events.counts.iter().sum::<u64>() > 0);
-    let mut received: Vec<Row> = kinds.map(row).filter(has_any).collect();
+    let has_any = |row: &LedgerRow| {
+        row.events.as_ref().is_some_and(|events| events.counts.iter().sum::<u64>() > 0)
+    };
+    let mut received: Vec<LedgerRow> = kinds.map(row).filter(has_any).collect();
     received.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
     Some(Ipis { ledger, received, sent: sent(looks), senders: senders(looks) })
 }
 
-fn senders(looks: &[&Look]) -> Vec<Sender> {
-    let (_, units) = units(looks, LookKind::Names);
-    let of_kind = |(name, what): (&str, &'static str)| {
+fn senders(looks: &[&Profile]) -> Vec<IpiSender> {
+    let (_, units) = units(looks, ProfileKind::Names);
+    let senders_of = |(name, what): (&str, &'static str)| {
         let mut chains: BTreeMap<&String, u64> = BTreeMap::new();
-        let seen = units.iter().flatten().filter_map(|window| window.senders.get(name));
-        seen.flatten().for_each(|(chain, times)| *chains.entry(chain).or_default() += times);
-        let of = chains.values().sum();
-        let sender =
-            |(chain, seen): (&String, u64)| Sender { what, chain: chain.clone(), seen, of };
-        let mut senders: Vec<Sender> = chains.into_iter().map(sender).collect();
+        let windows = units.iter().flatten();
+        let senders = windows.filter_map(|window| window.senders.get(name));
+        senders.flatten().for_each(|(chain, times)| *chains.entry(chain).or_default() += times);
+        let seen_of_kind = chains.values().sum();
+        let sender = |(chain, seen): (&String, u64)| IpiSender {
+            what,
+            chain: chain.clone(),
+            seen,
+            seen_of_kind,
+        };
+        let mut senders: Vec<IpiSender> = chains.into_iter().map(sender).collect();
         senders.sort_by_key(|sender| std::cmp::Reverse(sender.seen));
         senders
     };
-    SENT.into_iter().flat_map(of_kind).collect()
+    SENT.into_iter().flat_map(senders_of).collect()
 }
 
-/// What looks at counts have counted of them; what was not counted is not there.
-fn sent(looks: &[&Look]) -> Vec<Events> {
-    let (_, units) = units(looks, LookKind::Counts);
+/// Interrupts sent, from looks at counts; kinds that were not counted are absent.
+fn sent(looks: &[&Profile]) -> Vec<RowEvents> {
+    let (_, units) = units(looks, ProfileKind::Counts);
     let events = |(name, what): (&str, &str)| counted(&units, what, &[name.to_string()]);
     SENT.into_iter().filter_map(events).collect()
 }
@@ -168,10 +178,11 @@ fn operations(units: &[Vec<&Window>]) -> Vec<u64> {
 /// All the time of these units, undivided.
 fn frame(units: &[Vec<&Window>]) -> Option<Ledger> {
     let budgets = each(units, Window::budget_ns);
-    let unit = |(operations, budget_ns)| Unit { operations, budget_ns, block: None };
-    let all = operations(units).into_iter().zip(budgets.iter().copied()).map(unit).collect();
-    let root = Row::new("all", Obtained::Exact, budgets);
-    (!units.is_empty()).then_some(Ledger { units: all, root })
+    let unit = |(operations, budget_ns)| LedgerUnit { operations, budget_ns, block: None };
+    let ledger_units =
+        operations(units).into_iter().zip(budgets.iter().copied()).map(unit).collect();
+    let root = LedgerRow::new("all", Obtained::Exact, budgets);
+    (!units.is_empty()).then_some(Ledger { units: ledger_units, root })
 }
 
 #[cfg(test)]
@@ -182,8 +193,8 @@ mod tests {
     #[test]
     fn the_tables_of_recorded_looks_have_what_their_ledger_has() {
         let lines = include_str!("build/recorded.ndjson").lines();
-        let looks: Vec<Look> = lines.map(|line| Look::read(line).unwrap()).collect();
-        let looks: Vec<&Look> = looks.iter().collect();
+        let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
+        let looks: Vec<&Profile> = looks.iter().collect();
         let ledger = ledger(&looks).unwrap();
         let spinning = ledger.find(&[WORK, SPINNING]).unwrap();
         let locks = locks(&looks).unwrap();

@@ -1,48 +1,47 @@
-//! What a ledger may be trusted with: what looking cost, and whether a second clock agrees. That
-//! rows add up proves nothing about the rows.
+//! How far to trust a ledger: how much looking slowed the operations, and whether a second clock
+//! agrees. That rows add up proves nothing about the rows.
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, Look, LookKind, Run, Window};
+use records::{Base, CpuState, Profile, ProfileKind, Run, Window};
 use serde::Serialize;
 
-/// Looks that slow a point by more are refused: they explain something else.
+/// Looks that slow a point by more than this share are refused: they explain something else.
 pub const COST_MAX: f64 = 0.05;
 
-/// How far the workload's rows may be from its tasks' own clocks.
+/// How far the workload's rows may be from its tasks' own clocks, as a share.
 pub const CLOCK_MAX: f64 = 0.005;
 
-/// How much slower operations were while one kind of look watched, against the clean run of the
-/// same block.
+/// How much slower operations were in one kind of look than in the run of the same block that was
+/// not watched.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Cost {
-    /// Which looks.
-    pub kind: LookKind,
-    /// How many pairs of a look and a run.
+pub struct LookCost {
+    pub kind: ProfileKind,
+    /// Number of pairs of a look and a run.
     pub pairs: usize,
     /// Median of how much longer an operation took, as a share.
     pub median: f64,
-    /// Quartiles of the same.
+    /// Quartiles of how much longer an operation took, as a share.
     pub quartiles: (f64, f64),
 }
 
-impl Cost {
-    /// Whether looking changed what was looked at too much.
+impl LookCost {
+    /// Whether looking slowed the operations too much.
     pub fn is_too_high(&self) -> bool {
         self.median > COST_MAX
     }
 }
 
-/// What looks of one kind cost; nothing without pairs. `metric` tells the speed, in which more
-/// is slower if `is_time`.
-pub fn cost(
-    looks: &[&Look],
+/// The cost of looks of one kind; `None` without pairs. `metric` is the speed of operations: a time
+/// if `is_time`, else a rate.
+pub fn look_cost(
+    looks: &[&Profile],
     runs: &[&Run],
-    kind: LookKind,
+    kind: ProfileKind,
     metric: &str,
     is_time: bool,
-) -> Option<Cost> {
-    let pair = |look: &&&Look| {
+) -> Option<LookCost> {
+    let pair = |look: &&&Profile| {
         let clean = runs.iter().find(|run| run.block == look.block && !run.placebo)?;
         let (looked, clean) = (look.value(metric)?, clean.value(metric)?);
         let longer = if is_time { looked / clean } else { clean / looked };
@@ -52,11 +51,11 @@ pub fn cost(
         looks.iter().filter(|look| look.kind == kind).filter_map(|look| pair(&look)).collect();
     changes.sort_by(f64::total_cmp);
     let quantile = |q: f64| {
-        let at = q * (changes.len() - 1) as f64;
-        let (low, high) = (changes[at.floor() as usize], changes[at.ceil() as usize]);
-        low + (high - low) * at.fract()
+        let rank = q * (changes.len() - 1) as f64;
+        let (low, high) = (changes[rank.floor() as usize], changes[rank.ceil() as usize]);
+        low + (high - low) * rank.fract()
     };
-    (!changes.is_empty()).then(|| Cost {
+    (!changes.is_empty()).then(|| LookCost {
         kind,
         pairs: changes.len(),
         median: quantile(0.5),
@@ -64,52 +63,52 @@ pub fn cost(
     })
 }
 
-/// What the looks at time say about themselves.
+/// Whether the looks at time are consistent in themselves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SelfCheck {
-    /// The workload's rows against the tasks' own CPU clocks, all windows together, as a share of
-    /// the clocks; nothing where there is no clock.
+pub struct LedgerCheck {
+    /// By how much the workload's rows exceed the tasks' own CPU clocks, as a share of the clocks,
+    /// all windows together. `None` without clocks.
     pub clock: Option<f64>,
-    /// As much less the rows may be, as a share of the clocks: the kernel charges a woken task
-    /// from its wake-up, the rows from the switch.
+    /// By how much the rows may fall short of the clocks, as a share of the clocks: the kernel
+    /// charges a woken task from its wake-up, the rows from the switch.
     pub woken: f64,
-    /// What went wrong while watching, by name, how often.
+    /// How often each kind of thing went wrong while watching.
     pub anomalies: BTreeMap<String, u64>,
-    /// How often a CPU changed hands.
+    /// Number of context switches.
     pub switches: u64,
-    /// Samples that the rows rest on.
+    /// Number of samples.
     pub samples: u64,
-    /// Windows.
+    /// Number of windows.
     pub windows: usize,
     /// The first law that a window breaks.
     pub broken: Option<String>,
 }
 
-impl SelfCheck {
-    /// Whether the tasks' clocks agree with the rows, as far as they can; nothing without clocks.
+impl LedgerCheck {
+    /// Whether the rows agree with the tasks' clocks, as closely as they can; `None` without clocks.
     pub fn agrees(&self) -> Option<bool> {
         let clock = self.clock?;
         Some(clock <= CLOCK_MAX && clock >= -self.woken - CLOCK_MAX)
     }
 }
 
-/// Checks the windows of looks at time.
-pub fn self_check(looks: &[&Look]) -> SelfCheck {
-    let timed = looks.iter().filter(|look| look.kind == LookKind::Time && look.finished());
+/// Checks the looks at time.
+pub fn check_ledger(looks: &[&Profile]) -> LedgerCheck {
+    let timed = looks.iter().filter(|look| look.kind == ProfileKind::Time && look.finished());
     let windows: Vec<&Window> = timed.flat_map(|look| &look.windows).collect();
     let mut anomalies = BTreeMap::new();
     for (what, times) in windows.iter().flat_map(|window| &window.anomalies) {
         *anomalies.entry(what.clone()).or_default() += times;
     }
     let clocks: Option<u64> = windows.iter().map(|window| window.task_clock_ns).sum();
-    // What the host took is on no task's clock.
+    // Stolen time is on no task's clock.
     let is_work = |base, state| base == Base::Work && state != CpuState::Steal;
     let work: u64 = windows.iter().map(|window| window.time_ns(is_work)).sum();
     let woken: u64 = windows.iter().map(|window| window.woken_ns).sum();
     let is_switch = |slice: &&records::Slice| slice.state == CpuState::Rest;
     let switches = windows.iter().flat_map(|w| w.slices()).filter(is_switch);
     let samples = windows.iter().filter_map(|window| window.samples.as_ref());
-    SelfCheck {
+    LedgerCheck {
         woken: woken as f64 / clocks.unwrap_or(0).max(1) as f64,
         clock: clocks.filter(|ns| *ns > 0).map(|ns| work as f64 / ns as f64 - 1.0),
         anomalies,
@@ -136,17 +135,17 @@ mod tests {
     }
 
     #[test]
-    fn looking_costs_what_the_run_of_its_block_did_better() {
+    fn looks_are_compared_with_the_run_of_their_block() {
         let started = jiff::Timestamp::UNIX_EPOCH;
-        let look = |block, rate| Look {
-            look: block,
-            kind: LookKind::Time,
+        let look = |block, rate| Profile {
+            number: block,
+            kind: ProfileKind::Time,
             point: 0,
             block,
             started,
             outcome: outcome(rate),
             windows: Vec::new(),
-            blind: BTreeMap::new(),
+            unavailable_probes: BTreeMap::new(),
             warnings: Vec::new(),
         };
         let run = |block, rate| Run {
@@ -163,13 +162,14 @@ mod tests {
         };
         let looks = [look(0, 100.0), look(1, 80.0), look(2, 100.0), look(7, 1.0)];
         let runs = [run(0, 100.0), run(1, 100.0), run(2, 110.0)];
-        let looks: Vec<&Look> = looks.iter().collect();
+        let looks: Vec<&Profile> = looks.iter().collect();
         let runs: Vec<&Run> = runs.iter().collect();
-        let cost = cost(&looks, &runs, LookKind::Time, "operations_per_s", false).unwrap();
+        let cost = look_cost(&looks, &runs, ProfileKind::Time, "operations_per_s", false).unwrap();
         assert_eq!(cost.pairs, 3);
         assert!((cost.median - 0.1).abs() < 1e-12 && cost.is_too_high());
         let (low, high) = cost.quartiles;
         assert!((low - 0.05).abs() < 1e-12 && (high - 0.175).abs() < 1e-12);
-        assert_eq!(super::cost(&looks, &runs, LookKind::Names, "operations_per_s", false), None);
+        let names = look_cost(&looks, &runs, ProfileKind::Names, "operations_per_s", false);
+        assert_eq!(names, None);
     }
 }

@@ -1,7 +1,8 @@
-//! Events in, metrics and doubts out.
+//! From events to metrics and doubts.
 
 use expect_test::{Expect, expect};
-use records::{Form, Pass, Placement, Usage};
+use host::Placement;
+use records::{Form, Pass, Usage};
 
 use super::*;
 
@@ -25,7 +26,7 @@ fn point(tasks: u32, until: Until) -> Point {
     }
 }
 
-/// A task that starts and stops so many ms after the release.
+/// A task that starts and stops at these times after the release.
 fn task(task: u32, operations: u64, start_ms: u64, stop_ms: u64) -> Event {
     Event::Task(TaskReport {
         task,
@@ -37,7 +38,7 @@ fn task(task: u32, operations: u64, start_ms: u64, stop_ms: u64) -> Event {
     })
 }
 
-/// A run of this length on two CPUs, with ticks of the CPUs used.
+/// A run on two CPUs, with their ticks.
 fn measured(wall_ms: u64, ticks: &[(&str, i64)]) -> Event {
     let name = |kind: &str| format!("stat.cpus.{kind}_ticks");
     Event::Measured(Measured {
@@ -139,8 +140,8 @@ fn busy_time_that_tasks_and_worker_do_not_explain_is_a_doubt() {
         &["start_skew_s"],
         expect![[r#"
         start_skew_s 0.06
-        doubt: tasks started one after the other over 6 % of the run
-        doubt: others used 10 % of the CPUs used
+        doubt: the first and the last task started 6 % of the run apart
+        doubt: other tasks took 10 % of the CPUs used
     "#]],
     );
 }
@@ -211,11 +212,19 @@ fn a_run_counts_only_if_every_task_reported_and_the_worker_finished() {
 #[test]
 fn a_command_has_its_time_and_its_own_numbers_and_no_operations() {
     let command = Point { command: Some("sleep 1".to_string()), ..point(2, Until::End) };
-    let ended = Event::Ended { exit_status: 3, values: [("rate".to_string(), 17.5)].into() };
+    let why = "the regex 'n (.*)' of stdout: found nothing, so n is missing";
+    let missing = BTreeMap::from([("n".to_string(), why.to_string())]);
+    let ended = Event::Ended {
+        exit_status: 3,
+        values: [("rate".to_string(), 17.5)].into(),
+        missing: missing.clone(),
+    };
+    let events = [measured(1000, QUIET), ended, Event::Finished];
+    assert_eq!(reduce(&command, &events, "").missing, missing);
     let shown = ["wall_s", "exit_status", "rate", "operations", "time.user_time", "steal_percent"];
     check(
         &command,
-        &[measured(1000, QUIET), ended, Event::Finished],
+        &events,
         &shown,
         expect![[r#"
             wall_s 1
@@ -224,6 +233,7 @@ fn a_command_has_its_time_and_its_own_numbers_and_no_operations() {
             operations missing
             time.user_time 0.3
             steal_percent 0
+            doubt: the regex 'n (.*)' of stdout: found nothing, so n is missing
         "#]],
     );
     check(
@@ -231,7 +241,7 @@ fn a_command_has_its_time_and_its_own_numbers_and_no_operations() {
         &[measured(1000, QUIET), Event::Finished],
         &[],
         expect![[r#"
-            failed: the worker did not say how the command ended
+            failed: the worker did not report how the command ended
         "#]],
     );
 }

@@ -1,37 +1,35 @@
-//! The machine that a simulated task sees: it goes on as long as nobody else is due before it,
-//! and pays for each access with its own time.
+//! The machine of a simulated task: the task runs as long as no other event is due before it, and
+//! each access costs it simulated time.
 
 use std::cell::{RefCell, RefMut};
 use std::ptr;
 
-use machine::{Atom, Field, Interrupted, Machine, Note, Op, Ordering, Sleepers, Until, Value};
+use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value};
 
 use super::Time;
-use super::ledger::Row;
-use super::lines::{Use, Word};
-use super::tasks::{Ask, Asked, Watch};
+use super::coherence::{LineUse, WordAddress};
+use super::ledger::TimeRow;
+use super::tasks::{LineGrant, LineRequest, WordWait};
 use super::world::{World, below};
-use crate::explored::request::{widened, widened_until, written};
 use crate::steppable::Yielder;
 
-/// The view of one simulated task.
+/// The machine of one simulated task.
 pub struct Simulated<'a> {
-    /// Takes who goes on instead.
+    /// Stops this task, and passes on which task continues instead.
     pub(super) yielder: &'a Yielder<(), Option<u16>>,
     pub(super) world: &'a RefCell<World>,
     pub(super) task: u16,
-    /// Whether it may be on another CPU than at first; what `cpu` says if not.
+    /// Whether the task may move to another CPU. If not, `cpu` and `node` say where it is.
     pub(super) moves: bool,
     pub(super) cpu: usize,
     pub(super) node: usize,
     /// The address of the region.
     pub(super) base: usize,
-    /// What it does when interrupted.
-    pub(super) handler: Option<&'a Handler<'a>>,
+    pub(super) ipi_handler: Option<&'a IpiHandler<'a>>,
 }
 
-/// What a CPU does when interrupted; it is told its number.
-pub type Handler<'a> = dyn Fn(&Simulated, usize) + 'a;
+/// What a CPU does when interrupted; called with the CPU's number.
+pub type IpiHandler<'a> = dyn Fn(&Simulated, usize) + 'a;
 
 impl Simulated<'_> {
     #[inline]
@@ -39,71 +37,66 @@ impl Simulated<'_> {
         self.world.borrow_mut()
     }
 
-    /// Stops until it is due. What happens before that happens here: up to where a task goes on,
-    /// which may be this one again.
+    /// Stops until the task is due. Handles the events before that, up to one with which a task
+    /// continues, which may be this task again.
     #[inline(always)]
     fn suspend<'w>(&'w self, mut world: RefMut<'w, World>) -> RefMut<'w, World> {
-        let next = world.pass();
+        let next = world.advance();
         drop(world);
         self.stop(next)
     }
 
-    /// Has the next task go on until this one is due, and sees to interrupts meanwhile.
+    /// Lets the next task continue until this one is due, and handles interrupts in between.
     #[inline(always)]
     pub(super) fn stop(&self, next: Option<u16>) -> RefMut<'_, World> {
-        match self.goes_on_after(next) {
-            (world, false) => world,
-            (world, true) => self.interrupted(world),
-        }
+        let (world, is_interrupted) = self.switch_to(next);
+        if is_interrupted { self.handle_interrupts(world) } else { world }
     }
 
-    /// Has the next task go on; when this one does, the world, and whether it is interrupted.
+    /// Lets the next task continue. When this one does, returns the world and whether the task is
+    /// interrupted.
     #[inline(always)]
-    fn goes_on_after(&self, next: Option<u16>) -> (RefMut<'_, World>, bool) {
+    fn switch_to(&self, next: Option<u16>) -> (RefMut<'_, World>, bool) {
         if next != Some(self.task) {
             self.yielder.suspend(next);
         }
         let mut world = self.world();
-        let is_called = world.is_called(self.task);
-        (world, is_called)
+        let is_interrupted = world.take_interrupt(self.task);
+        (world, is_interrupted)
     }
 
-    /// Sees to interrupts until it is due.
+    /// Handles interrupts until the task is due.
     #[cold]
-    fn interrupted<'w>(&'w self, mut world: RefMut<'w, World>) -> RefMut<'w, World> {
-        let mut is_called = true;
-        while is_called {
+    fn handle_interrupts<'w>(&'w self, mut world: RefMut<'w, World>) -> RefMut<'w, World> {
+        let mut is_interrupted = true;
+        while is_interrupted {
             drop(world);
-            self.handle();
-            let next = self.world().pass();
-            (world, is_called) = self.goes_on_after(next);
+            self.handle_interrupt();
+            let next = self.world().advance();
+            (world, is_interrupted) = self.switch_to(next);
         }
         world
     }
 
-    /// Does what it has to when interrupted.
-    fn handle(&self) {
-        let handler = self.handler.expect("only who can be interrupted is");
+    /// Handles an interrupt, and all others that come in the meantime.
+    fn handle_interrupt(&self) {
+        let handler = self.ipi_handler.expect("a task without a handler is not interrupted");
         loop {
-            self.spend(Row::Interrupted, |world| world.costs.interrupt_entry);
-            self.uninterrupted_until_done(|| handler(self, self.cpu()));
-            if !self.world().handled(self.task) {
+            self.spend(TimeRow::Interrupted, |world| world.costs.interrupt_entry);
+            self.world().tasks[usize::from(self.task)].irqs_off_depth += 1;
+            handler(self, self.cpu());
+            self.world().tasks[usize::from(self.task)].irqs_off_depth -= 1;
+            if !self.world().end_interrupt(self.task) {
                 return;
             }
         }
     }
 
-    fn uninterrupted_until_done(&self, body: impl FnOnce()) {
-        self.world().tasks[usize::from(self.task)].masked += 1;
-        body();
-        self.world().tasks[usize::from(self.task)].masked -= 1;
-    }
-
-    /// Says that an operation is done.
+    /// Ends an operation of the task.
     pub fn operation_done(&self) {
         let mut world = self.world();
         if world.cpus_are_shared {
-            // Who else wants the CPU is known only when nobody is due before.
+            // Which other tasks want the CPU is known only once all earlier events are handled.
             world = self.turn(world);
         }
         if world.operation_done(self.task) {
@@ -111,7 +104,7 @@ impl Simulated<'_> {
         }
     }
 
-    /// Whether the time counts for this task.
+    /// Whether the window has begun for this task.
     pub fn counts(&self) -> bool {
         let world = self.world();
         world.tasks[usize::from(self.task)].time >= world.window.0
@@ -124,38 +117,35 @@ impl Simulated<'_> {
     }
 
     #[inline(always)]
-    fn word<C>(&self, cell: &C) -> Word {
-        let offset = (ptr::from_ref(cell) as usize - self.base) as u32;
-        Word { offset, size: size_of::<C>() as u8 }
+    fn word<W>(&self, word: &W) -> WordAddress {
+        let offset = (ptr::from_ref(word) as usize - self.base) as u32;
+        WordAddress { offset, size: size_of::<W>() as u8 }
     }
 
-    /// Waits until nobody else is due before. Apart: where it is a matter of course not to wait, that
-    /// should cost nothing.
+    /// Waits until no other event is due before the task. Never inlined, so that callers which
+    /// seldom need it pay nothing for it.
     #[inline(never)]
     pub(super) fn turn<'w>(&'w self, mut world: RefMut<'w, World>) -> RefMut<'w, World> {
-        match world.must_wait(self.task) {
-            true => self.suspend(world),
-            false => world,
-        }
+        if world.must_yield(self.task) { self.suspend(world) } else { world }
     }
 
     /// Gets a line to read it, or to read and write it.
     #[inline(always)]
-    fn get_line(&self, ask: Ask) -> (RefMut<'_, World>, Asked) {
+    fn get_line(&self, request: LineRequest) -> (RefMut<'_, World>, LineGrant) {
         let mut world = self.world();
         loop {
-            if let Some(asked) = world.wants(self.task, ask) {
-                return (world, asked);
+            if let Some(grant) = world.request_line(self.task, request) {
+                return (world, grant);
             }
             world = self.suspend(world);
-            // An interrupt that comes before it was asked for ends that.
-            if let Some(asked) = world.tasks[usize::from(self.task)].asked.take() {
-                return (world, asked);
+            // Nothing was granted if an interrupt came before the request was issued.
+            if let Some(grant) = world.tasks[usize::from(self.task)].granted.take() {
+                return (world, grant);
             }
         }
     }
 
-    /// Waits until all its stores are out: what the kernel does comes after them.
+    /// Waits until all stores of the task are done: what the kernel does comes after them.
     fn enter_kernel(&self) -> RefMut<'_, World> {
         let mut world = self.turn(self.world());
         while !world.tasks[usize::from(self.task)].stores.is_empty() {
@@ -165,149 +155,155 @@ impl Simulated<'_> {
         world
     }
 
-    /// Reads a word, which then is `new` of that, if anything; returns what it was before.
+    /// Reads a word, and writes what `new` makes of its value, if anything. Returns the old value.
     #[inline(always)]
-    fn access(&self, word: Word, ask: Ask, new: impl FnOnce(u64) -> Option<u64>) -> u64 {
-        let (mut world, asked) = self.get_line(ask);
-        world.used(self.task, word, ask.how, asked, new)
+    fn access(
+        &self,
+        word: WordAddress,
+        request: LineRequest,
+        new: impl FnOnce(u64) -> Option<u64>,
+    ) -> u64 {
+        let (mut world, grant) = self.get_line(request);
+        world.use_line(self.task, word, request.how, grant, new)
     }
 
-    /// For words of all sizes, as `modify` and `store`: all that an access does is compiled together,
-    /// and once.
-    fn load(&self, word: Word) -> u64 {
-        let ask = Ask { line: word.line(), how: Use::Load, after_stores: false };
-        self.access(word, ask, |_| None)
+    // `load`, `modify` and `store` are for words of all sizes, so that everything an access does is
+    // compiled together, and once.
+
+    fn load(&self, word: WordAddress) -> u64 {
+        let request = LineRequest { line: word.line(), how: LineUse::Load, after_stores: false };
+        self.access(word, request, |_| None)
     }
 
-    fn modify(&self, word: Word, op: Op<u64>) -> u64 {
-        let ask = Ask { line: word.line(), how: Use::Atomic, after_stores: true };
-        self.access(word, ask, |old| written(op, old, word.size))
+    fn modify(&self, word: WordAddress, op: Op<u64>) -> u64 {
+        let request = LineRequest { line: word.line(), how: LineUse::Atomic, after_stores: true };
+        self.access(word, request, |old| op.written(old, word.size))
     }
 
-    fn store(&self, word: Word, new: u64) {
+    fn store(&self, word: WordAddress, new: u64) {
         let mut world = self.world();
-        if world.must_wait(self.task) {
+        if world.must_yield(self.task) {
             world = self.suspend(world);
         }
         world.store(self.task, word, new);
     }
 
     #[inline]
-    fn spend(&self, row: Row, cost: impl FnOnce(&World) -> Time) {
+    fn spend(&self, row: TimeRow, cost: impl FnOnce(&World) -> Time) {
         let mut world = self.world();
         let cost = cost(&world);
         world.spend(self.task, row, cost);
     }
 
-    /// Waits for the word, until the deadline; what it was seen to be.
-    fn watch(&self, word: Word, until: Until<u64>, patience: Time) -> Option<u64> {
+    /// Waits for a word, but no longer than `timeout`. Returns the value that ended the wait.
+    fn wait(&self, word: WordAddress, until: Until<u64>, timeout: Time) -> Option<u64> {
         let seen = self.load(word);
         if until.holds(seen) {
             return Some(seen);
         }
         let mut world = self.world();
-        let deadline = world.tasks[usize::from(self.task)].time.saturating_add(patience);
-        world.watch(self.task, Watch { word, until, deadline });
+        let deadline = world.tasks[usize::from(self.task)].time.saturating_add(timeout);
+        world.wait(self.task, WordWait { word, until, deadline });
         self.suspend(world).tasks[usize::from(self.task)].seen
     }
 
-    /// Sleeps if the word is as expected.
-    fn sleep(&self, word: Word, expected: u32) {
-        let ask = Ask { line: word.line(), how: Use::Load, after_stores: true };
-        if self.access(word, ask, |_| None) == u64::from(expected) {
+    /// Sleeps if the word has the expected value.
+    fn sleep(&self, word: WordAddress, expected: u32) {
+        let request = LineRequest { line: word.line(), how: LineUse::Load, after_stores: true };
+        if self.access(word, request, |_| None) == u64::from(expected) {
             let mut world = self.world();
             world.sleep(self.task, word.offset);
             self.suspend(world);
         }
     }
 
-    fn wake_sleepers(&self, word: Word, whom: Sleepers) {
+    fn wake_sleepers(&self, word: WordAddress, whom: Sleepers) {
         self.enter_kernel().wake(self.task, word.offset, whom);
     }
 
-    /// It has paused, and leaves its guest if it does nothing else for long.
+    /// Exits to the host if the task, which has just paused for this long, has done nothing else
+    /// for the window of pause-loop exiting.
     #[cold]
-    fn leave_guest<'w>(&'w self, mut world: RefMut<'w, World>, paused: Time) {
-        if !world.has_paused(self.task, paused) {
+    fn exit_if_pause_loop<'w>(&'w self, mut world: RefMut<'w, World>, paused: Time) {
+        if !world.is_pause_loop(self.task, paused) {
             return;
         }
         let mut world = self.turn(world);
-        if world.paused_for_long(self.task) {
+        if world.exit_for_pausing(self.task) {
             self.suspend(world);
         }
     }
 
-    /// Uses a plain field, without a look at who else is due; nothing where it is not there to be used.
+    /// Pays for the use of a plain field whose line the CPU has, without a look at other events.
+    /// `None` where the CPU does not have the line, or stores are pending.
     #[inline(always)]
-    fn at_hand(&self, word: Word, how: Use) -> Option<RefMut<'_, World>> {
+    fn use_cached(&self, word: WordAddress, how: LineUse) -> Option<RefMut<'_, World>> {
         let mut guard = self.world();
         let world = &mut *guard;
-        let who = &world.tasks[usize::from(self.task)];
-        if !who.stores.is_empty() || !world.lines.hit(word.line(), who.cpu, how, who.time) {
+        let this = &world.tasks[usize::from(self.task)];
+        if !this.stores.is_empty() || !world.lines.hit(word.line(), this.cpu, how, this.time) {
             return None;
         }
         world.accesses += 1;
-        let cost = if how == Use::Load { world.costs.load } else { world.costs.store };
-        world.spend(self.task, Row::Local, cost);
+        let cost = if how == LineUse::Load { world.costs.load } else { world.costs.store };
+        world.spend(self.task, TimeRow::Local, cost);
         Some(guard)
     }
 
-    /// Reads a plain field.
-    fn take(&self, word: Word) -> u64 {
-        match self.at_hand(word, Use::Load) {
+    fn load_field(&self, word: WordAddress) -> u64 {
+        match self.use_cached(word, LineUse::Load) {
             Some(world) => world.read(word),
             None => self.load(word),
         }
     }
 
-    /// Writes a plain field.
-    fn put(&self, word: Word, new: u64) {
-        match self.at_hand(word, Use::Store) {
+    fn store_field(&self, word: WordAddress, new: u64) {
+        match self.use_cached(word, LineUse::Store) {
             Some(world) => world.write(word, new),
             None => self.store(word, new),
         }
     }
 
     fn arrives(&self) {
-        self.world().watched.arrives(self.task);
+        self.world().invariants.arrives(self.task);
     }
 
-    fn enters(&self, note: Note) {
+    fn enters(&self, annotation: Annotation) {
         let mut world = self.world();
         world.tasks[usize::from(self.task)].inside = true;
-        if let Err(why) = world.watched.enters(self.task, note) {
+        if let Err(why) = world.invariants.enters(self.task, annotation) {
             drop(world);
             panic!("{why}");
         }
     }
 
-    fn leaves(&self, note: Note) {
-        let who = &mut self.world().tasks[usize::from(self.task)];
-        // Its work inside is paid for, but that time has not come yet.
-        (who.inside, who.leaving) = (false, Some(note));
+    fn leaves(&self, annotation: Annotation) {
+        let this = &mut self.world().tasks[usize::from(self.task)];
+        // The task's own time is ahead: it leaves once that time has come.
+        (this.inside, this.leaving) = (false, Some(annotation));
     }
 }
 
 impl Machine for Simulated<'_> {
-    type Mark = ();
+    type HistoryMark = ();
 
     #[inline(always)]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, _: Ordering) -> T {
         let word = self.word(atom);
-        T::of_bits(match op {
+        T::from_bits(match op {
             Op::Load => self.load(word),
             Op::Store(new) => {
                 self.store(word, new.bits());
                 0
             }
-            op => self.modify(word, widened(op)),
+            op => self.modify(word, op.widened()),
         })
     }
 
     #[inline(always)]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, _: Ordering) -> T {
-        let seen = self.watch(self.word(atom), widened_until(until), Time::MAX);
-        T::of_bits(seen.expect("a wait without a deadline ends with what it waited for"))
+        let seen = self.wait(self.word(atom), until.widened(), Time::MAX);
+        T::from_bits(seen.expect("a wait without a deadline ends when its condition holds"))
     }
 
     #[inline(always)]
@@ -318,118 +314,122 @@ impl Machine for Simulated<'_> {
         _: Ordering,
         tries: u32,
     ) -> Option<T> {
-        let patience = self.world().costs.pause * Time::from(tries);
-        self.watch(self.word(atom), widened_until(until), patience).map(T::of_bits)
+        let timeout = self.world().costs.pause * Time::from(tries);
+        self.wait(self.word(atom), until.widened(), timeout).map(T::from_bits)
     }
 
     #[inline(always)]
     fn get<T: Value>(&self, field: &Field<T>) -> T {
-        T::of_bits(self.take(self.word(field)))
+        T::from_bits(self.load_field(self.word(field)))
     }
 
     #[inline(always)]
     fn set<T: Value>(&self, field: &Field<T>, value: T) {
-        self.put(self.word(field), value.bits());
+        self.store_field(self.word(field), value.bits());
     }
 
     #[inline(always)]
     fn init<T: Value>(&self, atom: &Atom<T>, value: T) {
-        self.put(self.word(atom), value.bits());
+        self.store_field(self.word(atom), value.bits());
     }
 
     fn park(&self, atom: &Atom<u32>, expected: u32) {
-        self.spend(Row::System, |world| world.costs.park);
+        self.spend(TimeRow::System, |world| world.costs.park);
         self.sleep(self.word(atom), expected);
     }
 
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
-        self.spend(Row::System, |world| world.costs.wake);
+        self.spend(TimeRow::System, |world| world.costs.wake);
         self.wake_sleepers(self.word(atom), whom);
     }
 
     fn halt(&self, atom: &Atom<u32>, expected: u32) {
-        self.spend(Row::System, |world| world.guest.map_or(world.costs.park, |guest| guest.exit));
+        let cost = |world: &World| world.guest.map_or(world.costs.park, |guest| guest.vm_exit);
+        self.spend(TimeRow::System, cost);
         self.sleep(self.word(atom), expected);
     }
 
     fn kick(&self, atom: &Atom<u32>) {
-        self.spend(Row::System, |world| world.guest.map_or(world.costs.wake, |guest| guest.kick));
+        let cost = |world: &World| world.guest.map_or(world.costs.wake, |guest| guest.kick);
+        self.spend(TimeRow::System, cost);
         self.wake_sleepers(self.word(atom), Sleepers::One);
     }
 
-    fn interrupt(&self, whom: Interrupted) {
+    fn send_ipi(&self, whom: IpiTarget) {
         let own = self.cpu();
         let mut world = self.enter_kernel();
         match whom {
-            Interrupted::One(number) => world.send(self.task, [number].into_iter()),
-            Interrupted::Others => {
-                let all = world.tasks.len() - world.workers;
-                world.send(self.task, (0..all).filter(|&number| number != own));
+            IpiTarget::One(number) => world.send_ipi(self.task, [number].into_iter()),
+            IpiTarget::Others => {
+                let numbers = 0..world.tasks.len() - world.task_count;
+                world.send_ipi(self.task, numbers.filter(|&number| number != own));
             }
         }
     }
 
-    fn uninterrupted<R>(&self, body: impl FnOnce() -> R) -> R {
-        self.world().tasks[usize::from(self.task)].masked += 1;
-        let done = body();
-        let comes_now = {
-            let who = &mut self.world().tasks[usize::from(self.task)];
-            who.masked -= 1;
-            who.masked == 0 && std::mem::take(&mut who.pending)
+    fn with_irqs_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.world().tasks[usize::from(self.task)].irqs_off_depth += 1;
+        let result = body();
+        let is_interrupted = {
+            let this = &mut self.world().tasks[usize::from(self.task)];
+            this.irqs_off_depth -= 1;
+            this.irqs_off_depth == 0 && std::mem::take(&mut this.interrupt_pending)
         };
-        if comes_now {
-            self.handle();
+        if is_interrupted {
+            self.handle_interrupt();
         }
-        done
+        result
     }
 
-    fn pause(&self, turns: u32) {
+    fn cpu_relax(&self, turns: u32) {
         let mut world = self.world();
         let cost = world.costs.pause * Time::from(turns);
-        world.spend(self.task, Row::Spinning, cost);
+        world.spend(self.task, TimeRow::Spinning, cost);
         if world.pause_loops.is_some() {
-            self.leave_guest(world, cost);
+            self.exit_if_pause_loop(world, cost);
         }
     }
 
-    fn back_off(&self, below: u32) {
+    fn random_backoff(&self, below: u32) {
         let turns = self.random(below);
-        self.pause(turns);
+        self.cpu_relax(turns);
     }
 
     fn work(&self, ns: u64) {
         let mut world = self.world();
         let inside = world.tasks[usize::from(self.task)].inside;
-        world.spend(self.task, if inside { Row::Inside } else { Row::Work }, ns * super::NS);
-        if world.is_watched(self.task) {
+        world.spend(
+            self.task,
+            if inside { TimeRow::Inside } else { TimeRow::Work },
+            ns * super::NS,
+        );
+        if world.can_be_delayed(self.task) {
             self.turn(world);
         }
     }
 
-    fn call_ends(&self) {
+    fn preemption_point(&self) {
         let world = self.world();
         if !world.cpus_are_shared {
             return;
         }
-        // Who else wants the CPU is known only when nobody is due before.
+        // Which other tasks want the CPU is known only once all earlier events are handled.
         let mut world = self.turn(world);
-        if world.call_ends(self.task) {
+        if world.preemption_point(self.task) {
             self.suspend(world);
         }
     }
 
     fn cpu(&self) -> usize {
-        match self.moves {
-            true => self.world.borrow().tasks[usize::from(self.task)].cpu.into(),
-            false => self.cpu,
+        if self.moves {
+            self.world.borrow().tasks[usize::from(self.task)].cpu.into()
+        } else {
+            self.cpu
         }
     }
 
     fn node(&self) -> usize {
-        match self.moves {
-            true => self.world.borrow().lines.node(self.cpu()),
-            false => self.node,
-        }
+        if self.moves { self.world.borrow().lines.node(self.cpu()) } else { self.node }
     }
 
     fn random(&self, bound: u32) -> u32 {
@@ -440,16 +440,16 @@ impl Machine for Simulated<'_> {
         self.random(one_in) == 0
     }
 
-    fn mark(&self) {}
+    fn history_mark(&self) {}
 
-    fn cut(&self, (): (), _: u64) {}
+    fn forget_history(&self, (): (), _: u64) {}
 
     #[inline(always)]
-    fn note(&self, note: Note) {
-        match note {
-            Note::Arrive => self.arrives(),
-            Note::Enter | Note::EnterShared => self.enters(note),
-            Note::Leave | Note::LeaveShared => self.leaves(note),
+    fn annotate(&self, annotation: Annotation) {
+        match annotation {
+            Annotation::Arrive => self.arrives(),
+            Annotation::Enter | Annotation::EnterShared => self.enters(annotation),
+            Annotation::Leave | Annotation::LeaveShared => self.leaves(annotation),
         }
     }
 }

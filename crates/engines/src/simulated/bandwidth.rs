@@ -1,42 +1,43 @@
-//! Links between nodes and the memories of nodes, where they are not infinitely fast: each serves
-//! one line at a time.
+//! The bandwidth of links between nodes and of the nodes' memories, where it is limited: each
+//! serves one line at a time.
 //!
-//!     asked ── request ──> its line is free ──> memory ──> link ── flight ──> comes
+//!     request ──> the line is free ──> memory ──> link ── flight ──> arrives
 //!
-//! A line that no CPU has keeps the memory of its node busy, one that comes from another node the
-//! link from there, for so long each. Both are part of the flight, which nobody else makes longer
-//! where there is no queue. Who asks first is served first, but a time that would stay unused, as
-//! the one before waits for its line, goes to whoever can use it.
+//! A line that no CPU has keeps the memory of its node busy for some time, and a line that comes
+//! from another node the link from there. Both times are part of the flight, so without a queue
+//! they add nothing to it. Requests are served in their order, except that a gap left free by an
+//! earlier request, which still waits for its line, goes to the first later one that fits.
 
 use super::Time;
 
-/// Where a line comes from, and where it goes.
+/// The way of a line from node to node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The node that has it.
+    /// The node that has the line.
     pub from: usize,
-    /// The node that gets it.
+    /// The node that gets the line.
     pub to: usize,
-    /// Whether it is in the memory of that node, and no CPU has it.
+    /// Whether the line comes from the memory of that node, because no CPU has it.
     pub is_memory: bool,
 }
 
 /// All links and memories of a host.
 #[derive(Clone, Debug)]
 pub struct Bandwidth {
-    /// How long a line keeps a link busy, and a memory; 0: no time at all.
+    /// How long a line keeps a link busy.
     link: Time,
+    /// How long a line keeps a memory busy.
     memory: Time,
     nodes: usize,
-    /// From each node to each other one, by the former and then the latter.
+    /// From each node to each other one, by source and then destination.
     links: Vec<Server>,
     memories: Vec<Server>,
-    /// Nothing is asked for any more before it.
+    /// No request comes for an earlier time any more.
     now: Time,
 }
 
 impl Bandwidth {
-    /// Of a host of so many nodes; nothing where all is infinitely fast.
+    /// The links and memories of `nodes` nodes; `None` where all are infinitely fast.
     pub fn new(nodes: usize, link: Time, memory: Time) -> Option<Bandwidth> {
         (link > 0 || memory > 0).then(|| Bandwidth {
             link,
@@ -48,13 +49,13 @@ impl Bandwidth {
         })
     }
 
-    /// Nothing is asked for before this time any more.
+    /// Notes that no request comes for an earlier time any more.
     pub fn passed(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
 
-    /// When a line that could leave at `ready` does.
-    pub fn leaves(&mut self, route: Route, ready: Time) -> Time {
+    /// When a line leaves that is ready to at `ready`.
+    pub fn departure(&mut self, route: Route, ready: Time) -> Time {
         let mut leaves = ready;
         if route.is_memory {
             leaves = self.memories[route.from].serve(leaves, self.memory, self.now);
@@ -67,15 +68,16 @@ impl Bandwidth {
     }
 }
 
-/// Serves one after the other.
+/// A link or memory, which serves one line at a time.
 #[derive(Clone, Debug, Default)]
 struct Server {
-    /// When it is busy: from, to; in order, none meets the next.
+    /// When it is busy: from, to. In order, with a gap between any two.
     busy: Vec<(Time, Time)>,
 }
 
 impl Server {
-    /// The first time from `ready` on at which it is free for so long, and then no longer is.
+    /// Occupies the server for `time`, as early as it is free for that long from `ready` on.
+    /// Returns the start.
     fn serve(&mut self, ready: Time, time: Time, now: Time) -> Time {
         if time == 0 {
             return ready;
@@ -83,27 +85,27 @@ impl Server {
         let over = self.busy.partition_point(|&(_, to)| to <= now);
         self.busy.drain(..over);
         let mut start = ready;
-        let mut at = self.busy.partition_point(|&(_, to)| to < ready);
-        while let Some(&(from, to)) = self.busy.get(at) {
+        let mut index = self.busy.partition_point(|&(_, to)| to < ready);
+        while let Some(&(from, to)) = self.busy.get(index) {
             if start + time <= from {
                 break;
             }
             start = start.max(to);
-            at += 1;
+            index += 1;
         }
-        self.occupy(at, start, start + time);
+        self.occupy(index, start, start + time);
         start
     }
 
-    /// It is busy in between, just before the interval of this place.
-    fn occupy(&mut self, at: usize, from: Time, to: Time) {
-        let after = self.busy.get(at).is_some_and(|next| next.0 == to);
-        let before = at > 0 && self.busy[at - 1].1 == from;
-        match (before, after) {
-            (true, true) => self.busy[at - 1].1 = self.busy.remove(at).1,
-            (true, false) => self.busy[at - 1].1 = to,
-            (false, true) => self.busy[at].0 = from,
-            (false, false) => self.busy.insert(at, (from, to)),
+    /// Adds a busy interval just before the one at `index`, and joins it with its neighbours.
+    fn occupy(&mut self, index: usize, from: Time, to: Time) {
+        let meets_next = self.busy.get(index).is_some_and(|next| next.0 == to);
+        let meets_previous = index > 0 && self.busy[index - 1].1 == from;
+        match (meets_previous, meets_next) {
+            (true, true) => self.busy[index - 1].1 = self.busy.remove(index).1,
+            (true, false) => self.busy[index - 1].1 = to,
+            (false, true) => self.busy[index].0 = from,
+            (false, false) => self.busy.insert(index, (from, to)),
         }
     }
 }
@@ -113,9 +115,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_is_served_in_the_first_time_that_is_free_for_long_enough() {
+    fn a_request_is_served_in_the_first_gap_that_is_long_enough() {
         let mut server = Server::default();
-        // When it is ready, when it is served; each takes 10.
+        // When the line is ready, when it is served; each takes 10.
         for (ready, expected) in [
             (100, 100),
             (100, 110),
@@ -129,10 +131,10 @@ mod tests {
             assert_eq!(server.serve(ready, 10, 0), expected, "{ready} {:?}", server.busy);
         }
         assert_eq!(server.busy, [(50, 60), (62, 72), (100, 160)]);
-        // What is over is forgotten.
+        // Past intervals are forgotten.
         assert_eq!(server.serve(72, 10, 72), 72);
         assert_eq!(server.busy, [(72, 82), (100, 160)]);
-        // The rest is too short.
+        // The gap from 82 to 100 is too short.
         assert_eq!(server.serve(82, 20, 82), 160);
     }
 
@@ -143,9 +145,9 @@ mod tests {
         let other = Route { to: 1, ..own };
         let cached = Route { is_memory: false, ..other };
         let leaves: Vec<Time> =
-            [own, other, other, cached, own].map(|route| bandwidth.leaves(route, 0)).to_vec();
+            [own, other, other, cached, own].map(|route| bandwidth.departure(route, 0)).to_vec();
         assert_eq!(leaves, [0, 4, 14, 24, 12]);
-        assert_eq!(bandwidth.leaves(Route { from: 1, to: 0, is_memory: false }, 0), 0);
+        assert_eq!(bandwidth.departure(Route { from: 1, to: 0, is_memory: false }, 0), 0);
         assert!(Bandwidth::new(2, 0, 0).is_none());
     }
 }

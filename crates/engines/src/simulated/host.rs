@@ -1,4 +1,4 @@
-//! A host as it is priced: where its CPUs are, and what they pay for what.
+//! A host to simulate: where its CPUs are, and what each action costs.
 
 use super::Time;
 
@@ -8,132 +8,131 @@ pub const CPUS_MAX: usize = 256;
 /// The largest number of memory nodes.
 pub const NODES_MAX: usize = 64;
 
-/// The largest number of distances, that of the threads of a core among them.
+/// The largest number of distances, counting that between the threads of a core.
 pub const DISTANCES_MAX: usize = 8;
 
 /// A host. All costs are in picoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
-    /// Where each CPU is.
-    pub cpus: Vec<Cpu>,
-    /// How far nodes are from each other: an index of [`Host::transfers`], square. A node is
-    /// at distance 1 from itself; 0 is for the threads of one core.
+    pub cpus: Vec<CpuLocation>,
+    /// The distance of each two nodes, an index of [`Host::transfers`]. A node is at distance 1
+    /// from itself; distance 0 is between the threads of a core.
     pub distances: Vec<Vec<u8>>,
-    /// What it costs to get a line over each distance: 0 from the other thread of the core,
-    /// 1 within the node, and so on.
-    pub transfers: Vec<Transfer>,
-    /// What does not depend on the distance.
+    /// The costs of getting a line, by distance: 0 from the other thread of the core, 1 within
+    /// the node, and so on.
+    pub transfers: Vec<TransferCosts>,
+    /// Costs that do not depend on the distance.
     pub costs: Costs,
-    /// What leaving a guest costs its virtual CPUs, where that is known.
-    pub guest: Option<Guest>,
+    /// Costs of virtual CPUs, where they are known.
+    pub guest: Option<GuestCosts>,
 }
 
-/// What a virtual CPU pays beside.
+/// Costs that only virtual CPUs have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guest {
-    /// To leave the guest and come back; to halt is that. Where it is not known, halting costs what
-    /// going to sleep does.
-    pub exit: Time,
-    /// To kick another one that halts, as waking is for tasks: the way to the host.
+pub struct GuestCosts {
+    /// A VM exit and the way back, which is also what halting costs. Where it is not known,
+    /// halting costs as much as going to sleep.
+    pub vm_exit: Time,
+    /// Kicking a virtual CPU that has halted: a call of the host, as waking is for tasks.
     pub kick: Time,
-    /// When it leaves its guest for spinning, if ever.
-    pub pause_loop: Option<PauseLoop>,
+    pub pause_loop_exiting: Option<PauseLoopExiting>,
 }
 
-/// Spinning that the processor notices.
+/// VM exits of virtual CPUs that the processor finds spinning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PauseLoop {
-    /// For how long.
+pub struct PauseLoopExiting {
+    /// How long a virtual CPU spins before it exits.
     pub window: Time,
-    /// Pauses this far apart, or more, are not of one loop.
+    /// Pauses this far apart, or farther, do not belong to one loop.
     pub gap: Time,
 }
 
-/// Where a CPU is.
+/// The core and node of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cpu {
-    /// Its core; CPUs of one core are threads of it.
+pub struct CpuLocation {
+    /// CPUs with the same core are its threads.
     pub core: u16,
-    /// Its memory node.
+    /// The memory node.
     pub node: u16,
 }
 
-/// The time from the request for a line until the instruction is done.
+/// The time from the request for a line until the instruction is done, over one distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    /// To read it, where another CPU has it alone and changed it.
+pub struct TransferCosts {
+    /// A load, where another CPU has the line exclusively and changed it.
     pub load_modified: Time,
-    /// To read it, where others have it to read.
+    /// A load, where other CPUs have the line to read.
     pub load_shared: Time,
-    /// To read it from the memory of that node, where no CPU has it.
+    /// A load from the memory of a node at this distance, where no CPU has the line.
     pub load_memory: Time,
-    /// To write it, where another CPU has it alone.
+    /// A store, where another CPU has the line exclusively.
     pub store_modified: Time,
-    /// To write it, where CPUs up to that distance have it to read.
+    /// A store, where CPUs up to this distance have the line to read.
     pub store_shared: Time,
-    /// To read and write it in one, where another CPU has it alone.
+    /// A read-modify-write, where another CPU has the line exclusively.
     pub atomic_modified: Time,
-    /// To read and write it in one, where CPUs up to that distance have it to read.
+    /// A read-modify-write, where CPUs up to this distance have the line to read.
     pub atomic_shared: Time,
 }
 
-/// What does not depend on distance.
+/// Costs that do not depend on the distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// A load from the own cache.
+    /// A load that hits the CPU's own cache.
     pub load: Time,
-    /// A store to a line that is one's own. Any store costs its CPU this: where the line has
-    /// to come first, the store waits for it in the CPU's buffer, and others see it later.
+    /// A store to a line that the CPU has exclusively. Every store costs its CPU just this. If
+    /// the line has to come first, the store waits for it in the CPU's buffer, and other CPUs
+    /// see it later.
     pub store: Time,
-    /// A read-modify-write of a line that is one's own.
+    /// A read-modify-write of a line that the CPU has exclusively.
     pub atomic: Time,
-    /// How much of a transfer of a line that one CPU has alone is the flight from there, during
-    /// which nobody has it and other requests wait, of 1000. Before it, the request is on its
-    /// way.
+    /// The share of a transfer, in thousandths, in which the line is in flight, so that no CPU
+    /// has it and other requests wait. Before that, the request is on its way. For lines that
+    /// one CPU has exclusively.
     pub busy_per_mille: u32,
-    /// How long a read of a line that others have to read keeps other requests waiting.
+    /// How long a read of a shared line keeps other requests waiting.
     pub busy_shared: Time,
-    /// Whether who reads a line that another CPU has written has it alone from then on, to write it
-    /// too; otherwise both have it to read.
+    /// Whether a CPU that reads a line which another CPU has written gets it exclusively.
+    /// Otherwise both have it to read.
     pub read_moves: bool,
-    /// How long a CPU that got a line alone has it for itself where others ask for it already.
+    /// How long a CPU keeps a line that it got exclusively, if others request it already.
     pub hold: Time,
-    /// One turn of a spin loop that looks at nothing.
+    /// One turn of a spin loop that reads nothing.
     pub pause: Time,
-    /// What everything takes where the other thread of the core is busy too, of 1000. It is not
-    /// while it has no task, or one that only waits: that pauses.
+    /// How long everything takes while another thread of the core is busy, in thousandths. A
+    /// thread is not busy without a task, or with a task that only waits, because that pauses.
     pub both_threads_per_mille: u32,
-    /// To go to sleep: the way into the kernel and off the CPU.
+    /// Going to sleep: the way into the kernel and off the CPU.
     pub park: Time,
-    /// To wake, for the one who does: the way into the kernel.
+    /// Waking tasks, for the waker: the way into the kernel.
     pub wake: Time,
-    /// The same for each that is woken.
+    /// Waking tasks, for the waker: the additional cost of each woken task.
     pub wake_each: Time,
-    /// From being woken to running, on a CPU that is idle.
+    /// From being woken to running, on an idle CPU.
     pub wake_latency: Time,
-    /// From one task to the next on the same CPU.
+    /// Switching from one task to the next on a CPU.
     pub switch: Time,
-    /// How long a task may have a CPU that others wait for, at least.
+    /// The shortest slice of a task on a CPU that others wait for.
     pub slice: Time,
-    /// In which time each of the tasks of a CPU has it once, if slices need not be shorter for that.
+    /// The time in which each task of a CPU runs once, if no slice has to be shorter for that
+    /// than [`Costs::slice`].
     pub period: Time,
-    /// How much longer the current task must have had its CPU than one that is woken, for that one
-    /// to take it.
+    /// By how much the current task's `vruntime` must exceed that of a woken task to be preempted
+    /// by it.
     pub wake_lead: Time,
-    /// To send an interrupt, for the one who does: to one CPU, or to all others by one command.
+    /// Sending an interrupt, for the sender: to one CPU, or to all others by one command.
     pub interrupt_send: Time,
-    /// From there to the first instruction of the other CPU's handler.
+    /// From sending an interrupt to the first instruction of the target's handler.
     pub interrupt_delivery: Time,
-    /// What being interrupted costs, beside what the handler does.
+    /// What an interrupt costs its target, without the handler.
     pub interrupt_entry: Time,
-    /// How long a line that goes from one node to another one keeps the link between them busy; 0:
-    /// links never are.
+    /// How long a line that moves between nodes keeps their link busy; 0: unlimited bandwidth.
     pub link: Time,
-    /// How long a line that comes from memory keeps the memory of its node busy; 0: it never is.
+    /// How long a line that comes from memory keeps that memory busy; 0: unlimited bandwidth.
     pub memory: Time,
 }
 
-impl Transfer {
+impl TransferCosts {
     fn all(&self) -> [Time; 7] {
         [
             self.load_modified,
@@ -148,7 +147,7 @@ impl Transfer {
 }
 
 impl Host {
-    /// The CPUs that are threads of the core of this one, itself among them.
+    /// The CPUs of this CPU's core, itself among them.
     pub fn threads(&self, cpu: usize) -> impl Iterator<Item = usize> + use<'_> {
         let core = self.cpus[cpu].core;
         (0..self.cpus.len()).filter(move |&other| self.cpus[other].core == core)
@@ -157,13 +156,10 @@ impl Host {
     /// The distance of two CPUs.
     pub fn distance(&self, a: usize, b: usize) -> u8 {
         let (a, b) = (self.cpus[a], self.cpus[b]);
-        match a.core == b.core {
-            true => 0,
-            false => self.distances[usize::from(a.node)][usize::from(b.node)],
-        }
+        if a.core == b.core { 0 } else { self.distances[usize::from(a.node)][usize::from(b.node)] }
     }
 
-    /// What makes it impossible, in words.
+    /// Why the host is impossible, if it is.
     pub fn contradiction(&self) -> Option<String> {
         let (cpus, nodes) = (self.cpus.len(), self.distances.len());
         if cpus == 0 || cpus > CPUS_MAX {
@@ -177,44 +173,49 @@ impl Host {
             return Some(format!("{distances} distances: up to {DISTANCES_MAX} can be simulated"));
         }
         if let Some(cpu) = self.cpus.iter().find(|cpu| usize::from(cpu.node) >= nodes) {
-            return Some(format!("a CPU is on node {}, of {nodes}", cpu.node));
+            return Some(format!("a CPU is on node {} of {nodes} nodes, from 0", cpu.node));
         }
         for (a, row) in self.distances.iter().enumerate() {
             if row.len() != nodes {
-                return Some(format!("node {a} has {} distances, of {nodes}", row.len()));
+                let distances = row.len();
+                return Some(format!("node {a} has {distances} distances to {nodes} nodes"));
             }
             for (b, &distance) in row.iter().enumerate() {
                 if usize::from(distance) >= self.transfers.len() || distance == 0 {
-                    return Some(format!("nodes {a} and {b} have no costs of distance {distance}"));
+                    let nodes = format!("nodes {a} and {b}");
+                    return Some(format!("{nodes} are at distance {distance}, which has no costs"));
                 }
                 if (a == b) != (distance == 1) || distance != self.distances[b][a] {
                     return Some(format!("the distance of nodes {a} and {b} contradicts itself"));
                 }
             }
         }
-        if self.costs.busy_per_mille > 1000 {
-            let share = self.costs.busy_per_mille;
-            return Some(format!("a transfer keeps its line busy for {share} of 1000 of its time"));
+        let busy = self.costs.busy_per_mille;
+        if busy > 1000 {
+            return Some(format!("a line is in flight for {busy} thousandths of its transfer"));
         }
-        if self.guest.and_then(|guest| guest.pause_loop).is_some_and(|found| found.window == 0) {
-            return Some("who spins for no time leaves its guest".into());
+        let exiting = self.guest.and_then(|guest| guest.pause_loop_exiting);
+        if exiting.is_some_and(|exiting| exiting.window == 0) {
+            return Some("the window of pause-loop exiting is 0".into());
         }
-        self.too_slow()
+        self.bandwidth_contradiction()
     }
 
-    /// A line is on its link, and read from memory, within the time that its transfer takes.
-    fn too_slow(&self) -> Option<String> {
+    /// The time of a line on a link or in memory is a part of its transfer.
+    fn bandwidth_contradiction(&self) -> Option<String> {
         let Costs { link, memory, .. } = self.costs;
-        let between_nodes = self.transfers.iter().skip(2).flat_map(Transfer::all);
+        let between_nodes = self.transfers.iter().skip(2).flat_map(TransferCosts::all);
         if let Some(shortest) = between_nodes.min().filter(|&shortest| link > shortest) {
             return Some(format!(
-                "a line keeps its link busy for {link} ps, and a transfer between nodes takes {shortest}"
+                "a line keeps its link busy for {link} ps, longer than a transfer between nodes, \
+                 {shortest} ps"
             ));
         }
         let from_memory = self.transfers.iter().skip(1).map(|transfer| transfer.load_memory);
         let shortest = from_memory.min().filter(|&shortest| memory > shortest)?;
         Some(format!(
-            "a line keeps its memory busy for {memory} ps, and comes from there within {shortest}"
+            "a line keeps its memory busy for {memory} ps, longer than a load from memory, \
+             {shortest} ps"
         ))
     }
 }

@@ -1,25 +1,25 @@
-//! Where the simulated time of tasks and CPUs goes, in the rows that a measured ledger has too.
+//! Where the simulated time of tasks and CPUs goes, by row, as in a measured ledger.
 
 use super::Time;
 
-/// What a task or a CPU does.
+/// What a task spends its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
-    /// Works outside.
+pub enum TimeRow {
+    /// Works outside of critical sections.
     Work,
-    /// Works inside, between entering and leaving.
+    /// Works inside a critical section.
     Inside,
-    /// Uses lines that it has, and goes through its instructions.
+    /// Executes instructions, and uses lines that its CPU has.
     Local,
-    /// Waits for lines that it asked for.
+    /// Waits for lines that it requested.
     Transfer,
-    /// Waits for a word to change, and looks at it.
+    /// Waits for a word to change, and rereads it.
     Spinning,
-    /// Goes to sleep, wakes others, changes places with other tasks, leaves its guest.
+    /// Goes to sleep, wakes others, is switched to, exits to the host.
     System,
     /// Sends interrupts.
     Sending,
-    /// Is interrupted, and does what it then has to.
+    /// Is interrupted, and handles the interrupt.
     Interrupted,
     /// Could run, but other tasks have its CPU.
     Ready,
@@ -28,62 +28,62 @@ pub enum Row {
 }
 
 /// All rows, in the order in which they are shown.
-pub const ROWS: [Row; 10] = [
-    Row::Work,
-    Row::Inside,
-    Row::Local,
-    Row::Transfer,
-    Row::Spinning,
-    Row::System,
-    Row::Sending,
-    Row::Interrupted,
-    Row::Ready,
-    Row::Asleep,
+pub const ROWS: [TimeRow; 10] = [
+    TimeRow::Work,
+    TimeRow::Inside,
+    TimeRow::Local,
+    TimeRow::Transfer,
+    TimeRow::Spinning,
+    TimeRow::System,
+    TimeRow::Sending,
+    TimeRow::Interrupted,
+    TimeRow::Ready,
+    TimeRow::Asleep,
 ];
 
-impl Row {
-    /// What it is called.
+impl TimeRow {
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Row::Work => "work outside",
-            Row::Inside => "work inside",
-            Row::Local => "own lines",
-            Row::Transfer => "waiting for lines",
-            Row::Spinning => "spinning",
-            Row::System => "sleeping and waking",
-            Row::Sending => "sending interrupts",
-            Row::Interrupted => "interrupts",
-            Row::Ready => "waiting for a CPU",
-            Row::Asleep => "asleep",
+            TimeRow::Work => "work outside",
+            TimeRow::Inside => "work inside",
+            TimeRow::Local => "own lines",
+            TimeRow::Transfer => "waiting for lines",
+            TimeRow::Spinning => "spinning",
+            TimeRow::System => "sleeping and waking",
+            TimeRow::Sending => "sending interrupts",
+            TimeRow::Interrupted => "interrupts",
+            TimeRow::Ready => "waiting for a CPU",
+            TimeRow::Asleep => "asleep",
         }
     }
 
-    /// Whether the task has a CPU meanwhile.
+    /// Whether the task has a CPU during that time.
     pub fn runs(self) -> bool {
-        !matches!(self, Row::Ready | Row::Asleep)
+        !matches!(self, TimeRow::Ready | TimeRow::Asleep)
     }
 }
 
-/// Time by row, of one task, within a window.
+/// The time of one task within a window, by row.
 #[derive(Clone, Debug)]
 pub struct Account {
     window: (Time, Time),
     /// Up to when all time is in some row.
     booked: Time,
-    /// What was booked last: its row, and from when.
-    last: (Row, Time),
+    /// The row of the last booking, and from when it is.
+    last: (TimeRow, Time),
     rows: [Time; ROWS.len()],
 }
 
 impl Account {
-    /// An account of what happens within the window.
+    /// An empty account for this window.
     pub fn new(window: (Time, Time)) -> Account {
-        Account { window, booked: 0, last: (Row::Asleep, 0), rows: [0; ROWS.len()] }
+        Account { window, booked: 0, last: (TimeRow::Asleep, 0), rows: [0; ROWS.len()] }
     }
 
     /// Books all time up to `until` that is in no row yet.
     #[inline]
-    pub fn book(&mut self, row: Row, until: Time) {
+    pub fn book(&mut self, row: TimeRow, until: Time) {
         if until > self.booked {
             self.rows[row as usize] += self.counts(self.booked, until);
             self.last = (row, self.booked);
@@ -91,9 +91,9 @@ impl Account {
         }
     }
 
-    /// Takes back what was booked last, from `now` on: it is interrupted. Returns when that is,
-    /// which is not before it began, and what has to be done later: how long, and in which row.
-    pub fn take_back(&mut self, now: Time) -> (Time, Time, Row) {
+    /// Takes back the part of the last booking that is after `now`, when it is interrupted.
+    /// Returns when that is, not before the booking's start, and how much is left of which row.
+    pub fn take_back(&mut self, now: Time) -> (Time, Time, TimeRow) {
         let (row, from) = self.last;
         let (now, end) = (now.clamp(from, self.booked), self.booked);
         self.rows[row as usize] -= self.counts(now, end);
@@ -101,8 +101,8 @@ impl Account {
         (now, end - now, row)
     }
 
-    /// What was booked last.
-    pub fn last(&self) -> Row {
+    /// The row of the last booking.
+    pub fn last(&self) -> TimeRow {
         self.last.0
     }
 

@@ -1,192 +1,200 @@
-//! Virtual time: algorithms run on a host that is only described, and each access costs what
-//! it would cost there.
+//! Virtual time: algorithms run on a described host, and each access costs what it would cost
+//! there.
 //!
-//!     Setup: region, host, tasks ──> simulate ──> Outcome: operations, ledger, hash
+//!     Setup: region, host, tasks ──> simulate ──> SimulatedRun: operations, ledger, hash
 //!                                       │
-//!     Queue (who is due) ──> a task runs, up to where somebody else is due before it
-//!                              └─ World: lines (who has them), CPUs (who runs), sleepers
+//!     EventQueue ──> a task runs, until another event is due before it
+//!                      └─ World: lines (which CPU has them), CPUs (which task has them), sleepers
 //!
-//! Time is in whole picoseconds. Accesses happen one at a time, in the order of their times,
-//! and among equals in the order in which they were asked for: the same seed gives the same
-//! run on every computer, to the last bit, and a hash over all accesses tells whether it was.
-//! Orderings are ignored; stores are buffered and what is locked waits for them, as on x86.
+//! Time is in whole picoseconds. Accesses happen one after the other, in the order of their times,
+//! and among equal times in the order in which they were issued. So the same seed gives the same
+//! run on every computer, to the last bit, and a hash of all accesses shows whether it did.
+//! Orderings are ignored; stores are buffered and locked instructions wait for them, as on x86.
 //!
-//! While time passes, the algorithm's claims are checked: who is inside alone, who came first.
+//! A simulation also checks what the algorithm claims: mutual exclusion and the order of entry.
 
 mod agent;
 mod bandwidth;
+mod coherence;
 mod host;
+mod idle;
+mod invariants;
 mod ledger;
-mod lines;
 mod queue;
 mod tasks;
 mod trace;
-mod watched;
 mod world;
 
 use std::cell::RefCell;
 use std::io;
 
-pub use agent::{Handler, Simulated};
-pub use host::{CPUS_MAX, Costs, Cpu, Guest, Host, PauseLoop, Transfer};
-pub use ledger::{ROWS, Row};
+pub use agent::{IpiHandler, Simulated};
+pub use host::{CPUS_MAX, Costs, CpuLocation, GuestCosts, Host, PauseLoopExiting, TransferCosts};
+pub use ledger::{ROWS, TimeRow};
 use machine::Region;
-pub use trace::Traced;
+use tasks::TaskState;
+pub use trace::TraceWindow;
 use world::World;
 
-use crate::explored::{copy, put_back};
-use crate::steppable::{Steppable, Yielder, caught};
+use crate::checker::{copy_region, restore_region};
+use crate::steppable::{Steppable, Yielder, catch_panics};
 
 /// Picoseconds.
 pub type Time = u64;
 /// A nanosecond.
 pub const NS: Time = 1000;
 
-/// What is simulated.
+/// The tasks to simulate, their memory and their host.
 pub struct Setup<'a> {
-    /// The memory, as all tasks find it; it is so again afterwards.
+    /// The memory as all tasks find it. A simulation restores it at the end.
     pub region: &'a Region,
-    /// The host.
     pub host: &'a Host,
     /// The number of tasks.
     pub tasks: usize,
-    /// The CPUs that tasks may have, in the order in which they get them: task i has CPU
-    /// `places[i % places.len()]`, at first.
-    pub places: &'a [usize],
-    /// What a task does: operations, for ever or so many. It owns no heap memory and holds no
-    /// guard across an access.
+    /// The CPUs that tasks may have, in the order in which they get them: task i starts on CPU
+    /// `cpus[i % cpus.len()]`.
+    pub cpus: &'a [usize],
+    /// What a task does: operations, a number of them or for ever. It owns no heap memory and
+    /// holds no guard across an access.
     pub task: &'a (dyn Fn(&Simulated, usize) + 'a),
-    /// What a CPU does when interrupted, also while it waits or has no task; nothing where no
-    /// task interrupts others.
-    pub interrupted: Option<&'a Handler<'a>>,
-    /// Whether `Note::Enter` says that nobody else is inside.
+    /// What a CPU does when interrupted, also while its task waits, and without a task. `None`
+    /// where no task sends interrupts.
+    pub ipi_handler: Option<&'a IpiHandler<'a>>,
+    /// Whether `Annotation::Enter` says that no other task is inside.
     pub exclusive: bool,
-    /// Whether those who arrive first must enter first.
+    /// Whether tasks must enter in the order in which they arrived.
     pub fifo: bool,
 }
 
 impl Setup<'_> {
-    /// How many numbers `cpu` may say.
-    fn numbers(&self, preemption: Preemption) -> usize {
+    /// The number of CPUs as tasks see them: the values that `cpu` may return.
+    fn cpu_numbers(&self, preemption: Preemption) -> usize {
         match preemption {
             Preemption::BetweenOperations => self.host.cpus.len(),
             Preemption::Anywhere => self.tasks,
         }
     }
 
-    /// The CPU that `cpu` means by a number.
+    /// The CPU of the host that a value of `cpu` stands for.
     fn home(&self, number: usize, preemption: Preemption) -> usize {
         match preemption {
-            // What is there for each of more tasks than CPUs.
+            // Per-CPU memory may have more elements than the host has CPUs.
             Preemption::BetweenOperations => number % self.host.cpus.len(),
-            Preemption::Anywhere => self.places[number % self.places.len()],
+            Preemption::Anywhere => self.cpus[number % self.cpus.len()],
         }
     }
 }
 
-/// How it is simulated.
+/// How long and under which scheduling to simulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What chance depends on.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// How long nothing counts.
+    /// The time before the window, in which nothing counts.
     pub warm_up: Time,
-    /// How long it counts, after that.
+    /// The length of the window, in which everything counts.
     pub length: Time,
     /// Where tasks lose their CPU to others.
     pub preemption: Preemption,
-    /// Whether a task stays on the CPU that it had first. If not, it may have another one of
-    /// `places` whenever it wakes, and an idle CPU takes tasks of others.
+    /// Whether a task stays on its first CPU. If not, it may get another one of `cpus` whenever
+    /// it wakes, and an idle CPU takes tasks from others.
     pub pinned: bool,
-    /// What to write down.
-    pub trace: Option<Traced>,
+    /// The accesses to trace.
+    pub trace: Option<TraceWindow>,
 }
 
-/// Where a task whose slice is over loses its CPU to others that wait for it.
+/// Where a task whose slice has ended loses its CPU to tasks that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
-    /// Between operations, where a call into the kernel ends, or where it sleeps: in the kernel,
-    /// who holds or wants a spinlock is not preempted. `cpu` is the CPU.
+    /// Between operations, at the end of a call into the kernel, or where the task sleeps: in the
+    /// kernel, a task that holds or wants a spinlock is not preempted. `cpu` is the CPU.
     BetweenOperations,
-    /// Anywhere, also inside: tasks are virtual CPUs, which the host takes away without
-    /// asking. `cpu` is the task.
+    /// Anywhere, also inside a critical section: tasks are virtual CPUs, from which the host
+    /// takes the CPU at any time. `cpu` is the task.
     Anywhere,
 }
 
-/// What came of it.
+/// The results of a simulation.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct SimulatedRun {
     /// Operations of each task that ended in the window.
     pub operations: Vec<u64>,
     /// The length of the window.
     pub length: Time,
-    /// Time of all tasks in the window by row, as in [`ROWS`]. They add up to tasks × length,
-    /// and to what CPUs without a task spent on interrupts.
+    /// Time of all tasks in the window, by row as in [`ROWS`]. It adds up to tasks × length, plus
+    /// what CPUs without a task spent on interrupts.
     pub rows: [Time; ROWS.len()],
     /// Time in which CPUs had no task: CPUs × length, less all rows that run.
     pub idle: Time,
-    /// All accesses, looks of waiting tasks among them.
+    /// The number of accesses, those of waiting tasks among them.
     pub accesses: u64,
-    /// Equal for equal runs.
+    /// A hash of all accesses: equal for equal runs.
     pub hash: u64,
-    /// What was to be written down.
+    /// The traced accesses, one line each.
     pub trace: Vec<String>,
 }
 
-impl Outcome {
+impl SimulatedRun {
     /// Operations per second of all tasks together.
     pub fn rate(&self) -> f64 {
         self.operations.iter().sum::<u64>() as f64 / (self.length as f64 / 1e12)
     }
 }
 
-/// Simulates.
+/// Simulates up to the end of the window.
 ///
 /// # Errors
-/// A host that contradicts itself, an algorithm that breaks its promise or panics, tasks that
-/// wait for each other for ever, in words that name who waits for what.
-pub fn simulate(setup: &Setup, options: &Options) -> io::Result<Outcome> {
+/// A host that contradicts itself; an algorithm that breaks its claims or panics; tasks that wait
+/// for each other for ever: the error names their words.
+pub fn simulate(setup: &Setup, options: &Options) -> io::Result<SimulatedRun> {
     run(setup, options, None)
 }
 
-/// The same, but when the time is over tasks go on until they have ended, which
-/// [`Simulated::is_over`] tells them to; then `last` says whether what must hold does. None of
-/// that counts.
+/// Simulates until all tasks have ended, which they should once [`Simulated::is_over`] says so.
+/// What they do after the window does not count. Then calls `final_check`.
 ///
 /// # Errors
-/// Also what `last` says.
-pub fn simulate_to_the_end(setup: &Setup, options: &Options, last: &Last) -> io::Result<Outcome> {
-    run(setup, options, Some(last))
+/// Those of [`simulate`] and of `final_check`.
+pub fn simulate_to_completion(
+    setup: &Setup,
+    options: &Options,
+    final_check: &FinalCheck,
+) -> io::Result<SimulatedRun> {
+    run(setup, options, Some(final_check))
 }
 
-/// What must hold at the end.
-pub type Last<'a> = dyn Fn() -> Result<(), String> + 'a;
+/// Checks the memory once all tasks have ended.
+pub type FinalCheck<'a> = dyn Fn() -> Result<(), String> + 'a;
 
-fn run(setup: &Setup, options: &Options, last: Option<&Last>) -> io::Result<Outcome> {
+fn run(
+    setup: &Setup,
+    options: &Options,
+    final_check: Option<&FinalCheck>,
+) -> io::Result<SimulatedRun> {
     if let Some(why) = setup.host.contradiction() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    let before = copy(setup.region);
-    // Nothing happens after the window, but to come to an end.
-    let over = if last.is_some() { Time::MAX } else { options.warm_up + options.length };
-    let world = RefCell::new(World::new(setup, options, over));
-    let ended = start(setup, options, &world)
+    let before = copy_region(setup.region);
+    // Without a final check nothing needs to happen after the window.
+    let end = if final_check.is_some() { Time::MAX } else { options.warm_up + options.length };
+    let world = RefCell::new(World::new(setup, options, end));
+    let result = start(setup, options, &world)
         .and_then(|mut threads| {
-            let passed = caught(|| {
-                pass(&mut threads, &world);
-                blocked(setup, &world.borrow())
+            let result = catch_panics(|| {
+                run_threads(&mut threads, &world);
+                check_blocked(setup, &world.borrow())
             });
-            passed.unwrap_or_else(|why| Err(fault(why)))
+            result.unwrap_or_else(|why| Err(fault(why)))
         })
-        .and_then(|()| last.map_or(Ok(()), |last| last().map_err(fault)));
-    put_back(setup.region, &before);
-    ended?;
+        .and_then(|()| final_check.map_or(Ok(()), |check| check().map_err(fault)));
+    restore_region(setup.region, &before);
+    result?;
     let mut world = world.into_inner();
-    world.close();
-    Ok(outcome(setup, options, world))
+    world.close_accounts();
+    Ok(summary(setup, options, world))
 }
 
-/// When it stops, it tells who goes on.
+/// The thread of a task. When it stops, it passes on which task continues.
 type Thread<'a> = Steppable<'a, (), Option<u16>>;
 
 fn start<'a>(
@@ -199,41 +207,43 @@ fn start<'a>(
         (task as u16, number, usize::from(setup.host.cpus[home].node))
     };
     let number = |task: usize| match options.preemption {
-        Preemption::BetweenOperations => setup.places[task % setup.places.len()],
+        Preemption::BetweenOperations => setup.cpus[task % setup.cpus.len()],
         Preemption::Anywhere => task,
     };
-    // A virtual CPU keeps its number, wherever it is.
+    // A virtual CPU keeps its number, wherever it runs.
     let moves = !options.pinned && options.preemption == Preemption::BetweenOperations;
-    let all = world.borrow().tasks.len();
-    let workers = (0..setup.tasks).map(|task| view(task, number(task)));
-    let handlers = (setup.tasks..all).map(|task| view(task, task - setup.tasks));
+    let task_and_handler_count = world.borrow().tasks.len();
+    let tasks = (0..setup.tasks).map(|task| view(task, number(task)));
+    let handlers =
+        (setup.tasks..task_and_handler_count).map(|handler| view(handler, handler - setup.tasks));
     let base = setup.region.start() as usize;
     let thread = |(task, cpu, node): (u16, usize, usize)| {
-        let handler = setup.interrupted;
+        let ipi_handler = setup.ipi_handler;
         let body = move |yielder: &Yielder<(), Option<u16>>| {
-            let m = Simulated { yielder, world, task, moves, cpu, node, base, handler };
+            let m = Simulated { yielder, world, task, moves, cpu, node, base, ipi_handler };
             // Not before its time.
             drop(m.stop(None));
-            match usize::from(task) < setup.tasks {
-                true => (setup.task)(&m, task.into()),
-                false => unreachable!("a CPU without a task only handles interrupts"),
+            if usize::from(task) < setup.tasks {
+                (setup.task)(&m, task.into());
+            } else {
+                unreachable!("a CPU without a task only handles interrupts");
             }
             // Its last work takes time too.
             drop(m.turn(world.borrow_mut()));
         };
         Ok(Steppable::start(body, ())?.0)
     };
-    workers.chain(handlers).map(thread).collect()
+    tasks.chain(handlers).map(thread).collect()
 }
 
-/// Lets time pass, until all tasks have ended, or it is over.
-fn pass(threads: &mut [Thread], world: &RefCell<World>) {
-    let mut next = world.borrow_mut().pass();
+/// Runs all threads until their tasks have ended, or the time is over.
+fn run_threads(threads: &mut [Thread], world: &RefCell<World>) {
+    let mut next = world.borrow_mut().advance();
     while let Some(task) = next {
         next = threads[usize::from(task)].resume(()).unwrap_or_else(|| {
             let mut world = world.borrow_mut();
             world.end(task);
-            world.pass()
+            world.advance()
         });
     }
 }
@@ -242,51 +252,52 @@ fn fault(why: String) -> io::Error {
     io::Error::other(why)
 }
 
-/// Where nobody is due any more, everybody has ended, or waits for what nobody will do.
-fn blocked(setup: &Setup, world: &World) -> io::Result<()> {
+/// Fails if no event is left and tasks still wait.
+fn check_blocked(setup: &Setup, world: &World) -> io::Result<()> {
     if !world.queue.is_empty() {
         return Ok(());
     }
-    let waits = world.tasks[..world.workers].iter().enumerate().filter_map(|(i, task)| {
-        let (verb, offset) = match task.doing {
-            tasks::Doing::Ended => return None,
-            tasks::Doing::Watching(watch) | tasks::Doing::Looking(watch) => {
-                ("waits at", watch.word.offset)
+    let waits = world.tasks[..world.task_count].iter().enumerate().filter_map(|(i, task)| {
+        let (verb, offset) = match task.state {
+            TaskState::Ended => return None,
+            TaskState::Waiting(wait) | TaskState::Rechecking(wait) => {
+                ("waits for", wait.word.offset)
             }
-            tasks::Doing::Asleep { offset } => ("sleeps on", offset),
-            tasks::Doing::Running | tasks::Doing::Asking(_) | tasks::Doing::Ready(_) => {
+            TaskState::Asleep { offset } => ("sleeps on", offset),
+            TaskState::Running | TaskState::Requesting(_) | TaskState::Ready(_) => {
                 unreachable!("task {i} is due")
             }
         };
         Some(format!("t{i} {verb} {}", setup.region.name(offset as usize)))
     });
     let waits: Vec<String> = waits.collect();
-    match waits.is_empty() {
-        true => Ok(()),
-        false => Err(fault(format!("nobody can go on: {}", waits.join("; ")))),
+    if waits.is_empty() {
+        return Ok(());
     }
+    Err(fault(format!("deadlock: {}", waits.join("; "))))
 }
 
-fn outcome(setup: &Setup, options: &Options, world: World) -> Outcome {
+fn summary(setup: &Setup, options: &Options, world: World) -> SimulatedRun {
     let mut rows = [0; ROWS.len()];
     for (i, task) in world.tasks.iter().enumerate() {
         for ((row, sum), time) in ROWS.iter().zip(&mut rows).zip(task.account.rows()) {
-            // Who handles interrupts where no task is only counts while it does.
+            // The interrupt handler of a CPU without a task counts only while it runs.
             *sum += if i < setup.tasks || row.runs() { time } else { 0 };
         }
     }
-    let ran: Time = ROWS.iter().zip(rows).filter(|(row, _)| row.runs()).map(|(_, time)| time).sum();
-    // A host whose CPUs are interrupted has them all in its sum.
-    let cpus = match setup.interrupted {
+    let busy: Time =
+        ROWS.iter().zip(rows).filter(|(row, _)| row.runs()).map(|(_, time)| time).sum();
+    // With interrupts, CPUs without a task are busy too, so all CPUs count.
+    let cpus = match setup.ipi_handler {
         Some(_) => setup.host.cpus.len(),
-        None => setup.places.len().min(setup.tasks),
+        None => setup.cpus.len().min(setup.tasks),
     } as u64;
-    let trace = world.trace.map(|trace| trace.told(setup.region)).unwrap_or_default();
-    Outcome {
+    let trace = world.trace.map(|trace| trace.lines(setup.region)).unwrap_or_default();
+    SimulatedRun {
         operations: world.tasks[..setup.tasks].iter().map(|task| task.operations).collect(),
         length: options.length,
         rows,
-        idle: cpus * options.length - ran,
+        idle: cpus * options.length - busy,
         accesses: world.accesses,
         hash: world.hash,
         trace,

@@ -1,119 +1,121 @@
-//! What will happen when, in one order: by time, and at the same time by who asked first.
+//! Future events in a total order: by time, then by the order in which they were queued.
 
 use super::Time;
 
-/// Events. They are few, some for each CPU that is not waiting for another one, and a new one is
-/// mostly due before all but some of them: looking from there, and moving what is passed on the
-/// way, is cheaper than a search or the jumps of a heap. The next one is apart: whether a task may
-/// go on is asked more often than anything else.
+/// A queue of events. They are few, some for each CPU that does not wait for another one. A new
+/// event is mostly due before all others but a few: to insert it by shifting those is cheaper
+/// than a binary search or the jumps of a heap. The next event is kept apart from the others,
+/// because the most frequent question is whether a task is due before it.
 ///
-/// That the time is over is an event too, which never happens.
+/// The end of time is an event too, which is never popped.
 #[derive(Clone, Debug)]
-pub struct Queue {
-    next: Due,
-    /// All others, those that are due first last.
-    later: Vec<Due>,
-    turns: u64,
-    over: Time,
+pub struct EventQueue {
+    next: QueuedEvent,
+    /// All other events, by falling time.
+    later: Vec<QueuedEvent>,
+    sequence: u64,
+    end: Time,
 }
 
-/// What is due.
+/// An event for a target, which is a task, a store buffer, a timer or an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
-    /// When.
+pub struct QueuedEvent {
+    /// When it is due.
     pub time: Time,
-    /// Which of all that was ever asked for it is, and whom it is for.
-    turn_and_who: u64,
+    sequence_and_target: u64,
 }
 
-const WHO_BITS: u32 = 16;
+const TARGET_BITS: u32 = 16;
 
-/// How many events are passed before the place of a new one is searched for instead.
+/// How many events are shifted at most; the index of a later one is found by binary search.
 const NEAR: usize = 16;
 
-impl Due {
-    /// Which of all that was ever asked for: unique.
+impl QueuedEvent {
+    /// Its number among all events ever queued, from 1.
     #[inline]
-    pub fn turn(self) -> u64 {
-        self.turn_and_who >> WHO_BITS
+    pub fn sequence(self) -> u64 {
+        self.sequence_and_target >> TARGET_BITS
     }
 
-    /// Whom it is for.
     #[inline]
-    pub fn who(self) -> u16 {
-        self.turn_and_who as u16
+    pub fn target(self) -> u16 {
+        self.sequence_and_target as u16
     }
 }
 
-impl Queue {
-    /// Nothing is due from `over` on.
-    pub fn new(over: Time) -> Queue {
-        let next = Due { time: over, turn_and_who: 0 };
-        Queue { next, later: Vec::new(), turns: 0, over }
+impl EventQueue {
+    /// An empty queue; no event is due from `end` on.
+    pub fn new(end: Time) -> EventQueue {
+        let next = QueuedEvent { time: end, sequence_and_target: 0 };
+        EventQueue { next, later: Vec::new(), sequence: 0, end }
     }
 
-    /// Asks for an event; returns its turn, never 0.
+    /// Queues an event; returns its sequence number, never 0.
     #[inline]
-    pub fn push(&mut self, time: Time, who: u16) -> u64 {
+    pub fn push(&mut self, time: Time, target: u16) -> u64 {
         if self.later.len() == self.later.capacity() {
-            return self.push_where_full(time, who);
+            return self.push_into_full(time, target);
         }
-        self.turns += 1;
-        let new = Due { time, turn_and_who: self.turns << WHO_BITS | u64::from(who) };
+        self.sequence += 1;
+        let new = QueuedEvent {
+            time,
+            sequence_and_target: self.sequence << TARGET_BITS | u64::from(target),
+        };
         if time < self.next.time {
             self.later.push(self.next);
             self.next = new;
-            return self.turns;
+            return self.sequence;
         }
         let far = self.later.len().saturating_sub(NEAR);
         if far > 0 && self.later[far].time <= time {
             self.insert_far(new, far);
-            return self.turns;
+            return self.sequence;
         }
-        let mut place = self.later.len();
+        let mut index = self.later.len();
         self.later.push(new);
-        // Those of the same time were asked for before.
-        while place > 0 && self.later[place - 1].time <= time {
-            self.later[place] = self.later[place - 1];
-            place -= 1;
+        // Events of the same time were queued before, and stay before.
+        while index > 0 && self.later[index - 1].time <= time {
+            self.later[index] = self.later[index - 1];
+            index -= 1;
         }
-        self.later[place] = new;
-        self.turns
+        self.later[index] = new;
+        self.sequence
     }
 
-    /// Virtual CPUs whose spinning is noticed leave hundreds of events that nobody waits for any more.
+    /// Virtual CPUs with pause-loop exiting leave hundreds of events that no task waits for any
+    /// more.
     #[cold]
-    fn insert_far(&mut self, new: Due, far: usize) {
-        let place = self.later[..far].partition_point(|other| other.time > new.time);
-        self.later.insert(place, new);
+    fn insert_far(&mut self, new: QueuedEvent, far: usize) {
+        let index = self.later[..far].partition_point(|other| other.time > new.time);
+        self.later.insert(index, new);
     }
 
-    /// Apart, so that it costs nothing where there is room.
+    /// A function of its own, so that `push` costs nothing for it where there is room.
     #[cold]
     #[inline(never)]
-    fn push_where_full(&mut self, time: Time, who: u16) -> u64 {
+    fn push_into_full(&mut self, time: Time, target: u16) -> u64 {
         self.later.reserve(1);
-        self.push(time, who)
+        self.push(time, target)
     }
 
-    /// Whether nothing is due up to this time.
+    /// Whether no event is due up to this time.
     #[inline]
     pub fn is_first(&self, time: Time) -> bool {
         time < self.next.time
     }
 
-    /// Takes the next event; nothing where the time is over.
+    /// Takes the next event; `None` at the end.
     #[inline]
-    pub fn pop(&mut self) -> Option<Due> {
+    pub fn pop(&mut self) -> Option<QueuedEvent> {
         let next = self.next;
-        if next.time >= self.over {
+        if next.time >= self.end {
             return None;
         }
         self.next = self.later.pop()?;
         Some(next)
     }
 
-    /// Whether there is no event at all, also none after all is over.
+    /// Whether no event is left, not even one after the end.
     pub fn is_empty(&self) -> bool {
         self.later.is_empty()
     }
@@ -124,28 +126,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_come_by_time_and_then_by_who_asked_first() {
-        let mut queue = Queue::new(100);
-        for (time, who) in [(7, 1), (3, 9), (7, 0), (99, 5), (100, 6), (3, 2), (200, 7)] {
-            queue.push(time, who);
+    fn events_come_by_time_and_then_in_the_order_in_which_they_were_queued() {
+        let mut queue = EventQueue::new(100);
+        for (time, target) in [(7, 1), (3, 9), (7, 0), (99, 5), (100, 6), (3, 2), (200, 7)] {
+            queue.push(time, target);
         }
         assert!(queue.is_first(2) && !queue.is_first(3));
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|due| due.who()).collect();
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|due| due.target()).collect();
         assert_eq!(order, [9, 2, 1, 0, 5]);
         assert!(!queue.is_empty());
     }
 
     #[test]
-    fn a_place_among_many_is_found() {
-        let mut queue = Queue::new(1000);
-        let asked: Vec<(Time, u16)> =
-            (0..200).map(|who| (u64::from(who) * 7919 % 97, who)).collect();
-        for &(time, who) in &asked {
-            queue.push(time, who);
+    fn many_events_are_sorted() {
+        let mut queue = EventQueue::new(1000);
+        let queued: Vec<(Time, u16)> =
+            (0..200).map(|target| (u64::from(target) * 7919 % 97, target)).collect();
+        for &(time, target) in &queued {
+            queue.push(time, target);
         }
-        let mut expected = asked;
+        let mut expected = queued;
         expected.sort_by_key(|&(time, _)| time);
-        let order = std::iter::from_fn(|| queue.pop()).map(|due| (due.time, due.who()));
+        let order = std::iter::from_fn(|| queue.pop()).map(|due| (due.time, due.target()));
         assert_eq!(order.collect::<Vec<_>>(), expected);
     }
 }

@@ -1,181 +1,182 @@
-//! Tasks, CPUs and who has which.
+//! Tasks, CPUs, and which task has which CPU.
 
 use std::collections::VecDeque;
 
-use machine::{Note, Until};
+use machine::{Annotation, Until};
 
 use super::Time;
-use super::ledger::{Account, Row};
-use super::lines::{Use, Word};
-use super::watched::Watched;
-use super::world::Idling;
+use super::coherence::{LineUse, WordAddress};
+use super::idle::IdleTime;
+use super::invariants::Invariants;
+use super::ledger::{Account, TimeRow};
 
 /// What a task is doing.
 ///
-///     Running ──has to wait for its turn──> Asking ──the line comes──> Running
-///     Running ──waits──> Watching ──seen──> Running
+///     Running ──has to wait for its turn──> Requesting ──the line comes──> Running
+///     Running ──waits──> Waiting ──condition holds──> Running
 ///        │ ^ └─parks──> Asleep ──woken──┐
 ///        │ └──gets a CPU── Ready <──────┤
-///        └──loses its CPU───> Ready <───┘   (a watching one too: then it looks again)
+///        └──loses its CPU───> Ready <───┘   (so does a waiting task, which then rechecks)
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Doing {
-    /// Goes on at its time.
+pub enum TaskState {
+    /// Continues at its time.
     Running,
-    /// Asks for a line at its time.
-    Asking(Ask),
+    /// Requests a line at its time.
+    Requesting(LineRequest),
     /// Has a CPU and waits for a word to change.
-    Watching(Watch),
-    /// Has got a CPU again, to look at its word.
-    Looking(Watch),
+    Waiting(WordWait),
+    /// Has got a CPU again, and reads its word at its time.
+    Rechecking(WordWait),
     /// Sleeps on a word.
     Asleep { offset: u32 },
     /// Waits for a CPU.
-    Ready(Then),
+    Ready(Resume),
     /// Has nothing left to do.
     Ended,
 }
 
 /// What a task does once it has a CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Then {
-    /// What it was doing takes so long still, in that row.
-    GoOn(Time, Row),
-    /// Looks at its word.
-    Look(Watch),
-    /// Handles an interrupt for a CPU that has nothing else to do, and is done.
-    Handle,
+pub enum Resume {
+    /// Continues what it was doing, which takes this long still and counts in this row.
+    Continue(Time, TimeRow),
+    /// Reads its word again.
+    Recheck(WordWait),
+    /// Handles an interrupt for a CPU without a task, and ends.
+    HandleInterrupt,
 }
 
-/// A line that a task wants.
+/// A request for a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ask {
+pub struct LineRequest {
     pub line: u32,
-    pub how: Use,
-    /// Whether all stores before it must have been seen.
+    pub how: LineUse,
+    /// Whether all earlier stores must have left the store buffer.
     pub after_stores: bool,
 }
 
-/// A line that was asked for.
+/// A line that was requested.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct LineGrant {
+    /// When the task requested it.
     pub at: Time,
-    /// When those who have it lose it.
+    /// When the CPUs that have it lose it.
     pub leaves: Time,
-    /// Whether it was there.
+    /// Whether the task's CPU had it already.
     pub hit: bool,
 }
 
-/// What a task waits for.
+/// A wait for a word to change.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Watch {
-    pub word: Word,
+pub struct WordWait {
+    pub word: WordAddress,
     pub until: Until<u64>,
-    /// When it gives up.
+    /// When the task gives up.
     pub deadline: Time,
 }
 
-/// A store in the buffer of its CPU: the line was asked for, and the word has not changed yet.
+/// A store in the buffer of its CPU: its line was requested, and its word has not changed yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Store {
-    pub word: Word,
+pub struct PendingStore {
+    pub word: WordAddress,
     pub new: u64,
-    /// When the task wrote it.
+    /// When the task issued it.
     pub at: Time,
-    /// When the line comes.
-    pub comes: Time,
-    /// When those who have the line lose it.
+    /// When the line arrives.
+    pub arrives: Time,
+    /// When the CPUs that have the line lose it.
     pub leaves: Time,
 }
 
 /// One task.
 #[derive(Clone, Debug)]
-pub struct Task {
-    /// Up to when it has done things.
+pub struct SimulatedTask {
+    /// The simulated time up to which the task has run.
     pub time: Time,
     pub cpu: u16,
-    pub doing: Doing,
-    /// The turn of its one valid event; 0: none.
-    pub turn: u64,
-    /// Its stores that others do not see yet, in order.
-    pub stores: VecDeque<Store>,
-    /// When they should all be out.
+    pub state: TaskState,
+    /// The sequence number of its one valid event; 0: none.
+    pub event: u64,
+    /// Its stores that other tasks do not see yet, in order.
+    pub stores: VecDeque<PendingStore>,
+    /// When these stores should all have left the buffer.
     pub drained: Time,
-    /// The line that it asked for and waited for; nothing where an interrupt came first.
-    pub asked: Option<Asked>,
-    /// It leaves its section at its time.
-    pub leaving: Option<Note>,
-    /// What it saw when its wait ended; nothing if it gave up.
+    /// The line that it waited for; `None` where an interrupt came first.
+    pub granted: Option<LineGrant>,
+    /// The task leaves its critical section at its time.
+    pub leaving: Option<Annotation>,
+    /// The value that ended its wait; `None` if the task gave up.
     pub seen: Option<u64>,
     pub inside: bool,
-    /// How long it had its CPU, but for the current time.
-    pub had: Time,
-    /// How many sections deep it is not to be interrupted.
-    pub masked: u32,
-    /// An interrupt has come, and was not handled yet.
-    pub pending: bool,
-    /// It is being interrupted, and goes on with this afterwards.
-    pub handling: Option<Then>,
-    /// It goes on because it was interrupted just now.
-    pub called: bool,
+    /// How long it has had a CPU, without the current slice.
+    pub vruntime: Time,
+    /// How many sections deep its interrupts are off.
+    pub irqs_off_depth: u32,
+    /// An interrupt has come that was not handled yet.
+    pub interrupt_pending: bool,
+    /// The task is handling an interrupt, and does this afterwards.
+    pub interrupted: Option<Resume>,
+    /// The task continues because an interrupt has just come, not because its event is due.
+    pub interrupt_arrived: bool,
     pub operations: u64,
     pub random: u64,
     pub account: Account,
 }
 
-impl Task {
-    /// Whether it only waits, and lets its CPU breathe.
+impl SimulatedTask {
+    /// Whether the task only waits, and leaves its core to the other thread.
     pub fn pauses(&self) -> bool {
-        matches!(self.doing, Doing::Watching(_)) || self.account.last() == Row::Spinning
+        matches!(self.state, TaskState::Waiting(_)) || self.account.last() == TimeRow::Spinning
     }
 
-    /// It leaves its section, if it was about to: its work inside is done now.
+    /// Leaves the critical section, if the task was about to: its work inside is done now.
     #[inline]
-    pub fn leave(&mut self, watched: &mut Watched) {
-        if let Some(note) = self.leaving.take() {
-            watched.leaves(note);
+    pub fn leave(&mut self, invariants: &mut Invariants) {
+        if let Some(annotation) = self.leaving.take() {
+            invariants.leaves(annotation);
         }
     }
 
-    /// Stops what it does at `now`; what it has to do afterwards.
-    pub fn stop(&mut self, now: Time) -> Then {
+    /// Interrupts what the task does at `now`; returns what is left of it.
+    pub fn stop(&mut self, now: Time) -> Resume {
         let (now, remaining, row) = self.account.take_back(now);
-        (self.time, self.turn) = (now, 0);
-        Then::GoOn(remaining, row)
+        (self.time, self.event) = (now, 0);
+        Resume::Continue(remaining, row)
     }
 
     /// Books all time up to `until` that is in no row yet.
     #[inline]
-    pub fn book(&mut self, row: Row, until: Time) {
-        match self.handling {
+    pub fn book(&mut self, row: TimeRow, until: Time) {
+        match self.interrupted {
             None => self.account.book(row, until),
             Some(_) => self.book_interrupted(row, until),
         }
     }
 
     #[cold]
-    fn book_interrupted(&mut self, row: Row, until: Time) {
-        self.account.book(if row.runs() { Row::Interrupted } else { row }, until);
+    fn book_interrupted(&mut self, row: TimeRow, until: Time) {
+        self.account.book(if row.runs() { TimeRow::Interrupted } else { row }, until);
     }
 }
 
-/// One CPU, and who waits for it.
+/// One CPU, and the tasks that wait for it.
 #[derive(Clone, Debug, Default)]
 pub struct RunQueue {
     pub current: Option<u16>,
-    /// Since when the current task has it.
+    /// Since when the current task has the CPU.
     pub since: Time,
     /// Whether the current task should make way for one that was woken.
-    pub called: bool,
-    /// Who waits for it, who had it the shortest time first.
+    pub need_resched: bool,
+    /// Tasks that wait for the CPU, by `vruntime`.
     pub ready: VecDeque<u16>,
-    /// How long who had it the shortest time has had it, which never falls.
-    pub least: Time,
-    /// Who is next, before whoever had it the shortest time.
-    pub favoured: Option<u16>,
-    /// When its clock rings, if it does.
-    pub rings: Time,
-    pub idling: Idling,
-    /// What local things cost while one of `siblings` is busy, of 1000.
+    /// The smallest `vruntime` of its tasks; it never falls.
+    pub min_vruntime: Time,
+    /// The task that runs next, before the one with the smallest `vruntime`.
+    pub next_buddy: Option<u16>,
+    /// When its timer fires, if it does.
+    pub timer: Time,
+    pub idle_time: IdleTime,
+    /// What local work costs while one of `siblings` is busy, in thousandths.
     pub slower_per_mille: u64,
     /// The other threads of its core that have tasks.
     pub siblings: Vec<u16>,

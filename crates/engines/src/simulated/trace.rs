@@ -1,70 +1,71 @@
-//! What happened, access by access, for people to read.
+//! A trace of a simulation, access by access, as readable text.
 
 use machine::Region;
 
 use super::Time;
-use super::lines::{Use, Word};
+use super::coherence::{LineUse, WordAddress};
 
 /// One access.
 #[derive(Clone, Copy, Debug)]
-pub struct Access {
+pub struct TracedAccess {
     pub task: u16,
-    pub word: Word,
-    pub how: Use,
+    pub word: WordAddress,
+    pub how: LineUse,
     pub old: u64,
-    /// Known where accesses are written down.
+    /// Set only while a trace is kept.
     pub new: u64,
-    /// When the task asked for it.
+    /// When the task issued it.
     pub at: Time,
     /// When it was done.
     pub end: Time,
 }
 
-/// So many accesses, from a time on.
+/// Which accesses to trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Traced {
-    /// From when on.
+pub struct TraceWindow {
+    /// The time of the first.
     pub from: Time,
     /// How many at most.
     pub accesses: usize,
 }
 
-/// The accesses themselves.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    want: Traced,
-    pub accesses: Vec<Access>,
+    window: TraceWindow,
+    pub accesses: Vec<TracedAccess>,
 }
 
 impl Trace {
-    pub fn new(want: Traced) -> Trace {
-        Trace { want, accesses: Vec::new() }
+    pub fn new(window: TraceWindow) -> Trace {
+        Trace { window, accesses: Vec::new() }
     }
 
-    pub fn add(&mut self, access: Access) {
-        if access.at >= self.want.from && self.accesses.len() < self.want.accesses {
+    pub fn add(&mut self, access: TracedAccess) {
+        if access.at >= self.window.from && self.accesses.len() < self.window.accesses {
             self.accesses.push(access);
         }
     }
 
-    /// The accesses in words, a line each: when, who, what, how long.
-    pub fn told(&self, region: &Region) -> Vec<String> {
-        // Accesses are told in the order in which lines were asked for; a store, or a look after
-        // one, is asked for before its time.
+    /// A line for each access: its time, task and duration, and what it does.
+    pub fn lines(&self, region: &Region) -> Vec<String> {
+        // They are recorded when they are done: a store, or a recheck after one, comes later in
+        // the list than it was issued.
         let mut accesses = self.accesses.clone();
         accesses.sort_by_key(|access| access.at);
         let from = accesses.first().map_or(0, |first| first.at);
-        let line = |access: &Access| {
+        let line = |access: &TracedAccess| {
             let name = region.name(access.word.offset as usize);
-            let what = match (access.how, access.new == access.old) {
-                (Use::Load, _) => format!("reads {name}: {}", access.old),
-                (Use::Store, _) => format!("writes {name}: {} -> {}", access.old, access.new),
-                (Use::Atomic, false) => format!("changes {name}: {} -> {}", access.old, access.new),
-                (Use::Atomic, true) => format!("tries {name}: {}", access.old),
+            let action = match (access.how, access.new == access.old) {
+                (LineUse::Load, _) => format!("reads {name}: {}", access.old),
+                (LineUse::Store, _) => format!("writes {name}: {} -> {}", access.old, access.new),
+                (LineUse::Atomic, false) => {
+                    format!("changes {name}: {} -> {}", access.old, access.new)
+                }
+                (LineUse::Atomic, true) => format!("tries {name}: {}", access.old),
             };
             let (at, took) =
                 ((access.at - from) as f64 / 1e3, (access.end - access.at) as f64 / 1e3);
-            format!("{at:9.1} ns  t{:<3} {took:6.1} ns  {what}", access.task)
+            format!("{at:9.1} ns  t{:<3} {took:6.1} ns  {action}", access.task)
         };
         accesses.iter().map(line).collect()
     }

@@ -1,4 +1,4 @@
-//! What is so at a moment of simulated time, and what accesses, waits and sleep do to it.
+//! The state of a simulation at a moment of simulated time, and the events that change it.
 
 mod accesses;
 mod pause_loops;
@@ -9,109 +9,105 @@ use std::collections::VecDeque;
 
 use machine::Region;
 
-use super::host::Guest;
-use super::ledger::{Account, Row};
-use super::lines::Lines;
-use super::queue::{Due, Queue};
-use super::tasks::{Doing, RunQueue, Task, Then};
+use super::coherence::CacheLines;
+use super::host::GuestCosts;
+use super::invariants::Invariants;
+use super::ledger::{Account, TimeRow};
+use super::queue::{EventQueue, QueuedEvent};
+use super::tasks::{Resume, RunQueue, SimulatedTask, TaskState};
 use super::trace::Trace;
-use super::watched::Watched;
 use super::{Options, Preemption, Setup, Time};
 use pause_loops::PauseLoops;
-pub use placement::Idling;
-use placement::Places;
+use placement::AllowedCpus;
 
-/// Goes on at once.
-const NOW: Then = Then::GoOn(0, Row::Local);
+/// Continues immediately.
+const NOW: Resume = Resume::Continue(0, TimeRow::Local);
 
-/// All that an engine knows.
+/// The whole state of a simulation.
 pub struct World {
-    /// Tasks, and behind them who handles interrupts where no task is, by the CPU's number.
-    pub tasks: Vec<Task>,
-    /// How many of them are tasks.
-    pub workers: usize,
+    /// The tasks, followed by an interrupt handler for each CPU number, which takes interrupts
+    /// while no task has the CPU.
+    pub tasks: Vec<SimulatedTask>,
+    /// The number of tasks, without interrupt handlers.
+    pub task_count: usize,
     pub cpus: Vec<RunQueue>,
-    pub lines: Lines,
-    pub queue: Queue,
-    pub watched: Watched,
+    pub lines: CacheLines,
+    pub queue: EventQueue,
+    pub invariants: Invariants,
     pub trace: Option<Trace>,
     pub preemption: Preemption,
     /// Whether a CPU may have more tasks than one.
     pub cpus_are_shared: bool,
-    /// Where tasks are put that have no CPU of their own.
-    pub places: Option<Places>,
+    /// The CPUs that tasks may be placed on; `None` where tasks are pinned.
+    pub allowed_cpus: Option<AllowedCpus>,
     pub costs: super::Costs,
-    pub guest: Option<Guest>,
-    /// Where tasks are virtual CPUs whose spinning is noticed.
+    pub guest: Option<GuestCosts>,
+    /// Set where tasks are virtual CPUs with pause-loop exiting.
     pub pause_loops: Option<PauseLoops>,
-    /// Operations count from the first to the second.
+    /// Operations count from the first time to the second.
     pub window: (Time, Time),
-    /// Tasks that sleep and on which word, in the order in which they went.
+    /// Sleeping tasks behind the offsets of their words, in the order in which they went to sleep.
     sleepers: VecDeque<(u32, u16)>,
     /// Depends on every access: equal for equal runs.
     pub hash: u64,
-    /// How many accesses there were, looks of waiting tasks among them.
+    /// The number of accesses, those of waiting tasks among them.
     pub accesses: u64,
     /// The address of the region.
     base: usize,
-    /// For choices that are the hardware's.
+    /// The random state for choices of the hardware and the system.
     random: u64,
 }
 
 impl World {
-    /// A world in which nothing happens from `over` on.
-    pub fn new(setup: &Setup, options: &Options, over: Time) -> World {
+    /// A world in which nothing happens from `end` on.
+    pub fn new(setup: &Setup, options: &Options, end: Time) -> World {
         let host = setup.host;
         let window = (options.warm_up, options.warm_up + options.length);
-        let cpu_of = |task: usize| setup.places[task % setup.places.len()];
-        let is_used = |cpu: usize| setup.places.contains(&cpu);
-        let queue_of = |cpu| {
+        let first_cpu = |task: usize| setup.cpus[task % setup.cpus.len()];
+        let is_used = |cpu: usize| setup.cpus.contains(&cpu);
+        let run_queue = |cpu| {
             let others = host.threads(cpu).filter(|&other| other != cpu && is_used(other));
             let siblings: Vec<u16> = others.map(|other| other as u16).collect();
-            let slower = match siblings.is_empty() {
-                true => 1000,
-                false => u64::from(host.costs.both_threads_per_mille),
-            };
-            RunQueue { slower_per_mille: slower, siblings, ..RunQueue::default() }
+            let both_threads = u64::from(host.costs.both_threads_per_mille);
+            let slower_per_mille = if siblings.is_empty() { 1000 } else { both_threads };
+            RunQueue { slower_per_mille, siblings, ..RunQueue::default() }
         };
-        let task = |i: usize, cpu: usize| Task {
+        let task = |i: usize, cpu: usize| SimulatedTask {
             time: 0,
             cpu: cpu as u16,
-            doing: Doing::Ready(NOW),
-            turn: 0,
+            state: TaskState::Ready(NOW),
+            event: 0,
             drained: 0,
             stores: VecDeque::new(),
-            asked: None,
+            granted: None,
             leaving: None,
             seen: None,
             inside: false,
-            had: 0,
-            masked: 0,
-            pending: false,
-            handling: None,
-            called: false,
+            vruntime: 0,
+            irqs_off_depth: 0,
+            interrupt_pending: false,
+            interrupted: None,
+            interrupt_arrived: false,
             operations: 0,
             random: seeded(options.seed, i as u64 + 1),
             account: Account::new(window),
         };
-        let numbers = setup.numbers(options.preemption);
-        let handlers = if setup.interrupted.is_some() { numbers } else { 0 };
+        let cpu_numbers = setup.cpu_numbers(options.preemption);
+        let handlers = if setup.ipi_handler.is_some() { cpu_numbers } else { 0 };
         let home = |number| setup.home(number, options.preemption);
-        let tasks = (0..setup.tasks).map(|i| task(i, cpu_of(i)));
-        // A CPU without a task has somebody too who handles interrupts.
-        let tasks =
-            tasks.chain((0..handlers).map(|number| task(setup.tasks + number, home(number))));
+        let tasks = (0..setup.tasks).map(|i| task(i, first_cpu(i)));
+        let handlers = (0..handlers).map(|number| task(setup.tasks + number, home(number)));
         let mut world = World {
-            tasks: tasks.collect(),
-            workers: setup.tasks,
-            cpus: (0..host.cpus.len()).map(queue_of).collect(),
-            lines: Lines::new(setup.region, host, home),
-            queue: Queue::new(over),
-            watched: Watched::new(setup.exclusive, setup.fifo),
+            tasks: tasks.chain(handlers).collect(),
+            task_count: setup.tasks,
+            cpus: (0..host.cpus.len()).map(run_queue).collect(),
+            lines: CacheLines::new(setup.region, host, home),
+            queue: EventQueue::new(end),
+            invariants: Invariants::new(setup.exclusive, setup.fifo),
             trace: options.trace.map(Trace::new),
             preemption: options.preemption,
-            cpus_are_shared: setup.tasks > setup.places.len() || !options.pinned,
-            places: (!options.pinned).then(|| Places::new(setup)),
+            cpus_are_shared: setup.tasks > setup.cpus.len() || !options.pinned,
+            allowed_cpus: (!options.pinned).then(|| AllowedCpus::new(setup)),
             costs: host.costs,
             guest: host.guest,
             pause_loops: PauseLoops::new(setup, options),
@@ -126,41 +122,42 @@ impl World {
             world.make_ready(task, NOW, 0, 0);
         }
         for task in &mut world.tasks[setup.tasks..] {
-            task.doing = Doing::Ended;
+            task.state = TaskState::Ended;
         }
         world
     }
 
-    /// Has the task wait for its turn, if somebody else is due before; whether it must.
+    /// Returns whether the task must let others go first, because another event is due before;
+    /// if so, queues the task's own event.
     #[inline(always)]
-    pub fn must_wait(&mut self, task: u16) -> bool {
-        let who = &mut self.tasks[usize::from(task)];
-        if self.queue.is_first(who.time) {
-            who.leave(&mut self.watched);
+    pub fn must_yield(&mut self, task: u16) -> bool {
+        let this = &mut self.tasks[usize::from(task)];
+        if self.queue.is_first(this.time) {
+            this.leave(&mut self.invariants);
             return false;
         }
-        who.turn = self.queue.push(who.time, task);
+        this.event = self.queue.push(this.time, task);
         true
     }
 
-    /// Whether somebody may take the CPU of the task while it works, or make it slower, or the time
-    /// is over.
+    /// Whether something may take the task's CPU or slow it down while it works, or the time is
+    /// over.
     #[inline]
-    pub fn is_watched(&self, task: u16) -> bool {
-        let others = self.cpus_are_shared
-            || self.tasks.len() > self.workers
+    pub fn can_be_delayed(&self, task: u16) -> bool {
+        let by_others = self.cpus_are_shared
+            || self.tasks.len() > self.task_count
             || self.cpus[usize::from(self.tasks[usize::from(task)].cpu)].slower_per_mille != 1000;
-        others || self.tasks[usize::from(task)].time >= self.window.1
+        by_others || self.tasks[usize::from(task)].time >= self.window.1
     }
 
     #[inline]
     fn schedule(&mut self, task: u16, time: Time) {
-        self.tasks[usize::from(task)].turn = self.queue.push(time, task);
+        self.tasks[usize::from(task)].event = self.queue.push(time, task);
     }
 
-    /// Lets the task's time pass.
+    /// Advances the task's time by a cost, and books it.
     #[inline]
-    pub fn spend(&mut self, task: u16, row: Row, cost: Time) {
+    pub fn spend(&mut self, task: u16, row: TimeRow, cost: Time) {
         let cpu = usize::from(self.tasks[usize::from(task)].cpu);
         let slower = self.cpus[cpu].slower_per_mille;
         let is_slower = slower != 1000 && self.shares_core(cpu);
@@ -169,7 +166,7 @@ impl World {
         task.book(row, task.time);
     }
 
-    /// Whether the other thread of the core is busy, and does not only pause.
+    /// Whether another thread of the core is busy, and not just pausing.
     #[cold]
     fn shares_core(&self, cpu: usize) -> bool {
         let siblings = self.cpus[cpu].siblings.iter();
@@ -177,207 +174,211 @@ impl World {
         tasks.any(|task| !self.tasks[usize::from(task)].pauses())
     }
 
-    /// Half to one and a half of a time, by chance, as what the system does takes: tasks for which it
-    /// is always the same fall into step, and some lose their CPU each time before they have done
-    /// anything.
-    fn about(&mut self, time: Time) -> Time {
+    /// A random time from half to one and a half of this one, for what the system does. Were it
+    /// always the same, tasks would fall into step, and some would lose their CPU each time before
+    /// they have done anything.
+    fn jittered(&mut self, time: Time) -> Time {
         time / 2 + time * Time::from(below(&mut self.random, 1024)) / 1024
     }
 
-    /// Lets time pass, up to where a task goes on: which one. Nobody does where nobody is due any
-    /// more, or the time is over.
-    pub fn pass(&mut self) -> Option<u16> {
-        while let Some(due) = self.queue.pop() {
-            if let Some(task) = self.happens(due) {
+    /// Advances simulated time until a task continues, and returns that task. `None` where no
+    /// event is left, or the time is over.
+    pub fn advance(&mut self) -> Option<u16> {
+        while let Some(event) = self.queue.pop() {
+            if let Some(task) = self.dispatch(event) {
                 return Some(task);
             }
         }
         None
     }
 
-    /// What is due happens; the task that goes on, if one does. Events are for tasks, the stores
-    /// of tasks, CPUs, and who is interrupted, in the order of their numbers.
-    fn happens(&mut self, due: Due) -> Option<u16> {
+    /// Handles an event; returns the task that continues, if one does. The targets of events are
+    /// numbered: first tasks, then the store buffers of tasks, the timers of CPUs, and interrupts.
+    fn dispatch(&mut self, event: QueuedEvent) -> Option<u16> {
         if let Some(bandwidth) = &mut self.lines.bandwidth {
-            bandwidth.passed(due.time);
+            bandwidth.passed(event.time);
         }
-        let who = usize::from(due.who());
+        let target = usize::from(event.target());
         let (tasks, cpus) = (self.tasks.len(), self.cpus.len());
-        if who < tasks {
-            return self.due(due.who(), due.turn(), due.time).then_some(due.who());
+        if target < tasks {
+            let task = event.target();
+            return self.task_due(task, event.sequence(), event.time).then_some(task);
         }
-        if who < 2 * tasks {
-            self.stored((who - tasks) as u16, due.time);
+        if target < 2 * tasks {
+            self.store_due((target - tasks) as u16, event.time);
             return None;
         }
-        if who < 2 * tasks + cpus {
-            self.clock(who - 2 * tasks, due.time);
+        if target < 2 * tasks + cpus {
+            self.timer_due(target - 2 * tasks, event.time);
             return None;
         }
-        self.interrupted(who - 2 * tasks - cpus, due.time)
+        self.interrupt_due(target - 2 * tasks - cpus, event.time)
     }
 
-    fn store_of(&self, task: u16) -> u16 {
+    fn store_event(&self, task: u16) -> u16 {
         self.tasks.len() as u16 + task
     }
 
-    fn clock_of(&self, cpu: usize) -> u16 {
+    fn timer_event(&self, cpu: usize) -> u16 {
         (2 * self.tasks.len() + cpu) as u16
     }
 
-    /// Who is due when a CPU of this number is interrupted.
-    fn interrupt_of(&self, number: usize) -> u16 {
+    /// The target of an interrupt of the CPU of this number.
+    fn interrupt_event(&self, number: usize) -> u16 {
         (2 * self.tasks.len() + self.cpus.len() + number) as u16
     }
 
-    /// An event of a task is due; whether the task goes on.
-    fn due(&mut self, task: u16, turn: u64, now: Time) -> bool {
-        let who = &mut self.tasks[usize::from(task)];
-        if who.turn != turn {
+    /// Handles an event of a task; returns whether the task continues.
+    fn task_due(&mut self, task: u16, sequence: u64, now: Time) -> bool {
+        let this = &mut self.tasks[usize::from(task)];
+        if this.event != sequence {
             return false;
         }
-        who.turn = 0;
-        who.leave(&mut self.watched);
-        match who.doing {
-            Doing::Running => true,
-            Doing::Asking(ask) => match self.ask(task, ask) {
+        this.event = 0;
+        this.leave(&mut self.invariants);
+        match this.state {
+            TaskState::Running => true,
+            TaskState::Requesting(request) => match self.issue_request(task, request) {
                 None => false,
-                asked => {
-                    self.tasks[usize::from(task)].asked = asked;
+                granted => {
+                    self.tasks[usize::from(task)].granted = granted;
                     true
                 }
             },
-            Doing::Watching(watch) => {
-                self.watch_no_more(task, watch);
-                if now < watch.deadline {
-                    self.watched_for_long(task, watch, now);
+            TaskState::Waiting(wait) => {
+                self.stop_waiting(task, wait);
+                if now < wait.deadline {
+                    self.exit_while_waiting(task, wait, now);
                     return false;
                 }
-                // Its patience is over.
-                let who = &mut self.tasks[usize::from(task)];
-                let now = now.max(who.time);
-                (who.seen, who.doing, who.time) = (None, Doing::Running, now);
-                who.book(Row::Spinning, now);
+                let this = &mut self.tasks[usize::from(task)];
+                let now = now.max(this.time);
+                (this.seen, this.state, this.time) = (None, TaskState::Running, now);
+                this.book(TimeRow::Spinning, now);
                 true
             }
-            Doing::Looking(watch) => {
-                if !self.look(task, now) {
-                    self.watch(task, watch);
+            TaskState::Rechecking(wait) => {
+                if !self.recheck(task, now) {
+                    self.wait(task, wait);
                 }
                 false
             }
-            doing => unreachable!("task {task} is due and {doing:?}"),
+            state => unreachable!("task {task} is due and {state:?}"),
         }
     }
 
-    /// What the task does from its time on.
-    fn go_on(&mut self, task: u16, then: Then) {
-        let who = &mut self.tasks[usize::from(task)];
-        who.doing = match then {
-            Then::GoOn(remaining, row) => {
-                who.time += remaining;
-                who.book(row, who.time);
-                Doing::Running
+    /// Lets the task continue at its time.
+    fn resume(&mut self, task: u16, resume: Resume) {
+        let this = &mut self.tasks[usize::from(task)];
+        this.state = match resume {
+            Resume::Continue(remaining, row) => {
+                this.time += remaining;
+                this.book(row, this.time);
+                TaskState::Running
             }
-            Then::Look(watch) => Doing::Looking(watch),
-            Then::Handle => {
-                (who.handling, who.called) = (Some(Then::Handle), true);
-                Doing::Running
+            Resume::Recheck(wait) => TaskState::Rechecking(wait),
+            Resume::HandleInterrupt => {
+                (this.interrupted, this.interrupt_arrived) = (Some(Resume::HandleInterrupt), true);
+                TaskState::Running
             }
         };
-        let due = who.time;
+        let due = this.time;
         self.schedule(task, due);
     }
 
-    /// Interrupts the CPU of this number, whose own number is not `own`.
-    pub fn send(&mut self, sender: u16, numbers: impl Iterator<Item = usize>) {
-        self.spend(sender, Row::Sending, self.costs.interrupt_send);
+    /// Sends an interrupt to the CPUs of these numbers.
+    pub fn send_ipi(&mut self, sender: u16, numbers: impl Iterator<Item = usize>) {
+        self.spend(sender, TimeRow::Sending, self.costs.interrupt_send);
         let now = self.tasks[usize::from(sender)].time;
         for number in numbers {
-            self.queue.push(now + self.costs.interrupt_delivery, self.interrupt_of(number));
+            self.queue.push(now + self.costs.interrupt_delivery, self.interrupt_event(number));
         }
     }
 
-    /// An interrupt has come to the CPU of this number; who handles it, if it is now.
-    fn interrupted(&mut self, number: usize, now: Time) -> Option<u16> {
+    /// Handles an interrupt of the CPU of this number; returns the task that takes it, if one
+    /// takes it now.
+    fn interrupt_due(&mut self, number: usize, now: Time) -> Option<u16> {
         let task = match self.preemption {
             Preemption::BetweenOperations => self.cpus[number].current,
             Preemption::Anywhere => Some(number as u16).filter(|&task| {
-                !matches!(self.tasks[usize::from(task)].doing, Doing::Asleep { .. } | Doing::Ended)
+                !matches!(
+                    self.tasks[usize::from(task)].state,
+                    TaskState::Asleep { .. } | TaskState::Ended
+                )
             }),
         };
         let Some(task) = task else {
-            self.handle_idle((self.workers + number) as u16, now);
+            self.interrupt_idle_cpu((self.task_count + number) as u16, now);
             return None;
         };
-        let who = &mut self.tasks[usize::from(task)];
-        if who.masked > 0 || who.handling.is_some() {
-            who.pending = true;
+        let this = &mut self.tasks[usize::from(task)];
+        if this.irqs_off_depth > 0 || this.interrupted.is_some() {
+            this.interrupt_pending = true;
             return None;
         }
-        let then = match who.doing {
-            Doing::Running | Doing::Asking(_) => who.stop(now),
-            Doing::Watching(watch) | Doing::Looking(watch) => {
-                (who.time, who.turn) = (now.max(who.time), 0);
-                Then::Look(watch)
+        let resume = match this.state {
+            TaskState::Running | TaskState::Requesting(_) => this.stop(now),
+            TaskState::Waiting(wait) | TaskState::Rechecking(wait) => {
+                (this.time, this.event) = (now.max(this.time), 0);
+                Resume::Recheck(wait)
             }
-            // It has no CPU: once it has.
+            // It has no CPU, and takes the interrupt once it has.
             _ => {
-                who.pending = true;
+                this.interrupt_pending = true;
                 return None;
             }
         };
-        if let Doing::Watching(watch) = who.doing {
-            who.book(Row::Spinning, now);
-            self.watch_no_more(task, watch);
+        if let TaskState::Waiting(wait) = this.state {
+            this.book(TimeRow::Spinning, now);
+            self.stop_waiting(task, wait);
         }
-        let who = &mut self.tasks[usize::from(task)];
-        who.doing = Doing::Running;
-        (who.handling, who.called) = (Some(then), true);
+        let this = &mut self.tasks[usize::from(task)];
+        this.state = TaskState::Running;
+        (this.interrupted, this.interrupt_arrived) = (Some(resume), true);
         Some(task)
     }
 
-    /// Whether the task goes on because it was interrupted, and not because it is due.
-    pub fn is_called(&mut self, task: u16) -> bool {
-        std::mem::take(&mut self.tasks[usize::from(task)].called)
+    /// Whether the task continues because of an interrupt; resets that.
+    pub fn take_interrupt(&mut self, task: u16) -> bool {
+        std::mem::take(&mut self.tasks[usize::from(task)].interrupt_arrived)
     }
 
-    /// A CPU that has nothing to do has this.
-    fn handle_idle(&mut self, handler: u16, now: Time) {
-        let who = &mut self.tasks[usize::from(handler)];
-        if who.doing == Doing::Ended {
-            who.time = who.time.max(now);
-            who.book(Row::Asleep, now);
-            self.make_ready(handler, Then::Handle, now, 0);
+    /// Wakes the interrupt handler of a CPU without a task.
+    fn interrupt_idle_cpu(&mut self, handler: u16, now: Time) {
+        let this = &mut self.tasks[usize::from(handler)];
+        if this.state == TaskState::Ended {
+            this.time = this.time.max(now);
+            this.book(TimeRow::Asleep, now);
+            self.make_ready(handler, Resume::HandleInterrupt, now, 0);
         } else {
-            who.pending = true;
+            this.interrupt_pending = true;
         }
     }
 
-    /// The task has handled its interrupt and goes on; whether another one has come.
-    pub fn handled(&mut self, task: u16) -> bool {
-        let who = &mut self.tasks[usize::from(task)];
-        if std::mem::take(&mut who.pending) {
+    /// Ends the handling of an interrupt; returns whether another one has come in between.
+    pub fn end_interrupt(&mut self, task: u16) -> bool {
+        let this = &mut self.tasks[usize::from(task)];
+        if std::mem::take(&mut this.interrupt_pending) {
             return true;
         }
-        match who.handling.take() {
-            Some(Then::Handle) => self.leave_cpu(task, Doing::Ended),
-            Some(then) => self.go_on(task, then),
-            // It was in a section that was not to be interrupted, and goes on at once.
+        match this.interrupted.take() {
+            Some(Resume::HandleInterrupt) => self.leave_cpu(task, TaskState::Ended),
+            Some(resume) => self.resume(task, resume),
+            // It came in a section with interrupts off, at whose end the task continues directly.
             None => (),
         }
         false
     }
 
-    /// Books what was going on when the time was over.
-    pub fn close(&mut self) {
+    /// Books what each task was doing when the time was over.
+    pub fn close_accounts(&mut self) {
         let end = self.window.1;
         for task in &mut self.tasks {
-            let row = match task.doing {
-                Doing::Running | Doing::Asking(_) => Row::Local,
-                Doing::Watching(_) | Doing::Looking(_) => Row::Spinning,
-                Doing::Ready(_) => Row::Ready,
-                Doing::Asleep { .. } | Doing::Ended => Row::Asleep,
+            let row = match task.state {
+                TaskState::Running | TaskState::Requesting(_) => TimeRow::Local,
+                TaskState::Waiting(_) | TaskState::Rechecking(_) => TimeRow::Spinning,
+                TaskState::Ready(_) => TimeRow::Ready,
+                TaskState::Asleep { .. } | TaskState::Ended => TimeRow::Asleep,
             };
             task.book(row, end);
         }
@@ -388,7 +389,7 @@ fn base(region: &Region) -> usize {
     region.start() as usize
 }
 
-/// A state of `below`, never 0. SplitMix64 (Steele, Lea and Flood 2014).
+/// A start state for `below`, never 0. SplitMix64 (Steele, Lea and Flood 2014).
 fn seeded(seed: u64, stream: u64) -> u64 {
     let mut z = seed.wrapping_add(stream.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -396,7 +397,7 @@ fn seeded(seed: u64, stream: u64) -> u64 {
     (z ^ (z >> 31)) | 1
 }
 
-/// A number below the bound. Xorshift64* (Vigna 2016).
+/// A random number below the bound. Xorshift64* (Vigna 2016).
 pub fn below(state: &mut u64, bound: u32) -> u32 {
     *state ^= *state >> 12;
     *state ^= *state << 25;

@@ -1,4 +1,4 @@
-//! The simulated machine: its laws, on algorithms of a few lines.
+//! The laws of the simulated machine, on algorithms of a few lines.
 
 mod bandwidth;
 mod placement;
@@ -8,15 +8,15 @@ mod virtual_cpus;
 use std::cell::Cell;
 
 use engines::simulated::{
-    Costs, Cpu, Host, NS, Options, Outcome, Preemption, ROWS, Row, Setup, Simulated, Time, Traced,
-    Transfer, simulate,
+    Costs, CpuLocation, Host, NS, Options, Preemption, ROWS, Setup, Simulated, SimulatedRun, Time,
+    TimeRow, TraceWindow, TransferCosts, simulate,
 };
 use machine::{
-    Array, Atom, Interrupted as Whom, Line, Machine, Note, Ordering, Region, Sleepers, Until, image,
+    Annotation, Array, Atom, IpiTarget, Line, Machine, Ordering, Region, Sleepers, Until, image,
 };
 
 image! {
-    /// What the tests use.
+    /// Words of the test algorithms.
     struct Words {
         turn: Line<Atom<u32>>,
         other: Line<Atom<u32>>,
@@ -26,12 +26,12 @@ image! {
 
 const TRANSFER: Time = 40 * NS;
 
-/// Nodes of CPUs; a line takes 40 ns within a node and twice that to another one, and is busy
-/// for half of it.
+/// A host of `nodes` nodes with `cpus` CPUs each. A line takes 40 ns within a node and twice that
+/// between nodes, and is in flight for half of it.
 fn host(nodes: usize, cpus: usize) -> Host {
-    let place = |cpu: usize| Cpu { core: cpu as u16, node: (cpu / cpus) as u16 };
+    let location = |cpu: usize| CpuLocation { core: cpu as u16, node: (cpu / cpus) as u16 };
     let distance = |a, b| if a == b { 1 } else { 2 };
-    let transfer = |time| Transfer {
+    let transfer = |time| TransferCosts {
         load_modified: time,
         load_shared: time,
         load_memory: 2 * time,
@@ -41,7 +41,7 @@ fn host(nodes: usize, cpus: usize) -> Host {
         atomic_shared: time,
     };
     Host {
-        cpus: (0..nodes * cpus).map(place).collect(),
+        cpus: (0..nodes * cpus).map(location).collect(),
         distances: (0..nodes).map(|a| (0..nodes).map(|b| distance(a, b)).collect()).collect(),
         transfers: vec![transfer(2 * NS), transfer(TRANSFER), transfer(2 * TRANSFER)],
         costs: Costs {
@@ -81,39 +81,38 @@ const OPTIONS: Options = Options {
     trace: None,
 };
 
-/// Runs the same task on so many CPUs of a host.
+/// Runs the same task on the first CPUs of a host.
 fn run(
     host: &Host,
     tasks: usize,
     options: &Options,
     task: impl Fn(&Simulated, &Words, usize),
-) -> Result<Outcome, String> {
-    run_interrupted(host, tasks, options, task, None)
+) -> Result<SimulatedRun, String> {
+    run_with_handler(host, tasks, options, task, None)
 }
 
 /// What a CPU does when interrupted.
-type Interrupted<'a> = &'a dyn Fn(&Simulated, &Words, usize);
+type Handler<'a> = &'a dyn Fn(&Simulated, &Words, usize);
 
-/// The same with CPUs that do something when interrupted.
-fn run_interrupted(
+/// Runs the same task on the first CPUs of a host, all with an interrupt handler.
+fn run_with_handler(
     host: &Host,
     tasks: usize,
     options: &Options,
     task: impl Fn(&Simulated, &Words, usize),
-    interrupted: Option<Interrupted<'_>>,
-) -> Result<Outcome, String> {
+    handler: Option<Handler<'_>>,
+) -> Result<SimulatedRun, String> {
     let region = Region::new(4096).unwrap();
     let words: Array<Words> = region.array("words", 1);
-    let handler = |m: &Simulated, cpu: usize| interrupted.expect("asked")(m, &words[0], cpu);
-    let places: Vec<usize> = (0..host.cpus.len()).collect();
+    let ipi_handler = |m: &Simulated, cpu: usize| handler.expect("a handler")(m, &words[0], cpu);
     let task = |m: &Simulated, i: usize| task(m, &words[0], i);
     let setup = Setup {
         region: &region,
         host,
         tasks,
-        places: &places,
+        cpus: &(0..host.cpus.len()).collect::<Vec<_>>(),
         task: &task,
-        interrupted: interrupted.map(|_| &handler as _),
+        ipi_handler: handler.map(|_| &ipi_handler as _),
         exclusive: true,
         fifo: true,
     };
@@ -136,20 +135,20 @@ fn within(measured: f64, expected: f64, share: f64) {
 }
 
 #[test]
-fn one_line_serves_one_change_at_a_time() {
-    // Time per change and CPU grows by 18.05 ns a CPU, as measured by rouming/ccont on one node
-    // of 4 CPUs; alone it takes 8.9 ns.
-    let mut found = host(1, 4);
-    found.costs.atomic = 8900;
-    found.transfers[1].atomic_modified = 36_100;
+fn a_line_serves_one_change_at_a_time() {
+    // The time of a change grows by 18.05 ns with each CPU, as measured by rouming/ccont on one
+    // node of 4 CPUs; with one CPU it takes 8.9 ns.
+    let mut measured = host(1, 4);
+    measured.costs.atomic = 8900;
+    measured.transfers[1].atomic_modified = 36_100;
     for (cpus, expected) in [(1, 8.9), (2, 36.1), (3, 54.2), (4, 72.2)] {
-        let outcome = run(&found, cpus, &OPTIONS, |m, words, _| add_forever(m, words)).unwrap();
+        let outcome = run(&measured, cpus, &OPTIONS, |m, words, _| add_forever(m, words)).unwrap();
         within(1e9 / (outcome.rate() / cpus as f64), expected, 0.05);
     }
 }
 
 #[test]
-fn two_that_answer_each_other_take_a_transfer_each_way() {
+fn two_tasks_that_answer_each_other_take_a_transfer_each_way() {
     for (nodes, transfers) in [(1, 1), (2, 2)] {
         let host = host(nodes, 2 / nodes);
         let answer = |m: &Simulated, words: &Words, i: usize| {
@@ -168,14 +167,14 @@ fn two_that_answer_each_other_take_a_transfer_each_way() {
         };
         let outcome = run(&host, 2, &OPTIONS, answer).unwrap();
         let round = 1e9 / (outcome.rate() / 2.0);
-        // Each way the store takes the line from who reads it, who asks for it again as soon as it
-        // is gone: half of the transfer, its flight, is at the same time.
+        // Each way, the store takes the line from its reader, which requests it again as soon as
+        // it is gone: the flights, half of each transfer, overlap.
         within(round, (3 * transfers * TRANSFER / NS) as f64, 0.05);
     }
 }
 
-/// Two tasks, of which the first writes a word; then both use its line in turns of 10 us.
-fn after_a_read(read_moves: bool) -> Outcome {
+/// A task writes a word, which two tasks then read and write in turns of 10 us.
+fn after_a_read(read_moves: bool) -> SimulatedRun {
     let mut host = host(1, 2);
     host.costs.read_moves = read_moves;
     let use_in_turns = |m: &Simulated, words: &Words, i: usize| {
@@ -189,14 +188,15 @@ fn after_a_read(read_moves: bool) -> Outcome {
             m.operation_done();
         }
     };
-    let options = Options { warm_up: 0, trace: Some(Traced { from: 0, accesses: 8 }), ..OPTIONS };
+    let options =
+        Options { warm_up: 0, trace: Some(TraceWindow { from: 0, accesses: 8 }), ..OPTIONS };
     run(&host, 2, &options, use_in_turns).unwrap()
 }
 
 #[test]
-fn who_reads_what_another_has_written_has_it_alone_where_reads_move_lines() {
+fn a_reader_of_a_written_line_owns_it_where_reads_move_lines() {
     let [shares, moves] = [false, true].map(|moves| after_a_read(moves).trace);
-    // The store after it waits for the other one to lose the line, or for nothing.
+    // The store after the read waits until the other CPU has lost the line, or not at all.
     assert_eq!(shares[3], "  10040.0 ns  t1     40.0 ns  writes words.turn: 1 -> 2");
     assert_eq!(moves[3], "  10040.0 ns  t1      1.0 ns  writes words.turn: 1 -> 2");
 }
@@ -207,7 +207,7 @@ fn a_store_is_seen_when_its_line_has_come_and_in_order() {
     let seen = Cell::new((0, 0));
     let outcome = run(&host, 2, &OPTIONS, |m, words, i| match i {
         0 => {
-            // The first line is far away, the second one its own.
+            // The first line is on another CPU, the second one on its own.
             words.other.store(m, 1, Ordering::Relaxed);
             m.work(1_000);
             words.turn.store(m, 1, Ordering::Relaxed);
@@ -245,11 +245,11 @@ fn the_time_of_all_tasks_adds_up_and_so_does_that_of_all_cpus() {
             }
         })
         .unwrap();
-        let time = |rows: &dyn Fn(Row) -> bool| -> Time {
+        let time = |rows: &dyn Fn(TimeRow) -> bool| -> Time {
             ROWS.iter().zip(outcome.rows).filter(|(row, _)| rows(**row)).map(|(_, time)| time).sum()
         };
         assert_eq!(time(&|_| true), tasks as u64 * OPTIONS.length);
-        assert_eq!(time(&Row::runs) + outcome.idle, tasks.min(4) as u64 * OPTIONS.length);
+        assert_eq!(time(&TimeRow::runs) + outcome.idle, tasks.min(4) as u64 * OPTIONS.length);
         assert!(outcome.operations.iter().all(|&operations| operations > 0), "{outcome:?}");
     }
 }
@@ -272,49 +272,46 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
     };
     assert_eq!(with(1), with(1));
     assert_ne!(with(1), with(2));
-    // On every computer.
+    // The same on every computer.
     assert_eq!(format!("{:016x}", with(1)), "0cc022e14cf083a3");
 }
 
 #[test]
-fn who_waits_for_ever_is_named() {
+fn tasks_that_wait_for_ever_are_named() {
     let host = host(1, 2);
     let why = run(&host, 2, &OPTIONS, |m, words, i| match i {
         0 => drop(m.await_until(&words.pair[1], Until::differs(0), Ordering::Acquire)),
         _ => m.park(&words.other, 0),
     });
-    assert_eq!(
-        why.unwrap_err(),
-        "nobody can go on: t0 waits at words.pair[1]; t1 sleeps on words.other"
-    );
+    assert_eq!(why.unwrap_err(), "deadlock: t0 waits for words.pair[1]; t1 sleeps on words.other");
 }
 
 #[test]
-fn broken_promises_are_found_while_time_passes() {
+fn broken_claims_are_found_by_a_simulation() {
     let host = host(1, 2);
     let why = run(&host, 2, &OPTIONS, |m, words, _| {
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         words.turn.fetch_add(m, 1, Ordering::Relaxed);
-        m.note(Note::Enter);
+        m.annotate(Annotation::Enter);
         words.turn.fetch_add(m, 1, Ordering::Relaxed);
-        m.note(Note::Leave);
+        m.annotate(Annotation::Leave);
     });
-    assert_eq!(why.unwrap_err(), "t1 enters while t0 is inside alone");
+    assert_eq!(why.unwrap_err(), "t1 enters while t0 is inside exclusively");
     let why = run(&host, 2, &OPTIONS, |m, words, i| {
-        m.note(Note::Arrive);
+        m.annotate(Annotation::Arrive);
         if i == 0 {
             m.await_until(&words.turn, Until::equals(1), Ordering::Acquire);
         }
-        m.note(Note::Enter);
-        m.note(Note::Leave);
+        m.annotate(Annotation::Enter);
+        m.annotate(Annotation::Leave);
         words.turn.fetch_add(m, 1, Ordering::Relaxed);
     });
     assert_eq!(why.unwrap_err(), "t1 enters before t0, which arrived first");
 }
 
 #[test]
-fn a_holder_that_loses_its_cpu_keeps_all_waiting_only_where_it_may() {
-    // Two tasks on one CPU, and a third that wants what the first holds for long.
+fn a_preempted_holder_keeps_others_waiting_only_where_it_can_be_preempted() {
+    // Two tasks on one CPU, and a third that waits for what the first holds for long.
     let times = [Preemption::BetweenOperations, Preemption::Anywhere].map(|preemption| {
         let mut host = host(1, 2);
         host.costs.slice = 20_000 * NS;
@@ -335,36 +332,37 @@ fn a_holder_that_loses_its_cpu_keeps_all_waiting_only_where_it_may() {
             _ => m.work(500_000),
         });
         assert_eq!(waited.get(), 1);
-        outcome.unwrap().rows[Row::Spinning as usize]
+        outcome.unwrap().rows[TimeRow::Spinning as usize]
     });
-    // Up to 10 us nothing is booked. 30 us of work, and 20 us more for the other's slice.
+    // The first 10 us are warm-up. Then 20 us are left of the work, and 20 us more of the other
+    // task's slice.
     assert!((19_000 * NS..22_000 * NS).contains(&times[0]), "{times:?}");
     assert!((39_000 * NS..45_000 * NS).contains(&times[1]), "{times:?}");
 }
 
 #[test]
-fn a_task_loses_its_cpu_where_a_call_ends_also_within_an_operation() {
-    let rounds = |calls_end: bool| {
+fn a_task_is_preempted_at_a_preemption_point_also_within_an_operation() {
+    let rounds = |has_preemption_points: bool| {
         let rounds = [Cell::new(0), Cell::new(0)];
         let work = |m: &Simulated, _: &Words, i: usize| {
             loop {
                 m.work(30_000);
                 rounds[i].set(rounds[i].get() + 1);
-                if calls_end {
-                    m.call_ends();
+                if has_preemption_points {
+                    m.preemption_point();
                 }
             }
         };
         run(&host(1, 1), 2, &OPTIONS, work).unwrap();
         rounds.map(Cell::into_inner)
     };
-    // 1.01 ms of 30 us, for one or for both.
+    // 1.01 ms in rounds of 30 us, by one task or by both.
     assert_eq!(rounds(false), [33, 0]);
     assert_eq!(rounds(true).map(|each| each / 4), [4, 4]);
 }
 
 #[test]
-fn who_is_woken_takes_the_cpu_of_one_that_had_it_long_enough() {
+fn a_woken_task_preempts_one_that_has_had_the_cpu_long_enough() {
     let seen_after = |lead_us: Time, slice_us: Time| {
         let mut host = host(1, 1);
         (host.costs.slice, host.costs.wake_lead) = (slice_us * 1000 * NS, lead_us * 1000 * NS);
@@ -388,26 +386,27 @@ fn who_is_woken_takes_the_cpu_of_one_that_had_it_long_enough() {
         run(&host, 2, &OPTIONS, task).unwrap();
         seen.get()
     };
-    // The other one had it for 300 us when it wakes.
+    // The other task has had the CPU for 300 us at that time.
     assert_eq!(seen_after(200, 10_000), Some(10));
     assert_eq!(seen_after(400, 10_000), Some(30));
     assert_eq!(seen_after(400, 450), Some(15));
 }
 
-/// Who interrupts and waits for the answer; the answer; what a round takes, in ns.
+/// Task 0 interrupts CPU 1 and waits for its answer, again and again; all other tasks do `other`.
+/// Returns the time of a round in ns.
 fn round(
     host: &Host,
     preemption: Preemption,
     tasks: usize,
     other: impl Fn(&Simulated),
-) -> (f64, Outcome) {
-    let ask = |m: &Simulated, words: &Words, i: usize| {
+) -> (f64, SimulatedRun) {
+    let task = |m: &Simulated, words: &Words, i: usize| {
         if i > 0 {
             return other(m);
         }
         for turn in 1.. {
             words.turn.store(m, turn, Ordering::Release);
-            m.interrupt(Whom::One(1));
+            m.send_ipi(IpiTarget::One(1));
             m.await_until(&words.other, Until::equals(turn), Ordering::Acquire);
             m.operation_done();
         }
@@ -418,15 +417,16 @@ fn round(
         words.other.store(m, asked, Ordering::Release);
     };
     let options = Options { preemption, ..OPTIONS };
-    let outcome = run_interrupted(host, tasks, &options, ask, Some(&answer)).unwrap();
+    let outcome = run_with_handler(host, tasks, &options, task, Some(&answer)).unwrap();
     let rounds = outcome.operations[0] as f64;
     ((OPTIONS.length / NS) as f64 / rounds, outcome)
 }
 
 #[test]
-fn an_interrupt_comes_wherever_its_cpu_is() {
+fn an_interrupt_comes_whatever_its_cpu_is_doing() {
     let host = host(1, 2);
-    // Sent, delivered, entered: 2 us; then it reads, writes, and is read: three transfers.
+    // Sending, delivery and entry take 2 us; then there are three transfers: the handler reads and
+    // writes, and the sender reads.
     let expected = 2000.0 + 3.0 * 40.0;
     let kernel = Preemption::BetweenOperations;
     let check = |tasks, other: &dyn Fn(&Simulated)| {
@@ -435,11 +435,11 @@ fn an_interrupt_comes_wherever_its_cpu_is() {
         let time: Time =
             ROWS.iter().zip(outcome.rows).filter(|(row, _)| row.runs()).map(|(_, t)| t).sum();
         assert_eq!(time + outcome.idle, 2 * OPTIONS.length);
-        outcome.rows[Row::Interrupted as usize] as f64 / OPTIONS.length as f64
+        outcome.rows[TimeRow::Interrupted as usize] as f64 / OPTIONS.length as f64
     };
-    // Where it works, where it waits, and where nobody is.
+    // While its task works, between operations, without a task, and after its task has ended.
     let share = check(2, &|m| m.work(10_000_000));
-    // Entered, and read; its store is under way when it goes on.
+    // The entry and the read; the store is still pending when the handler returns.
     within(share, 641.0 / expected, 0.02);
     check(2, &|m| {
         while m.random(2) < 2 {
@@ -452,16 +452,16 @@ fn an_interrupt_comes_wherever_its_cpu_is() {
 }
 
 #[test]
-fn an_interrupt_waits_where_it_must_not_come() {
+fn an_interrupt_waits_while_interrupts_are_off() {
     let host = host(1, 2);
     let other = |m: &Simulated| loop {
-        m.uninterrupted(|| m.work(20_000));
+        m.with_irqs_off(|| m.work(20_000));
         m.operation_done();
     };
     let (took, _) = round(&host, Preemption::BetweenOperations, 2, other);
     assert!((5_000.0..25_000.0).contains(&took), "{took}");
-    // A virtual CPU that is not running handles it when it runs again, and who waits for that
-    // sees it when that one's slice is over.
+    // A virtual CPU that has no CPU handles it when it has one again. The sender, on the same CPU,
+    // sees the answer after that one's slice.
     let mut crowded = self::host(1, 1);
     crowded.costs.slice = 50_000 * NS;
     let (took, _) = round(&crowded, Preemption::Anywhere, 2, |m| m.work(10_000_000));
@@ -471,7 +471,7 @@ fn an_interrupt_waits_where_it_must_not_come() {
 #[test]
 fn a_trace_reads_as_what_happened() {
     let host = host(1, 2);
-    let trace = Some(Traced { from: 0, accesses: 10 });
+    let trace = Some(TraceWindow { from: 0, accesses: 10 });
     let options = Options { warm_up: 0, trace, ..OPTIONS };
     let hand_over = |m: &Simulated, words: &Words, i: usize| match i {
         0 => {
@@ -493,34 +493,34 @@ fn a_trace_reads_as_what_happened() {
 
 #[test]
 fn hosts_that_contradict_themselves_are_refused() {
-    let check = |change: fn(&mut Host), words: &str| {
+    let check = |change: fn(&mut Host), expected: &str| {
         let mut host = host(2, 2);
         change(&mut host);
         let why = run(&host, 2, &OPTIONS, |_, _, _| ()).unwrap_err();
-        assert_eq!(why, words);
+        assert_eq!(why, expected);
     };
     check(|host| host.cpus.clear(), "0 CPUs: 1 to 256 can be simulated");
-    check(|host| host.cpus[3].node = 2, "a CPU is on node 2, of 2");
-    check(|host| host.distances[1].truncate(1), "node 1 has 1 distances, of 2");
-    check(|host| host.distances[0][1] = 3, "nodes 0 and 1 have no costs of distance 3");
+    check(|host| host.cpus[3].node = 2, "a CPU is on node 2 of 2 nodes, from 0");
+    check(|host| host.distances[1].truncate(1), "node 1 has 1 distances to 2 nodes");
+    check(|host| host.distances[0][1] = 3, "nodes 0 and 1 are at distance 3, which has no costs");
     check(|host| host.distances[0][0] = 2, "the distance of nodes 0 and 0 contradicts itself");
     check(
         |host| host.costs.busy_per_mille = 1001,
-        "a transfer keeps its line busy for 1001 of 1000 of its time",
+        "a line is in flight for 1001 thousandths of its transfer",
     );
     check(
         |host| host.costs.link = 2 * TRANSFER + 1,
-        "a line keeps its link busy for 80001 ps, and a transfer between nodes takes 80000",
+        "a line keeps its link busy for 80001 ps, longer than a transfer between nodes, 80000 ps",
     );
     check(
         |host| host.costs.memory = 2 * TRANSFER + 1,
-        "a line keeps its memory busy for 80001 ps, and comes from there within 80000",
+        "a line keeps its memory busy for 80001 ps, longer than a load from memory, 80000 ps",
     );
 }
 
-/// Throughput in operations per ns of `n` CPUs that take a ticket lock: time `inside`, `outside`,
-/// and for a request of the line. Boyd-Wickizer, Kaashoek, Morris and Zeldovich 2012
-/// (Non-scalable locks are dangerous): a chain of states by how many are at the lock; with k
+/// Throughput in operations per ns of `n` CPUs that take a ticket lock, by the times `inside`,
+/// `outside`, and of a `request` for the line. Boyd-Wickizer, Kaashoek, Morris and Zeldovich 2012
+/// (Non-scalable locks are dangerous): a Markov chain of the number of CPUs at the lock. With k
 /// waiting, the next one is served after half of their requests.
 fn markov_chain(n: usize, inside: f64, outside: f64, request: f64) -> f64 {
     let served = |at_lock: usize| 1.0 / (inside + request * (at_lock - 1) as f64 / 2.0);
@@ -533,7 +533,7 @@ fn markov_chain(n: usize, inside: f64, outside: f64, request: f64) -> f64 {
     (1..=n).map(|at_lock| shares[at_lock] / all * served(at_lock)).sum()
 }
 
-/// The ticket lock of that model: the next ticket and the one that is served do not share a line.
+/// The ticket lock of that model: the next ticket and the ticket being served are on two lines.
 fn ticket(m: &Simulated, words: &Words) {
     loop {
         let mine = words.turn.fetch_add(m, 1, Ordering::Relaxed);
@@ -549,12 +549,12 @@ fn ticket(m: &Simulated, words: &Words) {
 
 #[test]
 fn a_ticket_lock_collapses_as_the_markov_chain_says() {
-    // A request takes 60 ns in the chain. Here the next in line comes at any place among those
-    // who look, and the release waits for the last of them: so each look takes half of it.
+    // A request takes 60 ns in the chain. Here the next owner's request has a random place among
+    // those of all waiters, and the release waits for the last of them. So each takes half of it.
     let mut host = host(1, 48);
     let request = 60 * NS;
     let half = request / 2;
-    host.transfers[1] = Transfer {
+    host.transfers[1] = TransferCosts {
         load_modified: half,
         load_shared: half,
         load_memory: half,

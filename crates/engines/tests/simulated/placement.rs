@@ -1,4 +1,4 @@
-//! Where tasks are put that are not pinned.
+//! Placement of tasks that are not pinned.
 
 use std::cell::Cell;
 
@@ -16,8 +16,9 @@ fn works(m: &Simulated) -> ! {
     }
 }
 
-/// On nodes of so many CPUs: task 0 sleeps, task 1 wakes it, those of `idle` end at once, and all
-/// others work. Task i has CPU i at first, or i less their number; the CPU on which task 0 wakes.
+/// Checks on which CPU task 0 wakes: it sleeps, task 1 wakes it, the tasks in `idle` end
+/// immediately, and all others work. The host has `nodes` nodes of `cpus` CPUs, and task i starts
+/// on CPU i modulo their number.
 #[track_caller]
 fn check_woken(nodes: usize, cpus: usize, tasks: usize, idle: &[usize], expected: usize) {
     let woken = |options: &Options| {
@@ -29,7 +30,7 @@ fn check_woken(nodes: usize, cpus: usize, tasks: usize, idle: &[usize], expected
                 on.set(m.cpu());
             }
             1 => {
-                // Longer than a slice, so that those who end have ended.
+                // Longer than a slice, so that the tasks in `idle` have ended.
                 m.work(150_000);
                 m.operation_done();
                 m.work(50_000);
@@ -48,23 +49,23 @@ fn check_woken(nodes: usize, cpus: usize, tasks: usize, idle: &[usize], expected
 }
 
 #[test]
-fn who_wakes_goes_where_fewer_wait_and_then_where_nobody_does() {
-    // Its own CPU idles.
+fn a_woken_task_goes_to_the_cpu_with_fewer_tasks_and_then_to_an_idle_one() {
+    // Its own CPU is idle.
     check_woken(1, 2, 2, &[], 0);
-    // Another one works there, as many as where its waker is.
+    // One task runs there, as on its waker's CPU.
     check_woken(1, 2, 3, &[], 0);
-    // Two: it comes to its waker.
+    // Two tasks run there: it moves to its waker's CPU.
     check_woken(1, 2, 5, &[3], 1);
-    // CPU 2 idles, on the same node.
+    // CPU 2 is idle, on the same node.
     check_woken(1, 3, 4, &[2], 2);
-    // And on another one: nobody looks there.
+    // CPUs of another node are idle, and are not considered.
     check_woken(2, 2, 6, &[2, 3, 5], 0);
-    // CPU 2 idles, but not CPU 3, on the node of its waker.
+    // CPU 2 is idle, on another node than its waker's CPU.
     check_woken(4, 1, 9, &[2, 3, 5], 1);
 }
 
-/// Operations of the second of two tasks that begin on the CPU of the first, while another CPU idles
-/// after 100 us; in us of 1 ms.
+/// CPUs that are busy on average with two tasks that start on one CPU, while another CPU is idle
+/// from 100 us on.
 fn done_behind_another(nodes: usize, options: &Options) -> f64 {
     let options = Options { warm_up: 0, length: 10_000_000 * NS, ..*options };
     let outcome = run(&host(nodes, 2 / nodes), 3, &options, |m, _, i| match i {
@@ -76,7 +77,7 @@ fn done_behind_another(nodes: usize, options: &Options) -> f64 {
 }
 
 #[test]
-fn a_cpu_that_idles_takes_part_in_the_work_of_another_after_a_tick() {
+fn an_idle_cpu_takes_a_task_from_another_after_a_tick() {
     for nodes in [1, 2] {
         within(done_behind_another(nodes, &OPTIONS), 1.0, 0.02);
         within(done_behind_another(nodes, &UNPINNED), 1.9, 0.02);
@@ -84,7 +85,7 @@ fn a_cpu_that_idles_takes_part_in_the_work_of_another_after_a_tick() {
 }
 
 #[test]
-fn nobody_waits_for_ever_for_a_cpu_that_idles() {
+fn tasks_that_all_sleep_are_a_deadlock_while_cpus_are_idle() {
     let stuck = run(&host(1, 2), 3, &UNPINNED, |m, words, _| m.park(&words.other, 0));
-    assert!(stuck.unwrap_err().contains("nobody can go on: t0 sleeps on"));
+    assert!(stuck.unwrap_err().contains("deadlock: t0 sleeps on"));
 }

@@ -1,11 +1,11 @@
-//! Two threads of a core: each is slower while the other one does something.
+//! Two threads of a core: each is slower while the other one is busy.
 
-use engines::simulated::{NS, Row, Simulated};
+use engines::simulated::{NS, Simulated, TimeRow};
 use machine::{Machine, Ordering, Until};
 
 use super::{OPTIONS, Words, host, run, within};
 
-/// How much longer 100 ns of work takes beside a task that does this on the other thread.
+/// How many times longer 100 ns of work takes while the other thread of the core does `other`.
 fn beside(other: &dyn Fn(&Simulated, &Words)) -> f64 {
     let mut host = host(1, 2);
     host.cpus[1].core = host.cpus[0].core;
@@ -23,7 +23,7 @@ fn beside(other: &dyn Fn(&Simulated, &Words)) -> f64 {
     let time: u64 = outcome.rows.iter().sum();
     assert_eq!(time, 2 * OPTIONS.length);
     let work = (OPTIONS.length / NS) as f64 / 100.0 / outcome.operations[0] as f64;
-    assert!(outcome.rows[Row::Work as usize] >= OPTIONS.length);
+    assert!(outcome.rows[TimeRow::Work as usize] >= OPTIONS.length);
     work
 }
 
@@ -40,7 +40,7 @@ fn a_thread_is_slower_only_while_the_other_one_of_its_core_is_busy() {
     };
     let polls = |m: &Simulated, words: &Words| loop {
         words.other.load(m, Ordering::Relaxed);
-        m.pause(100);
+        m.cpu_relax(100);
         m.operation_done();
     };
     let in_turns = |m: &Simulated, words: &Words| loop {
@@ -53,7 +53,7 @@ fn a_thread_is_slower_only_while_the_other_one_of_its_core_is_busy() {
     within(beside(&sleeps), 1.0, 0.01);
     within(beside(&waits), 1.0, 0.01);
     within(beside(&polls), 1.0, 0.01);
-    // Its 20 us take 30, for the first one is always busy; then it waits for 30.
+    // Its 20 us of work take 30, since the first thread is always busy; then it waits for 30 us.
     let (busy, waits) = (30.0, 30.0);
     within(beside(&in_turns), (busy + waits) / (busy / 1.5 + waits), 0.02);
 }

@@ -7,14 +7,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use guests::machine::{Came, Machine};
+use guests::qemu::{GuestOutput, Qemu};
+use host::signals;
+use host::stderr::{print, talk};
+use plan::guest_config;
 use records::Guest;
+use reports;
+use runner::places::guest::console::exit_reason;
+use runner::places::guest::protocol::{Reply, Request, line};
+use runner::places::guest::{BootedGuest, Booter, power_off};
 
-use crate::places::guest::words::{Ask, Word, line};
-use crate::places::guest::{Booter, MachineFlags, Up, boot, off, wishes};
-use crate::reports;
-use crate::signals;
-use crate::talk::{print, talk};
+use crate::flags::MachineFlags;
 
 /// What to boot, and what to do there.
 #[derive(clap::Args)]
@@ -49,8 +52,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         cores: Some(cores),
         ..outer
     };
-    wishes::check_one(None, &guest)?;
-    let mut booter = Booter::alone();
+    guest_config::check_guest(None, &guest, &runner::allowed_cpus()?)?;
+    let mut booter = Booter::without_file_systems();
     booter.added = arguments.added.iter().map(|text| added(text)).collect::<Result<_>>()?;
     signals::catch();
     let (hypervisor, up) = booter.try_out(&guest)?;
@@ -58,9 +61,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         print(reports::boot(&up.boot, &hypervisor))?;
         return end(up);
     }
-    let Up { mut machine, .. } = up;
-    let ended = on_console(&mut machine, &arguments.command)?;
-    let was_off = off(machine);
+    let BootedGuest { mut qemu, .. } = up;
+    let ended = on_console(&mut qemu, &arguments.command)?;
+    let was_off = power_off(qemu);
     talk(format_args!("{} ended: {ended}", arguments.command[0]));
     Ok(if was_off && ended.ends_with("status: 0") { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -78,23 +81,23 @@ fn added(text: &str) -> Result<(String, PathBuf)> {
     Ok((name, file.into()))
 }
 
-fn end(up: Up) -> Result<ExitCode> {
-    ensure!(off(up.machine), "the guest did not switch itself off, and was stopped");
+fn end(up: BootedGuest) -> Result<ExitCode> {
+    ensure!(power_off(up.qemu), "the guest did not switch itself off, and was stopped");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a program on the guest's console, which is ours meanwhile; how it ended.
-fn on_console(machine: &mut Machine, command: &[String]) -> Result<String> {
-    let shown = machine.console().len();
-    machine.say(&line(&Ask::Program(command.to_vec())))?;
+fn on_console(qemu: &mut Qemu, command: &[String]) -> Result<String> {
+    let shown = qemu.console().len();
+    qemu.send(&line(&Request::Program(command.to_vec())))?;
     let terminal = stdin().is_terminal().then(RawTerminal::new).transpose()?;
     let mut shown = shown;
     loop {
         if signals::received().is_some() {
             bail!("interrupted");
         }
-        let came = machine.next(Duration::from_millis(20));
-        let console = machine.console();
+        let came = qemu.next(Duration::from_millis(20));
+        let console = qemu.console();
         if let Some(new) = console.get(shown..).filter(|new| !new.is_empty()) {
             let new = if terminal.is_some() { new.replace('\n', "\r\n") } else { new.to_string() };
             stdout().write_all(new.as_bytes())?;
@@ -102,28 +105,28 @@ fn on_console(machine: &mut Machine, command: &[String]) -> Result<String> {
             shown = console.len();
         }
         match came {
-            Came::Line(text) => {
-                if let Ok(Word::Ended(how)) = serde_json::from_str(&text) {
+            GuestOutput::Line(text) => {
+                if let Ok(Reply::Ended(how)) = serde_json::from_str(&text) {
                     return Ok(how);
                 }
             }
-            Came::Off => bail!("the guest {}", boot::last_act(machine)),
-            Came::Printed | Came::Nothing => (),
+            GuestOutput::Off => bail!("the guest {}", exit_reason(qemu)),
+            GuestOutput::Printed | GuestOutput::Nothing => (),
         }
         if terminal.is_some() {
-            type_in(machine)?;
+            type_in(qemu)?;
         }
     }
 }
 
 /// Passes on what was typed meanwhile.
-fn type_in(machine: &mut Machine) -> Result<()> {
+fn type_in(qemu: &mut Qemu) -> Result<()> {
     let mut poll = libc::pollfd { fd: stdin().as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one live pollfd.
     if unsafe { libc::poll(&mut poll, 1, 0) } > 0 {
         let mut typed = [0; 256];
         let n = stdin().read(&mut typed)?;
-        machine.type_in(&typed[..n])?;
+        qemu.type_in(&typed[..n])?;
     }
     Ok(())
 }

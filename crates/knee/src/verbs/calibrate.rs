@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use calibration;
+use calibration::{CpuLayout, Provenance};
+use host::stderr::{print, talk};
+use host::topology;
 use studies::hosts;
-
-use crate::calibration::{self, Layout, Occasion};
-use crate::talk::{print, talk};
-use crate::topology;
 
 /// Measures this host for `knee simulate`, in some seconds, and prints it as the file of a host:
 ///
@@ -27,15 +27,15 @@ pub fn run(_: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
     let host = probes::host(Path::new("/"));
     let sys = Path::new("/sys");
-    let allowed = probes::affinity::get().context("asking on which CPUs to run")?;
+    let allowed = host::affinity::get().context("asking on which CPUs to run")?;
     let topology = topology::read(sys)?.restricted_to(&allowed);
     ensure!(!topology.cpus.is_empty(), "this host allows no CPU to run on");
-    let layout = Layout::of(&topology, sys);
+    let layout = CpuLayout::from_topology(&topology, sys);
     let measured =
         calibration::measure(&layout, &|what| talk(format_args!("measuring, {what} …")))?;
     let now = jiff::Zoned::now();
     let unknown = || "unknown".to_string();
-    let occasion = Occasion {
+    let occasion = Provenance {
         host: host.hostname.unwrap_or_else(unknown),
         model: host.cpu_model.unwrap_or_else(unknown),
         date: now.strftime("%Y-%m-%d").to_string(),

@@ -1,24 +1,25 @@
 //! `knee check`: searches what the tasks of an algorithm can do together, in every order, or
 //! tries its mutants.
 
+mod tables;
+
 use std::process::ExitCode;
 use std::time::Instant;
 
-use algorithms::locks::{Algorithm, LOCKS};
+use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks};
-use algorithms::mechanisms::{Entry, MECHANISMS};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use engines::explored::{
-    Failure, Fault, Memory, Options, Replayed, Schedule, Setup, TASKS_MAX, replay, sample, search,
+use engines::checker::{
+    Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample, search,
 };
-use records::nearest;
+use host::nearest;
+use host::stderr::{print, print_line, talk};
+use reports::Style;
 use serde_json::json;
-use studies::checks::against_kernel::{Compared, compare};
-use studies::checks::mutants::{self, Caught, Fate, Judged};
-use studies::checks::{Between, Size, with_mechanism, with_setup};
-
-use crate::reports::{self, Style};
-use crate::talk::{print, print_line, talk};
+use studies::checks::against_kernel::{KernelComparison, compare};
+use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
+use studies::checks::{CheckResult, CheckSize, Mutation, with_lock, with_mechanism};
 
 /// What to check.
 #[derive(clap::Args)]
@@ -73,9 +74,9 @@ pub struct Arguments {
 /// What is checked.
 #[derive(Clone, Copy)]
 enum Subject {
-    Lock(&'static Algorithm),
+    Lock(&'static ListedLock),
     /// In one of its designs.
-    Mechanism(&'static Entry, &'static str),
+    Mechanism(&'static ListedMechanism, &'static str),
 }
 
 impl Subject {
@@ -90,30 +91,16 @@ impl Subject {
 fn with_subject<R>(
     subject: Subject,
     over: &str,
-    size: Size,
+    size: CheckSize,
     act: impl FnMut(&Setup) -> R,
 ) -> Result<R> {
     let done = match subject {
-        Subject::Lock(lock) => with_setup(lock.name, size, Between::Nothing, act),
+        Subject::Lock(lock) => with_lock(lock.name, size, Mutation::None, act),
         Subject::Mechanism(mechanism, design) => {
-            with_mechanism(mechanism.name, design, over, size, Between::Nothing, act)
+            with_mechanism(mechanism.name, design, over, size, Mutation::None, act)
         }
     };
     Ok(done.with_context(|| format!("--over {over}: no lock that one holds is called so"))??)
-}
-
-/// One check of one algorithm.
-pub struct Checked {
-    pub name: String,
-    pub size: Size,
-    pub memory: Memory,
-    /// States that were searched; none where schedules were sampled.
-    pub states: Option<u64>,
-    pub schedules: Option<u64>,
-    pub steps: u64,
-    pub seconds: f64,
-    pub gave_up: bool,
-    pub failure: Option<Failure>,
 }
 
 /// Checks and prints. The status is 1 if something is wrong, or was not searched to the end.
@@ -127,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     ensure!(
         (1..=TASKS_MAX).contains(&arguments.threads),
-        "--threads {}: 1 to {TASKS_MAX} can be explored",
+        "--threads {}: 1 to {TASKS_MAX} can be checked",
         arguments.threads
     );
     ensure!(arguments.acquires <= 1000, "--acquires {}: 1000 at most", arguments.acquires);
@@ -152,10 +139,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let all: Vec<_> = done.iter().map(checked_json).collect();
         print_line(format_args!("{:#}", json!(all)))?;
     } else {
-        print(reports::checked(&done, &style))?;
+        print(tables::checked(&done, &style))?;
         for checked in &done {
             if let Some(failure) = &checked.failure {
-                print(reports::failed_check(&checked.name, failure, &again(arguments, checked)))?;
+                print(tables::failed_check(&checked.name, failure, &again(arguments, checked)))?;
             }
         }
     }
@@ -214,9 +201,9 @@ fn possible(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Sub
     Ok(subjects)
 }
 
-fn size(arguments: &Arguments) -> Size {
+fn size(arguments: &Arguments) -> CheckSize {
     let (threads, acquires) = (arguments.threads, arguments.acquires);
-    Size { threads, acquires, locks: arguments.locks.into() }
+    CheckSize { threads, acquires, locks: arguments.locks.into() }
 }
 
 fn options(arguments: &Arguments) -> Options {
@@ -226,10 +213,10 @@ fn options(arguments: &Arguments) -> Options {
     Options { memory, symmetry, reduction, states_max: arguments.states, ..Options::default() }
 }
 
-fn check(arguments: &Arguments, subject: Subject) -> Result<Checked> {
+fn check(arguments: &Arguments, subject: Subject) -> Result<CheckResult> {
     let (size, options) = (size(arguments), options(arguments));
     let since = Instant::now();
-    let mut checked = Checked {
+    let mut checked = CheckResult {
         name: subject.name(),
         size,
         memory: options.memory,
@@ -261,9 +248,9 @@ fn check(arguments: &Arguments, subject: Subject) -> Result<Checked> {
 const DEPTH: usize = 3;
 
 /// The command that shows a failure again.
-fn again(arguments: &Arguments, checked: &Checked) -> String {
+fn again(arguments: &Arguments, checked: &CheckResult) -> String {
     let Some(failure) = &checked.failure else { return String::new() };
-    let Size { threads, acquires, locks } = checked.size;
+    let CheckSize { threads, acquires, locks } = checked.size;
     let locks = if locks > 1 { format!(" --locks {locks}") } else { String::new() };
     let over = match arguments.over.as_str() {
         "ticket" => String::new(),
@@ -281,7 +268,7 @@ fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<Exi
     let replayed = with_subject(subject, &arguments.over, size(arguments), |setup| {
         replay(setup, &options(arguments), &schedule)
     })??;
-    let Replayed { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
+    let ReplayResult { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
     if arguments.json {
         let fault = fault.as_ref().map(Fault::to_string);
         print_line(format_args!("{:#}", json!({"steps": steps, "fault": fault})))?;
@@ -312,8 +299,17 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
         let compared = compare(calls, design, arguments.seed);
         let seconds = since.elapsed().as_secs_f64();
         let difference = compared.as_ref().err().map(|why| format!("{why:#}"));
-        let Compared { granted, refused, deadlocks, waited, asked, forks, exits, tables, .. } =
-            compared.unwrap_or_default();
+        let KernelComparison {
+            granted,
+            refused,
+            deadlocks,
+            waited,
+            asked,
+            forks,
+            exits,
+            tables,
+            ..
+        } = compared.unwrap_or_default();
         if !arguments.json {
             let verdict = difference.as_deref().unwrap_or("no difference");
             let name = subject.name();
@@ -351,14 +347,14 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn checked_json(checked: &Checked) -> serde_json::Value {
+fn checked_json(checked: &CheckResult) -> serde_json::Value {
     let failure = checked.failure.as_ref();
     json!({
         "name": checked.name,
         "threads": checked.size.threads,
         "acquires": checked.size.acquires,
         "locks": checked.size.locks,
-        "memory": reports::memory(checked.memory),
+        "memory": tables::memory(checked.memory),
         "states": checked.states,
         "schedules": checked.schedules,
         "steps": checked.steps,
@@ -390,26 +386,26 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
         all.push((name, judged));
     }
     if arguments.json {
-        let one = |(name, judged): &(&str, Vec<Judged>)| json!({"name": name, "mutants": judged.iter().map(judged_json).collect::<Vec<_>>()});
+        let one = |(name, judged): &(&str, Vec<JudgedMutant>)| json!({"name": name, "mutants": judged.iter().map(judged_json).collect::<Vec<_>>()});
         print_line(format_args!("{:#}", json!(all.iter().map(one).collect::<Vec<_>>())))?;
     } else {
         for (name, judged) in &all {
-            print(reports::mutants(name, judged))?;
+            print(tables::mutants(name, judged))?;
         }
     }
-    let survived = |judged: &Judged| matches!(judged.fate, Fate::Survived);
+    let survived = |judged: &JudgedMutant| matches!(judged.fate, Fate::Survived);
     let none = !all.iter().any(|(_, judged)| judged.iter().any(survived));
     Ok(if none { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn judged_json(judged: &Judged) -> serde_json::Value {
+fn judged_json(judged: &JudgedMutant) -> serde_json::Value {
     let mut value = json!({
         "line": judged.mutant.site.line,
         "source": judged.line,
         "change": judged.mutant.change.to_string(),
     });
     match &judged.fate {
-        Fate::Caught(Caught { fault, size, settings, choices, memory }) => {
+        Fate::Caught(CaughtMutant { fault, size, settings, choices, memory }) => {
             value["fate"] = "caught".into();
             value["fault"] = fault.to_string().into();
             value["threads"] = size.threads.into();
@@ -417,7 +413,7 @@ fn judged_json(judged: &Judged) -> serde_json::Value {
             value["locks"] = size.locks.into();
             value["settings"] = settings.iter().copied().collect();
             value["choices"] = choices.iter().copied().collect();
-            value["memory"] = reports::memory(*memory).into();
+            value["memory"] = tables::memory(*memory).into();
         }
         Fate::Equivalent(why) => {
             value["fate"] = "equivalent".into();

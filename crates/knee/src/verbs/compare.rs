@@ -4,16 +4,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::{Arm, Options, compare};
+use analysis::{Arm, CompareOptions, compare};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use records::nearest;
-use records::{Experiment, Opened, Store};
+use host::nearest;
+use host::stderr::print;
+use records::{Experiment, Opened};
+use reports;
+use reports::{Layout, Style};
+use store::Store;
 
 use super::find::find;
-use super::run::share;
-use crate::reports::{self, Layout, Style};
-use crate::talk::print;
 
 /// What to compare, and how to show it.
 #[derive(clap::Args, Debug)]
@@ -26,7 +27,7 @@ pub struct Arguments {
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
     metrics: Vec<String>,
     /// The smallest change that matters [default: the experiment's, or 2%]
-    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", value_parser = records::parse::share)]
     smallest_effect: Option<f64>,
     /// How to show it [default: the experiment's, or verdicts]
     #[arg(long, value_enum)]
@@ -50,7 +51,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 /// The words, or for each variant that several records have in common, the words with it.
 fn each_variant(what: &[String], store: &Store) -> Vec<Vec<String>> {
     let variants = |name: &String| -> Option<Vec<String>> {
-        let record = Opened::open(&place(name, store).ok()?.0).ok()?.record;
+        let record = store::open(&place(name, store).ok()?.0).ok()?.record;
         let is_whole = place(name, store).is_ok_and(|(_, variant)| variant.is_none());
         is_whole.then(|| record.variants.into_iter().map(|variant| variant.name).collect())
     };
@@ -82,7 +83,7 @@ fn of_words(arguments: &Arguments, what: &[String], store: &Store) -> Result<()>
     );
     check_metrics(&arguments.metrics, &arms)?;
     let mut metrics = arguments.metrics.iter().cloned();
-    let options = Options {
+    let options = CompareOptions {
         primary: metrics.next(),
         metrics: metrics.chain(experiment.compare.shown.clone()).collect(),
         smallest_effect: arguments.smallest_effect,
@@ -128,7 +129,7 @@ pub fn of_record(record: &Opened, style: Style) -> Result<String> {
     }
     let experiment = &record.record.experiment;
     let metrics = experiment.compare.shown.clone();
-    let options = Options { metrics, ..Options::default() };
+    let options = CompareOptions { metrics, ..CompareOptions::default() };
     let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
     let text = reports::comparison(&comparison, layout(experiment)?, "", style);
     let doubts = reports::doubts_of_runs(record, style);
@@ -145,7 +146,7 @@ pub struct Named {
 impl Named {
     /// What the words mean.
     pub fn resolve(what: &[String], store: &Store) -> Result<Named> {
-        let open = |which: &str| Opened::open(&find(which, store)?);
+        let open = |which: &str| store::open(&find(which, store)?);
         match what {
             [] => Ok(Named::all_of(open("last")?)),
             [one] => match open(one) {
@@ -179,7 +180,7 @@ impl Named {
             let index = match folders.iter().position(|known| *known == folder) {
                 Some(index) => index,
                 None => {
-                    named.records.push(Opened::open(&folder)?);
+                    named.records.push(store::open(&folder)?);
                     folders.push(folder);
                     folders.len() - 1
                 }

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::{Shell, generate};
-
-use crate::talk::print;
+use host::stderr::print;
 
 /// For which shell.
 #[derive(clap::Args)]

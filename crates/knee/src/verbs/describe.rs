@@ -3,19 +3,19 @@
 
 use std::process::ExitCode;
 
-use algorithms::locks::{Algorithm, LOCKS};
-use algorithms::mechanisms::{Entry, MECHANISMS};
+use algorithms::locks::{LOCKS, ListedLock};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Result, bail};
+use host::nearest;
+use host::stderr::{print, print_line};
+use plan::commands::{self, COMMANDS, PREFIX};
+use plan::experiments::{self, EXPERIMENTS};
 use records::Metric;
-use records::nearest;
+use reports::wrapped;
 use serde_json::json;
-use studies::hosts::{self, Described, HOSTS, Number, Origin};
-use workloads::{Forms, Kind, Parameter, WORKLOADS, Workload};
+use studies::hosts::{self, DescribedHost, HOSTS, Number, Origin};
+use workloads::{Forms, Parameter, ParameterKind, WORKLOADS, Workload};
 
-use crate::commands::{self, COMMANDS, PREFIX};
-use crate::experiments::{self, EXPERIMENTS};
-use crate::reports::wrapped;
-use crate::talk::{print, print_line};
 use crate::verbs::list::all_metrics;
 
 /// What to describe.
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     } else if let Some(text) = experiments::built_in(name) {
         if arguments.json {
-            print_line(serde_json::to_string_pretty(&experiments::read(name)?)?)?;
+            print_line(serde_json::to_string_pretty(&experiments::read_built_in(name)?)?)?;
         } else {
             print(text)?;
         }
@@ -113,7 +113,7 @@ fn workload_page(workload: &Workload) -> String {
     page
 }
 
-fn lock_page(lock: &Algorithm) -> String {
+fn lock_page(lock: &ListedLock) -> String {
     format!(
         "{0}  ({1})\n\n{2}\n\nsearch it       knee check {0} --threads 3 --acquires 2\n\
          its mutants     knee check {0} --mutants\n\
@@ -124,7 +124,7 @@ fn lock_page(lock: &Algorithm) -> String {
     )
 }
 
-fn mechanism_page(mechanism: &Entry) -> String {
+fn mechanism_page(mechanism: &ListedMechanism) -> String {
     let workload = format!("mechanism_{}", mechanism.name);
     let natively = match Workload::find(&workload) {
         Some(_) => format!("natively         knee run {workload} --cpus 1..all\n"),
@@ -140,7 +140,7 @@ fn mechanism_page(mechanism: &Entry) -> String {
     )
 }
 
-fn mechanism_json(mechanism: &Entry) -> serde_json::Value {
+fn mechanism_json(mechanism: &ListedMechanism) -> serde_json::Value {
     json!({
         "name": mechanism.name,
         "kind": "mechanism",
@@ -150,7 +150,7 @@ fn mechanism_json(mechanism: &Entry) -> serde_json::Value {
     })
 }
 
-fn lock_json(lock: &Algorithm) -> serde_json::Value {
+fn lock_json(lock: &ListedLock) -> serde_json::Value {
     json!({
         "name": lock.name,
         "kind": lock.kind(),
@@ -160,7 +160,7 @@ fn lock_json(lock: &Algorithm) -> serde_json::Value {
 }
 
 /// Its numbers in picoseconds, or without a unit.
-fn host_json(host: &Described) -> serde_json::Value {
+fn host_json(host: &DescribedHost) -> serde_json::Value {
     let number = |(name, number): (&String, &Number)| {
         let (origin, of) = match &number.origin {
             Origin::Found(source) => ("found", source),
@@ -174,14 +174,14 @@ fn host_json(host: &Described) -> serde_json::Value {
         (name.clone(), number)
     };
     let numbers: serde_json::Map<_, _> = host.numbers().iter().map(number).collect();
-    let Described { name, about, sources, .. } = host;
+    let DescribedHost { name, about, sources, .. } = host;
     json!({ "name": name, "cpus": host.cpus(), "about": about, "sources": sources, "numbers": numbers })
 }
 
 fn forms(forms: &Forms) -> String {
-    let name = |form: &workloads::Form| match form {
-        workloads::Form::Processes => "processes",
-        workloads::Form::Threads => "threads",
+    let name = |form: &workloads::TaskForm| match form {
+        workloads::TaskForm::Processes => "processes",
+        workloads::TaskForm::Threads => "threads",
     };
     match forms {
         Forms::Both => "processes, threads".to_string(),
@@ -192,8 +192,8 @@ fn forms(forms: &Forms) -> String {
 
 fn parameter_lines(parameter: &Parameter) -> String {
     let values = match parameter.kind {
-        Kind::Number { min, max } => format!("{min} to {max}"),
-        Kind::Choice(words) => words.join("|"),
+        ParameterKind::Number { min, max } => format!("{min} to {max}"),
+        ParameterKind::Choice(words) => words.join("|"),
     };
     let head = format!("  {}={}", parameter.name, parameter.default);
     wrapped(&format!("{head:26} {} ({values})", parameter.about), 100, 27)

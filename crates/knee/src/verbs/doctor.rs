@@ -13,10 +13,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use facts::Facts;
+use host::stderr::print;
 use serde::Serialize;
-
-use crate::leftovers;
-use crate::talk::print;
+use setup::journal;
 
 /// What to look at.
 #[derive(clap::Args, Debug)]
@@ -50,7 +49,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 /// Does at once what the next start would do.
 fn clean() -> anyhow::Result<ExitCode> {
-    let mut said = leftovers::clean()?;
+    let mut said = journal::clean()?;
     if said.is_empty() {
         said.push("no killed knee has left anything".to_string());
     }

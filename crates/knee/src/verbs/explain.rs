@@ -7,17 +7,18 @@ mod views;
 use std::process::ExitCode;
 
 use analysis::ledger::{Explained, explain};
-use analysis::{Arm, matched};
+use analysis::{Arm, match_points};
 use anyhow::{Result, ensure};
-use records::{Look, Opened, Point, Store};
+use host::stderr::{print, talk};
+use plan::commands;
+use records::{Opened, Point, Profile};
+use reports::Style;
+use runner::{End, Measured};
+use store::Store;
+use views::{Place, View};
 
 use super::compare::Named;
-use super::run::{self, Measured};
-use crate::reports::{self, Style};
-use crate::runner::End;
-use crate::talk::{print, talk};
-use crate::{commands, experiments, names};
-use views::{Place, View};
+use super::run;
 
 /// What to explain, and how.
 ///
@@ -70,7 +71,8 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         true => measured(&arguments, store)?,
         false => (Named::resolve(&arguments.run.what, store)?, ExitCode::SUCCESS),
     };
-    let looks: Vec<Vec<Look>> = named.records.iter().map(Opened::looks).collect::<Result<_>>()?;
+    let looks: Vec<Vec<Profile>> =
+        named.records.iter().map(store::profiles).collect::<Result<_>>()?;
     if arguments.view != View::Ledger {
         ensure!(!json, "--view {} is not JSON: leave --json out", arguments.view.name());
         print(view(&arguments, &named, &looks)?)?;
@@ -101,7 +103,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
 }
 
 /// What was seen in another view: each point, or the first variant against each other one.
-fn view(arguments: &Arguments, named: &Named, looks: &[Vec<Look>]) -> Result<String> {
+fn view(arguments: &Arguments, named: &Named, looks: &[Vec<Profile>]) -> Result<String> {
     let (view, style) = (arguments.view, Style::of_stdout());
     let arms = named.arms();
     if arms.len() < 2 || !view.is_of_pairs() {
@@ -115,7 +117,7 @@ fn view(arguments: &Arguments, named: &Named, looks: &[Vec<Look>]) -> Result<Str
         Place::new(&named.records[index], &looks[index], point)
     };
     let mut pairs = Vec::new();
-    for cell in matched(&arms, arguments.force).map_err(anyhow::Error::msg)? {
+    for cell in match_points(&arms, arguments.force).map_err(anyhow::Error::msg)? {
         pairs.extend(cell[1..].iter().map(|other| [place(cell[0]), place(*other)]));
     }
     views::of_pairs(view, &pairs, style)
@@ -213,7 +215,7 @@ fn pairs<'a>(
         reports::Side { name: arm.name, record, explained }
     };
     let mut pairs = Vec::new();
-    for cell in matched(arms, force).map_err(anyhow::Error::msg)? {
+    for cell in match_points(arms, force).map_err(anyhow::Error::msg)? {
         for (arm, place) in arms.iter().zip(&cell).skip(1) {
             pairs.push((side(&arms[0], cell[0]), side(arm, *place)));
         }
@@ -233,9 +235,9 @@ fn take_command(run: &mut run::Arguments) {
 /// Whether the words name loads rather than records.
 fn is_measured_first(run: &run::Arguments) -> bool {
     let is_load = |name: &String| {
-        experiments::is_experiment(name)
+        crate::experiment_file::is_experiment(name)
             || name.starts_with(commands::PREFIX)
-            || names::workload(name).is_ok()
+            || plan::workload(name).is_ok()
     };
     !run.commands.is_empty() || (!run.what.is_empty() && run.what.iter().all(is_load))
 }
@@ -247,18 +249,18 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(Named, ExitCode)> {
     explain.hertz = arguments.hertz.unwrap_or(explain.hertz);
     explain.windows = arguments.windows.unwrap_or(explain.windows);
     explain.functions.extend_from_slice(&arguments.functions);
-    let all = || records::Many(vec![records::Word("all".to_string())]);
+    let all = || records::Many(vec![records::Scalar("all".to_string())]);
     // Of a curve the end is what one wants to understand.
     if arguments.run.cpus.is_none() && !arguments.grow {
         experiment.axes.cpus.get_or_insert_with(all);
     }
     experiment.check()?;
-    let Measured { end, folder, printed } = run::measure(&arguments.run, experiment, store)?;
+    let (Measured { end, folder }, printed) = run::measure(&arguments.run, experiment, store)?;
     printed?;
     let Some(folder) = folder else {
         anyhow::bail!("interrupted before the first run was over: nothing to explain");
     };
-    let record = Opened::open(&folder)?;
+    let record = store::open(&folder)?;
     talk(format_args!("record {} in {}", record.record.id, folder.display()));
     let code = match end {
         End::Interrupted => ExitCode::from(130),

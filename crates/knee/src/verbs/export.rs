@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use records::{Opened, Store, compact};
+use host::stderr::{WRITING, talk};
+use reports::{WillItScale, counted, csv, csv_header, whole, will_it_scale};
+use store::{Store, compact};
 
 use super::find::{all, find};
-use crate::reports::{WillItScale, counted, csv, csv_header, whole, will_it_scale};
-use crate::talk::{WRITING, talk};
 
 /// What to write, and where to.
 #[derive(clap::Args, Debug)]
@@ -54,14 +54,14 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.format {
         Format::Csv => to_output(arguments, |out| export_csv(&folders, out))?,
         Format::Json => {
-            let record = Opened::open(only(&folders, "json")?)?;
+            let record = store::open(only(&folders, "json")?)?;
             to_output(arguments, |mut out| {
                 serde_json::to_writer_pretty(&mut out, &whole(&record))?;
                 Ok(writeln!(out)?)
             })?;
         }
         Format::WillItScale => {
-            let record = Opened::open(only(&folders, "will-it-scale")?)?;
+            let record = store::open(only(&folders, "will-it-scale")?)?;
             export_will_it_scale(arguments, will_it_scale(&record))?;
         }
     }
@@ -99,7 +99,7 @@ fn to_output(
 fn export_csv(folders: &[PathBuf], mut out: &mut dyn Write) -> Result<()> {
     csv_header(&mut out)?;
     for folder in folders {
-        csv(&Opened::open(folder)?, &mut out)?;
+        csv(&store::open(folder)?, &mut out)?;
     }
     Ok(())
 }

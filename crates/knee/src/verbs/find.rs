@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use records::{Index, Listed, Store};
-
-use crate::paths;
+use host::paths;
+use store::{Index, Listed, Store};
 
 /// The folder of the record that `which` means.
 pub fn find(which: &str, store: &Store) -> Result<PathBuf> {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use records::import::{FORMATS, Imported, Input, Telling, assemble};
-use records::nearest;
-use records::{Id, Outcome, Session, Store, Unit};
+use host::nearest;
+use host::stderr::{print_line, talk};
+use records::{Outcome, ReplicationUnit, Session};
+use reports::counted;
 use serde_json::json;
-
-use crate::reports::counted;
-use crate::talk::{print_line, talk};
+use store::import::{FORMATS, Imported, Input, Telling, assemble};
+use store::{Id, Store};
 
 /// What to import, and what files do not tell.
 #[derive(clap::Args, Debug)]
@@ -29,14 +29,18 @@ pub struct Arguments {
     workload: Option<String>,
     /// What is set up anew for each run of plain CSV: run, mount or boot [default: run]
     #[arg(long, value_parser = unit)]
-    unit: Option<Unit>,
+    unit: Option<ReplicationUnit>,
     /// Print what was made as JSON
     #[arg(long)]
     json: bool,
 }
 
-fn unit(text: &str) -> Result<Unit> {
-    let units = [("run", Unit::Run), ("mount", Unit::Mount), ("boot", Unit::Boot)];
+fn unit(text: &str) -> Result<ReplicationUnit> {
+    let units = [
+        ("run", ReplicationUnit::Run),
+        ("mount", ReplicationUnit::Mount),
+        ("boot", ReplicationUnit::Boot),
+    ];
     let found = units.into_iter().find(|(name, _)| *name == text);
     found.map(|(_, unit)| unit).ok_or_else(|| anyhow::anyhow!("must be run, mount or boot"))
 }
@@ -107,7 +111,7 @@ fn said(imported: &Imported) -> Vec<String> {
     });
     let metrics: std::collections::BTreeSet<&String> = finished.flatten().collect();
     let what = match record.source.as_ref().map(|source| source.unit) {
-        Some(Unit::Sample) => "sample",
+        Some(ReplicationUnit::Sample) => "sample",
         _ => "run",
     };
     let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();
@@ -133,7 +137,7 @@ fn said(imported: &Imported) -> Vec<String> {
 /// Puts a record into the store, as a run would, in one go.
 fn keep(imported: Imported, store: &Store) -> Result<(Id, PathBuf)> {
     let now = jiff::Timestamp::now();
-    let id = Id::new(now, super::run::random() as u32);
+    let id = Id::new(now, host::random() as u32);
     let mut growing = store.begin(imported.record, id.clone())?;
     let added = growing.append_all(imported.runs);
     // Without its runs nothing of it stays.

@@ -1,14 +1,16 @@
 //! `knee kernel`: kernels built from a git repository, kept, listed and removed.
 
+mod tables;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-
-use crate::kernels::{self, Builder, Built, Cache, Configuration, Means, Request};
-use crate::reports;
-use crate::signals;
-use crate::talk::{print, print_line, talk};
+use guests::kernels::{
+    self, BuildSettings, Builder, BuiltKernel, Cache, Configuration, KernelRequest,
+};
+use host::signals;
+use host::stderr::{print, print_line, talk};
 
 /// What to do with kernels.
 #[derive(clap::Args, Debug)]
@@ -96,12 +98,12 @@ fn build(building: &Building) -> Result<ExitCode> {
     let configuration = configuration(building)?;
     let mut builder = Builder::open(means(building)?)?;
     kernels::check(&building.git)?;
-    if let Some(lack) = builder.lacks_types(&configuration) {
-        talk(lack);
+    if let Some(warning) = builder.types_warning(&configuration) {
+        talk(warning);
     }
     let mut outcomes = Vec::new();
     for revision in &building.revisions {
-        let request = Request {
+        let request = KernelRequest {
             repository: building.git.clone(),
             revision: revision.clone(),
             configuration: configuration.clone(),
@@ -141,16 +143,16 @@ fn configuration(building: &Building) -> Result<Configuration> {
     Ok(configuration)
 }
 
-fn means(building: &Building) -> Result<Means> {
-    let allowed = probes::affinity::get().context("asking on which CPUs to run")?.len();
+fn means(building: &Building) -> Result<BuildSettings> {
+    let allowed = host::affinity::get().context("asking on which CPUs to run")?.len();
     let jobs = building.jobs.unwrap_or(allowed);
     ensure!(jobs > 0, "--jobs 0 would build nothing");
     let (compiler, scratch) = (building.compiler.clone(), building.scratch.clone());
-    Ok(Means { compiler, jobs, scratch })
+    Ok(BuildSettings { compiler, jobs, scratch })
 }
 
 /// Says at once how a revision ended: others may take long.
-fn tell(revision: &str, outcome: &Result<Built>) {
+fn tell(revision: &str, outcome: &Result<BuiltKernel>) {
     match outcome {
         Ok(built) if built.cached => (),
         Ok(built) => talk(format_args!(
@@ -161,10 +163,10 @@ fn tell(revision: &str, outcome: &Result<Built>) {
     }
 }
 
-fn conclude(building: &Building, outcomes: &[(String, Result<Built>)]) -> Result<()> {
+fn conclude(building: &Building, outcomes: &[(String, Result<BuiltKernel>)]) -> Result<()> {
     match building.json {
-        true => print_line(format_args!("{:#}", reports::kernels_json(outcomes))),
-        false => print(reports::kernels(outcomes)),
+        true => print_line(format_args!("{:#}", tables::kernels_json(outcomes))),
+        false => print(tables::kernels(outcomes)),
     }
 }
 
@@ -179,7 +181,7 @@ fn list(json: bool) -> Result<ExitCode> {
             "No kernels in {folder} yet. Build one: knee kernel build --git DIR"
         ))?;
     } else {
-        print(reports::kernels_kept(&builds))?;
+        print(tables::kernels_kept(&builds))?;
         talk(format_args!("in {}", cache.folder().display()));
     }
     Ok(ExitCode::SUCCESS)

@@ -2,19 +2,19 @@
 
 use std::process::ExitCode;
 
-use algorithms::locks::{Algorithm, LOCKS};
-use algorithms::mechanisms::{Entry, MECHANISMS};
+use algorithms::locks::{LOCKS, ListedLock};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::Result;
-use records::{Index, Listed, METRICS, Metric, Store};
+use host::paths;
+use host::stderr::{print, print_line, talk};
+use plan::commands::{self, COMMANDS, PREFIX};
+use plan::experiments::{self, EXPERIMENTS};
+use records::{METRICS, Metric};
+use reports::{counted, wrapped};
 use serde_json::json;
-use studies::hosts::{self, Described, HOSTS};
+use store::{Index, Listed, Store};
+use studies::hosts::{self, DescribedHost, HOSTS};
 use workloads::{Family, WORKLOADS};
-
-use crate::commands::{self, COMMANDS, PREFIX};
-use crate::experiments::{self, EXPERIMENTS};
-use crate::paths;
-use crate::reports::{counted, wrapped};
-use crate::talk::{print, print_line, talk};
 
 /// What to list.
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ enum What {
     Workloads,
     /// Locks and mechanisms that can be checked
     Algorithms,
-    /// Described hosts on which algorithms can be simulated
+    /// DescribedHost hosts on which algorithms can be simulated
     Hosts,
     /// Experiments that come with knee
     Experiments,
@@ -131,8 +131,8 @@ fn workloads_json() -> serde_json::Value {
 
 fn algorithms(as_json: bool) -> Result<()> {
     if as_json {
-        let lock = |lock: &Algorithm| json!({"name": lock.name, "kind": lock.kind(), "summary": lock.summary()});
-        let mechanism = |mechanism: &Entry| json!({"name": mechanism.name, "kind": "mechanism", "summary": mechanism.summary()});
+        let lock = |lock: &ListedLock| json!({"name": lock.name, "kind": lock.kind(), "summary": lock.summary()});
+        let mechanism = |mechanism: &ListedMechanism| json!({"name": mechanism.name, "kind": "mechanism", "summary": mechanism.summary()});
         let list: Vec<_> = LOCKS.iter().map(lock).chain(MECHANISMS.iter().map(mechanism)).collect();
         return print_line(format_args!("{:#}", json!(list)));
     }
@@ -145,8 +145,8 @@ fn algorithms(as_json: bool) -> Result<()> {
 fn described_hosts(as_json: bool) -> Result<()> {
     let all = HOSTS.iter().map(|(name, _)| hosts::find(name)).collect::<Result<Vec<_>>>()?;
     if as_json {
-        let one = |host: &Described| {
-            let Described { name, about, sources, .. } = host;
+        let one = |host: &DescribedHost| {
+            let DescribedHost { name, about, sources, .. } = host;
             json!({ "name": name, "cpus": host.cpus(), "about": about, "sources": sources })
         };
         return print_line(format_args!(
@@ -154,7 +154,7 @@ fn described_hosts(as_json: bool) -> Result<()> {
             all.iter().map(one).collect::<serde_json::Value>()
         ));
     }
-    let one = |host: &Described| {
+    let one = |host: &DescribedHost| {
         let cpus = counted(host.cpus(), "CPU");
         format!("{}, {cpus}\n{}", host.name, wrapped(&format!("    {}", host.about), 100, 4))
     };
@@ -165,7 +165,7 @@ fn experiments(as_json: bool) -> Result<()> {
     let mut list = Vec::new();
     let mut text = String::new();
     for (name, _) in EXPERIMENTS {
-        let description = experiments::read(name)?.description;
+        let description = experiments::read_built_in(name)?.description;
         if as_json {
             list.push(json!({"name": name, "description": description}));
         } else {

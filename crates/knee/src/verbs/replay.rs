@@ -1,14 +1,17 @@
 //! `knee replay`: what public reports of five incidents say, against what is simulated of them.
 
+mod tables;
+
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use host::stderr::{print, print_line, talk};
+use reports::Style;
 use serde_json::{Value, json};
 use studies::hosts::Origin;
-use studies::replays::{self, Figure, Graded, INCIDENTS, Incident, Interval, Replay, Reported};
-
-use crate::reports::{self, Style};
-use crate::talk::{print, print_line, talk};
+use studies::replays::{
+    self, Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, Reported,
+};
 
 /// What to replay.
 #[derive(clap::Args)]
@@ -44,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         talk(format_args!("replaying {}: {} …", incident.name, incident.title));
         let replay = replays::replay(incident, arguments.draws, arguments.seed)?;
         if !arguments.json {
-            print(reports::replayed(&replay, arguments.draws, Style::of_stdout()) + "\n")?;
+            print(tables::replayed(&replay, arguments.draws, Style::of_stdout()) + "\n")?;
         }
         all.push(replay);
     }
@@ -85,11 +88,11 @@ fn as_json(replay: &Replay) -> Value {
         "figure": figure.as_ref().map(|Figure { title, columns, rows }| {
             json!({ "title": title, "columns": columns, "rows": rows })
         }),
-        "lacks": incident.lacks,
+        "lacks": incident.limitations,
     })
 }
 
-fn row(row: &Graded) -> Value {
+fn row(row: &GradedTarget) -> Value {
     let (reported, direction) = match row.target.reported {
         Reported::Ratio(value) | Reported::Share(value) => (Some(value), None),
         Reported::Less => (None, Some("less")),

@@ -4,24 +4,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
+use host::Placement;
+use host::stderr::{print, print_line, talk};
+use plan::{commands, variants};
 use records::{
-    Axes, Command, Directory, Experiment, FORMAT, Form, Growing, HostChange, Id, Index, Line, Load,
-    METRICS, Many, Opened, Placement, Record, Session, State, Store, Variant, Warning, Word,
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant, parse,
 };
+use reports::Style;
+use runner::{End, Measured, Options, history, new_record};
+use store::Store;
 
 use super::compare;
-use crate::host_state::{self, HostWatch};
-use crate::leftovers::Journal;
-use crate::places::guest::{self, wishes};
-use crate::plan::Usable;
-use crate::progress::Progress;
-use crate::reports::{self, Style};
-use crate::runner::{self, End};
-use crate::talk::{print, print_line, talk};
-use crate::{
-    cautions, commands, experiments, file_systems, names, past, paths, plan, settings, signals,
-    topology, variants,
-};
+use crate::experiment_file;
+use crate::flags::{FileSystemFlags, GuestFlags};
 
 /// What to measure, and how.
 #[derive(clap::Args)]
@@ -64,7 +59,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// The smallest change that matters: within it, variants are the same [default: 2%]
-    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse::share)]
     smallest_effect: Option<f64>,
     /// Passes over all points, each in random order [default: 5; with variants 10]
     #[arg(long)]
@@ -79,9 +74,9 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',')]
     dir: Vec<PathBuf>,
     #[command(flatten)]
-    file_systems: file_systems::Flags,
+    file_systems: FileSystemFlags,
     #[command(flatten)]
-    guests: guest::GuestFlags,
+    guests: GuestFlags,
     /// Parameters of all workloads, see `knee describe`; several values make an axis
     #[arg(long = "set", value_name = "NAME=VALUE[,VALUE…]", value_parser = setting)]
     settings: Vec<(String, Vec<String>)>,
@@ -112,21 +107,9 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// "2%" or "0.02" as a share.
-pub fn share(text: &str) -> Result<f64> {
-    let number = |text: &str| text.trim().parse::<f64>().context("must be such as 2% or 0.02");
-    let share = match text.strip_suffix('%') {
-        Some(percent) => number(percent)? / 100.0,
-        None => number(text)?,
-    };
-    // Without its sign, 2 might be meant as percent.
-    ensure!(share > 0.0 && share < 1.0, "must be such as 2% or 0.02");
-    Ok(share)
-}
-
 /// Refuses metrics to decide by or to show that no run could have.
 fn check_metrics(experiment: &Experiment) -> Result<()> {
-    let commands = commands::of_experiment(experiment, &experiment.variants)?;
+    let commands = commands::for_experiment(experiment, &experiment.variants)?;
     let own = || commands.values().flat_map(|command| &command.metrics).map(|m| m.name.as_str());
     for name in experiment.compare.shown.iter().chain([&experiment.compare.metric]) {
         let plain = name.strip_suffix("/op").unwrap_or(name);
@@ -135,7 +118,7 @@ fn check_metrics(experiment: &Experiment) -> Result<()> {
         {
             continue;
         }
-        let hint = records::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
+        let hint = host::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
         bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
     }
     Ok(())
@@ -158,72 +141,29 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     compare::layout(&experiment)?;
     if arguments.plan {
         let record = new_record(experiment)?;
-        let past = past::of_points(&record, store)?;
+        let past = history::past_runs(&record, store)?;
         print(reports::plan(&record, &past, &Style::of_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Measured { end, folder, printed } = measure(arguments, experiment, store)?;
+    let (Measured { end, folder }, printed) = measure(arguments, experiment, store)?;
     conclude(arguments, end, folder.as_deref(), printed)
 }
 
-/// Measures and keeps.
-pub fn measure(arguments: &Arguments, experiment: Experiment, store: &Store) -> Result<Measured> {
-    // First what a killed knee left is put back: the host is described as it is then.
-    let mut journal = Journal::open()?;
-    let mut record = new_record(experiment)?;
-    check_capacity(&record)?;
-    file_systems::check(&mut record, arguments.file_systems.i_own_this_device)?;
-    let here = |variant: &&Variant| record.guest(&variant.name).is_none();
-    let here: Vec<Variant> = record.variants.iter().filter(here).cloned().collect();
-    if settings::any(&here) {
-        journal.claim_settings()?;
-        settings::check(&here)?;
-    }
-    commands::identify(&mut record)?;
-    let mut growing = open_record(arguments, store, record)?;
-    let watch = HostWatch::new(&growing.record, &journal);
-    let before = watch.look();
-    let mut progress = Progress::new();
+/// Measures, and with `--json` prints each run; the second result is that of printing.
+pub fn measure(
+    arguments: &Arguments,
+    experiment: Experiment,
+    store: &Store,
+) -> Result<(Measured, Result<()>)> {
+    let options =
+        Options { owns_device: arguments.file_systems.i_own_this_device, resume: arguments.resume };
     let mut printed = Ok(());
-    // Not before: until here a wish to end ends us, whatever we wait for, and the next start
-    // tidies up.
-    signals::catch();
-    let end = runner::run(&mut growing, &mut journal, &mut progress, |run| {
+    let measured = runner::measure(experiment, options, store, |run| {
         if arguments.json && printed.is_ok() {
             printed = print_line(serde_json::to_string(run).expect("runs are plain data"));
         }
-    });
-    progress.end();
-    // Whatever went wrong, the finished runs are kept and the host is put back.
-    let marks = watch.marks(&journal);
-    let put_back = journal.close();
-    let changes = host_state::changes(&before, &watch.look(), &marks);
-    keep_changes(&mut growing.record, changes);
-    let folder = growing.finish(jiff::Timestamp::now())?;
-    if let (Some(folder), false) = (&folder, end.is_ok() && put_back.is_ok()) {
-        talk(format_args!("the finished runs are kept in {}", folder.display()));
-    }
-    let end = end?;
-    put_back?;
-    Ok(Measured { end, folder, printed })
-}
-
-/// What came of measuring.
-pub struct Measured {
-    /// Whether all was done.
-    pub end: End,
-    /// The record's folder; nothing if no run was over.
-    pub folder: Option<PathBuf>,
-    /// What came of printing runs.
-    pub printed: Result<()>,
-}
-
-/// Says what of the host is not as before, and keeps it in the record.
-fn keep_changes(record: &mut Record, changes: Vec<HostChange>) {
-    changes.iter().map(host_state::sentence).for_each(talk);
-    if let Some(session) = record.sessions.last_mut() {
-        session.host_changes = Some(changes);
-    }
+    })?;
+    Ok((measured, printed))
 }
 
 /// Shows the record and says where it is; `printed` is what came of printing its runs.
@@ -237,7 +177,7 @@ fn conclude(
         talk("interrupted before the first run was over: nothing to keep");
         return Ok(ExitCode::from(130));
     };
-    let record = Opened::open(folder)?;
+    let record = store::open(folder)?;
     if !arguments.json {
         let style = Style::of_stdout();
         let layout = compare::layout(&record.record.experiment)?;
@@ -264,8 +204,8 @@ fn conclude(
 /// flags.
 pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     let (mut experiment, bytes) = match arguments.what.as_slice() {
-        [one] if experiments::is_experiment(one) => {
-            experiments::read_at(one, arguments.file_systems.size())?
+        [one] if experiment_file::is_experiment(one) => {
+            experiment_file::read_at(one, arguments.file_systems.size())?
         }
         names => (of_workloads(names)?, arguments.file_systems.size()),
     };
@@ -278,7 +218,7 @@ pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     );
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
     let flags = Axes {
-        cpus: arguments.cpus.as_ref().map(|c| Many(vec![Word(c.clone())])),
+        cpus: arguments.cpus.as_ref().map(|c| Many(vec![Scalar(c.clone())])),
         tasks: many(&arguments.tasks),
         tasks_per_cpu: many(&arguments.tasks_per_cpu),
         forms: (!arguments.forms.is_empty()).then(|| Many(arguments.forms.clone())),
@@ -320,26 +260,26 @@ fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments
         let meant = is_command(load) || !any_command;
         let axes = arguments.axes.iter().filter(|_| meant);
         for (name, values) in arguments.settings.iter().chain(axes) {
-            let words = values.iter().cloned().map(Word).collect();
+            let words = values.iter().cloned().map(Scalar).collect();
             load.parameters.insert(name.clone(), Many(words));
         }
     }
 }
 
 fn is_command(load: &Load) -> bool {
-    matches!(commands::of_load(load), Ok(Some(_)))
+    matches!(commands::for_load(load), Ok(Some(_)))
 }
 
 fn of_workloads(names: &[String]) -> Result<Experiment> {
     let mut loads = Vec::new();
     for name in names {
         ensure!(
-            !experiments::is_experiment(name),
+            !experiment_file::is_experiment(name),
             "{name} is an experiment: run it alone, or name only workloads"
         );
         let workload = match name.starts_with(commands::PREFIX) {
             true => commands::read(name).map(|_| name.clone())?,
-            false => names::workload(name)?.name.to_string(),
+            false => plan::workload(name)?.name.to_string(),
         };
         loads.push(Load { workload, ..Load::default() });
     }
@@ -353,190 +293,16 @@ fn add_commands(experiment: &mut Experiment, arguments: &Arguments) -> Result<()
     for line in &arguments.commands {
         let here = std::env::current_dir().context("looking for the current directory")?;
         let command = Command {
-            run: Line::Text(line.clone()),
+            run: CommandLine::Text(line.clone()),
             directory: Some(here.to_string_lossy().into_owned()),
             timeout_s: arguments.timeout.unwrap_or(Command::default().timeout_s),
             ..Command::default()
         };
         let load = Load { command: Some(command), ..Load::default() };
-        let named = commands::of_load(&load)?.context("a load with a command is one")?;
+        let named = commands::for_load(&load)?.context("a load with a command is one")?;
         let name = [experiment.name.as_str(), &named.name];
         experiment.name = name.join(" ").trim().to_string();
         experiment.loads.push(Load { command: Some(named), ..load });
     }
     Ok(())
-}
-
-/// Everything about the record that is known before the first run.
-pub fn new_record(experiment: Experiment) -> Result<Record> {
-    let (usable, warning) = usable_cpus()?;
-    file_systems::check_words(&experiment)?;
-    let variants = variants::combined(&experiment)?;
-    wishes::check_words(&experiment, &variants)?;
-    let points = plan::points(&experiment, &variants, &usable)?;
-    ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
-    let commands = commands::of_experiment(&experiment, &variants)?;
-    let metrics = commands::described(&commands)?;
-    let directories: Vec<_> =
-        runner::directories(&points).into_iter().map(probes::directory).collect();
-    let cautions = cautions::cautions(&points, &directories, &variants, &experiment.storage);
-    let host = probes::host(Path::new("/"));
-    let topology = plan::usable(&experiment, variants.first(), &usable)?.topology.clone();
-    let seed = experiment.seed.unwrap_or_else(random);
-    let session = Session {
-        command: std::env::args().collect(),
-        knee: env!("CARGO_PKG_VERSION").to_string(),
-        started: jiff::Timestamp::now(),
-        finished: None,
-        boot_id: host.boot_id.clone().unwrap_or_default(),
-        first_run: 0,
-        host_changes: None,
-    };
-    let mut record = Record {
-        format: FORMAT,
-        id: String::new(),
-        state: State::Growing,
-        experiment,
-        seed,
-        points,
-        variants,
-        source: None,
-        metrics,
-        commands,
-        programs: Default::default(),
-        image: None,
-        hypervisor: None,
-        sessions: vec![session],
-        host,
-        topology,
-        directories,
-        warnings: warning.into_iter().chain(cautions).collect(),
-        runs_finished: 0,
-        runs_failed: 0,
-        files: Default::default(),
-    };
-    file_systems::check_image_words(&record)?;
-    record.programs = commands::find(&record)?;
-    Ok(record)
-}
-
-/// The CPUs that this process may use, and a warning if a quota leaves some of them out.
-fn usable_cpus() -> Result<(Usable, Option<Warning>)> {
-    let limits = probes::limits(Path::new("/"));
-    let allowed = limits.cpus_allowed.map_err(anyhow::Error::msg)?;
-    let topology = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
-    let cpus = topology.cpus.len();
-    ensure!(cpus > 0, "this process may not use any online CPU: see taskset -p $$");
-    let quota = limits.cpu_quota.ok().flatten().filter(|quota| *quota < cpus as f64);
-    let warning = quota.map(|quota| {
-        Warning::new(
-            format!("the cgroup grants the time of {quota:.2} CPUs on {cpus}: no more are used"),
-            "raise cpu.max to measure on all",
-        )
-    });
-    Ok((Usable { topology, at_once: quota.map(|quota| quota.max(1.0) as u32) }, warning))
-}
-
-/// Refuses points with more tasks than the cgroup, the host or the user may have.
-fn check_capacity(record: &Record) -> Result<()> {
-    // The worker is one too, and knee.
-    let here = record.points.iter().filter(|point| record.guest(&point.variant).is_none());
-    let needed = here.map(|p| p.tasks as u64 + 2).max().unwrap_or(0);
-    let limits = probes::limits(Path::new("/"));
-    // SAFETY: no preconditions.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    let bounds = [
-        ("the cgroup has room for", limits.tasks_of_group.ok().flatten(), "raise its pids.max"),
-        ("this host has room for", limits.tasks_of_host, "raise kernel.threads-max and pid_max"),
-        (
-            "this user may have",
-            limits.tasks_of_user.soft.filter(|_| !is_root),
-            "raise the limit (ulimit -u)",
-        ),
-    ];
-    for (who, room, remedy) in bounds {
-        let Some(room) = room else { continue };
-        ensure!(needed <= room, "{needed} tasks are needed, {who} {room}: use fewer, or {remedy}");
-    }
-    Ok(())
-}
-
-pub fn random() -> u64 {
-    let mut bytes = [0; 8];
-    // SAFETY: the buffer is live and its length right; 8 bytes are always given whole.
-    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    u64::from_ne_bytes(bytes)
-}
-
-/// A new record, or the one to resume.
-fn open_record(arguments: &Arguments, store: &Store, record: Record) -> Result<Growing> {
-    let hostname = record.host.hostname.clone().unwrap_or_default();
-    for recovered in store.recover(&hostname)? {
-        talk(format_args!("recovered {}, whose knee died", recovered.display()));
-    }
-    if !arguments.resume {
-        let now = jiff::Timestamp::now();
-        return store.begin(record, Id::new(now, random() as u32));
-    }
-    let folder = resumable(store, &record)?;
-    let mut growing = store.resume(&folder)?;
-    let mut session = record.sessions.into_iter().next().expect("new records have one session");
-    session.first_run = growing.next_run();
-    let id = &growing.record.id;
-    talk(format_args!("resuming {id}, which has {} runs", session.first_run));
-    growing.record.sessions.push(session);
-    Ok(growing)
-}
-
-/// What of the host or its directories is not as it was, so that runs of now and then do
-/// not belong into one record.
-fn changed(then: &Record, now: &Record) -> Option<String> {
-    let (a, b) = (&then.host, &now.host);
-    let parts = [
-        ("the host", a.hostname == b.hostname && a.cpu_model == b.cpu_model),
-        (
-            "the kernel",
-            a.kernel_release == b.kernel_release && a.kernel_version == b.kernel_version,
-        ),
-        ("the kernel's command line", a.kernel_command_line == b.kernel_command_line),
-        ("the set of CPUs", then.topology == now.topology),
-    ];
-    let program = now.programs.iter().find(|(path, program)| {
-        let before = then.programs.get(*path);
-        before.is_none_or(|before| before.file != program.file || before.version != program.version)
-    });
-    if let Some((path, _)) = program {
-        return Some(format!("the program {path}"));
-    }
-    if then.commands != now.commands {
-        return Some("a command that comes with knee".to_string());
-    }
-    let part = parts.iter().find(|(_, same)| !same).map(|(what, _)| what.to_string());
-    let knob = a.knobs.iter().find(|(name, value)| b.knobs.get(*name) != Some(value));
-    let mount = |d: &Directory| {
-        (d.path.clone(), d.file_system.clone(), d.source.clone(), d.mount_options.clone())
-    };
-    let mounts = |record: &Record| record.directories.iter().map(mount).collect::<Vec<_>>();
-    part.or_else(|| knob.map(|(name, _)| format!("the setting {name}"))).or_else(|| {
-        (mounts(then) != mounts(now)).then(|| "the file system of a directory".to_string())
-    })
-}
-
-/// The newest partial record that the same command would have made, on the same host and
-/// kernel.
-fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
-    let index = Index::open(store, &paths::cache()?)?;
-    for listed in index.newest(1000)?.iter().filter(|l| l.state == "partial") {
-        let Ok(found) = Opened::open(&listed.folder) else { continue };
-        let found = found.record;
-        if found.experiment != wanted.experiment || found.points != wanted.points {
-            continue;
-        }
-        if let Some(what) = changed(&found, wanted) {
-            talk(format_args!("{} is not resumed: {what} changed since", found.id));
-            continue;
-        }
-        return Ok(listed.folder.clone());
-    }
-    bail!("no partial record of this experiment on this host and kernel: run without --resume")
 }

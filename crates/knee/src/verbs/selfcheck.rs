@@ -1,19 +1,17 @@
 //! `knee selfcheck`: how often the rule that decides verdicts is right, and the rules of other
 //! tools beside it, by simulation; with `--host`, how often it is right on this host.
 
-mod host;
+mod on_host;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::selfcheck::selfcheck;
 use anyhow::{Result, ensure};
-
-use crate::reports::{self, Style};
-use crate::runner::End;
-use crate::talk::print;
-
-pub use host::{HostCheck, Row};
+use host::stderr::print;
+use reports;
+use reports::Style;
+use runner::End;
 
 /// What to simulate.
 #[derive(clap::Args, Debug)]
@@ -63,12 +61,12 @@ fn check_host(arguments: &Arguments, style: &Style) -> Result<ExitCode> {
         "--share is {}, must be above 0 and at most 10",
         arguments.share
     );
-    let check = host::Check {
+    let check = on_host::Check {
         seconds: arguments.seconds,
         share: arguments.share,
         dir: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
     };
-    let (check, end) = host::check(&check)?;
+    let (check, end) = on_host::check(&check)?;
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&check)? + "\n",
         false => reports::selfcheck_host(&check, style),

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use records::nearest;
-use records::{Opened, Outcome, Store};
+use host::nearest;
+use host::stderr::{print, talk};
+use records::{Opened, Outcome};
+use reports::{Detail, Style, detailed, summary};
+use store::Store;
 
 use super::find::find;
-use crate::reports::{Detail, Style, detailed, summary};
-use crate::talk::{print, talk};
 
 /// What to show.
 #[derive(clap::Args, Debug)]
@@ -33,7 +34,7 @@ pub struct Arguments {
 
 /// Prints the record's report.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let record = Opened::open(&find(&arguments.which, store)?)?;
+    let record = store::open(&find(&arguments.which, store)?)?;
     check_metrics(&arguments.metrics, &record)?;
     let text = if arguments.json {
         serde_json::to_string_pretty(&summary(&record, &arguments.metrics))? + "\n"

@@ -1,22 +1,23 @@
 //! `knee simulate`: times algorithms on a described host, in virtual time.
 
+mod tables;
+
 use std::path::Path;
 use std::process::ExitCode;
 
 use algorithms::locks::LOCKS;
-use algorithms::mechanisms::{Entry, MECHANISMS};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
+use calibration::native_check::{self, Agreement, Agreements};
 use engines::simulated::{NS, Preemption, Time};
-use records::{Placement, nearest};
+use host::stderr::{print, print_line, talk};
+use host::topology::{self, points};
+use host::{Placement, nearest};
+use reports::{Style, counted};
 use serde_json::{Value, json};
-use studies::hosts::{self, Described};
-use studies::simulations::mechanisms::Operated;
-use studies::simulations::{self, Load, Place, Point};
-
-use crate::agreement::{self, Agreement, Agreements};
-use crate::reports::{self, Style, counted};
-use crate::talk::{print, print_line, talk};
-use crate::topology::{self, points};
+use studies::hosts::{self, DescribedHost};
+use studies::simulations::mechanisms::MechanismLoad;
+use studies::simulations::{self, Conditions, LockLoad, SimulatedCurve, SimulatedPoint};
 
 /// What to simulate, and where.
 #[derive(clap::Args)]
@@ -67,7 +68,7 @@ pub struct Arguments {
     /// How many draws of all that the host only knows as a range, beside their middle
     #[arg(long, default_value_t = 8)]
     draws: u64,
-    /// Simulated time that counts [default: 2ms; 200ms with more tasks than CPUs]
+    /// SimulatedCurve time that counts [default: 2ms; 200ms with more tasks than CPUs]
     #[arg(long, value_parser = duration_ns)]
     length: Option<u64>,
     /// What chance depends on: the same seed gives the same results on every computer
@@ -85,12 +86,6 @@ pub struct Arguments {
     json: bool,
 }
 
-/// One algorithm at all CPU counts.
-pub struct Simulated {
-    pub name: String,
-    pub points: Vec<Point>,
-}
-
 /// Simulates and prints.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let is_mechanism = |name: &&String| {
@@ -102,8 +97,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (names, mechanisms) = (named(&locks)?, operated(&mechanisms, arguments)?);
     let host = hosts::find(&arguments.host)?;
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
-    let load = Load { work_ns: arguments.work, hold_ns: arguments.hold, reads: arguments.reads };
-    let place = place(arguments, &host)?;
+    let load =
+        LockLoad { work_ns: arguments.work, hold_ns: arguments.hold, reads: arguments.reads };
+    let conditions = conditions(arguments, &host)?;
     if let (Some(tasks), Some(&most)) = (arguments.tasks, counts.last()) {
         ensure!(
             tasks >= most as usize,
@@ -114,37 +110,42 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ensure!(mechanisms.is_empty(), "--trace: of locks");
         let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
         for name in &names {
-            let lines = simulations::trace(name, load, &place, cpus, accesses)?;
+            let lines = simulations::trace(name, load, &conditions, cpus, accesses)?;
             let at = counted(cpus, "CPU");
             print(format!("{name} at {at} of {}:\n{}\n", host.name, lines.join("\n")))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.check {
-        return check(arguments, &names, &host, load, &place, &counts);
+        return check(arguments, &names, &host, load, &conditions, &counts);
     }
     let mut all = Vec::new();
     for operated in mechanisms {
         talk(format_args!("simulating {} …", operated.name()));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
-            simulations::mechanisms::point(&operated, &place, cpus, arguments.tasks.unwrap_or(cpus))
+            simulations::mechanisms::mechanism_point(
+                &operated,
+                &conditions,
+                cpus,
+                arguments.tasks.unwrap_or(cpus),
+            )
         };
         let points = counts.iter().map(point).collect::<Result<_>>()?;
-        all.push(Simulated { name: operated.name(), points });
+        all.push(SimulatedCurve { name: operated.name(), points });
     }
     for name in names {
         talk(format_args!("simulating {name} …"));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
-            simulations::point(name, load, &place, cpus, arguments.tasks.unwrap_or(cpus))
+            simulations::lock_point(name, load, &conditions, cpus, arguments.tasks.unwrap_or(cpus))
         };
         let points = counts.iter().map(point).collect::<Result<_>>()?;
-        all.push(Simulated { name: name.to_string(), points });
+        all.push(SimulatedCurve { name: name.to_string(), points });
     }
     match arguments.json {
         true => print_line(format_args!("{:#}", as_json(&all, &host, load, arguments)))?,
-        false => print(reports::simulated(&all, &host, load, place.draws, Style::of_stdout()))?,
+        false => print(tables::simulated(&all, &host, load, conditions.draws, Style::of_stdout()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -153,26 +154,26 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn check(
     arguments: &Arguments,
     names: &[&str],
-    host: &Described,
-    load: Load,
-    place: &Place,
+    host: &DescribedHost,
+    load: LockLoad,
+    conditions: &Conditions,
     counts: &[u32],
 ) -> Result<ExitCode> {
-    let allowed = probes::affinity::get().context("asking on which CPUs to run")?;
+    let allowed = host::affinity::get().context("asking on which CPUs to run")?;
     let here = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
     let cpus = here.order(arguments.placement);
     let most = *counts.last().context("no CPU counts")? as usize;
     ensure!(most <= cpus.len(), "{most} CPUs: this host has {}; use --cpus", cpus.len());
     talk(format_args!("running {} natively …", counted(names.len(), "lock")));
-    let found = agreement::agreements(names, load, place, counts, &cpus)?;
+    let found = native_check::agreements(names, load, conditions, counts, &cpus)?;
     match arguments.json {
         true => print_line(format_args!("{:#}", agreements_json(&found, host, load)))?,
-        false => print(reports::agreements(&found, host, load, Style::of_stdout()))?,
+        false => print(tables::agreements(&found, host, load, Style::of_stdout()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn agreements_json(found: &Agreements, host: &Described, load: Load) -> Value {
+fn agreements_json(found: &Agreements, host: &DescribedHost, load: LockLoad) -> Value {
     let one = |one: &Agreement| {
         json!({
             "name": one.name,
@@ -192,7 +193,7 @@ fn agreements_json(found: &Agreements, host: &Described, load: Load) -> Value {
     })
 }
 
-fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {
+fn conditions<'a>(arguments: &Arguments, host: &'a DescribedHost) -> Result<Conditions<'a>> {
     let is_crowded = arguments.tasks.is_some();
     if let Some(tasks) = arguments.tasks {
         ensure!((1..=4096).contains(&tasks), "--tasks {tasks}: 1 to 4096 can be simulated");
@@ -202,7 +203,7 @@ fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {
     let within = 1000..=60_000_000_000;
     ensure!(within.contains(&length_ns), "--length: from 1us to 60s of simulated time");
     ensure!(arguments.draws <= 10_000, "--draws {}: at most 10000", arguments.draws);
-    Ok(Place {
+    Ok(Conditions {
         host,
         placement: arguments.placement,
         preemption: match arguments.preempt_anywhere {
@@ -217,14 +218,14 @@ fn place<'a>(arguments: &Arguments, host: &'a Described) -> Result<Place<'a>> {
 }
 
 /// The mechanisms of these names, in their designs, set as told.
-fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<Operated>> {
+fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<MechanismLoad>> {
     let told = !arguments.set.is_empty() || !arguments.design.is_empty();
     ensure!(!told || !names.is_empty(), "--set, --design: of a mechanism");
     let mut all = Vec::new();
     for name in names {
         let (name, design) = name.split_once(':').unwrap_or((name, ""));
         let listed = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
-        let own = listed.map(Entry::designs).unwrap_or_default();
+        let own = listed.map(ListedMechanism::designs).unwrap_or_default();
         let designs = match (design, &arguments.design[..]) {
             ("", []) => own,
             ("", told) => told.iter().map(String::as_str).collect(),
@@ -232,8 +233,8 @@ fn operated(names: &[&String], arguments: &Arguments) -> Result<Vec<Operated>> {
         };
         for design in designs {
             let (over, given) = (arguments.over.clone(), arguments.set.clone());
-            let operated = Operated::new(name, design)?;
-            all.push(Operated { over, given, work_ns: arguments.work, ..operated });
+            let operated = MechanismLoad::new(name, design)?;
+            all.push(MechanismLoad { over, given, work_ns: arguments.work, ..operated });
         }
     }
     Ok(all)
@@ -273,8 +274,13 @@ fn duration_ns(text: &str) -> Result<u64> {
     }
 }
 
-fn as_json(all: &[Simulated], host: &Described, load: Load, arguments: &Arguments) -> Value {
-    let point = |point: &Point| {
+fn as_json(
+    all: &[SimulatedCurve],
+    host: &DescribedHost,
+    load: LockLoad,
+    arguments: &Arguments,
+) -> Value {
+    let point = |point: &SimulatedPoint| {
         let (low, high) = point.range();
         json!({
             "cpus": point.cpus,
@@ -292,7 +298,7 @@ fn as_json(all: &[Simulated], host: &Described, load: Load, arguments: &Argument
             "hash": format!("{:016x}", point.middle.hash),
         })
     };
-    let one = |simulated: &Simulated| {
+    let one = |simulated: &SimulatedCurve| {
         let points: Vec<Value> = simulated.points.iter().map(point).collect();
         json!({ "name": simulated.name, "points": points })
     };

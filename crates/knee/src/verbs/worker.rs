@@ -28,7 +28,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     let job = Job::read(&first_value(std::io::stdin().take(JOB_BYTES_MAX))?)?;
-    crate::worker::work(&job);
+    worker::work(&job);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -43,11 +43,11 @@ fn unknown_names_suggest_the_nearest() {
 
 #[test]
 fn cpus_and_tasks_that_cannot_be_had_are_named() {
-    check("run getppid --cpus 65536", &["this host allows", "65536 asked", "1..all"], 2);
+    check("run getppid --cpus 65536", &["this host allows", "65536 were asked for", "1..all"], 2);
     check("run getppid --cpus 0", &["'0' asks for 0 CPUs"], 2);
     check("run getppid --cpus many", &["'many' is not a number of CPUs: use a number, cores"], 2);
     check("run getppid --cpus 1-18446744073709551616", &["is not a number of CPUs"], 2);
-    check("run getppid --tasks 0", &["0 tasks asked for, at least 1 is needed"], 2);
+    check("run getppid --tasks 0", &["0 tasks are asked for, at least 1 is needed"], 2);
     check("run getppid --tasks 5000", &["a run has 1 to 4096"], 2);
     check("run getppid --tasks-per-cpu 4294967295", &["a run has 1 to 4096"], 2);
     check("run getppid --tasks 1 --tasks-per-cpu 1", &["cannot be used with"], 2);
@@ -113,7 +113,7 @@ fn a_damaged_experiment_is_named_by_file_line_and_what_was_expected() {
 #[test]
 fn directories_that_cannot_be_used_are_named_before_anything_is_measured() {
     check("run getppid --dir /no/such", &["looking for the directory /no/such (--dir)"], 2);
-    check("run getppid --dir /etc/passwd", &["/etc/passwd is no directory (--dir)"], 2);
+    check("run getppid --dir /etc/passwd", &["/etc/passwd is not a directory (--dir)"], 2);
     // Nobody may make anything here, not even root.
     check("run getppid --dir /proc", &["creating a directory in /proc: choose another --dir"], 2);
     check("--records /proc/records run getppid", &["creating /proc/records"], 2);
@@ -244,7 +244,7 @@ fn the_worker_refuses_what_is_no_job() {
     check_job("", &["reading the job", "EOF"]);
     check_job("{", &["reading the job", "line 1 column 1"]);
     check_job("[]", &["reading the job", "line 1 column 2"]);
-    check_job(r#"{"protocol":99}"#, &["the job has protocol 99, this worker has 2"]);
+    check_job(r#"{"protocol":99}"#, &["the job has protocol 99, but this worker has 2"]);
     check_job(r#"{"protocol":2}"#, &["missing field `work`"]);
     check_job(&job("\"tasks\":2", "\"tasks\":0"), &["tasks is 0, must be 1 to 4096"]);
     check_job(&job("\"cpus\":[0]", "\"cpus\":[]"), &["cpus is empty"]);
@@ -264,7 +264,7 @@ fn the_worker_refuses_what_is_no_command() {
     let errand = |more: &str| errand(more).replace(end, "\"end\"");
     let here = whole.replace("\"/\"", "\"here\"");
     check_job(&errand(&here), &["the command's directory is here, must be an absolute path"]);
-    check_job(&errand(&format!("{whole},\"prepare\":[[]]")), &["a command without a program"]);
+    check_job(&errand(&format!("{whole},\"prepare\":[[]]")), &["a command has no program"]);
     check_job(&errand(&format!("{whole},\"shell\":true")), &["unknown field `shell`"]);
 }
 

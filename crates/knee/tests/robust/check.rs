@@ -21,8 +21,8 @@ fn checked(arguments: &str) -> (Option<i32>, String) {
 fn what_cannot_be_checked_is_refused() {
     refused("check", &["<NAMES>"]);
     refused("check tiket", &["no algorithm is called 'tiket', did you mean 'ticket'?"]);
-    refused("check ticket --threads 0", &["--threads 0: 1 to 15 can be explored"]);
-    refused("check ticket --threads 16", &["--threads 16: 1 to 15 can be explored"]);
+    refused("check ticket --threads 0", &["--threads 0: 1 to 15 can be checked"]);
+    refused("check ticket --threads 16", &["--threads 16: 1 to 15 can be checked"]);
     refused("check ticket --acquires 100000", &["--acquires 100000: 1000 at most"]);
     refused("check ticket --acquires 0", &["--acquires 0: no task would take the lock"]);
     refused("check ticket --states 0", &["--states 0: the search would give up at its start"]);
@@ -30,8 +30,8 @@ fn what_cannot_be_checked_is_refused() {
     refused("check file_locks --against-kernel 0", &["--against-kernel 0: nothing is called"]);
     refused("check ticket --locks 3", &["--locks"]);
     refused("check queued_read_write --locks 2", &["queued_read_write --locks 2", "take one"]);
-    refused("check ticket --replay 0.x", &["--replay: 'x' is no step"]);
-    refused("check ticket --replay 7", &["step 1 of the schedule: t7 cannot do that"]);
+    refused("check ticket --replay 0.x", &["--replay: 'x' is not a step of a schedule"]);
+    refused("check ticket --replay 7", &["step 1 of the schedule is impossible for t7"]);
     refused("check all --replay 0", &["--replay: of one algorithm"]);
     refused("check ticket --mutants --tso", &["cannot be used with"]);
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use records::{Opened, Outcome, Run, State};
+use records::{Opened, Outcome, RecordState, Run};
 
 use crate::home::{Ended, Home};
 use crate::process::wait_for;
@@ -39,7 +39,7 @@ fn check_fails(lines: &str, parts: &[&str]) -> Home {
     let ended = run(&home, lines, &[]);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     let record = home.record();
-    assert_eq!((record.runs.len(), record.record.state), (2, State::Whole));
+    assert_eq!((record.runs.len(), record.record.state), (2, RecordState::Whole));
     for run in &record.runs {
         for part in parts {
             assert!(reason(run).contains(part), "no '{part}' in: {}", reason(run));
@@ -203,7 +203,7 @@ fn a_command_that_writes_without_end_costs_no_memory_without_end() {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     for run in &home.record().runs {
         assert_eq!(run.value("rate"), Some(5.0));
-        assert!(run.warnings.iter().any(|w| w.text.contains("were not looked at")));
+        assert!(run.warnings.iter().any(|w| w.text.contains("were not searched for metrics")));
     }
 }
 
@@ -211,8 +211,8 @@ fn a_command_that_writes_without_end_costs_no_memory_without_end() {
 fn what_cannot_work_is_refused_before_anything_runs() {
     check_refused(&["--command", "slepp 1"], &["no program 'slepp' is in PATH", "'sleep'"]);
     check_refused(&["--command", "./no/such"], &["looking for", "no/such"]);
-    check_refused(&["--command", "sleep '1"], &["a quote is not closed"]);
-    let unknown = ["nothing is known of {opions} in sleep", "there are cpus"];
+    check_refused(&["--command", "sleep '1"], &["has an unclosed quote"]);
+    let unknown = ["unknown placeholder {opions} in sleep", "known are cpus"];
     check_refused(&["--command", "sleep {opions}"], &unknown);
     let unused = ["sleep has no parameter 'n'", "no {n} is in 'sleep 1'"];
     check_refused(&["--command", "sleep 1", "--axis", "n=1|2"], &unused);
@@ -319,7 +319,7 @@ fn a_wish_to_end_cleans_up_and_resuming_does_the_rest() {
     let ended = run(&home, lines, &["--resume"]);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let record = home.record();
-    assert_eq!((record.runs.len(), record.record.state), (2, State::Whole));
+    assert_eq!((record.runs.len(), record.record.state), (2, RecordState::Whole));
     home.check_nothing_is_left();
 }
 

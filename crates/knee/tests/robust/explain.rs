@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use records::{LookKind, Opened, Window};
+use records::{Opened, ProfileKind, Window};
 
 use crate::home::Home;
 use crate::process::wait_for;
@@ -33,13 +33,13 @@ fn explained(home: &Home, arguments: &str) -> Option<Opened> {
     let ended = home.run(&format!("explain {arguments} --force"));
     assert!(matches!(ended.status.code(), Some(0)), "{}", ended.stderr);
     let record = home.record();
-    let looks = record.looks().unwrap();
+    let looks = store::profiles(&record).unwrap();
     assert!(looks.iter().all(|look| look.finished()), "{looks:?}");
     for window in looks.iter().flat_map(|look| &look.windows) {
         assert_eq!(window.broken_law(), None);
         assert!(window.operations > 0);
     }
-    match looks.iter().find_map(|look| look.blind.get("ledger")) {
+    match looks.iter().find_map(|look| look.unavailable_probes.get("ledger")) {
         Some(why) => {
             assert!(home.said("stdout").contains("this is what /proc tells"));
             skip("explain", why);
@@ -63,8 +63,8 @@ fn every_nanosecond_of_every_look_is_in_a_row_and_nothing_stays_attached() {
         let Some(record) = explained(&home, &format!("{load} --seconds 0.2 --blocks 2")) else {
             return;
         };
-        let looks = record.looks().unwrap();
-        for kind in [LookKind::Time, LookKind::Counts, LookKind::Names] {
+        let looks = store::profiles(&record).unwrap();
+        for kind in [ProfileKind::Time, ProfileKind::Counts, ProfileKind::Names] {
             assert_eq!(looks.iter().filter(|look| look.kind == kind).count(), 2, "{load}");
         }
         let calls: u64 = looks.iter().flat_map(|look| &look.windows).map(calls).sum();
@@ -85,7 +85,7 @@ fn every_nanosecond_of_every_look_is_in_a_row_and_nothing_stays_attached() {
 fn commands_and_their_children_are_the_workload() {
     let home = Home::new();
     let Some(record) = explained(&home, "--blocks 2 --command true") else { return };
-    let looks = record.looks().unwrap();
+    let looks = store::profiles(&record).unwrap();
     let execs = looks.iter().flat_map(|look| &look.windows);
     let execs: u64 = execs.filter_map(|window| window.counts.get("syscall.execve")).sum();
     assert!(execs >= 2, "each run starts its program");

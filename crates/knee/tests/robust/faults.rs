@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
-use records::{Opened, Outcome, Run, State};
+use records::{Opened, Outcome, RecordState, Run};
 
 use crate::home::{Cast, Home};
 use crate::skip::skip;
@@ -36,7 +36,7 @@ fn check(arguments: &str, long: &str, strike: impl Fn(&Cast), parts: &[&str]) {
 #[track_caller]
 fn check_one_failed(home: &Home, runs: usize, parts: &[&str]) {
     let record = home.record();
-    assert_eq!(record.record.state, State::Whole);
+    assert_eq!(record.record.state, RecordState::Whole);
     assert_eq!(record.runs, home.printed());
     let reasons: Vec<&str> = record.runs.iter().filter_map(reason).collect();
     assert_eq!((record.runs.len(), reasons.len()), (runs, 1), "{reasons:?}");
@@ -114,7 +114,7 @@ fn a_task_that_does_not_stop_fails_its_run() {
 #[test]
 fn a_worker_that_says_nothing_more_fails_its_run() {
     let stop = |cast: &Cast| cast.worker.kill(libc::SIGSTOP);
-    let parts = ["the worker was killed after 5 s without an end"];
+    let parts = ["the worker was killed after 5 s, before it had finished"];
     check("create_files --stop-grace 1 --timeout 1", "3", stop, &parts);
     check("create_files --as threads --stop-grace 1 --timeout 1", "3", stop, &parts);
 }
@@ -172,7 +172,7 @@ fn want_of_memory_fails_its_run_and_is_named() {
         unsafe { command.pre_exec(move || fs::write(&processes, std::process::id().to_string())) };
         let ended = home.start(&mut command).end();
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-        check_one_failed(&home, 2, &["was killed by SIGKILL", "for want of memory"]);
+        check_one_failed(&home, 2, &["was killed by SIGKILL", "for lack of memory"]);
     }
 }
 
@@ -197,7 +197,7 @@ fn check_runs(record: &Opened, printed: &[Run]) {
 #[track_caller]
 fn check_resumes(home: &Home) {
     let before = home.record();
-    assert_eq!(before.record.state, State::Partial);
+    assert_eq!(before.record.state, RecordState::Partial);
     let ended = home.run(&format!("{MANY} --resume"));
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let printed = home.printed();
@@ -205,9 +205,9 @@ fn check_resumes(home: &Home) {
     assert_eq!(before.runs.len() + printed.len(), PLANNED);
     assert_eq!(after.runs[..before.runs.len()], before.runs);
     check_runs(&after, &printed);
-    assert_eq!(after.record.state, State::Whole);
+    assert_eq!(after.record.state, RecordState::Whole);
     assert_eq!(after.record.sessions.len(), 2);
-    let parquet = after.samples().unwrap();
+    let parquet = store::samples(&after).unwrap();
     let sampled: BTreeSet<u32> = parquet.iter().map(|(run, _)| *run).collect();
     assert_eq!(sampled.len(), PLANNED, "samples of each run");
     home.check_nothing_is_left();
@@ -284,7 +284,7 @@ fn after_kill_9_the_next_start_tidies_and_recovers_and_resuming_does_the_rest() 
     }
     home.check_nothing_is_left();
     let (partial, other): (Vec<_>, Vec<_>) =
-        home.records().into_iter().partition(|r| r.record.state == State::Partial);
+        home.records().into_iter().partition(|r| r.record.state == RecordState::Partial);
     check_runs(&partial[0], &printed);
     assert!(partial[0].record.warnings.iter().any(|w| w.text.contains("the writer died")));
     fs::remove_dir_all(&other[0].folder).unwrap();

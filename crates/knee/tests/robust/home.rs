@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use records::{Opened, Run, Store};
+use records::{Opened, Run};
+use store::Store;
 use tempfile::TempDir;
 
 use crate::process::{self, Process, wait_for, wait_within};
@@ -88,7 +89,7 @@ impl Home {
     /// The records that can be seen.
     pub fn records(&self) -> Vec<Opened> {
         let folders = self.folders().into_iter().filter(|f| !name(f).starts_with('.'));
-        folders.map(|folder| Opened::open(&folder).expect("opening a record")).collect()
+        folders.map(|folder| store::open(&folder).expect("opening a record")).collect()
     }
 
     /// The one record.

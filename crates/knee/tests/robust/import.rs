@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use records::State;
+use records::RecordState;
 
 use crate::home::Home;
 
 fn fixture(name: &str) -> String {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../records/tests/import");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/import");
     tests.canonicalize().unwrap().join(name).display().to_string()
 }
 
@@ -43,7 +43,7 @@ fn what_was_imported_is_listed_shown_and_exported() {
         let id = done(&home, &format!("import {}", fixture(name)));
         let id = id.trim();
         assert_eq!(home.record().record.id, id);
-        assert_eq!(home.record().record.state, State::Whole);
+        assert_eq!(home.record().record.state, RecordState::Whole);
         assert!(done(&home, "list").contains(id));
         let shown = done(&home, "show");
         assert!(shown.contains(id) && shown.contains("not told"), "{shown}");
@@ -110,8 +110,8 @@ fn what_cannot_be_imported_is_named_and_leaves_no_record() {
         assert!(ended.stdout.is_empty() && home.records().is_empty());
         home.check_nothing_is_left();
     };
-    check("import bad.csv", "reading bad.csv as plain: line 2: value is 'x', no number");
-    check("import letter", "letter is in no format that shows; name it with --format:");
+    check("import bad.csv", "reading bad.csv as plain: line 2: value is 'x', not a number");
+    check("import letter", "the format of letter was not recognised; name it with --format:");
     check("import none", "reading none: No such file");
     check("import letter --format fi", "'fi' is no format");
     check("import letter --format hyperfin", "did you mean 'hyperfine'");

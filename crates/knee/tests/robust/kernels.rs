@@ -194,12 +194,12 @@ fn a_revision_that_fails_says_why_and_does_not_stop_the_others() {
     toy.commit(&[("b.c", "c\n")]);
     let outcomes = toy.build("v6.1 HEAD~1 v6.l HEAD", 1);
     let said = outcomes[1]["error"].as_str().unwrap();
-    assert!(said.contains("HEAD~1 does not build: make bzImage ended with 2"), "{said}");
+    assert!(said.contains("HEAD~1 does not build: make bzImage ended with status 2"), "{said}");
     assert!(said.contains("b.c:1:1: error: not C"), "{said}");
     let log = said.rsplit_once("the log: ").unwrap().1;
     let log = fs::read_to_string(log).unwrap();
     // Objects of v6.1 were there; that they were not the cause is known.
-    assert!(log.contains("$ again, without what other revisions left"), "{log}");
+    assert!(log.contains("$ building again, without the objects of other revisions"), "{log}");
     let said = outcomes[2]["error"].as_str().unwrap();
     assert!(said.contains("no revision 'v6.l'") && said.contains("did you mean 'v6.1'"), "{said}");
     assert_eq!(image(&outcomes[3]), "a\nc\n");
@@ -253,7 +253,7 @@ fn the_repository_stays_as_it_is_and_only_what_is_committed_is_built() {
     let ended = toy.run("kernel build --git repository v6.1 HEAD~1");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert_eq!(snapshot(&repository), before);
-    let said = "v6.1: what is not committed in repository is not in this kernel";
+    let said = "v6.1: this kernel lacks the uncommitted changes in repository";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     assert!(!ended.stderr.contains("HEAD~1: what"), "{}", ended.stderr);
     let again = toy.build("v6.1", 0);
@@ -318,7 +318,7 @@ fn kernels_are_listed_and_removed() {
     assert!(text.contains("HEAD~1") && !text.contains(key), "{text}");
     let again = toy.run(&format!("kernel remove {key}"));
     assert_eq!(again.status.code(), Some(2));
-    assert!(again.stderr.contains("no kernel here has the key"), "{}", again.stderr);
+    assert!(again.stderr.contains("no cached kernel has the key"), "{}", again.stderr);
 }
 
 /// `knee` with these arguments says all these parts, ends with this status and leaves nothing.
@@ -336,8 +336,8 @@ fn check(toy: &Toy, arguments: &str, parts: &[&str], status: i32) {
 fn what_cannot_be_built_is_told_with_what_to_do() {
     let toy = Toy::new();
     let all = |rest: &str| format!("kernel build --git repository {rest}");
-    check(&toy, "kernel build --git nowhere", &["there is no directory nowhere"], 2);
-    check(&toy, "kernel build --git cache", &["cache is in no git repository"], 2);
+    check(&toy, "kernel build --git nowhere", &["nowhere is not a directory"], 2);
+    check(&toy, "kernel build --git cache", &["cache is not in a git repository"], 2);
     check(&toy, &all("HEAD:a.c"), &["no revision 'HEAD:a.c'"], 1);
     check(&toy, &all("--without type"), &["did you mean 'types'"], 2);
     check(&toy, &all("--jobs 0"), &["--jobs 0"], 2);
@@ -351,7 +351,7 @@ fn what_cannot_be_built_is_told_with_what_to_do() {
     // Nothing but what is here.
     knee.env("PATH", toy.home.path("bin"));
     let ended = toy.home.start(&mut knee).end();
-    let said = "needs what is not here: git, make, flex, bison (apt install git make flex bison)";
+    let said = "lacks what building a kernel needs: git, make, flex, bison (apt install git make flex bison)";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
@@ -360,13 +360,16 @@ fn options_that_a_kernel_does_not_take_are_told_and_fail_it_if_it_would_not_boot
     let toy = Toy::new();
     let kconfig = [("Kconfig", "config PSI\n\tbool\n"), ("lacks", "CONFIG_PSI CONFIG_BPF_JIT\n")];
     toy.commit(&kconfig);
-    let parts =
-        ["HEAD has no CONFIG_BPF_JIT\n", "HEAD: CONFIG_PSI is not there, y was asked (probes)"];
+    let parts = [
+        "HEAD has no CONFIG_BPF_JIT\n",
+        "HEAD: CONFIG_PSI is absent, but fragment probes asks for y",
+    ];
     check(&toy, "kernel build --git repository", &parts, 0);
     toy.commit(&[("lacks", "CONFIG_SMP CONFIG_DEVTMPFS\n")]);
-    let parts = ["would not boot: CONFIG_DEVTMPFS is not there, y was asked (boot); CONFIG_SMP"];
+    let parts =
+        ["would not boot: CONFIG_DEVTMPFS is absent, but fragment boot asks for y; CONFIG_SMP"];
     check(&toy, "kernel build --git repository", &parts, 1);
     toy.git(&["rm", "-q", "Kconfig"]);
     toy.git(&["commit", "-q", "-m", "no kernel"]);
-    check(&toy, "kernel build --git repository", &["is not Linux: it has no Kconfig"], 1);
+    check(&toy, "kernel build --git repository", &["is not a Linux kernel: it has no Kconfig"], 1);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{Opened, Run, State};
+use records::{Opened, RecordState, Run};
 
 use crate::home::{Home, entries};
 use crate::random::{choices, times};
@@ -152,19 +152,19 @@ impl Record {
             assert_eq!(runs.get(*number as usize), Some(run), "a printed run was lost");
         }
         assert_eq!(record.record.runs_planned(), self.planned as u32);
-        let whole = record.record.state == State::Whole;
+        let whole = record.record.state == RecordState::Whole;
         assert!(!whole || runs.len() == self.planned, "whole with {} runs", runs.len());
-        assert_ne!(record.record.state, State::Growing, "seen while it grows");
-        let sealed = record.record.warnings.iter().all(|w| !w.text.contains("is not as it was"));
+        assert_ne!(record.record.state, RecordState::Growing, "seen while it grows");
+        let sealed = record.record.warnings.iter().all(|w| !w.text.contains("has changed since"));
         assert!(sealed, "the seal is broken: {:?}", record.record.warnings);
         let finished = runs.iter().filter(|run| run.finished()).map(|run| run.run);
-        let samples = record.samples().expect("reading the samples");
+        let samples = store::samples(&record).expect("reading the samples");
         let sampled: BTreeSet<u32> = samples.iter().map(|(run, _)| *run).collect();
         assert_eq!(sampled, finished.collect(), "samples of each finished run");
     }
 
     fn whole(&self) -> bool {
-        self.home.records().first().is_some_and(|r| r.record.state == State::Whole)
+        self.home.records().first().is_some_and(|r| r.record.state == RecordState::Whole)
     }
 
     fn end_in_peace(&mut self) {

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{PipeWriter, pipe};
 
-use records::State;
+use records::RecordState;
 
 use crate::home::Home;
 
@@ -21,7 +21,7 @@ fn full() -> File {
 
 #[track_caller]
 fn check_whole(home: &Home) {
-    assert_eq!(home.record().record.state, State::Whole);
+    assert_eq!(home.record().record.state, RecordState::Whole);
     home.check_nothing_is_left();
 }
 
@@ -35,7 +35,7 @@ fn nobody_who_listens_to_the_talk_costs_nothing() {
         let ended = home.start(home.knee(&arguments).stderr(closed())).end();
         assert!(matches!(ended.status.code(), Some(0 | 1)), "{:?}", ended.status);
     }
-    assert!(home.records().iter().all(|record| record.record.state == State::Whole));
+    assert!(home.records().iter().all(|record| record.record.state == RecordState::Whole));
     let ended = home.start(home.knee("run nothing").stderr(closed())).end();
     assert_eq!(ended.status.code(), Some(2));
 }
@@ -62,7 +62,7 @@ fn a_result_that_cannot_be_written_is_an_error_said_once() {
         check(ended.status.code(), &ended.stderr, &arguments);
         assert!(ended.stderr.contains("record "), "where the record is");
     }
-    assert!(home.records().iter().all(|record| record.record.state == State::Whole));
+    assert!(home.records().iter().all(|record| record.record.state == RecordState::Whole));
     let lists =
         ["list", "list --json", "list workloads", "list experiments", "list metrics --json"];
     let others = ["show", "show --json", "export", "export --format json", "describe getppid"];

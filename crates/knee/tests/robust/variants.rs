@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use records::{Run, State};
+use records::{RecordState, Run};
 
 use crate::home::Home;
 use crate::skip::{is_root, skip};
@@ -188,7 +188,7 @@ fn effects_and_metrics_are_checked_before_anything_is_measured() {
 /// Runs by the name of their variant.
 fn by_variant(home: &Home) -> BTreeMap<String, Vec<Run>> {
     let opened = home.record();
-    assert_eq!(opened.record.state, State::Whole);
+    assert_eq!(opened.record.state, RecordState::Whole);
     let mut runs: BTreeMap<String, Vec<Run>> = BTreeMap::new();
     for run in opened.runs {
         let variant = opened.record.points[run.point as usize].variant.clone();

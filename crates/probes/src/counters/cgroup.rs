@@ -1,30 +1,30 @@
-//! cpu.stat of the own control group and of those above it: how often a quota stopped
-//! tasks, and for how long. A quota on any level stops them, so all levels are summed;
-//! those above a container's own mount cannot be seen from inside.
+//! cpu.stat of this process's control group and of those above it: how often a quota
+//! throttled tasks, and for how long. A quota on any level does, so all levels are summed;
+//! those above a container's own mount are invisible from inside.
 
 use std::path::{Path, PathBuf};
 
-use super::Source;
-use super::files::Files;
-use super::values::Values;
+use super::files::SourceFiles;
+use super::values::CounterValues;
+use super::{CounterSource, SourcePaths};
 use crate::cgroups;
 
-pub(super) const SOURCE: Source = Source { name: "cgroup", files, parse };
+pub(super) const SOURCE: CounterSource =
+    CounterSource { name: "cgroup", paths: SourcePaths::Found(paths), parse };
 
-fn files(root: &Path, _cpus: &[u32]) -> Result<Vec<PathBuf>, String> {
+fn paths(root: &Path, _cpus: &[u32]) -> Result<Vec<PathBuf>, String> {
     let directories = cgroups::directories(root, "cpu")?;
     Ok(directories.paths.into_iter().map(|directory| directory.join("cpu.stat")).collect())
 }
 
-fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String> {
+fn parse(files: &SourceFiles, _cpus: &[u32], values: &mut CounterValues) -> Result<(), String> {
     // The root group and groups without the cpu controller have no such lines: nothing
-    // can stop them there, which is a true zero.
-    let (mut periods, mut throttled_ns, mut understood) = (0, 0, false);
+    // throttles tasks there, which is a true zero.
+    let (mut periods, mut throttled_ns, mut has_numbers) = (0, 0, false);
     for file in files.iter() {
-        for line in file.lines()? {
-            let Some((name, number)) = line.split_once(' ') else { continue };
+        for (name, number) in file.entries(' ')? {
             let Ok(number) = number.parse::<i64>() else { continue };
-            understood = true;
+            has_numbers = true;
             match name {
                 "nr_throttled" => periods += number,
                 "throttled_usec" => throttled_ns += number * 1000,
@@ -33,7 +33,7 @@ fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String
             }
         }
     }
-    if understood {
+    if has_numbers {
         values.count("cgroup.throttled_periods", periods);
         values.count("cgroup.throttled_us", throttled_ns / 1000);
     }

@@ -1,16 +1,16 @@
-//! How a source is tested: recorded texts of its files before and after, and what
-//! comes out.
+//! How a source is tested: recorded texts of its files before and after, and the expected
+//! counters.
 
 use std::fmt::Write;
 
 use expect_test::Expect;
 
-use super::{Snapshot, Source, find};
+use super::{CounterSource, Snapshot, find};
 use crate::tree;
 
-/// Compares two snapshots of one source. A file is its path and two texts.
+/// Compares two snapshots of one source. A file is its path, its text before and after.
 pub(super) fn check(
-    source: &'static Source,
+    source: &'static CounterSource,
     cpus: &[u32],
     files: &[(&str, &str, &str)],
     expected: Expect,

@@ -1,4 +1,4 @@
-//! The files of a source, read into one buffer and looked at later.
+//! The files of a source, read into one buffer and parsed later.
 
 use std::fs::File;
 use std::io;
@@ -6,66 +6,66 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// One file that was read, or could not be.
-pub(super) struct Read {
+/// One file that was read, or why it could not be.
+pub(super) struct FileRead {
     path: PathBuf,
     text: io::Result<Range<usize>>,
 }
 
 /// Reads files one after the other and appends them to `bytes`.
-pub(super) fn read(root: &Path, paths: Vec<PathBuf>, bytes: &mut Vec<u8>) -> Vec<Read> {
+pub(super) fn read(root: &Path, paths: Vec<PathBuf>, bytes: &mut Vec<u8>) -> Vec<FileRead> {
     let read = |path: PathBuf| {
         let start = bytes.len();
         let text = File::open(root.join(&path))
             .and_then(|mut file| file.read_to_end(bytes))
             .map(|length| start..start + length);
-        Read { path, text }
+        FileRead { path, text }
     };
     paths.into_iter().map(read).collect()
 }
 
 /// The files of one source in one snapshot.
-pub(super) struct Files<'a> {
+pub(super) struct SourceFiles<'a> {
     bytes: &'a [u8],
-    reads: &'a [Read],
+    reads: &'a [FileRead],
 }
 
-impl<'a> Files<'a> {
-    pub fn new(bytes: &'a [u8], reads: &'a [Read]) -> Files<'a> {
-        Files { bytes, reads }
+impl<'a> SourceFiles<'a> {
+    pub fn new(bytes: &'a [u8], reads: &'a [FileRead]) -> SourceFiles<'a> {
+        SourceFiles { bytes, reads }
     }
 
-    /// Each file, in the order in which they were asked for.
-    pub fn iter(&self) -> impl Iterator<Item = Text<'a>> {
-        self.reads.iter().map(|read| Text { bytes: self.bytes, read })
+    /// Each file, in the order of the source's paths.
+    pub fn iter(&self) -> impl Iterator<Item = FileText<'a>> {
+        self.reads.iter().map(|read| FileText { bytes: self.bytes, read })
     }
 
-    /// The file of a source that has one.
-    pub fn only(&self) -> Text<'a> {
-        Text { bytes: self.bytes, read: &self.reads[0] }
+    /// The file of a source that has only one.
+    pub fn only(&self) -> FileText<'a> {
+        FileText { bytes: self.bytes, read: &self.reads[0] }
     }
 
     /// The sum of all files that hold one number each.
     pub fn sum(&self) -> Result<i64, String> {
-        self.iter().map(Text::number).sum()
+        self.iter().map(FileText::number).sum()
     }
 }
 
 /// One file of a snapshot.
 #[derive(Clone, Copy)]
-pub(super) struct Text<'a> {
+pub(super) struct FileText<'a> {
     bytes: &'a [u8],
-    read: &'a Read,
+    read: &'a FileRead,
 }
 
-impl<'a> Text<'a> {
+impl<'a> FileText<'a> {
     /// The name of the file without its directory.
     pub fn name(self) -> &'a str {
         self.read.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// Its lines. The end of a file that was cut short and lines that are no text are
-    /// left out: half a number is a wrong number.
+    /// The lines of the file. An unfinished last line and lines that are not text are left
+    /// out: half a number is a wrong number.
     pub fn lines(self) -> Result<impl Iterator<Item = &'a str>, String> {
         match &self.read.text {
             Err(error) => Err(self.failed(error)),
@@ -75,19 +75,28 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The number that is all of the file.
-    pub fn number(self) -> Result<i64, String> {
-        let number = self.lines()?.next().and_then(|line| line.trim().parse().ok());
-        number.ok_or_else(|| self.failed("holds no number"))
+    /// The lines of the file, each split into a name and the rest at the first separator.
+    /// Lines without a separator are left out.
+    pub fn entries(
+        self,
+        separator: char,
+    ) -> Result<impl Iterator<Item = (&'a str, &'a str)>, String> {
+        Ok(self.lines()?.filter_map(move |line| line.split_once(separator)))
     }
 
-    /// What went wrong with this file.
+    /// The number of a file that holds only one.
+    pub fn number(self) -> Result<i64, String> {
+        let number = self.lines()?.next().and_then(|line| line.trim().parse().ok());
+        number.ok_or_else(|| self.failed("not a number"))
+    }
+
+    /// Why this file cannot be used, with its path.
     pub fn failed(self, why: impl std::fmt::Display) -> String {
         format!("/{}: {why}", self.read.path.display())
     }
 }
 
-/// The numbers at the start of a list of words; at most `limit`.
+/// The numbers at the start of a list of words, at most `limit` of them.
 pub(super) fn leading_numbers<'a>(
     words: impl Iterator<Item = &'a str>,
     limit: usize,

@@ -1,16 +1,17 @@
-//! scaling_cur_freq of the measured CPUs, in the later snapshot only: the kernel's own
-//! estimate from the last ticks before the tasks stopped, or what the governor asked
-//! for; which of them depends on the driver (Documentation/admin-guide/pm/cpufreq.rst).
+//! scaling_cur_freq of the measured CPUs, in the later snapshot only: either the kernel's
+//! estimate from the last ticks before the tasks stopped, or the frequency that the governor
+//! requested, depending on the driver (Documentation/admin-guide/pm/cpufreq.rst).
 
 use std::path::{Path, PathBuf};
 
-use super::Source;
-use super::files::Files;
-use super::values::Values;
+use super::files::SourceFiles;
+use super::values::CounterValues;
+use super::{CounterSource, SourcePaths};
 
-pub(super) const SOURCE: Source = Source { name: "frequency_mhz", files, parse };
+pub(super) const SOURCE: CounterSource =
+    CounterSource { name: "frequency_mhz", paths: SourcePaths::Found(paths), parse };
 
-fn files(_root: &Path, cpus: &[u32]) -> Result<Vec<PathBuf>, String> {
+fn paths(_root: &Path, cpus: &[u32]) -> Result<Vec<PathBuf>, String> {
     Ok(cpus.iter().map(path).collect())
 }
 
@@ -18,7 +19,7 @@ fn path(cpu: &u32) -> PathBuf {
     format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq").into()
 }
 
-fn parse(files: &Files, cpus: &[u32], values: &mut Values) -> Result<(), String> {
+fn parse(files: &SourceFiles, cpus: &[u32], values: &mut CounterValues) -> Result<(), String> {
     if cpus.is_empty() {
         return Err("no CPU was measured".to_owned());
     }
@@ -64,7 +65,7 @@ mod tests {
             &[0],
             &[(path(&0).to_str().unwrap(), "1\n", "<unknown>\n")],
             expect![[r#"
-                unavailable frequency_mhz: /sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq: holds no number
+                unavailable frequency_mhz: /sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq: not a number
             "#]],
         );
     }

@@ -1,26 +1,24 @@
-//! /proc/interrupts: one row an interrupt, one column a CPU. Rows with a name of
-//! their own (timer, rescheduling, function call, TLB shootdown) are counted by name;
-//! numbered rows belong to devices and are summed. On arm64 the timer is a numbered row,
-//! and the named ones are `IPI0` and so on.
+//! /proc/interrupts: one row per interrupt, one column per CPU. Named rows (timer,
+//! rescheduling, function call, TLB shootdown) are counted by name; numbered rows belong
+//! to devices and are summed. On arm64 the timer is a numbered row, and the named ones are
+//! `IPI0` and so on.
 //!
-//! The kernel counts in 32 bits a CPU and row.
+//! The kernel counts in 32 bits per CPU and row.
 
-use std::path::PathBuf;
+use super::files::{SourceFiles, leading_numbers};
+use super::values::CounterValues;
+use super::{CounterSource, SourcePaths};
 
-use super::Source;
-use super::files::{Files, leading_numbers};
-use super::values::Values;
+pub(super) const SOURCE: CounterSource =
+    CounterSource { name: "interrupts", paths: SourcePaths::Fixed(&["proc/interrupts"]), parse };
 
-pub(super) const SOURCE: Source =
-    Source { name: "interrupts", files: |_, _| Ok(vec![PathBuf::from("proc/interrupts")]), parse };
-
-fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String> {
+fn parse(files: &SourceFiles, _cpus: &[u32], values: &mut CounterValues) -> Result<(), String> {
     let mut lines = files.only().lines()?;
     let cpus = lines.next().map_or(0, |header| header.split_ascii_whitespace().count());
     let mut device = None;
     for line in lines {
         let Some((row, columns)) = line.split_once(':') else { continue };
-        // The columns end at the description, which may begin with a number as well.
+        // The columns end at the description, which may begin with a number too.
         let mut counts = leading_numbers(columns.split_ascii_whitespace(), cpus).peekable();
         if counts.peek().is_none() {
             continue;
@@ -76,7 +74,7 @@ ERR:          3
                 interrupts.NMI 0
                 interrupts.TLB 105
                 interrupts.device 11
-                unavailable interrupts.RES: went from 10358 to 7: reset or wrapped
+                unavailable interrupts.RES: fell from 10358 to 7: reset or wrapped
             "#]],
         );
     }
@@ -90,7 +88,7 @@ ERR:          3
             &[("proc/interrupts", "CPU0 CPU1\nLOC: 1 1\nRES: 1 1\n", broken)],
             expect![[r#"
                 interrupts.LOC 1
-                unavailable interrupts.RES: gone between the snapshots
+                unavailable interrupts.RES: disappeared between the snapshots
             "#]],
         );
         check(
@@ -98,7 +96,7 @@ ERR:          3
             &[],
             &[("proc/interrupts", "", "CPU0")],
             expect![[r#"
-                unavailable interrupts: none of its lines is understood: a kernel this probe does not know
+                unavailable interrupts: no line could be parsed: unknown format
             "#]],
         );
     }

@@ -1,10 +1,10 @@
 //! Counters of the kernel, read before and after a run; their differences describe
-//! what the whole host did meanwhile. A snapshot only reads: the texts are kept and
+//! what the whole host did in between. A snapshot only reads: the texts are kept and
 //! parsed when two snapshots are compared, so that nothing but reads happens near
 //! the release and the stop. Nothing here is per task, and nothing is a rate.
 //!
-//! One source is one file of this folder and one line in the list below. The names
-//! of its counters, their units and how they come about are in [`CATALOGUE`].
+//! One source is one file of this folder and one line in the list below. [`CATALOGUE`] has
+//! the names of its counters, their units and how they are obtained.
 
 mod catalogue;
 mod cgroup;
@@ -24,13 +24,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use catalogue::{CATALOGUE, find};
-use files::{Files, Read};
+use files::{FileRead, SourceFiles};
 pub use stat::ticks_per_second;
-use values::Values;
+use values::CounterValues;
 
-/// Every source, the one that must be nearest to the run first: busy ticks and
-/// interrupts go on while the others are read, the frequency fades when the tasks stop.
-static SOURCES: &[Source] = &[
+/// Every source, the one that must be read nearest to the run first: busy ticks and
+/// interrupts continue while the others are read, the frequency falls once the tasks stop.
+static SOURCES: &[CounterSource] = &[
     stat::SOURCE,
     interrupts::SOURCE,
     softirqs::SOURCE,
@@ -41,42 +41,59 @@ static SOURCES: &[Source] = &[
     throttle::SOURCE,
 ];
 
-/// One place where the kernel counts.
-struct Source {
+/// Files from which counters are read.
+struct CounterSource {
     /// The first part of the names of its counters.
     name: &'static str,
-    /// The files to read, relative to the root; or why there are none.
-    files: fn(root: &Path, cpus: &[u32]) -> Result<Vec<PathBuf>, String>,
-    /// What their texts say; or why they say nothing.
-    parse: fn(files: &Files, cpus: &[u32], values: &mut Values) -> Result<(), String>,
+    /// The files to read.
+    paths: SourcePaths,
+    /// Adds the counters in the files to `values`; or says why there are none.
+    parse: fn(files: &SourceFiles, cpus: &[u32], values: &mut CounterValues) -> Result<(), String>,
 }
 
-/// What all sources said at one moment, not parsed yet.
+/// The paths of a source's files, relative to the root.
+enum SourcePaths {
+    /// On every host.
+    Fixed(&'static [&'static str]),
+    /// For this host and these CPUs; or why there are none.
+    Found(fn(root: &Path, cpus: &[u32]) -> Result<Vec<PathBuf>, String>),
+}
+
+impl SourcePaths {
+    fn get(&self, root: &Path, cpus: &[u32]) -> Result<Vec<PathBuf>, String> {
+        match self {
+            SourcePaths::Fixed(paths) => Ok(paths.iter().map(PathBuf::from).collect()),
+            SourcePaths::Found(find) => find(root, cpus),
+        }
+    }
+}
+
+/// The texts of all sources at one instant, not parsed yet.
 pub struct Snapshot {
     cpus: Vec<u32>,
     bytes: Vec<u8>,
-    sources: Vec<(&'static Source, Result<Vec<Read>, String>)>,
+    sources: Vec<(&'static CounterSource, Result<Vec<FileRead>, String>)>,
 }
 
 /// What changed between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// How much each counter moved, 0 included: one that is absent is not known here.
+    /// The change of each counter, even if it is 0: an absent counter is unknown here.
     pub deltas: BTreeMap<String, i64>,
-    /// Values that are read once, in the later snapshot.
+    /// Values that are not differences, from the later snapshot.
     pub gauges: BTreeMap<String, f64>,
-    /// Sources, parts of them or single counters that could not be read, and why.
+    /// Sources, parts of sources, or single counters that could not be read, and why.
     pub unavailable: BTreeMap<String, String>,
 }
 
 impl Counters {
-    /// Says why a counter is missing, unless its source is known to be.
+    /// Notes why a counter is missing, unless all of its source is.
     fn unavailable(&mut self, name: &str, why: impl Into<String>) {
-        let is_source = |known: &String| {
-            name.strip_prefix(known.as_str())
+        let includes_it = |unavailable: &String| {
+            name.strip_prefix(unavailable.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        if !self.unavailable.keys().any(is_source) {
+        if !self.unavailable.keys().any(includes_it) {
             self.unavailable.insert(name.to_owned(), why.into());
         }
     }
@@ -87,28 +104,32 @@ impl Counters {
 const BUFFER_BYTES: usize = 4 << 20;
 
 impl Snapshot {
-    /// Reads all sources just before the measured part; the most urgent one last.
+    /// Reads all sources just before the measured part, the most urgent one last.
     /// `root` is `/`, except in tests; `cpus` are the CPUs that will be measured.
     pub fn before(root: &Path, cpus: &[u32]) -> Snapshot {
         Snapshot::take(SOURCES.iter().rev(), root, cpus)
     }
 
-    /// Reads all sources just after the measured part; the most urgent one first.
+    /// Reads all sources just after the measured part, the most urgent one first.
     pub fn after(root: &Path, cpus: &[u32]) -> Snapshot {
         Snapshot::take(SOURCES.iter(), root, cpus)
     }
 
-    fn take(sources: impl Iterator<Item = &'static Source>, root: &Path, cpus: &[u32]) -> Snapshot {
+    fn take(
+        sources: impl Iterator<Item = &'static CounterSource>,
+        root: &Path,
+        cpus: &[u32],
+    ) -> Snapshot {
         let mut bytes = Vec::with_capacity(BUFFER_BYTES);
-        let read = |source: &'static Source| {
-            let paths = (source.files)(root, cpus);
+        let read = |source: &'static CounterSource| {
+            let paths = source.paths.get(root, cpus);
             (source, paths.map(|paths| files::read(root, paths, &mut bytes)))
         };
         let sources = sources.map(read).collect();
         Snapshot { cpus: cpus.to_vec(), bytes, sources }
     }
 
-    /// The difference of this snapshot and an earlier one of the same CPUs.
+    /// The differences between this snapshot and an earlier one of the same CPUs.
     pub fn since(&self, earlier: &Snapshot) -> Counters {
         let (then, now) = (earlier.values(), self.values());
         let mut counters = Counters {
@@ -124,29 +145,28 @@ impl Snapshot {
             }
         }
         for name in then.counters.keys().filter(|name| !now.counters.contains_key(*name)) {
-            counters.unavailable(name, "gone between the snapshots");
+            counters.unavailable(name, "disappeared between the snapshots");
         }
         counters
     }
 
-    fn values(&self) -> Values {
-        let mut all = Values::default();
+    fn values(&self) -> CounterValues {
+        let mut snapshot_values = CounterValues::default();
         for (source, reads) in &self.sources {
-            let mut values = Values::default();
+            let mut values = CounterValues::default();
             let parsed = reads.as_ref().map_err(String::clone).and_then(|reads| {
-                (source.parse)(&Files::new(&self.bytes, reads), &self.cpus, &mut values)
+                (source.parse)(&SourceFiles::new(&self.bytes, reads), &self.cpus, &mut values)
             });
             match parsed {
                 Err(why) => values.unavailable(source.name, why),
-                Ok(()) if values.is_empty() => values.unavailable(
-                    source.name,
-                    "none of its lines is understood: a kernel this probe does not know",
-                ),
+                Ok(()) if values.is_empty() => {
+                    values.unavailable(source.name, "no line could be parsed: unknown format")
+                }
                 Ok(()) => {}
             }
-            all.extend(values);
+            snapshot_values.extend(values);
         }
-        all
+        snapshot_values
     }
 }
 

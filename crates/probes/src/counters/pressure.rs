@@ -1,23 +1,19 @@
-//! /proc/pressure: for how long some tasks, or all of them at once, waited for a CPU,
-//! for memory or for I/O. The kernel times each CPU exactly and weighs CPUs by how busy
-//! they were (Documentation/accounting/psi.rst). Where it was built without PSI, or booted
-//! with psi=0, the files are absent or refuse to be read.
+//! /proc/pressure: for how long some tasks, or all of them simultaneously, waited for a
+//! CPU, for memory or for I/O. The kernel times each CPU exactly and weighs CPUs by how
+//! busy they were (Documentation/accounting/psi.rst). If it was built without PSI, or
+//! booted with psi=0, the files are absent or cannot be read.
 
-use std::path::PathBuf;
+use super::files::{FileText, SourceFiles};
+use super::values::CounterValues;
+use super::{CounterSource, SourcePaths};
 
-use super::Source;
-use super::files::{Files, Text};
-use super::values::Values;
-
-pub(super) const SOURCE: Source = Source {
+pub(super) const SOURCE: CounterSource = CounterSource {
     name: "pressure",
-    files: |_, _| {
-        Ok(["cpu", "memory", "io"].map(|on| PathBuf::from("proc/pressure").join(on)).into())
-    },
+    paths: SourcePaths::Fixed(&["proc/pressure/cpu", "proc/pressure/memory", "proc/pressure/io"]),
     parse,
 };
 
-fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String> {
+fn parse(files: &SourceFiles, _cpus: &[u32], values: &mut CounterValues) -> Result<(), String> {
     for file in files.iter() {
         if let Err(why) = totals(file, values) {
             values.unavailable(format!("pressure.{}", file.name()), why);
@@ -26,17 +22,17 @@ fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String
     Ok(())
 }
 
-fn totals(file: Text, values: &mut Values) -> Result<(), String> {
-    let mut understood = 0;
+fn totals(file: FileText, values: &mut CounterValues) -> Result<(), String> {
+    let mut parsed_lines = 0;
     for line in file.lines()? {
-        let who = line.split(' ').next().filter(|who| matches!(*who, "some" | "full"));
+        let tasks = line.split(' ').next().filter(|tasks| matches!(*tasks, "some" | "full"));
         let total = line.rsplit_once("total=").and_then(|(_, total)| total.parse().ok());
-        if let (Some(who), Some(total)) = (who, total) {
-            values.count(format!("pressure.{}.{who}_us", file.name()), total);
-            understood += 1;
+        if let (Some(tasks), Some(total)) = (tasks, total) {
+            values.count(format!("pressure.{}.{tasks}_us", file.name()), total);
+            parsed_lines += 1;
         }
     }
-    (understood > 0).then_some(()).ok_or_else(|| file.failed("no line is understood"))
+    if parsed_lines > 0 { Ok(()) } else { Err(file.failed("no line could be parsed")) }
 }
 
 #[cfg(test)]
@@ -67,8 +63,8 @@ mod tests {
             expect![[r#"
                 pressure.cpu.some_us 1000000
                 pressure.io.some_us 200
-                unavailable pressure.io.full_us: gone between the snapshots
-                unavailable pressure.memory: /proc/pressure/memory: no line is understood
+                unavailable pressure.io.full_us: disappeared between the snapshots
+                unavailable pressure.memory: /proc/pressure/memory: no line could be parsed
             "#]],
         );
     }

@@ -1,17 +1,14 @@
-//! /proc/softirqs: deferred work by kind, one column a CPU, summed over all CPUs.
+//! /proc/softirqs: softirqs by kind, one column per CPU, summed over all CPUs.
 
-use std::path::PathBuf;
+use super::files::{SourceFiles, leading_numbers};
+use super::values::CounterValues;
+use super::{CounterSource, SourcePaths};
 
-use super::Source;
-use super::files::{Files, leading_numbers};
-use super::values::Values;
+pub(super) const SOURCE: CounterSource =
+    CounterSource { name: "softirqs", paths: SourcePaths::Fixed(&["proc/softirqs"]), parse };
 
-pub(super) const SOURCE: Source =
-    Source { name: "softirqs", files: |_, _| Ok(vec![PathBuf::from("proc/softirqs")]), parse };
-
-fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String> {
-    for line in files.only().lines()? {
-        let Some((kind, columns)) = line.split_once(':') else { continue };
+fn parse(files: &SourceFiles, _cpus: &[u32], values: &mut CounterValues) -> Result<(), String> {
+    for (kind, columns) in files.only().entries(':')? {
         let mut counts = leading_numbers(columns.split_ascii_whitespace(), usize::MAX).peekable();
         if counts.peek().is_some() {
             values.count(format!("softirqs.{}", kind.trim()), counts.sum());
@@ -50,7 +47,7 @@ mod tests {
             &[],
             &[("proc/softirqs", "CPU0\n", "TIMER: x\nRCU: 12")],
             expect![[r#"
-                unavailable softirqs: none of its lines is understood: a kernel this probe does not know
+                unavailable softirqs: no line could be parsed: unknown format
             "#]],
         );
     }

@@ -1,35 +1,33 @@
-//! /proc/stat: where the CPUs' time went, by tick, and how often they switched,
-//! forked and were interrupted (proc_stat(5)).
+//! /proc/stat: the CPUs' time by state, in ticks, and the numbers of context switches,
+//! forks and interrupts (proc_stat(5)).
 
-use std::path::PathBuf;
+use super::files::{SourceFiles, leading_numbers};
+use super::values::CounterValues;
+use super::{CounterSource, SourcePaths};
 
-use super::Source;
-use super::files::{Files, leading_numbers};
-use super::values::Values;
-
-pub(super) const SOURCE: Source =
-    Source { name: "stat", files: |_, _| Ok(vec![PathBuf::from("proc/stat")]), parse };
+pub(super) const SOURCE: CounterSource =
+    CounterSource { name: "stat", paths: SourcePaths::Fixed(&["proc/stat"]), parse };
 
 /// The columns of a CPU's line.
 const COLUMNS: [&str; 10] =
     ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
 
-/// The kernel computes these two from the time since the CPU went idle, and corrects
-/// itself when it was wrong (torvalds/linux:Documentation/filesystems/proc.rst).
+/// Columns that the kernel computes from the time since the CPU went idle, and may correct
+/// downwards later (torvalds/linux:Documentation/filesystems/proc.rst).
 const MAY_FALL: [&str; 2] = ["idle", "iowait"];
 
-/// How many ticks of /proc/stat are one second.
+/// The number of /proc/stat ticks in one second.
 pub fn ticks_per_second() -> i64 {
     // SAFETY: sysconf has no preconditions.
     unsafe { libc::sysconf(libc::_SC_CLK_TCK) }
 }
 
-fn parse(files: &Files, cpus: &[u32], values: &mut Values) -> Result<(), String> {
-    let (mut all, mut measured) = (Vec::new(), Vec::new());
+fn parse(files: &SourceFiles, cpus: &[u32], values: &mut CounterValues) -> Result<(), String> {
+    let (mut total_line, mut measured) = (Vec::new(), Vec::new());
     for line in files.only().lines()? {
         let mut words = line.split_ascii_whitespace();
         match words.next() {
-            Some("cpu") => all.push(columns(words)),
+            Some("cpu") => total_line.push(columns(words)),
             Some(name @ ("ctxt" | "intr" | "processes" | "softirq")) => {
                 let total = leading_numbers(words, 1).next();
                 total.into_iter().for_each(|total| values.count(format!("stat.{name}"), total));
@@ -38,11 +36,11 @@ fn parse(files: &Files, cpus: &[u32], values: &mut Values) -> Result<(), String>
             _ => {}
         }
     }
-    for (name, asked, lines) in [("all", 1, all), ("cpus", cpus.len(), measured)] {
-        if lines.len() == asked {
-            ticks(values, name, &lines);
+    for (name, expected, lines) in [("all", 1, total_line), ("cpus", cpus.len(), measured)] {
+        if lines.len() == expected {
+            add_ticks(values, name, &lines);
         } else {
-            let why = format!("/proc/stat has {} of {asked} lines", lines.len());
+            let why = format!("/proc/stat has {} of {expected} lines", lines.len());
             values.unavailable(format!("stat.{name}"), why);
         }
     }
@@ -58,8 +56,8 @@ fn columns<'a>(words: impl Iterator<Item = &'a str>) -> Vec<i64> {
     leading_numbers(words, COLUMNS.len()).collect()
 }
 
-/// The sum over CPUs of each column; old kernels have fewer of them.
-fn ticks(values: &mut Values, of: &str, cpus: &[Vec<i64>]) {
+/// Adds the sum over CPUs of each column; old kernels have fewer columns.
+fn add_ticks(values: &mut CounterValues, scope: &str, cpus: &[Vec<i64>]) {
     if cpus.is_empty() {
         return;
     }
@@ -67,10 +65,11 @@ fn ticks(values: &mut Values, of: &str, cpus: &[Vec<i64>]) {
         let Some(sum) = cpus.iter().map(|cpu| cpu.get(column).copied()).sum::<Option<i64>>() else {
             break;
         };
-        let metric = format!("stat.{of}.{name}_ticks");
-        match MAY_FALL.contains(name) {
-            true => values.level(metric, sum),
-            false => values.count(metric, sum),
+        let metric = format!("stat.{scope}.{name}_ticks");
+        if MAY_FALL.contains(name) {
+            values.level(metric, sum);
+        } else {
+            values.count(metric, sum);
         }
     }
 }
@@ -140,7 +139,7 @@ softirq 690 1 2
                 stat.ctxt 500
                 stat.intr 100
                 stat.processes 0
-                unavailable stat.softirq: went from 700 to 690: reset or wrapped
+                unavailable stat.softirq: fell from 700 to 690: reset or wrapped
             "#]],
         );
     }
@@ -170,7 +169,7 @@ softirq 690 1 2
                 stat.all.nice_ticks 0
                 stat.all.user_ticks 4
                 unavailable stat.all.system_ticks: appeared between the snapshots
-                unavailable stat.ctxt: gone between the snapshots
+                unavailable stat.ctxt: disappeared between the snapshots
             "#]],
         );
     }

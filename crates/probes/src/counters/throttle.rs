@@ -1,28 +1,28 @@
 //! thermal_throttle of the measured CPUs: how often heat slowed their core or their
-//! package. The kernel keeps the package's events for each CPU that handled one, and
-//! all CPUs of a package may; so package counts say "it happened", not how often. Only
+//! package. The kernel counts a package event on each CPU that handled it, which may be
+//! all CPUs of the package; so package counts say that it happened, not how often. Only
 //! x86 hosts with an Intel CPU have these files, virtual machines have none.
 
 use std::path::{Path, PathBuf};
 
-use super::Source;
-use super::files::Files;
-use super::values::Values;
+use super::files::SourceFiles;
+use super::values::CounterValues;
+use super::{CounterSource, SourcePaths};
 
-pub(super) const SOURCE: Source = Source { name: "throttle", files, parse };
+pub(super) const SOURCE: CounterSource =
+    CounterSource { name: "throttle", paths: SourcePaths::Found(paths), parse };
 
 const SCOPES: [&str; 2] = ["core", "package"];
 
-fn files(_root: &Path, cpus: &[u32]) -> Result<Vec<PathBuf>, String> {
-    let of = |cpu| SCOPES.map(|scope| path(cpu, scope));
-    Ok(cpus.iter().flat_map(of).collect())
+fn paths(_root: &Path, cpus: &[u32]) -> Result<Vec<PathBuf>, String> {
+    Ok(cpus.iter().flat_map(|cpu| SCOPES.map(|scope| path(cpu, scope))).collect())
 }
 
 fn path(cpu: &u32, scope: &str) -> PathBuf {
     format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{scope}_throttle_count").into()
 }
 
-fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String> {
+fn parse(files: &SourceFiles, _cpus: &[u32], values: &mut CounterValues) -> Result<(), String> {
     let mut sums = [0; SCOPES.len()];
     for (index, file) in files.iter().enumerate() {
         sums[index % SCOPES.len()] += file.number()?;
@@ -67,7 +67,7 @@ mod tests {
             &[0],
             &[(path(&0, "core").to_str().unwrap(), "0\n", "no number\n")],
             expect![[r#"
-                unavailable throttle: /sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count: holds no number
+                unavailable throttle: /sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count: not a number
             "#]],
         );
     }

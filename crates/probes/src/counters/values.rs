@@ -2,44 +2,44 @@
 
 use std::collections::BTreeMap;
 
-/// What the sources of one snapshot say.
+/// The counters of one snapshot.
 #[derive(Debug, Default)]
-pub(super) struct Values {
-    pub counters: BTreeMap<String, Count>,
+pub(super) struct CounterValues {
+    pub counters: BTreeMap<String, CounterValue>,
     pub gauges: BTreeMap<String, f64>,
     pub unavailable: BTreeMap<String, String>,
 }
 
 /// One counter of the kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Count {
+pub(super) struct CounterValue {
     value: i64,
-    falls: Falls,
+    direction: Direction,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Falls {
-    Never,
-    Sometimes,
+enum Direction {
+    Up,
+    UpAndDown,
 }
 
-impl Values {
-    /// A counter that only rises.
+impl CounterValues {
+    /// Adds a counter that only rises.
     pub fn count(&mut self, name: impl Into<String>, value: i64) {
-        self.counters.insert(name.into(), Count { value, falls: Falls::Never });
+        self.counters.insert(name.into(), CounterValue { value, direction: Direction::Up });
     }
 
-    /// A counter that may go down as well.
+    /// Adds a counter that may also go down.
     pub fn level(&mut self, name: impl Into<String>, value: i64) {
-        self.counters.insert(name.into(), Count { value, falls: Falls::Sometimes });
+        self.counters.insert(name.into(), CounterValue { value, direction: Direction::UpAndDown });
     }
 
-    /// A value whose difference says nothing.
+    /// Adds a value whose differences are meaningless.
     pub fn gauge(&mut self, name: impl Into<String>, value: f64) {
         self.gauges.insert(name.into(), value);
     }
 
-    /// Something that could not be read.
+    /// Notes what could not be read, and why.
     pub fn unavailable(&mut self, name: impl Into<String>, why: impl Into<String>) {
         self.unavailable.insert(name.into(), why.into());
     }
@@ -48,20 +48,20 @@ impl Values {
         self.counters.is_empty() && self.gauges.is_empty() && self.unavailable.is_empty()
     }
 
-    pub fn extend(&mut self, other: Values) {
+    pub fn extend(&mut self, other: CounterValues) {
         self.counters.extend(other.counters);
         self.gauges.extend(other.gauges);
         self.unavailable.extend(other.unavailable);
     }
 }
 
-impl Count {
-    /// By how much it moved. A counter that only rises and went down was reset or
-    /// wrapped; how often nobody knows, so there is no number to give.
-    pub fn since(&self, earlier: &Count) -> Result<i64, String> {
+impl CounterValue {
+    /// The change since an earlier value. A counter that only rises but fell was reset or
+    /// wrapped, an unknown number of times: its change is unknown.
+    pub fn since(&self, earlier: &CounterValue) -> Result<i64, String> {
         match self.value.checked_sub(earlier.value) {
-            Some(delta) if delta >= 0 || self.falls == Falls::Sometimes => Ok(delta),
-            _ => Err(format!("went from {} to {}: reset or wrapped", earlier.value, self.value)),
+            Some(delta) if delta >= 0 || self.direction == Direction::UpAndDown => Ok(delta),
+            _ => Err(format!("fell from {} to {}: reset or wrapped", earlier.value, self.value)),
         }
     }
 }

@@ -1,22 +1,19 @@
 //! /proc/vmstat: events of memory management (faults, reclaim, migration, huge
 //! pages) and levels (`nr_*`). Kernels differ in what they have, so every line is
-//! taken by its own name. Events are summed over CPUs at the read; levels may lag by
-//! a second, as each CPU folds its own changes in now and then (mm/vmstat.c).
+//! taken by its own name. The kernel sums events over CPUs when they are read; levels may
+//! lag by a second, as each CPU adds its own changes only now and then (mm/vmstat.c).
 
-use std::path::PathBuf;
+use super::files::SourceFiles;
+use super::values::CounterValues;
+use super::{CounterSource, SourcePaths};
 
-use super::Source;
-use super::files::Files;
-use super::values::Values;
+pub(super) const SOURCE: CounterSource =
+    CounterSource { name: "vmstat", paths: SourcePaths::Fixed(&["proc/vmstat"]), parse };
 
-pub(super) const SOURCE: Source =
-    Source { name: "vmstat", files: |_, _| Ok(vec![PathBuf::from("proc/vmstat")]), parse };
-
-fn parse(files: &Files, _cpus: &[u32], values: &mut Values) -> Result<(), String> {
-    for line in files.only().lines()? {
-        let Some((name, number)) = line.split_once(' ') else { continue };
+fn parse(files: &SourceFiles, _cpus: &[u32], values: &mut CounterValues) -> Result<(), String> {
+    for (name, number) in files.only().entries(' ')? {
         if let Ok(number) = number.parse() {
-            // Not only `nr_*` are levels, and the events have 64 bits: none wraps.
+            // Not only `nr_*` are levels, and events have 64 bits, so that none wraps.
             values.level(format!("vmstat.{name}"), number);
         }
     }
@@ -56,7 +53,7 @@ mod tests {
             &[],
             &[("proc/vmstat", "pgfault 1\n", "pgfault\npgfault x\n")],
             expect![[r#"
-                unavailable vmstat: none of its lines is understood: a kernel this probe does not know
+                unavailable vmstat: no line could be parsed: unknown format
             "#]],
         );
     }

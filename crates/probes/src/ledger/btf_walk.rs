@@ -1,13 +1,13 @@
-//! Members of the kernel's structures by offset, from its own types (BTF): which lock lies at an
+//! Members of the kernel's structures by offset, from its own types (BTF): which lock is at an
 //! offset of an object.
 //!
-//! Format: Documentation/bpf/btf.rst in the kernel's source. What it claims is not believed: types
-//! that refer to each other in circles, or structures within themselves, end the search.
+//! Format: Documentation/bpf/btf.rst in the kernel's source. The data is not trusted: the search
+//! ends even if types refer to each other in circles or structures contain themselves.
 
 use std::cell::Cell;
 use std::fs;
 
-/// Types that are waited for.
+/// Types of locks.
 const LOCKS: &[&str] = &[
     "arch_rwlock_t",
     "mutex",
@@ -25,7 +25,7 @@ const MAGIC: u16 = 0xeb9f;
 const HEADER_BYTES: usize = 24;
 const TYPE_BYTES: usize = 12;
 
-/// Kinds of types that are followed.
+/// The kinds of types that the search follows.
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const TYPEDEF: u32 = 8;
@@ -36,24 +36,24 @@ const TYPE_TAG: u32 = 18;
 
 /// The types of a kernel.
 #[derive(Debug)]
-pub struct Types {
+pub struct KernelTypes {
     bytes: Vec<u8>,
-    /// Where each type begins, by its number; 0 is no type.
+    /// The offset of each type, by its number; 0 is no type.
     types: Vec<usize>,
-    /// Where names begin and end.
+    /// The start and end of the names.
     names: (usize, usize),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Type {
+struct TypeEntry {
     name: u32,
     info: u32,
     size_or_type: u32,
-    /// Where what follows it begins.
+    /// The offset of the data that follows the type.
     after: usize,
 }
 
-impl Type {
+impl TypeEntry {
     fn kind(self) -> u32 {
         self.info >> 24 & 0x1f
     }
@@ -63,22 +63,22 @@ impl Type {
     }
 }
 
-impl Types {
-    /// Those of the running kernel, if it tells them.
-    pub fn of_kernel() -> Option<Types> {
-        Types::parse(fs::read("/sys/kernel/btf/vmlinux").ok()?).ok()
+impl KernelTypes {
+    /// The types of the running kernel, if it has them.
+    pub fn from_kernel() -> Option<KernelTypes> {
+        KernelTypes::parse(fs::read("/sys/kernel/btf/vmlinux").ok()?).ok()
     }
 
-    /// Reads the types' places. They are in the byte order of this host.
-    pub fn parse(bytes: Vec<u8>) -> Result<Types, String> {
-        let number = |at| word(&bytes, at).map(|n| n as usize).ok_or("it ends in its header");
+    /// Parses BTF in this host's byte order.
+    pub fn parse(bytes: Vec<u8>) -> Result<KernelTypes, String> {
+        let number = |at| word(&bytes, at).map(|n| n as usize).ok_or("its header is cut off");
         let magic = bytes.get(..2).map(|two| u16::from_ne_bytes([two[0], two[1]]));
         match magic {
             Some(MAGIC) => {}
             Some(magic) if magic == MAGIC.swap_bytes() => {
-                return Err("it is of a host of another byte order".to_string());
+                return Err("it has the other byte order".to_string());
             }
-            _ => return Err("it is no BTF".to_string()),
+            _ => return Err("it is not BTF".to_string()),
         }
         let header = number(4)?;
         if header < HEADER_BYTES {
@@ -91,23 +91,23 @@ impl Types {
         };
         let types = part(number(8)?, number(12)?).ok_or("its types are cut off")?;
         let names = part(number(16)?, number(20)?).ok_or("its names are cut off")?;
-        let (mut at, mut places) = (types.0, vec![0]);
+        let (mut at, mut offsets) = (types.0, vec![0]);
         while at < types.1 {
             let info = word(&bytes[..types.1], at + 4).ok_or("a type is cut off")?;
-            places.push(at);
-            at += TYPE_BYTES + length_behind(info).ok_or("a kind of types that is not known")?;
+            offsets.push(at);
+            at += TYPE_BYTES + length_after(info).ok_or("it has a type of unknown kind")?;
         }
         if at != types.1 {
             return Err("a type is cut off".to_string());
         }
-        Ok(Types { bytes, types: places, names })
+        Ok(KernelTypes { bytes, types: offsets, names })
     }
 
-    fn get(&self, number: u32) -> Option<Type> {
+    fn get(&self, number: u32) -> Option<TypeEntry> {
         let at = *self.types.get(number as usize).filter(|_| number > 0)?;
         let word = |offset| word(&self.bytes, at + offset);
         let (name, info, size_or_type) = (word(0)?, word(4)?, word(8)?);
-        Some(Type { name, info, size_or_type, after: at + TYPE_BYTES })
+        Some(TypeEntry { name, info, size_or_type, after: at + TYPE_BYTES })
     }
 
     fn name(&self, offset: u32) -> &str {
@@ -117,15 +117,15 @@ impl Types {
         std::str::from_utf8(name).unwrap_or_default()
     }
 
-    /// Past names and qualifiers of a type, as far as they lead somewhere.
-    fn plain(&self, mut number: u32) -> Option<Type> {
+    /// The type behind typedefs and qualifiers, if there is one.
+    fn resolve(&self, mut number: u32) -> Option<TypeEntry> {
         /// Longer chains are circles.
         const STEPS_MAX: usize = 64;
         for _ in 0..STEPS_MAX {
-            let found = self.get(number)?;
-            match found.kind() {
-                TYPEDEF | VOLATILE | CONST | RESTRICT | TYPE_TAG => number = found.size_or_type,
-                _ => return Some(found),
+            let entry = self.get(number)?;
+            match entry.kind() {
+                TYPEDEF | VOLATILE | CONST | RESTRICT | TYPE_TAG => number = entry.size_or_type,
+                _ => return Some(entry),
             }
         }
         None
@@ -136,9 +136,9 @@ impl Types {
         /// More than any kernel needs; structures that contain themselves need any number.
         const STEPS_MAX: u32 = 1 << 20;
         let steps = Cell::new(STEPS_MAX);
-        let mut found = Vec::new();
+        let mut locks = Vec::new();
         for number in 1..self.types.len() as u32 {
-            let structure = self.get(number).filter(|found| found.kind() == STRUCT);
+            let structure = self.get(number).filter(|entry| entry.kind() == STRUCT);
             let Some(structure) = structure.filter(|s| u64::from(s.size_or_type) == size) else {
                 continue;
             };
@@ -147,20 +147,21 @@ impl Types {
                 continue;
             }
             if let Some(path) = self.path(number, offset, 0, &steps) {
-                found.push((name.to_string(), path));
+                locks.push((name.to_string(), path));
             }
         }
-        found.sort();
-        found.dedup();
-        found
+        locks.sort();
+        locks.dedup();
+        locks
     }
 
-    /// "mmap_lock.wait_lock" of a structure, if a lock begins at `offset`.
-    fn path(&self, of: u32, offset: u64, depth: usize, steps: &Cell<u32>) -> Option<String> {
+    /// The path in a type to the lock that begins at `offset`, for example
+    /// "mmap_lock.wait_lock".
+    fn path(&self, number: u32, offset: u64, depth: usize, steps: &Cell<u32>) -> Option<String> {
         /// Deeper than any structure of the kernel.
         const DEPTH_MAX: usize = 12;
         const MEMBER_BYTES: usize = 12;
-        let whole = self.plain(of).filter(|whole| matches!(whole.kind(), STRUCT | UNION))?;
+        let whole = self.resolve(number).filter(|whole| matches!(whole.kind(), STRUCT | UNION))?;
         if depth > DEPTH_MAX || offset >= u64::from(whole.size_or_type) {
             return None;
         }
@@ -168,12 +169,12 @@ impl Types {
         (0..whole.parts()).find_map(|part| {
             steps.set(steps.get().checked_sub(1)?);
             let at = whole.after + part * MEMBER_BYTES;
-            let (name, member, place) =
+            let (name, member, position) =
                 (word(&self.bytes, at)?, word(&self.bytes, at + 4)?, word(&self.bytes, at + 8)?);
-            if has_bit_fields && place >> 24 != 0 {
+            if has_bit_fields && position >> 24 != 0 {
                 return None;
             }
-            let bits = if has_bit_fields { place & 0x00ff_ffff } else { place };
+            let bits = if has_bit_fields { position & 0x00ff_ffff } else { position };
             let inner = offset.checked_sub(u64::from(bits) / 8)?;
             let name = self.name(name);
             if inner == 0 && self.is_lock(member) {
@@ -185,14 +186,16 @@ impl Types {
     }
 
     fn is_lock(&self, number: u32) -> bool {
-        let is_named = |found: Type| LOCKS.contains(&self.name(found.name));
-        let own = self.get(number).is_some_and(is_named);
-        own || self.plain(number).is_some_and(|plain| plain.kind() == STRUCT && is_named(plain))
+        let has_lock_name = |entry: TypeEntry| LOCKS.contains(&self.name(entry.name));
+        self.get(number).is_some_and(has_lock_name)
+            || self
+                .resolve(number)
+                .is_some_and(|resolved| resolved.kind() == STRUCT && has_lock_name(resolved))
     }
 }
 
-/// Bytes that follow a type of a kind with so many parts.
-fn length_behind(info: u32) -> Option<usize> {
+/// The number of bytes after a type, by its kind and number of parts; `None` if the kind is unknown.
+fn length_after(info: u32) -> Option<usize> {
     let parts = (info & 0xffff) as usize;
     Some(match info >> 24 & 0x1f {
         // Integers, variables, tags of declarations.
@@ -203,7 +206,7 @@ fn length_behind(info: u32) -> Option<usize> {
         4 | 5 | 15 | 19 => 12 * parts,
         // Enumerations, prototypes.
         6 | 13 => 8 * parts,
-        // What has a name and refers to another type at most.
+        // Kinds that have a name and at most refer to another type.
         2 | 7..=12 | 16 | 18 => 0,
         _ => return None,
     })

@@ -1,6 +1,6 @@
 //! Names of system calls by number, and what a task waits for in them.
 
-/// What waiting in a system call is waiting for.
+/// What a task waits for in a system call.
 pub fn waiting_in(number: u64) -> String {
     let name = name(number);
     let what = match name.as_str() {
@@ -22,7 +22,7 @@ pub fn name(number: u64) -> String {
     known.map_or_else(|| format!("system call {number}"), |(_, name)| name[4..].to_string())
 }
 
-/// Number and name of some calls.
+/// The numbers and names of system calls.
 macro_rules! calls {
     ($($name:ident)*) => { &[$((libc::$name, stringify!($name)),)*] };
 }

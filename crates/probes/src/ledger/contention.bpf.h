@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Waiting for kernel locks: spinning is a state of the CPU, sleeping a wait of the task.
+// Waiting for kernel locks: spinning is a state of the CPU, sleeping is a wait of the task.
 #pragma once
 
 static __always_inline void begin_wait(struct cpu *c, __u64 lock, unsigned int flags, __u64 now)
@@ -14,7 +14,7 @@ static __always_inline void begin_wait(struct cpu *c, __u64 lock, unsigned int f
 		enter(c, SPIN, lock, slot);
 		return;
 	}
-	// A mutex that was spun for and is now slept for begins again without an end.
+	// A task that stops spinning for a mutex and sleeps for it begins again without an end.
 	if (c->depth && top(c)->state == SPIN && top(c)->lock == lock)
 		c->depth--;
 	mark = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), 0, 0);

@@ -1,34 +1,33 @@
-//! What is counted, by which program, and whether all the time or in bursts.
+//! Which events are counted, by which program, and whether continuously or in bursts.
 //!
-//! An event that operations cause millions of times a second costs a tenth of them when each is
-//! counted; the tracepoint of system calls makes even the way into the kernel a longer one. So
-//! what turns out to be frequent is counted in short bursts only:
+//! Counting each of an event that operations cause millions of times a second takes a tenth of
+//! their rate; the tracepoint of system calls even lengthens the way into the kernel. So events
+//! that turn out to be frequent are counted only in short bursts:
 //!
-//!     trial  [edge ──── burst ───────── burst ────── burst ─── edge]
+//!     trial  [snapshot ─── burst ───────── burst ────── burst ─── snapshot]
 //!
-//! The trial tells how frequent each event is, before the first window begins. A
-//! burst attaches, takes a snapshot of each CPU, waits, takes another, detaches.
+//! The trial, before the first window, shows how frequent each event is. A burst attaches the
+//! programs, takes a snapshot of each CPU, waits, takes another, and detaches.
 
 use records::Bursts;
 
-use super::moments;
-use super::raw::{self, Edge};
+use super::raw::{self, LedgerSnapshot};
+use super::sampling_schedule;
 
-/// A counter.
+/// A BPF program that counts events.
 #[derive(Debug)]
-pub struct Counter {
-    /// The start of the names of its counts.
-    pub names: &'static str,
-    /// What counts.
+pub struct LedgerCounter {
+    /// The prefix of the names of its counts.
+    pub prefix: &'static str,
     pub program: &'static str,
 }
 
-const fn counter(names: &'static str, program: &'static str) -> Counter {
-    Counter { names, program }
+const fn counter(prefix: &'static str, program: &'static str) -> LedgerCounter {
+    LedgerCounter { prefix, program }
 }
 
-/// All of them. Waits for locks are counted where they are timed.
-pub const COUNTERS: &[Counter] = &[
+/// All counters. Waits for locks are counted where they are timed.
+pub const COUNTERS: &[LedgerCounter] = &[
     counter("syscall", "count_sys_enter"),
     counter("fault.user", "count_page_fault_user"),
     counter("fault.kernel", "count_page_fault_kernel"),
@@ -47,50 +46,55 @@ pub const COUNTERS: &[Counter] = &[
     counter("wake_up", "count_sched_waking"),
 ];
 
-impl Counter {
-    /// The one that makes a count of this name.
-    pub fn of(name: &str) -> Option<&'static Counter> {
-        COUNTERS.iter().find(|counter| name.starts_with(counter.names))
+impl LedgerCounter {
+    /// The counter that makes the count of this name.
+    pub fn for_count(name: &str) -> Option<&'static LedgerCounter> {
+        COUNTERS.iter().find(|counter| name.starts_with(counter.prefix))
     }
 
-    /// The start of the names of all that it is added up with: that is counted in bursts together,
-    /// or not at all.
-    fn together(&self) -> &'static str {
-        if self.names.starts_with("fault.") { "fault." } else { self.names }
+    /// The prefix of a group of counts that reports add up: either the whole group is counted in
+    /// bursts, or none of it.
+    fn group(&self) -> &'static str {
+        if self.prefix.starts_with("fault.") { "fault." } else { self.prefix }
     }
 }
 
-/// Events of a CPU in a nanosecond above which they are counted in bursts: 100 000 a second, which
-/// at 60 to 100 ns each are at most 1 % of the time.
+/// The rate of events per CPU above which they are counted in bursts: 100 000 per second, which
+/// at 60 to 100 ns each take at most 1 % of the time.
 const FREQUENT_PER_NS: f64 = 100e-6;
 
-/// Operations of a CPU in a burst below which nothing is counted in bursts: what an edge cuts
-/// off would be too large a part of what a burst holds.
+/// The operations per CPU in a burst below which nothing is counted in bursts: operations cut off
+/// at its ends would be too large a part of it.
 const OPERATIONS_MIN: f64 = 10.0;
 
-/// The counters of what is so frequent, by the trial between two edges, that it is counted in bursts. `after_ns`: how long operations had been done when the trial began.
-pub fn frequent(before: &Edge, after: &Edge, after_ns: u64) -> Vec<&'static Counter> {
+/// The counters of events so frequent in the trial, between these snapshots, that they are counted
+/// in bursts. Operations had been running for `after_ns` when the trial began.
+pub fn frequent(
+    before: &LedgerSnapshot,
+    after: &LedgerSnapshot,
+    after_ns: u64,
+) -> Vec<&'static LedgerCounter> {
     let trial = raw::bursts([(before, after)].into_iter(), |_| true);
     let cpus = before.len().max(1) as f64;
     let operations_per_ns = raw::operations(before) as f64 / cpus / after_ns.max(1) as f64;
     choose(&trial, operations_per_ns)
 }
 
-fn choose(trial: &Bursts, operations_per_ns: f64) -> Vec<&'static Counter> {
-    if operations_per_ns * (moments::BURST_NS as f64) < OPERATIONS_MIN {
+fn choose(trial: &Bursts, operations_per_ns: f64) -> Vec<&'static LedgerCounter> {
+    if operations_per_ns * (sampling_schedule::BURST_NS as f64) < OPERATIONS_MIN {
         return Vec::new();
     }
-    let is_frequent = |counter: &&Counter| {
-        // The sum of all calls stands beside them.
+    let is_frequent = |counter: &&LedgerCounter| {
+        // "syscalls" is the sum of the counts of single calls, which are there too.
         let counts = trial.counts.iter().filter(|(name, _)| *name != "syscalls");
         let times: u64 = counts
             .filter(|(name, _)| {
-                Counter::of(name).is_some_and(|c| c.together() == counter.together())
+                LedgerCounter::for_count(name).is_some_and(|c| c.group() == counter.group())
             })
             .map(|(_, n)| n)
             .sum();
-        // Operations are fast, but none was done in the trial: something else had the CPUs, and
-        // nothing is known of them.
+        // If fast operations did none in the trial, other tasks had the CPUs: how frequent the
+        // event is remains unknown.
         trial.operations == 0
             || times as f64 / trial.operations as f64 * operations_per_ns > FREQUENT_PER_NS
     };
@@ -110,13 +114,13 @@ mod tests {
             counts: counts.iter().map(|(name, n)| (name.to_string(), *n)).collect(),
         };
         let chosen = |trial: &Bursts, ns_per_operation: f64| -> Vec<&str> {
-            choose(trial, 1.0 / ns_per_operation).iter().map(|counter| counter.names).collect()
+            choose(trial, 1.0 / ns_per_operation).iter().map(|counter| counter.prefix).collect()
         };
         let calls = [("syscall.fcntl", 4000), ("syscalls", 4000), ("fault.user", 3)];
         assert_eq!(chosen(&trial(2000, &calls), 1000.0), ["syscall"]);
         let faults = [("fault.kernel", 0), ("fault.user", 2000), ("syscalls", 0)];
         assert_eq!(chosen(&trial(2000, &faults), 1000.0), ["fault.user", "fault.kernel"]);
-        // An operation of a second, however often it calls; one of 100 us that calls once.
+        // An operation of 1 s, however often it calls; one of 100 us that calls once.
         assert!(chosen(&trial(0, &calls), 1e9).is_empty());
         assert!(chosen(&trial(20, &[("syscall.read", 20)]), 1e5).is_empty());
         // Short operations, none of which was done during the trial.
@@ -132,7 +136,7 @@ mod tests {
             ("ipi.reschedule", "count_ipi_send_cpu"),
             ("tlb_pages.switch", "count_tlb_flush"),
         ] {
-            assert_eq!(Counter::of(name).unwrap().program, program);
+            assert_eq!(LedgerCounter::for_count(name).unwrap().program, program);
         }
     }
 }

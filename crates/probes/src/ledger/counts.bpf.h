@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// How often things happen while the workload has the CPU.
+// Counts of events while the workload has the CPU.
 #pragma once
 
 // As many as records::FUNCTIONS_MAX.
@@ -15,13 +15,13 @@ enum count {
 	MIGRATION, WAKE_UP,
 	FILE_LOCK_POSIX, FILE_LOCK_FLOCK, LEASE,
 	JOURNAL_START, JOURNAL_COMMIT, XFS_LOG_RESERVE, XFS_LOG_FORCE, BTRFS_COMMIT,
-	// Those that the user named, by their cookies.
+	// Functions that the user named, by their cookies.
 	FUNCTION_FIRST, FUNCTION_LAST = FUNCTION_FIRST + FUNCTIONS - 1,
 	COUNTED_LAST = FUNCTION_LAST
 };
 
-// By the task's own mark: who has the CPU may be a missed switch out of date. An atomic addition
-// needs no protection from interrupts.
+// Checks the task's own mark: after a missed switch the CPU's base is out of date. An atomic
+// addition needs no protection from interrupts.
 static __always_inline void count(__u32 what, __u64 times)
 {
 	struct cpu *c = this_cpu();
@@ -53,7 +53,7 @@ int count_function(struct pt_regs *registers)
 	return 0;
 }
 
-// System calls come from tasks alone, never inside each other: a plain addition will do.
+// System calls come only from tasks and never nest: a plain addition suffices.
 SEC("tp_btf/sys_enter")
 int BPF_PROG(count_sys_enter, struct pt_regs *registers, long id)
 {
@@ -64,7 +64,7 @@ int BPF_PROG(count_sys_enter, struct pt_regs *registers, long id)
 	return 0;
 }
 
-// A reschedule names no function to call.
+// A reschedule IPI has no callback.
 SEC("tp_btf/ipi_send_cpu")
 int BPF_PROG(count_ipi_send_cpu, unsigned int cpu, unsigned long caller, void *callback)
 {
@@ -78,7 +78,7 @@ int BPF_PROG(count_tlb_flush, int reason, unsigned long pages)
 	__u32 kind = (__u32)reason > 5 ? 5 : reason;
 
 	count(FLUSH_FIRST + kind, 1);
-	// All of them is no number of pages.
+	// -1 is a flush of all pages, not a number of pages.
 	if (pages != -1UL)
 		count(PAGES_FIRST + kind, pages);
 	return 0;

@@ -1,60 +1,61 @@
-//! Counters of the hardware, where a host lets one count: of all tasks on the CPUs under
-//! measurement while these are not idle. They cost nothing between two edges.
+//! Hardware counters, where the host has and permits them. They count all tasks on the measured
+//! CPUs while these are not idle, and cost nothing between two snapshots.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
-use crate::perf_event::{self, Attributes};
+use crate::perf_event::{self, EventAttributes};
 
-/// What is counted, by the kernel's own numbers (enum perf_hw_id).
+/// The events with generic numbers of the kernel (enum perf_hw_id).
 const EVENTS: &[(&str, u64)] = &[
     ("hardware.cycles", perf_event::COUNT_HW_CPU_CYCLES),
     ("hardware.instructions", perf_event::COUNT_HW_INSTRUCTIONS),
     ("hardware.cache_misses", perf_event::COUNT_HW_CACHE_MISSES),
 ];
 
-/// Loads whose line came out of another core's cache: the vendor's name, the family, models (none: all),
-/// and the event with its mask. By the vendors' tables, as in tools/perf/pmu-events/arch/x86 of Linux: Intel
-/// since Skylake-SP has MEM_LOAD_L3_HIT_RETIRED.XSNP_HITM (later XSNP_FWD), of the same package; AMD since
-/// Zen 3 has LS_DMND_FILLS_FROM_SYS of caches of other core complexes, on this node and on others.
+/// Loads whose line came from another core's cache: the vendor's name, the family, models (empty: all),
+/// and the event with its mask. From the vendors' tables in Linux, tools/perf/pmu-events/arch/x86: Intel
+/// since Skylake-SP has MEM_LOAD_L3_HIT_RETIRED.XSNP_HITM (later XSNP_FWD), within the package; AMD since
+/// Zen 3 has LS_DMND_FILLS_FROM_SYS from caches of other core complexes, on this node and on others.
 const TRANSFERS: &[(&str, u32, &[u32], u64)] = &[
     ("GenuineIntel", 6, &[0x55, 0x6a, 0x6c, 0x8f, 0xcf], 0x04d2),
     ("AuthenticAMD", 0x19, &[], 0x1443),
     ("AuthenticAMD", 0x1a, &[], 0x1443),
 ];
 
-/// Events that count, each on all CPUs.
-pub struct Hardware {
+/// Running counters: one event for each measured CPU.
+pub struct HardwareCounters {
     events: Vec<(&'static str, Vec<File>)>,
 }
 
-/// What each counter had counted at an edge.
-pub type Counted = Vec<(&'static str, u64)>;
+/// The values of the counters at a snapshot.
+pub type HardwareCounts = Vec<(&'static str, u64)>;
 
-impl Hardware {
-    /// Begins to count; also why what cannot be counted is not.
-    pub fn start(cpus: &[u32]) -> (Hardware, Option<String>) {
-        let (mut events, mut blind) = (Vec::new(), None);
+impl HardwareCounters {
+    /// Starts the counters; also returns why some could not be started.
+    pub fn start(cpus: &[u32]) -> (HardwareCounters, Option<String>) {
+        let (mut events, mut unavailable) = (Vec::new(), None);
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let general = EVENTS.iter().map(|(name, event)| (*name, perf_event::TYPE_HARDWARE, *event));
         let transfers = transfers(&cpuinfo);
         let transfers = transfers
             .map(|event| ("hardware.lines_from_other_caches", perf_event::TYPE_RAW, event));
         for (name, kind, event) in general.chain(transfers) {
-            let attributes = Attributes::new(kind, event, 0, perf_event::EXCLUDE_IDLE).scaled();
+            let attributes =
+                EventAttributes::new(kind, event, 0, perf_event::EXCLUDE_IDLE).scaled();
             let open = |cpu: &u32| perf_event::open(&attributes, (-1, *cpu as i32));
             let opened: Result<Vec<OwnedFd>, String> = cpus.iter().map(open).collect();
             match opened {
                 Ok(opened) => events.push((name, opened.into_iter().map(File::from).collect())),
-                Err(why) => blind = Some(why),
+                Err(why) => unavailable = Some(why),
             }
         }
-        (Hardware { events }, blind)
+        (HardwareCounters { events }, unavailable)
     }
 
-    /// What has been counted up to now; a counter that cannot be read is absent.
-    pub fn read(&self) -> Counted {
+    /// The values of the counters now; a counter that cannot be read is absent.
+    pub fn read(&self) -> HardwareCounts {
         let sum = |(name, cpus): &(&'static str, Vec<File>)| {
             Some((*name, cpus.iter().map(read).sum::<Option<u64>>()?))
         };
@@ -62,7 +63,7 @@ impl Hardware {
     }
 }
 
-/// The event that counts transfers on the CPU that /proc/cpuinfo describes.
+/// The event that counts lines from other caches on the CPU that /proc/cpuinfo describes.
 fn transfers(cpuinfo: &str) -> Option<u64> {
     let field = |name: &str| {
         let line = cpuinfo.lines().find(|line| line.split('\t').next() == Some(name))?;
@@ -71,14 +72,14 @@ fn transfers(cpuinfo: &str) -> Option<u64> {
     let vendor = field("vendor_id")?;
     let [family, model] = ["cpu family", "model"].map(|name| field(name)?.parse().ok());
     let (family, model): (u32, u32) = (family?, model?);
-    let is_it = |(v, f, models, _): &&(&str, u32, &[u32], u64)| {
+    let matches_cpu = |(v, f, models, _): &&(&str, u32, &[u32], u64)| {
         *v == vendor && *f == family && (models.is_empty() || models.contains(&model))
     };
-    TRANSFERS.iter().find(is_it).map(|(.., event)| *event)
+    TRANSFERS.iter().find(matches_cpu).map(|(.., event)| *event)
 }
 
-/// The value of an event, scaled by the part of the time that it had a counter of the hardware to
-/// itself; see perf_event_open(2).
+/// The value of an event, scaled up for the time in which it had no hardware counter; see
+/// perf_event_open(2).
 fn read(mut event: &File) -> Option<u64> {
     let mut words = [[0; 8]; 3];
     event.read_exact(words.as_flattened_mut()).ok()?;
@@ -89,10 +90,16 @@ fn read(mut event: &File) -> Option<u64> {
     }
 }
 
-/// Counts between two edges.
-pub fn between(before: &Counted, after: &Counted) -> impl Iterator<Item = (String, u64)> {
-    let was = |name: &str| before.iter().find(|(known, _)| *known == name).map(|(_, n)| *n);
-    after.iter().filter_map(move |(name, n)| Some((name.to_string(), n.saturating_sub(was(name)?))))
+/// Counts between two snapshots.
+pub fn between(
+    before: &HardwareCounts,
+    after: &HardwareCounts,
+) -> impl Iterator<Item = (String, u64)> {
+    let count_before =
+        |name: &str| before.iter().find(|(known, _)| *known == name).map(|(_, count)| *count);
+    after.iter().filter_map(move |(name, count)| {
+        Some((name.to_string(), count.saturating_sub(count_before(name)?)))
+    })
 }
 
 #[cfg(test)]

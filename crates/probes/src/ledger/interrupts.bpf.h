@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Interrupts by vector, and what they defer.
+// Interrupts by vector, and softirqs by kind.
 #pragma once
 
 static __always_inline int entered(__u32 state)
@@ -27,7 +27,7 @@ static __always_inline int left(__u32 state)
 	return 0;
 }
 
-// Vectors run with interrupts off: nothing to protect from.
+// Vectors run with interrupts off: no protection is needed.
 #define VECTOR(name, state) \
 	SEC("tp_btf/" #name "_entry") int BPF_PROG(name##_entry) { return entered(state); } \
 	SEC("tp_btf/" #name "_exit") int BPF_PROG(name##_exit) { return left(state); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The few members of kernel structures that the programs read. The loader finds their offsets in
-// the running kernel's own types (CO-RE), so nothing here fixes a layout.
+// The members of kernel structures that the programs read. The loader finds their offsets in the
+// running kernel's own types (CO-RE), so nothing here fixes a layout.
 #pragma once
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -56,7 +56,7 @@ enum {
 	TASK_DEAD = 0x80
 };
 
-// Absent before Linux 6.14: then an interrupt may fall between the two halves of an update, and
-// the window says so.
+// Absent before Linux 6.14: then an interrupt may come between the two halves of an update, and
+// the look's record says so.
 extern void bpf_local_irq_save(unsigned long *flags) __ksym __weak;
 extern void bpf_local_irq_restore(unsigned long *flags) __ksym __weak;

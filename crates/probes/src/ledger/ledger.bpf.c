@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Accounts for every nanosecond of each CPU while a workload runs. The parts are told in the
-// headers; README.md beside this file says how to read what comes of them.
+// Accounts for every nanosecond of each CPU while a workload runs. The headers are its parts;
+// README.md beside this file explains how to read the results.
 #include <stdbool.h>
 #include <stddef.h>
 #include <linux/types.h>

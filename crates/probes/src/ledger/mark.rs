@@ -1,9 +1,9 @@
-//! The mark of a task of the workload: made by the task itself, by running a program once through
-//! bpf(2); what the task starts later inherits it.
+//! The mark of a workload's task. The task makes it itself, by running a BPF program once through
+//! bpf(2); processes and threads that it starts later inherit it.
 
 use std::io;
 
-/// Makes the calling task one of the workload. Valid in forks of the process that made it, too.
+/// Marks tasks as the workload's. Also valid in forks of the process that made it.
 #[derive(Clone, Copy, Debug)]
 pub struct Marker {
     pub(super) program: i32,
@@ -12,7 +12,7 @@ pub struct Marker {
 // include/uapi/linux/bpf.h
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 
-/// The part of union bpf_attr that a trial run needs.
+/// The part of union bpf_attr that BPF_PROG_TEST_RUN needs.
 #[repr(C)]
 #[derive(Default)]
 struct TestRun {
@@ -35,10 +35,11 @@ struct TestRun {
 }
 
 impl Marker {
-    /// Marks the calling task. Only plain system calls: it may stand between fork and exec.
+    /// Marks the calling task. Makes only plain system calls, so it may be called between fork
+    /// and exec.
     pub fn mark(self) -> io::Result<()> {
         let mut run = TestRun { program: self.program as u32, ..TestRun::default() };
-        // SAFETY: the attributes are live and of the length given.
+        // SAFETY: the attributes are live and their length is given.
         let result = unsafe {
             libc::syscall(libc::SYS_bpf, BPF_PROG_TEST_RUN, &raw mut run, size_of::<TestRun>())
         };

@@ -1,10 +1,10 @@
-//! The ledger's probe: accounts for every nanosecond of the CPUs under measurement while a
-//! workload runs, by BPF programs on tracepoints. It lives in the worker and dies with it:
-//! links and maps are descriptors, nothing is pinned.
+//! The ledger's probe: accounts for every nanosecond of the measured CPUs while a workload
+//! runs, by BPF programs on tracepoints. It lives in the worker and dies with it: links and
+//! maps are descriptors, nothing is pinned.
 //!
-//!     begin ─ (tasks are born and marked) ─ edge ─ window ─ edge ─ … ─ edge ─ end
+//!     begin ─ (tasks start and are marked) ─ snapshot ─ window ─ snapshot ─ … ─ snapshot ─ end
 //!
-//! README.md beside this file says how to read what comes of it.
+//! README.md beside this file explains how to read the results.
 
 #[cfg(any(feature = "bpf", test))]
 mod btf_walk;
@@ -17,13 +17,14 @@ mod hardware;
 #[cfg(feature = "bpf")]
 mod load;
 mod mark;
-mod moments;
 #[cfg(feature = "bpf")]
 mod programs;
 #[cfg(feature = "bpf")]
 mod raw;
 #[cfg(feature = "bpf")]
 mod samples;
+#[cfg(any(feature = "bpf", test))]
+mod sampling_schedule;
 #[cfg(feature = "bpf")]
 mod slab;
 #[cfg(feature = "bpf")]
@@ -34,48 +35,56 @@ mod symbols;
 mod watcher;
 
 #[cfg(not(feature = "bpf"))]
-mod without;
+mod unsupported;
 #[cfg(not(feature = "bpf"))]
-pub use without::Watcher;
+pub use unsupported::Watcher;
 
 #[cfg(feature = "bpf")]
 pub use watcher::Watcher;
 
 pub use mark::Marker;
-pub use moments::Moment;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use records::{LookKind, Window};
+use records::{ProfileKind, Window};
 
-/// What is to be watched.
+/// What to watch in a run.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// What of it.
-    pub kind: LookKind,
-    /// Samples a second and CPU; 0 for none.
+pub struct WatchPlan {
+    /// Which programs to attach.
+    pub kind: ProfileKind,
+    /// Samples per second and CPU; 0 for none.
     pub hertz: u32,
-    /// How long the samples of all CPUs have room while nobody drains them.
+    /// For how long samples of all CPUs have room without [`Watcher::drain`].
     pub room: Duration,
-    /// The CPUs under measurement.
+    /// The measured CPUs.
     pub cpus: Vec<u32>,
     /// Tasks whose operations are counted; task i is pinned to `cpus[i % cpus.len()]`.
     pub tasks: u32,
-    /// Whether what is frequent may be counted in bursts: the run lasts some seconds, whatever its
-    /// operations do, and its operations are counted while it lasts.
+    /// Whether frequent events may be counted in bursts: the run must last some seconds, however
+    /// long its operations are, and count its operations as they are done.
     pub bursts: bool,
     /// The process that started the worker: its time is knee's own too.
     pub knee: u32,
-    /// Functions of the kernel whose calls by the workload are counted.
+    /// Kernel functions whose calls by the workload are counted.
     pub functions: Vec<String>,
 }
 
-/// What came of it.
+/// A scheduled step of a [`Watcher`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SamplingStep {
+    /// The snapshot that ends one window and begins the next.
+    Snapshot,
+    /// A burst of this length; the burst before the first snapshot is the trial.
+    Burst(Duration),
+}
+
+/// What a [`Watcher`] observed.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
-    /// One window for each two neighbouring edges.
+pub struct Observations {
+    /// One window for each two consecutive snapshots.
     pub windows: Vec<Window>,
-    /// Probes that could not see, and why.
-    pub blind: BTreeMap<String, String>,
+    /// Probes that could not observe, and why.
+    pub unavailable_probes: BTreeMap<String, String>,
 }

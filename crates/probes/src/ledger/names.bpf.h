@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What a lock is called: the slab object it lies in, and who waits for it. Who interrupts other
-// CPUs.
+// Names of locks: the slab object that contains a lock, and stacks of tasks that wait for it.
+// Stacks of tasks that send IPIs.
 #pragma once
 
 struct object {
@@ -19,7 +19,7 @@ struct {
 
 extern struct kmem_cache *bpf_get_kmem_cache(__u64 address) __ksym __weak;
 
-// Called by knee with an address: which object of which cache lies there. A slab is aligned to its
+// Run by knee with an address: finds the slab object that contains it. A slab is aligned to its
 // own size, and objects lie in it one after the other.
 SEC("raw_tp")
 int describe(__u64 *context)
@@ -49,8 +49,9 @@ int describe(__u64 *context)
 	return 1;
 }
 
-// One event in so many, with its stack: a stack costs as much as what it looks at, and delays
-// those who come before the queue. `what` is the lock, or how an interrupt is sent.
+// Sends one event in `stack_every` with its stack: taking a stack costs as much as the event
+// itself, and delays tasks that are about to join the queue. `what` is the lock, or how an IPI is
+// sent.
 static __always_inline void send_stack(void *context, __u32 mode, __u64 what)
 {
 	__u32 zero = 0, size;

@@ -1,26 +1,26 @@
-//! Functions of programs by address. Which file lies where is read from /proc/PID/maps while the
-//! process lives, soon after a sample of it came; names are looked up when the run is over, once
-//! for each file. What has no name is `FILE+0xOFFSET`.
+//! User functions by address. The mapped files of a process are read from /proc/PID/maps while it
+//! lives, soon after one of its samples arrived; names are looked up after the run, once for each
+//! file. An address without a name is `FILE+0xOFFSET`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-use records::perf_data::functions_of;
+use perf_data::functions_of;
 
-/// A place in a program: a file, by its index, and the offset in it.
-pub type Place = (u32, u64);
+/// The index of a file, and an offset in it.
+pub type CodeLocation = (u32, u64);
 
-/// What processes had mapped when they were seen.
+/// The code that sampled processes had mapped.
 #[derive(Default)]
 pub struct Programs {
     files: Vec<String>,
-    /// Code of each process, by address.
-    mapped: HashMap<u32, Vec<Mapped>>,
+    /// The mapped code of each process, by address.
+    mapped: HashMap<u32, Vec<MappedCode>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Mapped {
+struct MappedCode {
     start: u64,
     end: u64,
     offset: u64,
@@ -28,39 +28,39 @@ struct Mapped {
 }
 
 impl Programs {
-    /// Where a chain of addresses lies, as far as it can be followed: without frame pointers it
-    /// ends in an address that is no code. `fresh` has the processes that need no second reading.
-    pub fn places(
+    /// The locations of a call chain up to the first address that is not code, where chains without
+    /// frame pointers end. `fresh` has the processes whose maps need not be read again.
+    pub fn locations(
         &mut self,
         process: u32,
         addresses: &[u64],
         fresh: &mut BTreeSet<u32>,
-    ) -> Vec<Place> {
+    ) -> Vec<CodeLocation> {
         let Some(leaf) = addresses.first() else { return Vec::new() };
-        // A process that has become another program, or loaded more, is read again.
-        if self.place(process, *leaf).is_none() && fresh.insert(process) {
+        // The process may have called exec, or mapped more code: read its maps again.
+        if self.location(process, *leaf).is_none() && fresh.insert(process) {
             let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
             let mapped = self.parse(&maps);
             if !mapped.is_empty() {
                 self.mapped.insert(process, mapped);
             }
         }
-        let places = addresses.iter().enumerate().map_while(|(depth, address)| {
+        let locations = addresses.iter().enumerate().map_while(|(depth, address)| {
             // A caller's address is that of the instruction after the call.
-            self.place(process, address - u64::from(depth > 0).min(*address))
+            self.location(process, address - u64::from(depth > 0).min(*address))
         });
-        places.collect()
+        locations.collect()
     }
 
-    fn place(&self, process: u32, address: u64) -> Option<Place> {
+    fn location(&self, process: u32, address: u64) -> Option<CodeLocation> {
         let mapped = self.mapped.get(&process)?;
         let after = mapped.partition_point(|mapped| mapped.start <= address);
-        let found = mapped.get(after.checked_sub(1)?).filter(|mapped| address < mapped.end)?;
-        Some((found.file, address - found.start + found.offset))
+        let code = mapped.get(after.checked_sub(1)?).filter(|mapped| address < mapped.end)?;
+        Some((code.file, address - code.start + code.offset))
     }
 
-    /// Lines `START-END rwxp OFFSET DEVICE INODE   PATH`; only code that lies in something.
-    fn parse(&mut self, maps: &str) -> Vec<Mapped> {
+    /// Parses lines `START-END rwxp OFFSET DEVICE INODE   PATH`; keeps executable ones with a path.
+    fn parse(&mut self, maps: &str) -> Vec<MappedCode> {
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let mut mapped = Vec::new();
         for line in maps.lines() {
@@ -73,42 +73,43 @@ impl Programs {
                 continue;
             };
             if access.contains('x') && !path.is_empty() {
-                mapped.push(Mapped { start, end, offset, file: self.file(path) });
+                mapped.push(MappedCode { start, end, offset, file: self.file(path) });
             }
         }
         mapped
     }
 
     fn file(&mut self, path: &str) -> u32 {
-        let known = self.files.iter().position(|known| known == path);
-        let index = known.unwrap_or_else(|| {
+        let known_index = self.files.iter().position(|known| known == path);
+        let index = known_index.unwrap_or_else(|| {
             self.files.push(path.to_string());
             self.files.len() - 1
         });
         index as u32
     }
 
-    /// The name of the function at each place, and the file.
-    pub fn named(&self, places: &BTreeSet<Place>) -> HashMap<Place, (String, String)> {
-        let mut named = HashMap::new();
+    /// The function at each location, and the name of its file.
+    pub fn functions(
+        &self,
+        locations: &BTreeSet<CodeLocation>,
+    ) -> HashMap<CodeLocation, (String, String)> {
+        let mut functions = HashMap::new();
         for (index, path) in self.files.iter().enumerate() {
-            let here: Vec<Place> =
-                places.iter().filter(|(file, _)| *file as usize == index).copied().collect();
-            let offsets: Vec<u64> = here.iter().map(|(_, offset)| *offset).collect();
-            // The program that the worker is lies here even if it was replaced meanwhile.
+            let in_file: Vec<CodeLocation> =
+                locations.iter().filter(|(file, _)| *file as usize == index).copied().collect();
+            let offsets: Vec<u64> = in_file.iter().map(|(_, offset)| *offset).collect();
+            // The worker's own program is at this path even if its file has been replaced.
             let is_own = fs::read_link("/proc/self/exe").is_ok_and(|own| own == Path::new(path));
             let file = if is_own { Path::new("/proc/self/exe") } else { Path::new(path) };
             let names = functions_of(file, &offsets);
-            let object = match path.starts_with('[') {
-                true => path.as_str(),
-                false => path.rsplit('/').next().unwrap_or(path),
-            };
-            for (place, name) in here.into_iter().zip(names) {
-                let name = name.unwrap_or_else(|| format!("{object}+{:#x}", place.1));
-                named.insert(place, (name, object.to_string()));
+            let object =
+                if path.starts_with('[') { path } else { path.rsplit('/').next().unwrap_or(path) };
+            for (location, name) in in_file.into_iter().zip(names) {
+                let name = name.unwrap_or_else(|| format!("{object}+{:#x}", location.1));
+                functions.insert(location, (name, object.to_string()));
             }
         }
-        named
+        functions
     }
 }
 
@@ -127,20 +128,20 @@ mod tests {
         assert_eq!(programs.files, ["/usr/bin/a program", "[vdso]"]);
         programs.mapped.insert(7, mapped);
         let mut fresh = BTreeSet::from([7]);
-        let mut places = |addresses: &[u64]| programs.places(7, addresses, &mut fresh);
-        assert_eq!(places(&[0x55e8, 0x55f0, 0x7f01, 0x55f0]), [(0, 0x1008), (0, 0x100f)]);
-        assert_eq!(places(&[0xffd4]), [(1, 4)]);
-        assert_eq!(places(&[0x5600]), []);
-        assert_eq!(places(&[]), []);
+        let mut locations = |addresses: &[u64]| programs.locations(7, addresses, &mut fresh);
+        assert_eq!(locations(&[0x55e8, 0x55f0, 0x7f01, 0x55f0]), [(0, 0x1008), (0, 0x100f)]);
+        assert_eq!(locations(&[0xffd4]), [(1, 4)]);
+        assert_eq!(locations(&[0x5600]), []);
+        assert_eq!(locations(&[]), []);
     }
 
     #[test]
     fn the_functions_of_this_very_process_are_named() {
         let mut programs = Programs::default();
         let here = the_functions_of_this_very_process_are_named as fn() as usize as u64;
-        let places = programs.places(std::process::id(), &[here + 1], &mut BTreeSet::new());
-        let named = programs.named(&places.iter().copied().collect());
-        let (name, _) = &named[&places[0]];
+        let locations = programs.locations(std::process::id(), &[here + 1], &mut BTreeSet::new());
+        let functions = programs.functions(&locations.iter().copied().collect());
+        let (name, _) = &functions[&locations[0]];
         assert!(name.contains("the_functions_of_this_very_process_are_named"), "{name}");
     }
 }

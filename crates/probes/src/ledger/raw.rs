@@ -1,5 +1,5 @@
-//! What the programs keep for each CPU, byte for byte as `state.bpf.h` lays it out, and the
-//! windows that two snapshots make.
+//! The totals that the programs keep for each CPU, in the layout of `state.bpf.h`, and the
+//! differences between two snapshots of them.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const COUNTED: usize = 64;
 const _: () = assert!(COUNTS.len() + records::FUNCTIONS_MAX <= COUNTED);
 const CALLS: usize = 512;
 
-/// What is counted, in the order of `enum count`.
+/// The names of counts, in the order of `enum count`.
 const COUNTS: [&str; 27] = [
     "fault.user",
     "fault.kernel",
@@ -47,7 +47,7 @@ const COUNTS: [&str; 27] = [
     "btrfs.commit",
 ];
 
-/// What may go wrong in the programs, in the order of `enum anomaly`; the last is unused.
+/// Anomalies that the programs notice, in the order of `enum anomaly`; the last is unused.
 const ANOMALIES: [&str; 8] = [
     "nested too deep",
     "left without entering",
@@ -59,7 +59,7 @@ const ANOMALIES: [&str; 8] = [
     "unused",
 ];
 
-/// Why a CPU was idle, in the order of `enum reason`: after these come system calls.
+/// Why a CPU was idle, in the order of `enum reason`; higher numbers are system calls.
 const REASON_NAMES: [&str; 7] = [
     "no task yet",
     "no task yet",
@@ -107,17 +107,17 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Reads them from a map's value.
+    /// Reads totals from the value of a map.
     pub fn read(bytes: &[u8]) -> Result<Box<Totals>, String> {
         if bytes.len() != size_of::<Totals>() {
             return Err(format!(
-                "knee's own mistake: a snapshot has {} bytes, not {}",
+                "internal error: a snapshot has {} bytes, not {}",
                 bytes.len(),
                 size_of::<Totals>()
             ));
         }
         let mut totals = Box::<Totals>::new_uninit();
-        // SAFETY: as many bytes as the type has, of which every pattern is a valid value.
+        // SAFETY: `bytes` has the size of the type, for which every bit pattern is valid.
         unsafe {
             let into = totals.as_mut_ptr().cast();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), into, bytes.len());
@@ -126,12 +126,16 @@ impl Totals {
     }
 }
 
-/// All measured CPUs at (nearly) one instant: each with its number.
-pub type Edge = Vec<(u32, Box<Totals>)>;
+/// The number and the totals of each measured CPU, at (nearly) one instant.
+pub type LedgerSnapshot = Vec<(u32, Box<Totals>)>;
 
-/// The window between two edges. Locks have their addresses as places; `seen` tells counts that
-/// were watched, so that those that did not happen are 0 and the others absent.
-pub fn window(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> Window {
+/// The window between two snapshots. Locks have their addresses as places. `is_counted` says which
+/// counts were taken: those are present even if 0, the others absent.
+pub fn window(
+    before: &LedgerSnapshot,
+    after: &LedgerSnapshot,
+    is_counted: impl Fn(&str) -> bool,
+) -> Window {
     let pairs = || before.iter().zip(after).map(|((cpu, a), (_, b))| (*cpu, &**a, &**b));
     let operations = pairs().map(|(_, a, b)| b.operations - a.operations).sum();
     let mut idle = Shares::default();
@@ -148,10 +152,10 @@ pub fn window(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> Windo
         for (before, after) in a.locks.iter().zip(&b.locks) {
             add_lock(&mut locks, before, after);
         }
-        for (index, what) in ANOMALIES.iter().enumerate() {
+        for (index, name) in ANOMALIES.iter().enumerate() {
             let count = b.anomalies[index] - a.anomalies[index];
             if count > 0 {
-                *anomalies.entry(what.to_string()).or_default() += count;
+                *anomalies.entry(name.to_string()).or_default() += count;
             }
         }
     }
@@ -163,7 +167,7 @@ pub fn window(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> Windo
         idle: idle.into(),
         others: others.into(),
         samples: None,
-        counts: counts(before, after, seen),
+        counts: counts(before, after, is_counted),
         senders: BTreeMap::new(),
         bursts: None,
         anomalies,
@@ -172,15 +176,15 @@ pub fn window(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> Windo
     }
 }
 
-/// Operations done up to an edge.
-pub fn operations(edge: &Edge) -> u64 {
-    edge.iter().map(|(_, totals)| totals.operations).sum()
+/// Operations of all CPUs up to a snapshot.
+pub fn operations(snapshot: &LedgerSnapshot) -> u64 {
+    snapshot.iter().map(|(_, totals)| totals.operations).sum()
 }
 
-/// What was counted between the two edges of each burst.
+/// The sum of bursts, each between two snapshots. `is_counted` says which counts were taken.
 pub fn bursts<'a>(
-    bursts: impl Iterator<Item = (&'a Edge, &'a Edge)>,
-    seen: impl Fn(&str) -> bool,
+    bursts: impl Iterator<Item = (&'a LedgerSnapshot, &'a LedgerSnapshot)>,
+    is_counted: impl Fn(&str) -> bool,
 ) -> Bursts {
     let mut sum = Bursts::default();
     for (before, after) in bursts {
@@ -189,36 +193,45 @@ pub fn bursts<'a>(
             sum.ns += b.at_ns - a.at_ns;
             sum.operations += b.operations - a.operations;
         }
-        for (name, times) in counts(before, after, &seen) {
+        for (name, times) in counts(before, after, &is_counted) {
             *sum.counts.entry(name).or_default() += times;
         }
     }
     sum
 }
 
-/// The name of a count by its number.
+/// The name of the count with this number.
 pub fn count_name(number: u64) -> Option<&'static str> {
     usize::try_from(number).ok().and_then(|number| COUNTS.get(number)).copied()
 }
 
-/// Calls of functions between two edges, each with its number among those that were named.
-pub fn functions(before: &Edge, after: &Edge, named: &[(String, usize)]) -> BTreeMap<String, u64> {
+/// Calls of functions between two snapshots. A function is its name and its number among those that
+/// the user named.
+pub fn functions(
+    before: &LedgerSnapshot,
+    after: &LedgerSnapshot,
+    functions: &[(String, usize)],
+) -> BTreeMap<String, u64> {
     let pairs = || before.iter().zip(after).map(|((_, a), (_, b))| (a, b));
     let calls = |index: usize| pairs().map(|(a, b)| b.counts[index] - a.counts[index]).sum();
-    let of =
+    let count =
         |(name, index): &(String, usize)| (format!("function.{name}"), calls(COUNTS.len() + index));
-    named.iter().map(of).collect()
+    functions.iter().map(count).collect()
 }
 
-fn counts(before: &Edge, after: &Edge, seen: impl Fn(&str) -> bool) -> BTreeMap<String, u64> {
+fn counts(
+    before: &LedgerSnapshot,
+    after: &LedgerSnapshot,
+    is_counted: impl Fn(&str) -> bool,
+) -> BTreeMap<String, u64> {
     let pairs = || before.iter().zip(after).map(|((_, a), (_, b))| (a, b));
     let sum =
         |value: &dyn Fn(&Totals) -> u64| -> u64 { pairs().map(|(a, b)| value(b) - value(a)).sum() };
     let mut counts = BTreeMap::new();
-    for (index, name) in COUNTS.iter().enumerate().filter(|(_, name)| seen(name)) {
+    for (index, name) in COUNTS.iter().enumerate().filter(|(_, name)| is_counted(name)) {
         counts.insert(name.to_string(), sum(&|totals| totals.counts[index]));
     }
-    if seen("syscalls") {
+    if is_counted("syscalls") {
         let called = (0..CALLS).map(|number| (number, sum(&|totals| totals.calls[number])));
         let called: Vec<(usize, u64)> = called.filter(|(_, times)| *times > 0).collect();
         counts.insert("syscalls".to_string(), called.iter().map(|(_, times)| times).sum());
@@ -233,7 +246,8 @@ fn cpu_time(cpu: u32, a: &Totals, b: &Totals) -> CpuTime {
     let mut slices = Vec::new();
     for (i, base) in Base::ALL.into_iter().enumerate() {
         for (j, state) in CpuState::ALL.into_iter().enumerate() {
-            // Time that becomes knee's own is moved, together with its entry.
+            // The programs may move time to knee's own rows later, with its entry: see
+            // `own_interrupt`.
             let ns = b.ns[i][j].wrapping_sub(a.ns[i][j]);
             let entries = b.entries[i][j].saturating_sub(a.entries[i][j]);
             if ns > 0 || entries > 0 {
@@ -273,7 +287,7 @@ fn add_lock(locks: &mut BTreeMap<(u64, Base), LockTime>, before: &RawLock, after
     for (index, base) in Base::ALL.into_iter().enumerate() {
         let spins = after.spins[index] - before.spins[index];
         let spin_ns = after.spin_ns[index] - before.spin_ns[index];
-        // Only tasks of the workload are followed into their sleep.
+        // Sleeps are recorded only for tasks of the workload.
         let (sleeps, sleep_ns) = match base {
             Base::Work => (after.sleeps - before.sleeps, after.sleep_ns - before.sleep_ns),
             _ => (0, 0),
@@ -309,8 +323,8 @@ fn reason(key: u64) -> String {
     }
 }
 
-/// A task's name without what tells equal threads of the kernel apart: `kworker/0:1` and
-/// `ksoftirqd/1` are `kworker` and `ksoftirqd`.
+/// A task's name without the suffix that distinguishes kernel threads of a kind: `kworker/0:1` and
+/// `ksoftirqd/1` become `kworker` and `ksoftirqd`.
 fn name(bytes: &[u8], nameless: &str) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(&bytes[..end]);
@@ -350,8 +364,8 @@ mod tests {
         after.anomalies[4] = 2;
         after.counts[0] = 5;
         after.calls[libc::SYS_fcntl as usize] = 14;
-        let seen = |name: &str| name.starts_with("fault") || name == "syscalls";
-        let window = window(&vec![(1, before)], &vec![(1, after)], seen);
+        let is_counted = |name: &str| name.starts_with("fault") || name == "syscalls";
+        let window = window(&vec![(1, before)], &vec![(1, after)], is_counted);
         assert_eq!(window.broken_law(), None);
         assert_eq!((window.operations, window.budget_ns()), (7, 1000));
         assert_eq!(window.others[0].name, "tasks beyond the table");

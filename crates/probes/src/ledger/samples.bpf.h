@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Where a CPU is when its clock ticks: the split of the time that no event divides.
+// What a CPU executes when its sampling clock fires: divides the time that events do not.
 #pragma once
 
 #define KERNEL_FRAMES 48
 #define USER_FRAMES 16
 #define AFTER_SYSTEM_CALL 2
-// No sample of the clock: a wait for a lock.
+// Not a clock sample but a wait for a lock.
 #define WAIT 3
-// Neither: an interrupt that is sent to another CPU.
+// Not a clock sample but an IPI that is sent.
 #define SEND 4
 
-// In the order of `Raw` in samples.rs.
+// Read by `RawSample::read` in samples.rs.
 struct sample {
 	__u32 base;
 	__u32 state;
@@ -19,7 +19,7 @@ struct sample {
 	__u32 user_frames;
 	__u32 tgid;
 	__u64 lock;
-	// The system call that the task is in, or a number that is none.
+	// The number of the system call that the task is in, or an invalid one.
 	__s64 call;
 	__u64 frames[KERNEL_FRAMES + USER_FRAMES];
 };
@@ -36,7 +36,7 @@ struct {
 	__type(value, struct sample);
 } scratch SEC(".maps");
 
-// A sample right after the system call instruction was due in the kernel's way out, where
+// A sample right after the system call instruction was due on the kernel's exit path, where
 // interrupts are off.
 static __always_inline int is_after_system_call(__u64 address)
 {
@@ -69,7 +69,7 @@ int take_sample(struct bpf_perf_event_data *context)
 	if (!c || !s)
 		return 0;
 	close_interval(c, now);
-	// Under the timer's interrupt lies what it interrupted.
+	// Below the timer interrupt's frame is the state that it interrupted.
 	f = top(c);
 	if (c->depth && f->state == IRQ_TIMER)
 		f = &c->frame[(c->depth - 1) & (DEPTH - 1)];
@@ -84,7 +84,7 @@ int take_sample(struct bpf_perf_event_data *context)
 		s->user_frames = frames_of(bpf_get_stack(context, &s->frames[s->kernel_frames & 63],
 			USER_FRAMES * 8, BPF_F_USER_STACK));
 		s->mode = s->kernel_frames ? 0 : 1;
-		// In user mode the interrupt's registers lie where those of a call would.
+		// In user mode, the interrupt's registers are where those of a system call would be.
 		s->call = s->kernel_frames ? call_of(bpf_get_current_task_btf()) : -1;
 		if (s->mode && s->user_frames && is_after_system_call(s->frames[0]))
 			s->mode = AFTER_SYSTEM_CALL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Who has each CPU.
+// Which task has each CPU.
 #pragma once
 
 static __always_inline __u32 class_of(struct task_struct *task)
@@ -44,7 +44,7 @@ static __always_inline void give_to(struct cpu *c, struct task_struct *task)
 		name_idle(c);
 }
 
-// When the scheduler switched to a task, by our clock; 0 where it does not tell.
+// When the scheduler switched to a task, by our clock; 0 if unknown.
 static __always_inline __u64 arrival_of(struct cpu *c, struct task_struct *task)
 {
 	if (!task->pid || !bpf_core_field_exists(task->sched_info.last_arrival) || !c->ahead_ns)
@@ -52,9 +52,9 @@ static __always_inline __u64 arrival_of(struct cpu *c, struct task_struct *task)
 	return task->sched_info.last_arrival + c->ahead_ns;
 }
 
-// Kernels were seen to miss switches in sched:sched_switch: the task that is there now is the
-// truth. The scheduler remembers when it came, so only what came and went unseen stays in a
-// wrong row.
+// Kernels were observed to miss switches in sched:sched_switch: then the current task is right.
+// The scheduler records when it was switched to, so only the time of tasks that came and went
+// unseen stays in a wrong row.
 static __always_inline void resync(struct cpu *c, struct task_struct *task, __u64 now)
 {
 	__u64 since;
@@ -107,8 +107,8 @@ static __always_inline __u32 reason_of(struct task_struct *task, struct mark *ma
 	return FIRST_CALL + call;
 }
 
-// Idle time between the wake-up of a task and its arrival was not spent waiting for what it had
-// waited for. A move between two reasons: their sum stays.
+// Idle time between the wake-up of a task and the switch to it is not part of what the task
+// waited for. Moves it to another reason: the sum stays the same.
 static __always_inline void move_waking(struct cpu *c, struct mark *mark, __u64 now)
 {
 	__u64 latency = now - mark->waking_ns;
@@ -138,7 +138,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		c->ahead_ns = c->switched_ns - prev->sched_info.last_arrival;
 	close_interval(c, now);
 	if (c->depth) {
-		// A task that spins for a mutex may be told to yield; anything else is a miss.
+		// A task that spins for a mutex may have to yield; any other state is an anomaly.
 		if (top(c)->state != SPIN)
 			note(c, SWITCHED_INSIDE);
 		c->depth = 0;
@@ -175,9 +175,9 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	return 0;
 }
 
-// The run queue's clock is brought up to date when a task is put there, and not again for the
-// switch that this asks for (rq_clock_skip_update in kernel/sched/core.c): a task that wakes on
-// an idle CPU is charged from here on.
+// The run queue's clock is updated when a task is enqueued, and not again for the switch that
+// this requests (rq_clock_skip_update in kernel/sched/core.c): a task that wakes on an idle CPU
+// is charged from here on.
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
@@ -188,7 +188,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return 0;
 }
 
-// What a marked task starts is marked too.
+// A task that a marked task starts is marked too.
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -197,8 +197,8 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	return 0;
 }
 
-// Run by a task itself, through bpf(BPF_PROG_TEST_RUN): from now on it is the workload's, and so
-// is its CPU: it may be long until the next switch.
+// Run by a task itself, through bpf(BPF_PROG_TEST_RUN): from now on it belongs to the workload.
+// So does its CPU immediately, as the next switch may be long ahead.
 SEC("raw_tp")
 int mark_me(void *context)
 {
@@ -230,14 +230,14 @@ static long count_operations(__u32 index, struct count_context *count)
 
 	count->next += count->step;
 	line = bpf_map_lookup_elem(&operations, &task);
-	// The count lies in the middle of its line: see the worker's board.
+	// The count is in the middle of its line: see the worker's board.
 	if (line)
 		count->sum += *(volatile __u64 *)&line[8];
 	return line ? 0 : 1;
 }
 
-// Run on each CPU in turn: closes the time so far and copies the totals, with the operations of
-// the tasks that are pinned here: task i, i + step, …
+// Run on each CPU in turn: closes the interval and copies the totals, with the operations of the
+// tasks pinned to this CPU: task i, i + step, …
 SEC("raw_tp")
 int snapshot(__u64 *context)
 {

@@ -1,6 +1,6 @@
-//! Names of locks: an address lies in an object of a slab cache, whose type has a lock there. A
-//! cache that stands for several (they are merged when their objects have one size) leaves several
-//! possible; who waits tells which.
+//! Names of locks: the address of a lock lies in an object of a slab cache, whose type has a lock
+//! at that offset. The kernel merges caches with objects of equal size; then several types are
+//! possible, and the waiting functions tell which.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,41 +8,44 @@ use std::fs;
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 use records::{Base, LockTime};
 
-use super::btf_walk::Types;
+use super::btf_walk::KernelTypes;
 use super::raw;
-use super::samples::Raw;
+use super::samples::RawSample;
 use super::symbols::Symbols;
 
-/// Functions of a sender's stack that are kept.
+/// How many functions of a sender's stack are kept.
 const CHAIN: usize = 4;
 
-/// Names the locks of one run, while their caches exist.
-pub struct Namer<'a> {
+/// Names the locks of one run, while their slab caches exist.
+pub struct LockNamer<'a> {
     object: &'a Object,
     symbols: Option<&'a Symbols>,
-    kernel: Option<Types>,
+    kernel: Option<KernelTypes>,
 }
 
-/// Where an address lies.
-struct Place {
+/// The slab object in which an address lies.
+struct SlabObject {
+    /// The name of its cache.
     cache: String,
+    /// The offset of the address in the object.
     offset: u64,
+    /// The size of the object.
     size: u64,
 }
 
-impl<'a> Namer<'a> {
-    /// With the programs that know slabs.
-    pub fn new(object: &'a Object, symbols: Option<&'a Symbols>) -> Namer<'a> {
-        Namer { object, symbols, kernel: Types::of_kernel() }
+impl<'a> LockNamer<'a> {
+    /// `object` has the BPF program that looks up slab objects.
+    pub fn new(object: &'a Object, symbols: Option<&'a Symbols>) -> LockNamer<'a> {
+        LockNamer { object, symbols, kernel: KernelTypes::from_kernel() }
     }
 
-    /// Puts a place and members where locks have addresses, and those of one place together.
+    /// Replaces addresses of locks by places and members, and merges the locks of one place.
     pub fn name(&self, locks: &mut Vec<LockTime>) {
         let mut named: BTreeMap<(String, Base), LockTime> = BTreeMap::new();
         for mut lock in std::mem::take(locks) {
             if let Some(address) = lock.place.strip_prefix("0x") {
                 let address = u64::from_str_radix(address, 16).unwrap_or(0);
-                (lock.place, lock.members) = self.found(address);
+                (lock.place, lock.members) = self.place_and_members(address);
             }
             match named.get_mut(&(lock.place.clone(), lock.base)) {
                 Some(known) => add(known, lock),
@@ -52,8 +55,8 @@ impl<'a> Namer<'a> {
         *locks = named.into_values().collect();
     }
 
-    /// Locks as seen in waits, with who waited.
-    pub fn waits(&self, waits: &[Raw]) -> Vec<LockTime> {
+    /// The locks of these waits, each with the functions that waited.
+    pub fn waits(&self, waits: &[RawSample]) -> Vec<LockTime> {
         let mut locks: BTreeMap<u64, LockTime> = BTreeMap::new();
         for wait in waits {
             let Some(address) = wait.lock else { continue };
@@ -68,18 +71,19 @@ impl<'a> Namer<'a> {
                 sleep_ns: 0,
             });
             let caller =
-                self.symbols.and_then(|symbols| beyond(symbols, wait, PARTS_OF_WAITING).next());
+                self.symbols.and_then(|symbols| callers(symbols, wait, PARTS_OF_WAITING).next());
             *lock.callers.entry(caller.unwrap_or("[unknown]").to_string()).or_default() += 1;
         }
         locks.into_values().collect()
     }
 
-    /// Who sent interrupts to other CPUs, each with its callers: `flush_tlb_mm_range < zap_… < …`.
-    pub fn senders(&self, events: &[Raw]) -> BTreeMap<String, BTreeMap<String, u64>> {
+    /// The functions that sent IPIs, by how they were sent, each with its callers:
+    /// `flush_tlb_mm_range < zap_… < …`.
+    pub fn senders(&self, events: &[RawSample]) -> BTreeMap<String, BTreeMap<String, u64>> {
         let mut senders: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
         for event in events {
             let Some(how) = event.sent.and_then(raw::count_name) else { continue };
-            let chain = |symbols| beyond(symbols, event, PARTS_OF_SENDING).take(CHAIN);
+            let chain = |symbols| callers(symbols, event, PARTS_OF_SENDING).take(CHAIN);
             let chain: Vec<&str> = self.symbols.into_iter().flat_map(chain).collect();
             let sender = if chain.is_empty() { "[unknown]".into() } else { chain.join(" < ") };
             *senders.entry(how.to_string()).or_default().entry(sender).or_default() += 1;
@@ -87,20 +91,20 @@ impl<'a> Namer<'a> {
         senders
     }
 
-    fn found(&self, address: u64) -> (String, Vec<String>) {
-        if let Some(place) = self.describe(address) {
-            let members = self.members(&place);
-            return (format!("{}+{}", place.cache, place.offset), members);
+    fn place_and_members(&self, address: u64) -> (String, Vec<String>) {
+        if let Some(object) = self.slab_object(address) {
+            let members = self.members(&object);
+            return (format!("{}+{}", object.cache, object.offset), members);
         }
-        match self.symbols.and_then(|symbols| symbols.data(address)) {
+        match self.symbols.and_then(|symbols| symbols.variable(address)) {
             Some((name, 0)) => (name.to_string(), vec![name.to_string()]),
             Some((name, offset)) => (format!("{name}+{offset}"), Vec::new()),
             None => (format!("{address:#x}"), Vec::new()),
         }
     }
 
-    /// Asks the kernel which object lies there.
-    fn describe(&self, address: u64) -> Option<Place> {
+    /// Asks the kernel which slab object contains an address.
+    fn slab_object(&self, address: u64) -> Option<SlabObject> {
         let program = self.object.progs_mut().find(|program| program.name() == "describe")?;
         let mut context = address.to_ne_bytes().to_vec();
         let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
@@ -113,23 +117,23 @@ impl<'a> Namer<'a> {
         }
         let name = bytes.get(16..)?;
         let end = name.iter().position(|b| *b == 0)?;
-        Some(Place {
+        Some(SlabObject {
             cache: String::from_utf8_lossy(&name[..end]).into_owned(),
             offset: u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?),
             size: u64::from(word(8)?),
         })
     }
 
-    /// What may lie there: structures of the cache's size with a lock at the offset, those first
-    /// that are called like the cache or one that is merged with it.
-    fn members(&self, place: &Place) -> Vec<String> {
+    /// The possible locks: those at this offset of structures of this size. If some of these
+    /// structures are called like the cache, or like one merged with it, only theirs.
+    fn members(&self, object: &SlabObject) -> Vec<String> {
         let Some(kernel) = &self.kernel else { return Vec::new() };
-        // Objects of these caches are of any type.
-        if place.cache.starts_with("kmalloc") {
+        // Objects of these caches have any type.
+        if object.cache.starts_with("kmalloc") {
             return Vec::new();
         }
-        let aliases = aliases(&place.cache);
-        let candidates = kernel.locks_at(place.size, place.offset);
+        let aliases = aliases(&object.cache);
+        let candidates = kernel.locks_at(object.size, object.offset);
         let alike = |(name, _): &&(String, String)| aliases.iter().any(|a| is_alike(a, name));
         let mut chosen: Vec<&(String, String)> = candidates.iter().filter(alike).collect();
         if chosen.is_empty() {
@@ -149,7 +153,7 @@ fn add(known: &mut LockTime, lock: LockTime) {
     }
 }
 
-/// Beginnings of functions that are a part of waiting itself, or of what watches it.
+/// Prefixes of functions that are part of waiting itself, or of tracing it.
 const PARTS_OF_WAITING: &[&str] = &[
     "bpf_",
     "__bpf_",
@@ -174,7 +178,7 @@ const PARTS_OF_WAITING: &[&str] = &[
     "do_raw_",
 ];
 
-/// The same of sending an interrupt to another CPU.
+/// Prefixes of functions that are part of sending an IPI, or of tracing it.
 const PARTS_OF_SENDING: &[&str] = &[
     "bpf_",
     "__bpf_",
@@ -196,17 +200,18 @@ const PARTS_OF_SENDING: &[&str] = &[
     "__ttwu_queue",
 ];
 
-/// Functions of a stack, from within, beyond those that are such parts.
-fn beyond<'a>(
+/// The functions of a stack, innermost first, without the leading ones that have such prefixes.
+fn callers<'a>(
     symbols: &'a Symbols,
-    event: &'a Raw,
-    parts: &'a [&str],
+    event: &'a RawSample,
+    prefixes: &'a [&str],
 ) -> impl Iterator<Item = &'a str> {
-    let names = event.kernel.iter().filter_map(|frame| symbols.find(*frame)).map(|(name, _)| name);
-    names.skip_while(|name| parts.iter().any(|part| name.starts_with(part)))
+    let functions = event.kernel.iter().filter_map(|frame| symbols.function(*frame));
+    let names = functions.map(|(name, _)| name);
+    names.skip_while(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
 }
 
-/// Names of all caches that share the slabs of this one.
+/// The names of all caches merged with this one, and its own.
 fn aliases(cache: &str) -> Vec<String> {
     const CACHES: &str = "/sys/kernel/slab";
     let mut names = vec![cache.to_string()];
@@ -217,20 +222,20 @@ fn aliases(cache: &str) -> Vec<String> {
     names
 }
 
-/// Whether a structure is called like a cache: each word of the cache's name shortens the word of
-/// the structure's in its place (`file_lock_ctx`, `file_lock_context`; `sighand_cache`,
+/// Whether a structure is called like a cache: each word of the cache's name abbreviates the
+/// corresponding word of the structure's (`file_lock_ctx`, `file_lock_context`; `sighand_cache`,
 /// `sighand_struct`).
 fn is_alike(cache: &str, structure: &str) -> bool {
     let words = cache.split(['_', '-']).filter(|word| !matches!(*word, "cache" | "struct" | ""));
     let words: Vec<&str> = words.collect();
-    let theirs: Vec<&str> = structure.split('_').collect();
+    let structure_words: Vec<&str> = structure.split('_').collect();
     !words.is_empty()
-        && words.len() <= theirs.len()
-        && words.iter().zip(&theirs).all(|(short, long)| shortens(short, long))
+        && words.len() <= structure_words.len()
+        && words.iter().zip(&structure_words).all(|(short, long)| abbreviates(short, long))
 }
 
-/// Whether the letters of `short` come in `long` in this order, the first first.
-fn shortens(short: &str, long: &str) -> bool {
+/// Whether `long` has the letters of `short` in this order, beginning with the same one.
+fn abbreviates(short: &str, long: &str) -> bool {
     let mut letters = long.chars();
     short.chars().next() == long.chars().next()
         && short.chars().all(|letter| letters.any(|l| l == letter))

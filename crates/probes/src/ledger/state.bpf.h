@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The state of each CPU: who has it, and a stack of what it is doing. Each event closes the time
-// since the last one into one total and then changes the state, so that all totals of a CPU add up
-// to its time, whatever happens.
+// The state of each CPU: the base is the kind of task that has it, the frames are a stack of what
+// it is doing. Each event adds the time since the last one to one total and then changes the state,
+// so that all totals of a CPU add up to its time, whatever happens.
 //
-//     base:   idle | work | other | own             changed by sched_switch alone
+//     base:   idle | work | other | own             changed only by sched_switch
 //     frame:  rest > spin > irq > softirq > irq …   entered and left in pairs
 //
 // Totals are never reset: windows are differences of two snapshots.
@@ -29,13 +29,13 @@ enum state {
 	SAMPLING, STEAL, STATES
 };
 
-// In the order of ANOMALIES in snapshot.rs.
+// In the order of ANOMALIES in raw.rs.
 enum anomaly {
 	TOO_DEEP, NOT_ENTERED, SWITCHED_INSIDE, STEAL_CAPPED, UNSEEN_SWITCH, SAMPLE_LOST, NO_STORAGE,
 	ANOMALIES
 };
 
-// Why a CPU is idle: above these, numbers of system calls. In the order of REASONS in snapshot.rs.
+// Why a CPU is idle; higher numbers are system calls. In the order of REASON_NAMES in raw.rs.
 enum reason {
 	NO_TASK = 1, WAKING, LOCK_SLEEP, INPUT_OUTPUT, NOT_IN_A_CALL, ENDED, FIRST_CALL
 };
@@ -55,7 +55,7 @@ struct share {
 	char name[16];
 };
 
-// What a snapshot copies. The last lock, reason and other task stand for all that had no room.
+// What a snapshot copies. The last lock, reason and other task stand for all that did not fit.
 struct totals {
 	__u64 at_ns;
 	__u64 operations;
@@ -90,14 +90,14 @@ struct cpu {
 	__u32 other_slot;
 	__u32 reason;
 	__u64 waits;
-	// When the task that has the CPU came, and our clock less the scheduler's.
+	// When the current task was switched to, and our clock minus the scheduler's.
 	__u64 switched_ns;
 	__s64 ahead_ns;
 	struct frame frame[DEPTH];
 	struct totals totals;
 };
 
-// What is known of a task of the workload; other tasks have none.
+// The state of a task of the workload; other tasks have none.
 struct mark {
 	__u64 waking_ns;
 	__u64 woken_ns;
@@ -136,17 +136,17 @@ struct {
 	__type(value, struct mark);
 } marks SEC(".maps");
 
-// What the loader says, in the order of `Config` in load.rs.
+// Set by the loader, in the order of `ProgramConfig` in load.rs.
 const volatile struct {
 	__u32 worker_pid;
 	__u32 knee_pid;
 	__u32 tasks;
 	__u32 stack_every;
-	// Of the hypervisor's per-CPU count of stolen time against the run queue; 0: there is none.
+	// From the run queue to the hypervisor's per-CPU count of stolen time; 0 if there is none.
 	__s64 steal_offset;
 } config = {};
 
-// Interrupts must stay away while a state is changed: one that came between would lose an update.
+// Interrupts must be off while a state changes: otherwise an update may be lost.
 #define PROTECT() \
 	unsigned long interrupts; \
 	if (bpf_local_irq_save) \
@@ -172,8 +172,9 @@ static __always_inline struct frame *top(struct cpu *c)
 	return &c->frame[c->depth & (DEPTH - 1)];
 }
 
-// Takes what the host stole out of `d`. Only looked at when an interval is long enough to hold
-// some: the look is the dearest part of an event, and inside a critical section everybody pays.
+// Subtracts the time that the host stole from `d`. Reads it only if the interval is long enough
+// to contain any: the read is the most expensive part of an event, and inside a critical section
+// all waiters pay for it.
 static __always_inline __u64 without_steal(struct cpu *c, __u32 base, __u64 d)
 {
 	__u64 now_ns = 0, stolen;
@@ -193,14 +194,14 @@ static __always_inline __u64 without_steal(struct cpu *c, __u32 base, __u64 d)
 	return d - stolen;
 }
 
-// A slot as the verifier sees that it lies in its table.
+// Bounds a slot so that the verifier sees that it is in its table.
 static __always_inline __u32 within(__u32 slot, __u32 last)
 {
 	barrier_var(slot);
 	return slot > last ? last : slot;
 }
 
-// Closes the time since the last event.
+// Adds the time since the last event to its total.
 static __always_inline void close_interval(struct cpu *c, __u64 now)
 {
 	__u32 base = c->base & (BASES - 1);
@@ -253,7 +254,7 @@ static __always_inline void leave(struct cpu *c, __u32 state)
 		note(c, NOT_ENTERED);
 }
 
-// What knee itself does inside an interrupt makes all of that interrupt knee's.
+// Work of knee inside an interrupt makes the whole interrupt knee's.
 static __always_inline void own_interrupt(struct cpu *c, __u32 state)
 {
 	__u32 base = c->base & (BASES - 1);
@@ -268,7 +269,8 @@ static __always_inline void own_interrupt(struct cpu *c, __u32 state)
 	f->state = SAMPLING;
 }
 
-// The slot of a key in a small table: one of four probes, or the last one for all the rest.
+// The slot of a key in a small hash table: one of four probed slots, or the last one, which is
+// shared by all keys that do not fit.
 #define SLOT(table, size, wanted, member) ({ \
 	__u32 slot_ = size; \
 	__u64 hash_ = (wanted) * 0x9e3779b97f4a7c15ULL >> 40; \

@@ -1,12 +1,11 @@
-//! Where a KVM guest finds how much of a CPU its host took, in ns: a per-CPU variable whose
-//! symbol is hidden on many kernels, but not its offset within the per-CPU section (BTF). The
-//! programs know the address of one variable there, the run queue.
+//! The location of a KVM guest's per-CPU count of stolen time, in ns. Many kernels hide the
+//! variable's symbol, but BTF has its offset in the per-CPU section, and the programs know the
+//! address of another variable there, the run queue.
 
 use libbpf_rs::btf::types::DataSec;
 use libbpf_rs::btf::{Btf, BtfType};
 
-/// The distance from the run queue of a CPU to its count of stolen time; none where the kernel
-/// has no such count.
+/// The distance from a CPU's run queue to its count of stolen time, if the kernel has one.
 pub fn offset(kernel: &Btf) -> Option<i64> {
     let section: DataSec = kernel.type_by_name(".data..percpu")?;
     let offset = |wanted: &str| {

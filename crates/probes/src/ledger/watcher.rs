@@ -3,76 +3,78 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use host::affinity;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
-use records::LookKind;
+use records::ProfileKind;
 
-use super::counters::{self, COUNTERS, Counter};
-use super::hardware::{self, Hardware};
+use super::counters::{self, COUNTERS, LedgerCounter};
+use super::hardware::{self, HardwareCounters, HardwareCounts};
 use super::load::{self, Loaded};
 use super::mark::Marker;
-use super::moments::{self, Moment};
-use super::raw::{self, Edge, Totals};
-use super::samples::{self, Raw, Sampler};
-use super::slab::Namer;
+use super::raw::{self, LedgerSnapshot, Totals};
+use super::samples::{self, RawSample, StackSampler};
+use super::sampling_schedule;
+use super::slab::LockNamer;
 use super::symbols::Symbols;
-use super::{Plan, Seen};
-use crate::affinity;
+use super::{Observations, SamplingStep, WatchPlan};
 
 /// Programs attached, from [`Watcher::begin`] to [`Watcher::end`] or until it is dropped.
 pub struct Watcher {
-    plan: Plan,
+    plan: WatchPlan,
     loaded: Loaded,
-    operations: MapHandle,
-    snapshots: MapHandle,
-    sampler: Option<Sampler>,
-    edges: Vec<Edge>,
+    operation_map: MapHandle,
+    snapshot_map: MapHandle,
+    sampler: Option<StackSampler>,
+    snapshots: Vec<LedgerSnapshot>,
+    /// The sum of all task clocks at each snapshot.
     task_clocks_ns: Vec<u64>,
-    hardware: Option<Hardware>,
-    /// What the hardware had counted at each edge.
-    hardware_counted: Vec<hardware::Counted>,
-    /// Those of the window before each edge.
-    samples: Vec<Vec<Raw>>,
-    /// What is counted in bursts.
-    frequent: Vec<&'static Counter>,
-    /// Bursts that were, each with the number of edges before it.
-    bursts: Vec<(usize, Edge, Edge)>,
+    hardware: Option<HardwareCounters>,
+    /// The values of the hardware counters at each snapshot.
+    hardware_counts: Vec<HardwareCounts>,
+    /// The samples that arrived between each snapshot and the one before.
+    samples: Vec<Vec<RawSample>>,
+    /// The counters that count in bursts.
+    frequent: Vec<&'static LedgerCounter>,
+    /// Completed bursts, each with the number of snapshots before it.
+    bursts: Vec<(usize, LedgerSnapshot, LedgerSnapshot)>,
 }
 
-/// How long knee stays on each CPU so that a switch there tells who has it.
+/// How long knee stays on each CPU, so that a switch there shows which task has it.
 const VISIT: Duration = Duration::from_millis(2);
 
 impl Watcher {
     /// Attaches the programs, and visits each CPU.
-    pub fn begin(plan: Plan) -> Result<Watcher, String> {
+    pub fn begin(plan: WatchPlan) -> Result<Watcher, String> {
         let mut loaded = load::load(&plan)?;
-        let operations = map(&loaded, "operations")?;
-        let snapshots = map(&loaded, "snapshots")?;
+        let operation_map = map(&loaded, "operations")?;
+        let snapshot_map = map(&loaded, "snapshots")?;
         let sampler = match (plan.hertz, plan.kind) {
-            (0, LookKind::Time | LookKind::Counts) => None,
-            (hertz, _) => match Sampler::start(&loaded.object, &plan.cpus, hertz) {
+            (0, ProfileKind::Time | ProfileKind::Counts) => None,
+            (hertz, _) => match StackSampler::start(&loaded.object, &plan.cpus, hertz) {
                 Ok(sampler) => Some(sampler),
                 Err(why) => {
-                    loaded.blind.insert("samples".to_string(), why);
+                    loaded.unavailable_probes.insert("samples".to_string(), why);
                     None
                 }
             },
         };
-        let hardware = (plan.kind == LookKind::Counts).then(|| {
-            let (hardware, blind) = Hardware::start(&plan.cpus);
-            loaded.blind.extend(blind.map(|why| ("hardware counters".to_string(), why)));
+        let hardware = (plan.kind == ProfileKind::Counts).then(|| {
+            let (hardware, unavailable) = HardwareCounters::start(&plan.cpus);
+            let unavailable = unavailable.map(|why| ("hardware counters".to_string(), why));
+            loaded.unavailable_probes.extend(unavailable);
             hardware
         });
         let frequent = if plan.bursts { COUNTERS.iter().collect() } else { Vec::new() };
         let watcher = Watcher {
             plan,
             loaded,
-            operations,
-            snapshots,
+            operation_map,
+            snapshot_map,
             sampler,
-            edges: Vec::new(),
+            snapshots: Vec::new(),
             task_clocks_ns: Vec::new(),
             hardware,
-            hardware_counted: Vec::new(),
+            hardware_counts: Vec::new(),
             samples: Vec::new(),
             frequent,
             bursts: Vec::new(),
@@ -81,59 +83,60 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Memory for the operation counts of the tasks: 128 bytes each, the count in the middle.
+    /// The memory for the operation counts of the tasks: 128 bytes each, the count in the middle.
     pub fn operations(&self) -> BorrowedFd<'_> {
-        self.operations.as_fd()
+        self.operation_map.as_fd()
     }
 
-    /// Marks tasks as the workload's.
+    /// What marks tasks as the workload's.
     pub fn marker(&self) -> Marker {
         let program = self.loaded.object.progs_mut().find(|program| program.name() == "mark_me");
         Marker { program: program.map_or(-1, |program| program.as_fd().as_raw_fd()) }
     }
 
-    /// When to do what in a run of `end_ns` and so many windows, in ns since its beginning, but
-    /// for the edge that is its end.
-    pub fn moments(&self, end_ns: u64, windows: u64) -> Vec<(u64, Moment)> {
-        moments::moments(end_ns, windows, !self.frequent.is_empty())
+    /// The steps of a run of `end_ns` with this number of windows, in ns since its beginning,
+    /// without the snapshot at its end.
+    pub fn schedule(&self, end_ns: u64, windows: u64) -> Vec<(u64, SamplingStep)> {
+        sampling_schedule::schedule(end_ns, windows, !self.frequent.is_empty())
     }
 
-    /// Counts for so long what is counted in bursts; `at_ns` is the time since the release. The
-    /// burst before the first edge is the trial: what is rare stays attached.
+    /// Takes a burst of this length, `at_ns` after the release of the tasks. The burst before the
+    /// first snapshot is the trial: programs that count rare events stay attached.
     pub fn burst(&mut self, length: Duration, at_ns: u64) -> Result<(), String> {
         if self.frequent.is_empty() {
             return Ok(());
         }
         self.frequent.iter().for_each(|counter| self.loaded.attach(counter.program));
-        let begun = self.snapshot()?;
+        let before = self.read_totals()?;
         std::thread::sleep(length);
-        let ended = self.snapshot()?;
-        if self.edges.is_empty() {
-            self.frequent = counters::frequent(&begun, &ended, at_ns);
+        let after = self.read_totals()?;
+        if self.snapshots.is_empty() {
+            self.frequent = counters::frequent(&before, &after, at_ns);
         } else {
-            self.bursts.push((self.edges.len(), begun, ended));
+            self.bursts.push((self.snapshots.len(), before, after));
         }
         self.frequent.iter().for_each(|counter| self.loaded.detach(counter.program));
         Ok(())
     }
 
-    /// Takes an edge between two windows; `task_clock_ns` is what the clocks of all tasks show.
-    pub fn edge(&mut self, task_clock_ns: u64) -> Result<(), String> {
-        let edge = self.snapshot()?;
+    /// Takes the snapshot that ends one window and begins the next; `task_clock_ns` is the sum of
+    /// the CPU clocks of all tasks.
+    pub fn take_snapshot(&mut self, task_clock_ns: u64) -> Result<(), String> {
+        let snapshot = self.read_totals()?;
         if let Some(sampler) = &self.sampler {
             self.samples.push(sampler.take());
         }
-        self.hardware_counted.extend(self.hardware.as_ref().map(Hardware::read));
-        self.edges.push(edge);
+        self.hardware_counts.extend(self.hardware.as_ref().map(HardwareCounters::read));
+        self.snapshots.push(snapshot);
         self.task_clocks_ns.push(task_clock_ns);
         Ok(())
     }
 
-    /// The totals of all CPUs, each taken on the CPU itself.
-    fn snapshot(&self) -> Result<Edge, String> {
+    /// The totals of all measured CPUs, each taken on the CPU itself.
+    fn read_totals(&self) -> Result<LedgerSnapshot, String> {
         const ON_CPU: u32 = 1; // BPF_F_TEST_RUN_ON_CPU
         let snapshot = self.loaded.object.progs_mut().find(|p| p.name() == "snapshot");
-        let snapshot = snapshot.ok_or("knee's own mistake: no program takes snapshots")?;
+        let snapshot = snapshot.ok_or("internal error: no BPF program takes snapshots")?;
         let step = self.plan.cpus.len() as u64;
         for (first, cpu) in self.plan.cpus.iter().enumerate() {
             let context = [first as u64, step].map(u64::to_ne_bytes);
@@ -145,61 +148,63 @@ impl Watcher {
                 ..ProgramInput::default()
             };
             snapshot.test_run(input).map_err(|e| {
-                format!("a snapshot of CPU {cpu}: {e}; was it taken offline during the run?")
+                format!(
+                    "taking a snapshot of CPU {cpu}: {e}; was the CPU taken offline during the run?"
+                )
             })?;
         }
         let read = |cpu: &u32| {
-            let bytes = self.snapshots.lookup(&cpu.to_ne_bytes(), MapFlags::ANY);
+            let bytes = self.snapshot_map.lookup(&cpu.to_ne_bytes(), MapFlags::ANY);
             let bytes = bytes.map_err(|e| format!("reading the snapshot of CPU {cpu}: {e}"))?;
             Ok((*cpu, Totals::read(&bytes.unwrap_or_default())?))
         };
         self.plan.cpus.iter().map(read).collect()
     }
 
-    /// Empties what would overflow.
+    /// Empties the ring of samples, which would overflow.
     pub fn drain(&mut self) {
         if let Some(sampler) = &self.sampler {
             sampler.drain();
         }
     }
 
-    /// Detaches everything and says what was seen.
-    pub fn end(self) -> Seen {
-        let Watcher { plan, mut loaded, sampler, edges, task_clocks_ns, samples, .. } = self;
-        let programs = sampler.map(Sampler::programs);
-        let in_bursts = |counter: &Counter| {
+    /// Detaches everything and returns what was observed.
+    pub fn end(self) -> Observations {
+        let Watcher { plan, mut loaded, sampler, snapshots, task_clocks_ns, samples, .. } = self;
+        let programs = sampler.map(StackSampler::programs);
+        let is_frequent = |counter: &LedgerCounter| {
             self.frequent.iter().any(|frequent| frequent.program == counter.program)
         };
-        let (always, sometimes): (Vec<&Counter>, Vec<&Counter>) = COUNTERS
+        let (in_bursts, continuous): (Vec<&LedgerCounter>, Vec<&LedgerCounter>) = COUNTERS
             .iter()
-            .filter(|counter| !loaded.blind.contains_key(counter.program))
-            .partition(|counter| !in_bursts(counter));
-        let is_by = |counters: &[&Counter], name: &str| {
-            let of = Counter::of(name);
-            of.is_some_and(|of| counters.iter().any(|counter| counter.program == of.program))
+            .filter(|counter| !loaded.unavailable_probes.contains_key(counter.program))
+            .partition(|counter| is_frequent(counter));
+        let is_counted_by = |counters: &[&LedgerCounter], name: &str| {
+            LedgerCounter::for_count(name)
+                .is_some_and(|wanted| counters.iter().any(|c| c.program == wanted.program))
         };
         let functions = loaded.functions();
         loaded.detach_all();
-        let symbols = Symbols::of_kernel();
+        let symbols = Symbols::from_kernel();
         if let Err(why) = &symbols {
-            loaded.blind.insert("symbols".to_string(), why.clone());
+            loaded.unavailable_probes.insert("symbols".to_string(), why.clone());
         }
         let symbols = symbols.ok();
-        let namer = Namer::new(&loaded.object, symbols.as_ref());
+        let namer = LockNamer::new(&loaded.object, symbols.as_ref());
         let mut windows = Vec::new();
-        for (index, pair) in edges.windows(2).enumerate() {
+        for (index, pair) in snapshots.windows(2).enumerate() {
             let mut window = raw::window(&pair[0], &pair[1], |name| {
-                plan.kind == LookKind::Counts && is_by(&always, name)
+                plan.kind == ProfileKind::Counts && is_counted_by(&continuous, name)
             });
             window.counts.extend(raw::functions(&pair[0], &pair[1], &functions));
-            if let Some([before, after]) = self.hardware_counted.get(index..index + 2) {
+            if let Some([before, after]) = self.hardware_counts.get(index..index + 2) {
                 window.counts.extend(hardware::between(before, after));
             }
-            let bursts = self.bursts.iter().filter(|(edges, ..)| *edges == index + 1);
-            let bursts = bursts.map(|(_, begun, ended)| (begun, ended));
-            window.bursts = Some(raw::bursts(bursts, |name| is_by(&sometimes, name)))
-                .filter(|_| !sometimes.is_empty());
-            if plan.kind == LookKind::Names {
+            let bursts = self.bursts.iter().filter(|(snapshots, ..)| *snapshots == index + 1);
+            let bursts = bursts.map(|(_, before, after)| (before, after));
+            window.bursts = Some(raw::bursts(bursts, |name| is_counted_by(&in_bursts, name)))
+                .filter(|_| !in_bursts.is_empty());
+            if plan.kind == ProfileKind::Names {
                 let events = samples.get(index + 1).map_or(&[][..], Vec::as_slice);
                 window.locks = namer.waits(events);
                 window.senders = namer.senders(events);
@@ -209,21 +214,22 @@ impl Watcher {
             window.task_clock_ns = Some(clock_ns);
             let lost = window.anomalies.get("samples lost").copied().unwrap_or(0);
             window.samples = match (&symbols, &programs) {
-                (Some(symbols), Some(programs)) if plan.kind == LookKind::Time => {
-                    let raw = &samples[index + 1];
-                    Some(samples::folded(raw, plan.hertz, lost, symbols, programs))
+                (Some(symbols), Some(programs)) if plan.kind == ProfileKind::Time => {
+                    let samples = &samples[index + 1];
+                    Some(samples::folded(samples, plan.hertz, lost, symbols, programs))
                 }
                 _ => None,
             };
             windows.push(window);
         }
-        Seen { windows, blind: loaded.blind }
+        Observations { windows, unavailable_probes: loaded.unavailable_probes }
     }
 
-    /// Goes to each CPU for a moment: the switches tell the programs who has it. Without them a
-    /// CPU on which nothing switches would keep the state that it was born with.
+    /// Moves to each CPU briefly: the switches show the programs which task has it. Otherwise a
+    /// CPU without switches would keep its initial state.
     fn visit_cpus(&self) -> Result<(), String> {
-        let home = affinity::get().map_err(|e| format!("the CPUs that knee may use: {e}"))?;
+        let home =
+            affinity::get().map_err(|e| format!("reading the CPUs that knee may use: {e}"))?;
         let go = |cpus: &[u32]| {
             affinity::set(cpus).map_err(|e| format!("moving knee to CPUs {cpus:?}: {e}"))
         };
@@ -237,6 +243,6 @@ impl Watcher {
 
 fn map(loaded: &Loaded, name: &str) -> Result<MapHandle, String> {
     let map = loaded.object.maps().find(|map| map.name() == name);
-    let map = map.ok_or_else(|| format!("knee's own mistake: no map {name}"))?;
-    MapHandle::try_from(&map).map_err(|e| format!("opening the map {name}: {e}"))
+    let map = map.ok_or_else(|| format!("internal error: no BPF map {name}"))?;
+    MapHandle::try_from(&map).map_err(|e| format!("opening the BPF map {name}: {e}"))
 }

@@ -1,5 +1,5 @@
-//! Algorithms on the explored machine: which tasks a lock is checked with, and what comes of
-//! it. Neither the algorithms nor the engine know of each other; here they meet.
+//! Algorithms under the model checker: the tasks that a lock or mechanism is checked with, and
+//! the result. Neither the algorithms nor the checker know of each other; here they meet.
 
 pub mod against_kernel;
 pub mod mutants;
@@ -10,102 +10,137 @@ use std::io;
 
 use algorithms::contract::{self, Guarded};
 use algorithms::locks::{self, Visitor};
-use algorithms::mechanisms::{self, Mechanism, Scenario};
+use algorithms::mechanisms::{self, Mechanism, Scenario, operations};
 use algorithms::{Lock, Shape, SharedLock};
-use engines::explored::{Explored, Handler, Setup};
+use engines::checker::{Checked, Failure, IpiHandler, Memory, Setup};
 use engines::{Mutant, Mutated};
-use machine::{Native, Region};
+use machine::{Machine, Native, Region};
 
-/// Memory of a region: enough for the tables of every algorithm.
+/// Bytes of a region: enough for the tables of every lock.
 const REGION_BYTES: usize = 64 << 10;
 
-const IN_USE: &str = "something of the lock is still in use";
+const IN_USE: &str = "the lock is still in use";
 
-/// What the tasks do.
+/// The tasks of a check.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct CheckSize {
     /// The number of tasks.
     pub threads: usize,
-    /// How often each takes the lock.
+    /// How often each task takes the lock, or does the operation of a mechanism.
     pub acquires: u32,
-    /// How many locks it holds at once: 1, or 2, one inside of the other.
+    /// How many locks a task holds at a time: 1, or 2 nested ones.
     pub locks: usize,
 }
 
-/// What is changed on the way from the algorithm to the machine.
-#[derive(Clone, Copy)]
-pub enum Between<'a> {
-    /// The algorithm as it is.
-    Nothing,
-    /// One access does less than it says.
-    Mutant(Mutant),
-    /// Possible mutants are noted.
-    Noting(&'a RefCell<BTreeSet<Mutant>>),
+/// The result of one check of one algorithm.
+pub struct CheckResult {
+    /// `mcs`, or `file_locks:after`.
+    pub name: String,
+    pub size: CheckSize,
+    pub memory: Memory,
+    /// States that were searched; `None` where schedules were sampled.
+    pub states: Option<u64>,
+    /// Schedules that were sampled; `None` where all states were searched.
+    pub schedules: Option<u64>,
+    pub steps: u64,
+    pub seconds: f64,
+    /// Whether the search ended at its largest number of states.
+    pub gave_up: bool,
+    pub failure: Option<Failure>,
 }
 
-/// Calls `act` with the tasks of an algorithm at their start. `None` if there is none of
-/// this name.
-pub fn with_setup<R>(
+/// What is put between an algorithm and the machine.
+#[derive(Clone, Copy)]
+pub enum Mutation<'a> {
+    /// Nothing: the algorithm as it is.
+    None,
+    /// A machine that applies this mutant.
+    Apply(Mutant),
+    /// A machine that collects the possible mutants.
+    Collect(&'a RefCell<BTreeSet<Mutant>>),
+}
+
+/// Calls `act` with the tasks of a lock at their start. `None` if no lock has this name.
+pub fn with_lock<R>(
     name: &str,
-    size: Size,
-    between: Between,
+    size: CheckSize,
+    mutation: Mutation,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    keeping(act, |act| locks::visit(name, LockSetup { size, between, act }))
+    with_result(act, |act| locks::visit(name, LockCheck { size, mutation, act }))
 }
 
-/// What `act` gives, where `visit` calls it. Each lock and mechanism is compiled for a caller that is
-/// not known, thus once: for each that is it would be megabytes.
-fn keeping<R>(
-    mut act: impl FnMut(&Setup) -> R,
-    visit: impl FnOnce(&mut Act) -> Option<io::Result<()>>,
-) -> Option<io::Result<R>> {
-    let mut kept = None;
-    match visit(&mut |setup| kept = Some(act(setup)))? {
-        Ok(()) => kept.map(Ok),
-        Err(error) => Some(Err(error)),
-    }
-}
-
-type Act<'a> = dyn FnMut(&Setup) + 'a;
-
-/// The same for a mechanism in this design, over the lock of this name. `None` if there is no
-/// such mechanism, design or lock.
+/// Calls `act` with the tasks of a mechanism in this design, over the lock of this name. `None`
+/// if there is no such mechanism, design or lock.
 pub fn with_mechanism<R>(
     name: &str,
     design: &str,
     over: &str,
-    size: Size,
-    between: Between,
+    size: CheckSize,
+    mutation: Mutation,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    let scenario = Scenario::of(size.threads, size.acquires);
-    with_scenario(name, design, over, scenario, between, act)
+    let scenario = Scenario::new(size.threads, size.acquires);
+    with_scenario(name, design, over, scenario, mutation, act)
 }
 
-/// The same with settings of its own.
+/// Calls `act` with the tasks of a mechanism in this design and scenario, over the lock of this
+/// name. `None` if there is no such mechanism, design or lock.
 pub fn with_scenario<R>(
     name: &str,
     design: &str,
     over: &str,
     scenario: Scenario,
-    between: Between,
+    mutation: Mutation,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    let visitor = |act: &mut Act| {
-        mechanisms::visit(name, over, MechanismSetup { design, scenario, between, act }).flatten()
+    let visit = |act: &mut SetupFn| {
+        let check = MechanismCheck { design, scenario, mutation, act };
+        mechanisms::visit(name, over, check).flatten()
     };
-    keeping(act, visitor)
+    with_result(act, visit)
 }
 
-struct MechanismSetup<'a> {
+type SetupFn<'a> = dyn FnMut(&Setup) + 'a;
+
+/// Returns what `act` returned where `visit` called it. `visit` gets a `dyn` function, so each
+/// lock and mechanism is compiled once, not once for each caller, which would be megabytes.
+fn with_result<R>(
+    mut act: impl FnMut(&Setup) -> R,
+    visit: impl FnOnce(&mut SetupFn) -> Option<io::Result<()>>,
+) -> Option<io::Result<R>> {
+    let mut result = None;
+    match visit(&mut |setup| result = Some(act(setup)))? {
+        Ok(()) => result.map(Ok),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// What a task does, on any machine.
+trait TaskBody {
+    fn run<M: Machine>(&self, m: &M);
+}
+
+impl Mutation<'_> {
+    /// Runs a task on the machine with this in between: always on a machine of one type, for which each
+    /// algorithm is compiled once.
+    fn run(self, m: &Checked, body: &impl TaskBody) {
+        body.run(&match self {
+            Mutation::None => Mutated::unchanged(m),
+            Mutation::Apply(mutant) => Mutated::new(m, mutant),
+            Mutation::Collect(possible) => Mutated::collecting(m, possible),
+        });
+    }
+}
+
+struct MechanismCheck<'a> {
     design: &'a str,
     scenario: Scenario,
-    between: Between<'a>,
-    act: &'a mut Act<'a>,
+    mutation: Mutation<'a>,
+    act: &'a mut SetupFn<'a>,
 }
 
-impl mechanisms::Visitor for MechanismSetup<'_> {
+impl mechanisms::Visitor for MechanismCheck<'_> {
     type Out = Option<io::Result<()>>;
 
     fn mechanism<X: Mechanism>(self) -> Self::Out {
@@ -114,112 +149,141 @@ impl mechanisms::Visitor for MechanismSetup<'_> {
         let settings = self.scenario.settings::<X>();
         Some(Region::new(X::bytes(tasks, &settings)).map(|region| {
             let mechanism = X::new(&region, *design, tasks, &settings);
-            let task = |m: &Explored, task: usize| {
-                mechanisms::operations(&mechanism, &self.between.put(m), task, operations);
+            let task = |m: &Checked, task: usize| {
+                self.mutation.run(m, &Operations { mechanism: &mechanism, task, operations });
             };
-            let interrupted = |m: &Explored, _: usize| {
-                mechanism.interrupted(&self.between.put(m));
+            let ipi_handler = |m: &Checked, _: usize| {
+                self.mutation.run(m, &Interrupt { mechanism: &mechanism });
             };
+            let all_operations = tasks as u64 * u64::from(operations);
             let setup = Setup {
                 region: &region,
                 nodes: &vec![0; tasks],
                 task: &task,
-                interrupted: X::INTERRUPTS.then_some(&interrupted as &Handler),
-                last: &|| mechanism.check(&Native::new(0, 0), tasks as u64 * u64::from(operations)),
+                ipi_handler: X::INTERRUPTS.then_some(&ipi_handler as &IpiHandler),
+                final_check: &|| mechanism.check(&Native::new(0, 0), all_operations),
                 fifo: false,
-                // Each has things of its own.
-                alike: false,
+                // Each task has things of its own.
+                symmetric: false,
             };
             (self.act)(&setup);
         }))
     }
 }
 
-impl Between<'_> {
-    /// The machine with this between it and the algorithm: always of the same type, for which each
-    /// algorithm is compiled once.
-    fn put<'m, 'e>(&'m self, m: &'m Explored<'e>) -> Mutated<'m, Explored<'e>> {
-        match self {
-            Between::Nothing => Mutated::unchanged(m),
-            Between::Mutant(mutant) => Mutated::new(m, *mutant),
-            Between::Noting(noted) => Mutated::noting(m, noted),
-        }
+struct Operations<'a, X> {
+    mechanism: &'a X,
+    task: usize,
+    operations: u32,
+}
+
+impl<X: Mechanism> TaskBody for Operations<'_, X> {
+    fn run<M: Machine>(&self, m: &M) {
+        operations(self.mechanism, m, self.task, self.operations);
     }
 }
 
-struct LockSetup<'a> {
-    size: Size,
-    between: Between<'a>,
-    act: &'a mut Act<'a>,
+struct Interrupt<'a, X> {
+    mechanism: &'a X,
 }
 
-/// Memory nodes of the CPUs: a lock that minds them sees two.
-fn nodes(threads: usize) -> Vec<usize> {
+impl<X: Mechanism> TaskBody for Interrupt<'_, X> {
+    fn run<M: Machine>(&self, m: &M) {
+        self.mechanism.handle_ipi(m);
+    }
+}
+
+struct LockCheck<'a> {
+    size: CheckSize,
+    mutation: Mutation<'a>,
+    act: &'a mut SetupFn<'a>,
+}
+
+/// The nodes of the tasks' CPUs: two, for a lock that distinguishes nodes.
+fn two_nodes(threads: usize) -> Vec<usize> {
     (0..threads).map(|cpu| cpu % 2).collect()
 }
 
-impl Visitor for LockSetup<'_> {
+impl Visitor for LockCheck<'_> {
     type Out = io::Result<()>;
 
     fn lock<L: Lock>(self) -> io::Result<()> {
-        let Size { threads, acquires, locks } = self.size;
+        let CheckSize { threads, acquires, locks } = self.size;
         let region = Region::new(REGION_BYTES)?;
         let lock = L::new(&region, Shape { cpus: threads, locks });
         let at = &*region.array::<L::Mem>("lock", locks);
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
-        let task = |m: &Explored, _: usize| {
-            contract::exclusive(&lock, &self.between.put(m), at, guarded, acquires);
-        };
-        let last = || {
+        let user = ExclusiveUser { lock: &lock, at, guarded, acquires };
+        let final_check = || {
             let m = Native::new(0, 0);
-            let (found, all) = (guarded.writes.get(&m), threads as u32 * acquires);
-            if found != all {
-                return Err(format!("{found} of {all} turns were counted"));
+            let (writes, expected) = (guarded.writes.get(&m), threads as u32 * acquires);
+            if writes != expected {
+                return Err(format!("{writes} of {expected} critical sections were counted"));
             }
-            match at.iter().all(|at| lock.at_rest(&m, at)) {
-                true => Ok(()),
-                false => Err(IN_USE.to_string()),
-            }
+            if at.iter().all(|at| lock.at_rest(&m, at)) { Ok(()) } else { Err(IN_USE.into()) }
         };
-        let nodes = if L::NODES { nodes(threads) } else { vec![0; threads] };
         let setup = Setup {
             region: &region,
-            nodes: &nodes,
-            task: &task,
-            interrupted: None,
-            last: &last,
-            // Who arrived where is not told.
+            nodes: &if L::NUMA_AWARE { two_nodes(threads) } else { vec![0; threads] },
+            task: &|m, _| self.mutation.run(m, &user),
+            ipi_handler: None,
+            final_check: &final_check,
+            // An annotation does not say at which of two locks its task arrives.
             fifo: L::FIFO && locks == 1,
-            alike: true,
+            symmetric: true,
         };
         (self.act)(&setup);
         Ok(())
     }
 
     fn shared<L: SharedLock>(self) -> io::Result<()> {
-        let Size { threads, acquires, .. } = self.size;
+        let CheckSize { threads, acquires, .. } = self.size;
         let region = Region::new(REGION_BYTES)?;
         let lock = L::new(&region, Shape { cpus: threads, locks: 1 });
         let at = &region.array::<L::Mem>("lock", 1)[0];
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
-        let task = |m: &Explored, _: usize| {
-            // How often it wrote is no matter here: a lost write is a race.
-            let _writes = contract::shared(&lock, &self.between.put(m), at, guarded, acquires);
+        let user = SharingUser { lock: &lock, at, guarded, acquires };
+        let final_check = || {
+            let is_at_rest = lock.at_rest(&Native::new(0, 0), at);
+            if is_at_rest { Ok(()) } else { Err(IN_USE.to_string()) }
         };
-        let nodes = vec![0; threads];
         let setup = Setup {
             region: &region,
-            nodes: &nodes,
-            task: &task,
-            interrupted: None,
-            last: &|| match lock.at_rest(&Native::new(0, 0), at) {
-                true => Ok(()),
-                false => Err(IN_USE.to_string()),
-            },
+            nodes: &vec![0; threads],
+            task: &|m, _| self.mutation.run(m, &user),
+            ipi_handler: None,
+            final_check: &final_check,
             fifo: false,
-            alike: L::ALIKE,
+            symmetric: L::SYMMETRIC,
         };
         (self.act)(&setup);
         Ok(())
+    }
+}
+
+struct ExclusiveUser<'a, L: Lock> {
+    lock: &'a L,
+    at: &'a [L::Mem],
+    guarded: &'a Guarded,
+    acquires: u32,
+}
+
+impl<L: Lock> TaskBody for ExclusiveUser<'_, L> {
+    fn run<M: Machine>(&self, m: &M) {
+        contract::exclusive(self.lock, m, self.at, self.guarded, self.acquires);
+    }
+}
+
+struct SharingUser<'a, L: SharedLock> {
+    lock: &'a L,
+    at: &'a L::Mem,
+    guarded: &'a Guarded,
+    acquires: u32,
+}
+
+impl<L: SharedLock> TaskBody for SharingUser<'_, L> {
+    fn run<M: Machine>(&self, m: &M) {
+        // How often the task wrote does not matter: a lost write is found as a race.
+        let _writes = contract::shared(self.lock, m, self.at, self.guarded, self.acquires);
     }
 }

@@ -1,98 +1,92 @@
-//! Mutants of an algorithm: each of its accesses made to do less, one at a time, and searched until
-//! something is wrong. One that nothing finds must be known as equivalent, with a reason.
+//! Mutants of an algorithm: each has one access that does less, and is searched until a fault is
+//! found. A mutant that no search catches must be listed as equivalent, with a reason.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use algorithms::Equivalent;
-use algorithms::locks::{Algorithm, NODES_SOURCE, Visitor, visit};
-use algorithms::mechanisms::{self, Entry, Mechanism, Scenario};
-use algorithms::{Lock, SharedLock};
-use analysis::in_parallel;
+use algorithms::locks::{ListedLock, NODES_SOURCE, Visitor, visit};
+use algorithms::mechanisms::{self, ListedMechanism, Mechanism, Scenario};
+use algorithms::{Equivalent, Lock, SharedLock};
 use anyhow::{Context, Result};
-use engines::explored::{Failure, Fault, Memory, Options, Setup, sample, search};
-use engines::{Change, Mutant, Site};
+use engines::checker::{Failure, Fault, Memory, Options, Setup, sample, search};
+use engines::{AccessChange, CodeSite, Mutant};
+use host::in_parallel;
 
-use super::{Between, Size, with_scenario, with_setup};
+use super::{CheckSize, Mutation, with_lock, with_scenario};
 
-/// Sizes to try, the cheapest first: reuse of a node needs two turns, with somebody behind it
-/// three, a queue three tasks, and what is kept for each lock two locks.
-const SIZES: &[Size] = &[
-    Size { threads: 2, acquires: 1, locks: 1 },
-    Size { threads: 2, acquires: 2, locks: 1 },
-    Size { threads: 2, acquires: 2, locks: 2 },
-    Size { threads: 3, acquires: 1, locks: 1 },
-    Size { threads: 4, acquires: 1, locks: 1 },
-    Size { threads: 3, acquires: 2, locks: 1 },
-    Size { threads: 2, acquires: 3, locks: 1 },
+/// Sizes to try, the cheapest first. Reuse of a node needs two acquires, or three with another
+/// task queued behind it; a queue needs three tasks; state kept for each lock needs two locks.
+const SIZES: &[CheckSize] = &[
+    CheckSize { threads: 2, acquires: 1, locks: 1 },
+    CheckSize { threads: 2, acquires: 2, locks: 1 },
+    CheckSize { threads: 2, acquires: 2, locks: 2 },
+    CheckSize { threads: 3, acquires: 1, locks: 1 },
+    CheckSize { threads: 4, acquires: 1, locks: 1 },
+    CheckSize { threads: 3, acquires: 2, locks: 1 },
+    CheckSize { threads: 2, acquires: 3, locks: 1 },
 ];
 
-/// Of more tasks, which many locks have too many states for, some schedules.
-const LOCK_SAMPLED: [Size; 2] =
-    [Size { threads: 3, acquires: 3, locks: 1 }, Size { threads: 4, acquires: 2, locks: 1 }];
+/// Sizes of which some schedules are sampled: many locks have too many states there.
+const LOCK_SAMPLED: [CheckSize; 2] = [
+    CheckSize { threads: 3, acquires: 3, locks: 1 },
+    CheckSize { threads: 4, acquires: 2, locks: 1 },
+];
 const LOCK_SCHEDULES: u64 = 5000;
 
-/// Sizes in which the lock itself has more states are left out.
+/// Sizes in which the lock without a mutant has more states are left out.
 const LOCK_STATES_MAX: u64 = 300_000;
 
-/// A mutant can make the states more than finite.
+/// A bound, because a mutant can make the number of states infinite.
 const STATES_MAX: u64 = 1_000_000;
 
-/// A mechanism has many designs, and most of them are alike to a mutant.
+/// A smaller bound: a mechanism has many designs, and most of them do not differ for a mutant.
 const MECHANISM_STATES_MAX: u64 = 100_000;
 
-/// Of the designs of a mechanism some schedules are tried first, also of these tasks, which have
-/// too many states to be searched: that finds most.
-const SAMPLED: Scenario = Scenario::of(3, 3);
+/// A scenario with too many states to be searched. Sampling some of its schedules first catches
+/// most mutants of a mechanism.
+const SAMPLED: Scenario = Scenario::new(3, 3);
 const SCHEDULES: u64 = 60;
 
-/// The lock that mechanisms are over: that with the fewest states.
+/// The lock inside mechanisms: the one with the fewest states.
 const OVER: &str = "test_and_set";
 
-/// What became of a mutant.
-pub struct Judged {
-    /// What was changed, and where.
+/// A mutant and what became of it.
+pub struct JudgedMutant {
     pub mutant: Mutant,
-    /// The source line of its access.
+    /// The source line of the changed access.
     pub line: String,
-    /// Whether that was found.
     pub fate: Fate,
 }
 
-/// Whether a mutant was found.
+/// What became of a mutant.
 pub enum Fate {
-    /// Found, as this fault.
-    Caught(Caught),
-    /// Not found, and no fault for this reason.
+    Caught(CaughtMutant),
+    /// Not caught, and no fault for this reason.
     Equivalent(&'static str),
-    /// Not found.
+    /// Not caught, and not listed as equivalent.
     Survived,
 }
 
-/// How a mutant was found.
-pub struct Caught {
-    /// What was wrong.
+/// How a mutant was caught.
+pub struct CaughtMutant {
     pub fault: Fault,
-    /// With tasks like that.
-    pub size: Size,
-    /// What was set other than in other searches.
+    pub size: CheckSize,
+    /// Settings that differ from those of other searches.
     pub settings: &'static [(&'static str, u64)],
-    /// What was chosen other than in other searches.
+    /// Choices that differ from those of other searches.
     pub choices: &'static [(&'static str, &'static str)],
-    /// In this memory model.
     pub memory: Memory,
 }
 
-impl Caught {
-    fn with(fault: Fault, scenario: &Scenario, memory: Memory) -> Caught {
+impl CaughtMutant {
+    fn in_size(fault: Fault, size: CheckSize, memory: Memory) -> CaughtMutant {
+        CaughtMutant { fault, size, settings: &[], choices: &[], memory }
+    }
+
+    fn in_scenario(fault: Fault, scenario: &Scenario, memory: Memory) -> CaughtMutant {
         let Scenario { tasks, operations, settings, choices } = *scenario;
-        Caught {
-            fault,
-            size: Size { threads: tasks, acquires: operations, locks: 1 },
-            settings,
-            choices,
-            memory,
-        }
+        let size = CheckSize { threads: tasks, acquires: operations, locks: 1 };
+        CaughtMutant { fault, size, settings, choices, memory }
     }
 }
 
@@ -102,55 +96,52 @@ fn options(memory: Memory) -> Options {
     Options { memory, states_max: STATES_MAX, ..Options::default() }
 }
 
-/// The reason why a mutant is no fault, where one is listed.
-fn known<'a>(all: &'a [Equivalent], mutant: &Mutant, line: &str) -> Option<&'a Equivalent> {
+/// The listed equivalent that this mutant is.
+fn listed_as<'a>(listed: &'a [Equivalent], mutant: &Mutant, line: &str) -> Option<&'a Equivalent> {
     let change = mutant.change.to_string();
-    all.iter().find(|known| known.change == change && line.contains(known.line))
+    listed.iter().find(|listed| listed.change == change && line.contains(listed.line))
 }
 
-fn fate(caught: Option<Caught>, known: Option<&Equivalent>) -> Fate {
-    match (caught, known) {
+fn fate(caught: Option<CaughtMutant>, equivalent: Option<&Equivalent>) -> Fate {
+    match (caught, equivalent) {
         (Some(caught), _) => Fate::Caught(caught),
-        (None, Some(known)) => Fate::Equivalent(known.why),
+        (None, Some(equivalent)) => Fate::Equivalent(equivalent.why),
         (None, None) => Fate::Survived,
     }
 }
 
-// Of locks.
+// Locks.
 
-/// All mutants of a lock, in the order of its source.
-pub fn judge(lock: &Algorithm) -> Result<Vec<Judged>> {
-    let equivalent = visit(lock.name, Equivalents).unwrap_or_default();
-    let Possible { mutants, sizes } = possible(lock)?;
+/// Judges all mutants of a lock, in the order of its source.
+pub fn judge(lock: &ListedLock) -> Result<Vec<JudgedMutant>> {
+    let equivalents = visit(lock.name, Equivalents).unwrap_or_default();
+    let PossibleMutants { mutants, sizes } = possible(lock)?;
     let judge_one = |mutant: Mutant| {
         let line = line_of(&mutant.site, &[(lock.name, lock.source), ("nodes", NODES_SOURCE)]);
-        let known = known(equivalent, &mutant, &line);
-        let mut caught = match known {
-            Some(_) => self::caught(lock.name, mutant, &sizes[..sizes.len().min(2)])?,
-            None => self::caught(lock.name, mutant, &sizes)?,
-        };
-        if caught.is_none() && known.is_none() {
-            caught = caught_by_chance(lock.name, mutant)?;
+        let equivalent = listed_as(equivalents, &mutant, &line);
+        let sizes = if equivalent.is_some() { &sizes[..sizes.len().min(2)] } else { &sizes };
+        let mut caught = search_lock(lock.name, mutant, sizes)?;
+        if caught.is_none() && equivalent.is_none() {
+            caught = sample_lock(lock.name, mutant)?;
         }
-        Ok(Judged { mutant, line, fate: fate(caught, known) })
+        Ok(JudgedMutant { mutant, line, fate: fate(caught, equivalent) })
     };
     let mutants: Vec<Mutant> = mutants.into_iter().collect();
     in_parallel(mutants.len(), |i| judge_one(mutants[i])).into_iter().collect()
 }
 
-/// What can be changed in a lock, and where that can be searched.
-pub struct Possible {
-    /// All changes that accesses allow.
+/// The possible mutants of a lock, and the sizes in which it can be searched.
+pub struct PossibleMutants {
     pub mutants: BTreeSet<Mutant>,
-    sizes: Vec<Size>,
+    sizes: Vec<CheckSize>,
 }
 
-/// What can be changed in the file of the lock, and in the nodes that it shares with others.
-pub fn possible(lock: &Algorithm) -> Result<Possible> {
-    let noted = RefCell::new(BTreeSet::new());
+/// The possible mutants in the file of a lock, and in the file of queue nodes.
+pub fn possible(lock: &ListedLock) -> Result<PossibleMutants> {
+    let collected = RefCell::new(BTreeSet::new());
     let mut sizes = Vec::new();
     for &size in SIZES {
-        let searched = with_setup(lock.name, size, Between::Noting(&noted), |setup| {
+        let searched = with_lock(lock.name, size, Mutation::Collect(&collected), |setup| {
             let memory = Memory::SequentiallyConsistent;
             search(setup, &Options { states_max: LOCK_STATES_MAX, ..options(memory) })
         });
@@ -159,60 +150,64 @@ pub fn possible(lock: &Algorithm) -> Result<Possible> {
         }
     }
     let own = format!("/{}.rs", lock.name);
-    let belongs = |site: &Site| site.file.ends_with(&own) || site.file.ends_with("/nodes.rs");
-    // Nobody interrupts who uses a lock here.
-    let can_be = |mutant: &Mutant| belongs(&mutant.site) && mutant.change != Change::Deaf;
-    Ok(Possible { mutants: noted.into_inner().into_iter().filter(can_be).collect(), sizes })
+    let is_own = |site: &CodeSite| site.file.ends_with(&own) || site.file.ends_with("/nodes.rs");
+    // The tasks of a lock are not interrupted.
+    let applies = |mutant: &Mutant| is_own(&mutant.site) && mutant.change != AccessChange::IrqsOff;
+    Ok(PossibleMutants {
+        mutants: collected.into_inner().into_iter().filter(applies).collect(),
+        sizes,
+    })
 }
 
-/// Searches with the mutant, without store buffers and with them.
-fn caught(name: &str, mutant: Mutant, sizes: &[Size]) -> Result<Option<Caught>> {
+/// Searches a lock with the mutant, without store buffers and with them.
+fn search_lock(name: &str, mutant: Mutant, sizes: &[CheckSize]) -> Result<Option<CaughtMutant>> {
     for memory in MEMORIES {
         for &size in sizes {
-            let searched = with_setup(name, size, Between::Mutant(mutant), |setup| {
+            let searched = with_lock(name, size, Mutation::Apply(mutant), |setup| {
                 search(setup, &options(memory))
             });
             let searched = searched.context("a listed lock")???;
             if let Some(Failure { fault, .. }) = searched.failure {
-                return Ok(Some(Caught { fault, size, settings: &[], choices: &[], memory }));
+                return Ok(Some(CaughtMutant::in_size(fault, size, memory)));
             }
         }
     }
     Ok(None)
 }
 
-/// Tries schedules with the mutant.
-fn caught_by_chance(name: &str, mutant: Mutant) -> Result<Option<Caught>> {
+/// Samples schedules of a lock with the mutant.
+fn sample_lock(name: &str, mutant: Mutant) -> Result<Option<CaughtMutant>> {
     for size in LOCK_SAMPLED {
         let memory = Memory::SequentiallyConsistent;
-        let sampled = with_setup(name, size, Between::Mutant(mutant), |setup| {
+        let sampled = with_lock(name, size, Mutation::Apply(mutant), |setup| {
             sample(setup, &options(memory), LOCK_SCHEDULES, 3, 1)
         });
         if let Some(Failure { fault, .. }) = sampled.context("a listed lock")???.failure {
-            return Ok(Some(Caught { fault, size, settings: &[], choices: &[], memory }));
+            return Ok(Some(CaughtMutant::in_size(fault, size, memory)));
         }
     }
     Ok(None)
 }
 
-// Of mechanisms.
+// Mechanisms.
 
-/// All mutants of a mechanism, in the order of its source: each in all designs that have its
-/// access, until one finds it.
-pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<Judged>> {
-    let found = mechanisms::visit(mechanism.name, OVER, PropertiesOf);
-    let properties = found.context("a listed mechanism")?;
+/// Judges all mutants of a mechanism, in the order of its source: each in all designs that have
+/// its access, until it is caught in one.
+pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>> {
+    let visited = mechanisms::visit(mechanism.name, OVER, ReadProperties);
+    let properties = visited.context("a listed mechanism")?;
     let mut designs_of: BTreeMap<Mutant, Vec<&str>> = BTreeMap::new();
     let own = [format!("/{}.rs", mechanism.name), format!("/{}/", mechanism.name)];
     for design in mechanism.designs() {
-        let noted = RefCell::new(BTreeSet::new());
-        let between = Between::Noting(&noted);
-        for scenario in properties.reaching_more().chain([&SAMPLED]) {
-            some(mechanism, design, *scenario, between, Memory::SequentiallyConsistent)?;
+        let collected = RefCell::new(BTreeSet::new());
+        let collect = Mutation::Collect(&collected);
+        for scenario in properties.scenarios_reaching_more().chain([&SAMPLED]) {
+            let memory = Memory::SequentiallyConsistent;
+            sample_design(mechanism, design, *scenario, collect, memory)?;
         }
-        for mutant in noted.into_inner() {
-            let belongs = own.iter().any(|part| mutant.site.file.contains(part));
-            if belongs && (properties.interrupts || mutant.change != Change::Deaf) {
+        for mutant in collected.into_inner() {
+            let is_own = own.iter().any(|path| mutant.site.file.contains(path));
+            if is_own && (properties.interrupts || mutant.change != AccessChange::IrqsOff) {
                 designs_of.entry(mutant).or_default().push(design);
             }
         }
@@ -223,32 +218,34 @@ pub fn judge_mechanism(mechanism: &Entry) -> Result<Vec<Judged>> {
         .collect();
     let judge_one = |(mutant, designs): &(Mutant, Vec<&str>)| {
         let line = line_of(&mutant.site, &sources);
-        let known = known(properties.equivalent, mutant, &line);
-        let mut caught = caught_by_some(mechanism, designs, &properties, known, *mutant)?;
-        if caught.is_none() && known.is_none() {
-            caught = caught_in(mechanism, designs, &properties, *mutant)?;
+        let equivalent = listed_as(properties.equivalents, mutant, &line);
+        let mut caught = sample_designs(mechanism, designs, &properties, equivalent, *mutant)?;
+        if caught.is_none() && equivalent.is_none() {
+            caught = search_designs(mechanism, designs, &properties, *mutant)?;
         }
-        Ok(Judged { mutant: *mutant, line, fate: fate(caught, known) })
+        Ok(JudgedMutant { mutant: *mutant, line, fate: fate(caught, equivalent) })
     };
     let mutants: Vec<_> = designs_of.into_iter().collect();
     in_parallel(mutants.len(), |i| judge_one(&mutants[i])).into_iter().collect()
 }
 
-/// Looks for a mutant in some schedules of these designs.
-fn caught_by_some(
-    mechanism: &Entry,
+/// Samples schedules of these designs with the mutant; fewer where it is listed as equivalent.
+fn sample_designs(
+    mechanism: &ListedMechanism,
     designs: &[&str],
     properties: &Properties,
-    known: Option<&Equivalent>,
+    equivalent: Option<&Equivalent>,
     mutant: Mutant,
-) -> Result<Option<Caught>> {
-    let between = Between::Mutant(mutant);
-    let several = known.is_none().then(|| properties.of_several());
-    for scenario in properties.alone().chain([&SAMPLED]).chain(several.into_iter().flatten()) {
+) -> Result<Option<CaughtMutant>> {
+    let several = equivalent.is_none().then(|| properties.scenarios_of_several_tasks());
+    let scenarios = properties.scenarios_of_one_task().chain([&SAMPLED]);
+    for scenario in scenarios.chain(several.into_iter().flatten()) {
         for memory in MEMORIES {
             for design in designs {
-                if let Some(fault) = some(mechanism, design, *scenario, between, memory)? {
-                    return Ok(Some(Caught::with(fault, scenario, memory)));
+                let mutation = Mutation::Apply(mutant);
+                let fault = sample_design(mechanism, design, *scenario, mutation, memory)?;
+                if let Some(fault) = fault {
+                    return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
                 }
             }
         }
@@ -256,23 +253,24 @@ fn caught_by_some(
     Ok(None)
 }
 
-/// Searches these designs for it.
-fn caught_in(
-    mechanism: &Entry,
+/// Searches these designs with the mutant.
+fn search_designs(
+    mechanism: &ListedMechanism,
     designs: &[&str],
     properties: &Properties,
     mutant: Mutant,
-) -> Result<Option<Caught>> {
-    let between = Between::Mutant(mutant);
-    for scenario in properties.of_several() {
+) -> Result<Option<CaughtMutant>> {
+    for scenario in properties.scenarios_of_several_tasks() {
         for memory in MEMORIES {
             for design in designs {
                 let options = Options { states_max: MECHANISM_STATES_MAX, ..options(memory) };
-                let all = |setup: &Setup| search(setup, &options);
-                let found = with_scenario(mechanism.name, design, OVER, *scenario, between, all);
-                let found = found.context("a listed mechanism and lock")???;
-                if let Some(Failure { fault, .. }) = found.failure {
-                    return Ok(Some(Caught::with(fault, scenario, memory)));
+                let search = |setup: &Setup| search(setup, &options);
+                let mutation = Mutation::Apply(mutant);
+                let searched =
+                    with_scenario(mechanism.name, design, OVER, *scenario, mutation, search);
+                let searched = searched.context("a listed mechanism and lock")???;
+                if let Some(Failure { fault, .. }) = searched.failure {
+                    return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
                 }
             }
         }
@@ -280,52 +278,52 @@ fn caught_in(
     Ok(None)
 }
 
-/// Tries some schedules of a design.
-fn some(
-    mechanism: &Entry,
+/// Samples schedules of a design; a scenario of one task has only one.
+fn sample_design(
+    mechanism: &ListedMechanism,
     design: &str,
     scenario: Scenario,
-    between: Between,
+    mutation: Mutation,
     memory: Memory,
 ) -> Result<Option<Fault>> {
     let schedules = if scenario.tasks == 1 { 1 } else { SCHEDULES };
-    let some = |setup: &Setup| sample(setup, &options(memory), schedules, 3, 1);
-    let found = with_scenario(mechanism.name, design, OVER, scenario, between, some);
-    let found = found.context("a listed mechanism and lock")???;
-    Ok(found.failure.map(|failure| failure.fault))
+    let sample = |setup: &Setup| sample(setup, &options(memory), schedules, 3, 1);
+    let sampled = with_scenario(mechanism.name, design, OVER, scenario, mutation, sample);
+    let sampled = sampled.context("a listed mechanism and lock")???;
+    Ok(sampled.failure.map(|failure| failure.fault))
 }
 
+/// The constants of a mechanism's trait.
 struct Properties {
-    equivalent: &'static [Equivalent],
+    equivalents: &'static [Equivalent],
     interrupts: bool,
     scenarios: &'static [Scenario],
     parts: &'static [(&'static str, &'static str)],
 }
 
 impl Properties {
-    /// Searches in which there is one schedule.
-    fn alone(&self) -> impl Iterator<Item = &'static Scenario> {
+    fn scenarios_of_one_task(&self) -> impl Iterator<Item = &'static Scenario> {
         self.scenarios.iter().filter(|scenario| scenario.tasks == 1)
     }
 
-    /// Searches that come to accesses to which others do not.
-    fn reaching_more(&self) -> impl Iterator<Item = &'static Scenario> {
-        self.scenarios.iter().filter(|scenario| scenario.tasks == 1 || !scenario.choices.is_empty())
+    fn scenarios_of_several_tasks(&self) -> impl Iterator<Item = &'static Scenario> {
+        self.scenarios.iter().filter(|scenario| scenario.tasks > 1)
     }
 
-    fn of_several(&self) -> impl Iterator<Item = &'static Scenario> {
-        self.scenarios.iter().filter(|scenario| scenario.tasks > 1)
+    /// Scenarios that reach accesses which [`SAMPLED`] does not.
+    fn scenarios_reaching_more(&self) -> impl Iterator<Item = &'static Scenario> {
+        self.scenarios.iter().filter(|scenario| scenario.tasks == 1 || !scenario.choices.is_empty())
     }
 }
 
-struct PropertiesOf;
+struct ReadProperties;
 
-impl mechanisms::Visitor for PropertiesOf {
+impl mechanisms::Visitor for ReadProperties {
     type Out = Properties;
 
     fn mechanism<X: Mechanism>(self) -> Properties {
         Properties {
-            equivalent: X::EQUIVALENT,
+            equivalents: X::EQUIVALENT,
             interrupts: X::INTERRUPTS,
             scenarios: X::SCENARIOS,
             parts: X::PARTS,
@@ -333,10 +331,10 @@ impl mechanisms::Visitor for PropertiesOf {
     }
 }
 
-/// The source line of a site, in one of these files by name.
-fn line_of(site: &Site, sources: &[(&str, &str)]) -> String {
-    let is_it = |(name, _): &&(&str, &str)| site.file.ends_with(&format!("/{name}.rs"));
-    let source = sources.iter().find(is_it).map_or("", |(_, source)| source);
+/// The source line of a site; `sources` are the names and texts of files.
+fn line_of(site: &CodeSite, sources: &[(&str, &str)]) -> String {
+    let is_its_file = |(name, _): &&(&str, &str)| site.file.ends_with(&format!("/{name}.rs"));
+    let source = sources.iter().find(is_its_file).map_or("", |(_, source)| source);
     let line = source.lines().nth(site.line as usize - 1).unwrap_or_default();
     line.trim().to_string()
 }

@@ -1,6 +1,6 @@
-//! Described hosts: `hosts/*.toml`, those that come with knee and those that
-//! `knee calibrate` makes. Every number says whether it was found (in which publication),
-//! measured (where, when) or assumed (in which range, why).
+//! Described hosts: `hosts/*.toml`, built into knee or made by `knee calibrate`. Every number says
+//! whether it was found (in which publication), measured (where, when) or assumed (in which
+//! range, why).
 
 mod number;
 
@@ -9,18 +9,20 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use engines::simulated::{CPUS_MAX, Costs, Cpu, Guest, Host, PauseLoop, Transfer};
-use records::Topology;
+use engines::simulated::{
+    CPUS_MAX, Costs, CpuLocation, GuestCosts, Host, PauseLoopExiting, TransferCosts,
+};
+use host::Topology;
 use serde::Deserialize;
 
 pub use number::{Draw, Number, Origin};
-use number::{Units, Written};
+use number::{NumberEntry, Units};
 
-use records::nearest;
+use host::nearest;
 
 macro_rules! hosts {
     ($($name:literal,)*) => {
-        /// The hosts that come with knee: name and file.
+        /// The hosts built into knee: the name and the text of each file.
         pub static HOSTS: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../../../hosts/", $name, ".toml"))),)*];
     };
@@ -37,10 +39,10 @@ hosts! {
     "westmere-ex-8s",
 }
 
-/// A host as its file describes it.
+/// The format of a host's file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct HostFile {
     about: String,
     nodes: usize,
     cores: usize,
@@ -50,39 +52,38 @@ struct File {
     hops: Option<Hops>,
     #[serde(default)]
     sources: BTreeMap<String, String>,
-    transfer: BTreeMap<String, Transfers>,
-    costs: BTreeMap<String, Written>,
+    transfer: BTreeMap<String, NumberTable>,
+    costs: NumberTable,
 }
 
-/// How far nodes are from each other: all alike, or a square of distances, 0 on its diagonal.
+type NumberTable = BTreeMap<String, NumberEntry>;
+
+/// The hops between nodes: equal for any two, or a square table with 0 on its diagonal.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Hops {
-    Alike(u8),
-    Each(Vec<Vec<u8>>),
+    Equal(u8),
+    Table(Vec<Vec<u8>>),
 }
 
-type Transfers = BTreeMap<String, Written>;
-
-/// A described host.
+/// A host to simulate, whose numbers may be ranges.
 #[derive(Clone, Debug)]
-pub struct Described {
-    /// What it is called.
+pub struct DescribedHost {
     pub name: String,
-    /// What it is, in a paragraph.
+    /// A paragraph about the host.
     pub about: String,
-    /// What its numbers were found in, by the names that they use.
+    /// The publications that numbers were found in, by the names that the numbers use.
     pub sources: BTreeMap<String, String>,
-    cpus: Vec<Cpu>,
+    cpus: Vec<CpuLocation>,
     distances: Vec<Vec<u8>>,
-    /// The number of distances, from the threads of a core on.
-    reach: usize,
+    /// How many of [`DISTANCES`] the host has, counting that between the threads of a core.
+    distance_count: usize,
     numbers: BTreeMap<String, Number>,
 }
 
-/// Distances by name: threads of one core, within a node, and by hops between nodes.
+/// Distances by name: between threads of one core, within a node, and by hops between nodes.
 pub const DISTANCES: [&str; 5] = ["core", "node", "hop1", "hop2", "hop3"];
-/// What a line costs over a distance, as `Transfer` of the engine has it.
+/// The costs of a line over a distance: the fields of the engine's `TransferCosts`.
 pub const TRANSFERS: [&str; 7] = [
     "load_modified",
     "load_shared",
@@ -92,7 +93,7 @@ pub const TRANSFERS: [&str; 7] = [
     "atomic_modified",
     "atomic_shared",
 ];
-/// What does not depend on the distance, as `Costs` of the engine has it.
+/// Costs that do not depend on the distance: fields of the engine's `Costs`.
 pub const COSTS: [&str; 20] = [
     "load",
     "store",
@@ -116,127 +117,160 @@ pub const COSTS: [&str; 20] = [
     "interrupt_entry",
 ];
 
-/// What a host may have beside, as `Costs` of the engine has it. What a file does not have is not
-/// there: links and memories are never busy, nobody leaves a guest for spinning.
+/// Costs that a file may leave out. Then links and memories have unlimited bandwidth, and virtual
+/// CPUs no costs of their own and no pause-loop exiting.
 pub const OPTIONAL: [&str; 6] = ["link", "memory", "exit", "kick", "ple_window", "ple_gap"];
-/// Which of them are what a line takes, so that a file may say `GB/s`.
-const OF_LINES: [&str; 2] = ["link", "memory"];
+/// Costs that are the time of a line, for which a file may give a bandwidth in `GB/s`.
+const BANDWIDTHS: [&str; 2] = ["link", "memory"];
 
-/// The host of this name: one that comes with knee, one of the directory `hosts`, or a file.
-pub fn find(name: &str) -> Result<Described> {
-    if let Some((name, text)) = HOSTS.iter().find(|(known, _)| *known == name) {
+/// The host of this name: one built into knee, one in the directory `hosts`, or a file.
+pub fn find(name: &str) -> Result<DescribedHost> {
+    if let Some((name, text)) = HOSTS.iter().find(|(built_in, _)| *built_in == name) {
         return parse(name, text).with_context(|| format!("host {name}"));
     }
-    let below = format!("hosts/{name}.toml");
-    let path = if Path::new(&below).exists() { Path::new(&below) } else { Path::new(name) };
+    let local = format!("hosts/{name}.toml");
+    let path = if Path::new(&local).exists() { Path::new(&local) } else { Path::new(name) };
     if name.ends_with(".toml") || path.exists() {
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let text = fs::read_to_string(path).with_context(|| format!("reading host {name}"))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         return parse(&stem, &text).with_context(|| format!("host {name}"));
     }
     let names = HOSTS.iter().map(|(name, _)| *name);
-    bail!("there is no host {name:?}{}; see: knee list hosts, or name a file", nearest(name, names))
+    bail!(
+        "no host is called {name:?}{}; see: knee list hosts, or name a file",
+        nearest(name, names)
+    )
 }
 
-/// The host that a file of this text describes.
-pub fn parse(name: &str, text: &str) -> Result<Described> {
-    let file: File = toml::from_str(text)?;
-    let (cpus, nodes) = (file.nodes.saturating_mul(file.cores), file.nodes);
-    let cpus = cpus.saturating_mul(file.threads);
+/// The host that the text of a file describes.
+pub fn parse(name: &str, text: &str) -> Result<DescribedHost> {
+    let file: HostFile = toml::from_str(text)?;
+    let cpus = file.nodes.saturating_mul(file.cores).saturating_mul(file.threads);
     ensure!((1..=CPUS_MAX).contains(&cpus), "{cpus} CPUs: 1 to {CPUS_MAX} can be simulated");
     if let Some(ghz) = file.ghz {
-        ensure!(ghz.is_finite() && ghz > 0.0, "ghz = {ghz}: a clock goes forward");
+        ensure!(ghz.is_finite() && ghz > 0.0, "ghz = {ghz}: it must be above 0");
     }
-    let distances = distances(nodes, &file.hops)?;
+    let distances = distances(file.nodes, &file.hops)?;
     let farthest = distances.iter().flatten().copied().max().unwrap_or(1);
-    let reach = usize::from(farthest) + 1;
-    ensure!(reach <= DISTANCES.len(), "nodes are at most {} hops apart", DISTANCES.len() - 2);
-    let units = Units { cycle_ps: file.ghz.map(|ghz| 1000.0 / ghz), of_line: false };
-    let sources: Vec<String> = file.sources.keys().cloned().collect();
-    let mut numbers = BTreeMap::new();
-    let mut take = |place: &str, table: &Transfers, keys: &[&str], more: &[&str]| -> Result<()> {
-        let all = [keys, more].concat();
-        if let Some(other) = table.keys().find(|key| !all.contains(&key.as_str())) {
-            bail!("[{place}] has {other:?}; it can have {}", all.join(", "));
-        }
-        if let Some(key) = keys.iter().find(|key| !table.contains_key(**key)) {
-            bail!("{place}.{key} is missing");
-        }
-        for (key, written) in table {
-            let at = || format!("{place}.{key}");
-            let units = Units { of_line: OF_LINES.contains(&key.as_str()), ..units };
-            numbers.insert(at(), written.number(units, &sources).with_context(at)?);
-        }
-        Ok(())
-    };
-    let first = usize::from(file.threads == 1);
-    for distance in &DISTANCES[first..reach] {
-        let table = file.transfer.get(*distance);
-        let place = format!("transfer.{distance}");
-        take(&place, table.with_context(|| format!("[{place}] is missing"))?, &TRANSFERS, &[])?;
-    }
-    let known = |name: &&String| !DISTANCES[first..reach].contains(&name.as_str());
-    if let Some(other) = file.transfer.keys().find(known) {
-        bail!("[transfer.{other}]: nothing of this host is at that distance");
-    }
-    take("costs", &file.costs, &COSTS, &OPTIONAL)?;
-    let has = |key: &str| file.costs.contains_key(key);
-    ensure!(nodes > 1 || !has("link"), "costs.link: one node has no links");
-    ensure!(has("exit") == has("kick"), "costs.exit and costs.kick are of guests: both, or none");
-    ensure!(has("ple_window") == has("ple_gap"), "costs.ple_window has a costs.ple_gap");
-    ensure!(has("exit") || !has("ple_window"), "costs.ple_window: what an exit costs is missing");
-    let cpu = |i: usize| place(i, nodes, file.cores);
-    let described = Described {
+    let distance_count = usize::from(farthest) + 1;
+    let hops_max = DISTANCES.len() - 2;
+    ensure!(distance_count <= DISTANCES.len(), "nodes can be up to {hops_max} hops apart");
+    let described = DescribedHost {
         name: name.to_string(),
         about: file.about.trim().replace('\n', " "),
-        sources: file.sources,
-        cpus: (0..cpus).map(cpu).collect(),
+        cpus: (0..cpus).map(|cpu| location(cpu, file.nodes, file.cores)).collect(),
         distances,
-        reach,
-        numbers,
+        distance_count,
+        numbers: numbers(&file, distance_count)?,
+        sources: file.sources,
     };
     if let Some(why) = described.host(Draw::Middle).contradiction() {
         bail!(why);
     }
-    described.holds_in_all_draws()?;
+    described.check_all_draws()?;
     Ok(described)
 }
 
-/// CPUs are numbered as Linux does: first threads of all cores, node by node, then the second
-/// ones.
-fn place(cpu: usize, nodes: usize, cores: usize) -> Cpu {
-    let core = cpu % (nodes * cores);
-    Cpu { core: core as u16, node: (core / cores) as u16 }
+/// All numbers of a file, by their full names.
+fn numbers(file: &HostFile, distance_count: usize) -> Result<BTreeMap<String, Number>> {
+    let mut reader = NumberReader {
+        units: Units { cycle_ps: file.ghz.map(|ghz| 1000.0 / ghz), allows_bandwidth: false },
+        sources: file.sources.keys().cloned().collect(),
+        numbers: BTreeMap::new(),
+    };
+    let nearest_distance = usize::from(file.threads == 1);
+    let distances = &DISTANCES[nearest_distance..distance_count];
+    for distance in distances {
+        let name = format!("transfer.{distance}");
+        let table = file.transfer.get(*distance);
+        let table = table.with_context(|| format!("[{name}] is missing"))?;
+        reader.read(&name, table, &TRANSFERS, &[])?;
+    }
+    if let Some(name) = file.transfer.keys().find(|name| !distances.contains(&name.as_str())) {
+        bail!("[transfer.{name}]: no two CPUs of this host are at that distance");
+    }
+    reader.read("costs", &file.costs, &COSTS, &OPTIONAL)?;
+    let has = |key: &str| file.costs.contains_key(key);
+    ensure!(file.nodes > 1 || !has("link"), "costs.link: a host of one node has no links");
+    ensure!(has("exit") == has("kick"), "costs.exit and costs.kick must be given together");
+    let has_window = has("ple_window");
+    ensure!(
+        has_window == has("ple_gap"),
+        "costs.ple_window and costs.ple_gap must be given together"
+    );
+    ensure!(has("exit") || !has_window, "costs.ple_window needs costs.exit");
+    Ok(reader.numbers)
 }
 
-/// 1 for a node and itself, then one more for each hop.
+/// Reads the tables of a file.
+struct NumberReader {
+    units: Units,
+    sources: Vec<String>,
+    numbers: BTreeMap<String, Number>,
+}
+
+impl NumberReader {
+    /// Reads a table, which must have all `required` keys, and may have `optional` ones.
+    fn read(
+        &mut self,
+        name: &str,
+        table: &NumberTable,
+        required: &[&str],
+        optional: &[&str],
+    ) -> Result<()> {
+        let allowed = [required, optional].concat();
+        if let Some(key) = table.keys().find(|key| !allowed.contains(&key.as_str())) {
+            bail!("[{name}] cannot have {key:?}; it can have {}", allowed.join(", "));
+        }
+        if let Some(key) = required.iter().find(|key| !table.contains_key(**key)) {
+            bail!("{name}.{key} is missing");
+        }
+        for (key, entry) in table {
+            let full_name = || format!("{name}.{key}");
+            let allows_bandwidth = BANDWIDTHS.contains(&key.as_str());
+            let units = Units { allows_bandwidth, ..self.units };
+            let number = entry.number(units, &self.sources).with_context(full_name)?;
+            self.numbers.insert(full_name(), number);
+        }
+        Ok(())
+    }
+}
+
+/// The location of a CPU, numbered as in Linux: the first threads of all cores, node by node, and
+/// then the second threads.
+fn location(cpu: usize, nodes: usize, cores: usize) -> CpuLocation {
+    let core = cpu % (nodes * cores);
+    CpuLocation { core: core as u16, node: (core / cores) as u16 }
+}
+
+/// The distances of nodes: 1 from a node to itself, and one more for each hop.
 fn distances(nodes: usize, hops: &Option<Hops>) -> Result<Vec<Vec<u8>>> {
-    let alike = |hops: u8| {
+    let equal = |hops: u8| {
         let between = |a, b| if a == b { 1 } else { hops + 1 };
         (0..nodes).map(|a| (0..nodes).map(|b| between(a, b)).collect()).collect()
     };
     match hops {
-        None if nodes == 1 => Ok(alike(1)),
+        None if nodes == 1 => Ok(equal(1)),
         None => bail!("`hops` between the {nodes} nodes are missing"),
-        Some(Hops::Alike(0)) if nodes > 1 => {
-            bail!("`hops`: different nodes are at least one apart")
+        Some(Hops::Equal(0)) if nodes > 1 => {
+            bail!("`hops`: different nodes are at least one hop apart")
         }
-        Some(Hops::Alike(hops)) if usize::from(*hops) + 2 > DISTANCES.len() => {
+        Some(Hops::Equal(hops)) if usize::from(*hops) + 2 > DISTANCES.len() => {
             bail!("{hops} hops are too many")
         }
-        Some(Hops::Alike(hops)) => Ok(alike(*hops)),
-        Some(Hops::Each(rows)) => {
+        Some(Hops::Equal(hops)) => Ok(equal(*hops)),
+        Some(Hops::Table(rows)) => {
             let is_square = rows.len() == nodes && rows.iter().all(|row| row.len() == nodes);
-            ensure!(is_square, "`hops` is not {nodes} rows of {nodes} numbers");
-            let far = rows.iter().flatten().max().copied().unwrap_or(0);
-            ensure!(usize::from(far) + 2 <= DISTANCES.len(), "{far} hops are too many");
+            ensure!(is_square, "`hops` must have {nodes} rows of {nodes} numbers");
+            let farthest = rows.iter().flatten().max().copied().unwrap_or(0);
+            ensure!(usize::from(farthest) + 2 <= DISTANCES.len(), "{farthest} hops are too many");
             Ok(rows.iter().map(|row| row.iter().map(|hops| hops + 1).collect()).collect())
         }
     }
 }
 
-impl Described {
-    /// Its numbers by name, as the file has them.
+impl DescribedHost {
+    /// Its numbers by full name, such as `costs.load`.
     pub fn numbers(&self) -> &BTreeMap<String, Number> {
         &self.numbers
     }
@@ -246,12 +280,12 @@ impl Described {
         self.cpus.len()
     }
 
-    /// Its CPUs as those of a measured host are told: a node is a package with a cache.
+    /// Its CPUs in the form of a measured host: each node is a package with a last-level cache.
     pub fn topology(&self) -> Topology {
-        let first = |same: fn(&Cpu, &Cpu) -> bool, cpu: &Cpu| {
+        let first = |same: fn(&CpuLocation, &CpuLocation) -> bool, cpu: &CpuLocation| {
             self.cpus.iter().position(|other| same(cpu, other)).unwrap_or(0) as u32
         };
-        let cpu = |(i, cpu): (usize, &Cpu)| records::Cpu {
+        let cpu = |(i, cpu): (usize, &CpuLocation)| host::Cpu {
             cpu: i as u32,
             core: first(|a, b| a.core == b.core, cpu),
             llc: first(|a, b| a.node == b.node, cpu),
@@ -261,17 +295,17 @@ impl Described {
         Topology { cpus: self.cpus.iter().enumerate().map(cpu).collect() }
     }
 
-    /// Whether its file has this of `OPTIONAL`.
+    /// Whether its file has this cost of [`OPTIONAL`].
     fn has(&self, cost: &str) -> bool {
         self.numbers.contains_key(&format!("costs.{cost}"))
     }
 
-    /// A line is on its link, and read from memory, within the time that its transfer takes, by
-    /// whichever numbers of the ranges.
-    fn holds_in_all_draws(&self) -> Result<()> {
-        let check = |cost: &str, is_within: &dyn Fn(&str) -> bool| {
+    /// Fails if a draw could make the time of a line on a link or in memory longer than the
+    /// transfer of which it is a part.
+    fn check_all_draws(&self) -> Result<()> {
+        let check = |cost: &str, is_transfer: &dyn Fn(&str) -> bool| {
             let Some(busy) = self.numbers.get(&format!("costs.{cost}")) else { return Ok(()) };
-            let mut transfers = self.numbers.iter().filter(|(name, _)| is_within(name));
+            let mut transfers = self.numbers.iter().filter(|(name, _)| is_transfer(name));
             let Some((name, _)) = transfers.find(|(_, time)| time.low < busy.high) else {
                 return Ok(());
             };
@@ -281,17 +315,17 @@ impl Described {
         check("memory", &|name| name.ends_with(".load_memory") && !name.contains(".core."))
     }
 
-    /// The host, with a value for each range.
+    /// The host with a value drawn from each range.
     pub fn host(&self, draw: Draw) -> Host {
         let number = |name: &str| match self.numbers.get(name) {
             Some(number) => number.draw(draw, name),
-            // Threads of a core, where cores have one: at a distance that does not occur.
+            // A transfer between threads of a core, where cores have one thread: never used.
             None => 0.0,
         };
         let time = |name: &str| number(name).round() as u64;
         let transfer = |distance: &&str| {
             let time = |key: &str| time(&format!("transfer.{distance}.{key}"));
-            Transfer {
+            TransferCosts {
                 load_modified: time("load_modified"),
                 load_shared: time("load_shared"),
                 load_memory: time("load_memory"),
@@ -306,7 +340,7 @@ impl Described {
         Host {
             cpus: self.cpus.clone(),
             distances: self.distances.clone(),
-            transfers: DISTANCES[..self.reach].iter().map(transfer).collect(),
+            transfers: DISTANCES[..self.distance_count].iter().map(transfer).collect(),
             costs: Costs {
                 load: cost("load"),
                 store: cost("store"),
@@ -331,12 +365,12 @@ impl Described {
                 link: cost("link"),
                 memory: cost("memory"),
             },
-            guest: self.has("exit").then(|| Guest {
-                exit: cost("exit"),
+            guest: self.has("exit").then(|| GuestCosts {
+                vm_exit: cost("exit"),
                 kick: cost("kick"),
-                pause_loop: self
+                pause_loop_exiting: self
                     .has("ple_window")
-                    .then(|| PauseLoop { window: cost("ple_window"), gap: cost("ple_gap") }),
+                    .then(|| PauseLoopExiting { window: cost("ple_window"), gap: cost("ple_gap") }),
             }),
         }
     }
@@ -344,12 +378,12 @@ impl Described {
 
 #[cfg(test)]
 mod tests {
-    use records::Placement;
+    use host::Placement;
 
     use super::*;
 
     #[test]
-    fn all_hosts_that_come_with_knee_can_be_simulated() {
+    fn all_built_in_hosts_can_be_simulated() {
         for (name, _) in HOSTS {
             let described = find(name).unwrap();
             for draw in [Draw::Middle, Draw::Any(1), Draw::Any(2)] {
@@ -360,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_go_to_nodes_in_turn_or_one_after_the_other_and_to_second_threads_last() {
+    fn placements_fill_nodes_in_turn_or_one_by_one_and_second_threads_last() {
         let host = find("westmere-ex-8s").unwrap();
         let nodes = |placement| -> Vec<u32> {
             let order = host.topology().ordered(placement);
@@ -374,13 +408,13 @@ mod tests {
     #[test]
     fn distances_are_bounded() {
         let why = |hops| distances(2, &Some(hops)).unwrap_err().to_string();
-        assert_eq!(why(Hops::Alike(255)), "255 hops are too many");
-        assert_eq!(why(Hops::Each(vec![vec![0, 255], vec![255, 0]])), "255 hops are too many");
-        assert_eq!(why(Hops::Alike(0)), "`hops`: different nodes are at least one apart");
+        assert_eq!(why(Hops::Equal(255)), "255 hops are too many");
+        assert_eq!(why(Hops::Table(vec![vec![0, 255], vec![255, 0]])), "255 hops are too many");
+        assert_eq!(why(Hops::Equal(0)), "`hops`: different nodes are at least one hop apart");
     }
 
     #[test]
-    fn bad_hosts_are_refused_in_words() {
+    fn bad_hosts_are_refused_with_a_reason() {
         let good = HOSTS.iter().find(|(name, _)| *name == "westmere-ex-8s").unwrap().1;
         let check = |from: &str, to: &str, expected: &str| {
             assert!(good.contains(from), "{from}");
@@ -390,11 +424,11 @@ mod tests {
         };
         check("nodes = 8", "nodes = 80", "1600 CPUs: 1 to 256 can be simulated");
         check("nodes = 8", "nodes = 9223372036854775807", "1 to 256 can be simulated");
-        check("ghz = 2.13", "ghz = -1", "a clock goes forward");
+        check("ghz = 2.13", "ghz = -1", "ghz = -1: it must be above 0");
         check(
             "found = \"109 cycles\"",
             "found = \"-109 cycles\"",
-            "transfer.node.load_modified: \"-109 cycles\": it is negative",
+            "transfer.node.load_modified: \"-109 cycles\": a number must not be negative",
         );
         check(
             "source = \"sosp13\"",
@@ -402,12 +436,12 @@ mod tests {
             "source \"rumour\" is not in [sources]",
         );
         check("found = \"109 cycles\"", "guessed = \"109 cycles\"", "unknown field `guessed`");
-        check("busy = {", "lazy = {", "[costs] has \"lazy\"; it can have load, store,");
+        check("busy = {", "lazy = {", "[costs] cannot have \"lazy\"; it can have load, store,");
         check("[transfer.hop2]", "[transfer.hop4]", "[transfer.hop2] is missing");
         check(
             "load_shared = { assumed = \"40",
             "load_shraed = { assumed = \"40",
-            "[transfer.node] has \"load_shraed\"; it can have load_modified,",
+            "[transfer.node] cannot have \"load_shraed\"; it can have load_modified,",
         );
         let with = |line: &str| format!("[costs]\n{line}");
         let line = r#"link = { assumed = "0.2..20 GB/s", why = "a test" }"#;
@@ -417,12 +451,12 @@ mod tests {
         let one_node = HOSTS.iter().find(|(name, _)| *name == "uma-2").unwrap().1;
         let line = r#"link = { assumed = "20 GB/s", why = "a test" }"#;
         let why = parse("x", &one_node.replacen("[costs]", &with(line), 1)).unwrap_err();
-        assert_eq!(why.to_string(), "costs.link: one node has no links");
+        assert_eq!(why.to_string(), "costs.link: a host of one node has no links");
         let line = r#"exit = { assumed = "1 us", why = "a test" }"#;
-        check("[costs]", &with(line), "costs.exit and costs.kick are of guests: both, or none");
+        check("[costs]", &with(line), "costs.exit and costs.kick must be given together");
         let line = r#"ple_window = { assumed = "1 us", why = "a test" }"#;
-        check("[costs]", &with(line), "costs.ple_window has a costs.ple_gap");
+        check("[costs]", &with(line), "costs.ple_window and costs.ple_gap must be given together");
         let line = format!("{line}\n{}", line.replace("window", "gap"));
-        check("[costs]", &with(&line), "costs.ple_window: what an exit costs is missing");
+        check("[costs]", &with(&line), "costs.ple_window needs costs.exit");
     }
 }

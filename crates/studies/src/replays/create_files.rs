@@ -1,14 +1,15 @@
-//! I1: spinlocks under file creation, in a guest of 16 CPUs and on a native host. The operation is
-//! work outside and a pass through the lock of the commit list.
+//! I1: spinlocks under file creation, in a guest of 16 CPUs and on a native host. An operation is
+//! some work, and a critical section under the lock of the commit list.
 
 use anyhow::Result;
-use engines::simulated::{NS, Preemption, Row};
-use records::Placement;
+use engines::simulated::{NS, Preemption, TimeRow};
+use host::Placement;
 
 use super::{
-    Drawn, Fitted, Incident, Input, Nulls, Predicted, Reported, Standing, Target, fitted, share,
+    DrawnInputs, FittedInput, Incident, Input, NullPredictions, Prediction, Reported, Standing,
+    Target, fit, share,
 };
-use crate::simulations::{Load, Place, drawn};
+use crate::simulations::{Conditions, LockLoad, lock_draw};
 
 pub const INCIDENT: Incident = Incident {
     name: "I1",
@@ -19,7 +20,7 @@ pub const INCIDENT: Incident = Incident {
     ],
     hosts: &["ivybridge-ex-4s"],
     inputs,
-    fitted: Some(Fitted {
+    fitted: Some(FittedInput {
         name: "work between two passes, ns",
         to: "37.2 % of the guest's time in the slow path of test-and-set",
     }),
@@ -50,16 +51,16 @@ pub const INCIDENT: Incident = Incident {
             standing: Standing::Open,
         },
     ],
-    nulls: || vec![Nulls::default(); 5],
+    nulls: || vec![NullPredictions::default(); 5],
     predict,
     figure: None,
-    lacks: &[
-        "of the guest the report has directions and no numbers, so there is nothing better to be graded",
-        "that the guest leaves for spinning is the default of its host and not in the report; if it does not, \
-         ticket preempted passes 0.0752 (0.0551..1.75) as often as not preempted",
-        "that ticket is faster than queued on a native host was reported with four passes a side; with any \
-         numbers tried the model says they are alike where there is no queue, and the other way round \
-         where there is one",
+    limitations: &[
+        "for the guest the report has directions and no numbers, so no better grade is possible",
+        "pause-loop exiting is the default of the guest's host, but not in the report; without it, ticket \
+         preempted does 0.0752 (0.0551..1.75) times the operations of ticket not preempted",
+        "that ticket is faster than queued on a native host was reported with four runs a side; with all \
+         numbers tried the model says that they are equal without a queue, and that queued is faster \
+         with one",
     ],
 };
 
@@ -74,15 +75,15 @@ fn inputs() -> Vec<Input> {
             200.0,
             800.0,
             "ns",
-            "an insertion of some items into a list, most of whose lines another CPU had last",
+            "an insertion of some items into a list; most of its lines come from another CPU",
         ),
     ]
 }
 
-fn predict(inputs: &Drawn) -> Result<Predicted> {
-    let between = Preemption::BetweenOperations;
+fn predict(inputs: &DrawnInputs) -> Result<Prediction> {
+    let between_operations = Preemption::BetweenOperations;
     let run = |name, work: f64, cpus, preemption, length_us: u64| {
-        let place = Place {
+        let conditions = Conditions {
             host: inputs.described("ivybridge-ex-4s"),
             placement: Placement::Cores,
             preemption,
@@ -91,17 +92,20 @@ fn predict(inputs: &Drawn) -> Result<Predicted> {
             draws: 0,
             length: length_us * 1000 * NS,
         };
-        let load =
-            Load { work_ns: work.round() as u64, hold_ns: inputs.whole("work inside"), reads: 0 };
-        drawn(name, load, &place, inputs.draw, cpus, VCPUS)
+        let load = LockLoad {
+            work_ns: work.round() as u64,
+            hold_ns: inputs.whole("work inside"),
+            reads: 0,
+        };
+        lock_draw(name, load, &conditions, inputs.draw, cpus, VCPUS)
     };
-    let work = fitted([500.0, 100_000.0], SLOW_PATH, |work| {
-        let outcome = run("test_and_set", work, VCPUS, between, 2_000)?;
-        Ok(share(&outcome, &[Row::Spinning, Row::Transfer]))
+    let work = fit([500.0, 100_000.0], SLOW_PATH, |work| {
+        let run = run("test_and_set", work, VCPUS, between_operations, 2_000)?;
+        Ok(share(&run, &[TimeRow::Spinning, TimeRow::Transfer]))
     })?;
-    let guest = |name| anyhow::Ok(run(name, work, VCPUS, between, 4_000)?.rate());
+    let guest = |name| anyhow::Ok(run(name, work, VCPUS, between_operations, 4_000)?.rate());
     let ticket = guest("ticket")?;
-    // Two virtual CPUs want each CPU: the host is overloaded by two. Long enough for some slices.
+    // Two virtual CPUs share each CPU: the host is overcommitted twice. Long enough for some slices.
     let cpus = VCPUS / 2;
     let crowded = |name| anyhow::Ok(run(name, work, cpus, Preemption::Anywhere, 80_000)?.rate());
     let crowded_ticket = crowded("ticket")?;
@@ -112,5 +116,5 @@ fn predict(inputs: &Drawn) -> Result<Predicted> {
         crowded_ticket / crowded("test_and_set_delayed")?,
         guest("queued")? / ticket,
     ];
-    Ok(Predicted { fitted: Some(work), values })
+    Ok(Prediction { fitted: Some(work), values })
 }

@@ -1,15 +1,18 @@
-//! I5: file locks off the global lock. 128 processes lock and unlock one file, or one each; the
-//! figure is the sum over processes of the time that takes them.
+//! I5: file locks without the global lock. 128 processes lock and unlock one file, or one file each.
+//! The report has the time that takes, summed over processes.
 //!
-//! All processes begin together and take turns on the CPUs, so the sum is their number times the
-//! time of the test, and its ratio is that of throughputs, waiting for a CPU included.
+//! All processes start together and take turns on the CPUs. So the sum is their number times the time
+//! of the test, and its ratio is that of throughputs, including the waits for a CPU.
 
 use anyhow::Result;
-use records::Placement;
+use host::Placement;
 
-use super::null_models::{closed, contention_of, serial_share, usl};
-use super::{Drawn, Fitted, Incident, Input, Nulls, Predicted, Reported, Standing, Target, fitted};
-use crate::simulations::mechanisms::Operated;
+use super::null_models::{closed_network, contention_of, serial_share, usl};
+use super::{
+    DrawnInputs, FittedInput, Incident, Input, NullPredictions, Prediction, Reported, Standing,
+    Target, fit,
+};
+use crate::simulations::mechanisms::MechanismLoad;
 
 pub const INCIDENT: Incident = Incident {
     name: "I5",
@@ -20,7 +23,7 @@ pub const INCIDENT: Incident = Incident {
     ],
     hosts: &["uma-2", "opteron-32"],
     inputs,
-    fitted: Some(Fitted {
+    fitted: Some(FittedInput {
         name: "work of a pair of flock calls outside of all locks, ns",
         to: "flock02 on 2 CPUs, 0.693",
     }),
@@ -37,14 +40,14 @@ pub const INCIDENT: Incident = Incident {
     nulls,
     predict,
     figure: None,
-    lacks: &[
-        "with one file on 2 CPUs one task or two sleep at a time, in the model; so the walk over all who do, \
-         which was made faster, is short, and posix01 is missed. The times of the report, 5 us a pair of \
-         calls, leave none for long walks either: what made posix01 faster there is not known. If each \
-         task that wakes took the CPU at once, it would be 0.6 to 1.05 times: tasks fall into step \
+    limitations: &[
+        "with one file on 2 CPUs one or two tasks sleep at a time, in the model. So the walk over all \
+         sleepers, which was made faster, is short, and posix01 is missed. The times of the report, 5 us a \
+         pair of calls, leave no room for long walks either: what made posix01 faster there is not known. If \
+         each woken task took the CPU immediately, the ratio would be 0.6 to 1.05: tasks fall into step \
          differently",
-        "CPUs that all have something to do do not balance",
-        "the CPU of the 2-way host is not known; its transfers are those within a socket of Intel's",
+        "busy CPUs do not balance",
+        "the CPU of the 2-way host is not known; its transfers are those within an Intel socket",
     ],
 };
 
@@ -63,58 +66,58 @@ fn inputs() -> Vec<Input> {
             50.0,
             200.0,
             "ns",
-            "one to some hundred instructions beside the accesses to what is shared",
+            "one to a few hundred instructions besides the accesses to shared data",
         ),
         Input::assumed(
             "work under the locks beside",
             5.0,
             20.0,
             "ns",
-            "ten to forty instructions for each: of who waits, and of what this CPU's tasks hold",
+            "ten to forty instructions for each: the list of waiters, and that of locks held on this CPU",
         ),
         Input::assumed(
             "the lock of everything beside the list of all",
             0.0,
             1.0,
             "",
-            "declared one after the other, they are in one cache line at 5 of 8 places; 0.5 and more: they are",
+            "declared one after the other, they share a cache line at 5 of 8 addresses; 0.5 and more: they do",
         ),
         Input::assumed(
             "more work of a pair of fcntl calls",
             50.0,
             350.0,
             "ns",
-            "who locks takes two more records, clears and frees them; both copy a structure from the user",
+            "locking allocates, clears and frees two more records; both calls copy a structure from the user",
         ),
     ]
 }
 
-/// What flock02 on 2 CPUs says about flock02 on 32, as the only anchor there is.
-fn nulls() -> Vec<Nulls> {
+/// What the only anchor, flock02 on 2 CPUs, says about flock02 on 32.
+fn nulls() -> Vec<NullPredictions> {
     let serial = serial_share(FLOCK02_ON_2);
-    let flock02 = Nulls {
+    let flock02 = NullPredictions {
         usl: Some(usl(32.0, contention_of(2.0, 2.0 * FLOCK02_ON_2), 0.0) / 32.0),
-        queueing: Some(closed(32, 1.0 - serial, |_| serial) / 32.0),
+        queueing: Some(closed_network(32, 1.0 - serial, |_| serial) / 32.0),
     };
-    let mut all = vec![Nulls::default(); 8];
-    all[7] = flock02;
-    all
+    let mut nulls = vec![NullPredictions::default(); 8];
+    nulls[7] = flock02;
+    nulls
 }
 
-/// Whose locks, and on which files.
+/// A test of the report: the kind of locks, and the number of files.
 #[derive(Clone, Copy)]
-struct Test {
+struct ReportedTest {
     kind: &'static str,
     files: u64,
 }
 
-const POSIX01: Test = Test { kind: "posix", files: 1 };
-const POSIX02: Test = Test { kind: "posix", files: 128 };
-const FLOCK01: Test = Test { kind: "flock", files: 1 };
-const FLOCK02: Test = Test { kind: "flock", files: 128 };
+const POSIX01: ReportedTest = ReportedTest { kind: "posix", files: 1 };
+const POSIX02: ReportedTest = ReportedTest { kind: "posix", files: 128 };
+const FLOCK01: ReportedTest = ReportedTest { kind: "flock", files: 1 };
+const FLOCK02: ReportedTest = ReportedTest { kind: "flock", files: 128 };
 
-fn predict(drawn: &Drawn) -> Result<Predicted> {
-    let outside = fitted([50.0, 20_000.0], FLOCK02_ON_2, |outside| {
+fn predict(drawn: &DrawnInputs) -> Result<Prediction> {
+    let outside = fit([50.0, 20_000.0], FLOCK02_ON_2, |outside| {
         ratio(drawn, outside, ("uma-2", 2), FLOCK02)
     })?;
     let mut values = Vec::new();
@@ -123,16 +126,21 @@ fn predict(drawn: &Drawn) -> Result<Predicted> {
             values.push(ratio(drawn, outside, host, test)?);
         }
     }
-    Ok(Predicted { fitted: Some(outside), values })
+    Ok(Prediction { fitted: Some(outside), values })
 }
 
-/// Time after the change over that before: throughput before over that after.
-fn ratio(drawn: &Drawn, outside: f64, (host, cpus): (&str, usize), test: Test) -> Result<f64> {
+/// The time after the change over that before, which is throughput before over throughput after.
+fn ratio(
+    drawn: &DrawnInputs,
+    outside: f64,
+    (host, cpus): (&str, usize),
+    test: ReportedTest,
+) -> Result<f64> {
     let host = drawn.cpus(host, Placement::Cores, cpus);
-    let more = drawn.get("more work of a pair of fcntl calls");
-    // All before the lock is had.
-    let more = if test.kind == "posix" { more } else { 0.0 };
-    // Long enough for some hundred operations of the slowest.
+    let fcntl_work = drawn.get("more work of a pair of fcntl calls");
+    // All of it before the lock is taken.
+    let more = if test.kind == "posix" { fcntl_work } else { 0.0 };
+    // Long enough for some hundred operations of the slowest test.
     let length_us = match (test.files, cpus) {
         (1, 32) => 60_000,
         (1, _) => 30_000,
@@ -140,21 +148,21 @@ fn ratio(drawn: &Drawn, outside: f64, (host, cpus): (&str, usize), test: Test) -
         _ => 2_000,
     };
     let rate = |design, length_us| {
-        let operated = Operated::new("file_locks", design)?
+        let load = MechanismLoad::new("file_locks", design)?
             .with("kind", test.kind)
             .with("files", test.files)
             .with("in_lock_ns", drawn.whole("work under the lock"))
             .with("in_beside_ns", drawn.whole("work under the locks beside"))
-            // Half of what a pair does beside is between the calls.
+            // Half of the work of a pair is between its calls.
             .with("held_ns", (outside / 2.0).round());
-        let operated = Operated { work_ns: (outside / 2.0 + more).round() as u64, ..operated };
+        let load = MechanismLoad { work_ns: (outside / 2.0 + more).round() as u64, ..load };
         let tasks = drawn.whole("processes") as usize;
-        anyhow::Ok(drawn.run(&operated, &host, tasks, length_us)?.outcome.rate())
+        anyhow::Ok(drawn.run(&load, &host, tasks, length_us)?.simulated.rate())
     };
-    // The patches as they were posted woke under the lock of the blocked; operations of the
-    // last row are some hundred times as many.
+    // The patches as posted woke tasks under the lock of blocked requests. The test of the last
+    // row does some hundred times as many operations.
     let after_us = if test.files > 1 && test.kind == "flock" { 1_000 } else { length_us };
-    let together = drawn.get("the lock of everything beside the list of all") >= 0.5;
-    let before = if together { "before+together" } else { "before" };
+    let shares_line = drawn.get("the lock of everything beside the list of all") >= 0.5;
+    let before = if shares_line { "before+together" } else { "before" };
     Ok(rate(before, length_us)? / rate("after+wake-locked", after_us)?)
 }

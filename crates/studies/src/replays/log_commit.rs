@@ -1,16 +1,16 @@
-//! I2: the lock at the threshold. Nine tasks commit extended attributes to XFS's log, on two sockets;
-//! one exclusive miss more or less under the lock of the list decides.
+//! I2: a lock at the threshold of collapse. Nine tasks on two sockets commit extended attributes to
+//! XFS's log; one exclusive miss more or less under the lock of the commit list decides.
 
 use anyhow::{Context, Result};
-use engines::simulated::Row;
-use records::Placement;
+use engines::simulated::TimeRow;
+use host::Placement;
 
-use super::null_models::closed;
+use super::null_models::closed_network;
 use super::{
-    Drawn, Figure, Fitted, Incident, Input, Nulls, Predicted, Reported, Standing, Target, fitted,
-    share,
+    DrawnInputs, Figure, FittedInput, Incident, Input, NullPredictions, Prediction, Reported,
+    Standing, Target, fit, share,
 };
-use crate::simulations::mechanisms::{Operated, Ran};
+use crate::simulations::mechanisms::{MechanismLoad, MechanismRun};
 
 pub const INCIDENT: Incident = Incident {
     name: "I2",
@@ -21,7 +21,7 @@ pub const INCIDENT: Incident = Incident {
     ],
     hosts: &["icelake-2s"],
     inputs,
-    fitted: Some(Fitted {
+    fitted: Some(FittedInput {
         name: "work of a transaction outside of the lock, ns",
         to: "25.64 % of the baseline's cycles waiting for the lock of the list",
     }),
@@ -33,12 +33,12 @@ pub const INCIDENT: Incident = Incident {
     nulls,
     predict,
     figure: Some(threshold),
-    lacks: &[
-        "where the scheduler puts nine tasks is not known; they are spread over both sockets, as a \
-         balancer does",
-        "with order ids the lock is still taken, and in the model by nine tasks on two sockets still \
-         queued for: it gives ids too little",
-        "memory traffic of others, which the analysis of the report has on the edge, is not there",
+    limitations: &[
+        "where the scheduler put the nine tasks is not known; here they are spread over both sockets, as a \
+         load balancer would",
+        "with order ids the lock is still taken, and in the model nine tasks on two sockets still queue \
+         for it: the model predicts too little for ids",
+        "the model has no other memory traffic, which the report's analysis says is at its limit",
     ],
 };
 
@@ -56,100 +56,109 @@ fn inputs() -> Vec<Input> {
             20.0,
             80.0,
             "ns",
-            "some tens of instructions beside the list",
+            "some tens of instructions besides the list",
         ),
         Input::assumed(
             "share of the lock's transfers in its slow path",
             0.0,
             0.6,
             "",
-            "of lines that come only because of the lock and its list, some come in the slow path \
-             itself, the others after it",
+            "some of the lines that move only because of the lock and its list move in the slow path, \
+             the others after it",
         ),
         Input::assumed(
             "items of a task",
             2.0,
             4.0,
             "",
-            "an inode and a leaf of its attributes, of the one file of each stressor",
+            "each stressor has one file: its inode and a leaf of its attributes",
         ),
     ]
 }
 
-/// With what the profile says: nine customers of whose cycles a quarter is waiting. Without the lock
-/// that is gone; of items that move nothing is known.
-fn nulls() -> Vec<Nulls> {
-    let gain = Nulls { usl: None, queueing: Some(gain_without_waiting(WAITING)) };
-    vec![gain, gain, Nulls::default()]
+/// What the profile alone says: nine customers spend a quarter of their cycles waiting, which they
+/// do not without the lock. It says nothing about items that are moved.
+fn nulls() -> Vec<NullPredictions> {
+    let gain = NullPredictions { usl: None, queueing: Some(gain_without_waiting(WAITING)) };
+    vec![gain, gain, NullPredictions::default()]
 }
 
-/// How much faster nine customers are without the queue in which they wait for this share.
+/// How many times faster nine customers are without the queue in which they wait for this share
+/// of their time.
 fn gain_without_waiting(waiting: f64) -> f64 {
     let (mut low, mut high) = (1e-6, 1.0 - 1e-6);
     for _ in 0..60 {
         let serial = (low + high) / 2.0;
-        let rate = closed(9, 1.0 - serial, |_| serial);
-        match 1.0 - rate / 9.0 < waiting {
-            true => low = serial,
-            false => high = serial,
+        let rate = closed_network(9, 1.0 - serial, |_| serial);
+        if 1.0 - rate / 9.0 < waiting {
+            low = serial;
+        } else {
+            high = serial;
         }
     }
-    9.0 / closed(9, 1.0 - low, |_| low)
+    9.0 / closed_network(9, 1.0 - low, |_| low)
 }
 
 const BASELINE: &str = "before+per-cpu-space";
 const IDS: &str = "after+one-list";
 const MOVED: &str = "after+moved";
 
-fn predict(drawn: &Drawn) -> Result<Predicted> {
-    let outside = fitted([300.0, 30_000.0], WAITING, |outside| slow_path(drawn, outside))?;
+fn predict(drawn: &DrawnInputs) -> Result<Prediction> {
+    let outside = fit([300.0, 30_000.0], WAITING, |outside| slow_path(drawn, outside))?;
     let rate = |design| {
         let in_lock = drawn.whole("work under the lock");
-        anyhow::Ok(run(drawn, design, outside, in_lock, 4_000)?.outcome.rate())
+        anyhow::Ok(run(drawn, design, outside, in_lock, 4_000)?.simulated.rate())
     };
     let baseline = rate(BASELINE)?;
     let ratio = |design| Ok(rate(design)? / baseline);
     let values = [IDS, "after", MOVED].into_iter().map(ratio).collect::<Result<_>>()?;
-    Ok(Predicted { fitted: Some(outside), values })
+    Ok(Prediction { fitted: Some(outside), values })
 }
 
-fn run(drawn: &Drawn, design: &str, outside: f64, in_lock: u64, length_us: u64) -> Result<Ran> {
+fn run(
+    drawn: &DrawnInputs,
+    design: &str,
+    outside: f64,
+    in_lock: u64,
+    length_us: u64,
+) -> Result<MechanismRun> {
     let tasks = drawn.whole("tasks") as usize;
     let host = drawn.cpus("icelake-2s", Placement::Scatter, tasks);
-    let operated = Operated::new("log_commit_list", design)?
+    let load = MechanismLoad::new("log_commit_list", design)?
         .with("own_items", drawn.whole("items of a task"))
         .with("shared_one_in", 1_000_000)
         .with("in_lock_ns", in_lock);
-    let operated =
-        Operated { work_ns: outside.round() as u64, over: "queued".to_string(), ..operated };
-    drawn.run(&operated, &host, tasks, length_us)
+    let load =
+        MechanismLoad { work_ns: outside.round() as u64, over: "queued".to_string(), ..load };
+    drawn.run(&load, &host, tasks, length_us)
 }
 
-/// The share of the baseline's time in the slow path of the lock: its queue, and some of the
-/// transfers that are not there without the lock.
-fn slow_path(drawn: &Drawn, outside: f64) -> Result<f64> {
+/// The share of the baseline's time in the slow path of the lock: queueing, and some of the
+/// transfers that the design without the lock does not have.
+fn slow_path(drawn: &DrawnInputs, outside: f64) -> Result<f64> {
     let in_lock = drawn.whole("work under the lock");
-    let transfers = |ran: &Ran| share(&ran.outcome, &[Row::Transfer]) / ran.outcome.rate();
+    let transfers =
+        |run: &MechanismRun| share(&run.simulated, &[TimeRow::Transfer]) / run.simulated.rate();
     let with = run(drawn, BASELINE, outside, in_lock, 1_000)?;
     let without = run(drawn, "after", outside, in_lock, 1_000)?;
-    let more = (transfers(&with) - transfers(&without)) * with.outcome.rate();
-    let of_them = drawn.get("share of the lock's transfers in its slow path");
-    Ok(share(&with.outcome, &[Row::Spinning]) + of_them * more.max(0.0))
+    let lock_transfers = (transfers(&with) - transfers(&without)) * with.simulated.rate();
+    let in_slow_path = drawn.get("share of the lock's transfers in its slow path");
+    Ok(share(&with.simulated, &[TimeRow::Spinning]) + in_slow_path * lock_transfers.max(0.0))
 }
 
-/// Throughput over what is added under the lock: a cliff, not a slope.
-fn threshold(drawn: &Drawn, outside: Option<f64>) -> Result<Figure> {
+/// Throughput by the work added under the lock: a cliff, not a slope.
+fn threshold(drawn: &DrawnInputs, outside: Option<f64>) -> Result<Figure> {
     let outside = outside.context("the work outside is fitted")?;
-    let without = run(drawn, "after", outside, 0, 4_000)?.outcome.rate();
+    let without = run(drawn, "after", outside, 0, 4_000)?.simulated.rate();
     let row = |in_lock: u64| {
         let share = |design| {
-            anyhow::Ok(run(drawn, design, outside, in_lock, 4_000)?.outcome.rate() / without)
+            anyhow::Ok(run(drawn, design, outside, in_lock, 4_000)?.simulated.rate() / without)
         };
         Ok(vec![in_lock as f64, share(BASELINE)?, share(MOVED)?, share(IDS)?])
     };
     let rows = [0, 20, 40, 60, 80, 120, 160, 240, 320].into_iter().map(row);
     Ok(Figure {
-        title: "operations/s, over those with lists per CPU, by what is added under the lock",
+        title: "operations/s, over those with lists per CPU, by the work added under the lock",
         columns: vec!["added, ns", "baseline", "ids, moved", "ids"],
         rows: rows.collect::<Result<_>>()?,
     })

@@ -1,12 +1,12 @@
-//! Replays: what public reports say about an incident, against what the mechanism does in
-//! virtual time on the host that was reported.
+//! Replays: public reports of an incident against a simulation of the mechanism on the reported
+//! host.
 //!
-//!     inputs (found, assumed as ranges) ──draw──> fit one of them to the anchor ──> predict
+//!     inputs (found, assumed as ranges) ──draw──> fit one number to the anchor ──> predict
 //!                                          └─ again for each draw: middle, lowest, highest
 //!
-//! At most one number an incident is fitted, to an observation that is none of its targets or
-//! is marked as fitted among them. Designs are never chosen by the numbers. What is predicted
-//! is graded against what was reported, and stays in the table where it is wrong.
+//! At most one number of an incident is fitted. It is fitted to an observation that is not a
+//! target, or that is marked as fitted among the targets. Designs are never chosen by their
+//! numbers. Each prediction is graded against the report, and stays in the table where it is wrong.
 
 mod create_files;
 mod file_locks;
@@ -17,15 +17,14 @@ mod repair;
 
 use std::collections::BTreeMap;
 
-use analysis::in_parallel;
 use anyhow::{Context, Result, ensure};
-use engines::simulated::{Host, NS, Options, Outcome, Preemption, ROWS, Row};
-use records::Placement;
+use engines::simulated::{Host, NS, Options, Preemption, ROWS, SimulatedRun, TimeRow};
+use host::{Placement, in_parallel};
 
-use crate::hosts::{self, Described, Draw, Number, Origin};
-use crate::simulations::mechanisms::{Operated, Ran, once, part_of};
+use crate::hosts::{self, DescribedHost, Draw, Number, Origin};
+use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, part_of, run_mechanism};
 
-/// All incidents, in the order of their numbers.
+/// All incidents, by number.
 pub const INCIDENTS: &[&Incident] = &[
     &create_files::INCIDENT,
     &log_commit::INCIDENT,
@@ -34,65 +33,61 @@ pub const INCIDENTS: &[&Incident] = &[
     &file_locks::INCIDENT,
 ];
 
-/// An incident and how it is replayed.
+/// An incident and how to replay it.
 pub struct Incident {
     /// I1 to I5.
     pub name: &'static str,
-    /// What it is about.
     pub title: &'static str,
-    /// The mails that report it: subject and date.
+    /// The mails and commits that report it: author, subject and date.
     pub sources: &'static [&'static str],
     /// The described hosts that stand for those of the report.
     pub hosts: &'static [&'static str],
-    /// What is put in beside the hosts.
+    /// Numbers that the simulation needs besides those of the hosts.
     pub inputs: fn() -> Vec<Input>,
-    /// What is fitted, and to what, if anything is.
-    pub fitted: Option<Fitted>,
-    /// What was reported, and is to be predicted.
+    /// The number that is fitted, if one is.
+    pub fitted: Option<FittedInput>,
+    /// Reported observations to predict.
     pub targets: &'static [Target],
-    /// For each target, what models say that know nothing of the mechanism.
-    pub nulls: fn() -> Vec<Nulls>,
-    /// The fitted number, and a value for each target, for one draw of all inputs.
-    pub predict: fn(&Drawn) -> Result<Predicted>,
-    /// What else the replay shows, at the middle of all inputs.
-    pub figure: Option<Figures>,
-    /// What the model lacks, and what follows for the rows.
-    pub lacks: &'static [&'static str],
+    /// For each target, predictions of models that know nothing of the mechanism.
+    pub nulls: fn() -> Vec<NullPredictions>,
+    /// Predicts all targets for one draw of all inputs.
+    pub predict: fn(&DrawnInputs) -> Result<Prediction>,
+    /// An additional table, for the middle of all inputs.
+    pub figure: Option<FigureFn>,
+    /// What the model leaves out, and what follows for the targets.
+    pub limitations: &'static [&'static str],
 }
 
-/// A table from a draw and what was fitted for it.
-type Figures = fn(&Drawn, Option<f64>) -> Result<Figure>;
+/// Computes a table from a draw and the number that was fitted for it.
+type FigureFn = fn(&DrawnInputs, Option<f64>) -> Result<Figure>;
 
-/// A number that is put in.
+/// A number that a simulation needs.
 pub struct Input {
-    /// What it is.
+    /// A short description. A random draw depends on it.
     pub name: &'static str,
-    /// Its value, and where that comes from.
     pub number: Number,
 }
 
-/// The number that is fitted, and to what.
-pub struct Fitted {
-    /// What it is.
+/// The number that is fitted.
+pub struct FittedInput {
+    /// A short description with the unit.
     pub name: &'static str,
-    /// The observation.
+    /// The observation that it is fitted to.
     pub to: &'static str,
 }
 
-/// Something that was reported.
+/// A reported observation.
 pub struct Target {
-    /// In a few words.
+    /// A short description.
     pub what: &'static str,
-    /// What the report says of it.
     pub reported: Reported,
-    /// What it is for.
     pub standing: Standing,
 }
 
-/// What a report says.
+/// What a report says about a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reported {
-    /// So many times as much.
+    /// A ratio of two measurements.
     Ratio(f64),
     /// A share of the time.
     Share(f64),
@@ -102,118 +97,112 @@ pub enum Reported {
     More,
 }
 
-/// What a target is for.
+/// The role of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is to be predicted.
+    /// The model claims to predict it.
     Claimed,
-    /// It is what the one number is fitted to.
+    /// The one number is fitted to it.
     Anchor,
-    /// The model is known to say otherwise.
+    /// The model is known not to predict it.
     Open,
 }
 
-/// What null models predict, where they can say anything.
+/// Predictions of null models, where they can make any.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nulls {
+pub struct NullPredictions {
     /// The universal scalability law.
     pub usl: Option<f64>,
     /// A closed queueing model of one server.
     pub queueing: Option<f64>,
 }
 
-/// What comes of one draw.
-pub struct Predicted {
+/// The predictions for one draw of all inputs.
+pub struct Prediction {
     /// The number that was fitted.
     pub fitted: Option<f64>,
-    /// One for each target.
+    /// The value of each target.
     pub values: Vec<f64>,
 }
 
-/// A small table beside.
+/// An additional table of a replay.
 pub struct Figure {
-    /// What it shows.
     pub title: &'static str,
-    /// Heads, the first of what varies.
+    /// Headings; the first column is what varies.
     pub columns: Vec<&'static str>,
-    /// A value for each column.
+    /// Rows with a value for each column.
     pub rows: Vec<Vec<f64>>,
 }
 
 /// A replayed incident.
 pub struct Replay {
-    /// Which one.
     pub incident: &'static Incident,
-    /// What was put in beside the hosts.
+    /// The numbers that were needed besides those of the hosts.
     pub inputs: Vec<Input>,
-    /// Where all numbers come from.
+    /// Where the inputs and the numbers of the hosts come from.
     pub provenance: Provenance,
-    /// Of the fitted number.
+    /// The number that was fitted.
     pub fitted: Option<Interval>,
-    /// One for each target.
-    pub rows: Vec<Graded>,
-    /// What it shows beside.
+    /// A row for each target.
+    pub rows: Vec<GradedTarget>,
     pub figure: Option<Figure>,
 }
 
-/// How many numbers were put in, by where they come from.
+/// The number of inputs, by their origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
-    /// In a source that is named.
+    /// In publications.
     pub found: usize,
-    /// On a host, by knee.
+    /// Measured on a host.
     pub measured: usize,
-    /// Guessed, for a reason that is told.
+    /// Guessed, with a reason.
     pub assumed: usize,
 }
 
-/// The value of the middle of all inputs, and the lowest and highest of all draws.
+/// The value for the middle of all inputs, and the range over all draws.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// Of the middle of all inputs.
+    /// The value for the middle of all inputs.
     pub middle: f64,
-    /// Of all draws.
+    /// The lowest value of all draws.
     pub low: f64,
-    /// Of all draws.
+    /// The highest value of all draws.
     pub high: f64,
 }
 
-/// A target and what became of it.
-pub struct Graded {
-    /// What was reported.
+/// A target with its prediction.
+pub struct GradedTarget {
     pub target: &'static Target,
-    /// What came of the model.
     pub predicted: Interval,
-    /// What comes of models that know nothing of the mechanism.
-    pub nulls: Nulls,
-    /// How near that is.
+    /// Predictions of models that know nothing of the mechanism.
+    pub nulls: NullPredictions,
     pub grade: Grade,
 }
 
 /// How well a target is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
-    /// Within 1.5 times, and the interval has it.
+    /// Within a factor of 1.5, and the interval contains the reported value.
     Quantitative,
-    /// Within 3 times, and the direction is right.
+    /// Within a factor of 3, and the direction is right.
     Order,
-    /// The direction is right.
+    /// Only the direction is right.
     Direction,
-    /// Farther off, or in the other direction.
+    /// The direction is wrong, or a share is off by more than a factor of 3.
     NotPredicted,
-    /// It is what was fitted to.
+    /// Not a prediction: the one number was fitted to it.
     Fitted,
 }
 
-impl Graded {
-    /// Whether the model is known to say otherwise.
+impl GradedTarget {
+    /// Whether the model is known not to predict the target.
     pub fn is_open(&self) -> bool {
         self.target.standing == Standing::Open
     }
 }
 
 impl Grade {
-    /// What it is called in a table.
+    /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Grade::Quantitative => "quantitative",
@@ -225,15 +214,15 @@ impl Grade {
     }
 }
 
-/// All inputs of an incident, each with a value.
-pub struct Drawn {
+/// One draw of all inputs and hosts of an incident.
+pub struct DrawnInputs {
     draw: Draw,
     seed: u64,
-    hosts: Vec<Described>,
+    hosts: Vec<DescribedHost>,
     inputs: BTreeMap<&'static str, f64>,
 }
 
-/// Replays an incident, with so many draws beside the middle of all inputs.
+/// Replays an incident with the middle of all inputs and with this many random draws.
 pub fn replay(incident: &'static Incident, draws: u64, seed: u64) -> Result<Replay> {
     let inputs = (incident.inputs)();
     let hosts: Vec<_> =
@@ -243,33 +232,35 @@ pub fn replay(incident: &'static Incident, draws: u64, seed: u64) -> Result<Repl
         let draw = if index == 0 { Draw::Middle } else { Draw::Any(seed) };
         let value = |input: &Input| (input.name, input.number.draw(draw, input.name));
         let inputs = inputs.iter().map(value).collect();
-        Drawn { draw, seed, hosts: hosts.clone(), inputs }
+        DrawnInputs { draw, seed, hosts: hosts.clone(), inputs }
     };
-    let all = in_parallel(1 + draws as usize, |index| (incident.predict)(&drawn(index)));
-    let all: Vec<Predicted> =
-        all.into_iter().collect::<Result<_>>().with_context(|| incident.name)?;
-    let interval = |value: &dyn Fn(&Predicted) -> f64| Interval::of(all.iter().map(value));
-    let row = |(index, (target, nulls)): (usize, (&'static Target, Nulls))| {
-        let predicted = interval(&|one| one.values[index]);
-        Graded { target, predicted, nulls, grade: grade(target, predicted) }
+    let predictions = in_parallel(1 + draws as usize, |index| (incident.predict)(&drawn(index)));
+    let predictions: Vec<Prediction> =
+        predictions.into_iter().collect::<Result<_>>().with_context(|| incident.name)?;
+    let interval =
+        |value: &dyn Fn(&Prediction) -> f64| Interval::from_draws(predictions.iter().map(value));
+    let row = |(index, (target, nulls)): (usize, (&'static Target, NullPredictions))| {
+        let predicted = interval(&|prediction| prediction.values[index]);
+        GradedTarget { target, predicted, nulls, grade: grade(target, predicted) }
     };
     let nulls = (incident.nulls)();
-    ensure!(nulls.len() == incident.targets.len(), "null models for each target");
+    ensure!(nulls.len() == incident.targets.len(), "each target needs predictions of null models");
     let rows = incident.targets.iter().zip(nulls).enumerate().map(row).collect();
-    let fitted = all[0].fitted.map(|_| interval(&|one| one.fitted.unwrap_or(f64::NAN)));
-    let figure = incident.figure.map(|figure| figure(&drawn(0), all[0].fitted)).transpose()?;
-    let provenance = Provenance::of(&inputs, &hosts);
+    let middle = predictions[0].fitted;
+    let fitted = middle.map(|_| interval(&|prediction| prediction.fitted.unwrap_or(f64::NAN)));
+    let figure = incident.figure.map(|figure| figure(&drawn(0), middle)).transpose()?;
+    let provenance = Provenance::new(&inputs, &hosts);
     Ok(Replay { incident, inputs, provenance, fitted, rows, figure })
 }
 
 impl Input {
-    /// A number of the report, or of what it cites.
+    /// A number from the report, or from what it cites.
     pub fn found(name: &'static str, value: f64, source: &str) -> Input {
         let origin = Origin::Found(source.to_string());
         Input { name, number: Number::between(value, value, origin, value.to_string()) }
     }
 
-    /// A number that nobody knows, with a reason for its range.
+    /// A number that is not known, with a plausible range and its reason.
     pub fn assumed(name: &'static str, low: f64, high: f64, unit: &str, why: &str) -> Input {
         let origin = Origin::Assumed(why.to_string());
         let text = format!("{low}..{high} {unit}").trim_end().to_string();
@@ -278,23 +269,23 @@ impl Input {
 }
 
 impl Provenance {
-    fn of(inputs: &[Input], hosts: &[Described]) -> Provenance {
-        let mut all = Provenance::default();
-        let of_hosts = hosts.iter().flat_map(|host| host.numbers().values());
-        for number in of_hosts.chain(inputs.iter().map(|input| &input.number)) {
+    fn new(inputs: &[Input], hosts: &[DescribedHost]) -> Provenance {
+        let mut provenance = Provenance::default();
+        let host_numbers = hosts.iter().flat_map(|host| host.numbers().values());
+        for number in host_numbers.chain(inputs.iter().map(|input| &input.number)) {
             match number.origin {
-                Origin::Found(_) => all.found += 1,
-                Origin::Measured(..) => all.measured += 1,
-                Origin::Assumed(_) => all.assumed += 1,
+                Origin::Found(_) => provenance.found += 1,
+                Origin::Measured(..) => provenance.measured += 1,
+                Origin::Assumed(_) => provenance.assumed += 1,
             }
         }
-        all
+        provenance
     }
 }
 
 impl Interval {
-    /// The first of the values, and the lowest and the highest.
-    fn of(values: impl Iterator<Item = f64> + Clone) -> Interval {
+    /// The interval of these values, of which the first is for the middle of all inputs.
+    fn from_draws(values: impl Iterator<Item = f64> + Clone) -> Interval {
         Interval {
             middle: values.clone().next().unwrap_or(f64::NAN),
             low: values.clone().fold(f64::INFINITY, f64::min),
@@ -303,109 +294,120 @@ impl Interval {
     }
 }
 
-impl Drawn {
+impl DrawnInputs {
     /// The value of an input.
     fn get(&self, name: &str) -> f64 {
         *self.inputs.get(name).unwrap_or_else(|| panic!("no input {name} is declared"))
     }
 
-    /// The same in whole numbers.
+    /// The value of an input, rounded.
     fn whole(&self, name: &str) -> u64 {
         self.get(name).round() as u64
     }
 
-    /// So many CPUs of a host of the incident.
+    /// The first CPUs of a host of the incident, in the order of the placement.
     fn cpus(&self, host: &str, placement: Placement, cpus: usize) -> Host {
         let host = self.described(host);
         let order = host.topology().ordered(placement);
-        let places: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
-        part_of(host.host(self.draw), &places)
+        let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
+        part_of(host.host(self.draw), &used)
     }
 
-    fn described(&self, name: &str) -> &Described {
-        let found = self.hosts.iter().find(|host| host.name == name);
-        found.unwrap_or_else(|| panic!("{name} is no host of the incident"))
+    fn described(&self, name: &str) -> &DescribedHost {
+        let host = self.hosts.iter().find(|host| host.name == name);
+        host.unwrap_or_else(|| panic!("{name} is not a host of the incident"))
     }
 
-    /// Simulates a mechanism for so long.
-    fn run(&self, operated: &Operated, host: &Host, tasks: usize, length_us: u64) -> Result<Ran> {
+    /// Simulates a mechanism on all CPUs of the host.
+    fn run(
+        &self,
+        load: &MechanismLoad,
+        host: &Host,
+        tasks: usize,
+        length_us: u64,
+    ) -> Result<MechanismRun> {
         let length = length_us * 1000 * NS;
         let options = Options {
             seed: self.seed,
             warm_up: length / 10,
             length,
             preemption: Preemption::BetweenOperations,
-            // As whoever reports a program's time does not pin it.
+            // Nobody who reports the time of a program pins its tasks.
             pinned: false,
             trace: None,
         };
-        once(operated, host, tasks, &options)
+        run_mechanism(load, host, tasks, &options)
     }
 }
 
 /// The share of these rows in the time that tasks run.
-fn share(outcome: &Outcome, of: &[Row]) -> f64 {
-    let time = |is: &dyn Fn(Row) -> bool| {
-        let rows = ROWS.iter().zip(outcome.rows).filter(|(row, _)| is(**row));
+fn share(run: &SimulatedRun, shared_rows: &[TimeRow]) -> f64 {
+    let time = |counts: &dyn Fn(TimeRow) -> bool| {
+        let rows = ROWS.iter().zip(run.rows).filter(|(row, _)| counts(**row));
         rows.map(|(_, time)| time as f64).sum::<f64>()
     };
-    time(&|row| of.contains(&row)) / time(&Row::runs)
+    time(&|row| shared_rows.contains(&row)) / time(&TimeRow::runs)
 }
 
-/// How often a range is halved to fit a number: to one in a thousand of a range of 1 to 100.
+/// How often a range is halved to fit a number: a range of 1 to 100 to one part in a thousand.
 const HALVINGS: u32 = 12;
 
-/// The number between two at which something reaches a goal that it passes but once: halved by
-/// ratio, for no more is known of it than that it is positive. One of the ends where it is
-/// beyond them.
-fn fitted(range: [f64; 2], goal: f64, mut value: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
+/// Finds the number in a range at which a monotonic `value` reaches a goal, by bisection. The
+/// range is halved by ratio, because all that is known of the number is that it is positive. If
+/// the number is outside of the range, the result is near an end.
+fn fit(range: [f64; 2], goal: f64, mut value: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
     let [mut low, mut high] = range;
     let rises = value(high)? > value(low)?;
     for _ in 0..HALVINGS {
         let middle = (low * high).sqrt();
-        match (value(middle)? < goal) == rises {
-            true => low = middle,
-            false => high = middle,
+        if (value(middle)? < goal) == rises {
+            low = middle;
+        } else {
+            high = middle;
         }
     }
     Ok((low * high).sqrt())
 }
 
-/// Ratios that differ from 1 by less say that nothing has changed: by so much runs of the reports
-/// differ by themselves.
-const SAME: f64 = 1.05;
+/// A ratio within this factor of 1 counts as no change: repeated runs in the reports differ by as
+/// much.
+const NO_CHANGE: f64 = 1.05;
 
 fn grade(target: &Target, predicted: Interval) -> Grade {
     let Interval { middle, low, high } = predicted;
-    let within = |reported: f64, times: f64| {
-        middle > 0.0 && (middle / reported).max(reported / middle) <= times
+    let within = |reported: f64, factor: f64| {
+        middle > 0.0 && (middle / reported).max(reported / middle) <= factor
     };
     let direction = |ratio: f64| match ratio {
-        ratio if ratio > SAME => 1,
-        ratio if ratio < 1.0 / SAME => -1,
+        ratio if ratio > NO_CHANGE => 1,
+        ratio if ratio < 1.0 / NO_CHANGE => -1,
         _ => 0,
     };
-    let graded = |reported: f64, right: bool| match right {
-        true if within(reported, 1.5) && (low..=high).contains(&reported) => Grade::Quantitative,
-        true if within(reported, 3.0) => Grade::Order,
-        true => Grade::Direction,
-        false => Grade::NotPredicted,
+    let by_distance = |reported: f64, has_right_direction: bool| {
+        if !has_right_direction {
+            Grade::NotPredicted
+        } else if within(reported, 1.5) && (low..=high).contains(&reported) {
+            Grade::Quantitative
+        } else if within(reported, 3.0) {
+            Grade::Order
+        } else {
+            Grade::Direction
+        }
     };
-    let is = |expected: i32| match direction(middle) == expected {
-        true => Grade::Direction,
-        false => Grade::NotPredicted,
+    let by_direction = |expected: i32| {
+        if direction(middle) == expected { Grade::Direction } else { Grade::NotPredicted }
     };
     match (target.standing, target.reported) {
         (Standing::Anchor, _) => Grade::Fitted,
         (_, Reported::Ratio(reported)) => {
-            // No two that differ by so little are told apart.
-            let alike = within(reported, SAME);
-            graded(reported, alike || direction(middle) == direction(reported))
+            // Ratios that are this close count as equal, on whichever sides of 1 they are.
+            let is_equal = within(reported, NO_CHANGE);
+            by_distance(reported, is_equal || direction(middle) == direction(reported))
         }
-        // A share is never in the wrong direction, only far too small or large.
-        (_, Reported::Share(reported)) => graded(reported, within(reported, 3.0)),
-        (_, Reported::Less) => is(-1),
-        (_, Reported::More) => is(1),
+        // A share has no direction; it can only be far too small or too large.
+        (_, Reported::Share(reported)) => by_distance(reported, within(reported, 3.0)),
+        (_, Reported::Less) => by_direction(-1),
+        (_, Reported::More) => by_direction(1),
     }
 }
 

@@ -1,12 +1,15 @@
-//! I4: write faults on three file systems. 160 processes fault pages of a file of their own each; now
-//! and then a fault has something to log.
+//! I4: write faults on three file systems. Each of 160 processes faults pages of its own file; now and
+//! then a fault has something to log.
 
 use anyhow::Result;
-use engines::simulated::Row;
-use records::Placement;
+use engines::simulated::TimeRow;
+use host::Placement;
 
-use super::{Drawn, Figure, Incident, Input, Nulls, Predicted, Reported, Standing, Target, share};
-use crate::simulations::mechanisms::{Operated, Ran};
+use super::{
+    DrawnInputs, Figure, Incident, Input, NullPredictions, Prediction, Reported, Standing, Target,
+    share,
+};
+use crate::simulations::mechanisms::{MechanismLoad, MechanismRun};
 
 pub const INCIDENT: Incident = Incident {
     name: "I4",
@@ -32,14 +35,14 @@ pub const INCIDENT: Incident = Incident {
             standing: Standing::Open,
         },
     ],
-    nulls: || vec![Nulls::default(); 3],
+    nulls: || vec![NullPredictions::default(); 3],
     predict,
     figure: Some(curve),
-    lacks: &[
-        "a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to the \
-         lock of the list. How long a tick was is not reported",
-        "ext4 against ext3 is the length of their paths, of which the model has nothing: it has the \
-         locks of their journals, by which ext3 is the slower one",
+    limitations: &[
+        "a file's time stamp changes with the tick, for all tasks simultaneously: each tick all 160 come to \
+         the lock of the list. How long a tick was is not reported",
+        "ext3 and ext4 differ by the lengths of their code paths, which the model does not have. It has the \
+         locks of their journals, which make ext3 slower",
     ],
 };
 
@@ -58,14 +61,14 @@ fn inputs() -> Vec<Input> {
             3000.0,
             8000.0,
             "ns",
-            "a fault that finds a page of the cache and marks it dirty, through a file system",
+            "a fault that finds a page in the cache and marks it dirty, through a file system",
         ),
         Input::assumed(
             "work under the lock",
             50.0,
             200.0,
             "ns",
-            "one to some hundred instructions beside the list",
+            "one to a few hundred instructions besides the list",
         ),
     ]
 }
@@ -74,32 +77,32 @@ const EXT3: &str = "one-lock";
 const EXT4: &str = "read-side";
 const XFS: &str = "counters+list";
 
-fn predict(drawn: &Drawn) -> Result<Predicted> {
+fn predict(drawn: &DrawnInputs) -> Result<Prediction> {
     let tasks = drawn.whole("tasks") as usize;
-    let run = |design| anyhow::Ok(run(drawn, design, tasks)?.outcome);
+    let run = |design| anyhow::Ok(run(drawn, design, tasks)?.simulated);
     let (ext3, ext4, xfs) = (run(EXT3)?, run(EXT4)?, run(XFS)?);
-    let waiting = |outcome| share(outcome, &[Row::Spinning, Row::Transfer]);
+    let waiting = |run| share(run, &[TimeRow::Spinning, TimeRow::Transfer]);
     let more = waiting(&xfs) - waiting(&ext4);
     let values = vec![more, xfs.rate() / ext4.rate(), ext4.rate() / ext3.rate()];
-    Ok(Predicted { fitted: None, values })
+    Ok(Prediction { fitted: None, values })
 }
 
-fn run(drawn: &Drawn, design: &str, tasks: usize) -> Result<Ran> {
+fn run(drawn: &DrawnInputs, design: &str, tasks: usize) -> Result<MechanismRun> {
     let host = drawn.cpus("westmere-ex-8s", Placement::Cores, tasks);
     let (tick, fault) = (drawn.get("tick") * 1e6, drawn.get("work of a fault"));
-    let operated = Operated::new("fault_path", design)?
+    let load = MechanismLoad::new("fault_path", design)?
         .with("tick_faults", (tick / fault).round())
         .with("in_lock_ns", drawn.whole("work under the lock"));
-    let operated = Operated { work_ns: fault.round() as u64, ..operated };
-    // Some ticks.
-    drawn.run(&operated, &host, tasks, (4.0 * tick / 1e3) as u64)
+    let load = MechanismLoad { work_ns: fault.round() as u64, ..load };
+    // Four ticks.
+    drawn.run(&load, &host, tasks, (4.0 * tick / 1e3) as u64)
 }
 
-/// Faults over those of one task.
-fn curve(drawn: &Drawn, _: Option<f64>) -> Result<Figure> {
-    let one = run(drawn, EXT4, 1)?.outcome.rate();
+/// Throughput over that of one task.
+fn curve(drawn: &DrawnInputs, _: Option<f64>) -> Result<Figure> {
+    let single_task = run(drawn, EXT4, 1)?.simulated.rate();
     let row = |tasks: usize| {
-        let times = |design| anyhow::Ok(run(drawn, design, tasks)?.outcome.rate() / one);
+        let times = |design| anyhow::Ok(run(drawn, design, tasks)?.simulated.rate() / single_task);
         Ok(vec![tasks as f64, times(EXT3)?, times(EXT4)?, times(XFS)?])
     };
     let rows = [1, 10, 20, 40, 60, 80, 120, 160].into_iter().map(row);

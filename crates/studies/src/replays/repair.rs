@@ -1,27 +1,30 @@
-//! I3: a repair tool slowed by flushes of translations. Workers go over all allocation groups pass
-//! after pass, on other nodes each time, and the pages of blocks follow them; each page that moves
-//! is interrupts to all CPUs.
+//! I3: a repair tool slowed down by TLB flushes. Workers go over all allocation groups in several
+//! passes, each time on other nodes, and the pages of blocks migrate after them. Each page that
+//! moves sends interrupts to all CPUs.
 //!
-//! Times of the report are those of a whole repair, a few passes over all blocks. Here they are
-//! those of a pass, the first left out, which reads everything whatever the cache can hold.
+//! The times of the report are those of a whole repair: a few passes over all blocks. The times
+//! here are those of a pass, without the first one, which reads everything whatever the cache holds.
 
 use anyhow::{Context, Result};
-use engines::simulated::{NS, Options, Preemption, ROWS, Row};
-use records::Placement;
+use engines::simulated::{NS, Options, Preemption, ROWS, TimeRow};
+use host::Placement;
 
-use super::{Drawn, Figure, Fitted, Incident, Input, Nulls, Predicted, Reported, Standing, Target};
-use crate::simulations::mechanisms::{Operated, Ran, once};
+use super::{
+    DrawnInputs, Figure, FittedInput, Incident, Input, NullPredictions, Prediction, Reported,
+    Standing, Target,
+};
+use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, run_mechanism};
 
 pub const INCIDENT: Incident = Incident {
     name: "I3",
-    title: "a repair tool slowed by flushes of translations: its time, after / before",
+    title: "a repair tool slowed down by TLB flushes: its time, after / before",
     sources: &[
         "D. Chinner, [regression v4.0-rc1] mm: IPIs from TLB flushes causing significant performance degradation, 2015-03-02",
         "M. Gorman, mm: numa: group related processes based on VMA flags instead of page table flags, Linux 4.0",
     ],
     hosts: &["guest-16"],
     inputs,
-    fitted: Some(Fitted { name: "work on a page in a pass, ns", to: "the fourth row, 2.03" }),
+    fitted: Some(FittedInput { name: "work on a page in a pass, ns", to: "the fourth row, 2.03" }),
     targets: &[
         target("small cache, groups in parallel", 574.0 / 488.0, Standing::Claimed),
         target("small cache, one after the other", 278.0 / 244.0, Standing::Claimed),
@@ -30,15 +33,15 @@ pub const INCIDENT: Incident = Incident {
         share("time sending before, as the third", 0.0961),
         share("time sending after, as the third", 0.5607),
     ],
-    nulls: || vec![Nulls::default(); 6],
+    nulls: || vec![NullPredictions::default(); 6],
     predict,
     figure: Some(interrupts),
-    lacks: &[
-        "the report does not name its host; that it is a guest of 16 virtual CPUs is from other reports \
-         of its author",
-        "workers are on another node in each pass, and a page is used once in one. So before, when a page \
-         moved only after two faults in a row from one node, none does",
-        "time in which readers wait for nothing is left out of the shares; the tool's threads sleep then",
+    limitations: &[
+        "the report does not name its host; a guest of 16 virtual CPUs is what other reports of its author \
+         say",
+        "workers are on another node in each pass and use each page once. So before the change, when a page \
+         moved only after two faults in a row from one node, no page moves",
+        "the shares leave out the time in which readers have nothing to do; the tool's threads sleep then",
     ],
 };
 
@@ -50,30 +53,31 @@ const fn share(what: &'static str, share: f64) -> Target {
     Target { what, reported: Reported::Share(share), standing: Standing::Claimed }
 }
 
-/// With a large cache and groups one after the other.
+/// The reported ratio with a large cache, and groups one after the other.
 const ONE_BY_ONE: f64 = 598.0 / 294.0;
 
 const BEFORE: &str = "before+wander";
 const AFTER: &str = "after+wander";
 
-/// Groups, and pages of each: all memory that a repair uses, made smaller, and the caches alike.
+/// Allocation groups, and pages of each: all memory that a repair uses, scaled down like the caches.
 const GROUPS: u64 = 64;
 const GROUP_PAGES: u64 = 24;
 const PAGES: u64 = GROUPS * GROUP_PAGES;
 
-/// The options of a row: whether its cache holds everything, and whether groups are repaired in
-/// parallel.
+/// The options of a row of the report.
 #[derive(Clone, Copy)]
-struct Setup {
-    large: bool,
+struct RepairOptions {
+    /// Whether the cache holds everything.
+    large_cache: bool,
+    /// Whether groups are repaired in parallel.
     parallel: bool,
 }
 
-const ROWS_OF_THE_REPORT: [Setup; 4] = [
-    Setup { large: false, parallel: true },
-    Setup { large: false, parallel: false },
-    Setup { large: true, parallel: true },
-    Setup { large: true, parallel: false },
+const REPORTED_ROWS: [RepairOptions; 4] = [
+    RepairOptions { large_cache: false, parallel: true },
+    RepairOptions { large_cache: false, parallel: false },
+    RepairOptions { large_cache: true, parallel: true },
+    RepairOptions { large_cache: true, parallel: false },
 ];
 
 fn inputs() -> Vec<Input> {
@@ -88,83 +92,88 @@ fn inputs() -> Vec<Input> {
             7.0,
             10.0,
             "",
-            "the report; 1 GB with the small one, of which most is not of the cache then",
+            "the report; 1 GB with the small one, most of it outside of the cache",
         ),
         Input::assumed(
             "CPUs",
             10.0,
             16.0,
             "",
-            "more than 8, to which interrupts are sent by one command",
+            "more than 8, so that one command sends an interrupt to all",
         ),
         Input::assumed(
             "part of a pass between two scans",
             0.0125,
             0.75,
             "",
-            "all memory is scanned within 1 s of CPU time to 60 (task_scan_min, task_scan_max), of some 80 s a pass",
+            "a scan of all memory takes 1 to 60 s of CPU time (task_scan_min, task_scan_max), a pass some 80 s",
         ),
         Input::assumed(
             "reading a page",
             5000.0,
             30_000.0,
             "ns",
-            "20 to 120 us for a block of four; the report has next to no waiting for its disks",
+            "20 to 120 us for a block of four pages; the report shows almost no waiting for disks",
         ),
         Input::assumed(
             "a hint fault",
             1000.0,
             2000.0,
             "ns",
-            "into the kernel and out, and a look at the page",
+            "into the kernel and back, and a check of the page",
         ),
         Input::assumed(
             "moving a page",
             2000.0,
             5000.0,
             "ns",
-            "its copy, and the way to it (migrate_pages)",
+            "its copy, and the code around it (migrate_pages)",
         ),
-        Input::assumed("forgetting a page", 100.0, 300.0, "ns", "an invlpg, some hundred cycles"),
+        Input::assumed("forgetting a page", 100.0, 300.0, "ns", "an invlpg, a few hundred cycles"),
     ]
 }
 
-fn predict(drawn: &Drawn) -> Result<Predicted> {
-    let ratio = |setup, work| {
-        let before = pages(&run(drawn, BEFORE, setup, work)?)?;
-        anyhow::Ok(before / pages(&run(drawn, AFTER, setup, work)?)?)
+fn predict(drawn: &DrawnInputs) -> Result<Prediction> {
+    let ratio = |options, work| {
+        let before = pages_per_s(&run(drawn, BEFORE, options, work)?)?;
+        anyhow::Ok(before / pages_per_s(&run(drawn, AFTER, options, work)?)?)
     };
-    // What is more than 1 falls as work grows.
+    // The excess of the ratio over 1 falls as work grows, about in proportion.
     let mut work = 30_000.0;
-    for _ in 0..FITS {
-        let more = ratio(ROWS_OF_THE_REPORT[3], work)? - 1.0;
-        work = (work * more / (ONE_BY_ONE - 1.0)).clamp(100.0, 1e6);
+    for _ in 0..FIT_STEPS {
+        let excess = ratio(REPORTED_ROWS[3], work)? - 1.0;
+        work = (work * excess / (ONE_BY_ONE - 1.0)).clamp(100.0, 1e6);
     }
-    let values = ROWS_OF_THE_REPORT.into_iter().map(|setup| ratio(setup, work));
+    let values = REPORTED_ROWS.into_iter().map(|options| ratio(options, work));
     let mut values: Vec<f64> = values.collect::<Result<_>>()?;
     for design in [BEFORE, AFTER] {
-        values.push(sending(&run(drawn, design, ROWS_OF_THE_REPORT[2], work)?));
+        values.push(sending_share(&run(drawn, design, REPORTED_ROWS[2], work)?));
     }
-    Ok(Predicted { fitted: Some(work), values })
+    Ok(Prediction { fitted: Some(work), values })
 }
 
-/// Steps to the fitted number, each some ten times nearer.
-const FITS: usize = 3;
+/// Steps to fit the work; each comes some ten times nearer.
+const FIT_STEPS: usize = 3;
 
-fn run(drawn: &Drawn, design: &str, setup: Setup, work: f64) -> Result<Ran> {
+fn run(
+    drawn: &DrawnInputs,
+    design: &str,
+    repair: RepairOptions,
+    work: f64,
+) -> Result<MechanismRun> {
     let cpus = drawn.whole("CPUs") as usize;
     let host = drawn.cpus("guest-16", Placement::Scatter, cpus);
-    // Half of them read ahead.
-    let workers = if setup.parallel { cpus as u64 / 2 } else { 1 };
-    let large = sets(PAGES as f64 * 1.03);
-    let cache =
-        if setup.large { large } else { sets(large as f64 / drawn.get("large cache / small")) };
-    let operated = Operated::new("repair", design)?
+    // The other half of the tasks read ahead.
+    let workers = if repair.parallel { cpus as u64 / 2 } else { 1 };
+    let large = whole_sets(PAGES as f64 * 1.03);
+    let small = whole_sets(large as f64 / drawn.get("large cache / small"));
+    let cache = if repair.large_cache { large } else { small };
+    let load = MechanismLoad::new("repair", design)?
         .with("groups", GROUPS)
         .with("group_blocks", GROUP_PAGES)
         .with("parallel_groups", workers)
         .with("kept_one_in", kept_one_in(drawn).round())
-        // By number, so that workers wander.
+        // A task's node follows from its number, so that workers wander.
         .with("nodes", 4)
         .with("cache_blocks", cache)
         // As the tool's max_queue does.
@@ -176,7 +185,7 @@ fn run(drawn: &Drawn, design: &str, setup: Setup, work: f64) -> Result<Ran> {
         .with("copy_ns", drawn.whole("moving a page"))
         .with("flush_page_ns", drawn.whole("forgetting a page"))
         .with("flush_all_ns", drawn.whole("forgetting a page"));
-    // A pass in which all pages move, at most; then two of them.
+    // An upper bound for a pass, in which all pages move. Two passes count.
     let move_ns = drawn.get("a hint fault") + drawn.get("moving a page") + cpus as f64 * 2e3;
     let pass_ns = (PAGES / workers) as f64 * (work + move_ns + drawn.get("reading a page"));
     let pass = pass_ns as u64 * NS;
@@ -188,66 +197,66 @@ fn run(drawn: &Drawn, design: &str, setup: Setup, work: f64) -> Result<Ran> {
         pinned: true,
         trace: None,
     };
-    once(&operated, &host, cpus, &options)
+    run_mechanism(&load, &host, cpus, &options)
 }
 
-/// Of so many pages in use with the large cache one is not of the cache: 1 GB is in use with the
-/// small one.
-fn kept_one_in(drawn: &Drawn) -> f64 {
-    let all = drawn.get("memory in use with the large cache, GB");
-    let times = drawn.get("large cache / small");
-    all * (1.0 - 1.0 / times) / (1.0 - all / times)
+/// One in this many pages in use is outside of the cache, with the large cache. With the small
+/// one, 1 GB is in use.
+fn kept_one_in(drawn: &DrawnInputs) -> f64 {
+    let in_use = drawn.get("memory in use with the large cache, GB");
+    let factor = drawn.get("large cache / small");
+    in_use * (1.0 - 1.0 / factor) / (1.0 - in_use / factor)
 }
 
-/// So many blocks, or the next number of them that fills sets of eight.
-fn sets(blocks: f64) -> u64 {
+/// The number of blocks, rounded up to whole sets of eight.
+fn whole_sets(blocks: f64) -> u64 {
     (blocks / 8.0).ceil() as u64 * 8
 }
 
-/// An effect of all tasks, a second.
-fn each_second(ran: &Ran, name: &str) -> Result<f64> {
-    let effect = ran.effects.iter().find(|(known, _)| *known == name);
-    Ok(effect.with_context(|| format!("no effect {name}"))?.1 * ran.outcome.rate())
+/// An effect of all tasks per second.
+fn per_second(run: &MechanismRun, name: &str) -> Result<f64> {
+    let effect = run.effects.iter().find(|(effect, _)| *effect == name);
+    Ok(effect.with_context(|| format!("no effect is called {name}"))?.1 * run.simulated.rate())
 }
 
-fn pages(ran: &Ran) -> Result<f64> {
-    each_second(ran, "blocks_repaired")
+fn pages_per_s(run: &MechanismRun) -> Result<f64> {
+    per_second(run, "blocks_repaired")
 }
 
-/// Time of these rows.
-fn time(ran: &Ran, of: &[Row]) -> f64 {
-    let rows = ROWS.iter().zip(ran.outcome.rows).filter(|(row, _)| of.contains(row));
-    rows.map(|(_, time)| time as f64).sum()
+/// The time of these rows.
+fn time(run: &MechanismRun, rows: &[TimeRow]) -> f64 {
+    let times = ROWS.iter().zip(run.simulated.rows).filter(|(row, _)| rows.contains(row));
+    times.map(|(_, time)| time as f64).sum()
 }
 
-/// The share of the time of CPUs in which interrupts are sent, of that in which they do something.
-fn sending(ran: &Ran) -> f64 {
-    let busy: Vec<Row> =
-        ROWS.iter().copied().filter(|row| row.runs() && *row != Row::Spinning).collect();
-    time(ran, &[Row::Sending]) / time(ran, &busy)
+/// The share of the CPUs' busy time in which they send interrupts.
+fn sending_share(run: &MechanismRun) -> f64 {
+    let busy: Vec<TimeRow> =
+        ROWS.iter().copied().filter(|row| row.runs() && *row != TimeRow::Spinning).collect();
+    time(run, &[TimeRow::Sending]) / time(run, &busy)
 }
 
-/// The question of the report: more interrupts, or dearer ones.
-fn interrupts(drawn: &Drawn, work: Option<f64>) -> Result<Figure> {
+/// Answers the question of the report: are there more interrupts, or does each cost more?
+fn interrupts(drawn: &DrawnInputs, work: Option<f64>) -> Result<Figure> {
     let work = work.context("the work is fitted")?;
-    let row = |(index, setup): (usize, Setup)| {
+    let row = |(index, options): (usize, RepairOptions)| {
         let mut row = vec![index as f64 + 1.0];
         let (mut counts, mut costs) = (Vec::new(), Vec::new());
         for design in [BEFORE, AFTER] {
-            let ran = run(drawn, design, setup, work)?;
-            let sent = each_second(&ran, "interrupts_sent")?;
-            counts.push(sent / pages(&ran)?);
-            let length_s = ran.outcome.length as f64 / 1e12;
-            let ns = time(&ran, &[Row::Sending, Row::Interrupted]) / 1e3;
+            let run = run(drawn, design, options, work)?;
+            let sent = per_second(&run, "interrupts_sent")?;
+            counts.push(sent / pages_per_s(&run)?);
+            let length_s = run.simulated.length as f64 / 1e12;
+            let ns = time(&run, &[TimeRow::Sending, TimeRow::Interrupted]) / 1e3;
             costs.push(ns / (sent * length_s).max(1.0) / 1e3);
         }
         row.extend(counts);
         row.extend(costs);
         Ok(row)
     };
-    let rows = ROWS_OF_THE_REPORT.into_iter().enumerate().map(row).collect::<Result<_>>()?;
+    let rows = REPORTED_ROWS.into_iter().enumerate().map(row).collect::<Result<_>>()?;
     Ok(Figure {
-        title: "interrupts for a page in a pass, and us to send one and to be interrupted, by row above",
+        title: "interrupts per page and pass, and us for sending and handling one, by row above",
         columns: vec!["row", "count before", "count after", "us before", "us after"],
         rows,
     })

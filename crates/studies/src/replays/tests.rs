@@ -1,4 +1,4 @@
-//! Grades against what they mean, and the fit against functions with known answers.
+//! Grades against their definitions, and the fit against functions with known answers.
 
 use super::*;
 
@@ -13,14 +13,14 @@ fn grades_are_by_ratio_interval_and_direction() {
     };
     let ratio = Reported::Ratio;
     check(ratio(0.5), [0.4, 0.3, 0.6], Grade::Quantitative);
-    // Near, but the interval does not have it.
+    // Near, but outside of the interval.
     check(ratio(0.5), [0.4, 0.3, 0.45], Grade::Order);
     check(ratio(0.5), [0.2, 0.1, 0.6], Grade::Order);
     check(ratio(0.5), [0.1, 0.1, 0.6], Grade::Direction);
-    // Near, but no change or the other way round.
+    // Near, but no change, or a change in the other direction.
     check(ratio(0.9), [1.0, 0.8, 1.2], Grade::NotPredicted);
     check(ratio(0.9), [1.1, 0.8, 1.2], Grade::NotPredicted);
-    // No change is a direction, too.
+    // Both count as no change, which is a direction too.
     check(ratio(1.04), [0.98, 0.9, 1.1], Grade::Quantitative);
     check(Reported::Share(0.12), [0.06, 0.04, 0.2], Grade::Order);
     check(Reported::Share(0.12), [0.01, 0.0, 0.2], Grade::NotPredicted);
@@ -32,9 +32,9 @@ fn grades_are_by_ratio_interval_and_direction() {
 #[test]
 fn a_number_is_fitted_to_a_function_that_rises_or_falls() {
     let near =
-        |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 2e-3, "{found}");
-    near(fitted([1.0, 100.0], 49.0, |x| Ok(x * x)).unwrap(), 7.0);
-    near(fitted([1.0, 100.0], 0.1, |x| Ok(1.0 / x)).unwrap(), 10.0);
-    // What is beyond the range is at its end.
-    near(fitted([1.0, 100.0], 1e9, Ok).unwrap(), 100.0);
+        |fitted: f64, expected: f64| assert!((fitted / expected - 1.0).abs() < 2e-3, "{fitted}");
+    near(fit([1.0, 100.0], 49.0, |x| Ok(x * x)).unwrap(), 7.0);
+    near(fit([1.0, 100.0], 0.1, |x| Ok(1.0 / x)).unwrap(), 10.0);
+    // A number beyond the range is fitted to its end.
+    near(fit([1.0, 100.0], 1e9, Ok).unwrap(), 100.0);
 }

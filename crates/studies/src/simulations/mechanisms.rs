@@ -1,173 +1,178 @@
-//! Mechanisms on described hosts: tasks that work outside and do an operation, again and again,
-//! until the time is over; then the mechanism checks itself.
+//! Mechanisms on described hosts: each task works and does an operation, again and again, until
+//! the time is over. Then the mechanism checks itself.
 
 use std::cell::RefCell;
 
-use algorithms::mechanisms::{self, Choice, Entry, MECHANISMS, Mechanism, Setting, Settings};
+use algorithms::mechanisms::{self, ListedMechanism, MECHANISMS, Mechanism, Settings};
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{
-    Costs, Handler, Host, Options, Outcome, Preemption, Setup, Simulated, simulate_to_the_end,
+    Costs, Host, IpiHandler, Options, Preemption, Setup, Simulated, SimulatedRun,
+    simulate_to_completion,
 };
+use host::nearest;
 use machine::{Machine, Native, Region};
-use records::nearest;
 
-use super::{Place, Point, draws, warm_up};
+use super::{Conditions, SimulatedPoint, draws, warm_up};
 
-/// What each task does, again and again: some work, and an operation.
+/// What each task does, again and again: some work, and an operation of a mechanism.
 #[derive(Clone, Debug)]
-pub struct Operated {
-    /// Of which mechanism.
-    pub mechanism: &'static Entry,
-    /// In which of its designs.
+pub struct MechanismLoad {
+    pub mechanism: &'static ListedMechanism,
+    /// The design of the mechanism.
     pub design: &'static str,
-    /// The lock inside.
+    /// The lock inside the mechanism.
     pub over: String,
-    /// What is set otherwise than it is by itself.
+    /// Settings and choices that differ from their defaults.
     pub given: Vec<(String, String)>,
-    /// ns of work outside of the operation.
+    /// ns of work between two operations.
     pub work_ns: u64,
 }
 
-/// What came of it.
-pub struct Ran {
-    /// Operations and time.
-    pub outcome: Outcome,
-    /// What an operation did beside, by name, from the first operation that counts to the last.
+/// The results of simulating a mechanism.
+pub struct MechanismRun {
+    /// Operations, time and ledger.
+    pub simulated: SimulatedRun,
+    /// Other effects of an operation, by name, from the first operation that counts to the last.
     pub effects: Vec<(&'static str, f64)>,
 }
 
-impl Operated {
-    /// The mechanism of this name in one of its designs, as it is by itself.
+impl MechanismLoad {
+    /// Operations of the mechanism of this name in one of its designs, with default settings.
     ///
     /// # Errors
-    /// No such mechanism or design.
-    pub fn new(name: &str, design: &str) -> Result<Operated> {
-        let mechanism = MECHANISMS.iter().find(|one| one.name == name).with_context(|| {
-            let near = nearest(name, MECHANISMS.iter().map(|one| one.name));
+    /// There is no such mechanism or design.
+    pub fn new(name: &str, design: &str) -> Result<MechanismLoad> {
+        let listed = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
+        let mechanism = listed.with_context(|| {
+            let near = nearest(name, MECHANISMS.iter().map(|mechanism| mechanism.name));
             format!("no mechanism is called {name:?}{near}; see: knee list algorithms")
         })?;
         let designs = mechanism.designs();
-        let found = designs.iter().find(|known| **known == design);
-        let design = found.with_context(|| {
-            format!("{name} has no design {design:?}; it has {}", designs.join(", "))
-        })?;
+        let design =
+            designs.iter().copied().find(|&listed| listed == design).with_context(|| {
+                format!("{name} has no design {design:?}; its designs are {}", designs.join(", "))
+            })?;
         let (over, given) = ("ticket".to_string(), Vec::new());
-        Ok(Operated { mechanism, design, over, given, work_ns: 0 })
+        Ok(MechanismLoad { mechanism, design, over, given, work_ns: 0 })
     }
 
-    /// With something set.
-    pub fn with(mut self, name: &str, value: impl ToString) -> Operated {
+    /// Gives a setting or choice another value than its default.
+    pub fn with(mut self, name: &str, value: impl ToString) -> MechanismLoad {
         self.given.push((name.to_string(), value.to_string()));
         self
     }
 
-    /// `file_locks:after`.
+    /// Mechanism and design, such as `file_locks:after`.
     pub fn name(&self) -> String {
         format!("{}:{}", self.mechanism.name, self.design)
     }
 }
 
-/// Simulates a mechanism at so many CPUs, with as many tasks or more.
-pub fn point(operated: &Operated, place: &Place, cpus: usize, tasks: usize) -> Result<Point> {
-    let order = place.host.topology().ordered(place.placement);
-    let places: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
-    let mut rans = Vec::new();
-    for (draw, seed) in draws(place) {
-        let options = Options {
-            seed,
-            warm_up: warm_up(place.length),
-            length: place.length,
-            preemption: place.preemption,
-            pinned: place.pinned,
-            trace: None,
-        };
-        let ran = once(operated, &part_of(place.host.host(draw), &places), tasks, &options);
-        let on = || format!("{cpus} CPUs of {}", place.host.name);
-        rans.push(ran.with_context(on)?);
+/// Simulates a mechanism on this many CPUs, with as many tasks or more.
+pub fn mechanism_point(
+    load: &MechanismLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> Result<SimulatedPoint> {
+    let Conditions { host: described, preemption, pinned, length, .. } = *conditions;
+    let order = described.topology().ordered(conditions.placement);
+    let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
+    let mut runs = Vec::new();
+    for (draw, seed) in draws(conditions) {
+        let warm_up = warm_up(length);
+        let options = Options { seed, warm_up, length, preemption, pinned, trace: None };
+        let run = run_mechanism(load, &part_of(described.host(draw), &used), tasks, &options);
+        runs.push(run.with_context(|| format!("{cpus} CPUs of {}", described.name))?);
     }
-    let rates = rans.iter().map(|ran| ran.outcome.rate()).collect();
-    let Ran { outcome: middle, effects } = rans.swap_remove(0);
-    Ok(Point { cpus, tasks, middle, rates, effects })
+    let rates = runs.iter().map(|run| run.simulated.rate()).collect();
+    let MechanismRun { simulated: middle, effects } = runs.swap_remove(0);
+    Ok(SimulatedPoint { cpus, tasks, middle, rates, effects })
 }
 
-/// The part of a host that has these CPUs, in this order: to a mechanism the others are not
-/// there, and task i is on CPU i.
+/// The part of a host that has only these CPUs, in this order. The mechanism does not see the
+/// others, and task i runs on CPU i.
 pub fn part_of(host: Host, cpus: &[usize]) -> Host {
     Host { cpus: cpus.iter().map(|&cpu| host.cpus[cpu]).collect(), ..host }
 }
 
-/// Simulates so many tasks on all CPUs of the host.
+/// Simulates this many tasks on all CPUs of the host.
 ///
 /// # Errors
-/// What cannot be set like that, and what the mechanism finds wrong with itself.
-pub fn once(operated: &Operated, host: &Host, tasks: usize, options: &Options) -> Result<Ran> {
-    let Operated { mechanism, over, .. } = operated;
-    let visitor = Simulation { operated, host, tasks, options };
-    mechanisms::visit(mechanism.name, over, visitor)
-        .with_context(|| format!("no lock that one holds is called {over:?}"))?
-        .with_context(|| format!("{} with {tasks} tasks", operated.name()))
+/// A setting that is impossible, or a fault that the mechanism finds in itself.
+pub fn run_mechanism(
+    load: &MechanismLoad,
+    host: &Host,
+    tasks: usize,
+    options: &Options,
+) -> Result<MechanismRun> {
+    let MechanismLoad { mechanism, over, .. } = load;
+    let simulation = Simulation { load, host, tasks, options };
+    mechanisms::visit(mechanism.name, over, simulation)
+        .with_context(|| {
+            format!("no exclusive lock is called {over:?}; see: knee list algorithms")
+        })?
+        .with_context(|| format!("{} with {tasks} tasks", load.name()))
 }
 
 struct Simulation<'a> {
-    operated: &'a Operated,
+    load: &'a MechanismLoad,
     host: &'a Host,
     tasks: usize,
     options: &'a Options,
 }
 
 impl mechanisms::Visitor for Simulation<'_> {
-    type Out = Result<Ran>;
+    type Out = Result<MechanismRun>;
 
-    fn mechanism<X: Mechanism>(self) -> Result<Ran> {
-        let Simulation { operated, host, tasks, options } = self;
+    fn mechanism<X: Mechanism>(self) -> Result<MechanismRun> {
+        let Simulation { load, host, tasks, options } = self;
         let crowded = tasks > host.cpus.len() && options.preemption != Preemption::Anywhere;
         ensure!(!crowded || X::TASKS_SHARE_CPUS, "each of its tasks stands for a CPU");
-        ensure!(tasks <= X::TASKS_MAX, "it can have {} tasks", X::TASKS_MAX);
-        let (_, design) = X::DESIGNS
-            .iter()
-            .find(|(name, _)| *name == operated.design)
-            .context("a listed design")?;
-        let settings = settings::<X>(&operated.given)?;
-        // It is in the kernel: to sleep and to wake takes no call.
+        ensure!(tasks <= X::TASKS_MAX, "it can have up to {} tasks", X::TASKS_MAX);
+        let (_, design) =
+            X::DESIGNS.iter().find(|(name, _)| *name == load.design).context("a listed design")?;
+        let settings = settings::<X>(&load.given)?;
+        // The mechanism is in the kernel, so sleeping and waking take no system call.
         let costs = Costs { park: 0, wake: 0, ..host.costs };
         let host = &Host { costs, ..host.clone() };
         let region = Region::new(X::bytes(tasks, &settings))?;
         let mechanism = X::new(&region, *design, tasks, &settings);
-        let done = RefCell::new(Done::default());
+        let totals = RefCell::new(Totals::default());
         let task = |m: &Simulated, task: usize| {
             let mut state = mechanism.start(m, task);
-            let (mut all, mut warm) = (0, None);
+            let (mut operations, mut at_warm_up) = (0, None);
             while !m.is_over() {
-                if warm.is_none() && m.counts() {
-                    warm = Some((all, state));
+                if at_warm_up.is_none() && m.counts() {
+                    at_warm_up = Some((operations, state));
                 }
-                m.work(varied(m, operated.work_ns));
+                m.work(varied(m, load.work_ns));
                 mechanism.operate(m, &mut state);
-                all += 1;
+                operations += 1;
                 m.operation_done();
             }
             mechanism.finish(m, &mut state);
-            done.borrow_mut().add::<X>(all, &state, warm);
+            totals.borrow_mut().add::<X>(operations, &state, at_warm_up);
         };
-        let interrupted = |m: &Simulated, _: usize| mechanism.interrupted(m);
+        let ipi_handler = |m: &Simulated, _: usize| mechanism.handle_ipi(m);
         let setup = Setup {
             region: &region,
             host,
             tasks,
-            places: &(0..host.cpus.len()).collect::<Vec<_>>(),
+            cpus: &(0..host.cpus.len()).collect::<Vec<_>>(),
             task: &task,
-            interrupted: X::INTERRUPTS.then_some(&interrupted as &Handler),
+            ipi_handler: X::INTERRUPTS.then_some(&ipi_handler as &IpiHandler),
             exclusive: false,
             fifo: false,
         };
-        let last = || mechanism.check(&Native::new(0, 0), done.borrow().all);
-        let outcome = simulate_to_the_end(&setup, options, &last)?;
-        Ok(Ran { outcome, effects: done.into_inner().each() })
+        let final_check = || mechanism.check(&Native::new(0, 0), totals.borrow().operations);
+        let simulated = simulate_to_completion(&setup, options, &final_check)?;
+        Ok(MechanismRun { simulated, effects: totals.into_inner().effects_per_operation() })
     }
 }
 
-/// Between half and one and a half of a time: tasks whose work is all alike fall into step, and
-/// whether they then meet is no property of the mechanism.
+/// A random time from half to one and a half of this one. Tasks with equal work fall into step,
+/// and whether they then meet is no property of the mechanism.
 fn varied(m: &Simulated, ns: u64) -> u64 {
     let bound = u32::try_from(ns).unwrap_or(u32::MAX);
     ns / 2 + u64::from(if bound > 0 { m.random(bound) } else { 0 })
@@ -175,22 +180,28 @@ fn varied(m: &Simulated, ns: u64) -> u64 {
 
 /// What all tasks did.
 #[derive(Default)]
-struct Done {
-    all: u64,
-    /// Those that count, and what they did beside.
+struct Totals {
     operations: u64,
+    /// Operations after the warm-up.
+    counted: u64,
+    /// Effects of the counted operations.
     effects: Vec<(&'static str, u64)>,
 }
 
-impl Done {
-    /// Adds a task, which did so many operations; when the warm-up was over it was as it is
-    /// in `warm`, unless it has ended before.
-    fn add<X: Mechanism>(&mut self, all: u64, task: &X::Task, warm: Option<(u64, X::Task)>) {
-        self.all += all;
-        let Some((before, warm)) = warm else { return };
-        self.operations += all - before;
-        let since = X::effects(task).into_iter().zip(X::effects(&warm));
-        let effects = since.map(|((name, now), (_, before))| (name, now - before));
+impl Totals {
+    /// Adds a task that has ended. `at_warm_up` has its operations and its state at the end of the
+    /// warm-up, if it had not ended before.
+    fn add<X: Mechanism>(
+        &mut self,
+        operations: u64,
+        task: &X::Task,
+        at_warm_up: Option<(u64, X::Task)>,
+    ) {
+        self.operations += operations;
+        let Some((operations_before, before)) = at_warm_up else { return };
+        self.counted += operations - operations_before;
+        let both = X::effects(task).into_iter().zip(X::effects(&before));
+        let effects = both.map(|((name, after), (_, before))| (name, after - before));
         if self.effects.is_empty() {
             self.effects = effects.collect();
             return;
@@ -200,43 +211,50 @@ impl Done {
         }
     }
 
-    /// The effects of one operation.
-    fn each(self) -> Vec<(&'static str, f64)> {
-        let operations = self.operations.max(1) as f64;
-        self.effects.into_iter().map(|(name, sum)| (name, sum as f64 / operations)).collect()
+    fn effects_per_operation(self) -> Vec<(&'static str, f64)> {
+        let counted = self.counted.max(1) as f64;
+        self.effects.into_iter().map(|(name, sum)| (name, sum as f64 / counted)).collect()
     }
 }
 
-/// The settings of a mechanism: what was given, and what they are by themselves.
+/// The settings of a mechanism: the given values, and defaults for all others.
 fn settings<X: Mechanism>(given: &[(String, String)]) -> Result<Settings> {
-    let numbers = X::SETTINGS.iter().map(|setting| setting.name);
-    let known: Vec<&str> = X::CHOICES.iter().map(|choice| choice.name).chain(numbers).collect();
-    for (name, _) in given {
-        let (near, all) = (nearest(name, known.iter().copied()), known.join(", "));
-        ensure!(known.contains(&name.as_str()), "{} has no setting {name:?}{near}: {all}", X::NAME);
+    for (name, text) in given {
+        check_setting::<X>(name, text)?;
     }
-    let text = |name: &str| given.iter().rev().find(|one| one.0 == name).map(|one| one.1.as_str());
-    let wrong = RefCell::new(None);
-    let number = |setting: &'static Setting| {
-        let Some(text) = text(setting.name) else { return setting.default };
-        let Setting { name, min, max, .. } = setting;
-        match text.parse() {
-            Ok(number) if (*min..=*max).contains(&number) => return number,
-            _ => wrong.replace(Some(format!("{name}={text}: a number from {min} to {max}"))),
-        };
-        setting.default
+    let value_of = |name: &str| {
+        let last = given.iter().rev().find(|(given, _)| given == name);
+        last.map(|(_, text)| text.as_str())
     };
-    let word = |choice: &'static Choice| {
-        let Some(text) = text(choice.name) else { return choice.words[0] };
-        if let Some(word) = choice.words.iter().find(|word| **word == text) {
-            return *word;
-        }
-        wrong.replace(Some(format!("{}={text}: {}", choice.name, choice.words.join(", "))));
-        choice.words[0]
-    };
-    let settings = Settings::of::<X>(number, word);
-    match wrong.into_inner() {
-        Some(why) => bail!(why),
-        None => Ok(settings),
+    Ok(Settings::new::<X>(
+        |setting| {
+            let number = value_of(setting.name).and_then(|text| text.parse().ok());
+            number.unwrap_or(setting.default)
+        },
+        |choice| {
+            let given = value_of(choice.name);
+            let word = choice.words.iter().copied().find(|&word| given == Some(word));
+            word.unwrap_or(choice.words[0])
+        },
+    ))
+}
+
+/// Fails unless the mechanism has a setting or choice of this name and it can have this value.
+fn check_setting<X: Mechanism>(name: &str, text: &str) -> Result<()> {
+    if let Some(setting) = X::SETTINGS.iter().find(|setting| setting.name == name) {
+        let range = setting.min..=setting.max;
+        let is_in_range = text.parse().is_ok_and(|number| range.contains(&number));
+        let (min, max) = range.into_inner();
+        ensure!(is_in_range, "{name}={text}: the value must be a number from {min} to {max}");
+        return Ok(());
     }
+    if let Some(choice) = X::CHOICES.iter().find(|choice| choice.name == name) {
+        let words = choice.words.join(", ");
+        ensure!(choice.words.contains(&text), "{name}={text}: the value must be one of {words}");
+        return Ok(());
+    }
+    let settings = X::SETTINGS.iter().map(|setting| setting.name);
+    let names: Vec<&str> = X::CHOICES.iter().map(|choice| choice.name).chain(settings).collect();
+    let near = nearest(name, names.iter().copied());
+    bail!("{} has no setting {name:?}{near}; its settings are {}", X::NAME, names.join(", "))
 }

@@ -1,5 +1,5 @@
-//! Algorithms on described hosts: which tasks a lock is timed with, and what comes of it.
-//! Neither the algorithms nor the engine know of each other; here they meet.
+//! Algorithms on described hosts: the tasks that a lock is simulated with, and the results.
+//! Neither the algorithms nor the simulator know of each other; here they meet.
 
 pub mod mechanisms;
 
@@ -7,227 +7,226 @@ use std::io;
 
 use algorithms::locks::{self, Visitor};
 use algorithms::{Lock, Shape, SharedLock};
-use analysis::ledger::IDLE;
 use anyhow::{Context, Result};
 use engines::simulated::{
-    NS, Options, Outcome, Preemption, ROWS, Setup, Simulated, Time, Traced, simulate,
+    NS, Options, Preemption, ROWS, Setup, Simulated, SimulatedRun, Time, TraceWindow, simulate,
 };
-use machine::{Machine, Note, Region};
-use records::Placement;
+use host::Placement;
+use machine::{Annotation, Machine, Region};
 
-use crate::hosts::{Described, Draw};
+use crate::hosts::{DescribedHost, Draw};
 
-/// Memory of a region: enough for the tables of every algorithm at the most tasks.
+/// The row of a ledger that says how long CPUs had nothing to do, called as in ledgers of measured runs.
+pub const IDLE: &str = "idle";
+
+/// Bytes of a region: enough for the tables of every lock with the most tasks.
 pub const REGION_BYTES: usize = 1 << 20;
 
-/// What each task does, again and again: takes the lock, works, lets go, works.
+/// What each task does, again and again: takes the lock, works, releases it, works.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
-    /// ns of work outside.
+pub struct LockLoad {
+    /// ns of work between two critical sections.
     pub work_ns: u64,
-    /// ns of work inside.
+    /// ns of work inside a critical section.
     pub hold_ns: u64,
-    /// How many of 100 take a read-write lock to read.
+    /// How many of 100 operations take a read-write lock to read.
     pub reads: u32,
 }
 
-/// Where and for how long.
+/// The host of a simulation, its scheduling, and its length.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
-    /// The host.
-    pub host: &'a Described,
+pub struct Conditions<'a> {
+    pub host: &'a DescribedHost,
     /// Which of its CPUs are used first.
     pub placement: Placement,
-    /// Where tasks lose their CPU.
+    /// Where tasks lose their CPU to others.
     pub preemption: Preemption,
-    /// Whether they stay on the one that they had first.
+    /// Whether tasks stay on their first CPU.
     pub pinned: bool,
-    /// What chance depends on.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Values of the host's ranges beside the middle ones.
+    /// How many values to draw from the host's ranges, besides their middles.
     pub draws: u64,
     /// Simulated time that counts.
     pub length: Time,
 }
 
-/// An algorithm at so many CPUs.
+/// One algorithm at all CPU counts.
+pub struct SimulatedCurve {
+    /// `mcs`, or `file_locks:after`.
+    pub name: String,
+    pub points: Vec<SimulatedPoint>,
+}
+
+/// An algorithm at one CPU count.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub struct SimulatedPoint {
     /// CPUs in use.
     pub cpus: usize,
     /// Tasks on them.
     pub tasks: usize,
-    /// Of the middle values of all ranges.
-    pub middle: Outcome,
-    /// Operations per second of each draw, the middle one first.
+    /// The run with the middle values of all ranges.
+    pub middle: SimulatedRun,
+    /// Operations per second of each draw; the first is that of `middle`.
     pub rates: Vec<f64>,
-    /// What an operation did beside, by name, of the middle values.
+    /// Other effects of an operation, by name, in `middle`.
     pub effects: Vec<(&'static str, f64)>,
 }
 
-impl Point {
+impl SimulatedPoint {
     /// The lowest and the highest rate of all draws.
     pub fn range(&self) -> (f64, f64) {
         let low = self.rates.iter().copied().fold(f64::INFINITY, f64::min);
         (low, self.rates.iter().copied().fold(0.0, f64::max))
     }
 
-    /// Time of CPUs per operation by row, and the idle rest, in ns; nothing without operations.
+    /// CPU time per operation in ns, by row and with the idle rest. `None` without operations.
     pub fn ns_per_operation(&self) -> Option<Vec<(&'static str, f64)>> {
         let operations: u64 = self.middle.operations.iter().sum();
-        let each = |time: Time| time as f64 / NS as f64 / operations as f64;
+        let per_operation = |time: Time| time as f64 / NS as f64 / operations as f64;
         let rows = ROWS.iter().zip(self.middle.rows).filter(|(row, _)| row.runs());
-        let rows = rows.map(|(row, time)| (row.name(), each(time)));
-        (operations > 0).then(|| rows.chain([(IDLE, each(self.middle.idle))]).collect())
+        let rows = rows.map(|(row, time)| (row.name(), per_operation(time)));
+        let idle = (IDLE, per_operation(self.middle.idle));
+        (operations > 0).then(|| rows.chain([idle]).collect())
     }
 }
 
-/// Simulates a lock at so many CPUs, with as many tasks or more.
-pub fn point(name: &str, load: Load, place: &Place, cpus: usize, tasks: usize) -> Result<Point> {
-    let mut outcomes = Vec::new();
-    for (draw, seed) in draws(place) {
-        let times = Times { seed, length: place.length, trace: None };
-        outcomes.push(once(name, load, place, draw, cpus, tasks, times)?);
+/// Simulates a lock on this many CPUs, with as many tasks or more.
+pub fn lock_point(
+    name: &str,
+    load: LockLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> Result<SimulatedPoint> {
+    let mut runs = Vec::new();
+    for (draw, seed) in draws(conditions) {
+        let conditions = Conditions { seed, ..conditions.clone() };
+        runs.push(run_lock(name, load, &conditions, draw, cpus, tasks, None)?);
     }
-    let rates = outcomes.iter().map(Outcome::rate).collect();
-    Ok(Point { cpus, tasks, middle: outcomes.swap_remove(0), rates, effects: Vec::new() })
+    let rates = runs.iter().map(SimulatedRun::rate).collect();
+    Ok(SimulatedPoint { cpus, tasks, middle: runs.swap_remove(0), rates, effects: Vec::new() })
 }
 
-/// Which value of each range, and with which seed: the middle first.
-fn draws(place: &Place) -> impl Iterator<Item = (Draw, u64)> {
-    let seed = place.seed;
-    (0..=place.draws).map(move |draw| match draw {
+/// All draws from the host's ranges, each with its seed; the middle comes first.
+fn draws(conditions: &Conditions) -> impl Iterator<Item = (Draw, u64)> {
+    let seed = conditions.seed;
+    (0..=conditions.draws).map(move |draw| match draw {
         0 => (Draw::Middle, seed),
         draw => (Draw::Any(seed ^ draw), seed ^ draw),
     })
 }
 
-/// Simulates a lock with one value of each range.
-pub fn drawn(
+/// Simulates a lock with one draw from the host's ranges.
+pub fn lock_draw(
     name: &str,
-    load: Load,
-    place: &Place,
+    load: LockLoad,
+    conditions: &Conditions,
     draw: Draw,
     cpus: usize,
     tasks: usize,
-) -> Result<Outcome> {
-    let times = Times { seed: place.seed, length: place.length, trace: None };
-    once(name, load, place, draw, cpus, tasks, times)
+) -> Result<SimulatedRun> {
+    run_lock(name, load, conditions, draw, cpus, tasks, None)
 }
 
-/// What happens, access by access, in the middle of a run.
+/// The first accesses in the window of a simulated lock, one line each.
 pub fn trace(
     name: &str,
-    load: Load,
-    place: &Place,
+    load: LockLoad,
+    conditions: &Conditions,
     cpus: usize,
     accesses: usize,
 ) -> Result<Vec<String>> {
-    let traced = Traced { from: warm_up(place.length), accesses };
-    let times = Times { seed: place.seed, length: place.length, trace: Some(traced) };
-    Ok(once(name, load, place, Draw::Middle, cpus, cpus, times)?.trace)
+    let window = TraceWindow { from: warm_up(conditions.length), accesses };
+    Ok(run_lock(name, load, conditions, Draw::Middle, cpus, cpus, Some(window))?.trace)
 }
 
-#[derive(Clone, Copy)]
-struct Times {
-    seed: u64,
-    length: Time,
-    trace: Option<Traced>,
-}
-
-/// Before that time, caches are cold and queues are empty.
+/// The time in which caches are cold and queues empty.
 fn warm_up(length: Time) -> Time {
     length / 10
 }
 
-fn once(
+fn run_lock(
     name: &str,
-    load: Load,
-    place: &Place,
+    load: LockLoad,
+    conditions: &Conditions,
     draw: Draw,
     cpus: usize,
     tasks: usize,
-    times: Times,
-) -> Result<Outcome> {
-    let order = place.host.topology().ordered(place.placement);
-    let places: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
-    let options = Options {
-        seed: times.seed,
-        warm_up: warm_up(times.length),
-        length: times.length,
-        preemption: place.preemption,
-        pinned: place.pinned,
-        trace: times.trace,
-    };
-    let host = place.host.host(draw);
-    let all = place.host.cpus();
-    let shape = Shape {
-        cpus: if place.preemption == Preemption::Anywhere { tasks } else { all },
-        locks: 1,
-    };
-    let act = |tasks_of: &Tasks| {
+    trace: Option<TraceWindow>,
+) -> Result<SimulatedRun> {
+    let Conditions { host: described, preemption, pinned, seed, length, .. } = *conditions;
+    let order = described.topology().ordered(conditions.placement);
+    let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
+    let warm_up = warm_up(length);
+    let options = Options { seed, warm_up, length, preemption, pinned, trace };
+    let host = described.host(draw);
+    let cpu_numbers = if preemption == Preemption::Anywhere { tasks } else { described.cpus() };
+    let shape = Shape { cpus: cpu_numbers, locks: 1 };
+    let act = |lock: &LockTask| {
         let setup = Setup {
-            region: tasks_of.region,
+            region: lock.region,
             host: &host,
             tasks,
-            places: &places,
-            task: tasks_of.task,
-            interrupted: None,
+            cpus: &used,
+            task: lock.task,
+            ipi_handler: None,
             exclusive: true,
-            fifo: tasks_of.fifo,
+            fifo: lock.fifo,
         };
         simulate(&setup, &options)
     };
-    let done = locks::visit(name, LockTasks { load, shape, act });
-    let done =
-        done.with_context(|| format!("no lock is called {name:?}: see knee list algorithms"))?;
-    done.with_context(|| format!("{name} with {tasks} tasks on {cpus} CPUs of {}", place.host.name))
+    let result = locks::visit(name, LockVisitor { load, shape, act });
+    let result =
+        result.with_context(|| format!("no lock is called {name:?}: see knee list algorithms"))?;
+    result
+        .with_context(|| format!("{name} with {tasks} tasks on {cpus} CPUs of {}", described.name))
 }
 
-/// An operation: takes the lock, works, lets go, works.
+/// An operation: takes the lock, works, releases it, works.
 #[inline(always)]
-pub fn exclusive<L: Lock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
+pub fn exclusive_operation<L: Lock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: LockLoad) {
     let hold = lock.lock(m, at);
-    m.note(Note::Enter);
+    m.annotate(Annotation::Enter);
     m.work(load.hold_ns);
-    m.note(Note::Leave);
+    m.annotate(Annotation::Leave);
     lock.unlock(m, at, hold);
     m.work(load.work_ns);
 }
 
-/// The same with a read-write lock.
+/// An operation with a read-write lock: takes it to read or to write, works, releases it, works.
 #[inline(always)]
-pub fn sharing<L: SharedLock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: Load) {
+pub fn sharing_operation<L: SharedLock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: LockLoad) {
     if m.random(100) < load.reads {
         let hold = lock.read_lock(m, at);
-        m.note(Note::EnterShared);
+        m.annotate(Annotation::EnterShared);
         m.work(load.hold_ns);
-        m.note(Note::LeaveShared);
+        m.annotate(Annotation::LeaveShared);
         lock.read_unlock(m, at, hold);
     } else {
         let hold = lock.write_lock(m, at);
-        m.note(Note::Enter);
+        m.annotate(Annotation::Enter);
         m.work(load.hold_ns);
-        m.note(Note::Leave);
+        m.annotate(Annotation::Leave);
         lock.write_unlock(m, at, hold);
     }
     m.work(load.work_ns);
 }
 
-/// The tasks of an algorithm, at their start.
-struct Tasks<'a> {
+/// A lock in a region, and what its tasks do.
+struct LockTask<'a> {
     region: &'a Region,
     task: &'a dyn Fn(&Simulated, usize),
     fifo: bool,
 }
 
-struct LockTasks<F> {
-    load: Load,
+struct LockVisitor<F> {
+    load: LockLoad,
     shape: Shape,
     act: F,
 }
 
-impl<R, F: FnOnce(&Tasks) -> io::Result<R>> Visitor for LockTasks<F> {
+impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
     type Out = io::Result<R>;
 
     fn lock<L: Lock>(self) -> io::Result<R> {
@@ -235,10 +234,10 @@ impl<R, F: FnOnce(&Tasks) -> io::Result<R>> Visitor for LockTasks<F> {
         let lock = L::new(region, self.shape);
         let at = &region.array::<L::Mem>("lock", 1)[0];
         let task = &|m: &Simulated, _: usize| loop {
-            exclusive(m, &lock, at, self.load);
+            exclusive_operation(m, &lock, at, self.load);
             m.operation_done();
         };
-        (self.act)(&Tasks { region, task, fifo: L::FIFO })
+        (self.act)(&LockTask { region, task, fifo: L::FIFO })
     }
 
     fn shared<L: SharedLock>(self) -> io::Result<R> {
@@ -246,9 +245,9 @@ impl<R, F: FnOnce(&Tasks) -> io::Result<R>> Visitor for LockTasks<F> {
         let lock = L::new(region, self.shape);
         let at = &region.array::<L::Mem>("lock", 1)[0];
         let task = &|m: &Simulated, _: usize| loop {
-            sharing(m, &lock, at, self.load);
+            sharing_operation(m, &lock, at, self.load);
             m.operation_done();
         };
-        (self.act)(&Tasks { region, task, fifo: false })
+        (self.act)(&LockTask { region, task, fifo: false })
     }
 }

@@ -1,38 +1,38 @@
-//! The contract of all locks under search: every listed lock, in every interleaving of the
-//! sizes below, in both memory models, with the number of states pinned. A new lock writes no
-//! test; its numbers come with `UPDATE_EXPECT=1`.
+//! The contract of all locks under the checker: every listed lock, in every interleaving of the
+//! sizes below, in both memory models, with the number of states pinned. A new lock needs no
+//! test; `UPDATE_EXPECT=1` adds its numbers.
 
 use algorithms::locks::LOCKS;
 use algorithms::locks::ticket::Ticket;
 use algorithms::mechanisms::MECHANISMS;
 use algorithms::mechanisms::file_locks::{
-    DESIGNS, Deadlocks, Design, FileLocks, Kind, Outcome, Owner, Range, Refused,
+    DESIGNS, Deadlocks, Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused,
 };
-use engines::Change;
-use engines::explored::{Fault, Memory, Options, Setup, replay, sample, search};
+use engines::AccessChange;
+use engines::checker::{Fault, Memory, Options, Setup, replay, sample, search};
 use expect_test::{Expect, expect};
 use machine::{Native, Region};
-use studies::checks::against_kernel::{Compared, compare};
+use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::mutants;
-use studies::checks::{Between, Size, with_mechanism, with_setup};
+use studies::checks::{CheckSize, Mutation, with_lock, with_mechanism};
 
-const SIZES: &[Size] = &[
-    Size { threads: 2, acquires: 1, locks: 1 },
-    Size { threads: 2, acquires: 2, locks: 1 },
-    Size { threads: 3, acquires: 1, locks: 1 },
-    Size { threads: 2, acquires: 1, locks: 2 },
+const SIZES: &[CheckSize] = &[
+    CheckSize { threads: 2, acquires: 1, locks: 1 },
+    CheckSize { threads: 2, acquires: 2, locks: 1 },
+    CheckSize { threads: 3, acquires: 1, locks: 1 },
+    CheckSize { threads: 2, acquires: 1, locks: 2 },
 ];
 
 const MEMORIES: [Memory; 2] = [Memory::SequentiallyConsistent, Memory::TotalStoreOrder];
 
-fn states(name: &str, size: Size, options: &Options) -> u64 {
-    let found = with_setup(name, size, Between::Nothing, |setup| search(setup, options));
-    let found = found.unwrap().unwrap().unwrap();
-    if let Some(failure) = found.failure {
+fn states(name: &str, size: CheckSize, options: &Options) -> u64 {
+    let searched = with_lock(name, size, Mutation::None, |setup| search(setup, options));
+    let searched = searched.unwrap().unwrap().unwrap();
+    if let Some(failure) = searched.failure {
         panic!("{name} {size:?}: {}\n{}", failure.fault, failure.steps.join("\n"));
     }
-    assert!(!found.gave_up, "{name} {size:?}: gave up");
-    found.states
+    assert!(!searched.gave_up, "{name} {size:?}: gave up");
+    searched.states
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn expected() -> Expect {
     "#]]
 }
 
-/// The sizes that the documentation names.
+/// The documentation cites these numbers.
 #[test]
-fn larger_searches_have_the_states_that_are_written_down() {
-    let size = |threads, acquires| Size { threads, acquires, locks: 1 };
+fn larger_searches_have_the_documented_number_of_states() {
+    let size = |threads, acquires| CheckSize { threads, acquires, locks: 1 };
     let count = |name: &str, size| states(name, size, &Options::default());
     assert_eq!(count("ticket", size(3, 2)), 130);
     assert_eq!(count("mcs", size(4, 1)), 178);
@@ -82,22 +82,22 @@ fn larger_searches_have_the_states_that_are_written_down() {
     assert_eq!(count("queued", size(5, 1)), 65236);
 }
 
-/// Steps that are taken first, alone, hide nothing: neither of the locks nor of a mutant of
-/// those that have such steps.
+/// Partial-order reduction hides no fault: neither of a lock nor of a mutant of the locks that
+/// it reduces.
 #[test]
 fn reduction_changes_no_verdict() {
-    let wrong = |name: &str, size, between, memory, reduction| {
+    let fails = |name: &str, size, mutation, memory, reduction| {
         let options = Options { memory, reduction, states_max: 100_000, ..Options::default() };
-        let found = with_setup(name, size, between, |setup| search(setup, &options));
-        let found = found.unwrap().unwrap().unwrap();
-        (found.failure.is_some(), found.states)
+        let searched = with_lock(name, size, mutation, |setup| search(setup, &options));
+        let searched = searched.unwrap().unwrap().unwrap();
+        (searched.failure.is_some(), searched.states)
     };
     let mut fewer = Vec::new();
     for lock in LOCKS {
         for memory in MEMORIES {
             for &size in SIZES {
-                let with = |on| wrong(lock.name, size, Between::Nothing, memory, on);
-                let (with, without) = (with(true), with(false));
+                let reduced = |on| fails(lock.name, size, Mutation::None, memory, on);
+                let (with, without) = (reduced(true), reduced(false));
                 assert_eq!(with.0, without.0, "{} {size:?} {memory:?}", lock.name);
                 assert!(with.1 <= without.1, "{} {size:?} {memory:?}", lock.name);
                 if with.1 < without.1 && !fewer.contains(&lock.name) {
@@ -112,8 +112,8 @@ fn reduction_changes_no_verdict() {
         for mutant in mutants::possible(lock).unwrap().mutants {
             for memory in MEMORIES {
                 for &size in SIZES {
-                    let with = |on| wrong(name, size, Between::Mutant(mutant), memory, on);
-                    let (with, without) = (with(true).0, with(false).0);
+                    let reduced = |on| fails(name, size, Mutation::Apply(mutant), memory, on);
+                    let (with, without) = (reduced(true).0, reduced(false).0);
                     assert_eq!(with, without, "{name} {size:?} {memory:?} {mutant:?}");
                 }
             }
@@ -123,94 +123,95 @@ fn reduction_changes_no_verdict() {
 
 /// The states that symmetry merges, counted one by one, are those of a search without it.
 #[test]
-fn symmetry_merges_exactly_the_states_that_are_renamings_of_one() {
+fn symmetry_merges_exactly_the_states_that_are_renumberings_of_one() {
     for lock in LOCKS {
         let size = SIZES[1];
-        let named = Options { symmetry: false, reduction: false, ..Options::default() };
+        let unmerged = Options { symmetry: false, reduction: false, ..Options::default() };
         let counted = Options { count_merged: true, reduction: false, ..Options::default() };
-        let searched =
-            with_setup(lock.name, size, Between::Nothing, |setup| search(setup, &counted));
+        let searched = with_lock(lock.name, size, Mutation::None, |setup| search(setup, &counted));
         let searched = searched.unwrap().unwrap().unwrap();
-        let merged = searched.named_states.unwrap();
-        let all = states(lock.name, size, &named);
-        // Of a lock that does not take CPUs as alike, nothing is merged. Tasks that cannot be
-        // told apart at a glance may leave a few states that could be.
-        let few = all..=all + all / 1000;
-        assert!(few.contains(&merged) || searched.states == all, "{}: {merged}", lock.name);
+        let counted = searched.unmerged_states.unwrap();
+        let all = states(lock.name, size, &unmerged);
+        // A lock that is not symmetric has no merged states. Tasks with equal sketches may leave
+        // a few states unmerged, which are then counted twice.
+        let few_more = all..=all + all / 1000;
+        assert!(few_more.contains(&counted) || searched.states == all, "{}: {counted}", lock.name);
     }
 }
 
-/// Equal states have equal accesses pending, or a cut has forgotten something.
+/// Merged states have equal accesses pending, or a task has forgotten history that matters.
 #[test]
-fn no_cut_merges_states_that_differ() {
+fn no_lock_forgets_history_that_matters() {
     for lock in LOCKS {
         for size in &SIZES[..3] {
-            let options = Options { check_cuts: true, races: false, ..Options::default() };
+            let options =
+                Options { check_forgetting: true, check_races: false, ..Options::default() };
             states(lock.name, *size, &options);
         }
     }
 }
 
 #[test]
-fn sleepers_may_wake_by_themselves() {
+fn every_lock_survives_spurious_wakeups() {
     for lock in LOCKS {
-        states(lock.name, SIZES[1], &Options { spurious: true, ..Options::default() });
+        states(lock.name, SIZES[1], &Options { spurious_wakeups: true, ..Options::default() });
     }
 }
 
 #[test]
 fn random_schedules_of_more_tasks_find_nothing() {
-    let size = Size { threads: 8, acquires: 2, locks: 1 };
+    let size = CheckSize { threads: 8, acquires: 2, locks: 1 };
     for lock in LOCKS {
         for memory in MEMORIES {
             let options = Options { memory, ..Options::default() };
-            let found =
-                with_setup(lock.name, size, Between::Nothing, |s| sample(s, &options, 300, 3, 1));
-            let found = found.unwrap().unwrap().unwrap();
-            if let Some(failure) = found.failure {
+            let sampled =
+                with_lock(lock.name, size, Mutation::None, |s| sample(s, &options, 300, 3, 1));
+            let sampled = sampled.unwrap().unwrap().unwrap();
+            if let Some(failure) = sampled.failure {
                 panic!("{}: {}\n{}", lock.name, failure.fault, failure.steps.join("\n"));
             }
-            assert_eq!(found.schedules, 300, "{}", lock.name);
+            assert_eq!(sampled.schedules, 300, "{}", lock.name);
         }
     }
 }
 
-/// A failure is an interleaving that can be read, and its schedule leads there again.
+/// A failure is a readable interleaving, and its schedule leads to the fault again.
 #[test]
 fn a_failure_is_shown_step_by_step_and_found_again() {
     let lock = LOCKS.iter().find(|lock| lock.name == "ticket").unwrap();
     let judged = mutants::judge(lock).unwrap();
-    let waitless = judged.iter().find(|one| one.mutant.change == Change::NoWait).unwrap().mutant;
+    let mut mutants = judged.iter().map(|judged| judged.mutant);
+    let waitless = mutants.find(|mutant| mutant.change == AccessChange::NoWait).unwrap();
     let (options, size) = (Options::default(), SIZES[0]);
-    let found = with_setup("ticket", size, Between::Mutant(waitless), |s| search(s, &options));
-    let failure = found.unwrap().unwrap().unwrap().failure.unwrap();
+    let searched = with_lock("ticket", size, Mutation::Apply(waitless), |s| search(s, &options));
+    let failure = searched.unwrap().unwrap().unwrap().failure.unwrap();
     expect![[r#"
         t0 lock.next add 1 -> 0                                      ticket.rs:42
-        t0   has its place in the queue
+        t0   arrives
         t0 lock.serving load -> 0                                    ticket.rs:45
-        t0   is inside
+        t0   enters
         t0 guarded.writes = 1                                        contract.rs:39
         t0   leaves
         t0 lock.serving load -> 0                                    ticket.rs:53
         t1 lock.next add 1 -> 1                                      ticket.rs:42
-        t1   has its place in the queue
+        t1   arrives
         t1 lock.serving load -> 0                                    ticket.rs:45
-        t1   is inside"#]]
+        t1   enters"#]]
     .assert_eq(&failure.steps.join("\n"));
     assert!(matches!(failure.fault, Fault::Race(_)));
-    let again = with_setup("ticket", size, Between::Mutant(waitless), |setup| {
+    let replayed = with_lock("ticket", size, Mutation::Apply(waitless), |setup| {
         replay(setup, &options, &failure.schedule)
     });
-    assert_eq!(again.unwrap().unwrap().unwrap().unwrap().fault, Some(failure.fault));
+    assert_eq!(replayed.unwrap().unwrap().unwrap().unwrap().fault, Some(failure.fault));
 }
 
 #[test]
-fn deadlocks_of_file_locks_are_found_where_they_are_looked_for() {
+fn file_locks_detect_deadlocks() {
     let locks = FileLocks::<Ticket>::new(&Region::new(64 << 10).unwrap(), 1, 1, 32, Design::AFTER);
     let m = Native::new(0, 0);
     let write = |owner, byte| Range {
         owner: Owner::Process(owner),
-        kind: Kind::Write,
+        kind: LockKind::Write,
         start: byte,
         end: byte,
     };
@@ -218,46 +219,46 @@ fn deadlocks_of_file_locks_are_found_where_they_are_looked_for() {
         assert_eq!(locks.try_set(&m, 0, write(process, process.into())), Ok(()));
     }
     let waits = |process, byte| locks.attempt(&m, 0, write(process, byte), true);
-    assert!(matches!(waits(0, 1), Outcome::Waits(_)));
-    assert!(matches!(waits(1, 2), Outcome::Waits(_)));
-    assert!(matches!(waits(2, 0), Outcome::Refused(Refused::Deadlock)));
-    // An open file that waits for a process, which then wants a lock of that file.
+    assert!(matches!(waits(0, 1), LockOutcome::Waits(_)));
+    assert!(matches!(waits(1, 2), LockOutcome::Waits(_)));
+    assert!(matches!(waits(2, 0), LockOutcome::Refused(Refused::Deadlock)));
+    // An open file waits for a process, which then requests a lock that the open file holds.
     let open_file = |byte| Range { owner: Owner::OpenFile(7), ..write(0, byte) };
     assert_eq!(locks.try_set(&m, 0, open_file(9)), Ok(()));
     assert_eq!(locks.try_set(&m, 0, write(4, 4)), Ok(()));
     let waits_for = |range| locks.attempt(&m, 0, range, true);
-    assert!(matches!(waits_for(open_file(4)), Outcome::Waits(_)));
-    assert!(matches!(waits_for(write(4, 9)), Outcome::Refused(Refused::Deadlock)));
+    assert!(matches!(waits_for(open_file(4)), LockOutcome::Waits(_)));
+    assert!(matches!(waits_for(write(4, 9)), LockOutcome::Refused(Refused::Deadlock)));
 }
 
-/// Some of `knee check file_locks --against-kernel`.
+/// A short run of `knee check file_locks --against-kernel`.
 #[test]
 fn file_locks_answer_as_the_kernel_does() {
     for (name, design) in DESIGNS.iter().filter(|(_, d)| d.deadlocks == Deadlocks::Found) {
         match compare(3000, *design, 1) {
             Err(difference) => panic!("{name}: {difference:#}"),
             Ok(compared) => {
-                let Compared { deadlocks, waited, forks, exits, .. } = compared;
+                let KernelComparison { deadlocks, waited, forks, exits, .. } = compared;
                 assert!(deadlocks.min(waited).min(forks).min(exits) > 0, "{name}: {deadlocks}");
             }
         }
     }
 }
 
-/// Does something with every design of every mechanism, with its tasks at their start.
-fn each_design<R>(size: Size, mut act: impl FnMut(&str, &Setup) -> R) {
+/// Calls `act` with the tasks of every design of every mechanism, at their start.
+fn each_design<R>(size: CheckSize, mut act: impl FnMut(&str, &Setup) -> R) {
     for mechanism in MECHANISMS {
         for design in mechanism.designs() {
             let name = format!("{}:{design}", mechanism.name);
-            let done = with_mechanism(
+            let result = with_mechanism(
                 mechanism.name,
                 design,
                 "test_and_set",
                 size,
-                Between::Nothing,
+                Mutation::None,
                 |setup| drop(act(&name, setup)),
             );
-            done.unwrap().unwrap();
+            result.unwrap().unwrap();
         }
     }
 }
@@ -268,11 +269,11 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
     each_design(SIZES[0], |name, setup| {
         table += name;
         for memory in MEMORIES {
-            let found = search(setup, &Options { memory, ..Options::default() }).unwrap();
-            if let Some(failure) = found.failure {
+            let searched = search(setup, &Options { memory, ..Options::default() }).unwrap();
+            if let Some(failure) = searched.failure {
                 panic!("{name}: {}\n{}", failure.fault, failure.steps.join("\n"));
             }
-            table += &format!(" {}", found.states);
+            table += &format!(" {}", searched.states);
         }
         table.push('\n');
     });
@@ -326,8 +327,8 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
 }
 
 #[test]
-fn no_cut_of_a_mechanism_merges_states_that_differ() {
-    let options = Options { check_cuts: true, races: false, ..Options::default() };
+fn no_mechanism_forgets_history_that_matters() {
+    let options = Options { check_forgetting: true, check_races: false, ..Options::default() };
     each_design(SIZES[0], |name, setup| {
         let failure = search(setup, &options).unwrap().failure;
         assert!(failure.is_none(), "{name}: {}", failure.unwrap().fault);
@@ -336,7 +337,7 @@ fn no_cut_of_a_mechanism_merges_states_that_differ() {
 
 #[test]
 fn random_schedules_of_mechanisms_with_more_tasks_find_nothing() {
-    each_design(Size { threads: 4, acquires: 3, locks: 1 }, |name, setup| {
+    each_design(CheckSize { threads: 4, acquires: 3, locks: 1 }, |name, setup| {
         for memory in MEMORIES {
             let options = Options { memory, ..Options::default() };
             if let Some(failure) = sample(setup, &options, 200, 3, 1).unwrap().failure {
@@ -346,10 +347,11 @@ fn random_schedules_of_mechanisms_with_more_tasks_find_nothing() {
     });
 }
 
-/// What the comparison is for: a manager that does not look for deadlocks is found out.
+/// The comparison would notice: it names the first difference of a manager that detects no
+/// deadlocks.
 #[test]
-fn a_manager_that_differs_from_the_kernel_is_told() {
-    let deaf = Design { deadlocks: Deadlocks::Ignored, ..Design::AFTER };
-    let difference = compare(100_000, deaf, 1).err().unwrap();
+fn a_manager_that_differs_from_the_kernel_is_reported() {
+    let without_detection = Design { deadlocks: Deadlocks::Ignored, ..Design::AFTER };
+    let difference = compare(100_000, without_detection, 1).err().unwrap();
     assert!(format!("{difference:#}").contains("Deadlock"), "{difference:#}");
 }

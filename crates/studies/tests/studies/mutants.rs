@@ -1,13 +1,13 @@
 //! The checks find faults: of the mutants of a lock or mechanism, each of which does less at one
-//! access, none passes that is not listed as equivalent.
+//! access, none survives that is not listed as equivalent.
 
 use algorithms::locks::LOCKS;
 use algorithms::mechanisms::MECHANISMS;
-use studies::checks::mutants::{self, Fate, Judged};
+use studies::checks::mutants::{self, Fate, JudgedMutant};
 
-/// The quick ones; the rest is `knee check all --mutants`.
+/// The locks whose mutants are searched quickly; for the rest there is `knee check all --mutants`.
 #[test]
-fn no_mutant_of_a_lock_survives_that_is_not_known_as_equivalent() {
+fn no_mutant_of_a_lock_survives_that_is_not_listed_as_equivalent() {
     for name in [
         "ticket",
         "test_and_set",
@@ -24,22 +24,22 @@ fn no_mutant_of_a_lock_survives_that_is_not_known_as_equivalent() {
 }
 
 #[test]
-fn no_mutant_of_a_mechanism_survives_that_is_not_known_as_equivalent() {
-    for mechanism in MECHANISMS.iter().filter(|one| one.name != "file_locks") {
+fn no_mutant_of_a_mechanism_survives_that_is_not_listed_as_equivalent() {
+    for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.name != "file_locks") {
         none_survives(mechanism.name, mutants::judge_mechanism(mechanism).unwrap());
     }
 }
 
 #[test]
-fn no_mutant_of_file_locks_survives_that_is_not_known_as_equivalent() {
-    let mechanism = MECHANISMS.iter().find(|one| one.name == "file_locks").unwrap();
+fn no_mutant_of_file_locks_survives_that_is_not_listed_as_equivalent() {
+    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == "file_locks").unwrap();
     none_survives(mechanism.name, mutants::judge_mechanism(mechanism).unwrap());
 }
 
-fn none_survives(name: &str, judged: Vec<Judged>) {
+fn none_survives(name: &str, judged: Vec<JudgedMutant>) {
     assert!(judged.len() >= 5, "{name} has {} mutants", judged.len());
-    let survived = |one: &&Judged| matches!(one.fate, Fate::Survived);
-    let all = judged.iter().filter(survived);
-    let all: Vec<_> = all.map(|one| format!("{}: {}", one.line, one.mutant.change)).collect();
-    assert!(all.is_empty(), "{name}: these survived:\n{}", all.join("\n"));
+    let survived = judged.iter().filter(|judged| matches!(judged.fate, Fate::Survived));
+    let survivors: Vec<_> =
+        survived.map(|judged| format!("{}: {}", judged.line, judged.mutant.change)).collect();
+    assert!(survivors.is_empty(), "{name}: these survived:\n{}", survivors.join("\n"));
 }

@@ -1,16 +1,16 @@
-//! Every listed lock on described hosts: none breaks its promise, and those that are known to
-//! be flat or to collapse do.
+//! Every listed lock on described hosts: none breaks its claims, and those that are known to
+//! scale flat or to collapse do.
 
 use algorithms::locks::LOCKS;
 use engines::simulated::{NS, Preemption, ROWS, Time};
-use records::Placement;
-use studies::hosts::{self, Described};
-use studies::simulations::{Load, Place, point, trace};
+use host::Placement;
+use studies::hosts::{self, DescribedHost};
+use studies::simulations::{Conditions, IDLE, LockLoad, lock_point, trace};
 
-const LOAD: Load = Load { work_ns: 500, hold_ns: 100, reads: 90 };
+const LOAD: LockLoad = LockLoad { work_ns: 500, hold_ns: 100, reads: 90 };
 
-pub fn place(host: &Described) -> Place<'_> {
-    Place {
+pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
+    Conditions {
         host,
         placement: Placement::Cores,
         preemption: Preemption::BetweenOperations,
@@ -22,7 +22,7 @@ pub fn place(host: &Described) -> Place<'_> {
 }
 
 #[test]
-fn every_lock_keeps_its_promise_with_one_task_a_cpu_with_more_and_on_virtual_cpus() {
+fn every_lock_keeps_its_claims_with_one_task_a_cpu_with_more_and_on_virtual_cpus() {
     let host = hosts::find("opteron-32").unwrap();
     for lock in LOCKS {
         for (cpus, tasks, preemption, pinned) in [
@@ -34,8 +34,8 @@ fn every_lock_keeps_its_promise_with_one_task_a_cpu_with_more_and_on_virtual_cpu
             (4, 8, Preemption::Anywhere, false),
         ] {
             let length = if tasks > cpus { 100_000_000 * NS } else { 500_000 * NS };
-            let place = Place { preemption, pinned, length, ..place(&host) };
-            let point = point(lock.name, LOAD, &place, cpus, tasks).unwrap();
+            let conditions = Conditions { preemption, pinned, length, ..conditions(&host) };
+            let point = lock_point(lock.name, LOAD, &conditions, cpus, tasks).unwrap();
             assert!(point.middle.rate() > 0.0, "{} with {tasks} tasks on {cpus} CPUs", lock.name);
             let runs = ROWS.iter().zip(point.middle.rows).filter(|(row, _)| row.runs());
             let time: Time = runs.map(|(_, time)| time).sum();
@@ -48,9 +48,9 @@ fn every_lock_keeps_its_promise_with_one_task_a_cpu_with_more_and_on_virtual_cpu
 fn mcs_is_flat_where_ticket_collapses() {
     let host = hosts::find("westmere-ex-8s").unwrap();
     let rates = |name: &str| -> Vec<f64> {
-        let at =
-            |&cpus: &usize| point(name, LOAD, &place(&host), cpus, cpus).unwrap().middle.rate();
-        [16, 24, 32, 48, 64, 80].iter().map(at).collect()
+        let conditions = conditions(&host);
+        let rate = |cpus| lock_point(name, LOAD, &conditions, cpus, cpus).unwrap().middle.rate();
+        [16, 24, 32, 48, 64, 80].map(rate).to_vec()
     };
     let mcs = rates("mcs");
     for rate in &mcs {
@@ -60,31 +60,35 @@ fn mcs_is_flat_where_ticket_collapses() {
     assert!(ticket[5] < ticket[0] / 2.5, "{ticket:?}");
 }
 
-/// Passes per second of 16 virtual CPUs on 8, on a host whose processors notice spinning or not.
-fn crowded(name: &str, notices: bool) -> f64 {
+/// Operations per second of 16 virtual CPUs on 8 CPUs, with or without pause-loop exiting.
+fn crowded(name: &str, has_ple: bool) -> f64 {
     let (file, text) = hosts::HOSTS.iter().find(|(file, _)| *file == "ivybridge-ex-4s").unwrap();
-    let kept = text.lines().filter(|line| notices || !line.starts_with("ple_"));
-    let host = hosts::parse(file, &kept.collect::<Vec<_>>().join("\n")).unwrap();
-    let place =
-        Place { preemption: Preemption::Anywhere, length: 100_000_000 * NS, ..place(&host) };
-    point(name, LOAD, &place, 8, 16).unwrap().middle.rate()
+    let lines = text.lines().filter(|line| has_ple || !line.starts_with("ple_"));
+    let host = hosts::parse(file, &lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let conditions = Conditions {
+        preemption: Preemption::Anywhere,
+        length: 100_000_000 * NS,
+        ..conditions(&host)
+    };
+    lock_point(name, LOAD, &conditions, 8, 16).unwrap().middle.rate()
 }
 
 #[test]
-fn crowded_guests_need_waiters_that_make_way() {
+fn crowded_guests_need_waiters_that_yield_their_cpu() {
     let [ticket, queued, halting] =
         ["ticket", "queued", "queued_paravirtual"].map(|name| crowded(name, false));
     assert!(halting > 10.0 * queued, "{halting} {queued}");
-    // Those that only spin make way where the processor notices it.
-    let noticed = crowded("ticket", true);
-    assert!(noticed > 3.0 * ticket, "{noticed} {ticket}");
+    // Waiters that only spin yield their CPU through pause-loop exiting.
+    let with_ple = crowded("ticket", true);
+    assert!(with_ple > 3.0 * ticket, "{with_ple} {ticket}");
 }
 
 #[test]
 fn the_same_seed_gives_the_same_hash_on_every_computer() {
     let host = hosts::find("icelake-2s").unwrap();
-    let hash =
-        |name| format!("{:016x}", point(name, LOAD, &place(&host), 8, 8).unwrap().middle.hash);
+    let hash = |name| {
+        format!("{:016x}", lock_point(name, LOAD, &conditions(&host), 8, 8).unwrap().middle.hash)
+    };
     expect_test::expect![[r#"
         e3ca0ca4071d28b7
         c1e221b73aaae592
@@ -93,16 +97,16 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
     .assert_eq(&["ticket", "mcs", "queued", "parking"].map(hash).join("\n"));
 }
 
-/// What three CPUs of a host do around hand-overs of a lock.
+/// Traces three CPUs of a host around hand-overs of a lock.
 fn check_trace(name: &str, expected: expect_test::Expect) {
     let host = hosts::find("westmere-ex-8s").unwrap();
-    let load = Load { work_ns: 100, hold_ns: 100, reads: 0 };
-    let lines = trace(name, load, &place(&host), 3, 16).unwrap();
+    let load = LockLoad { work_ns: 100, hold_ns: 100, reads: 0 };
+    let lines = trace(name, load, &conditions(&host), 3, 16).unwrap();
     expected.assert_eq(&format!("{name}:\n{}\n", lines.join("\n")));
 }
 
 #[test]
-fn a_ticket_is_handed_over_by_a_store_that_all_who_wait_look_at() {
+fn a_ticket_lock_is_handed_over_by_a_store_that_all_waiters_read() {
     check_trace(
         "ticket",
         expect_test::expect![[r#"
@@ -154,7 +158,7 @@ fn an_mcs_lock_is_handed_over_by_a_store_to_the_next_ones_node() {
 }
 
 #[test]
-fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_makes_way() {
+fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_leaves_it() {
     check_trace(
         "queued",
         expect_test::expect![[r#"
@@ -177,4 +181,9 @@ fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_makes_way() {
             246.8 ns  t1      1.8 ns  reads node[1][0].used: 1
     "#]],
     );
+}
+
+#[test]
+fn idle_time_has_the_name_that_it_has_in_measured_ledgers() {
+    assert_eq!(IDLE, analysis::ledger::IDLE);
 }

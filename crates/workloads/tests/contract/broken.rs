@@ -1,10 +1,10 @@
-//! Workloads that break the contract, each in one way: the contract must say so.
+//! Workloads that break the contract, each in one way: the contract must find it.
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use workloads::{Control, Failure, Family, Form, Forms, Load, Prepared, Spec, Task};
+use workloads::{Control, Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm};
 
 use crate::Check;
 use crate::run::{self, Ending, Outcome, Run};
@@ -16,17 +16,17 @@ pub const CHECKS: &[Check] = &[
         check(Flaw::CountsTwice, Some("200 operations counted, but 100 done"))
     }),
     ("an_operation_too_many_is_found", || {
-        check(Flaw::GoesOn, Some("201 operations instead of 200"))
+        check(Flaw::OverrunsLimit, Some("201 operations instead of 200"))
     }),
     ("a_wrong_sum_is_found", || check(Flaw::WrongSum, Some("verification of all tasks"))),
     ("an_open_descriptor_is_found", || {
-        check(Flaw::KeepsDescriptor, Some("descriptors are left open"))
+        check(Flaw::LeaksDescriptor, Some("descriptors are left open"))
     }),
-    ("a_file_elsewhere_is_found", || check(Flaw::Litters, Some("left outside"))),
+    ("a_file_elsewhere_is_found", || check(Flaw::LeavesFile, Some("left outside"))),
     ("a_panic_is_found", || check(Flaw::Panics, Some("panicked"))),
     ("a_crash_is_found", || check(Flaw::Crashes, Some("wait status"))),
     ("a_task_that_cannot_be_interrupted_is_found", || {
-        check(Flaw::Deaf, Some("in vain for the tasks to stop"))
+        check(Flaw::IgnoresInterrupts, Some("tasks to stop"))
     }),
 ];
 
@@ -34,21 +34,22 @@ pub const CHECKS: &[Check] = &[
 enum Flaw {
     None,
     CountsTwice,
-    GoesOn,
+    OverrunsLimit,
     WrongSum,
-    KeepsDescriptor,
-    Litters,
+    LeaksDescriptor,
+    LeavesFile,
     Panics,
     Crashes,
-    Deaf,
+    IgnoresInterrupts,
 }
 
-/// A workload with this flaw fails with `expected` in both forms.
+/// A workload with this flaw fails with `expected` in both forms; one without passes.
 fn check(flaw: Flaw, expected: Option<&str>) -> Result<(), String> {
-    let ending = if flaw == Flaw::Deaf { Ending::Stop } else { Ending::Count };
-    for form in [Form::Processes, Form::Threads] {
-        let patience = Duration::from_secs(if flaw == Flaw::Deaf { 1 } else { 30 });
-        let outcome = run::check(&Run { patience, ..Run::new(spec(flaw), form, 3, ending) });
+    let must_hang = flaw == Flaw::IgnoresInterrupts;
+    let ending = if must_hang { Ending::Stop } else { Ending::Count };
+    for form in [TaskForm::Processes, TaskForm::Threads] {
+        let phase_max = Duration::from_secs(if must_hang { 1 } else { 30 });
+        let outcome = run::check(&Run { phase_max, ..Run::new(spec(flaw), form, 3, ending) });
         match (outcome, expected) {
             (Outcome::Passed, None) => {}
             (Outcome::Failed(why), Some(part)) if why.contains(part) => {}
@@ -80,7 +81,8 @@ fn spec(flaw: Flaw) -> &'static Spec {
             }
         };
     }
-    with!(None CountsTwice GoesOn WrongSum KeepsDescriptor Litters Panics Crashes Deaf)
+    with!(None CountsTwice OverrunsLimit WrongSum LeaksDescriptor LeavesFile Panics Crashes
+          IgnoresInterrupts)
 }
 
 fn prepare(load: &Load, flaw: Flaw) -> Result<Box<dyn Prepared>, Failure> {
@@ -95,11 +97,11 @@ struct Adders {
 impl Prepared for Adders {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         match self.flaw {
-            Flaw::KeepsDescriptor => {
+            Flaw::LeaksDescriptor => {
                 std::mem::forget(File::open("/dev/null").expect("/dev/null opens"));
             }
-            Flaw::Litters => {
-                let path = self.directory.with_file_name(format!("litter-{index}"));
+            Flaw::LeavesFile => {
+                let path = self.directory.with_file_name(format!("left-{index}"));
                 File::create(path).expect("a file in a fresh directory");
             }
             _ => {}
@@ -127,8 +129,10 @@ impl Task for Adder {
             Flaw::Panics => panic!("as asked"),
             // SAFETY: no preconditions.
             Flaw::Crashes => unsafe { libc::abort() },
-            // Goes to sleep again when interrupted.
-            Flaw::Deaf if self.done > 10 => std::thread::sleep(Duration::from_secs(60)),
+            // Sleeps on when interrupted.
+            Flaw::IgnoresInterrupts if self.done > 10 => {
+                std::thread::sleep(Duration::from_secs(60));
+            }
             _ => {}
         }
         Ok(())
@@ -144,7 +148,7 @@ impl Task for Adder {
     fn drive(&mut self, control: &Control) -> Result<(), Failure> {
         let (each, limit) = match self.flaw {
             Flaw::CountsTwice => (2, control.limit),
-            Flaw::GoesOn => (1, control.limit + 1),
+            Flaw::OverrunsLimit => (1, control.limit + 1),
             _ => (1, control.limit),
         };
         let mut done = 0;

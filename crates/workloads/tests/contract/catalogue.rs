@@ -1,4 +1,4 @@
-//! What the list of workloads promises without running any.
+//! The part of the contract that holds for the list of workloads, without running any.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,25 +15,25 @@ pub const CHECKS: &[Check] = &[
     ("every_workload_explains_itself", workloads_explain_themselves),
 ];
 
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise()) }
+fn ensure(condition: bool, message: impl FnOnce() -> String) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(message()) }
 }
 
 fn names_are_alphabetical() -> Result<(), String> {
     for pair in WORKLOADS.windows(2) {
         let (before, after) = (pair[0].name, pair[1].name);
-        ensure(before < after, || format!("{after} stands after {before}"))?;
+        ensure(before < after, || format!("{after} is listed after {before}"))?;
     }
     Ok(())
 }
 
 fn names_are_unique() -> Result<(), String> {
-    let mut seen = BTreeSet::new();
+    let mut names = BTreeSet::new();
     for workload in WORKLOADS.iter() {
         for name in workload.spec.aliases.iter().chain([&workload.name]) {
-            ensure(seen.insert(*name), || format!("'{name}' names two workloads"))?;
-            let found = Workload::find(name).map(|w| w.name);
-            ensure(found == Some(workload.name), || format!("'{name}' finds {found:?}"))?;
+            ensure(names.insert(*name), || format!("'{name}' names two workloads"))?;
+            let looked_up = Workload::find(name).map(|w| w.name);
+            ensure(looked_up == Some(workload.name), || format!("'{name}' finds {looked_up:?}"))?;
         }
     }
     Ok(())

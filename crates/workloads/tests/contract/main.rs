@@ -4,8 +4,8 @@
 //!
 //! No libtest: runs fork, which only a process of one thread may do safely, and libtest
 //! has several. `cargo test -p workloads --test contract NAME` runs the part whose names
-//! contain NAME. Runs that the host cannot do are reported as ignored, with the reason,
-//! and noted in the file that the environment variable KNEE_SKIPS names.
+//! contain NAME. Runs that are impossible on this host are reported as ignored, with the
+//! reason, and noted in the file that the environment variable KNEE_SKIPS names.
 
 mod broken;
 mod catalogue;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use run::{Ending, Outcome, Run};
-use workloads::{Form, Forms, Kind, Values, WORKLOADS, Workload};
+use workloads::{Forms, ParameterKind, TaskForm, Values, WORKLOADS, Workload};
 
 fn main() -> ExitCode {
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-')).unwrap_or_default();
@@ -37,10 +37,10 @@ fn main() -> ExitCode {
     tally.finish(start)
 }
 
-/// A check of its own: a name and what finds something wrong.
+/// A check that runs no listed workload: its name, and a function that returns what is wrong.
 type Check = (&'static str, fn() -> Result<(), String>);
 
-/// What one line of the report says.
+/// The result of one check, in one line of the report.
 enum Verdict {
     Passed,
     Ignored(String),
@@ -81,9 +81,9 @@ fn check_workload(workload: &'static Workload) -> Verdict {
     }
 }
 
-fn shapes(workload: &Workload) -> Vec<(Form, usize, Ending)> {
+fn shapes(workload: &Workload) -> Vec<(TaskForm, usize, Ending)> {
     let forms = match workload.spec.forms {
-        Forms::Both | Forms::Noted(..) => vec![Form::Processes, Form::Threads],
+        Forms::Both | Forms::Noted(..) => vec![TaskForm::Processes, TaskForm::Threads],
         Forms::Only(form, _) => vec![form],
     };
     let mut shapes = Vec::new();
@@ -95,24 +95,25 @@ fn shapes(workload: &Workload) -> Vec<(Form, usize, Ending)> {
     shapes
 }
 
-/// Parameters whose large defaults make a test slow and prove nothing more.
-const ENOUGH: &[(&str, u64)] = &[("files", 50), ("size_bytes", 64 << 10)];
+/// Values for parameters whose large defaults would make a test slow and prove nothing more.
+const REDUCED: &[(&str, u64)] = &[("files", 50), ("size_bytes", 64 << 10)];
 
 /// The defaults, then every other word of every choice, one at a time.
 fn variants(workload: &Workload) -> Vec<BTreeMap<String, String>> {
     let defaults = Values::new(workload, &BTreeMap::new()).expect("defaults are allowed values");
     let mut base = BTreeMap::new();
     for parameter in workload.parameters() {
-        let enough = ENOUGH.iter().find(|(name, _)| *name == parameter.name);
-        if let (Some(&(name, enough)), Kind::Number { min, .. }) = (enough, parameter.kind)
-            && defaults.number(name) > enough
+        let reduced = REDUCED.iter().find(|(name, _)| *name == parameter.name);
+        if let (Some(&(name, reduced)), ParameterKind::Number { min, .. }) =
+            (reduced, parameter.kind)
+            && defaults.number(name) > reduced
         {
-            base.insert(name.to_string(), min.max(enough).to_string());
+            base.insert(name.to_string(), min.max(reduced).to_string());
         }
     }
     let mut variants = vec![base.clone()];
     for parameter in workload.parameters() {
-        if let Kind::Choice(words) = parameter.kind {
+        if let ParameterKind::Choice(words) = parameter.kind {
             for word in words.iter().filter(|word| **word != parameter.default) {
                 let mut given = base.clone();
                 given.insert(parameter.name.to_string(), word.to_string());

@@ -1,131 +1,133 @@
-//! Requests that wait: in the queue of their file, and by owner, so that circles are seen.
+//! Waiting requests: the queue of each file, and the table of blocked owners that shows deadlocks.
 
 use machine::{Machine, Ordering, Sleepers};
 
-use super::{BUCKETS, Blocked, Deadlocks, File, FileLocks, Outcome, Owner, Range, Refused, Wake};
-use super::{Waiting, Waking, code_of, owner_of};
+use super::{
+    BUCKETS, Blocked, Deadlocks, FileLocks, FileState, LockOutcome, Owner, Range, Refused,
+};
+use super::{WaitingRequest, Wake, Waking, owner_of};
 use crate::{Hold, Lock};
 
-/// Owners that the search of a circle follows. Longer chains are taken for none.
+/// Owners that deadlock detection follows. It takes a longer chain for no cycle.
 const CHAIN_MAX: u32 = 10;
 
 impl<L: Lock> FileLocks<L> {
-    /// Queues a request behind its obstacle, unless that would close a circle.
+    /// Makes a request wait for the owner of its obstacle, unless that would close a cycle.
     pub(super) fn begin_to_wait<M: Machine>(
         &self,
         m: &M,
         file: usize,
         range: Range,
         obstacle: u32,
-    ) -> Outcome {
+    ) -> LockOutcome {
         let name = match self.take_record(m, range) {
             Ok(name) => name,
-            Err(why) => return Outcome::Refused(why),
+            Err(why) => return LockOutcome::Refused(why),
         };
         let record = self.record(name);
         record.obstacle.set(m, self.record(obstacle).owner.get(m));
         m.init(&record.woken, 0);
         if !self.block(m, name) {
             self.give_record(m, name);
-            return Outcome::Refused(Refused::Deadlock);
+            return LockOutcome::Refused(Refused::Deadlock);
         }
-        self.queue_up(m, file, name);
-        Outcome::Waits(Waiting(name))
+        self.enqueue(m, file, name);
+        LockOutcome::Waits(WaitingRequest(name))
     }
 
-    /// Puts a request behind all that wait for the file.
-    fn queue_up<M: Machine>(&self, m: &M, file: usize, name: u32) {
-        let start = m.mark();
-        let File { waits, last_waits, .. } = &*self.files[file];
+    /// Puts a request at the end of the file's queue.
+    fn enqueue<M: Machine>(&self, m: &M, file: usize, name: u32) {
+        let start = m.history_mark();
+        let FileState { waits, last_waits, .. } = &*self.files[file];
         self.insert_between(m, waits, name, [last_waits.get(m), 0]);
         last_waits.set(m, name);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Takes a request out of that queue.
-    fn leave_queue<M: Machine>(&self, m: &M, file: usize, name: u32) {
-        let start = m.mark();
-        let File { waits, last_waits, .. } = &*self.files[file];
+    /// Takes a request out of the file's queue.
+    fn dequeue<M: Machine>(&self, m: &M, file: usize, name: u32) {
+        let start = m.history_mark();
+        let FileState { waits, last_waits, .. } = &*self.files[file];
         let record = self.record(name);
         if record.next.get(m) == 0 {
             last_waits.set(m, record.before.get(m));
         }
         self.remove(m, waits, name);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// A request waits no more, for whatever reason. Who woke it has taken it out of the lists.
+    /// Ends the wait of a request. If it was woken, the waker has taken it out of the lists.
     pub(super) fn stop_waiting<M: Machine>(&self, m: &M, file: usize, name: u32) {
         let woken = &self.record(name).woken;
         // Relaxed: it changes under the lock of the file.
         if woken.load(m, Ordering::Relaxed) == 0 {
-            self.leave_queue(m, file, name);
+            self.dequeue(m, file, name);
             self.unblock(m, name);
         }
-        m.retire(woken);
+        m.poison(woken);
         self.give_record(m, name);
     }
 
-    /// Something that this owner had of the file was unlocked, shortened or downgraded: wakes
-    /// those who wait, which do no more (locks_wake_up_blocks).
+    /// Wakes the waiting requests of a file and takes them out of all lists, because a lock of this
+    /// owner was removed, shortened or downgraded (locks_wake_up_blocks).
     pub(super) fn wake<M: Machine>(&self, m: &M, file: usize, owner: Owner) {
-        let start = m.mark();
+        let start = m.history_mark();
         let waits = &self.files[file].waits;
-        let under = self.design.waking == Waking::UnderTheBlocked;
-        let mut at = waits.get(m);
-        if at == 0 && !(under && matches!(owner, Owner::Process(_))) {
-            return m.cut(start, 0);
+        let always_locks = self.design.waking == Waking::UnderTheBlocked;
+        let mut name = waits.get(m);
+        if name == 0 && !(always_locks && matches!(owner, Owner::Process(_))) {
+            return m.forget_history(start, 0);
         }
-        // None of those who wait for a flock is in the table.
-        let table = !matches!(owner, Owner::Flock(_));
-        let hold = if table { self.lock_blocked(m) } else { None };
-        let held = hold.as_ref().map_or(0, |hold| u64::from(hold.0) + 1);
-        m.cut(start, held << 32 | u64::from(at));
-        while at != 0 {
-            let record = self.record(at);
+        // Requests for a flock are not in the table.
+        let in_table = !matches!(owner, Owner::Flock(_));
+        let hold = if in_table { self.lock_blocked(m) } else { None };
+        let live_hold = hold.as_ref().map_or(0, |hold| u64::from(hold.0) + 1);
+        m.forget_history(start, live_hold << 32 | u64::from(name));
+        while name != 0 {
+            let record = self.record(name);
             let next = record.next.get(m);
-            let concerned = match self.design.wake {
+            let wakes = match self.design.wake {
                 Wake::All => true,
-                Wake::Concerned => self.is_concerned(m, file, at),
+                Wake::Concerned => self.is_concerned(m, file, name),
             };
-            if concerned {
-                self.leave_queue(m, file, at);
-                self.unlist_blocked(m, at);
-                // Relaxed: who wakes takes the lock of the file.
+            if wakes {
+                self.dequeue(m, file, name);
+                self.unlist_blocked(m, name);
+                // Relaxed: the woken task takes the lock of the file.
                 record.woken.store(m, 1, Ordering::Relaxed);
                 m.wake(&record.woken, Sleepers::All);
             }
-            at = next;
-            m.cut(start, held << 32 | u64::from(at));
+            name = next;
+            m.forget_history(start, live_hold << 32 | u64::from(name));
         }
         self.unlock_beside(m, &self.blocked[0].lock, hold);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Whether another owner is in the way of a request than it knows of, or none.
+    /// Whether no owner, or another owner than recorded, is in the way of a waiting request.
     fn is_concerned<M: Machine>(&self, m: &M, file: usize, waiting: u32) -> bool {
-        let known = self.record(waiting).obstacle.get(m);
+        let recorded = self.record(waiting).obstacle.get(m);
         let obstacle = self.obstacle(m, file, self.range(m, waiting));
-        obstacle.is_none_or(|obstacle| self.record(obstacle).owner.get(m) != known)
+        obstacle.is_none_or(|obstacle| self.record(obstacle).owner.get(m) != recorded)
     }
 
-    /// Makes it known whom the owner of a request waits for. Fails if that closes a circle;
-    /// looking and making known are one step under the lock of the table.
+    /// Enters in the table which owner a request waits for. Fails if that closes a cycle. The
+    /// search and the entry are one step under the lock of the table.
     fn block<M: Machine>(&self, m: &M, name: u32) -> bool {
-        let start = m.mark();
+        let start = m.history_mark();
         let record = self.record(name);
         let (owner, obstacle) = (record.owner.get(m), record.obstacle.get(m));
         if !self.is_listed_as_blocked(m, name) && !is_process(owner) {
-            m.cut(start, 0);
+            m.forget_history(start, 0);
             return true;
         }
         let table = &self.blocked[0];
         let hold = self.lock_blocked(m);
-        // An open file can be shared: nobody knows who would unlock it, so it is not refused.
-        let circle = self.design.deadlocks == Deadlocks::Found
+        // Processes can share an open file: any of them may unlock it, so its requests never fail.
+        let cycle = self.design.deadlocks == Deadlocks::Found
             && is_process(owner)
             && self.leads_to(m, obstacle, owner);
-        if !circle && self.is_listed_as_blocked(m, name) {
+        if !cycle && self.is_listed_as_blocked(m, name) {
             let bucket = &table.buckets[self.bucket(owner)];
             let first = bucket.get(m);
             record.blocked_next.set(m, first);
@@ -136,26 +138,26 @@ impl<L: Lock> FileLocks<L> {
             bucket.set(m, name);
         }
         self.unlock_beside(m, &table.lock, hold);
-        m.cut(start, circle.into());
-        !circle
+        m.forget_history(start, cycle.into());
+        !cycle
     }
 
     fn unblock<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         if !self.is_listed_as_blocked(m, name) {
-            return m.cut(start, 0);
+            return m.forget_history(start, 0);
         }
         let hold = self.lock_blocked(m);
         self.unlist_blocked(m, name);
         self.unlock_beside(m, &self.blocked[0].lock, hold);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Takes a request out of the table, if it is there.
+    /// Takes a request out of the table, if the table has it.
     fn unlist_blocked<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         if !self.is_listed_as_blocked(m, name) {
-            return m.cut(start, 0);
+            return m.forget_history(start, 0);
         }
         let record = self.record(name);
         let bucket = &self.blocked[0].buckets[self.bucket(record.owner.get(m))];
@@ -167,19 +169,19 @@ impl<L: Lock> FileLocks<L> {
         if next != 0 {
             self.record(next).blocked_before.set(m, before);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Whether a request is one that a circle could lead through: it waits for a process. So
-    /// a process is refused also where an open file waits for it whose locks it wants itself,
-    /// as in Linux (__locks_insert_block).
+    /// Whether a request can be part of a cycle, which is if it waits for a process. So a process
+    /// is also refused a lock of an open file that waits for that process, as in Linux
+    /// (__locks_insert_block).
     pub(super) fn is_listed_as_blocked<M: Machine>(&self, m: &M, name: u32) -> bool {
         let record = self.record(name);
         let flock = matches!(owner_of(record.owner.get(m)), Owner::Flock(_));
         !flock && is_process(record.obstacle.get(m))
     }
 
-    /// Whether following who waits for whom leads from one owner to another.
+    /// Whether a chain of owners, each waiting for the next, leads from one owner to another.
     fn leads_to<M: Machine>(&self, m: &M, from: u32, to: u32) -> bool {
         let mut owner = from;
         for _ in 0..=CHAIN_MAX {
@@ -194,20 +196,20 @@ impl<L: Lock> FileLocks<L> {
         false
     }
 
-    /// Whom a blocked owner waits for.
+    /// The owner that a blocked owner waits for.
     fn obstacle_of<M: Machine>(&self, m: &M, owner: u32) -> Option<u32> {
-        let mut at = self.blocked[0].buckets[self.bucket(owner)].get(m);
-        while at != 0 {
-            let record = self.record(at);
+        let mut name = self.blocked[0].buckets[self.bucket(owner)].get(m);
+        while name != 0 {
+            let record = self.record(name);
             if record.owner.get(m) == owner {
                 return Some(record.obstacle.get(m));
             }
-            at = record.blocked_next.get(m);
+            name = record.blocked_next.get(m);
         }
         None
     }
 
-    /// Locks the table of the blocked, unless the global lock covers it.
+    /// Locks the table of blocked requests, unless the global lock covers it.
     fn lock_blocked<M: Machine>(&self, m: &M) -> Option<Hold> {
         self.lock_beside(m, &self.blocked[0].lock)
     }
@@ -219,26 +221,16 @@ impl<L: Lock> FileLocks<L> {
         }
     }
 
-    /// Whether nothing is held and nobody waits.
+    /// Whether no lock is held and no request waits.
     pub fn at_rest<M: Machine>(&self, m: &M) -> bool {
-        let empty = |file: &super::File<L::Mem>| {
-            let File { posix, flock, waits, last_waits, root, owners, .. } = file;
+        let is_empty = |file: &FileState<L::Mem>| {
+            let FileState { posix, flock, waits, last_waits, root, owners, .. } = file;
             let lists = [posix, flock, waits, last_waits, root, owners];
             lists.iter().all(|list| list.get(m) == 0)
         };
-        self.files.iter().all(|file| empty(file))
+        self.files.iter().all(|file| is_empty(file))
             && self.held.iter().all(|list| list.first.get(m) == 0)
             && self.blocked[0].buckets.iter().all(|bucket| bucket.get(m) == 0)
-    }
-
-    /// Whether anybody waits for a lock of this file.
-    pub fn somebody_waits<M: Machine>(&self, m: &M, file: usize) -> bool {
-        self.files[file].waits.get(m) != 0
-    }
-
-    /// Whether this owner waits, by the table of the blocked.
-    pub fn is_blocked<M: Machine>(&self, m: &M, owner: Owner) -> bool {
-        self.obstacle_of(m, code_of(owner)).is_some()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The lists of all held locks, which nothing needs but a listing of them.
+//! The lists of all held locks. Only the listing of all locks (/proc/locks in Linux) needs them.
 
 use machine::Machine;
 
@@ -6,17 +6,17 @@ use super::{FileLocks, Held, Range};
 use crate::Lock;
 
 impl<L: Lock> FileLocks<L> {
-    /// Lists a record that was granted.
+    /// Adds a granted record to a list of held locks.
     pub(super) fn list<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
-        let which = match self.design.held {
+        let start = m.history_mark();
+        let index = match self.design.held {
             Held::OneList => 0,
             Held::PerCpu => m.cpu(),
         };
-        let list = &self.held[which];
+        let list = &self.held[index];
         let hold = self.lock_beside(m, &list.lock);
         let (record, first) = (self.record(name), list.first.get(m));
-        record.listed_in.set(m, which as u32 + 1);
+        record.listed_in.set(m, index as u32 + 1);
         record.held_next.set(m, first);
         record.held_before.set(m, 0);
         if first != 0 {
@@ -24,12 +24,12 @@ impl<L: Lock> FileLocks<L> {
         }
         list.first.set(m, name);
         self.unlock_beside(m, &list.lock, hold);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Takes it out again, on whichever CPU.
+    /// Removes a record from its list of held locks, on whichever CPU.
     pub(super) fn unlist<M: Machine>(&self, m: &M, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let record = self.record(name);
         let list = &self.held[record.listed_in.get(m) as usize - 1];
         let hold = self.lock_beside(m, &list.lock);
@@ -42,30 +42,21 @@ impl<L: Lock> FileLocks<L> {
             self.record(next).held_before.set(m, before);
         }
         self.unlock_beside(m, &list.lock, hold);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Tells all held locks, list by list. With a lock a file, ranges may change meanwhile;
-    /// under the global lock, or where nobody is at work, it is one moment's picture.
-    pub fn each_held<M: Machine>(&self, m: &M, mut tell: impl FnMut(Range)) {
+    /// Visits all held locks, list by list. With a lock per file, ranges may change during the
+    /// visit. Under the global lock, or if no other task uses the manager, it is a snapshot.
+    pub fn each_held<M: Machine>(&self, m: &M, mut visit: impl FnMut(Range)) {
         for list in self.held.iter() {
-            let hold = self.lock_listing(m, &list.lock);
-            let mut at = list.first.get(m);
-            while at != 0 {
-                tell(self.range(m, at));
-                at = self.record(at).held_next.get(m);
+            let mem = if self.has_global_lock() { self.global() } else { &list.lock };
+            let hold = self.lock.lock(m, mem);
+            let mut name = list.first.get(m);
+            while name != 0 {
+                visit(self.range(m, name));
+                name = self.record(name).held_next.get(m);
             }
-            self.unlock_listing(m, &list.lock, hold);
+            self.lock.unlock(m, mem, hold);
         }
-    }
-
-    fn lock_listing<M: Machine>(&self, m: &M, list: &L::Mem) -> crate::Hold {
-        let at = if self.locks_all() { self.global() } else { list };
-        self.lock.lock(m, at)
-    }
-
-    fn unlock_listing<M: Machine>(&self, m: &M, list: &L::Mem, hold: crate::Hold) {
-        let at = if self.locks_all() { self.global() } else { list };
-        self.lock.unlock(m, at, hold);
     }
 }

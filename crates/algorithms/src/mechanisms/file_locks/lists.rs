@@ -1,4 +1,4 @@
-//! Lists of records, linked both ways: those of a file.
+//! The doubly linked lists of records in a file.
 
 use machine::{Field, Machine};
 
@@ -6,18 +6,18 @@ use super::FileLocks;
 use crate::Lock;
 
 impl<L: Lock> FileLocks<L> {
-    /// Puts a record before another one, or at the end where that is 0.
+    /// Inserts a record before another one, or at the end of the list if that is 0.
     pub(super) fn insert<M: Machine>(&self, m: &M, list: &Field<u32>, name: u32, next: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let before = match next {
             0 => self.last(m, list),
             next => self.record(next).before.get(m),
         };
         self.insert_between(m, list, name, [before, next]);
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Puts a record between two that are next to each other.
+    /// Inserts a record between two neighbours; 0 is an end of the list.
     pub(super) fn insert_between<M: Machine>(
         &self,
         m: &M,
@@ -25,7 +25,7 @@ impl<L: Lock> FileLocks<L> {
         name: u32,
         [before, next]: [u32; 2],
     ) {
-        let start = m.mark();
+        let start = m.history_mark();
         let record = self.record(name);
         record.next.set(m, next);
         record.before.set(m, before);
@@ -36,12 +36,12 @@ impl<L: Lock> FileLocks<L> {
         if next != 0 {
             self.record(next).before.set(m, name);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
-    /// Takes a record out.
+    /// Removes a record.
     pub(super) fn remove<M: Machine>(&self, m: &M, list: &Field<u32>, name: u32) {
-        let start = m.mark();
+        let start = m.history_mark();
         let record = self.record(name);
         let (before, next) = (record.before.get(m), record.next.get(m));
         match before {
@@ -51,13 +51,13 @@ impl<L: Lock> FileLocks<L> {
         if next != 0 {
             self.record(next).before.set(m, before);
         }
-        m.cut(start, 0);
+        m.forget_history(start, 0);
     }
 
     fn last<M: Machine>(&self, m: &M, list: &Field<u32>) -> u32 {
-        let (mut last, mut at) = (0, list.get(m));
-        while at != 0 {
-            (last, at) = (at, self.record(at).next.get(m));
+        let (mut last, mut name) = (0, list.get(m));
+        while name != 0 {
+            (last, name) = (name, self.record(name).next.get(m));
         }
         last
     }

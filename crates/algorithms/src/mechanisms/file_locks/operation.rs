@@ -1,16 +1,16 @@
-//! File locks as a mechanism: what tasks do with them again and again.
+//! File locks as a mechanism: the operation that tasks repeat.
 
 use std::fmt;
 
 use machine::{Array, Field, Line, Machine, Region};
 
 use super::contract::{Bytes, calls};
-use super::{DESIGNS, Design, FileLocks, Kind, Owner, Range, TO_THE_END, alone};
+use super::{DESIGNS, Design, FileLocks, LockKind, Owner, Range, TO_THE_END, single_task_model};
 use crate::mechanisms::{Choice, Mechanism, Scenario, Setting, Settings};
 use crate::{Equivalent, Lock};
 
-/// Records that a task may need at once: two are taken for a call, and two ranges may be held
-/// of which each leaves a part behind.
+/// Records that a task may need at the same time: a call takes two, and two ranges may be held
+/// that each leave a part behind.
 const RECORDS: usize = 6;
 
 /// Files, and tasks that lock them.
@@ -24,9 +24,9 @@ pub struct LockedFiles<L: Lock> {
     read_one_in: u32,
     call_ns: u64,
     held_ns: u64,
-    /// What the ranges guard: how often each was locked to write.
+    /// The number of writes under each range, which the range guards.
     guarded: Array<Line<Field<u64>>>,
-    /// By task: how often it locked to write, known when it has finished.
+    /// The number of writes of each task, stored when the task has finished.
     written: Array<Line<Field<u64>>>,
     bytes: Array<Line<Bytes>>,
 }
@@ -41,12 +41,12 @@ impl<L: Lock> fmt::Debug for LockedFiles<L> {
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Calls {
-    /// A lock is taken, something done under it, and the lock given back.
+    /// A task locks a range, works under the lock, and unlocks.
     LockUnlock,
-    /// The calls of a contract in which two bytes are taken crosswise.
+    /// The calls of `contract.rs`, in which tasks take two bytes crosswise.
     Crosswise,
-    /// The same of a task that has nobody beside it: it plays all owners.
-    Alone,
+    /// The calls of `single_task_model.rs`, in which the only task plays all owners.
+    SingleTask,
 }
 
 impl Calls {
@@ -54,12 +54,12 @@ impl Calls {
     fn records(self) -> usize {
         match self {
             Calls::LockUnlock | Calls::Crosswise => RECORDS,
-            Calls::Alone => alone::RECORDS,
+            Calls::SingleTask => single_task_model::RECORDS,
         }
     }
 }
 
-/// What a task keeps.
+/// A task that locks files.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     task: u32,
@@ -71,65 +71,66 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
     const NAME: &'static str = "file_locks";
     type Design = Design;
     type Task = Caller;
-    const OPERATION: &'static str = "one file lock taken and given back";
+    const OPERATION: &'static str = "one file lock taken and released";
     const DESIGNS: &'static [(&'static str, Design)] = DESIGNS;
     const TASKS_SHARE_CPUS: bool = true;
     const PARTS: &'static [(&'static str, &'static str)] = &[
-        ("alone", include_str!("alone.rs")),
         ("blocked", include_str!("blocked.rs")),
         ("contract", include_str!("contract.rs")),
         ("held", include_str!("held.rs")),
+        ("invariants", include_str!("invariants.rs")),
         ("lists", include_str!("lists.rs")),
         ("operation", include_str!("operation.rs")),
         ("ranges", include_str!("ranges.rs")),
+        ("single_task_model", include_str!("single_task_model.rs")),
         ("tree", include_str!("tree.rs")),
     ];
     const EQUIVALENT: &'static [Equivalent] = &[
         Equivalent {
             change: "no wait",
             line: "m.park(woken, 0)",
-            why: "a sleeper may wake at any time",
+            why: "parking may return at any time",
         },
         Equivalent {
             change: "off by one",
             line: "record.woken.store(m, 1,",
-            why: "every value but 0 says that something has changed",
+            why: "every value but 0 means woken",
         },
         Equivalent {
             change: "skipped",
             line: "branch.low.set(m, 0)",
-            why: "measured next, and nobody asks then whether it differs",
+            why: "it is computed next, and there its old value does not matter",
         },
         Equivalent {
             change: "skipped",
             line: "branch.high.set(m, 0)",
-            why: "measured next, and nobody asks then whether it differs",
+            why: "it is computed next, and there its old value does not matter",
         },
         Equivalent {
             change: "skipped",
-            line: "Kind::Write => byte.set(",
-            why: "what the locks guard in a search, no part of them",
+            line: "LockKind::Write => byte.set(",
+            why: "the data that the locks guard under the checker, not a part of them",
         },
     ];
     const SCENARIOS: &'static [Scenario] = &[
-        // All owners, played by one.
-        Scenario::of(1, 1),
-        Scenario::of(2, 1),
-        Scenario::of(2, 2).choosing(&[("calls", "lock-unlock")]),
-        Scenario::of(2, 1).choosing(&[("calls", "lock-unlock"), ("kind", "flock")]),
-        Scenario::of(3, 1),
+        // A single task that plays all owners.
+        Scenario::new(1, 1),
+        Scenario::new(2, 1),
+        Scenario::new(2, 2).with_choices(&[("calls", "lock-unlock")]),
+        Scenario::new(2, 1).with_choices(&[("calls", "lock-unlock"), ("kind", "flock")]),
+        Scenario::new(3, 1),
     ];
     const CHOICES: &'static [Choice] = &[
         Choice {
             name: "kind",
-            about: "whose locks: of processes, of open files with flock, or of open files with ranges",
+            about: "the owners: processes (posix), or open files with flock or with ranges (ofd)",
             words: &["posix", "flock", "ofd"],
             searched: "posix",
         },
         Choice {
             name: "calls",
-            about: "what an operation is: a lock and an unlock, or some calls of processes that \
-                    take two bytes of one file crosswise",
+            about: "an operation: a lock and an unlock, or some calls in which processes take two \
+                    bytes of one file crosswise",
             words: &["lock-unlock", "crosswise"],
             searched: "crosswise",
         },
@@ -137,7 +138,7 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
     const SETTINGS: &'static [Setting] = &[
         Setting {
             name: "files",
-            about: "files: tasks take theirs in turn",
+            about: "files; task i uses file i modulo this number",
             default: 4096,
             min: 1,
             max: 4096,
@@ -145,7 +146,8 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         },
         Setting {
             name: "ranges",
-            about: "bytes of a file of which tasks lock one, in turn; with 1 the whole file",
+            about: "bytes of a file, over which its tasks are spread, one locked byte each; 1: each \
+                    task locks the whole file",
             default: 1,
             min: 1,
             max: 4096,
@@ -153,16 +155,24 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         },
         Setting {
             name: "read_one_in",
-            about: "locks of which one is to read; with 0 none",
+            about: "one lock in this many is a read lock; 0: none",
             default: 0,
             min: 0,
             max: 1_000_000,
             searched: 0,
         },
-        Setting::time("call_ns", "work of a call outside of all locks, in ns", 0),
-        Setting::time("in_lock_ns", "work under the lock of the files, or of the file, in ns", 0),
-        Setting::time("in_beside_ns", "work under each lock beside those of files, in ns", 0),
-        Setting::time("held_ns", "work of who holds a file lock, in ns", 0),
+        Setting::time("call_ns", "work of a call outside all locks, in ns", 0),
+        Setting::time(
+            "in_lock_ns",
+            "work under the global lock, or under the lock of the file, in ns",
+            0,
+        ),
+        Setting::time(
+            "in_beside_ns",
+            "work under each lock of a list that is not part of a file, in ns",
+            0,
+        ),
+        Setting::time("held_ns", "work of a task that holds a file lock, in ns", 0),
     ];
 
     fn bytes(tasks: usize, settings: &Settings) -> usize {
@@ -172,16 +182,16 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
     }
 
     fn new(region: &Region, design: Design, tasks: usize, settings: &Settings) -> Self {
-        let few = |name: &str| tasks.min(settings.get(name) as usize);
-        let (files, ranges) = (few("files"), few("ranges"));
+        let at_most_tasks = |name: &str| tasks.min(settings.get(name) as usize);
+        let (files, ranges) = (at_most_tasks("files"), at_most_tasks("ranges"));
         let calls = match settings.choice("calls") {
-            "crosswise" if tasks == 1 => Calls::Alone,
+            "crosswise" if tasks == 1 => Calls::SingleTask,
             "crosswise" => Calls::Crosswise,
             _ => Calls::LockUnlock,
         };
         let locks = FileLocks::new(region, tasks, files, calls.records(), design);
         LockedFiles {
-            locks: locks.working(settings.get("in_lock_ns"), settings.get("in_beside_ns")),
+            locks: locks.with_work(settings.get("in_lock_ns"), settings.get("in_beside_ns")),
             design,
             calls,
             kind: match settings.choice("kind") {
@@ -200,20 +210,20 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         }
     }
 
-    /// Its CPU gets the records that it may need: tasks can share a CPU.
+    /// Gives the task's records to its CPU, which may run other tasks too.
     fn start<M: Machine>(&self, m: &M, task: usize) -> Caller {
-        let begin = m.mark();
-        let each = self.calls.records() as u32;
-        let first = task as u32 * each + 1;
-        (first..first + each).rev().for_each(|name| self.locks.bring(m, name));
-        m.cut(begin, 0);
+        let begin = m.history_mark();
+        let records = self.calls.records() as u32;
+        let first = task as u32 * records + 1;
+        (first..first + records).rev().for_each(|name| self.locks.add_to_pool(m, name));
+        m.forget_history(begin, 0);
         Caller { task: task as u32, written: 0, slept: 0 }
     }
 
     fn operate<M: Machine>(&self, m: &M, caller: &mut Caller) {
         match self.calls {
             Calls::LockUnlock => self.lock_and_unlock(m, caller),
-            Calls::Alone => alone::calls(&self.locks, m, self.design),
+            Calls::SingleTask => single_task_model::calls(&self.locks, m, self.design),
             Calls::Crosswise => calls(&self.locks, m, self.design, &self.bytes[0], caller.task),
         }
     }
@@ -227,15 +237,17 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
     }
 
     fn check<M: Machine>(&self, m: &M, _: u64) -> Result<(), String> {
-        let sum = |counts: &[Line<Field<u64>>]| counts.iter().map(|one| one.get(m)).sum::<u64>();
-        let (found, all) = (sum(&self.guarded), sum(&self.written));
-        if found != all {
-            return Err(format!("{all} locks to write, under which {found} changes were made"));
+        let sum = |counts: &[Line<Field<u64>>]| counts.iter().map(|n| n.get(m)).sum::<u64>();
+        let (changes, write_locks) = (sum(&self.guarded), sum(&self.written));
+        if changes != write_locks {
+            return Err(format!(
+                "{write_locks} changes under write locks were counted as {changes}"
+            ));
         }
-        match self.locks.at_rest(m) {
-            true => Ok(()),
-            false => Err("some file lock is held still, or somebody waits".to_string()),
+        if !self.locks.at_rest(m) {
+            return Err("a file lock is still held, or a request waits".to_string());
         }
+        Ok(())
     }
 
     fn effects(caller: &Caller) -> Vec<(&'static str, u64)> {
@@ -245,34 +257,34 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
 
 impl<L: Lock> LockedFiles<L> {
     fn lock_and_unlock<M: Machine>(&self, m: &M, caller: &mut Caller) {
-        let begin = m.mark();
+        let begin = m.history_mark();
         let file = caller.task % self.files;
-        let which = caller.task / self.files % self.ranges;
+        let byte = caller.task / self.files % self.ranges;
         let (start, end) = match self.ranges {
             1 => (0, TO_THE_END),
-            _ => (which.into(), which.into()),
+            _ => (byte.into(), byte.into()),
         };
         let reads = self.read_one_in > 0 && m.chance(self.read_one_in);
-        let kind = if reads { Kind::Read } else { Kind::Write };
+        let kind = if reads { LockKind::Read } else { LockKind::Write };
         let range = Range { owner: (self.kind)(caller.task), kind, start, end };
         m.work(self.call_ns);
-        m.cut(begin, reads.into());
-        let set = self.locks.set(m, file as usize, range);
-        caller.slept += u64::from(set.expect("each task holds one lock, so there is no circle"));
-        // Who loses its CPU here does so with the file lock held.
-        m.call_ends();
-        m.cut(begin, reads.into());
-        let guarded = &self.guarded[(file * self.ranges + which) as usize];
+        m.forget_history(begin, reads.into());
+        let waits = self.locks.set(m, file as usize, range);
+        caller.slept += u64::from(waits.expect("no deadlock: each task holds one lock"));
+        // A task that loses its CPU here holds the file lock.
+        m.preemption_point();
+        m.forget_history(begin, reads.into());
+        let guarded = &self.guarded[(file * self.ranges + byte) as usize];
         let count = guarded.get(m);
         m.work(self.held_ns);
         if !reads {
             guarded.set(m, count + 1);
             caller.written += 1;
         }
-        m.cut(begin, 0);
+        m.forget_history(begin, 0);
         m.work(self.call_ns);
-        let unlock = self.locks.set(m, file as usize, Range { kind: Kind::Unlock, ..range });
-        unlock.expect("nothing is in the way of an unlock");
-        m.cut(begin, 0);
+        let unlock = self.locks.set(m, file as usize, Range { kind: LockKind::Unlock, ..range });
+        unlock.expect("no lock is in the way of an unlock");
+        m.forget_history(begin, 0);
     }
 }

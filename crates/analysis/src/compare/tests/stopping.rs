@@ -1,4 +1,4 @@
-//! When blocks of a cell end, and that what ended them is what is said.
+//! When the blocks of a cell end, and that the comparison then says what ended them.
 
 use super::*;
 
@@ -9,21 +9,21 @@ fn blocks_until_decided(experiment: &str, factors: &[f64]) -> u32 {
     let points: Vec<usize> = (0..factors.len()).collect();
     let goes_on = |block: &u32| {
         let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < *block).collect();
-        !wanted(&opened.record, &points, &before, *block).is_empty()
+        !points_to_run(&opened.record, &points, &before, *block).is_empty()
     };
     (0..200).take_while(goes_on).count() as u32
 }
 
 #[test]
-fn the_gist_of_runs_decides_as_the_runs_do() {
+fn the_deciding_part_of_runs_decides_as_the_runs_do() {
     let mut values = blocks(12, &[1.0, 1.05]);
     values[4][1] = json!({"operations_per_s": 3.0, "steal_percent": 3.2, "fairness": 1.0});
     let opened = record("r", "", &["a", "b"], json!([values]));
-    let gists: Vec<Run> =
-        opened.runs.iter().map(|run| crate::gist(run, "operations_per_s")).collect();
-    let slim = Opened { folder: PathBuf::new(), record: opened.record.clone(), runs: gists };
+    let parts = opened.runs.iter().map(|run| deciding_part(run, "operations_per_s"));
+    let runs: Vec<Run> = parts.collect();
+    let slim = Opened { folder: PathBuf::new(), record: opened.record.clone(), runs };
     let reasons = |opened: &Opened| -> Vec<Option<String>> {
-        let blocks = crate::blocks::blocks(&opened.record, &[0, 1], &opened.runs);
+        let blocks = blocks::blocks(&opened.record, &[0, 1], &opened.runs);
         blocks.iter().map(|block| block.reasons.first().map(|(_, _, why)| why.clone())).collect()
     };
     assert_eq!(reasons(&slim), reasons(&opened));
@@ -50,7 +50,7 @@ fn capped(cap: u32) -> String {
 }
 
 #[test]
-fn few_blocks_until_decided_are_looked_at_once() {
+fn a_small_cap_has_one_look_at_its_end() {
     for cap in 5..10 {
         assert_eq!(blocks_until_decided(&capped(cap), &[1.0, 1.2]), cap);
     }
@@ -58,7 +58,7 @@ fn few_blocks_until_decided_are_looked_at_once() {
 
 #[test]
 fn there_is_no_block_after_the_last_look() {
-    // Too wide for any verdict: the sign of the difference turns round.
+    // Too wide for any verdict: the sign of the difference alternates.
     let values: Vec<[f64; 2]> = (0..120)
         .map(|i| (i % 2, 1300.0 + (i / 2 * 37 % 101) as f64))
         .map(|(turned, far)| if turned == 0 { [1000.0, far] } else { [far, 1000.0] })
@@ -67,7 +67,7 @@ fn there_is_no_block_after_the_last_look() {
         let opened = record("r", &capped(cap), &["a", "b"], json!([values]));
         let goes_on = |block: &u32| {
             let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < *block).collect();
-            !wanted(&opened.record, &[0, 1], &before, *block).is_empty()
+            !points_to_run(&opened.record, &[0, 1], &before, *block).is_empty()
         };
         assert_eq!((0..200).take_while(goes_on).count(), last, "cap {cap}");
     }
@@ -82,7 +82,7 @@ fn a_hopeless_variant_is_given_up_and_does_not_stop_the_others() {
     let opened = record("r", "blocks = 10", &["a", "b", "c"], json!([values]));
     let points = |block: u32| {
         let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < block).collect();
-        wanted(&opened.record, &[0, 1, 2], &before, block)
+        points_to_run(&opened.record, &[0, 1, 2], &before, block)
     };
     assert_eq!(points(2), [0, 1, 2]);
     assert_eq!(points(3), [0, 1]);
@@ -91,7 +91,7 @@ fn a_hopeless_variant_is_given_up_and_does_not_stop_the_others() {
 }
 
 #[test]
-fn what_stopped_it_is_what_is_said() {
+fn the_comparison_says_what_stopped_the_blocks() {
     for seed in 0..20 {
         let mut values = blocks(60, &[1.0, 1.0 + 0.01 * (seed % 5) as f64, 0.97]);
         for block in (seed..60).step_by(7) {
@@ -104,14 +104,16 @@ fn what_stopped_it_is_what_is_said() {
             whole.runs.iter().filter(|run| run.block < block).collect()
         };
         let end = (0..)
-            .find(|block| wanted(&whole.record, &[0, 1, 2], &before(*block), *block).is_empty())
+            .find(|block| {
+                points_to_run(&whole.record, &[0, 1, 2], &before(*block), *block).is_empty()
+            })
             .expect("an end");
         let runs: Vec<Run> = before(end).into_iter().cloned().collect();
         let opened = Opened { folder: PathBuf::new(), record: whole.record.clone(), runs };
         let arms = names.map(|name| Arm { name, record: &opened, variant: name });
-        let said = compare(&arms, &Options::default()).expect("a comparison");
-        for contrast in &said.cells[0].metrics[0].contrasts {
-            let decided = contrast.verdict.is_change() || contrast.verdict == Verdict::Same;
+        let comparison = compare(&arms, &CompareOptions::default()).expect("a comparison");
+        for contrast in &comparison.cells[0].metrics[0].contrasts {
+            let decided = contrast.verdict.is_change() || contrast.verdict == crate::Verdict::Same;
             assert!(decided || contrast.n == 60, "seed {seed}: {contrast:?}");
         }
     }

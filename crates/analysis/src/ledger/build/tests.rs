@@ -1,12 +1,12 @@
-//! Whatever was seen, the rows add up: recorded looks, and windows at random.
+//! Rows add up whatever looks saw: recorded looks, and random windows.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{CpuTime, Mode, Outcome, Samples, Slice, Stack};
+use records::{CpuMode, CpuTime, Outcome, SampledStacks, Slice, Stack};
 
 use super::*;
 
-/// A window that keeps the laws, of random slices, locks, shares and samples.
+/// A window of random slices, locks, shares and samples that keeps all laws.
 fn window(random: &mut Xoshiro256PlusPlus) -> Window {
     let mut cpu = |cpu| {
         let mut slices = Vec::new();
@@ -40,10 +40,10 @@ fn window(random: &mut Xoshiro256PlusPlus) -> Window {
     window.operations = random.random_range(1..1_000_000);
     let mut parts = |whole: u64| {
         let weights: Vec<u64> = (0..4).map(|_| random.random_range(0..5)).collect();
-        super::super::split(whole, &weights)
+        split(whole, &weights)
     };
     for base in Base::ALL {
-        let spun = parts(window.time_ns(is(base, CpuState::Spin)));
+        let spun = parts(window.time_ns(is_slice(base, CpuState::Spin)));
         window.locks.extend(spun.into_iter().enumerate().map(|(index, spin_ns)| LockTime {
             base,
             place: ["a+1", "b+2", "0xffff", "0xfffe"][index].to_string(),
@@ -59,20 +59,20 @@ fn window(random: &mut Xoshiro256PlusPlus) -> Window {
         let parts = parts(whole).into_iter().enumerate();
         parts.map(|(index, ns)| Share { name: format!("s{index}"), ns, times: 1 }).collect()
     };
-    window.idle = shares(window.time_ns(is(Base::Idle, CpuState::Rest)));
-    window.others = shares(window.time_ns(is(Base::Other, CpuState::Rest)));
+    window.idle = shares(window.time_ns(is_slice(Base::Idle, CpuState::Rest)));
+    window.others = shares(window.time_ns(is_slice(Base::Other, CpuState::Rest)));
     window.samples = (random.random_range(0..4) > 0).then(|| samples(random));
     assert_eq!(window.broken_law(), None);
     window
 }
 
-fn samples(random: &mut Xoshiro256PlusPlus) -> Samples {
+fn samples(random: &mut Xoshiro256PlusPlus) -> SampledStacks {
     let functions = ["f", "g", "__x64_sys_read", "exc_page_fault", "do_syscall_64"];
     let stack = |random: &mut Xoshiro256PlusPlus| Stack {
         base: Base::ALL[random.random_range(0..4)],
         state: CpuState::Rest,
-        mode: [Mode::Kernel, Mode::User, Mode::AfterSystemCall][random.random_range(0..3)],
-        // One index beyond the table: what is damaged must not stop the rest.
+        mode: [CpuMode::Kernel, CpuMode::User, CpuMode::AfterSystemCall][random.random_range(0..3)],
+        // One index is beyond the table: a damaged sample must not stop the rest.
         frames: (0..3).map(|_| random.random_range(0..=functions.len() as u32)).collect(),
         kernel_frames: 3,
         offset: random.random_range(0..3),
@@ -80,7 +80,7 @@ fn samples(random: &mut Xoshiro256PlusPlus) -> Samples {
         count: random.random_range(1..20),
     };
     let count = random.random_range(0..10);
-    Samples {
+    SampledStacks {
         hertz: 199,
         lost: 0,
         functions: functions.map(str::to_string).to_vec(),
@@ -89,10 +89,10 @@ fn samples(random: &mut Xoshiro256PlusPlus) -> Samples {
     }
 }
 
-fn look(number: u32, windows: Vec<Window>) -> Look {
-    Look {
-        look: number,
-        kind: LookKind::Time,
+fn look(number: u32, windows: Vec<Window>) -> Profile {
+    Profile {
+        number,
+        kind: ProfileKind::Time,
         point: 0,
         block: number,
         started: jiff::Timestamp::UNIX_EPOCH,
@@ -103,7 +103,7 @@ fn look(number: u32, windows: Vec<Window>) -> Look {
             warmup: None,
         },
         windows,
-        blind: BTreeMap::new(),
+        unavailable_probes: BTreeMap::new(),
         warnings: Vec::new(),
     }
 }
@@ -112,13 +112,13 @@ fn look(number: u32, windows: Vec<Window>) -> Look {
 fn rows_of_any_windows_add_up_to_the_budget_in_every_unit() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     for _ in 0..500 {
-        let looks: Vec<Look> = (0..random.random_range(1..5))
+        let looks: Vec<Profile> = (0..random.random_range(1..5))
             .map(|number| {
                 let windows = (0..random.random_range(1..4)).map(|_| window(&mut random));
                 look(number, windows.collect())
             })
             .collect();
-        let looks: Vec<&Look> = looks.iter().collect();
+        let looks: Vec<&Profile> = looks.iter().collect();
         let ledger = ledger(&looks).unwrap();
         assert_eq!(ledger.broken(), None);
         let units = if looks.len() > 1 { looks.len() } else { looks[0].windows.len() };
@@ -128,13 +128,13 @@ fn rows_of_any_windows_add_up_to_the_budget_in_every_unit() {
 
 #[test]
 fn recorded_looks_keep_their_laws_and_make_a_ledger() {
-    let looks = include_str!("recorded.ndjson").lines().map(|line| Look::read(line).unwrap());
-    let looks: Vec<Look> = looks.collect();
-    let all: Vec<&Look> = looks.iter().collect();
+    let looks = include_str!("recorded.ndjson").lines().map(|line| Profile::read(line).unwrap());
+    let looks: Vec<Profile> = looks.collect();
+    let borrowed: Vec<&Profile> = looks.iter().collect();
     for window in looks.iter().flat_map(|look| &look.windows) {
         assert_eq!(window.broken_law(), None);
     }
-    let ledger = ledger(&all).unwrap();
+    let ledger = ledger(&borrowed).unwrap();
     assert_eq!(ledger.broken(), None);
     let call = ledger.find(&[WORK, "system call fcntl"]).unwrap();
     let calls = call.events.as_ref().unwrap().per_operation().mean;
@@ -142,20 +142,20 @@ fn recorded_looks_keep_their_laws_and_make_a_ledger() {
 }
 
 #[test]
-fn samples_that_were_lost_are_a_row_of_their_part_of_the_time() {
+fn lost_samples_are_a_row_with_their_share_of_the_time() {
     let random = Xoshiro256PlusPlus::seed_from_u64(3);
     let slice = Slice { base: Base::Work, state: CpuState::Rest, ns: 1000, entries: 1 };
     let stack = |count| Stack {
         base: Base::Work,
-        mode: Mode::User,
+        mode: CpuMode::User,
         frames: Vec::new(),
         kernel_frames: 0,
         count,
         ..samples(&mut Xoshiro256PlusPlus::seed_from_u64(0)).stacks[0].clone()
     };
-    let seen = |lost| {
+    let lost_ns = |lost| {
         let stacks = vec![Stack { state: CpuState::Rest, ..stack(30) }];
-        let sampled = Samples { lost, stacks, ..samples(&mut random.clone()) };
+        let sampled = SampledStacks { lost, stacks, ..samples(&mut random.clone()) };
         let cpus = vec![CpuTime { cpu: 0, length_ns: 1000, slices: vec![slice] }];
         let (locks, idle, others) = Default::default();
         let window = window(&mut random.clone());
@@ -164,8 +164,8 @@ fn samples_that_were_lost_are_a_row_of_their_part_of_the_time() {
         assert_eq!(ledger.broken(), None);
         ledger.find(&[WORK, "where samples were lost"]).map(|row| row.total_ns())
     };
-    assert_eq!(seen(10), Some(250));
-    assert_eq!(seen(0), None);
+    assert_eq!(lost_ns(10), Some(250));
+    assert_eq!(lost_ns(0), None);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn looks_that_saw_nothing_make_no_ledger() {
 }
 
 #[test]
-fn a_lock_is_called_by_its_member_or_by_who_waits_for_it() {
+fn a_lock_is_named_after_its_member_or_after_the_function_that_waits_for_it() {
     let lock = |place: &str, members: &[&str], callers: &[(&str, u64)]| LockTime {
         base: Base::Work,
         place: place.to_string(),
@@ -192,11 +192,11 @@ fn a_lock_is_called_by_its_member_or_by_who_waits_for_it() {
         lock("b+2", &["b.lock", "c.lock"], &[("f", 3), ("g", 9)]),
         lock("0xffff", &[], &[("futex_q_lock", 2), ("futex_wake", 7)]),
     ];
-    let seen = Look { kind: LookKind::Names, ..look(0, vec![window]) };
-    let names = Names::of(&[&seen]);
-    let called = |place: &str, members: &[&str]| names.name(&lock(place, members, &[]));
-    assert_eq!(called("a+1", &["a.lock"]), "a.lock");
-    assert_eq!(called("b+2", &[]), "a lock in g (b+2)");
-    assert_eq!(called("0xffff", &[]), "a lock in futex_wake");
-    assert_eq!(called("0xfffe", &[]), "locks whose waiters were not looked at");
+    let look = Profile { kind: ProfileKind::Names, ..look(0, vec![window]) };
+    let names = LockNames::from_looks(&[&look]);
+    let name = |place: &str, members: &[&str]| names.name(&lock(place, members, &[]));
+    assert_eq!(name("a+1", &["a.lock"]), "a.lock");
+    assert_eq!(name("b+2", &[]), "a lock in g (b+2)");
+    assert_eq!(name("0xffff", &[]), "a lock in futex_wake");
+    assert_eq!(name("0xfffe", &[]), "locks whose waiters were not looked at");
 }

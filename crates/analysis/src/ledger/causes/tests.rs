@@ -1,5 +1,5 @@
-//! Causes of differences that are known, and, simulated, how often equal loads have one and planted
-//! ones are named first.
+//! Causes of known differences; and by simulation, how often equal loads have a cause, and how often
+//! a planted cause is named first.
 
 use std::ops::Range;
 
@@ -7,21 +7,22 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::Obtained;
 
-use super::super::{Events, Ledger, Row, Unit, difference, split};
+use super::super::{Ledger, LedgerRow, LedgerUnit, RowEvents, difference, split};
 use super::*;
 
-/// A ledger of so many units of 1000 operations: rows by name, ns per operation, times.
+/// A ledger of five units of 1000 operations. Rows have a name, ns per operation, and events per
+/// operation.
 fn ledger(rows: &[(&str, f64, Option<f64>)], noise: f64, seed: u64) -> Ledger {
     const OPERATIONS: u64 = 1000;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut uniform = || random.random::<f64>() - 0.5;
-    let rows: Vec<Row> = rows
+    let rows: Vec<LedgerRow> = rows
         .iter()
         .map(|(name, ns, times)| {
             let noisy = |_| ((ns * (1.0 + noise * uniform())) * OPERATIONS as f64) as u64;
-            let row = Row::new(*name, Obtained::Exact, (0..5).map(noisy).collect());
+            let row = LedgerRow::new(*name, Obtained::Exact, (0..5).map(noisy).collect());
             match times {
-                Some(times) => row.with_events(Events {
+                Some(times) => row.with_events(RowEvents {
                     what: "spin".to_string(),
                     counts: vec![(times * OPERATIONS as f64) as u64; 5],
                     operations: vec![OPERATIONS; 5],
@@ -29,11 +30,11 @@ fn ledger(rows: &[(&str, f64, Option<f64>)], noise: f64, seed: u64) -> Ledger {
                 None => row,
             }
         })
-        .map(|row| if row.name == "other tasks" { row.of_time() } else { row })
+        .map(|row| if row.name == "other tasks" { row.belonging_to_time() } else { row })
         .collect();
-    let root = Row::sum_of("all", Obtained::Exact, rows);
+    let root = LedgerRow::from_parts("all", Obtained::Exact, rows);
     let unit =
-        |budget_ns: &u64| Unit { operations: OPERATIONS, budget_ns: *budget_ns, block: None };
+        |budget_ns: &u64| LedgerUnit { operations: OPERATIONS, budget_ns: *budget_ns, block: None };
     let ledger = Ledger { units: root.ns.iter().map(unit).collect(), root };
     assert_eq!(ledger.broken(), None);
     ledger
@@ -52,9 +53,9 @@ fn a_doubled_row_is_count_and_a_slowed_one_is_cost_and_both_add_up() {
         assert!(row.rows.is_empty() || (parts - row.change).abs() < 1e-6);
     }
     let causes = causes(&difference);
-    let told: Vec<_> =
-        causes.iter().map(|c| (c.path[0].as_str(), is_count(&c.change.split))).collect();
-    assert_eq!(told, [("b", Some(false)), ("a", Some(true))]);
+    let named: Vec<_> =
+        causes.iter().map(|c| (c.path[0].as_str(), is_mostly_count(&c.change.split))).collect();
+    assert_eq!(named, [("b", Some(false)), ("a", Some(true))]);
 }
 
 #[test]
@@ -64,13 +65,13 @@ fn a_row_that_is_new_or_gone_is_count() {
     for (before, after, sign) in [(&without, &with, 1.0), (&with, &without, -1.0)] {
         let causes = causes(&difference(before, after));
         assert_eq!(causes.len(), 1);
-        assert_eq!(is_count(&causes[0].change.split), Some(true));
+        assert_eq!(is_mostly_count(&causes[0].change.split), Some(true));
         assert_eq!(causes[0].own_ns.signum(), sign);
     }
 }
 
 #[test]
-fn a_neighbour_is_not_blamed_for_longer_operations() {
+fn other_tasks_are_not_blamed_for_longer_operations() {
     // A third of the time before and after: what is added is the workload's alone.
     let before = ledger(&[("work", 600.0, None), ("other tasks", 300.0, None)], 0.002, 1);
     let after = ledger(&[("work", 1600.0, None), ("other tasks", 800.0, None)], 0.002, 2);
@@ -84,34 +85,34 @@ fn a_neighbour_is_not_blamed_for_longer_operations() {
 }
 
 #[test]
-fn equal_things_have_no_cause() {
+fn equal_ledgers_have_no_cause() {
     let rows = [("a", 100.0, Some(1.0)), ("b", 300.0, None), ("other tasks", 50.0, None)];
     let invented = (0..1000).filter(|seed| {
         let before = ledger(&rows, 0.2, 2 * seed + 10);
         let after = ledger(&rows, 0.2, 2 * seed + 11);
         !causes(&difference(&before, &after)).is_empty()
     });
-    assert!(invented.count() <= 20, "at most 1 % and some luck");
+    assert!(invented.count() <= 20, "at most 1 %, with some tolerance");
 }
 
-/// A host and a load, simulated: looks of 0.4 s on a CPU that others use more in some blocks than in
-/// others, sampled at 199 Hz.
+/// A simulated load on a host: looks of 0.4 s on a CPU, sampled at 199 Hz. Other tasks use the CPU
+/// more in some blocks than in others.
 #[derive(Clone)]
 struct Load {
-    /// ns of an operation.
+    /// Length of an operation.
     operation_ns: f64,
-    /// The workload's calls: name, share of its samples, how often, number of functions.
+    /// The workload's calls: name, share of the samples, calls per operation, number of functions.
     calls: Vec<(&'static str, f64, f64, usize)>,
-    /// Share of the workload's time that is spinning for one lock.
+    /// Share of the workload's time that it spins for one lock.
     spinning: f64,
-    /// How much units of one block vary, as a share; blocks vary by three times as much.
+    /// How much units of one block vary, as a share; blocks vary three times as much.
     noise: f64,
 }
 
 const BLOCKS: usize = 5;
 
 impl Load {
-    /// With a hundred functions.
+    /// A load with a hundred functions.
     fn wide(noise: f64) -> Load {
         let calls = vec![
             ("user code", 0.2, 0.0, 20),
@@ -122,7 +123,7 @@ impl Load {
         Load { operation_ns: 1000.0, calls, spinning: 0.1, noise }
     }
 
-    /// How often one call takes part of how many times the time, with all that comes of it.
+    /// This load with one call made `times` as often and taking `longer` times the time.
     fn with(mut self, call: usize, times: f64, longer: f64) -> Load {
         let sampled = 1.0 - self.spinning;
         let more_ns = self.operation_ns * sampled * self.calls[call].1 * (longer - 1.0);
@@ -137,7 +138,7 @@ impl Load {
         self
     }
 
-    /// Its ledger, `blocks` being how much the host slows each block.
+    /// The ledger of a run of this load; `blocks` is how much the host slows each block.
     fn ledger(&self, blocks: &[f64; BLOCKS], random: &mut Xoshiro256PlusPlus) -> Ledger {
         const BUDGET_NS: u64 = 400_000_000;
         const SAMPLE_NS: f64 = 1e9 / 199.0;
@@ -157,14 +158,14 @@ impl Load {
             let operation_ns = self.operation_ns * slower * noisy(random);
             let spin_ns = (self.spinning * work_ns as f64 * noisy(random).min(2.0)) as u64;
             let mut counts = vec![0_u64; functions];
-            // Shares vary by more than samples do.
+            // Shares vary by more than the number of samples explains.
             let shares: Vec<f64> = self.calls.iter().map(|call| call.1 * noisy(random)).collect();
             for _ in 0..(work_ns as f64 / SAMPLE_NS) as usize {
                 counts[self.function(&shares, random)] += 1;
             }
             sampled.iter_mut().zip(&counts).for_each(|(function, count)| function.push(*count));
             let operations = (work_ns as f64 / operation_ns) as u64;
-            units.push(Unit { operations, budget_ns: BUDGET_NS, block: Some(block as u32) });
+            units.push(LedgerUnit { operations, budget_ns: BUDGET_NS, block: Some(block as u32) });
             work.push(work_ns);
             spun.push(spin_ns);
             others.push(BUDGET_NS - work_ns);
@@ -172,36 +173,39 @@ impl Load {
         let rest: Vec<u64> = work.iter().zip(&spun).map(|(work, spin)| work - spin).collect();
         let operations: Vec<u64> = units.iter().map(|unit| unit.operations).collect();
         let mut rows = self.sampled(&sampled, &rest, &operations);
-        rows.push(Row::new("spinning for locks", Obtained::Exact, spun));
-        let work = Row::sum_of(WORK, Obtained::Exact, rows);
+        rows.push(LedgerRow::new("spinning for locks", Obtained::Exact, spun));
+        let work = LedgerRow::from_parts(WORK, Obtained::Exact, rows);
         let names = (0..8).map(|task| format!("task {task}"));
-        let parts = names.map(|name| Row::new(name, Obtained::Exact, others.clone()));
-        let parts = parts.map(|row| Row { ns: row.ns.iter().map(|ns| ns / 8).collect(), ..row });
-        let mut parts: Vec<Row> = parts.collect();
+        let parts = names.map(|name| LedgerRow::new(name, Obtained::Exact, others.clone()));
+        let parts =
+            parts.map(|row| LedgerRow { ns: row.ns.iter().map(|ns| ns / 8).collect(), ..row });
+        let mut parts: Vec<LedgerRow> = parts.collect();
         parts[0].ns.iter_mut().zip(&others).for_each(|(ns, all)| *ns += all - 8 * (all / 8));
-        let others = Row::sum_of(OTHERS, Obtained::Exact, parts).of_time();
-        let ledger =
-            Ledger { units, root: Row::sum_of("all", Obtained::Exact, vec![work, others]) };
+        let others = LedgerRow::from_parts(OTHERS, Obtained::Exact, parts).belonging_to_time();
+        let ledger = Ledger {
+            units,
+            root: LedgerRow::from_parts("all", Obtained::Exact, vec![work, others]),
+        };
         assert_eq!(ledger.broken(), None);
         ledger
     }
 
-    /// Where a sample falls: functions of a call are ever rarer.
+    /// The function in which a sample falls: each function of a call is rarer than the one before.
     fn function(&self, shares: &[f64], random: &mut Xoshiro256PlusPlus) -> usize {
-        let mut at: f64 = random.random::<f64>() * shares.iter().sum::<f64>();
+        let mut position: f64 = random.random::<f64>() * shares.iter().sum::<f64>();
         let mut first = 0;
         for (share, (_, _, _, functions)) in shares.iter().zip(&self.calls) {
-            if at < *share {
-                let within = (at / share).powi(2) * *functions as f64;
+            if position < *share {
+                let within = (position / share).powi(2) * *functions as f64;
                 return first + (within as usize).min(functions - 1);
             }
-            at -= share;
+            position -= share;
             first += functions;
         }
         first - 1
     }
 
-    fn sampled(&self, sampled: &[Vec<u64>], rest: &[u64], operations: &[u64]) -> Vec<Row> {
+    fn sampled(&self, sampled: &[Vec<u64>], rest: &[u64], operations: &[u64]) -> Vec<LedgerRow> {
         let mut ns: Vec<Vec<u64>> = vec![Vec::new(); sampled.len()];
         for (unit, whole) in rest.iter().enumerate() {
             let weights: Vec<u64> = sampled.iter().map(|counts| counts[unit]).collect();
@@ -209,17 +213,20 @@ impl Load {
             ns.iter_mut().zip(parts).for_each(|(function, ns)| function.push(ns));
         }
         let mut functions = ns.into_iter().zip(sampled).enumerate().map(|(index, (ns, counts))| {
-            let row = Row::new(format!("function {index}"), Obtained::Sampled, ns);
-            Row { samples: Some(counts.iter().sum()), ..row }
+            let row = LedgerRow::new(format!("function {index}"), Obtained::Sampled, ns);
+            LedgerRow { samples: Some(counts.iter().sum()), ..row }
         });
         let call = |(name, _, times, count): &(&str, f64, f64, usize)| {
-            let rows: Vec<Row> = functions.by_ref().take(*count).collect();
+            let rows: Vec<LedgerRow> = functions.by_ref().take(*count).collect();
             let samples = rows.iter().filter_map(|row| row.samples).sum();
-            let row = Row { samples: Some(samples), ..Row::sum_of(*name, Obtained::Sampled, rows) };
-            let of = |n: &u64| (*n as f64 * times).round() as u64;
-            let counts = operations.iter().map(of).collect();
+            let row = LedgerRow {
+                samples: Some(samples),
+                ..LedgerRow::from_parts(*name, Obtained::Sampled, rows)
+            };
+            let calls = |n: &u64| (*n as f64 * times).round() as u64;
+            let counts = operations.iter().map(calls).collect();
             let operations = operations.to_vec();
-            let events = Events { what: "call".to_string(), counts, operations };
+            let events = RowEvents { what: "call".to_string(), counts, operations };
             if *times > 0.0 { row.with_events(events) } else { row }
         };
         self.calls.iter().map(call).collect()
@@ -238,10 +245,10 @@ fn simulated(before: &Load, after: &Load, seed: u64) -> Vec<Cause> {
     causes(&difference(&before, &after))
 }
 
-/// Seeds of simulations: 100, which show a rate that is far off; KNEE_SIMULATIONS=400 (`make fuzz`) know it.
+/// Seeds of simulations: 100 show a rate that is far off; the 400 of `make fuzz` measure it.
 fn seeds() -> Range<u64> {
-    let wanted = std::env::var("KNEE_SIMULATIONS").ok().and_then(|number| number.parse().ok());
-    0..wanted.unwrap_or(100)
+    let seeds = std::env::var("KNEE_SIMULATIONS").ok().and_then(|number| number.parse().ok());
+    0..seeds.unwrap_or(100)
 }
 
 #[test]
@@ -249,10 +256,9 @@ fn equal_loads_with_a_hundred_functions_have_no_cause() {
     for noise in [0.01, 0.05, 0.15] {
         let load = Load::wide(noise);
         let invented = seeds().filter(|seed| !simulated(&load, &load, *seed).is_empty()).count();
-        let most = 0.025 * seeds().count() as f64;
         assert!(
-            invented as f64 <= most,
-            "at most 1 % and some luck, not {invented} with noise of {noise}"
+            invented as f64 <= 0.025 * seeds().count() as f64,
+            "at most 1 %, with some tolerance: {invented} with noise of {noise}"
         );
     }
 }
@@ -264,8 +270,10 @@ fn what_was_planted_is_named_first() {
         let after = before.clone().with(call, times, longer);
         let is_right = |seed: &u64| {
             let causes = simulated(&before, &after, *seed);
-            let told = |c: &Cause| c.path[..] == [WORK, name] && is_count(&c.change.split) == how;
-            causes.first().is_some_and(told)
+            let is_planted = |cause: &Cause| {
+                cause.path[..] == [WORK, name] && is_mostly_count(&cause.change.split) == how
+            };
+            causes.first().is_some_and(is_planted)
         };
         let (right, all) = (seeds().filter(is_right).count(), seeds().count());
         assert!(

@@ -1,12 +1,12 @@
-//! Ledgers of recordings made by hand.
+//! Ledgers of handmade recordings.
 
-use records::perf_data::{Location, Loss, Origin, SampledEvent};
+use perf_data::{Location, Loss, Origin, SampledEvent};
 
 use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// Two CPUs for 100 ms by a clock of 1 ms: CPU 0 works, CPU 1 is idle.
+/// Two CPUs for 100 ms, sampled each ms: CPU 0 works, CPU 1 is idle.
 fn recording() -> Recording {
     let mut recording = Recording {
         origin: Origin { cpus_online: Some(2), ..Origin::default() },
@@ -33,7 +33,7 @@ fn recording() -> Recording {
     for ms in 1..=100 {
         for cpu in 0..2 {
             let task = if cpu == 0 { 1 } else { 0 };
-            recording.samples.push(Sample {
+            recording.samples.push(PerfSample {
                 time_ns: ms * MS,
                 cpu,
                 pid: task as i32 * 10,
@@ -41,39 +41,39 @@ fn recording() -> Recording {
                 task,
                 chain: cpu,
                 period: MS,
-                mode: Mode::Kernel,
+                mode: CpuMode::Kernel,
             });
         }
     }
     recording
 }
 
-fn one(recording: &Recording, question: &Question) -> Recorded {
-    let recorded = recorded(&[(recording, question)]).remove(0);
+fn ledger(recording: &Recording, question: &RecordingQuestion) -> RecordedLedger {
+    let recorded = ledgers_from_recordings(&[(recording, question)]).remove(0);
     assert_eq!(recorded.ledger.broken(), None);
     recorded
 }
 
 #[test]
 fn samples_tile_the_time_of_all_cpus() {
-    let recorded = one(&recording(), &Question::default());
+    let recorded = ledger(&recording(), &RecordingQuestion::default());
     assert_eq!(recorded.whole, Whole::CpusTime { cpus: 2 });
     assert_eq!(recorded.ledger.units.len(), 10);
     assert_eq!(recorded.ledger.root.total_ns(), 2 * 99 * MS);
-    let row = |path: &[&str]| recorded.ledger.find(path).map_or(0, Row::total_ns);
+    let row = |path: &[&str]| recorded.ledger.find(path).map_or(0, LedgerRow::total_ns);
     assert_eq!(row(&[IDLE]), 99 * MS);
     assert_eq!(row(&[WORK, "system call fcntl"]), 99 * MS);
     assert_eq!(row(&[UNSEEN]), 0);
 }
 
 #[test]
-fn gaps_and_cpus_that_nobody_saw_are_rows() {
+fn gaps_and_cpus_without_samples_are_rows() {
     let mut recording = recording();
     recording.samples.retain(|s| s.cpu == 1 || !(30 * MS..60 * MS).contains(&s.time_ns));
     recording.origin.cpus_online = Some(3);
     recording.losses.push(Loss { time_ns: 60 * MS, samples: 10 });
-    let recorded = one(&recording, &Question::default());
-    let row = |path: &[&str]| recorded.ledger.find(path).map_or(0, Row::total_ns);
+    let recorded = ledger(&recording, &RecordingQuestion::default());
+    let row = |path: &[&str]| recorded.ledger.find(path).map_or(0, LedgerRow::total_ns);
     assert_eq!(recorded.ledger.root.total_ns(), 3 * 99 * MS);
     assert_eq!(row(&[LOST]), 10 * MS);
     assert_eq!(row(&[UNSEEN]), (30 + 99 - 10) * MS);
@@ -86,8 +86,8 @@ fn samples_of_tasks_or_of_other_events_add_up_to_their_periods() {
     recording.event.is_clock = false;
     recording.event.name = "cycles".to_string();
     recording.samples.retain(|sample| sample.cpu == 0);
-    let question = Question { operations: Some(1000), tasks: Vec::new() };
-    let recorded = one(&recording, &question);
+    let question = RecordingQuestion { operations: Some(1000), tasks: Vec::new() };
+    let recorded = ledger(&recording, &question);
     assert_eq!(recorded.whole, Whole::Samples);
     assert_eq!(recorded.measure, Measure::Events("cycles".to_string()));
     assert_eq!(recorded.ledger.root.total_ns(), 100 * MS);
@@ -95,19 +95,19 @@ fn samples_of_tasks_or_of_other_events_add_up_to_their_periods() {
 }
 
 #[test]
-fn tasks_that_are_not_asked_for_are_others() {
-    let question = Question { operations: None, tasks: vec!["else".to_string()] };
-    let recorded = one(&recording(), &question);
+fn tasks_that_the_user_did_not_name_are_others() {
+    let question = RecordingQuestion { operations: None, tasks: vec!["else".to_string()] };
+    let recorded = ledger(&recording(), &question);
     assert_eq!(recorded.ledger.find(&[OTHERS, "load"]).unwrap().total_ns(), 99 * MS);
     assert!(recorded.ledger.find(&[WORK]).is_none());
 }
 
 #[test]
-fn times_that_no_clock_has_told_do_no_harm() {
+fn impossible_times_do_no_harm() {
     let mut recording = recording();
     recording.samples[0].time_ns = 0;
     recording.samples.last_mut().unwrap().time_ns = u64::MAX;
-    assert_eq!(one(&recording, &Question::default()).whole, Whole::Samples);
+    assert_eq!(ledger(&recording, &RecordingQuestion::default()).whole, Whole::Samples);
     recording.samples.truncate(1);
-    one(&recording, &Question::default());
+    ledger(&recording, &RecordingQuestion::default());
 }

@@ -1,145 +1,150 @@
-//! Virtual CPUs that spin: the processor notices it, and their host lets one run that may have what
-//! they wait for.
+//! Pause-loop exiting: a virtual CPU that spins for long exits to its host, which lets another
+//! virtual CPU run that may have what it waits for.
 //!
-//!     spins ── window ──> leaves its guest ── exit ──> another one that has no CPU gets it;
-//!                                                      it makes way on its own CPU, if others wait
+//!     spins ── window ──> VM exit ── exit ──> a virtual CPU that is ready gets its CPU;
+//!                                             the spinning one yields its own, if others wait
 //!
-//! Who is chosen is the next, by number, after the one that was last, of those that are ready to
-//! run; one that made way for spinning itself is passed over each second time. Nobody knows who
-//! holds a lock. As KVM does (Linux 3.6 and later, virt/kvm/kvm_main.c: kvm_vcpu_on_spin,
-//! kvm_vcpu_eligible_for_directed_yield), and yield_to of its scheduler.
+//! Candidates are the ready virtual CPUs, in the order of their numbers, from the one after the
+//! last chosen. One that yielded for spinning itself is passed over every second time. The host
+//! does not know which virtual CPU holds a lock. As in KVM (Linux 3.6 and later,
+//! virt/kvm/kvm_main.c: kvm_vcpu_on_spin, kvm_vcpu_eligible_for_directed_yield) and yield_to of
+//! the host's scheduler.
 //!
-//! Differs from it: the window does not grow. Pauses longer than it end before they are noticed.
+//! Differs from KVM: the window does not grow, and a pause that is longer than the window ends
+//! before the exit.
 
 use super::World;
-use crate::simulated::ledger::Row;
-use crate::simulated::tasks::{Doing, Then, Watch};
-use crate::simulated::{Options, PauseLoop, Preemption, Setup, Time};
+use crate::simulated::ledger::TimeRow;
+use crate::simulated::tasks::{Resume, TaskState, WordWait};
+use crate::simulated::{Options, PauseLoopExiting, Preemption, Setup, Time};
 
-/// Who spins, of virtual CPUs.
+/// How long each virtual CPU has been spinning.
 #[derive(Clone, Debug)]
 pub struct PauseLoops {
-    found: PauseLoop,
-    exit: Time,
+    exiting: PauseLoopExiting,
+    vm_exit: Time,
     /// By task.
     spins: Vec<Spin>,
-    /// Who was chosen last.
-    last: usize,
+    /// The task that was chosen last.
+    last_chosen: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Spin {
-    /// Since when it does nothing but pause, and when it last did.
+    /// Since when the task does nothing but pause.
     since: Time,
+    /// When the task last paused.
     paused: Time,
-    /// It made way for spinning, and has no CPU since.
-    made_way: bool,
-    /// It is taken next time.
+    /// The task yielded its CPU for spinning, and has had none since.
+    yielded: bool,
+    /// The task was passed over, and is eligible next time.
     passed_over: bool,
 }
 
 impl PauseLoops {
-    /// Nothing where spinning is not noticed.
+    /// `None` where the host has no pause-loop exiting, or tasks are no virtual CPUs.
     pub fn new(setup: &Setup, options: &Options) -> Option<PauseLoops> {
         let guest = setup.host.guest.filter(|_| options.preemption == Preemption::Anywhere)?;
-        let found = guest.pause_loop?;
+        let exiting = guest.pause_loop_exiting?;
         let spins = vec![Spin::default(); setup.tasks];
-        Some(PauseLoops { found, exit: guest.exit, spins, last: 0 })
+        Some(PauseLoops { exiting, vm_exit: guest.vm_exit, spins, last_chosen: 0 })
     }
 
-    /// The task has got a CPU.
+    /// Notes that the task has got a CPU.
     pub fn runs(&mut self, task: u16) {
         if let Some(spin) = self.spins.get_mut(usize::from(task)) {
-            (spin.made_way, spin.passed_over) = (false, false);
+            (spin.yielded, spin.passed_over) = (false, false);
         }
     }
 
-    /// Whether the task, which is ready, may be chosen now.
-    fn takes(&mut self, task: usize) -> bool {
+    /// Whether the task, which is ready, is eligible now. If it is not, it will be next time.
+    fn check_eligible(&mut self, task: usize) -> bool {
         let spin = &mut self.spins[task];
-        let takes = !spin.made_way || spin.passed_over;
-        spin.passed_over = spin.made_way && !spin.passed_over;
-        takes
+        let is_eligible = !spin.yielded || spin.passed_over;
+        spin.passed_over = spin.yielded && !spin.passed_over;
+        is_eligible
     }
 }
 
 impl World {
-    /// When the task, which waits for a word from now on, leaves its guest for that.
-    pub(super) fn leaves_guest_at(&self, task: u16) -> Time {
+    /// When the task, which begins to wait for a word now, will exit for spinning.
+    pub(super) fn pause_loop_exit_at(&self, task: u16) -> Time {
         let now = self.tasks[usize::from(task)].time;
-        // When all is over, nobody waits who waits for ever.
+        // After the window there are no exits, so that a task that waits for ever has no events.
         let loops = self.pause_loops.as_ref().filter(|_| now < self.window.1);
-        loops.map_or(Time::MAX, |loops| now + loops.found.window)
+        loops.map_or(Time::MAX, |loops| now + loops.exiting.window)
     }
 
-    /// The task has paused for so long up to its time; whether it leaves its guest.
-    pub fn has_paused(&mut self, task: u16, paused: Time) -> bool {
+    /// Notes that the task has paused for this long, up to its time. Returns whether it has
+    /// been in a pause loop for so long that it exits.
+    pub fn is_pause_loop(&mut self, task: u16, paused: Time) -> bool {
         let now = self.tasks[usize::from(task)].time;
         let Some(loops) = &mut self.pause_loops else { return false };
         let spin = &mut loops.spins[usize::from(task)];
-        if now - paused >= spin.paused + loops.found.gap {
+        if now - paused >= spin.paused + loops.exiting.gap {
             spin.since = now - paused;
         }
         spin.paused = now;
-        let leaves = now - spin.since >= loops.found.window;
-        if leaves {
+        let exits = now - spin.since >= loops.exiting.window;
+        if exits {
             spin.since = now;
         }
-        leaves
+        exits
     }
 
-    /// The task has paused for long; whether it has to wait for a CPU.
-    pub fn paused_for_long(&mut self, task: u16) -> bool {
-        self.leaves_guest(task, super::NOW)
+    /// Exits because of a pause loop; returns whether the task lost its CPU.
+    pub fn exit_for_pausing(&mut self, task: u16) -> bool {
+        self.vm_exit(task, super::NOW)
     }
 
-    /// The task has waited for a word for long, up to now.
-    pub(super) fn watched_for_long(&mut self, task: u16, watch: Watch, now: Time) {
-        let who = &mut self.tasks[usize::from(task)];
-        who.time = who.time.max(now);
-        who.book(Row::Spinning, who.time);
-        let then = Then::Look(watch);
-        if !self.leaves_guest(task, then) {
-            self.go_on(task, then);
+    /// Exits because the task has waited for a word for long, up to now.
+    pub(super) fn exit_while_waiting(&mut self, task: u16, wait: WordWait, now: Time) {
+        let this = &mut self.tasks[usize::from(task)];
+        this.time = this.time.max(now);
+        this.book(TimeRow::Spinning, this.time);
+        let resume = Resume::Recheck(wait);
+        if !self.vm_exit(task, resume) {
+            self.resume(task, resume);
         }
     }
 
-    /// The task, which runs, leaves its guest: another one may run; whether it has to make way.
-    fn leaves_guest(&mut self, task: u16, then: Then) -> bool {
+    /// A running task exits to its host, which may let another one run. Returns whether the task
+    /// lost its CPU.
+    fn vm_exit(&mut self, task: u16, resume: Resume) -> bool {
         let Some(loops) = &self.pause_loops else { return false };
-        let exit = loops.exit;
-        let exit = self.about(exit);
-        self.spend(task, Row::System, exit);
+        let exit = loops.vm_exit;
+        let exit = self.jittered(exit);
+        self.spend(task, TimeRow::System, exit);
         let Some(chosen) = self.choose(task) else { return false };
         let now = self.tasks[usize::from(task)].time;
         let [own, other] =
             [task, chosen].map(|task| usize::from(self.tasks[usize::from(task)].cpu));
-        self.cpus[other].favoured = Some(chosen);
+        self.cpus[other].next_buddy = Some(chosen);
         if own != other {
-            self.cpus[other].called = true;
+            self.cpus[other].need_resched = true;
             self.set_timer(other, now);
         }
         let queue = &mut self.cpus[own];
-        // Not itself, though it may have had the CPU for the shortest time.
-        queue.favoured = queue.favoured.or(queue.ready.front().copied());
-        let makes_way = !queue.ready.is_empty();
-        if makes_way {
-            self.give_way(task, then);
+        // Not the spinning task, even if its `vruntime` is the smallest.
+        queue.next_buddy = queue.next_buddy.or(queue.ready.front().copied());
+        let yields = !queue.ready.is_empty();
+        if yields {
+            self.preempt(task, resume);
             if let Some(loops) = &mut self.pause_loops {
-                loops.spins[usize::from(task)].made_way = true;
+                loops.spins[usize::from(task)].yielded = true;
             }
         }
-        makes_way
+        yields
     }
 
-    /// Who should run because this one spins.
+    /// The task that should run because another one spins.
     fn choose(&mut self, spinner: u16) -> Option<u16> {
         let loops = self.pause_loops.as_mut()?;
-        let (count, last) = (loops.spins.len(), loops.last);
+        let (count, last) = (loops.spins.len(), loops.last_chosen);
         for task in (1..=count).map(|i| (last + i) % count) {
-            let is_ready = matches!(self.tasks[task].doing, Doing::Ready(_));
-            if task != usize::from(spinner) && is_ready && loops.takes(task) {
-                loops.last = task;
+            let is_ready = matches!(self.tasks[task].state, TaskState::Ready(_));
+            if task != usize::from(spinner) && is_ready && loops.check_eligible(task) {
+                loops.last_chosen = task;
                 return Some(task as u16);
             }
         }

@@ -1,41 +1,41 @@
-//! Who has which CPU: tasks sleep, wake, and take turns.
+//! The scheduler: tasks sleep, wake, and take turns on CPUs.
 //!
-//! Who had a CPU the shortest time is next. Who is woken is taken for one that had it a little
-//! less than all who wait, but not more, so that sleeping gives some precedence and no
-//! arrears; if the current one has had the CPU so much longer, that one makes way. As the
-//! fair scheduler of Linux 2.6.23 to 6.5 does (kernel/sched/fair.c: place_entity,
-//! check_preempt_tick, wakeup_preempt_entity), with all tasks of equal weight.
+//! The task with the smallest `vruntime` runs next. A woken task is placed a little before all
+//! that wait, so that sleeping gives some precedence, but saves up no CPU time. If the current
+//! task has had the CPU for much longer, the woken one preempts it. As in the fair scheduler of
+//! Linux 2.6.23 to 6.5 (kernel/sched/fair.c: place_entity, check_preempt_tick,
+//! wakeup_preempt_entity), with all tasks of equal weight.
 //!
-//! Differs from it: slices end when they are over, not at the next tick.
+//! Differs from it: slices end exactly, not at the next tick.
 
 use machine::Sleepers;
 
 use super::{NOW, World};
-use crate::simulated::ledger::Row;
-use crate::simulated::tasks::{Doing, Then};
+use crate::simulated::ledger::TimeRow;
+use crate::simulated::tasks::{Resume, TaskState};
 use crate::simulated::{Preemption, Time};
 
 impl World {
-    /// The task goes to sleep on a word; its CPU is free.
+    /// Puts the task to sleep on a word, which frees its CPU.
     pub fn sleep(&mut self, task: u16, offset: u32) {
         self.sleepers.push_back((offset, task));
-        self.leave_cpu(task, Doing::Asleep { offset });
+        self.leave_cpu(task, TaskState::Asleep { offset });
     }
 
     /// Wakes tasks that sleep on the word.
     pub fn wake(&mut self, waker: u16, offset: u32, whom: Sleepers) {
         while let Some(first) = self.sleepers.iter().position(|sleeper| sleeper.0 == offset) {
-            let (_, task) = self.sleepers.remove(first).expect("who was found is there");
-            let cost = self.about(self.costs.wake_each);
-            self.spend(waker, Row::System, cost);
+            let (_, task) = self.sleepers.remove(first).expect("a position in the queue");
+            let cost = self.jittered(self.costs.wake_each);
+            self.spend(waker, TimeRow::System, cost);
             let now = self.tasks[usize::from(waker)].time;
-            self.tasks[usize::from(task)].book(Row::Asleep, now);
+            self.tasks[usize::from(task)].book(TimeRow::Asleep, now);
             self.place(task, waker);
             let cpu = &self.cpus[usize::from(self.tasks[usize::from(task)].cpu)];
-            let least = cpu.least.saturating_sub(self.costs.period / 2);
-            let who = &mut self.tasks[usize::from(task)];
-            who.had = who.had.max(least);
-            let latency = self.about(self.costs.wake_latency);
+            let min_vruntime = cpu.min_vruntime.saturating_sub(self.costs.period / 2);
+            let this = &mut self.tasks[usize::from(task)];
+            this.vruntime = this.vruntime.max(min_vruntime);
+            let latency = self.jittered(self.costs.wake_latency);
             self.make_ready(task, NOW, now, latency);
             if whom == Sleepers::One {
                 return;
@@ -43,179 +43,184 @@ impl World {
         }
     }
 
-    /// The task has ended.
+    /// Notes that the task has ended, which frees its CPU.
     pub fn end(&mut self, task: u16) {
-        self.leave_cpu(task, Doing::Ended);
+        self.leave_cpu(task, TaskState::Ended);
     }
 
-    /// An operation is done; whether the task has to wait before the next one.
+    /// Counts an operation; returns whether the task loses its CPU before the next one.
     pub fn operation_done(&mut self, task: u16) -> bool {
-        let who = &mut self.tasks[usize::from(task)];
-        if (self.window.0..self.window.1).contains(&who.time) {
-            who.operations += 1;
+        let this = &mut self.tasks[usize::from(task)];
+        if (self.window.0..self.window.1).contains(&this.time) {
+            this.operations += 1;
         }
-        self.call_ends(task)
+        self.preemption_point(task)
     }
 
-    /// A call into the kernel ends, where a task may lose its CPU; whether it does.
-    pub fn call_ends(&mut self, task: u16) -> bool {
-        let who = &self.tasks[usize::from(task)];
-        let must_go = self.must_go(usize::from(who.cpu), who.time);
-        let gives_way = must_go && self.preemption == Preemption::BetweenOperations;
-        if gives_way {
-            self.give_way(task, NOW);
+    /// The end of a call into the kernel; returns whether the task loses its CPU there.
+    pub fn preemption_point(&mut self, task: u16) -> bool {
+        let this = &self.tasks[usize::from(task)];
+        let should_preempt = self.should_preempt(usize::from(this.cpu), this.time);
+        let preempts = should_preempt && self.preemption == Preemption::BetweenOperations;
+        if preempts {
+            self.preempt(task, NOW);
         }
-        gives_way
+        preempts
     }
 
     /// Whether the current task of a CPU should make way for another one.
-    fn must_go(&self, cpu: usize, now: Time) -> bool {
+    fn should_preempt(&self, cpu: usize, now: Time) -> bool {
         let queue = &self.cpus[cpu];
-        !queue.ready.is_empty() && (queue.called || now >= self.slice_end(cpu))
+        !queue.ready.is_empty() && (queue.need_resched || now >= self.slice_end(cpu))
     }
 
-    /// When the slice of the current task of a CPU is over.
+    /// When the slice of the current task of a CPU ends.
     fn slice_end(&self, cpu: usize) -> Time {
         let queue = &self.cpus[cpu];
-        let each = self.costs.period / (queue.ready.len() as Time + 1);
-        queue.since + each.max(self.costs.slice)
+        let share = self.costs.period / (queue.ready.len() as Time + 1);
+        queue.since + share.max(self.costs.slice)
     }
 
-    /// Others have the CPU first.
-    pub(super) fn give_way(&mut self, task: u16, then: Then) {
-        self.off_cpu(task, Doing::Ready(then));
-        self.queue_up(task);
-        self.next(task);
+    /// Takes the CPU from the task, which then waits for it.
+    pub(super) fn preempt(&mut self, task: u16, resume: Resume) {
+        self.off_cpu(task, TaskState::Ready(resume));
+        self.enqueue(task);
+        self.run_next(task);
     }
 
-    pub(super) fn leave_cpu(&mut self, task: u16, doing: Doing) {
-        self.off_cpu(task, doing);
-        self.next(task);
+    pub(super) fn leave_cpu(&mut self, task: u16, state: TaskState) {
+        self.off_cpu(task, state);
+        self.run_next(task);
     }
 
-    /// The CPU of the task has no current one.
-    fn off_cpu(&mut self, task: u16, doing: Doing) {
-        let who = &mut self.tasks[usize::from(task)];
-        (who.doing, who.turn) = (doing, 0);
-        let cpu = &mut self.cpus[usize::from(who.cpu)];
-        who.had += who.time.saturating_sub(cpu.since);
+    /// Leaves the CPU of the task without a current task.
+    fn off_cpu(&mut self, task: u16, state: TaskState) {
+        let this = &mut self.tasks[usize::from(task)];
+        (this.state, this.event) = (state, 0);
+        let cpu = &mut self.cpus[usize::from(this.cpu)];
+        this.vruntime += this.time.saturating_sub(cpu.since);
         cpu.current = None;
     }
 
-    /// The CPU of a task that left it goes to whoever is next.
-    fn next(&mut self, left: u16) {
-        let who = &self.tasks[usize::from(left)];
-        let (cpu, now, had) = (usize::from(who.cpu), who.time, who.had);
+    /// Runs the next task on the CPU that `previous` has left.
+    fn run_next(&mut self, previous: u16) {
+        let this = &self.tasks[usize::from(previous)];
+        let (cpu, now, vruntime) = (usize::from(this.cpu), this.time, this.vruntime);
         let queue = &mut self.cpus[cpu];
-        let least = queue.ready.front().map_or(had, |&first| self.tasks[usize::from(first)].had);
-        queue.least = queue.least.max(least);
-        // Who is favoured has it first if it had it not much longer than whoever had it least.
+        let smallest =
+            queue.ready.front().map_or(vruntime, |&first| self.tasks[usize::from(first)].vruntime);
+        queue.min_vruntime = queue.min_vruntime.max(smallest);
+        // The next buddy runs first, unless its `vruntime` is much larger than the smallest.
         let is_fair = |&task: &u16| {
-            self.tasks[usize::from(task)].had <= least.saturating_add(self.costs.wake_lead)
+            let limit = smallest.saturating_add(self.costs.wake_lead);
+            self.tasks[usize::from(task)].vruntime <= limit
         };
-        let favoured = queue.favoured.take().filter(is_fair);
-        let place = favoured.and_then(|task| queue.ready.iter().position(|&other| other == task));
-        let first = queue.ready.remove(place.unwrap_or(0));
-        if let Some(first) = first.or_else(|| self.has_nothing(cpu, now)) {
-            let switch = self.about(self.costs.switch);
-            self.run(first, now, switch);
+        let buddy = queue.next_buddy.take().filter(is_fair);
+        let index = buddy.and_then(|task| queue.ready.iter().position(|&other| other == task));
+        let next = queue.ready.remove(index.unwrap_or(0));
+        if let Some(next) = next.or_else(|| self.newly_idle(cpu, now)) {
+            let switch = self.jittered(self.costs.switch);
+            self.run(next, now, switch);
         }
     }
 
-    /// The task waits for its CPU behind those who had it no longer.
-    fn queue_up(&mut self, task: u16) {
-        let who = &self.tasks[usize::from(task)];
+    /// Inserts the task into the queue of its CPU, behind tasks of equal `vruntime`.
+    fn enqueue(&mut self, task: u16) {
+        let this = &self.tasks[usize::from(task)];
         let tasks = &self.tasks;
-        let ready = &mut self.cpus[usize::from(who.cpu)].ready;
-        let place = ready.partition_point(|&other| tasks[usize::from(other)].had <= who.had);
-        ready.insert(place, task);
+        let ready = &mut self.cpus[usize::from(this.cpu)].ready;
+        let index =
+            ready.partition_point(|&other| tasks[usize::from(other)].vruntime <= this.vruntime);
+        ready.insert(index, task);
     }
 
-    /// The task wants a CPU: at once where its own is idle, which takes `latency` to notice.
-    pub(super) fn make_ready(&mut self, task: u16, then: Then, now: Time, latency: Time) {
-        let who = &mut self.tasks[usize::from(task)];
-        who.doing = Doing::Ready(then);
-        let cpu = usize::from(who.cpu);
+    /// Makes the task ready. It runs immediately if its CPU is idle, which takes `latency` to
+    /// notice.
+    pub(super) fn make_ready(&mut self, task: u16, resume: Resume, now: Time, latency: Time) {
+        let this = &mut self.tasks[usize::from(task)];
+        this.state = TaskState::Ready(resume);
+        let cpu = usize::from(this.cpu);
         let Some(current) = self.cpus[cpu].current else {
-            who.book(Row::Asleep, now + latency);
-            self.cpus[cpu].idling.ends(now);
+            this.book(TimeRow::Asleep, now + latency);
+            self.cpus[cpu].idle_time.ends(now);
             return self.run(task, now + latency, 0);
         };
-        let had = who.had;
-        self.queue_up(task);
-        let current_had = self.tasks[usize::from(current)].had;
+        let vruntime = this.vruntime;
+        self.enqueue(task);
+        let before_slice = self.tasks[usize::from(current)].vruntime;
         let queue = &mut self.cpus[cpu];
-        let current_had = current_had + now.saturating_sub(queue.since);
-        queue.called |= current_had > had + self.costs.wake_lead;
+        let current_vruntime = before_slice + now.saturating_sub(queue.since);
+        queue.need_resched |= current_vruntime > vruntime + self.costs.wake_lead;
         self.set_timer(cpu, now);
-        self.somebody_waits(now);
+        self.start_idle_timer(now);
     }
 
-    /// Where tasks may be preempted anywhere, a CPU that others wait for looks at the clock.
+    /// Sets the timer of a CPU that tasks wait for, where tasks may be preempted anywhere.
     pub(super) fn set_timer(&mut self, cpu: usize, now: Time) {
         if self.preemption != Preemption::Anywhere {
             return;
         }
-        let at = if self.cpus[cpu].called { now } else { self.slice_end(cpu).max(now) };
-        if self.cpus[cpu].rings != at {
-            self.cpus[cpu].rings = at;
-            self.queue.push(at, self.clock_of(cpu));
+        let need_resched = self.cpus[cpu].need_resched;
+        let due = if need_resched { now } else { self.slice_end(cpu).max(now) };
+        if self.cpus[cpu].timer != due {
+            self.cpus[cpu].timer = due;
+            self.queue.push(due, self.timer_event(cpu));
         }
     }
 
-    /// The task gets its CPU.
+    /// Gives the task its CPU.
     pub(super) fn run(&mut self, task: u16, now: Time, switch: Time) {
-        let who = &mut self.tasks[usize::from(task)];
-        let (cpu, begin) = (usize::from(who.cpu), now.max(who.time));
-        let Doing::Ready(then) = who.doing else {
-            unreachable!("task {task} gets a CPU and is {:?}", who.doing);
+        let this = &mut self.tasks[usize::from(task)];
+        let (cpu, begin) = (usize::from(this.cpu), now.max(this.time));
+        let TaskState::Ready(resume) = this.state else {
+            unreachable!("task {task} gets a CPU and is {:?}", this.state);
         };
-        who.book(Row::Ready, begin);
-        who.book(Row::System, begin + switch);
+        this.book(TimeRow::Ready, begin);
+        this.book(TimeRow::System, begin + switch);
         let start = begin + switch;
-        who.time = start;
+        this.time = start;
         let queue = &mut self.cpus[cpu];
-        (queue.current, queue.since, queue.called) = (Some(task), start, false);
+        (queue.current, queue.since, queue.need_resched) = (Some(task), start, false);
         if let Some(loops) = &mut self.pause_loops {
             loops.runs(task);
         }
-        self.go_on(task, then);
-        if std::mem::take(&mut self.tasks[usize::from(task)].pending) {
-            self.queue.push(start, self.interrupt_of(usize::from(task)));
+        self.resume(task, resume);
+        if std::mem::take(&mut self.tasks[usize::from(task)].interrupt_pending) {
+            self.queue.push(start, self.interrupt_event(usize::from(task)));
         }
         if !self.cpus[cpu].ready.is_empty() {
             self.set_timer(cpu, start);
         }
     }
 
-    /// The clock of a CPU rings: its task may have had its slice, or it has none.
-    pub(super) fn clock(&mut self, cpu: usize, now: Time) {
+    /// The timer of a CPU fires: the slice of its task may have ended, or it is idle.
+    pub(super) fn timer_due(&mut self, cpu: usize, now: Time) {
         let queue = &self.cpus[cpu];
-        if queue.rings != now {
+        if queue.timer != now {
             return;
         }
-        let Some(task) = queue.current else { return self.looks_for_work(cpu, now) };
+        let Some(task) = queue.current else { return self.balance_idle(cpu, now) };
         if self.preemption != Preemption::Anywhere {
             return;
         }
-        if !self.must_go(cpu, now) {
-            // The slice has become longer, or others have the CPU no more.
+        if !self.should_preempt(cpu, now) {
+            // The slice has become longer, or no other task waits for the CPU any more.
             if !queue.ready.is_empty() {
                 self.set_timer(cpu, now);
             }
             return;
         }
-        let who = &mut self.tasks[usize::from(task)];
-        let then = match who.doing {
-            Doing::Running | Doing::Asking(_) => who.stop(now),
-            Doing::Watching(watch) | Doing::Looking(watch) => Then::Look(watch),
-            doing => unreachable!("task {task} has a CPU and is {doing:?}"),
+        let this = &mut self.tasks[usize::from(task)];
+        let resume = match this.state {
+            TaskState::Running | TaskState::Requesting(_) => this.stop(now),
+            TaskState::Waiting(wait) | TaskState::Rechecking(wait) => Resume::Recheck(wait),
+            state => unreachable!("task {task} has a CPU and is {state:?}"),
         };
-        if let Doing::Watching(watch) = who.doing {
-            who.time = now.max(who.time);
-            who.book(Row::Spinning, who.time);
-            self.watch_no_more(task, watch);
+        if let TaskState::Waiting(wait) = this.state {
+            this.time = now.max(this.time);
+            this.book(TimeRow::Spinning, this.time);
+            self.stop_waiting(task, wait);
         }
-        self.give_way(task, then);
+        self.preempt(task, resume);
     }
 }

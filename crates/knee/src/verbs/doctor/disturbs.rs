@@ -128,7 +128,7 @@ fn other_processes(facts: &Facts) -> Option<Verdict> {
     let Some(cpus) = activity.others_cpus else {
         return Some(Verdict::missing(NOT_TOLD));
     };
-    let name = |busy: &probes::Busy| {
+    let name = |busy: &probes::BusyProcess| {
         format!("{} (pid {}) {:.0} %", busy.name, busy.process_id, busy.percent)
     };
     let names: Vec<_> = activity.busiest.iter().map(name).collect();

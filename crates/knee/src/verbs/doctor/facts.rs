@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use probes::{Activity, Limits, Permissions};
-use records::{Directory, Host};
-
-use crate::leftovers::PREFIX;
+use records::{Directory, HostFacts};
+use setup::ownership::DIRECTORY_PREFIX;
 
 /// Everything the checks may ask.
 pub struct Facts {
-    pub host: Host,
+    pub host: HostFacts,
     pub limits: Limits,
     pub permissions: Permissions,
     pub activity: Activity,
@@ -58,7 +57,8 @@ impl Facts {
 fn place(path: &Path) -> Place {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let is_leftover = |path: &PathBuf| {
-        path.is_dir() && path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(PREFIX))
+        path.is_dir()
+            && path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(DIRECTORY_PREFIX))
     };
     Place {
         facts: probes::directory(path),
@@ -91,9 +91,9 @@ pub fn quiet() -> Facts {
         ("thp.enabled", "madvise"),
     ];
     Facts {
-        host: Host {
+        host: HostFacts {
             knobs: knobs.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-            ..Host::default()
+            ..HostFacts::default()
         },
         limits: Limits {
             cpus_allowed: Ok(vec![0, 1, 2, 3]),
@@ -148,7 +148,7 @@ pub fn troubled() -> Facts {
     facts.activity.steal_percent = Some(3.21);
     facts.activity.others_cpus = Some(1.25);
     facts.activity.busiest =
-        vec![probes::Busy { process_id: 4711, name: "cc1plus".to_owned(), percent: 99.4 }];
+        vec![probes::BusyProcess { process_id: 4711, name: "cc1plus".to_owned(), percent: 99.4 }];
     facts.activity.throttled = None;
     facts.directory = Some(Place {
         facts: Directory {

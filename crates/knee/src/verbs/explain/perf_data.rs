@@ -5,15 +5,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::ledger::{Question, Recorded, causes, difference, recorded};
+use analysis::ledger::{
+    RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings,
+};
 use anyhow::{Context, Result, bail, ensure};
-use records::perf_data::{Recording, recognise};
+use host::stderr::print;
+use perf_data::{Recording, recognise};
+use reports::Style;
+use reports::recording::{self, NamedRecording};
 use serde_json::json;
 
 use super::views::View;
-use crate::reports::Style;
-use crate::reports::recording::{self as reports, Told};
-use crate::talk::print;
 
 /// How recordings are read.
 #[derive(clap::Args, Debug)]
@@ -69,11 +71,11 @@ pub fn run(
         files.iter().map(|file| Recording::open(file, &options.symbols)).collect::<Result<_>>()?;
     options.check_tasks(&recordings)?;
     let names: Vec<String> = files.iter().map(|file| name(file)).collect();
-    let told: Vec<Told> = names
+    let told: Vec<NamedRecording> = names
         .iter()
         .zip(&recordings)
         .enumerate()
-        .map(|(index, (name, recording))| Told {
+        .map(|(index, (name, recording))| NamedRecording {
             name,
             recording,
             operations: operations.get(index).copied(),
@@ -86,22 +88,22 @@ pub fn run(
 }
 
 impl Options {
-    fn shown(&self, told: &[Told], view: View, json: bool) -> Result<String> {
+    fn shown(&self, told: &[NamedRecording], view: View, json: bool) -> Result<String> {
         let style = Style::of_stdout();
         match (told, view) {
             ([one], View::Ledger) => {
                 let recorded = self.recorded(&[one]).remove(0);
                 match json {
                     true => as_json(&json!({"name": one.name, "recorded": recorded})),
-                    false => Ok(reports::ledger(one, &recorded, style)),
+                    false => Ok(recording::ledger(one, &recorded, style)),
                 }
             }
-            ([one], View::Tree) => Ok(reports::callers(one)),
-            ([one], View::Folded) => Ok(reports::folded(one)),
-            ([one], View::Firefox) => Ok(reports::firefox(one)),
+            ([one], View::Tree) => Ok(recording::callers(one)),
+            ([one], View::Folded) => Ok(recording::folded(one)),
+            ([one], View::Firefox) => Ok(recording::firefox(one)),
             ([base, new], View::Ledger) => self.changes([base, new], json, style),
-            ([base, new], View::Diff) => Ok(reports::functions([base, new], style)),
-            ([base, new], View::Folded) => Ok(reports::folded_pair([base, new])),
+            ([base, new], View::Diff) => Ok(recording::functions([base, new], style)),
+            ([base, new], View::Folded) => Ok(recording::folded_pair([base, new])),
             (_, View::Locks | View::Ipis) => bail!(
                 "a recording of perf has no {}: measure a workload with knee explain --view {}",
                 if view == View::Locks { "locks" } else { "interrupts" },
@@ -112,16 +114,18 @@ impl Options {
         }
     }
 
-    fn recorded(&self, told: &[&Told]) -> Vec<Recorded> {
-        let question =
-            |told: &&Told| Question { operations: told.operations, tasks: self.followed.clone() };
-        let questions: Vec<Question> = told.iter().map(question).collect();
+    fn recorded(&self, told: &[&NamedRecording]) -> Vec<RecordedLedger> {
+        let question = |told: &&NamedRecording| RecordingQuestion {
+            operations: told.operations,
+            tasks: self.followed.clone(),
+        };
+        let questions: Vec<RecordingQuestion> = told.iter().map(question).collect();
         let recordings = told.iter().map(|told| told.recording);
-        let both: Vec<(&Recording, &Question)> = recordings.zip(&questions).collect();
-        recorded(&both)
+        let both: Vec<(&Recording, &RecordingQuestion)> = recordings.zip(&questions).collect();
+        ledgers_from_recordings(&both)
     }
 
-    fn changes(&self, told: [&Told; 2], json: bool, style: Style) -> Result<String> {
+    fn changes(&self, told: [&NamedRecording; 2], json: bool, style: Style) -> Result<String> {
         let [base, new] = told;
         let recorded = self.recorded(&told);
         ensure!(
@@ -139,7 +143,7 @@ impl Options {
                 "causes": causes(&change),
             }));
         }
-        Ok(reports::changes(told, [&recorded[0], &recorded[1]], &change, style))
+        Ok(recording::changes(told, [&recorded[0], &recorded[1]], &change, style))
     }
 
     /// A task that no recording has is a slip of the pen.
@@ -149,7 +153,7 @@ impl Options {
             ensure!(
                 known.clone().any(|known| known == task),
                 "no task is called '{task}'{}",
-                records::nearest(task, known.map(String::as_str))
+                host::nearest(task, known.map(String::as_str))
             );
         }
         Ok(())

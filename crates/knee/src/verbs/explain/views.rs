@@ -1,13 +1,13 @@
 //! The views that people know of other tools, of what looks have sampled and timed.
 
-use analysis::ledger::{Ipis, Locks, ipis, locks, looked};
+use analysis::ledger::{Ipis, Locks, ipis, locks, recording_from_looks};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use records::perf_data::{Origin, Recording};
-use records::{Look, Opened};
-
-use crate::reports::recording::{self, Told};
-use crate::reports::{self, Style};
+use perf_data::{Origin, Recording};
+use records::{Opened, Profile};
+use reports;
+use reports::Style;
+use reports::recording::{self, NamedRecording};
 
 /// How what was seen is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -44,7 +44,7 @@ impl View {
 pub struct Place<'a> {
     title: String,
     record: &'a Opened,
-    looks: Vec<&'a Look>,
+    looks: Vec<&'a Profile>,
     point: usize,
 }
 
@@ -110,7 +110,7 @@ fn too_many<'a>(view: View, titles: impl Iterator<Item = &'a String>) -> String 
 
 impl<'a> Place<'a> {
     /// A point of a record and those of its looks that are of it.
-    pub fn new(record: &'a Opened, looks: &'a [Look], point: usize) -> Place<'a> {
+    pub fn new(record: &'a Opened, looks: &'a [Profile], point: usize) -> Place<'a> {
         Place {
             title: reports::title(&record.record.points[point]),
             record,
@@ -127,7 +127,7 @@ impl<'a> Place<'a> {
             ..Origin::default()
         };
         let workload = &self.record.record.points[self.point].workload;
-        looked(&self.looks, workload, origin).with_context(|| self.without("samples"))
+        recording_from_looks(&self.looks, workload, origin).with_context(|| self.without("samples"))
     }
 
     /// The same of the workload alone.
@@ -147,8 +147,12 @@ impl<'a> Place<'a> {
         ipis(&self.looks).with_context(|| self.without("looks at its time"))
     }
 
-    fn told<'b>(&'b self, recording: &'b Recording, operations: u64) -> Told<'b> {
-        Told { name: &self.title, recording, operations: Some(operations).filter(|n| *n > 0) }
+    fn told<'b>(&'b self, recording: &'b Recording, operations: u64) -> NamedRecording<'b> {
+        NamedRecording {
+            name: &self.title,
+            recording,
+            operations: Some(operations).filter(|n| *n > 0),
+        }
     }
 
     fn without(&self, what: &str) -> String {

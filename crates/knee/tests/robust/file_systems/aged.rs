@@ -1,6 +1,6 @@
 //! File systems that are aged before they are measured: each run gets a copy of the same one.
 
-use records::{Aged, State};
+use records::{Aged, RecordState};
 
 use crate::file_systems::{check_nothing_is_left, check_status, kinds, turn};
 use crate::home::Home;
@@ -22,7 +22,7 @@ fn each_run_gets_a_copy_of_the_same_aged_file_system() {
             let ended = home.run(&format!("{RUN} --blocks 3 {made} --age filled=40%,rounds=2"));
             check_status(&ended, 0);
             let record = home.record();
-            assert_eq!(record.record.state, State::Whole);
+            assert_eq!(record.record.state, RecordState::Whole);
             let aged: Vec<&Aged> = record
                 .runs
                 .iter()
@@ -55,7 +55,7 @@ fn what_is_too_small_to_be_filled_so_far_is_refused() {
     let made = "--fs btrfs --size 128M --policy aged --age filled=80%";
     let ended = home.run(&format!("{RUN} --blocks 1 {made}"));
     check_status(&ended, 2);
-    for part in ["is full with", "fill less (--age filled=", "(--size)"] {
+    for part in ["is full with", "fill it less (--age filled=", "(--size)"] {
         assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
     }
     assert!(home.records().is_empty());

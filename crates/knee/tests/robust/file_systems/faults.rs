@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use records::{Outcome, Run, State};
+use records::{Outcome, RecordState, Run};
 
 use crate::file_systems::{check_nothing_is_left, check_refused, check_status, kinds, loops, turn};
 use crate::home::{Ended, Home};
@@ -32,7 +32,7 @@ fn check_struck(home: &Home, arguments: &str, strike: impl FnOnce(), heal: impl 
     let ended = running.end();
     check_status(&ended, 1);
     let record = home.record();
-    assert_eq!(record.record.state, State::Whole);
+    assert_eq!(record.record.state, RecordState::Whole);
     let reasons: Vec<Option<&str>> = record.runs.iter().map(reason).collect();
     println!("{arguments}: {reasons:?}");
     assert!(matches!(reasons[..], [Some(_), None]), "{arguments}: {reasons:?}");
@@ -173,10 +173,14 @@ fn a_host_that_cannot_make_file_systems_is_refused_with_what_to_do() {
         format!("for f in $(which -a {program}); do mount --bind /dev/null $f; done")
     };
     if can_make("xfs", "a program that is missing").is_some() {
-        let wanted = ["there is no mkfs.xfs here", "apt install xfsprogs"];
+        let wanted = ["mkfs.xfs is not installed", "apt install xfsprogs"];
         check_refused_where(&hide("mkfs.xfs"), "--fs xfs --size 300M", &wanted);
         // What checks it is asked for before anything is made, too.
-        check_refused_where(&hide("xfs_repair"), "--fs xfs --size 300M", &["no xfs_repair here"]);
+        check_refused_where(
+            &hide("xfs_repair"),
+            "--fs xfs --size 300M",
+            &["xfs_repair is not installed"],
+        );
     }
     if can_make("ext4", "a loop driver that is missing").is_some() {
         let bare = "mount -t tmpfs none /dev && mknod /dev/null c 1 3";
@@ -184,7 +188,7 @@ fn a_host_that_cannot_make_file_systems_is_refused_with_what_to_do() {
         check_refused_where(bare, "--fs ext4 --size 128M", &wanted);
         let nothing = "mount -t tmpfs -o nodev none /dev && mknod /dev/null c 1 3 && mknod \
                        /dev/loop-control c 10 237";
-        let wanted = ["opening /dev/loop-control", "a container may lack the right to"];
+        let wanted = ["opening /dev/loop-control", "a container may lack the permission"];
         check_refused_where(nothing, "--fs ext4 --size 128M", &wanted);
     }
 }
@@ -203,7 +207,7 @@ fn a_directory_with_too_little_room_is_refused() {
         let arguments = format!("{on} --policy {policy}");
         let ended = home.run(&arguments);
         check_status(&ended, 2);
-        for part in ["100 MiB free", "512 are left to others", "another --dir"] {
+        for part in ["100 MiB free", "leaves at least 512 to other programs", "another --dir"] {
             assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
         }
     }
@@ -234,7 +238,7 @@ fn a_device_that_somebody_uses_is_refused() {
     drop(held);
     assert!(Command::new("losetup").args(["-d", &device]).status().unwrap().success());
     check_status(&ended, 2);
-    assert!(ended.stderr.contains("for us alone (is it mounted, swap"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("exclusively (is it mounted, swap"), "{}", ended.stderr);
     wait_for("the device to be free", || loops(&home).is_empty().then_some(()));
     check_nothing_is_left(&home);
 }

@@ -143,7 +143,7 @@ fn sizes_and_images_that_cannot_be_meant_are_refused() {
     for text in ["size = '1G'\n", "[sizes.here]\nblocks = 3\n"] {
         let toml = format!("{text}[[load]]\nworkload = 'brk'\n");
         std::fs::write(home.path("e.toml"), toml).unwrap();
-        check("run e.toml", "the file itself is the size `here`");
+        check("run e.toml", "the size `here` is the file as written");
     }
     let with = |image: &str| {
         let toml = format!("[image]\n{image}\n[[load]]\ncommand = {{ run = 'ls {{image}}' }}\n");

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{Outcome, Run, State};
+use records::{Outcome, RecordState, Run};
 
 use crate::home::{Ended, Home, entries};
 use crate::random::{choices, times};
@@ -142,7 +142,7 @@ fn two_file_systems_with_options_are_compared_as_variants() {
         command.args(["--fs", "small=ext4:mkfs=-b 1024 -I 256;mount=noatime,noinit_itable"]);
         check_status(&home.start(&mut command).end(), 0);
         let record = home.record();
-        assert_eq!(record.record.state, State::Whole);
+        assert_eq!(record.record.state, RecordState::Whole);
         let names: Vec<&str> = record.record.variants.iter().map(|v| v.name.as_str()).collect();
         assert_eq!(names, ["tmpfs", "small"]);
         for run in &record.runs {
@@ -258,7 +258,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_measured() {
     check_refused(&home, &made("tmpfs --age rounds=1"), &["add --policy aged"]);
     check_refused(&home, &made("ext4 --policy aged --age rounds=x"), &["filled=50%,rounds=4"]);
     check_refused(&home, &made("tmpfs --on tape"), &["'tape'", "loop"]);
-    check_refused(&home, &made("tmpfs:mkfs=-q"), &["tmpfs is not made by a program"]);
+    check_refused(&home, &made("tmpfs:mkfs=-q"), &["no program makes tmpfs"]);
     if kinds("what mkfs and mount refuse").iter().all(|(kind, _)| *kind != "ext4") {
         return;
     }
@@ -343,7 +343,10 @@ fn a_device_is_taken_only_if_it_is_blank_and_ours_and_blank_again_afterwards() {
         home.check_nothing_is_left();
     };
     refused(&on(""), &["--i-own-this-device"]);
-    refused(&format!("{RUN} --fs ext4 --on /dev/null --i-own-this-device"), &["no block device"]);
+    refused(
+        &format!("{RUN} --fs ext4 --on /dev/null --i-own-this-device"),
+        &["not a block device"],
+    );
     device.run("mke2fs", &["-q"]);
     refused(&on("--i-own-this-device"), &["an ext2, ext3 or ext4", "wipefs -a"]);
     let point = home.path("elsewhere");
@@ -358,7 +361,7 @@ fn a_device_is_taken_only_if_it_is_blank_and_ours_and_blank_again_afterwards() {
     file.write_all_at(&vec![0; 1 << 20], 0).unwrap();
     file.write_all_at(b"x", 999_999).unwrap();
     drop(file);
-    refused(&on("--i-own-this-device"), &["is not blank, it has data"]);
+    refused(&on("--i-own-this-device"), &["is not blank: it has data"]);
     File::options().write(true).open(&device.path).unwrap().write_all_at(b"\0", 999_999).unwrap();
     check_status(&home.run(&on("--i-own-this-device")), 0);
     assert!(device.bytes().iter().all(|byte| *byte == 0), "blank again");

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::PoisonError;
 
-use records::{Aged, State};
+use records::{Aged, RecordState};
 
 use crate::guests::{ALONE, PATIENCE, kernel};
 use crate::home::{Ended, Home};
@@ -34,11 +34,11 @@ fn a_kept_file_system_is_made_once_for_the_runs_of_a_boot() {
     let ended = home.start(&mut command).end_within(PATIENCE);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let record = home.record();
-    assert_eq!((record.record.state, record.runs.len()), (State::Whole, 6));
+    assert_eq!((record.record.state, record.runs.len()), (RecordState::Whole, 6));
     assert!(record.runs.iter().all(|run| run.finished() && run.file_system.is_some()));
     assert_eq!(record.record.warnings.iter().find(|w| w.text.contains("at the end of")), None);
     // One to try it out, and one in each boot.
-    assert_eq!(record.boots().unwrap().len(), 2);
+    assert_eq!(store::boots(&record).unwrap().len(), 2);
     assert_eq!(fs::read_to_string(made).unwrap().lines().count(), 1 + 2);
 }
 
@@ -57,7 +57,7 @@ fn each_run_in_a_guest_gets_a_copy_of_the_same_aged_file_system() {
     );
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let record = home.record();
-    assert_eq!(record.record.state, State::Whole);
+    assert_eq!(record.record.state, RecordState::Whole);
     for kind in ["ext4", "xfs"] {
         let made = record.runs.iter().map(|run| run.file_system.as_ref().expect("one was made"));
         let aged: Vec<(&Aged, u64)> = made

@@ -18,7 +18,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use rand::RngExt;
-use records::{Opened, Outcome, Run, State};
+use records::{Opened, Outcome, RecordState, Run};
 
 use crate::guests::{ALONE, PATIENCE, kernel};
 use crate::home::{Home, Running, entries};
@@ -82,13 +82,13 @@ fn reason(run: &Run) -> Option<&str> {
 /// Panics unless the record is whole, with so many runs, and has samples of each that finished.
 #[track_caller]
 fn check_whole(record: &Opened, runs: usize) {
-    assert_eq!(record.record.state, State::Whole);
+    assert_eq!(record.record.state, RecordState::Whole);
     assert_eq!(record.runs.len(), runs);
     for (at, run) in record.runs.iter().enumerate() {
         assert_eq!(run.run, at as u32, "runs are numbered in order");
     }
     let finished = record.runs.iter().filter(|run| run.finished()).map(|run| run.run);
-    let samples = record.samples().expect("reading the samples");
+    let samples = store::samples(&record).expect("reading the samples");
     let sampled: BTreeSet<u32> = samples.iter().map(|(run, _)| *run).collect();
     assert_eq!(sampled, finished.collect(), "samples of each finished run");
 }
@@ -138,7 +138,7 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
     let record = home.record();
     check_whole(&record, blocks as usize * 2 * 2 * 2);
     assert_eq!(record.runs[..before.len()], before, "what had been printed is in the record");
-    let boots = record.boots().unwrap();
+    let boots = store::boots(&record).unwrap();
     let mut panics = 0_u64;
     for (at, run) in record.runs.iter().enumerate() {
         let Some(why) = reason(run) else { continue };

@@ -83,7 +83,7 @@ fn a_debian_kernel_runs_what_this_host_runs() {
         assert_eq!(made.kind, "xfs");
         assert!(made.geometry.contains_key("agcount"), "{made:?}");
     }
-    let boots = record.boots().unwrap();
+    let boots = store::boots(&record).unwrap();
     assert_eq!(boots.len(), 2, "each block has a boot of its own");
     for boot in &boots {
         assert_eq!(boot.end.as_deref(), Some("was switched off"));
@@ -116,7 +116,7 @@ fn a_panic_costs_the_run_in_progress() {
     let settings = "cmdline=sysctl.vm.panic_on_oom=2 sysctl.kernel.threads-max=30000 \
                     sysctl.kernel.pid_max=40000";
     let mut command = home.knee(&format!(
-        "run getppid --kernel {} --cpus 1 --tasks 1,4000 --guest-memory 400M --seconds 0.2 \
+        "run getppid --kernel {} --cpus 1 --tasks 1,4000 --guest-memory 256M --seconds 0.2 \
          --blocks 2 --seed 3 --accelerator tcg",
         kernel.display()
     ));
@@ -131,7 +131,7 @@ fn a_panic_costs_the_run_in_progress() {
     let finished: Vec<u32> = record.runs.iter().filter(|run| run.finished()).map(tasks).collect();
     assert_eq!(finished, [1, 1]);
     let ends: Vec<String> =
-        record.boots().unwrap().into_iter().filter_map(|boot| boot.end).collect();
+        store::boots(&record).unwrap().into_iter().filter_map(|boot| boot.end).collect();
     assert_eq!(ends.iter().filter(|end| end.starts_with("panicked")).count(), 2, "{ends:?}");
 }
 
@@ -163,7 +163,7 @@ fn what_cannot_be_booted_is_named() {
     let home = Home::new();
     check(&home, "nowhere", "looking for nowhere");
     fs::write(home.path("text"), "hello").unwrap();
-    check(&home, "text", "is no x86 kernel");
+    check(&home, "text", "is not an x86 kernel");
     let mut arm = vec![0; 4096];
     arm[0x38..0x3c].copy_from_slice(b"ARM\x64");
     fs::write(home.path("arm"), arm).unwrap();

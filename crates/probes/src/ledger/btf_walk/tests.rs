@@ -1,25 +1,17 @@
-//! Types made by hand, hostile ones, and those of this host.
+//! BTF made by hand, hostile BTF, and that of this host.
 
-// Beside the other inputs' tests, since those are of the crate that reads them.
-#[path = "../../../../records/tests/fuzz/fuzzer.rs"]
-#[expect(dead_code, reason = "only damages bytes of its own")]
-mod fuzzer;
-
-use fuzzer::{Fuzzer, Noting, fuzz};
+use fuzz::{Fuzzer, fuzz};
 
 use super::*;
 
-#[global_allocator]
-static NOTING: Noting = Noting;
-
 /// Builds BTF.
 #[derive(Default)]
-struct Made {
+struct BtfBuilder {
     types: Vec<u8>,
     names: Vec<u8>,
 }
 
-impl Made {
+impl BtfBuilder {
     fn name(&mut self, name: &str) -> u32 {
         let at = self.names.len() as u32;
         self.names.extend(name.as_bytes());
@@ -48,22 +40,22 @@ impl Made {
     }
 }
 
-/// A lock in a structure, by a typedef, in a structure without a name, in another.
-fn made() -> Vec<u8> {
-    let mut made = Made::default();
-    made.add("", STRUCT, 0, &[]);
-    made.add("raw_spinlock", STRUCT, 4, &[]);
-    made.add("spinlock_t", TYPEDEF, 2, &[]);
-    made.add("", UNION, 8, &[("rlock", 3, 0), ("padding", 0, 0)]);
-    made.add("", VOLATILE, 4, &[]);
-    made.add("inner", STRUCT, 16, &[("first", 1, 0), ("", 5, 64)]);
-    made.add("outer", STRUCT, 64, &[("number", 0, 0), ("part", 6, 128), ("part2", 6, 256)]);
-    made.bytes()
+/// A lock behind a typedef, in an unnamed union, in a structure, in another structure.
+fn nested_lock() -> Vec<u8> {
+    let mut btf = BtfBuilder::default();
+    btf.add("", STRUCT, 0, &[]);
+    btf.add("raw_spinlock", STRUCT, 4, &[]);
+    btf.add("spinlock_t", TYPEDEF, 2, &[]);
+    btf.add("", UNION, 8, &[("rlock", 3, 0), ("padding", 0, 0)]);
+    btf.add("", VOLATILE, 4, &[]);
+    btf.add("inner", STRUCT, 16, &[("first", 1, 0), ("", 5, 64)]);
+    btf.add("outer", STRUCT, 64, &[("number", 0, 0), ("part", 6, 128), ("part2", 6, 256)]);
+    btf.bytes()
 }
 
 #[test]
 fn a_lock_is_found_by_the_path_to_it() {
-    let types = Types::parse(made()).unwrap();
+    let types = KernelTypes::parse(nested_lock()).unwrap();
     let path = |path: &str| vec![("outer".to_string(), path.to_string())];
     assert_eq!(types.locks_at(64, 24), path("part.rlock"));
     assert_eq!(types.locks_at(64, 40), path("part2.rlock"));
@@ -73,50 +65,50 @@ fn a_lock_is_found_by_the_path_to_it() {
 
 #[test]
 fn circles_and_structures_within_themselves_end() {
-    let mut made = Made::default();
-    made.add("round", TYPEDEF, 2, &[]);
-    made.add("and_round", TYPEDEF, 1, &[]);
+    let mut btf = BtfBuilder::default();
+    btf.add("round", TYPEDEF, 2, &[]);
+    btf.add("and_round", TYPEDEF, 1, &[]);
     let members = [("a", 3, 0), ("b", 3, 0), ("c", 1, 0)];
-    made.add("in_itself", STRUCT, 8, &members.repeat(100));
-    let types = Types::parse(made.bytes()).unwrap();
+    btf.add("in_itself", STRUCT, 8, &members.repeat(100));
+    let types = KernelTypes::parse(btf.bytes()).unwrap();
     assert_eq!(types.locks_at(8, 0), []);
 }
 
 #[test]
 fn what_is_no_btf_of_this_byte_order_is_refused() {
-    let refused = |bytes: &[u8]| Types::parse(bytes.to_vec()).unwrap_err();
-    assert_eq!(refused(b""), "it is no BTF");
-    assert_eq!(refused(&MAGIC.to_be_bytes()), "it is of a host of another byte order");
-    let good = made();
-    assert!((0..good.len()).all(|cut| Types::parse(good[..cut].to_vec()).is_err()));
+    let refused = |bytes: &[u8]| KernelTypes::parse(bytes.to_vec()).unwrap_err();
+    assert_eq!(refused(b""), "it is not BTF");
+    assert_eq!(refused(&MAGIC.to_be_bytes()), "it has the other byte order");
+    let good = nested_lock();
+    assert!((0..good.len()).all(|cut| KernelTypes::parse(good[..cut].to_vec()).is_err()));
 }
 
 #[test]
 fn this_kernels_types_have_locks_where_they_are_known_to_be() {
-    let Some(types) = Types::of_kernel() else { return };
+    let Some(types) = KernelTypes::from_kernel() else { return };
     let structures = (1..types.types.len() as u32).filter_map(|number| types.get(number));
-    let named = |found: &Type| found.kind() == STRUCT && types.name(found.name) == "mm_struct";
-    let mm = structures.into_iter().find(named).expect("every kernel has address spaces");
+    let is_mm = |entry: &TypeEntry| entry.kind() == STRUCT && types.name(entry.name) == "mm_struct";
+    let mm = structures.into_iter().find(is_mm).expect("every kernel has address spaces");
     let size = u64::from(mm.size_or_type);
     let paths = (0..size).flat_map(|offset| types.locks_at(size, offset));
-    assert!(paths.into_iter().any(|found| found == ("mm_struct".into(), "mmap_lock".into())));
+    assert!(paths.into_iter().any(|path| path == ("mm_struct".into(), "mmap_lock".into())));
 }
 
 #[test]
 fn fuzzed_types_are_refused_or_searched() {
-    let example = made();
+    let example = nested_lock();
     fuzz(10_000, "cargo test -p probes fuzzed", |fuzzer| {
         let mut input = example.clone();
         for _ in 0..=fuzzer.below(4) {
             damage(&mut input, fuzzer);
         }
-        match Types::parse(input) {
+        match KernelTypes::parse(input) {
             Ok(types) => {
                 types.locks_at(64, 24);
                 types.locks_at(16, 8);
                 Ok(())
             }
-            Err(why) if why.is_empty() => Err("refused without a word".to_string()),
+            Err(why) if why.is_empty() => Err("refused without a reason".to_string()),
             Err(_) => Ok(()),
         }
     });

@@ -1,15 +1,16 @@
-//! File locks against the running kernel: the same random calls to both, on a file, and the
-//! same answers expected of both, call by call.
+//! File locks against the running kernel: both get the same random calls on one file, and must
+//! give the same answer to each.
 //!
-//! The calls are those of several real processes: POSIX locks, open file description locks
-//! and flock, that wait or not; F_GETLK; open, dup, close, fork, exit, and a kill of one that
-//! waits. One call follows the other, so that their order is known. A call that waits, by
-//! ours, must stand in /proc/locks as waiting. When something is given back, all whom the
-//! kernel lets go on must be granted theirs by ours too, and all others must still wait.
+//! The calls come from several real processes: POSIX locks, open file description locks and
+//! flock, with and without waiting; F_GETLK; open, dup, close, fork, exit, and a kill of a
+//! process that waits. They are made one after the other, so that their order is known. A call
+//! that waits in our manager must be listed as waiting in /proc/locks. When a lock is released,
+//! our manager must grant exactly the requests that the kernel grants; all others must still
+//! wait.
 //!
-//! Left out are requests to which the kernel could give several answers. Of several that are in
-//! the way it follows one, the first that it met, to see a circle; so a request waits only
-//! where one owner is in its way, and nobody else comes into it meanwhile.
+//! Requests to which the kernel could give several answers are left out. Where several owners
+//! block a request, the kernel follows only the first that it meets to detect a deadlock. So
+//! here a request waits only for one owner, and no other owner comes to block it.
 
 mod processes;
 mod table;
@@ -22,76 +23,74 @@ use std::time::{Duration, Instant};
 
 use algorithms::locks::ticket::Ticket;
 use algorithms::mechanisms::file_locks::{
-    Design, FileLocks, Kind, Outcome, Owner, Range, Refused, TO_THE_END, Waiting,
+    Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused, TO_THE_END, WaitingRequest,
 };
 use anyhow::{Context, Result, bail, ensure};
 use machine::{Native, Region};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use processes::{Command, DESCRIPTORS, PROCESSES, Processes, Reply};
-use table::{Line, Owners, Table};
+use processes::{DESCRIPTORS, PROCESSES, ProcessCommand, ProcessReply, Processes};
+use table::{LockLine, OwnerKind, ProcLocks};
 
-/// Bytes that locks end and begin at; one more ends at the end of all files.
+/// Bytes of the file at which locks start and end; some locks end at the end of the file.
 const BYTES: u64 = 24;
 
-/// Records for all that the owners could ever hold at once.
+/// Lock records: enough for all that the owners could ever hold.
 const RECORDS: usize = 4096;
 
-/// Calls between two looks at the whole table.
-const BETWEEN_TABLES: u64 = 1000;
+/// Calls between two comparisons of the whole table.
+const CALLS_PER_TABLE: u64 = 1000;
 
-/// Time for those who were woken to go on or wait again.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for woken requests to be granted or to wait again.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Calls that are shown before one that differs.
+/// How many calls are shown up to one that differs.
 const TRAIL: usize = 12;
 
-/// What was compared.
+/// Counts of what was compared.
 #[derive(Default)]
-pub struct Compared {
-    /// All calls.
+pub struct KernelComparison {
     pub calls: u64,
-    /// Calls that got what they asked for.
+    /// Requests that were granted, immediately or later.
     pub granted: u64,
-    /// EAGAIN.
+    /// Requests refused with EAGAIN.
     pub refused: u64,
-    /// EDEADLK.
+    /// Requests refused with EDEADLK.
     pub deadlocks: u64,
-    /// Calls that had to wait.
+    /// Requests that had to wait.
     pub waited: u64,
-    /// F_GETLK.
+    /// Calls of F_GETLK.
     pub asked: u64,
-    /// Processes that made another one.
     pub forks: u64,
     /// Exits and kills.
     pub exits: u64,
-    /// Looks at the whole table.
+    /// Comparisons of the whole table.
     pub tables: u64,
 }
 
-/// Does so many calls with both; fails at the first difference, which it names.
-pub fn compare(calls: u64, design: Design, seed: u64) -> Result<Compared> {
-    let mut both = Both::start(design, seed)?;
+/// Makes this many calls on both. Fails at the first difference, and names it.
+pub fn compare(calls: u64, design: Design, seed: u64) -> Result<KernelComparison> {
+    let mut pair = SideBySide::start(design, seed)?;
     let mut trail = VecDeque::new();
-    while both.compared.calls < calls {
-        let (process, call) = both.choose();
+    while pair.compared.calls < calls {
+        let (process, call) = pair.choose();
         if trail.len() == TRAIL {
             trail.pop_front();
         }
         trail.push_back(format!("process {process}: {call:?}"));
-        if let Err(why) = both.call(process, call) {
-            let (number, trail) = (both.compared.calls + 1, trail.make_contiguous().join("\n  "));
-            let held = both.told();
-            bail!("{why:#}\n{held}\nat call {number} of seed {seed}, the last of\n  {trail}");
+        if let Err(why) = pair.call(process, call) {
+            let (number, trail) = (pair.compared.calls + 1, trail.make_contiguous().join("\n  "));
+            let table = pair.our_table();
+            bail!("{why:#}\n{table}\nat call {number} of seed {seed}, the last of\n  {trail}");
         }
-        both.compared.calls += 1;
+        pair.compared.calls += 1;
     }
-    both.same_table().context("the final table")?;
-    Ok(both.compared)
+    pair.compare_tables().context("comparing the final tables")?;
+    Ok(pair.compared)
 }
 
-/// A call of a process.
+/// A system call of a process.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Open { descriptor: usize },
@@ -104,55 +103,56 @@ enum Call {
     Get { descriptor: usize, range: Range },
 }
 
-struct Both {
+/// Our lock manager and the kernel's.
+struct SideBySide {
     ours: FileLocks<Ticket>,
     m: Native,
     kernel: Processes,
-    table: Table,
+    table: ProcLocks,
     processes: [Option<Process>; PROCESSES],
     random: Xoshiro256PlusPlus,
-    compared: Compared,
+    compared: KernelComparison,
 }
 
 #[derive(Clone, Default)]
 struct Process {
     /// The open file of each descriptor.
     files: [Option<u32>; DESCRIPTORS],
-    waits: Option<Wait>,
+    waits: Option<BlockedRequest>,
 }
 
-/// A request that waits.
+/// A waiting request of a process.
 #[derive(Clone, Copy, Debug)]
-struct Wait {
+struct BlockedRequest {
     range: Range,
-    waiting: Waiting,
+    waiting: WaitingRequest,
 }
 
-impl Both {
-    fn start(design: Design, seed: u64) -> Result<Both> {
+impl SideBySide {
+    fn start(design: Design, seed: u64) -> Result<SideBySide> {
         let region = Region::new(1 << 20).context("mapping memory for file locks")?;
         let file = file_in_memory()?;
-        Ok(Both {
+        Ok(SideBySide {
             ours: FileLocks::new(&region, 1, 1, RECORDS, design),
             m: Native::new(0, 0),
-            table: Table::of(&file)?,
+            table: ProcLocks::open(&file)?,
             kernel: Processes::start(&file)?,
             processes: std::array::from_fn(|_| Some(Process::default())),
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
-            compared: Compared::default(),
+            compared: KernelComparison::default(),
         })
     }
 
-    // What to do next.
+    // Choosing the next call.
 
     fn choose(&mut self) -> (usize, Call) {
         let waits = |process: &Option<Process>| process.as_ref().is_some_and(|p| p.waits.is_some());
         let runs = |process: &Option<Process>| process.as_ref().is_some_and(|p| p.waits.is_none());
-        let which = |is: &dyn Fn(&Option<Process>) -> bool| -> Vec<usize> {
-            (0..PROCESSES).filter(|&p| is(&self.processes[p])).collect()
+        let numbers = |filter: &dyn Fn(&Option<Process>) -> bool| -> Vec<usize> {
+            (0..PROCESSES).filter(|&p| filter(&self.processes[p])).collect()
         };
-        let (running, waiting, free) = (which(&runs), which(&waits), which(&|p| p.is_none()));
-        let process = self.one_of(&running).expect("a process that does not wait is left");
+        let (running, waiting, free) = (numbers(&runs), numbers(&waits), numbers(&|p| p.is_none()));
+        let process = self.one_of(&running).expect("one process always runs");
         let several = running.len() > 1;
         let descriptors = 0..DESCRIPTORS;
         let files = self.running(process).files;
@@ -182,22 +182,22 @@ impl Both {
         (process, call)
     }
 
-    fn one_of(&mut self, all: &[usize]) -> Option<usize> {
-        (!all.is_empty()).then(|| all[self.random.random_range(0..all.len())])
+    fn one_of(&mut self, numbers: &[usize]) -> Option<usize> {
+        (!numbers.is_empty()).then(|| numbers[self.random.random_range(0..numbers.len())])
     }
 
     fn running(&self, process: usize) -> &Process {
-        self.processes[process].as_ref().expect("only those that run are chosen")
+        self.processes[process].as_ref().expect("only running processes are chosen")
     }
 
-    fn range(&mut self, process: usize, descriptor: usize) -> Range {
+    fn random_range(&mut self, process: usize, descriptor: usize) -> Range {
         let file = self.running(process).files[descriptor].expect("an open descriptor");
         let owner = match self.random.random_range(0..8_u32) {
             0..4 => Owner::Process(process as u32),
             4..6 => Owner::OpenFile(file),
             _ => Owner::Flock(file),
         };
-        let kinds = [Kind::Read, Kind::Write, Kind::Unlock];
+        let kinds = [LockKind::Read, LockKind::Write, LockKind::Unlock];
         let kind = kinds[self.random.random_range(0..3_usize)];
         let start = self.random.random_range(0..BYTES);
         let (start, end) = match (owner, self.random.random_range(0..12_u32)) {
@@ -211,31 +211,32 @@ impl Both {
     }
 
     fn get(&mut self, process: usize, descriptor: usize) -> Call {
-        let mut range = self.range(process, descriptor);
-        // flock has no such call, and nobody can ask who unlocks.
+        let mut range = self.random_range(process, descriptor);
+        // There is no such call for flock, nor for unlocking.
         if let Owner::Flock(file) = range.owner {
             range.owner = Owner::OpenFile(file);
         }
-        if range.kind == Kind::Unlock {
-            range.kind = Kind::Write;
+        if range.kind == LockKind::Unlock {
+            range.kind = LockKind::Write;
         }
         Call::Get { descriptor, range }
     }
 
     fn set(&mut self, process: usize, descriptor: usize, several: bool) -> Call {
-        let mut range = self.range(process, descriptor);
+        let mut range = self.random_range(process, descriptor);
         if several && self.random.random_range(0..6_u32) == 0 {
-            range = self.towards_a_circle(process).unwrap_or(range);
+            range = self.towards_deadlock(process).unwrap_or(range);
         }
-        let wait = several && range.kind != Kind::Unlock && self.random.random_range(0..2_u32) == 0;
-        if !self.disturbs(range) {
+        let wait =
+            several && range.kind != LockKind::Unlock && self.random.random_range(0..2_u32) == 0;
+        if !self.is_ambiguous(range) {
             return Call::Set { descriptor, range, wait: wait && self.can_wait(range) };
         }
         self.get(process, descriptor)
     }
 
-    /// A byte that a process holds which itself waits.
-    fn towards_a_circle(&mut self, process: usize) -> Option<Range> {
+    /// A request that may close a cycle: for a byte held by another process that waits.
+    fn towards_deadlock(&mut self, process: usize) -> Option<Range> {
         let owner = Owner::Process(process as u32);
         let mut held = Vec::new();
         self.ours.each_held(&self.m, |range| {
@@ -245,101 +246,104 @@ impl Both {
             }
         });
         let start = *held.get(self.random.random_range(0..held.len().max(1)))?;
-        Some(Range { owner, kind: Kind::Write, start, end: start })
+        Some(Range { owner, kind: LockKind::Write, start, end: start })
     }
 
-    /// Whether a request would come into the way of one that waits, so that the kernel's answer
-    /// would be one of several.
-    fn disturbs(&self, range: Range) -> bool {
-        let unlocks = range.kind == Kind::Unlock;
-        let into = |waits: Range| {
+    /// Whether a request would block one that waits, so that the kernel could give several
+    /// answers.
+    fn is_ambiguous(&self, range: Range) -> bool {
+        let unlocks = range.kind == LockKind::Unlock;
+        let blocks = |waiting: Range| {
             !unlocks
-                && meet(waits, range)
-                && self.in_the_way(waits).first().is_some_and(|owner| *owner != range.owner)
+                && overlap(waiting, range)
+                && self.blockers(waiting).first().is_some_and(|owner| *owner != range.owner)
         };
         match range.owner {
-            // To change a flock is to drop it first: whoever waits may get it then, by chance.
-            Owner::Flock(_) => self.waits().any(|wait| meet(wait.range, range)) && !unlocks,
-            _ => self.waits().any(|wait| into(wait.range)),
+            // A flock is dropped before it is changed, and a waiting request may get it then.
+            Owner::Flock(_) => self.waits().any(|wait| overlap(wait.range, range)) && !unlocks,
+            _ => self.waits().any(|wait| blocks(wait.range)),
         }
     }
 
-    /// Whether a request may wait: at most one owner is in the way, and no other request waits
-    /// for it, unless both are of processes that wait for just the same of another process.
-    /// And no chain of those who wait leads over an open file: the kernel would see a circle
-    /// there only when somebody tries again.
+    /// Whether the kernel's answer stays certain if this request waits. At most one owner may
+    /// block it. No other request may wait for an overlapping range, except that processes may
+    /// wait for equal ranges of another process. And no chain of waiting requests may lead over
+    /// an open file: the kernel would see a cycle there only when a request is tried again.
     fn can_wait(&self, range: Range) -> bool {
         if matches!(range.owner, Owner::Flock(_)) {
             return true;
         }
-        let process = |owner: Owner| matches!(owner, Owner::Process(_));
-        let in_the_way = self.in_the_way(range);
-        let alike = |other: Range| {
+        let is_process = |owner: Owner| matches!(owner, Owner::Process(_));
+        let blockers = self.blockers(range);
+        let is_equal = |other: Range| {
             let bytes = |range: Range| (range.kind, range.start, range.end);
-            let processes = process(range.owner) && process(other.owner);
-            bytes(range) == bytes(other) && processes && in_the_way.iter().all(|&o| process(o))
+            let all_processes = is_process(range.owner)
+                && is_process(other.owner)
+                && blockers.iter().all(|&owner| is_process(owner));
+            bytes(range) == bytes(other) && all_processes
         };
-        let chained = |other: Range| {
-            let behind = |first: Owner, then: &[Owner]| !process(first) && then.contains(&first);
-            behind(other.owner, &in_the_way) || behind(range.owner, &self.in_the_way(other))
+        let is_chained = |other: Range| {
+            let leads_over =
+                |file: Owner, blockers: &[Owner]| !is_process(file) && blockers.contains(&file);
+            leads_over(other.owner, &blockers) || leads_over(range.owner, &self.blockers(other))
         };
-        in_the_way.len() <= 1
-            && self.waits().all(|Wait { range: other, .. }| {
+        blockers.len() <= 1
+            && self.waits().all(|BlockedRequest { range: other, .. }| {
                 other.owner != range.owner
-                    && (!meet(other, range) || alike(other))
-                    && !chained(other)
+                    && (!overlap(other, range) || is_equal(other))
+                    && !is_chained(other)
             })
     }
 
-    /// Owners who hold what a request cannot have.
-    fn in_the_way(&self, range: Range) -> Vec<Owner> {
+    /// The owners of locks that conflict with a request.
+    fn blockers(&self, range: Range) -> Vec<Owner> {
         let mut owners = Vec::new();
         self.ours.each_held(&self.m, |held| {
-            let conflict = held.owner != range.owner
-                && meet(held, range)
-                && (held.kind == Kind::Write || range.kind == Kind::Write);
-            if conflict && !owners.contains(&held.owner) {
+            let conflicts = held.owner != range.owner
+                && overlap(held, range)
+                && (held.kind == LockKind::Write || range.kind == LockKind::Write);
+            if conflicts && !owners.contains(&held.owner) {
                 owners.push(held.owner);
             }
         });
         owners
     }
 
-    fn waits(&self) -> impl Iterator<Item = Wait> {
+    fn waits(&self) -> impl Iterator<Item = BlockedRequest> {
         self.processes.iter().flatten().filter_map(|process| process.waits)
     }
 
-    // Doing it.
+    // Making calls.
 
     fn call(&mut self, process: usize, call: Call) -> Result<()> {
         match call {
             Call::Open { descriptor } => {
-                self.tell(process, Command::Open { descriptor })?;
-                self.kernel_grants(process).context("opening the file")?;
+                self.send(process, ProcessCommand::Open { descriptor })?;
+                self.expect_success(process).context("opening the file")?;
                 let free = self.free_file();
                 self.files(process)[descriptor] = Some(free);
             }
             Call::Duplicate { from, to } => {
-                self.tell(process, Command::Duplicate { from, to })?;
-                self.kernel_grants(process).context("duplicating a descriptor")?;
+                self.send(process, ProcessCommand::Duplicate { from, to })?;
+                self.expect_success(process).context("duplicating a descriptor")?;
                 let files = self.files(process);
                 files[to] = files[from];
             }
             Call::Close { descriptor } => {
-                self.tell(process, Command::Close { descriptor })?;
-                self.kernel_grants(process).context("closing the file")?;
+                self.send(process, ProcessCommand::Close { descriptor })?;
+                self.expect_success(process).context("closing the file")?;
                 self.close(process, descriptor);
             }
             Call::Fork { into } => {
-                self.tell(process, Command::Fork { into })?;
+                self.send(process, ProcessCommand::Fork { into })?;
                 let pid = self.kernel.reply(process)?.value;
                 ensure!(pid > 0, "fork: {}", io::Error::from_raw_os_error(-pid));
-                self.kernel.born(into, pid)?;
+                self.kernel.started(into, pid)?;
                 self.processes[into] = self.processes[process].clone();
                 self.compared.forks += 1;
             }
             Call::Exit => {
-                self.tell(process, Command::Exit)?;
+                self.send(process, ProcessCommand::Exit)?;
                 self.end(process, false)?;
             }
             Call::Kill => self.end(process, true)?,
@@ -348,19 +352,19 @@ impl Both {
             }
             Call::Get { descriptor, range } => self.get_both(process, descriptor, range)?,
         }
-        self.settle().context("afterwards")?;
-        if self.compared.calls.is_multiple_of(BETWEEN_TABLES) {
-            self.same_table()?;
+        self.settle().context("after the call")?;
+        if self.compared.calls.is_multiple_of(CALLS_PER_TABLE) {
+            self.compare_tables()?;
         }
         Ok(())
     }
 
-    fn tell(&self, process: usize, command: Command) -> Result<()> {
-        self.kernel.tell(process, command)
+    fn send(&self, process: usize, command: ProcessCommand) -> Result<()> {
+        self.kernel.send(process, command)
     }
 
     fn files(&mut self, process: usize) -> &mut [Option<u32>; DESCRIPTORS] {
-        &mut self.processes[process].as_mut().expect("only those that run are chosen").files
+        &mut self.processes[process].as_mut().expect("only running processes are chosen").files
     }
 
     /// A number that no open file has.
@@ -368,10 +372,11 @@ impl Both {
         let is_open = |file: u32| {
             self.processes.iter().flatten().any(|process| process.files.contains(&Some(file)))
         };
-        (0..).find(|&file| !is_open(file)).expect("few are open")
+        (0..).find(|&file| !is_open(file)).expect("there are fewer files than numbers")
     }
 
-    /// A descriptor goes, with the process's locks and, if it was the last, the open file's.
+    /// Closes a descriptor in our manager: drops the process's locks and, with the last
+    /// descriptor of an open file, that file's locks.
     fn close(&mut self, process: usize, descriptor: usize) {
         let Some(file) = self.files(process)[descriptor].take() else { return };
         self.ours.close(&self.m, 0, Owner::Process(process as u32));
@@ -383,7 +388,7 @@ impl Both {
     }
 
     fn end(&mut self, process: usize, kill: bool) -> Result<()> {
-        self.kernel.gone(process, kill)?;
+        self.kernel.wait_for_exit(process, kill)?;
         if let Some(wait) = self.running(process).waits {
             self.ours.give_up(&self.m, 0, wait.waiting);
         }
@@ -403,20 +408,20 @@ impl Both {
         wait: bool,
     ) -> Result<()> {
         let ours = self.ours.attempt(&self.m, 0, range, wait);
-        self.tell(process, set_command(descriptor, range, wait))?;
+        self.send(process, set_command(descriptor, range, wait))?;
         let ours = match ours {
-            Outcome::Granted => Ok(()),
-            Outcome::Refused(why) => Err(why),
-            Outcome::Waits(waiting) => {
+            LockOutcome::Granted => Ok(()),
+            LockOutcome::Refused(why) => Err(why),
+            LockOutcome::Waits(waiting) => {
                 let process = self.processes[process].as_mut().expect("it runs");
-                process.waits = Some(Wait { range, waiting });
+                process.waits = Some(BlockedRequest { range, waiting });
                 self.compared.waited += 1;
                 return Ok(());
             }
         };
         let kernel = answer(self.kernel.reply(process)?)?;
         self.count(ours);
-        ensure!(ours == kernel, "{range:?}: ours {ours:?}, the kernel's {kernel:?}");
+        ensure!(ours == kernel, "{range:?}: ours answers {ours:?}, the kernel {kernel:?}");
         Ok(())
     }
 
@@ -428,7 +433,7 @@ impl Both {
         }
     }
 
-    fn kernel_grants(&self, process: usize) -> Result<()> {
+    fn expect_success(&self, process: usize) -> Result<()> {
         let value = self.kernel.reply(process)?.value;
         ensure!(value >= 0, "{}", io::Error::from_raw_os_error(-value));
         Ok(())
@@ -441,21 +446,21 @@ impl Both {
             Owner::Process(_) => libc::F_GETLK,
             _ => libc::F_OFD_GETLK,
         };
-        self.tell(process, Command::Fcntl { descriptor, command, lock: flock_of(range) })?;
-        let Reply { value, lock } = self.kernel.reply(process)?;
-        ensure!(value >= 0, "asking: {}", io::Error::from_raw_os_error(-value));
+        self.send(process, ProcessCommand::Fcntl { descriptor, command, lock: flock_of(range) })?;
+        let ProcessReply { value, lock } = self.kernel.reply(process)?;
+        ensure!(value >= 0, "F_GETLK: {}", io::Error::from_raw_os_error(-value));
         let kernel = line_of(&lock);
         ensure!(
             ours == kernel,
-            "who is in the way of {range:?}: ours {ours:?}, the kernel's {kernel:?}"
+            "the lock that blocks {range:?}: ours answers {ours:?}, the kernel {kernel:?}"
         );
         Ok(())
     }
 
-    // Those who wait.
+    // Waiting requests.
 
-    /// Brings everybody who waits to rest: whoever the kernel let go on must be granted, or
-    /// refused, the same by ours; all others wait, in both.
+    /// Settles the waiting requests: those that the kernel has answered must get the same
+    /// answer from ours, and all others must wait in both.
     fn settle(&mut self) -> Result<()> {
         let waiting: Vec<usize> = (0..PROCESSES)
             .filter(|&p| self.processes[p].as_ref().is_some_and(|p| p.waits.is_some()))
@@ -463,56 +468,60 @@ impl Both {
         if waiting.is_empty() {
             return Ok(());
         }
-        let mut answers = self.at_rest(&waiting)?;
+        let mut answers = self.kernel_answers(&waiting)?;
         if answers.len() > 1 {
-            self.in_order(&mut answers)?;
+            self.sort_by_grant(&mut answers)?;
         }
         while !answers.is_empty() {
             let next =
-                answers.iter().position(|&(process, kernel)| self.would_be(process) == kernel);
+                answers.iter().position(|&(process, kernel)| self.expected(process) == kernel);
             let Some(next) = next else {
-                bail!("went on, by process: {answers:?}; ours would not");
+                bail!("the kernel answers waiting processes {answers:?}, ours answers none");
             };
             let (process, kernel) = answers.remove(next);
-            self.again(process, kernel)?;
+            self.retry(process, kernel)?;
         }
-        // The kernel lets all others wait: ours must, as often as it wakes them.
-        let still = |both: &Both, process: usize| {
-            let waits = both.processes[process].as_ref().and_then(|process| process.waits);
-            waits.is_some_and(|wait| both.ours.is_woken(&both.m, wait.waiting))
+        // All others still wait in the kernel. Ours must let them wait again, as often as it
+        // wakes them.
+        let is_woken = |pair: &SideBySide, process: usize| {
+            let wait = pair.waits_for(process);
+            wait.is_some_and(|wait| pair.ours.is_woken(&pair.m, wait.waiting))
         };
-        while let Some(&process) = waiting.iter().find(|&&process| still(self, process)) {
-            let Wait { range, waiting } = self.waits_for(process).context("it waits")?;
+        while let Some(&process) = waiting.iter().find(|&&process| is_woken(self, process)) {
+            let BlockedRequest { range, waiting } = self.waits_for(process).context("it waits")?;
             match self.ours.again(&self.m, 0, range, waiting) {
-                Outcome::Waits(waiting) => self.set_wait(process, Some(Wait { range, waiting })),
-                other => bail!("{range:?} still waits for the kernel, ours: {other:?}"),
+                LockOutcome::Waits(waiting) => {
+                    self.set_wait(process, Some(BlockedRequest { range, waiting }));
+                }
+                other => bail!("{range:?} still waits in the kernel, ours answers {other:?}"),
             }
         }
         Ok(())
     }
 
-    /// Puts those whom the kernel let go on in the order in which they were granted theirs.
-    fn in_order(&mut self, answers: &mut [(usize, Result<(), Refused>)]) -> Result<()> {
+    /// Sorts answers by the order in which the kernel granted the requests.
+    fn sort_by_grant(&mut self, answers: &mut [(usize, Result<(), Refused>)]) -> Result<()> {
         let lines = self.table.lines()?;
-        let newest = |process: usize| {
+        // The newest line comes first.
+        let line_number = |process: usize| {
             let wait = self.waits_for(process).map(|wait| self.line(wait.range, false));
-            let has = |line: &Line| wait.is_some_and(|wait| line.covers(&wait));
-            lines.iter().position(has).unwrap_or(lines.len())
+            let covers = |line: &LockLine| wait.is_some_and(|wait| line.covers(&wait));
+            lines.iter().position(covers).unwrap_or(lines.len())
         };
-        answers.sort_by_key(|&(process, _)| std::cmp::Reverse(newest(process)));
+        answers.sort_by_key(|&(process, _)| std::cmp::Reverse(line_number(process)));
         Ok(())
     }
 
-    fn waits_for(&self, process: usize) -> Option<Wait> {
+    fn waits_for(&self, process: usize) -> Option<BlockedRequest> {
         self.processes[process].as_ref().and_then(|process| process.waits)
     }
 
-    fn set_wait(&mut self, process: usize, wait: Option<Wait>) {
+    fn set_wait(&mut self, process: usize, wait: Option<BlockedRequest>) {
         self.processes[process].as_mut().expect("it waits").waits = wait;
     }
 
-    /// The answers of those who went on, once all others stand in the kernel's table.
-    fn at_rest(&mut self, waiting: &[usize]) -> Result<Vec<(usize, Result<(), Refused>)>> {
+    /// The kernel's answers to waiting requests, once all others are in its table again.
+    fn kernel_answers(&mut self, waiting: &[usize]) -> Result<Vec<(usize, Result<(), Refused>)>> {
         let since = Instant::now();
         loop {
             let replied: Vec<usize> = waiting
@@ -523,60 +532,64 @@ impl Both {
                 let answer_of = |p| Ok((p, answer(self.kernel.reply(p)?)?));
                 return replied.into_iter().map(answer_of).collect();
             }
-            ensure!(since.elapsed() < PATIENCE, "in the kernel, those who wait come to no rest");
+            let in_time = since.elapsed() < SETTLE_TIMEOUT;
+            ensure!(in_time, "woken requests neither return nor wait again in the kernel");
             std::thread::yield_now();
         }
     }
 
-    /// What ours would answer a request that waits, if it were asked now.
-    fn would_be(&self, process: usize) -> Result<(), Refused> {
+    /// The answer to expect from ours, if a waiting request were tried again now.
+    fn expected(&self, process: usize) -> Result<(), Refused> {
         let Some(wait) = self.waits_for(process) else { return Err(Refused::Again) };
-        if self.in_the_way(wait.range).is_empty() { Ok(()) } else { Err(Refused::Deadlock) }
+        if self.blockers(wait.range).is_empty() { Ok(()) } else { Err(Refused::Deadlock) }
     }
 
-    /// A request that waited tries again, and must come to the kernel's answer.
-    fn again(&mut self, process: usize, kernel: Result<(), Refused>) -> Result<()> {
-        let Wait { range, waiting } = self.waits_for(process).context("it waits")?;
+    /// Tries a request that waited again in ours, which must give the kernel's answer.
+    fn retry(&mut self, process: usize, kernel: Result<(), Refused>) -> Result<()> {
+        let BlockedRequest { range, waiting } = self.waits_for(process).context("it waits")?;
         ensure!(
             self.ours.is_woken(&self.m, waiting),
-            "{range:?} went on in the kernel ({kernel:?}), ours does not wake it"
+            "{range:?} no longer waits in the kernel ({kernel:?}), ours does not wake it"
         );
         let ours = match self.ours.again(&self.m, 0, range, waiting) {
-            Outcome::Granted => Ok(()),
-            Outcome::Refused(why) => Err(why),
-            Outcome::Waits(_) => bail!("{range:?}: the kernel's {kernel:?}, ours waits again"),
+            LockOutcome::Granted => Ok(()),
+            LockOutcome::Refused(why) => Err(why),
+            LockOutcome::Waits(_) => {
+                bail!("{range:?}: the kernel answers {kernel:?}, ours waits again")
+            }
         };
         self.set_wait(process, None);
         self.count(ours);
-        ensure!(ours == kernel, "{range:?}, woken: ours {ours:?}, the kernel's {kernel:?}");
+        ensure!(ours == kernel, "{range:?}, woken: ours answers {ours:?}, the kernel {kernel:?}");
         Ok(())
     }
 
     // The whole table.
 
-    /// All that is held and waited for, by ours.
-    fn told(&self) -> String {
-        let mut told = Vec::new();
-        self.ours.each_held(&self.m, |held| told.push(format!("held  {held:?}")));
-        told.extend(self.waits().map(|wait| format!("waits {:?}", wait.range)));
-        told.join("\n")
+    /// All held locks and waiting requests of ours, as text.
+    fn our_table(&self) -> String {
+        let mut lines = Vec::new();
+        self.ours.each_held(&self.m, |held| lines.push(format!("held  {held:?}")));
+        lines.extend(self.waits().map(|wait| format!("waits {:?}", wait.range)));
+        lines.join("\n")
     }
 
-    fn same_table(&mut self) -> Result<()> {
+    fn compare_tables(&mut self) -> Result<()> {
         let mut kernel = self.table.lines()?;
         kernel.sort_unstable();
         let mut ours = Vec::new();
         self.ours.each_held(&self.m, |held| ours.push(held));
-        let mut ours: Vec<Line> = ours.into_iter().map(|held| self.line(held, false)).collect();
+        let mut ours: Vec<LockLine> = ours.into_iter().map(|held| self.line(held, false)).collect();
         ours.extend(self.waits().map(|wait| self.line(wait.range, true)));
         ours.sort_unstable();
         self.compared.tables += 1;
         if ours != kernel {
-            let without = |all: &[Line], others: &[Line]| {
-                all.iter().filter(|line| !others.contains(line)).copied().collect::<Vec<_>>()
+            let without = |lines: &[LockLine], others: &[LockLine]| {
+                lines.iter().filter(|line| !others.contains(line)).copied().collect::<Vec<_>>()
             };
             bail!(
-                "the table: only ours {:?}, only the kernel's {:?}; lines {} and {}",
+                "the tables differ: only ours has {:?}, only the kernel's has {:?}; they have {} \
+                 and {} lines",
                 without(&ours, &kernel),
                 without(&kernel, &ours),
                 ours.len(),
@@ -586,74 +599,74 @@ impl Both {
         Ok(())
     }
 
-    /// A range as the kernel tells it.
-    fn line(&self, range: Range, waits: bool) -> Line {
-        let (owners, pid) = match range.owner {
+    /// The line of /proc/locks for a range.
+    fn line(&self, range: Range, waits: bool) -> LockLine {
+        let (owner, pid) = match range.owner {
             Owner::Process(process) => {
-                (Owners::Process, self.kernel.pid(process as usize).unwrap_or_default())
+                (OwnerKind::Process, self.kernel.pid(process as usize).unwrap_or_default())
             }
-            Owner::OpenFile(_) => (Owners::OpenFile, 0),
-            Owner::Flock(_) => (Owners::Flock, 0),
+            Owner::OpenFile(_) => (OwnerKind::OpenFile, 0),
+            Owner::Flock(_) => (OwnerKind::Flock, 0),
         };
-        let write = range.kind == Kind::Write;
-        Line { waits, owners, pid, write, start: range.start, end: range.end }
+        let write = range.kind == LockKind::Write;
+        LockLine { waits, owner, pid, write, start: range.start, end: range.end }
     }
 }
 
-/// Whether two ranges, of one kind of locks, have bytes in common.
-fn meet(a: Range, b: Range) -> bool {
-    let flock = |range: Range| matches!(range.owner, Owner::Flock(_));
-    flock(a) == flock(b) && a.start <= b.end && b.start <= a.end
+/// Whether two ranges are of the same kind of locks and have bytes in common.
+fn overlap(a: Range, b: Range) -> bool {
+    let is_flock = |range: Range| matches!(range.owner, Owner::Flock(_));
+    is_flock(a) == is_flock(b) && a.start <= b.end && b.start <= a.end
 }
 
-/// A file in memory, without a name: nothing can stay behind.
+/// A file in memory: it has no name, so nothing can stay behind.
 fn file_in_memory() -> Result<File> {
-    // SAFETY: the name is a string with its end.
+    // SAFETY: the name ends with a zero.
     let descriptor = unsafe { libc::memfd_create(c"locked".as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
-        return Err(io::Error::last_os_error()).context("making a file in memory");
+        return Err(io::Error::last_os_error()).context("creating a file in memory");
     }
-    // SAFETY: a descriptor that is open and nobody else's.
+    // SAFETY: the descriptor is open and no one else's.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-fn set_command(descriptor: usize, range: Range, wait: bool) -> Command {
+fn set_command(descriptor: usize, range: Range, wait: bool) -> ProcessCommand {
     let command = match (range.owner, wait) {
         (Owner::Flock(_), _) => {
             let operation = match range.kind {
-                Kind::Read => libc::LOCK_SH,
-                Kind::Write => libc::LOCK_EX,
-                Kind::Unlock => libc::LOCK_UN,
+                LockKind::Read => libc::LOCK_SH,
+                LockKind::Write => libc::LOCK_EX,
+                LockKind::Unlock => libc::LOCK_UN,
             };
             let operation = if wait { operation } else { operation | libc::LOCK_NB };
-            return Command::Flock { descriptor, operation };
+            return ProcessCommand::Flock { descriptor, operation };
         }
         (Owner::Process(_), false) => libc::F_SETLK,
         (Owner::Process(_), true) => libc::F_SETLKW,
         (Owner::OpenFile(_), false) => libc::F_OFD_SETLK,
         (Owner::OpenFile(_), true) => libc::F_OFD_SETLKW,
     };
-    Command::Fcntl { descriptor, command, lock: flock_of(range) }
+    ProcessCommand::Fcntl { descriptor, command, lock: flock_of(range) }
 }
 
-/// What the kernel answered to a request.
-fn answer(reply: Reply) -> Result<Result<(), Refused>> {
+/// The kernel's answer to a request.
+fn answer(reply: ProcessReply) -> Result<Result<(), Refused>> {
     match -reply.value {
         libc::EAGAIN | libc::EACCES => Ok(Err(Refused::Again)),
         libc::EDEADLK => Ok(Err(Refused::Deadlock)),
         libc::ENOLCK => Ok(Err(Refused::NoRecords)),
-        error if error > 0 => Err(io::Error::from_raw_os_error(error)).context("locking"),
+        error if error > 0 => Err(io::Error::from_raw_os_error(error)).context("locking the file"),
         _ => Ok(Ok(())),
     }
 }
 
 fn flock_of(range: Range) -> libc::flock {
-    // SAFETY: plain data, valid when zero; the process must be 0 for open files.
+    // SAFETY: plain data, valid when zero; the process has to be 0 for open files.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = match range.kind {
-        Kind::Read => libc::F_RDLCK,
-        Kind::Write => libc::F_WRLCK,
-        Kind::Unlock => libc::F_UNLCK,
+        LockKind::Read => libc::F_RDLCK,
+        LockKind::Write => libc::F_WRLCK,
+        LockKind::Unlock => libc::F_UNLCK,
     } as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = range.start as libc::off_t;
@@ -661,13 +674,13 @@ fn flock_of(range: Range) -> libc::flock {
     lock
 }
 
-/// Who is in the way, as F_GETLK tells it: of open files, no process.
-fn line_of(lock: &libc::flock) -> Option<Line> {
+/// The lock that F_GETLK returned; it has no process where an open file owns it.
+fn line_of(lock: &libc::flock) -> Option<LockLine> {
     let kind = i32::from(lock.l_type);
     let start = lock.l_start as u64;
-    let line = Line {
+    let line = LockLine {
         waits: false,
-        owners: if lock.l_pid == -1 { Owners::OpenFile } else { Owners::Process },
+        owner: if lock.l_pid == -1 { OwnerKind::OpenFile } else { OwnerKind::Process },
         pid: lock.l_pid.max(0),
         write: kind == libc::F_WRLCK,
         start,

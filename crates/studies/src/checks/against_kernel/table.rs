@@ -1,9 +1,9 @@
-//! The locks of one file as /proc/locks tells them.
+//! The locks of one file as /proc/locks lists them.
 //!
 //!     1: POSIX  ADVISORY  WRITE 3568 fe:00:2531452 0 EOF
 //!     1: -> OFDLCK ADVISORY  READ  -1 fe:00:2531452 128 159      waits for it
 //!
-//! Of open files the processes mean nothing: who made the call may be gone long since.
+//! The process of an open file's lock means nothing: the caller may have exited long since.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -12,12 +12,12 @@ use std::os::unix::fs::MetadataExt;
 use algorithms::mechanisms::file_locks::TO_THE_END;
 use anyhow::{Context, Result};
 
-/// A lock that is held or waited for.
+/// One line of /proc/locks: a lock that is held or waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Line {
+pub struct LockLine {
     pub waits: bool,
-    pub owners: Owners,
-    /// Of a process; 0 for those of open files.
+    pub owner: OwnerKind,
+    /// The process that owns the lock; 0 where an open file owns it.
     pub pid: i32,
     pub write: bool,
     pub start: u64,
@@ -25,47 +25,48 @@ pub struct Line {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Owners {
+pub enum OwnerKind {
     Process,
     OpenFile,
     Flock,
 }
 
-impl Line {
-    /// Whether what another line tells of is part of this one.
-    pub fn covers(&self, part: &Line) -> bool {
-        let whose = |line: &Line| (line.waits, line.owners, line.pid, line.write);
-        whose(self) == whose(part) && self.start <= part.start && part.end <= self.end
+impl LockLine {
+    /// Whether another line is about a part of this lock.
+    pub fn covers(&self, part: &LockLine) -> bool {
+        let lock = |line: &LockLine| (line.waits, line.owner, line.pid, line.write);
+        lock(self) == lock(part) && self.start <= part.start && part.end <= self.end
     }
 }
 
-/// /proc/locks, and whose lines count.
-pub struct Table {
+/// /proc/locks, filtered by one file.
+pub struct ProcLocks {
     locks: File,
-    /// Device and inode, as they stand there.
-    place: String,
+    /// Device and inode of the file, as /proc/locks prints them.
+    file_id: String,
 }
 
-impl Table {
-    pub fn of(file: &File) -> Result<Table> {
+impl ProcLocks {
+    pub fn open(file: &File) -> Result<ProcLocks> {
         let locks = File::open("/proc/locks").context("opening /proc/locks")?;
-        let metadata = file.metadata().context("the file to lock")?;
+        let metadata = file.metadata().context("reading the metadata of the file to lock")?;
         let (device, inode) = (metadata.dev(), metadata.ino());
         let (major, minor) = (libc::major(device), libc::minor(device));
-        let place = format!("{major:02x}:{minor:02x}:{inode}");
-        Ok(Table { locks, place })
+        let file_id = format!("{major:02x}:{minor:02x}:{inode}");
+        Ok(ProcLocks { locks, file_id })
     }
 
-    /// The lines of the file. Of one CPU, what was granted last stands first.
+    /// The lines of the file. Among locks taken on one CPU, the newest comes first.
     ///
-    /// The table is read in pieces, and each begins at the number of a line: a lock that is granted
-    /// meanwhile shifts the others, and one is there twice. So it is read until it stands still.
-    pub fn lines(&mut self) -> Result<Vec<Line>> {
+    /// The kernel prints the table in pieces, each from some line number on: a lock granted in
+    /// between shifts the others, and one line comes twice. So the table is read until two
+    /// readings are equal.
+    pub fn lines(&mut self) -> Result<Vec<LockLine>> {
         let mut before = self.read()?;
         loop {
             let now = self.read()?;
             if now == before {
-                let lines = now.lines().filter_map(|line| read(line, &self.place));
+                let lines = now.lines().filter_map(|line| parse(line, &self.file_id));
                 return Ok(lines.collect());
             }
             before = now;
@@ -74,35 +75,35 @@ impl Table {
 
     fn read(&mut self) -> Result<String> {
         let mut text = String::new();
-        self.locks.rewind().context("reading /proc/locks anew")?;
+        self.locks.rewind().context("rewinding /proc/locks")?;
         self.locks.read_to_string(&mut text).context("reading /proc/locks")?;
         Ok(text)
     }
 
-    /// How many requests wait.
+    /// The number of waiting requests.
     pub fn waiting(&mut self) -> Result<usize> {
         Ok(self.lines()?.iter().filter(|line| line.waits).count())
     }
 }
 
-/// A line, if it is of the file at this place.
-fn read(line: &str, place: &str) -> Option<Line> {
+/// Parses a line; `None` if it is about another file.
+fn parse(line: &str, file_id: &str) -> Option<LockLine> {
     let mut parts = line.split_whitespace().skip(1).peekable();
     let waits = parts.next_if_eq(&"->").is_some();
-    let owners = match parts.next()? {
-        "POSIX" => Owners::Process,
-        "OFDLCK" => Owners::OpenFile,
-        "FLOCK" => Owners::Flock,
+    let owner = match parts.next()? {
+        "POSIX" => OwnerKind::Process,
+        "OFDLCK" => OwnerKind::OpenFile,
+        "FLOCK" => OwnerKind::Flock,
         _ => return None,
     };
     let write = parts.nth(1)? == "WRITE";
     let pid = parts.next()?.parse().ok()?;
-    parts.next().filter(|&found| found == place)?;
+    parts.next().filter(|&id| id == file_id)?;
     let start = parts.next()?.parse().ok()?;
     let end = parts.next()?;
     let end = if end == "EOF" { TO_THE_END } else { end.parse().ok()? };
-    let pid = if owners == Owners::Process { pid } else { 0 };
-    Some(Line { waits, owners, pid, write, start, end })
+    let pid = if owner == OwnerKind::Process { pid } else { 0 };
+    Some(LockLine { waits, owner, pid, write, start, end })
 }
 
 #[cfg(test)]
@@ -111,22 +112,22 @@ mod tests {
 
     #[test]
     fn lines_of_other_files_do_not_count() {
-        let held = read("1: POSIX  ADVISORY  WRITE 3568 fe:00:2531452 0 EOF", "fe:00:2531452");
-        let line = Line {
+        let held = parse("1: POSIX  ADVISORY  WRITE 3568 fe:00:2531452 0 EOF", "fe:00:2531452");
+        let line = LockLine {
             waits: false,
-            owners: Owners::Process,
+            owner: OwnerKind::Process,
             pid: 3568,
             write: true,
             start: 0,
             end: TO_THE_END,
         };
         assert_eq!(held, Some(line));
-        let waits = read("1: -> OFDLCK ADVISORY  READ  -1 fe:00:2531452 128 159", "fe:00:2531452");
-        let (owners, pid, write) = (Owners::OpenFile, 0, false);
-        let line = Line { waits: true, owners, pid, write, start: 128, end: 159 };
+        let waits = parse("1: -> OFDLCK ADVISORY  READ  -1 fe:00:2531452 128 159", "fe:00:2531452");
+        let (owner, pid, write) = (OwnerKind::OpenFile, 0, false);
+        let line = LockLine { waits: true, owner, pid, write, start: 128, end: 159 };
         assert_eq!(waits, Some(line));
         assert_eq!(
-            read("2: FLOCK  ADVISORY  WRITE 12 fe:00:12531452 0 EOF", "fe:00:2531452"),
+            parse("2: FLOCK  ADVISORY  WRITE 12 fe:00:12531452 0 EOF", "fe:00:2531452"),
             None
         );
     }

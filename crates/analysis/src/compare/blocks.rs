@@ -1,0 +1,149 @@
+//! Blocks of one cell: which runs belong together, and which blocks are left out. A block is
+//! left out only for what the host did, never for how long a run took. It is always left out
+//! whole, so that no variant gains by what disturbed one of them.
+
+use std::collections::BTreeMap;
+
+use records::{Outcome, Point, Record, Run};
+
+/// The runs of one cell in one block.
+#[derive(Debug)]
+pub struct Block<'a> {
+    pub number: u32,
+    /// The finished run of each arm.
+    pub runs: Vec<Option<&'a Run>>,
+    /// The second run of one arm: the arm, and the run.
+    pub placebo: Option<(usize, &'a Run)>,
+    /// Why the block is left out: the arms whose runs the host disturbed, these runs, and what
+    /// the host did. Empty if the block counts.
+    pub reasons: Vec<(usize, &'a Run, String)>,
+}
+
+impl<'a> Block<'a> {
+    /// The runs of two arms, if the block counts and both finished.
+    pub fn pair(&self, a: usize, b: usize) -> Option<(&'a Run, &'a Run)> {
+        self.reasons.is_empty().then_some(())?;
+        Some((self.runs[a]?, self.runs[b]?))
+    }
+}
+
+/// The blocks of a cell, in order. `points` has the cell's point for each arm; runs of other
+/// points are ignored.
+pub fn blocks<'a>(
+    record: &Record,
+    points: &[usize],
+    runs: impl IntoIterator<Item = &'a Run>,
+) -> Vec<Block<'a>> {
+    let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();
+    for run in runs {
+        let Some(arm) = points.iter().position(|point| *point == run.point as usize) else {
+            continue;
+        };
+        let block = blocks.entry(run.block).or_insert_with(|| Block {
+            number: run.block,
+            runs: vec![None; points.len()],
+            placebo: None,
+            reasons: Vec::new(),
+        });
+        if !run.finished() {
+            continue;
+        }
+        if run.placebo {
+            block.placebo = Some((arm, run));
+        } else {
+            block.runs[arm] = Some(run);
+        }
+        let why = disturbance(&record.points[points[arm]], run);
+        block.reasons.extend(why.map(|why| (arm, run, why)));
+    }
+    blocks.into_values().collect()
+}
+
+/// What the host did to a run that has nothing to do with what was measured. The limits are
+/// fixed here, before anybody sees a result.
+pub fn disturbance(point: &Point, run: &Run) -> Option<String> {
+    if let Some(steal) = run.value("steal_percent").filter(|percent| *percent > 1.0) {
+        return Some(format!("the hypervisor took {steal:.1} % of the CPUs used"));
+    }
+    for (name, what) in THROTTLES {
+        if run.value(name).is_some_and(|n| n > 0.0) {
+            return Some(what.to_string());
+        }
+    }
+    if let Some(others) = others_percent(point, run).filter(|percent| *percent > 2.0) {
+        return Some(format!("other programs took {others:.1} % of the other CPUs"));
+    }
+    let intruders = intruders_percent(point, run).filter(|percent| *percent > 5.0)?;
+    Some(format!("other programs took {intruders:.1} % of the CPUs used"))
+}
+
+const THROTTLES: [(&str, &str); 4] = [
+    ("throttle.core", "heat slowed a core"),
+    ("throttle.package", "heat slowed the package"),
+    ("cgroup.throttled_periods", "the CPU quota stopped tasks"),
+    ("vmstat.oom_kill", "the kernel killed a process for want of memory"),
+];
+
+/// The share of the CPUs outside the run that was spent in user mode. Our tasks are pinned, so
+/// this is the time of other programs. Kernel time there may be the run's own doing, and does
+/// not count.
+fn others_percent(point: &Point, run: &Run) -> Option<f64> {
+    let ticks = |set: &str, kinds: &[&str]| -> Option<f64> {
+        kinds.iter().map(|kind| run.value(&format!("stat.{set}.{kind}_ticks"))).sum()
+    };
+    let time =
+        ticks("all", &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"])?;
+    // All CPUs that are online, not only those that we may use.
+    let cpus = (time / (run.value("wall_s")? * TICKS_PER_S)).round();
+    let outside = cpus - point.cpus as f64;
+    let user = ["user", "nice"];
+    let busy = (ticks("all", &user)? - ticks("cpus", &user)? - TICKS_UNSURE).max(0.0);
+    (outside >= 1.0).then(|| 100.0 * busy / (time / cpus * outside))
+}
+
+/// The part of a run that decides about later blocks. A long experiment has many runs, and each
+/// has hundreds of counters: keeping only this part saves memory.
+pub fn deciding_part(run: &Run, primary: &str) -> Run {
+    let mut part = run.clone();
+    if let Outcome::Finished { metrics, counters, unavailable, .. } = &mut part.outcome {
+        let is_needed = |name: &str| {
+            [primary, "latency.mean_ns", "operations"].contains(&name)
+                || primary.strip_suffix("/op") == Some(name)
+                || DISTURBING.iter().any(|start| name.starts_with(start))
+        };
+        metrics.retain(|name, _| is_needed(name));
+        counters.retain(|name, _| is_needed(name));
+        unavailable.clear();
+    }
+    part.warnings.clear();
+    part.file_system = None;
+    part
+}
+
+/// Beginnings of the names of all metrics and counters that [`disturbance`] reads.
+const DISTURBING: [&str; 8] = [
+    "steal_percent",
+    "throttle.",
+    "cgroup.throttled_periods",
+    "vmstat.oom_kill",
+    "stat.all.",
+    "stat.cpus.",
+    "time.user_time",
+    "wall_s",
+];
+
+/// USER_HZ, the unit of /proc/stat.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Ticks that are no evidence: one is a percent of a run of a second, and more of a short one.
+const TICKS_UNSURE: f64 = 1.0;
+
+/// The share of the run's CPUs that tasks other than the run's own spent in user mode.
+fn intruders_percent(point: &Point, run: &Run) -> Option<f64> {
+    let user_ticks = run.value("stat.cpus.user_ticks")? + run.value("stat.cpus.nice_ticks")?;
+    let own_ticks = run.value("time.user_time")? * TICKS_PER_S;
+    let all_ticks = run.value("wall_s")? * TICKS_PER_S * point.cpus as f64;
+    // The kernel apportions a task's user time by ticks as well, on each CPU by itself.
+    let intruders = (user_ticks - own_ticks - TICKS_UNSURE * point.cpus as f64).max(0.0);
+    (all_ticks > 0.0).then(|| 100.0 * intruders / all_ticks)
+}

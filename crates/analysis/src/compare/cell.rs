@@ -1,0 +1,224 @@
+//! One cell of a comparison: its points, one for each arm, with the runs that count, and the
+//! verdict about each metric.
+
+use std::collections::BTreeSet;
+
+use records::{METRICS, Opened, Outcome, Point, Policy, ReplicationUnit, Run, Until};
+
+use super::blocks::{Block, blocks, disturbance};
+use super::columns::{Column, MetricColumns, by_boot, finite, paired, scaled, unit_and_direction};
+use super::rules::Rules;
+use super::verdicts::{contrast, no_look_left};
+use crate::Spread;
+use crate::comparison::{Contrast, MetricComparison, Scale, Verdict};
+use crate::judge::Judgement;
+use crate::multiplicity::holm_adjusted;
+
+/// The points of one cell, one for each arm, with their runs.
+pub(super) struct ComparedCell<'a> {
+    /// Record and index of each point.
+    pub points: Vec<(&'a Opened, usize)>,
+    /// The blocks, if the variants share them.
+    pub blocks: Option<Vec<Block<'a>>>,
+    /// The finished runs of each arm that count, in order of execution.
+    pub sides: Vec<Vec<&'a Run>>,
+    /// Without blocks: the runs of each arm that were left out, and what disturbed them.
+    pub disturbed: Vec<Vec<(&'a Run, String)>>,
+}
+
+impl<'a> ComparedCell<'a> {
+    pub fn new(points: Vec<(&'a Opened, usize)>, in_blocks: bool) -> ComparedCell<'a> {
+        if in_blocks { ComparedCell::in_blocks(points) } else { ComparedCell::separate(points) }
+    }
+
+    fn in_blocks(points: Vec<(&'a Opened, usize)>) -> ComparedCell<'a> {
+        let record = points[0].0;
+        let indexes: Vec<usize> = points.iter().map(|(_, index)| *index).collect();
+        let blocks = blocks(&record.record, &indexes, &record.runs);
+        // A block in which only another variant failed still counts for these two. If all
+        // blocks were disturbed, their values are shown; nothing is judged by them.
+        let none_counts = blocks.iter().all(|block| !block.reasons.is_empty());
+        let side = |arm: usize| {
+            let shown = blocks.iter().filter(|block| block.reasons.is_empty() || none_counts);
+            shown.filter_map(|block| block.runs[arm]).collect()
+        };
+        let sides = (0..points.len()).map(side).collect();
+        let disturbed = vec![Vec::new(); points.len()];
+        ComparedCell { points, blocks: Some(blocks), sides, disturbed }
+    }
+
+    fn separate(points: Vec<(&'a Opened, usize)>) -> ComparedCell<'a> {
+        let (mut sides, mut disturbed) = (Vec::new(), Vec::new());
+        for (record, index) in &points {
+            let point = &record.record.points[*index];
+            let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+            for run in record.runs_of(*index).filter(|run| run.finished() && !run.placebo) {
+                match disturbance(point, run) {
+                    None => kept.push(run),
+                    Some(why) => left_out.push((run, why)),
+                }
+            }
+            sides.push(kept);
+            disturbed.push(left_out);
+        }
+        ComparedCell { points, blocks: None, sides, disturbed }
+    }
+
+    /// The point of an arm.
+    pub fn point(&self, arm: usize) -> &'a Point {
+        let (record, index) = self.points[arm];
+        &record.record.points[index]
+    }
+
+    /// The metric that decides about this cell.
+    pub fn primary(&self, rules: &Rules) -> String {
+        self.points[0].0.record.deciding_or(self.point(0), &rules.primary)
+    }
+
+    /// The comparison of each metric that any run has, the deciding one first.
+    pub fn metrics(&self, rules: &Rules) -> Vec<MetricComparison> {
+        let primary = self.primary(rules);
+        let mut metrics = vec![self.metric(&primary, rules, Role::Primary)];
+        let secondary = self.names(rules).into_iter().filter(|name| *name != primary);
+        metrics.extend(secondary.map(|name| self.metric(&name, rules, Role::Secondary)));
+        metrics
+    }
+
+    /// Names of all metrics: those of the list, those of the record, and those asked for.
+    fn names(&self, rules: &Rules) -> Vec<String> {
+        let measured: BTreeSet<&str> = self
+            .sides
+            .iter()
+            .flatten()
+            .filter_map(|run| match &run.outcome {
+                Outcome::Finished { metrics, .. } => Some(metrics.keys().map(String::as_str)),
+                Outcome::Failed { .. } => None,
+            })
+            .flatten()
+            .collect();
+        let listed = METRICS.iter().flat_map(|m| measured.iter().filter(|name| m.matches(name)));
+        let unlisted = measured.iter().filter(|name| !METRICS.iter().any(|m| m.matches(name)));
+        let mut names: Vec<String> = listed.chain(unlisted).map(|name| name.to_string()).collect();
+        names.extend(rules.asked.iter().filter(|name| !measured.contains(name.as_str())).cloned());
+        names
+    }
+
+    fn metric(&self, metric: &str, rules: &Rules, role: Role) -> MetricComparison {
+        let (unit, better) = unit_and_direction(&self.points[0].0.record, metric);
+        let columns = self.columns(metric, &unit, rules);
+        let judgements = match role {
+            Role::Primary => columns.judged(rules),
+            Role::Secondary => columns.judged_alone(rules),
+        };
+        let p: Vec<f64> = judgements.iter().map(|j| j.p.unwrap_or(1.0)).collect();
+        let adjusted = holm_adjusted(&p);
+        let contrast = |(judgement, adjusted): (&Judgement, f64)| {
+            let p = judgement.p.map(|own| if role == Role::Primary { adjusted } else { own });
+            let mut contrast = contrast(judgement, p, columns.scale, better, self.too_few(rules));
+            if let Some(why) = self.meaningless(metric, rules) {
+                // No test, so not among the metrics that an exploratory change competes with.
+                let verdict = Verdict::CannotTell { more: None, why: why.to_string() };
+                return Contrast { p: None, verdict, ..contrast };
+            }
+            if let Verdict::CannotTell { more, why } = &mut contrast.verdict
+                && rules.sequential
+                && judgement.stop
+            {
+                *why = no_look_left(judgement.n, more.take());
+            }
+            contrast
+        };
+        let values = |side: &Vec<&Run>| -> Vec<f64> {
+            side.iter().filter_map(|run| finite(run, metric)).collect()
+        };
+        MetricComparison {
+            metric: metric.to_string(),
+            unit,
+            better,
+            sides: self.sides.iter().map(|side| Spread::from_values(&values(side))).collect(),
+            contrasts: judgements.iter().zip(adjusted).map(contrast).collect(),
+        }
+    }
+
+    /// The columns of a metric, one for each arm but the first.
+    pub fn columns(&self, metric: &str, unit: &str, rules: &Rules) -> MetricColumns {
+        MetricColumns::new(&self.sides, metric, unit, |arm, scale| {
+            self.column(arm, metric, scale, rules)
+        })
+    }
+
+    fn column(&self, arm: usize, metric: &str, scale: Scale, rules: &Rules) -> Column {
+        if let Some(blocks) = &self.blocks {
+            let pairs: Vec<_> = blocks.iter().filter_map(|block| block.pair(0, arm)).collect();
+            return paired(&pairs, metric, scale);
+        }
+        let values = |arm: usize| match self.unit_of_replication(rules) {
+            ReplicationUnit::Boot if rules.by_boot => {
+                by_boot(self.points[arm].0, &self.sides[arm], metric, scale)
+            }
+            // Values of one run are not replicates of each other.
+            ReplicationUnit::Sample => Vec::new(),
+            _ => {
+                let values = self.sides[arm].iter().filter_map(|run| finite(run, metric));
+                values.map(|value| scaled(value, scale)).collect()
+            }
+        };
+        Column::Separate(values(0), values(arm))
+    }
+
+    /// What is set up anew for each value that counts.
+    fn unit_of_replication(&self, rules: &Rules) -> ReplicationUnit {
+        let is_made_anew = |(record, point): &(&Opened, usize)| {
+            let record = &record.record;
+            record.experiment.storage.policy != Policy::Kept
+                && record.variants.iter().any(|variant| {
+                    variant.name == record.points[*point].variant && variant.file_system.is_some()
+                })
+        };
+        let sources = self.points.iter().filter_map(|(record, _)| record.record.source.as_ref());
+        match sources.map(|source| source.unit).min() {
+            Some(imported) => imported,
+            None if rules.by_boot => ReplicationUnit::Boot,
+            None if self.points.iter().all(is_made_anew) => ReplicationUnit::Mount,
+            None => ReplicationUnit::Run,
+        }
+    }
+
+    /// Why a metric's values say nothing about any processor, if they do not. In an emulated
+    /// guest, instructions are translated and take other times. Counts per operation stay what
+    /// they are on a processor, and so do sums over a fixed number of operations.
+    fn meaningless(&self, metric: &str, rules: &Rules) -> Option<&'static str> {
+        let emulated = self.points.iter().any(|(record, _)| record.record.emulated());
+        let fixed_count = matches!(self.point(0).until, Until::OperationsPerTask(_));
+        let (unit, _) = unit_and_direction(&self.points[0].0.record, metric);
+        let is_count = metric.ends_with("/op") || (fixed_count && unit == "1");
+        (emulated && !is_count && !rules.judge_emulated).then_some(
+            "the guest was emulated: only counts per operation can be compared (--metric NAME/op; \
+             --force judges the rest anyway)",
+        )
+    }
+
+    /// Why there may be too few units for a verdict.
+    fn too_few(&self, rules: &Rules) -> &'static str {
+        match (&self.blocks, self.unit_of_replication(rules)) {
+            (Some(blocks), _) if blocks.iter().any(|block| !block.reasons.is_empty()) => {
+                "too few blocks that the host did not disturb"
+            }
+            (_, ReplicationUnit::Sample) => "values of one run are not replicates: repeat the run",
+            (_, ReplicationUnit::Run) => "too few runs",
+            (_, ReplicationUnit::Mount) => {
+                "too few mounts: the file systems differ, so each value needs a new mount"
+            }
+            (_, ReplicationUnit::Boot) => {
+                "too few boots: the kernels differ, so each value needs a new boot"
+            }
+        }
+    }
+}
+
+/// Whether a metric decides, or is shown besides the one that does.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Primary,
+    Secondary,
+}

@@ -1,0 +1,159 @@
+//! Columns of numbers to be judged: the values of a metric in the baseline and in a variant,
+//! on a scale on which they can be compared.
+
+use std::collections::BTreeMap;
+
+use records::{Better, METRICS, Opened, Record, Run};
+
+use super::rules::{ALPHA, Rules};
+use crate::Spread;
+use crate::comparison::Scale;
+use crate::judge::{Judgement, Rule, judge, judge_separate};
+use crate::multiplicity::holm_levels;
+
+/// The numbers that one contrast is judged by.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Differences within blocks.
+    Paired(Vec<f64>),
+    /// Values of units without partners: the baseline's and the variant's.
+    Separate(Vec<f64>, Vec<f64>),
+}
+
+impl Column {
+    pub fn judge(&self, rule: &Rule) -> Judgement {
+        match self {
+            Column::Paired(differences) => judge(differences, rule),
+            Column::Separate(baseline, variant) => judge_separate(baseline, variant, rule),
+        }
+    }
+}
+
+/// The columns of one metric, one for each arm but the first.
+pub struct MetricColumns {
+    columns: Vec<Column>,
+    pub scale: Scale,
+    unit: String,
+    baseline_mean: f64,
+}
+
+impl MetricColumns {
+    /// Finds the scale on which all values of `sides` can be compared, and makes each arm's
+    /// column on it by `column`.
+    pub fn new(
+        sides: &[Vec<&Run>],
+        metric: &str,
+        unit: &str,
+        column: impl Fn(usize, Scale) -> Column,
+    ) -> MetricColumns {
+        let side_values = |side: &Vec<&Run>| -> Vec<f64> {
+            side.iter().filter_map(|run| finite(run, metric)).collect()
+        };
+        let values: Vec<Vec<f64>> = sides.iter().map(side_values).collect();
+        let scale = scale(unit, values.iter().flatten());
+        MetricColumns {
+            columns: (1..sides.len()).map(|arm| column(arm, scale)).collect(),
+            scale,
+            unit: unit.to_string(),
+            baseline_mean: Spread::from_values(&values[0]).map_or(0.0, |spread| spread.mean),
+        }
+    }
+
+    fn rule(&self, rules: &Rules, alpha: f64) -> Rule {
+        let margin = margin(rules.smallest_effect, self.scale, &self.unit, self.baseline_mean);
+        rules.rule(alpha, margin)
+    }
+
+    /// Judges each arm against the baseline, so that all together find something in nothing with
+    /// probability [`ALPHA`]: each at the level at which Holm's step-down procedure tests it.
+    pub fn judged(&self, rules: &Rules) -> Vec<Judgement> {
+        let alone = self.judged_alone(rules);
+        let p: Vec<f64> = alone.iter().map(|j| j.p.unwrap_or(1.0)).collect();
+        let columns = self.columns.iter().zip(holm_levels(&p, ALPHA));
+        columns.map(|(column, level)| column.judge(&self.rule(rules, level))).collect()
+    }
+
+    /// Judges each arm by itself, at [`ALPHA`].
+    pub fn judged_alone(&self, rules: &Rules) -> Vec<Judgement> {
+        self.judged_at(rules, ALPHA)
+    }
+
+    /// Judges each arm by itself, at a level of the caller's choice.
+    pub fn judged_at(&self, rules: &Rules, alpha: f64) -> Vec<Judgement> {
+        let rule = self.rule(rules, alpha);
+        self.columns.iter().map(|column| column.judge(&rule)).collect()
+    }
+}
+
+/// The unit of a metric, and which direction is better.
+pub fn unit_and_direction(record: &Record, metric: &str) -> (String, Better) {
+    if let Some(described) = record.metrics.get(metric) {
+        return (described.unit.clone(), described.better);
+    }
+    let listed = METRICS.iter().find(|listed| listed.matches(metric));
+    listed.map_or(("1".to_string(), Better::Neither), |m| (m.unit.to_string(), m.better))
+}
+
+/// The scale on which values of a metric are compared: ratios, unless the values are percentages
+/// or one of them has no logarithm.
+pub fn scale<'a>(unit: &str, mut values: impl Iterator<Item = &'a f64>) -> Scale {
+    if unit != "%" && values.all(|value| *value > 0.0) { Scale::Relative } else { Scale::Absolute }
+}
+
+/// A value on its scale.
+pub fn scaled(value: f64, scale: Scale) -> f64 {
+    match scale {
+        Scale::Relative => value.ln(),
+        Scale::Absolute => value,
+    }
+}
+
+/// A difference on a scale as a change for readers: `exp(d) - 1` of logarithms, else itself.
+pub fn change(difference: f64, scale: Scale) -> f64 {
+    match scale {
+        Scale::Relative => difference.exp_m1(),
+        Scale::Absolute => difference,
+    }
+}
+
+/// The half-width of "same" on a scale. `smallest_effect` is a share: for percentages, of 100
+/// points; for any other metric, of the baseline's mean.
+pub fn margin(smallest_effect: f64, scale: Scale, unit: &str, baseline_mean: f64) -> f64 {
+    match scale {
+        Scale::Relative => smallest_effect.ln_1p(),
+        Scale::Absolute if unit == "%" => 100.0 * smallest_effect,
+        Scale::Absolute => smallest_effect * baseline_mean.abs(),
+    }
+}
+
+/// Differences within blocks, of the pairs in which both runs have the metric.
+pub fn paired(pairs: &[(&Run, &Run)], metric: &str, scale: Scale) -> Column {
+    let value = |run: &Run| Some(scaled(finite(run, metric)?, scale));
+    Column::Paired(pairs.iter().filter_map(|(a, b)| Some(value(b)? - value(a)?)).collect())
+}
+
+/// A metric's value; a value that is not finite counts as missing.
+pub fn finite(run: &Run, metric: &str) -> Option<f64> {
+    run.value(metric).filter(|value| value.is_finite())
+}
+
+/// One value for each boot: the mean of its runs, on the scale.
+pub fn by_boot(record: &Opened, runs: &[&Run], metric: &str, scale: Scale) -> Vec<f64> {
+    let mut boots: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for run in runs {
+        if let Some(value) = finite(run, metric) {
+            boots.entry(boot_of(record, run)).or_default().push(scaled(value, scale));
+        }
+    }
+    boots.into_values().map(|values| values.iter().sum::<f64>() / values.len() as f64).collect()
+}
+
+/// The boot that a run was made in: its guest's, else the host's.
+pub fn boot_of(record: &Opened, run: &Run) -> String {
+    if let Some(boot) = run.boot {
+        return format!("guest {boot}");
+    }
+    let sessions = &record.record.sessions;
+    let session = sessions.iter().rev().find(|session| session.first_run <= run.run);
+    session.map_or(String::new(), |session| session.boot_id.clone())
+}

@@ -1,0 +1,71 @@
+//! The rules of a comparison: which metric decides, and how much evidence a verdict needs.
+
+use records::Record;
+
+use crate::judge::Rule;
+
+/// The probability of finding a change where there is none, for all variants of a cell together.
+pub const ALPHA: f64 = 0.05;
+
+/// What the user may set for one comparison.
+#[derive(Clone, Debug, Default)]
+pub struct CompareOptions {
+    /// The metric that decides; by default the experiment's.
+    pub primary: Option<String>,
+    /// Metrics to show besides those of the metric list that were measured.
+    pub metrics: Vec<String>,
+    /// The smallest change that matters; by default the experiment's.
+    pub smallest_effect: Option<f64>,
+    /// Compare even if workload versions or parameters differ, and judge times of emulated
+    /// guests.
+    pub force: bool,
+}
+
+/// The rules that hold for all cells of a comparison.
+pub(super) struct Rules {
+    /// The metric that decides.
+    pub primary: String,
+    /// Metrics that the user asked for by name.
+    pub asked: Vec<String>,
+    pub smallest_effect: f64,
+    /// Whether blocks go on until decided, with looks after fixed numbers of blocks.
+    pub sequential: bool,
+    /// The largest number of blocks.
+    pub cap: u32,
+    /// Whether the unit of replication is a boot, because the arms differ in their kernels.
+    pub by_boot: bool,
+    /// Whether times of emulated guests are judged like any others.
+    pub judge_emulated: bool,
+}
+
+impl Rules {
+    /// The rules that a record's own experiment sets.
+    pub fn for_record(record: &Record) -> Rules {
+        let judging = &record.experiment.compare;
+        Rules {
+            primary: judging.metric.clone(),
+            asked: Vec::new(),
+            smallest_effect: judging.smallest_effect,
+            sequential: judging.until_decided,
+            cap: record.experiment.blocks(),
+            by_boot: false,
+            judge_emulated: false,
+        }
+    }
+
+    /// These rules, with what the user has set instead.
+    pub fn with_options(self, options: &CompareOptions) -> Rules {
+        Rules {
+            primary: options.primary.clone().unwrap_or(self.primary),
+            asked: options.metrics.clone(),
+            smallest_effect: options.smallest_effect.unwrap_or(self.smallest_effect),
+            judge_emulated: options.force,
+            ..self
+        }
+    }
+
+    /// The rule for one column of numbers.
+    pub fn rule(&self, alpha: f64, margin: f64) -> Rule {
+        Rule { alpha, margin, sequential: self.sequential, cap: self.cap }
+    }
+}

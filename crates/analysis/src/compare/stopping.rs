@@ -1,0 +1,47 @@
+//! When to stop: which points of a cell still need a run, decided while an experiment runs.
+
+use records::{Record, Run};
+
+use super::blocks::{Block, blocks};
+use super::columns::{MetricColumns, finite, paired, unit_and_direction};
+use super::repeats;
+use super::rules::Rules;
+
+/// The points of a cell that are to run in block `block`, given the runs of the blocks before.
+/// `points` has one point for each variant, the baseline's first.
+///
+/// All points run until enough blocks count for each pair, or until all pairs are decided. A
+/// variant whose runs have all failed is given up; a baseline takes its whole cell with it.
+pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u32) -> Vec<usize> {
+    let cap = record.experiment.blocks();
+    let runs = repeats::merged_runs(runs.iter().copied());
+    let blocks = blocks(record, points, &runs);
+    let rules = Rules::for_record(record);
+    let metric = record.deciding_or(&record.points[points[0]], &rules.primary);
+    let is_measured = |block: &Block, arm: usize| {
+        block.runs[arm].is_some_and(|run| finite(run, &metric).is_some())
+    };
+    let is_hopeless = |arm: usize| blocks.len() >= 3 && !blocks.iter().any(|b| is_measured(b, arm));
+    let alive: Vec<usize> = (0..points.len()).filter(|arm| !is_hopeless(*arm)).collect();
+    // Blocks that are left out are run again, up to a third more than the cap.
+    if block >= cap + cap.div_ceil(3) || alive.first() != Some(&0) || alive.len() < 2 {
+        return Vec::new();
+    }
+    let pairs = |arm: usize| -> Vec<(&Run, &Run)> {
+        blocks.iter().filter_map(|block| block.pair(0, arm)).collect()
+    };
+    let is_enough = alive[1..].iter().all(|arm| pairs(*arm).len() >= cap as usize);
+    let is_decided = || {
+        let side = |arm: &usize| blocks.iter().filter_map(|b| b.runs[*arm]).collect();
+        let sides: Vec<Vec<&Run>> = alive.iter().map(side).collect();
+        let (unit, _) = unit_and_direction(record, &metric);
+        let columns = MetricColumns::new(&sides, &metric, &unit, |side, scale| {
+            paired(&pairs(alive[side]), &metric, scale)
+        });
+        columns.judged(&rules).iter().all(|judgement| judgement.stop)
+    };
+    if is_enough || (rules.sequential && is_decided()) {
+        return Vec::new();
+    }
+    alive.into_iter().map(|arm| points[arm]).collect()
+}

@@ -1,0 +1,126 @@
+//! Doubts about a run: it counts, but a reader should know this before trusting its numbers.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter, Result};
+
+use records::{Measured, Point, Until, Warmup, Warning};
+
+use super::ticks::other_busy_percent;
+
+/// A reason to doubt a run's numbers. Percentages are of the run's length or of its CPUs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Doubt {
+    NoOperation,
+    /// How far apart the first and the last task started, in percent of the run.
+    StartsApart(f64),
+    /// How long the last task took to stop, in percent of the run.
+    SlowStop(f64),
+    /// CPU time that the hypervisor took, in percent.
+    Steal(f64),
+    /// Periods in which the cgroup's CPU quota throttled tasks.
+    CpuQuota(f64),
+    /// How often CPUs were throttled for heat or power.
+    Throttled(f64),
+    /// CPU time of other tasks on the run's CPUs, in percent.
+    OtherTasks(f64),
+    NeverSteady,
+}
+
+impl Doubt {
+    /// The warning that a record keeps.
+    pub fn warning(self) -> Warning {
+        let (text, advice) = (self.to_string(), self.advice().to_string());
+        Warning { text, advice, amount: self.amount() }
+    }
+
+    /// The number in the text.
+    fn amount(self) -> Option<f64> {
+        match self {
+            Doubt::NoOperation | Doubt::NeverSteady => None,
+            Doubt::StartsApart(amount)
+            | Doubt::SlowStop(amount)
+            | Doubt::Steal(amount)
+            | Doubt::CpuQuota(amount)
+            | Doubt::Throttled(amount)
+            | Doubt::OtherTasks(amount) => Some(amount),
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Doubt::NoOperation => "run longer (--seconds), or look at what the operation waits for",
+            Doubt::StartsApart(_) => "run longer (--seconds)",
+            Doubt::SlowStop(_) => {
+                "run longer (--seconds): while tasks stop, fewer of them are running"
+            }
+            Doubt::Steal(_) => {
+                "on a shared host, run more blocks (--blocks) and compare only interleaved runs"
+            }
+            Doubt::CpuQuota(_) => "use fewer CPUs or raise cpu.max",
+            Doubt::Throttled(_) => "let the host cool down, or lower the frequency for all runs",
+            Doubt::OtherTasks(_) => "`knee doctor` names them",
+            Doubt::NeverSteady => {
+                "run longer (--seconds), or read the run as one that ages its files"
+            }
+        }
+    }
+}
+
+impl Display for Doubt {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Doubt::NoOperation => write!(f, "no operation was completed"),
+            Doubt::StartsApart(percent) => {
+                write!(f, "the first and the last task started {percent:.0} % of the run apart")
+            }
+            Doubt::SlowStop(percent) => {
+                write!(f, "the last task took {percent:.0} % of the run to stop")
+            }
+            Doubt::Steal(percent) => {
+                write!(f, "the hypervisor took {percent:.0} % of the CPUs used")
+            }
+            Doubt::CpuQuota(periods) => {
+                write!(f, "the cgroup's CPU quota throttled tasks in {periods:.0} periods")
+            }
+            Doubt::Throttled(times) => {
+                write!(f, "CPUs were throttled for heat or power {times:.0} times")
+            }
+            Doubt::OtherTasks(percent) => {
+                write!(f, "other tasks took {percent:.0} % of the CPUs used")
+            }
+            Doubt::NeverSteady => write!(f, "the rate did not become steady within the run"),
+        }
+    }
+}
+
+/// The doubts about a run of `point`.
+pub fn doubts(
+    point: &Point,
+    metrics: &BTreeMap<String, f64>,
+    measured: &Measured,
+    warmup: Option<Warmup>,
+) -> Vec<Doubt> {
+    let value = |name: &str| metrics.get(name).copied().unwrap_or(0.0);
+    let delta = |name: &str| measured.deltas.get(name).copied().unwrap_or(0) as f64;
+    let percent_of_run = |name: &str| 100.0 * value(name) / value("wall_s");
+    let is_timed = matches!(point.until, Until::Seconds(_));
+    let throttled = delta("throttle.core") + delta("throttle.package");
+    let doubts = [
+        (metrics.get("operations") == Some(&0.0)).then_some(Doubt::NoOperation),
+        // With a fixed count, the first task may be done before the last one starts.
+        above(percent_of_run("start_skew_s"), 2.0).filter(|_| is_timed).map(Doubt::StartsApart),
+        above(percent_of_run("drain_s"), 5.0).map(Doubt::SlowStop),
+        above(value("steal_percent"), 1.0).map(Doubt::Steal),
+        above(delta("cgroup.throttled_periods"), 0.0).map(Doubt::CpuQuota),
+        above(throttled, 0.0).map(Doubt::Throttled),
+        // Of a command, this includes what it left running and did not wait for.
+        above(other_busy_percent(measured), 5.0).map(Doubt::OtherTasks),
+        (warmup == Some(Warmup::Never)).then_some(Doubt::NeverSteady),
+    ];
+    doubts.into_iter().flatten().collect()
+}
+
+/// An amount, if it is above a limit.
+fn above(amount: f64, limit: f64) -> Option<f64> {
+    (amount > limit).then_some(amount)
+}

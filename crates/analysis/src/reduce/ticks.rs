@@ -1,0 +1,26 @@
+//! Clock ticks of the run's CPUs: where their time went.
+
+use records::Measured;
+
+/// Kinds of ticks in which a CPU does something. Guest time is in user time already.
+pub const BUSY: &[&str] = &["user", "nice", "system", "irq", "softirq"];
+
+/// Ticks of the run's CPUs that went to `kinds`.
+pub fn ticks(measured: &Measured, kinds: &[&str]) -> f64 {
+    let ticks = |kind: &&str| measured.deltas.get(&format!("stat.cpus.{kind}_ticks")).copied();
+    kinds.iter().filter_map(ticks).sum::<i64>() as f64
+}
+
+/// All ticks of the run's CPUs.
+pub fn all_ticks(measured: &Measured) -> f64 {
+    ticks(measured, BUSY) + ticks(measured, &["idle", "iowait", "steal"])
+}
+
+/// Busy time of the run's CPUs that the CPU time of tasks and worker does not explain, in
+/// percent of these CPUs. A tick is 1 % of a CPU in a second, so a little is rounding.
+pub fn other_busy_percent(measured: &Measured) -> f64 {
+    let all = all_ticks(measured);
+    let own = (measured.usage.user_us + measured.usage.system_us + measured.worker_us) as f64 / 1e4;
+    let rest = ticks(measured, BUSY) - own;
+    if all > 0.0 && rest > 4.0 { 100.0 * rest / all } else { 0.0 }
+}

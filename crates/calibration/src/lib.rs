@@ -1,0 +1,318 @@
+//! Measures the costs that the simulator charges on this host, from user space on pinned threads of
+//! this process. Each number is the median of repeats, with its quartiles.
+
+mod barriers;
+mod contended;
+mod distances;
+mod file;
+mod kernel;
+pub mod native_check;
+mod private;
+mod transfers;
+
+use std::collections::BTreeMap;
+
+pub use crate::distances::CpuLayout;
+pub use crate::file::{Provenance, file};
+use analysis::Quartiles;
+use anyhow::{Context, Result};
+
+use crate::contended::Storm;
+use crate::transfers::{TransferCpus, TransferKind};
+use studies::hosts::DISTANCES;
+
+/// The measured numbers of a host.
+#[derive(Debug, Default)]
+pub struct Measurements {
+    /// Numbers by their names in the host's file.
+    numbers: BTreeMap<String, MeasuredNumber>,
+    /// Why a number could not be measured, by its name.
+    missing: BTreeMap<String, &'static str>,
+    /// Numbers that have no place in a host's file, by description.
+    beside: BTreeMap<String, MeasuredNumber>,
+}
+
+/// All repeats of one number.
+#[derive(Clone, Debug, Default)]
+struct MeasuredNumber {
+    values: Vec<f64>,
+    /// `ns`, or empty for a share.
+    unit: &'static str,
+    /// How it was measured.
+    how: String,
+}
+
+impl Measurements {
+    fn ns(&mut self, name: &str, values: &[f64], how: impl Into<String>) {
+        self.number(name, "ns", values, how);
+    }
+
+    fn number(&mut self, name: &str, unit: &'static str, values: &[f64], how: impl Into<String>) {
+        let number = MeasuredNumber { values: values.to_vec(), unit, how: how.into() };
+        self.numbers.insert(name.to_string(), number);
+    }
+
+    fn beside(&mut self, what: impl Into<String>, unit: &'static str, values: &[f64]) {
+        let number = MeasuredNumber { values: values.to_vec(), unit, how: String::new() };
+        self.beside.insert(what.into(), number);
+    }
+
+    fn is_missing(&mut self, names: &[&str], why: &'static str) {
+        self.missing.extend(names.iter().map(|name| (name.to_string(), why)));
+    }
+
+    fn median(&self, name: &str) -> f64 {
+        let quartiles =
+            self.numbers.get(name).and_then(|number| Quartiles::from_values(&number.values));
+        quartiles.map_or(0.0, |quartiles| quartiles.median)
+    }
+
+    /// Adds the repeats of another pass.
+    fn add(&mut self, again: Measurements) {
+        let both = [(&mut self.numbers, again.numbers), (&mut self.beside, again.beside)];
+        for (numbers, again) in both {
+            for (name, number) in again {
+                let repeats = numbers.entry(name).or_default();
+                repeats.values.extend(number.values);
+                (repeats.unit, repeats.how) = (number.unit, number.how);
+            }
+        }
+        self.missing.extend(again.missing);
+    }
+}
+
+/// The time of a read by `user` of a cache line that `owner` has modified, in ns for each round.
+pub fn transfer(user: u32, owner: u32) -> Result<Vec<f64>> {
+    let mut times = transfers::time(TransferCpus { user, owner, reader: None })?;
+    Ok(times.uses.swap_remove(0).1)
+}
+
+/// The whole set of measurements is repeated this often: a host that moves virtual CPUs between
+/// cores has other distances after some seconds.
+const PASSES: usize = 8;
+
+/// Measures all numbers; passes its progress to `report`.
+pub fn measure(layout: &CpuLayout, report: &dyn Fn(&str)) -> Result<Measurements> {
+    let mut measured = Measurements::default();
+    for pass in 1..=PASSES {
+        report(&format!("pass {pass} of {PASSES}"));
+        measured.add(measured_once(layout)?);
+    }
+    memory(&mut measured, layout.neighbours()[0]).context("timing memory")?;
+    Ok(measured)
+}
+
+fn measured_once(layout: &CpuLayout) -> Result<Measurements> {
+    let mut measured = Measurements::default();
+    private_lines(&mut measured, layout.neighbours()[0])
+        .context("timing accesses to private lines")?;
+    threads(&mut measured, layout).context("timing the threads of a core")?;
+    transfers_of_lines(&mut measured, layout).context("timing transfers of lines")?;
+    contention(&mut measured, layout).context("timing contended lines")?;
+    system_calls(&mut measured, layout).context("timing system calls")?;
+    Ok(measured)
+}
+
+fn private_lines(measured: &mut Measurements, cpu: u32) -> Result<()> {
+    let private::OwnLineCosts { load, store, atomic, pause } = private::own(cpu)?;
+    measured.ns("costs.load", &load, "dependent loads of private lines");
+    measured.ns("costs.store", &store, "stores to a private line");
+    measured.ns("costs.atomic", &atomic, "fetch-and-add of a private word");
+    measured.ns("costs.pause", &pause, "iterations of a loop of spin-wait hints");
+    Ok(())
+}
+
+fn threads(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
+    match layout.pairs(DISTANCES[0]).first() {
+        Some(&pair) => {
+            let how = "time of work on one thread of a core while the other thread works, over the \
+                       time while it sleeps";
+            measured.number("costs.both_threads", "", &private::both_threads(pair)?, how);
+        }
+        None => measured.is_missing(&["costs.both_threads"], "cores of this host have one thread"),
+    }
+    Ok(())
+}
+
+fn transfers_of_lines(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
+    let mut moved = Vec::new();
+    for distance in layout.distances() {
+        let pairs = layout.pairs(distance);
+        let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        let third = |pair| layout.third(pair, distance);
+        for &pair in &pairs {
+            let [user, owner] = pair;
+            let timed = transfers::time(TransferCpus { user, owner, reader: third(pair) })?;
+            for (kind, ns) in timed.uses {
+                // The time beyond an atomic on a private line, and that.
+                let own = if kind.is_atomic() { measured.median("costs.atomic") } else { 0.0 };
+                times.entry(kind.name()).or_default().extend(ns.iter().map(|ns| ns + own));
+            }
+            moved.extend(timed.moved);
+        }
+        let which_cpus = match pairs.as_slice() {
+            [[a, b]] => format!("CPU {a} from CPU {b}"),
+            pairs => format!("{} pairs of CPUs", pairs.len()),
+        };
+        for kind in TransferKind::ALL {
+            let name = format!("transfer.{distance}.{}", kind.name());
+            let what = match kind {
+                TransferKind::LoadShared
+                    if pairs.first().is_none_or(|&pair| third(pair).is_none()) =>
+                {
+                    "128 lines that the other CPU holds unmodified, one after the other"
+                }
+                _ => "128 lines one after the other",
+            };
+            match times.get(kind.name()) {
+                Some(ns) => measured.ns(&name, ns, format!("{what}, {which_cpus}")),
+                None if pairs.is_empty() => measured.is_missing(&[&name], "needs two CPUs"),
+                None => measured
+                    .is_missing(&[&name], "user space cannot flush caches on this architecture"),
+            }
+        }
+    }
+    let how = "extra time of the writer's next read of a line after another CPU has read it, over a transfer";
+    measured.number("costs.read_moves", "", &moved, how);
+    if moved.is_empty() {
+        measured.is_missing(&["costs.read_moves"], "needs two CPUs");
+    }
+    Ok(())
+}
+
+fn contention(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
+    let atomic = measured.median("costs.atomic");
+    let (mut holds, mut busy) = (Vec::new(), Vec::new());
+    for distance in layout.distances().into_iter().filter(|distance| *distance != DISTANCES[0]) {
+        let Some(&[a, b]) = layout.pairs(distance).first() else { continue };
+        let latency = measured.median(&format!("transfer.{distance}.atomic_modified"));
+        for storm in contended::storms(&[a, b])? {
+            // The first change of a turn is counted in the transfer.
+            let hold = (storm.changes - 1.0) * atomic;
+            holds.push(hold);
+            busy.push(((storm.turn_ns - hold) / latency).clamp(0.0, 1.0));
+        }
+        let what =
+            format!("half a round trip between CPUs {a} and {b}, by stores and spinning reads");
+        measured.beside(what, "ns", &contended::hand_over([a, b])?);
+    }
+    let how = "two CPUs change one word: changes by one CPU before the line moves";
+    if holds.is_empty() {
+        measured.is_missing(&["costs.hold", "costs.busy"], "needs two CPUs");
+    } else {
+        measured.ns("costs.hold", &holds, how);
+        measured.number("costs.busy", "", &busy, format!("{how}, and the time of such a turn"));
+    }
+    let neighbours = layout.neighbours();
+    let doubling = std::iter::successors(Some(2), |count| Some(count * 2));
+    for count in doubling.take_while(|count| *count <= neighbours.len()) {
+        storm_beside(measured, &neighbours[..count])?;
+    }
+    match neighbours.len() {
+        0..=2 => measured.is_missing(&["costs.busy_shared"], "needs three CPUs on one node"),
+        some => {
+            let readers = &neighbours[..some.min(9)];
+            let ns = contended::between_readers(readers)?;
+            let how = format!(
+                "{} CPUs wait for one word: time between two that see it",
+                readers.len() - 1
+            );
+            measured.ns("costs.busy_shared", &ns, how);
+        }
+    }
+    Ok(())
+}
+
+fn storm_beside(measured: &mut Measurements, cpus: &[u32]) -> Result<()> {
+    let storms = contended::storms(cpus)?;
+    let values = |pick: fn(&Storm) -> f64| storms.iter().map(pick).collect::<Vec<_>>();
+    let count = cpus.len();
+    let each = values(|storm| storm.turn_ns / storm.changes);
+    measured.beside(format!("between two changes of a word by {count} CPUs"), "ns", &each);
+    measured.beside(
+        format!("changes of the word before it moves, with {count} CPUs"),
+        "",
+        &values(|storm| storm.changes),
+    );
+    Ok(())
+}
+
+fn system_calls(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
+    let cpus = layout.neighbours();
+    let wakes = kernel::wake_nobody(cpus[0])?;
+    measured.ns("costs.wake", &wakes, "futex(2) that wakes no task");
+    let wake = measured.median("costs.wake");
+    let (switches, yields) = kernel::switch(cpus[0])?;
+    let alone = Quartiles::from_values(&yields).map_or(0.0, |yields| yields.median);
+    let how = "sched_yield(2) to another task on the CPU, less one without another task";
+    measured.ns("costs.switch", &less(&switches, alone), how);
+    let slices = kernel::slices(cpus[0])?;
+    if slices.is_empty() {
+        measured.is_missing(&["costs.slice"], "no time slice ended within 0.4 s");
+    } else {
+        measured.ns("costs.slice", &slices, "time slices of two tasks that never sleep on one CPU");
+    }
+    measured.is_missing(&["costs.period", "costs.wake_lead"], "knee calibrate does not measure it");
+    let sleeps = less(&kernel::sleep_and_switch(cpus[0])?, measured.median("costs.switch"));
+    let how = "from futex(2) until another task on that CPU runs, less `switch`";
+    measured.ns("costs.park", &sleeps, how);
+    let &[_, other, ..] = cpus.as_slice() else {
+        let why = "needs two CPUs";
+        let names = ["wake_each", "wake_latency"].map(|name| format!("costs.{name}"));
+        measured.is_missing(&names.each_ref().map(String::as_str), why);
+        return interrupts(measured, None);
+    };
+    let (calls, latencies) = kernel::wake_other([cpus[0], other])?;
+    measured.ns(
+        "costs.wake_each",
+        &less(&calls, wake),
+        "futex(2) that wakes a task on an idle CPU, less `wake`",
+    );
+    let each = measured.median("costs.wake_each");
+    let how = "from that call to the first instruction of the woken task, less the call";
+    measured.ns("costs.wake_latency", &less(&latencies, wake + each), how);
+    measured.beside("a page fault on new memory", "ns", &kernel::page_fault(cpus[0])?);
+    interrupts(measured, Some([cpus[0], other]))
+}
+
+fn interrupts(measured: &mut Measurements, cpus: Option<[u32; 2]>) -> Result<()> {
+    measured.is_missing(&["costs.interrupt_send"], "user space cannot time it separately");
+    let Some((calls, lost)) = cpus.and_then(|cpus| kernel::interrupt(cpus).ok()) else {
+        let names = ["costs.interrupt_delivery", "costs.interrupt_entry"];
+        measured.is_missing(&names, "needs two CPUs and membarrier(2)");
+        return Ok(());
+    };
+    let how = "time that a membarrier(2) takes from another CPU, which reads its clock in a loop";
+    measured.ns("costs.interrupt_entry", &lost, how);
+    let rest = measured.median("costs.interrupt_entry");
+    let how = "a membarrier(2) that interrupts one CPU, less `interrupt_entry`";
+    measured.ns("costs.interrupt_delivery", &less(&calls, rest), how);
+    Ok(())
+}
+
+/// Subtracts `ns` from each value, at least to zero.
+fn less(values: &[f64], ns: f64) -> Vec<f64> {
+    values.iter().map(|value| (value - ns).max(0.0)).collect()
+}
+
+fn memory(measured: &mut Measurements, cpu: u32) -> Result<()> {
+    for shift in (14..=26).step_by(2) {
+        let bytes = 1 << shift;
+        let what = format!("a random read in {:5} KiB", bytes >> 10);
+        measured.beside(what, "ns", &private::memory(cpu, bytes)?);
+    }
+    Ok(())
+}
+
+/// `low..median..high`: the quartiles with three digits.
+fn range(values: &[f64], unit: &str) -> Option<String> {
+    let Quartiles { low, median, high, .. } = Quartiles::from_values(values)?;
+    let digits = |value: f64| match value {
+        0.0..10.0 => format!("{value:.2}"),
+        10.0..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    };
+    let [low, median, high] = [low, median, high].map(digits);
+    let range = if low == high { median } else { format!("{low}..{median}..{high}") };
+    Some(format!("{range} {unit}").trim_end().to_string())
+}

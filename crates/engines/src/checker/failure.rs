@@ -1,0 +1,69 @@
+//! What a check reports when it fails: the fault and the steps that lead to it.
+
+use std::fmt;
+
+use super::Schedule;
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A plain access that is not ordered after a conflicting one.
+    Race(String),
+    /// Two tasks are inside that must exclude each other.
+    NotExclusive(String),
+    /// A task entered before one that had arrived earlier.
+    Overtaken(String),
+    /// No task can take a step: which task waits for what.
+    Deadlock(Vec<String>),
+    /// From here on the end is never reached.
+    Endless(String),
+    /// The algorithm panicked.
+    Panicked(String),
+    /// The memory is wrong at the end.
+    FinalState(String),
+    /// The algorithm forgot history that still matters: merged states have different accesses
+    /// pending.
+    Forgotten(String),
+}
+
+impl Fault {
+    /// The kind of fault, for a table.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Fault::Race(_) => "race",
+            Fault::NotExclusive(_) => "exclusion",
+            Fault::Overtaken(_) => "overtaken",
+            Fault::Deadlock(_) => "deadlock",
+            Fault::Endless(_) => "endless",
+            Fault::Panicked(_) => "panic",
+            Fault::FinalState(_) => "final state",
+            Fault::Forgotten(_) => "history",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Fault::Race(why) => write!(f, "data race: {why}"),
+            Fault::NotExclusive(why) => write!(f, "no mutual exclusion: {why}"),
+            Fault::Overtaken(why) => write!(f, "not first in, first out: {why}"),
+            Fault::Deadlock(waits) => write!(f, "deadlock: {}", waits.join("; ")),
+            Fault::Endless(why) => write!(f, "never ends: {why}"),
+            Fault::Panicked(message) => write!(f, "panic: {message}"),
+            Fault::FinalState(why) => write!(f, "wrong final state: {why}"),
+            Fault::Forgotten(why) => write!(f, "history was forgotten that matters: {why}"),
+        }
+    }
+}
+
+/// A fault and the interleaving that leads to it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What is wrong.
+    pub fault: Fault,
+    /// Which task takes each step.
+    pub schedule: Schedule,
+    /// The schedule as readable text, one line a step.
+    pub steps: Vec<String>,
+}

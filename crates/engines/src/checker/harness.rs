@@ -1,0 +1,244 @@
+//! Tasks and memory at their start, and single turns from there: what searching, sampling and
+//! replaying have in common.
+
+use std::cell::RefCell;
+use std::io;
+use std::panic::Location;
+
+use machine::{Ordering, Region};
+
+use super::failure::{Failure, Fault};
+use super::layout::Layout;
+use super::request::{Reply, Request, RequestKind};
+use super::schedule::{Schedule, Turn};
+use super::state::{CheckedTask, NamedCpus};
+use super::world::World;
+use super::{Options, Setup, TASKS_MAX};
+use crate::checker::Checked;
+use crate::steppable::{SavedStack, Steppable, StopReason, Yielder, catch_panics};
+
+/// Tasks on a region.
+pub struct Harness<'a> {
+    pub setup: &'a Setup<'a>,
+    pub world: &'a RefCell<World>,
+    threads: Vec<Steppable<'a, Reply, Request>>,
+    turns: Vec<Turn>,
+}
+
+/// Acts on tasks at their start, and again each time that the layout turns out to need another
+/// row or column. Restores the memory at the end.
+pub fn with_harness<R>(
+    setup: &Setup,
+    options: &Options,
+    mut act: impl FnMut(&mut Harness) -> R,
+) -> io::Result<R> {
+    let before = copy_region(setup.region);
+    let mut layout = Layout::new(setup.region);
+    loop {
+        let mut world = World::new(setup, options);
+        world.layout = layout;
+        let world = RefCell::new(world);
+        let result = start(setup, &world).map(|mut harness| act(&mut harness));
+        restore_region(setup.region, &before);
+        let world = world.into_inner();
+        if !world.grown {
+            return result;
+        }
+        layout = world.layout;
+    }
+}
+
+fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harness<'a>> {
+    let tasks = setup.nodes.len();
+    assert!((1..=TASKS_MAX).contains(&tasks), "1 to {TASKS_MAX} tasks can be checked");
+    {
+        let world = &mut *world.borrow_mut();
+        world.state.happens_before = world.new_happens_before(tasks);
+        world.state.buffers = world.new_buffers(tasks);
+        world.state.tasks = vec![new_task(); tasks];
+    }
+    let mut harness = Harness { setup, world, threads: Vec::new(), turns: Vec::new() };
+    for task in 0..tasks {
+        let body = move |yielder: &Yielder<Reply, Request>| {
+            let (node, base) = (setup.nodes[task], setup.region.start() as usize);
+            let ipi_handler = setup.ipi_handler;
+            let m = Checked { yielder, world, task, node, base, ipi_handler };
+            (setup.task)(&m, task);
+            if ipi_handler.is_some() {
+                m.idle();
+            }
+        };
+        let (thread, stop) = Steppable::start(body, Reply::default())?;
+        harness.threads.push(thread);
+        harness.settle(task, stop);
+        let mut world = world.borrow_mut();
+        let local_steps = std::mem::take(&mut world.local_steps);
+        world.local_steps_at_start.push(local_steps);
+    }
+    Ok(harness)
+}
+
+fn new_task() -> CheckedTask {
+    let (kind, ordering) = (RequestKind::Stuck, Ordering::Relaxed);
+    CheckedTask {
+        request: Request { kind, offset: 0, size: 0, ordering, location: Location::caller() },
+        ended: false,
+        history: 0,
+        named_cpus: NamedCpus::default(),
+        steps: 0,
+        buffered: 0,
+        interrupt_pending: false,
+        irqs_off_depth: 0,
+    }
+}
+
+impl Harness<'_> {
+    /// Takes one turn: performs the task's pending step, then runs the task up to its next one.
+    pub fn take_turn(&mut self, turn: Turn) {
+        let reply = self.world.borrow_mut().perform(turn);
+        if let Some(reply) = reply {
+            let task = usize::from(turn.0);
+            let stop = self.threads[task].step(reply);
+            self.settle(task, stop);
+        }
+    }
+
+    /// Notes why a task has stopped. Stores that no other task sees yet do not stop it.
+    fn settle(&mut self, task: usize, mut stop: StopReason<Request>) {
+        loop {
+            let mut world = self.world.borrow_mut();
+            match stop {
+                StopReason::Requests(request) => {
+                    world.state.tasks[task].request = request;
+                    world.touch_awaited(task);
+                    // A fault is kept in the world; the task takes no step after it.
+                    let Request { offset, size, location, .. } = request;
+                    let _ = world.check_reach(task, offset, size, location);
+                }
+                StopReason::Ended => {
+                    let buffered = world.state.tasks[task].buffered;
+                    world.state.tasks[task] = CheckedTask { ended: true, buffered, ..new_task() };
+                    return;
+                }
+                StopReason::Panicked(message) => {
+                    return world.report_fault(Fault::Panicked(message));
+                }
+            }
+            if world.fault.is_some() || !world.need_not_stop(task) {
+                return;
+            }
+            let reply = world.perform((task as u8, 0));
+            drop(world);
+            stop = self.threads[task].step(reply.expect("a store always gets a reply"));
+        }
+    }
+
+    /// Saves where a task is stopped.
+    pub fn save(&self, task: usize, into: &mut SavedStack) {
+        self.threads[task].save(into);
+    }
+
+    /// Sets a task back to where it was saved.
+    pub fn restore(&mut self, task: usize, from: &SavedStack) {
+        self.threads[task].restore(from);
+    }
+
+    /// The fault of a live state in which no task can take a step: a task has not ended, or the
+    /// memory is not what it must be.
+    pub fn fault_at_end(&self) -> Option<Fault> {
+        let world = self.world.borrow();
+        let tasks = 0..world.state.tasks.len();
+        let has_ended = |task: &CheckedTask| task.ended || task.request.kind == RequestKind::Idle;
+        let blocked: Vec<usize> =
+            tasks.filter(|&task| !has_ended(&world.state.tasks[task])).collect();
+        if blocked.is_empty() {
+            drop(world);
+            return match catch_panics(self.setup.final_check) {
+                Ok(result) => result.err().map(Fault::FinalState),
+                Err(message) => Some(Fault::Panicked(message)),
+            };
+        }
+        let waits = blocked.iter().map(|&task| {
+            let Request { kind, offset, size, location, .. } = world.state.tasks[task].request;
+            let name = world.layout.name(offset, size);
+            let site = super::world::short(location);
+            if kind == RequestKind::Asleep {
+                format!("t{task} sleeps on {name} ({site})")
+            } else {
+                format!("t{task} waits for {name}: {kind} ({site})")
+            }
+        });
+        Some(Fault::Deadlock(waits.collect()))
+    }
+
+    /// Follows a schedule from the start, and writes down each step.
+    pub fn follow(&mut self, schedule: &Schedule) -> Result<Followed, String> {
+        self.world.borrow_mut().trace = Some(Vec::new());
+        let mut turns = std::mem::take(&mut self.turns);
+        for (i, &turn) in schedule.0.iter().enumerate() {
+            if self.world.borrow().fault.is_some() {
+                break;
+            }
+            self.world.borrow().turns(&mut turns);
+            if !turns.contains(&turn) {
+                let (step, task) = (i + 1, turn.0);
+                return Err(format!("step {step} of the schedule is impossible for t{task}"));
+            }
+            self.take_turn(turn);
+        }
+        self.world.borrow().turns(&mut turns);
+        let ended = turns.is_empty();
+        let mut world = self.world.borrow_mut();
+        let (steps, fault) = (world.trace.take().unwrap_or_default(), world.fault.clone());
+        Ok(Followed { steps, fault, ended })
+    }
+}
+
+/// What a schedule led to.
+pub struct Followed {
+    pub steps: Vec<String>,
+    pub fault: Option<Fault>,
+    /// Whether no task can take a step at its end.
+    pub ended: bool,
+}
+
+/// Follows the way to a fault once more, and writes it down.
+pub fn explain_failure(
+    setup: &Setup,
+    options: &Options,
+    fault: Fault,
+    schedule: Schedule,
+) -> Failure {
+    let options = Options { reduction: false, ..*options };
+    let followed = with_harness(setup, &options, |harness| harness.follow(&schedule));
+    let steps = match followed {
+        Ok(Ok(followed)) => followed.steps,
+        Ok(Err(why)) => vec![why],
+        Err(why) => vec![why.to_string()],
+    };
+    Failure { fault, schedule, steps }
+}
+
+/// A copy of the used part of a region, as words.
+pub fn copy_region(region: &Region) -> Vec<u64> {
+    let mut words = Vec::new();
+    copy_region_into(region, region.used().div_ceil(8), &mut words);
+    words
+}
+
+pub fn copy_region_into(region: &Region, words: usize, into: &mut Vec<u64>) {
+    into.clear();
+    into.reserve(words);
+    // SAFETY: a region is a whole number of pages; no task is running.
+    unsafe {
+        std::ptr::copy_nonoverlapping(region.start().cast::<u64>(), into.as_mut_ptr(), words);
+        into.set_len(words);
+    }
+}
+
+pub fn restore_region(region: &Region, words: &[u64]) {
+    // SAFETY: as for `copy_region_into`.
+    unsafe {
+        std::ptr::copy_nonoverlapping(words.as_ptr(), region.start().cast::<u64>(), words.len());
+    }
+}

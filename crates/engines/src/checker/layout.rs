@@ -1,0 +1,186 @@
+//! The words of the region: their offsets, names and roles, from the arrays that it was made of.
+
+use std::ops::{Range, RangeInclusive};
+
+use machine::Region;
+
+/// The index of no word; also the column or row of a word that has none.
+const NONE: u16 = u16::MAX;
+
+/// The words of a region, by index and by offset.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub words: Vec<WordLayout>,
+    /// The word at each offset.
+    word_at: Vec<u16>,
+    /// Words with plain accesses that several tasks use, in the order in which they were
+    /// found: each has a column of `HappensBefore`.
+    pub columns: Vec<u16>,
+    column_of: Vec<u16>,
+    uses: Vec<Uses>,
+    /// By kind: whether something was found not to order the accesses to such words.
+    contended: Vec<bool>,
+    /// Words that released something: each has a row of `HappensBefore`.
+    pub rows: Vec<u16>,
+    row_of: Vec<u16>,
+    /// Words that hold CPU numbers.
+    pub naming: Vec<u16>,
+    /// By role of the word that held a CPU number: which words of that CPU were then accessed.
+    pub leads_to: Vec<OwnWords>,
+    /// Eight bytes each: their offset, and the words that begin in them.
+    chunks: Vec<(u32, Range<u16>)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct WordLayout {
+    pub name: String,
+    pub offset: u32,
+    pub size: u8,
+    /// The CPU whose element of a per-CPU array it is in.
+    pub cpu: Option<u8>,
+    /// A number shared by the same word of all elements of a per-CPU array, and by no others.
+    pub role: u16,
+    /// Which of its CPU's words it is, as a bit; 0 outside of per-CPU arrays.
+    pub own: OwnWords,
+    /// Which field of which array it is: equal for all elements.
+    kind: u16,
+    pub cpu_shift: Option<u32>,
+}
+
+/// The uses of a word that were seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    /// Whether some task used it plainly.
+    plainly: bool,
+    /// The tasks that used it, as bits.
+    tasks: u16,
+}
+
+/// Words of one CPU, as bits; from the 64th on, words share the last bit.
+pub type OwnWords = u64;
+
+impl Layout {
+    pub fn new(region: &Region) -> Layout {
+        let mut words = Vec::new();
+        let (mut roles, mut own_words, mut kinds) = (0, 0, 0);
+        for array in region.arrays() {
+            let each = array.words.len() as u16;
+            for element in 0..array.length {
+                for (i, word) in array.words.iter().enumerate() {
+                    let index = match (array.length, array.per_cpu) {
+                        (1, false) => String::new(),
+                        _ => format!("[{element}]"),
+                    };
+                    let own = if array.per_cpu { 0 } else { element as u16 * each };
+                    words.push(WordLayout {
+                        name: format!("{}{index}{}", array.name, word.path),
+                        offset: (array.offset + element * array.stride + word.offset) as u32,
+                        size: word.size as u8,
+                        cpu: array.per_cpu.then_some(element as u8),
+                        role: roles + own + i as u16,
+                        kind: kinds + i as u16,
+                        own: if array.per_cpu { 1 << (own_words + i).min(63) } else { 0 },
+                        cpu_shift: word.cpu_shift,
+                    });
+                }
+            }
+            kinds += each;
+            own_words += if array.per_cpu { array.words.len() } else { 0 };
+            roles += if array.per_cpu { each } else { each * array.length as u16 };
+        }
+        let mut word_at = vec![NONE; region.used()];
+        for (i, word) in words.iter().enumerate() {
+            word_at[word.offset as usize..][..usize::from(word.size)].fill(i as u16);
+        }
+        let none = vec![NONE; words.len()];
+        let chunks = chunks(&words);
+        let naming = (0..words.len()).filter(|&word| words[word].cpu_shift.is_some());
+        let naming = naming.map(|word| word as u16).collect();
+        Layout {
+            word_at,
+            columns: vec![],
+            column_of: none.clone(),
+            uses: vec![Uses::default(); words.len()],
+            contended: vec![false; usize::from(kinds)],
+            rows: vec![],
+            row_of: none,
+            naming,
+            leads_to: vec![0; usize::from(roles)],
+            words,
+            chunks,
+        }
+    }
+
+    pub fn chunks(&self) -> impl Iterator<Item = (u32, Range<u16>)> {
+        self.chunks.iter().cloned()
+    }
+
+    /// The words that `size` bytes at this offset touch.
+    pub fn touched(&self, offset: u32, size: u8) -> RangeInclusive<usize> {
+        let first = self.word_at[offset as usize];
+        let last = self.word_at[offset as usize + usize::from(size) - 1];
+        assert!(first != NONE && last != NONE, "offset {offset} is in no word of the region");
+        usize::from(first)..=usize::from(last)
+    }
+
+    pub fn name(&self, offset: u32, size: u8) -> String {
+        let names: Vec<_> =
+            self.touched(offset, size).map(|word| self.words[word].name.as_str()).collect();
+        names.join("+")
+    }
+
+    pub fn column(&self, word: usize) -> Option<usize> {
+        Some(usize::from(self.column_of[word])).filter(|&column| column != usize::from(NONE))
+    }
+
+    pub fn row(&self, word: usize) -> Option<usize> {
+        Some(usize::from(self.row_of[word])).filter(|&row| row != usize::from(NONE))
+    }
+
+    pub fn is_contended(&self, word: usize) -> bool {
+        self.contended[usize::from(self.words[word].kind)]
+    }
+
+    /// Marks words of this kind as contended. Their uses so far were taken for plain ones and
+    /// are not, so the columns have to be found again.
+    pub fn contend(&mut self, word: usize) {
+        self.contended[usize::from(self.words[word].kind)] = true;
+        self.columns.clear();
+        self.column_of.fill(NONE);
+        self.uses.fill(Uses::default());
+    }
+
+    /// Notes a use of a word. Returns whether the word, and with it the same word of all other
+    /// CPUs, got a column by that: a word that only one task uses needs none.
+    pub fn use_word(&mut self, word: usize, task: usize, plainly: bool) -> bool {
+        let uses = &mut self.uses[word];
+        uses.tasks |= 1 << task;
+        uses.plainly |= plainly;
+        if !uses.plainly || uses.tasks.is_power_of_two() || self.column_of[word] != NONE {
+            return false;
+        }
+        let role = self.words[word].role;
+        for same in (0..self.words.len()).filter(|&word| self.words[word].role == role) {
+            self.column_of[same] = self.columns.len() as u16;
+            self.columns.push(same as u16);
+        }
+        true
+    }
+
+    pub fn add_row(&mut self, word: usize) {
+        self.row_of[word] = self.rows.len() as u16;
+        self.rows.push(word as u16);
+    }
+}
+
+fn chunks(words: &[WordLayout]) -> Vec<(u32, Range<u16>)> {
+    let mut chunks: Vec<(u32, Range<u16>)> = Vec::new();
+    for (i, word) in words.iter().enumerate() {
+        let (start, index) = (word.offset & !7, i as u16);
+        match chunks.last_mut() {
+            Some((chunk, words)) if *chunk == start => words.end = index + 1,
+            _ => chunks.push((start, index..index + 1)),
+        }
+    }
+    chunks
+}

@@ -1,0 +1,65 @@
+//! Words whose accesses are already ordered by something else, such as the lock of a list that
+//! is used only under the lock of its file. Accesses to them are no steps of their own.
+//!
+//! The search starts by assuming that of every atomic word. Two accesses that nothing orders,
+//! or a wait that does not hold immediately, disprove it: words of that kind are then contended,
+//! and the search begins again. The argument is that of plain fields: if no two accesses were
+//! unordered in all that was searched, no other order of them is possible, and none was left
+//! out.
+
+use machine::Op;
+
+use super::happens_before::HappensBefore;
+use super::request::{Reply, Request, RequestKind};
+use super::world::{FaultFound, World};
+
+impl World {
+    /// Performs an access that need be no step. `None` where it must be one.
+    pub fn local_step(
+        &mut self,
+        task: usize,
+        request: &Request,
+    ) -> Result<Option<Reply>, FaultFound> {
+        let Request { kind, offset, size, location, .. } = *request;
+        let contended = |word| self.layout.is_contended(word);
+        if !self.has_local_steps || self.layout.touched(offset, size).all(contended) {
+            return Ok(None);
+        }
+        self.check_reach(task, offset, size, location)?;
+        let reads = matches!(
+            kind,
+            RequestKind::Access(Op::Load) | RequestKind::Await(_) | RequestKind::AwaitFor(_)
+        );
+        let rule = if reads { HappensBefore::read } else { HappensBefore::write };
+        for word in self.layout.touched(offset, size) {
+            let column = self.column(word, task, true);
+            let ordered = column
+                .is_none_or(|column| rule(&mut self.state.happens_before, task, column).is_ok());
+            // Of several words in one access, either all are contended or none is.
+            let partly_contended =
+                self.layout.touched(offset, size).any(|word| self.layout.is_contended(word));
+            if !ordered || partly_contended || !self.completes_now(task, request) {
+                self.layout.contend(word);
+                self.grown = true;
+            }
+        }
+        if self.grown {
+            return Err(FaultFound);
+        }
+        self.state.tasks[task].request = *request;
+        self.local_steps += 1;
+        let reply = self.perform((task as u8, 0));
+        if self.fault.is_some() { Err(FaultFound) } else { Ok(reply) }
+    }
+
+    /// Whether the access can be done immediately, and wakes no task.
+    fn completes_now(&self, task: usize, request: &Request) -> bool {
+        match request.kind {
+            RequestKind::Access(_) | RequestKind::AwaitFor(_) => true,
+            RequestKind::Await(until) => {
+                until.holds(self.value_seen(task, request.offset, request.size))
+            }
+            _ => false,
+        }
+    }
+}

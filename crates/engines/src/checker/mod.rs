@@ -1,0 +1,120 @@
+//! The model checker: runs the tasks of an algorithm in every interleaving, or in many random
+//! ones, and shows a wrong one step by step.
+//!
+//!     Setup: region, tasks ──> search (all orders) or sample (random orders)
+//!                                └─ World: which task may do what, and what it does
+//!                                     └─ Checked: the machine that the tasks see
+//!
+//! A task stops before each atomic access, and the search decides which task takes the next
+//! step. Plain fields are no such points: an access to one that is not ordered after the last
+//! conflicting access is reported as a race, in whatever order the two came. Waiting disables
+//! a task until its condition holds.
+//!
+//! Checked in every state: mutual exclusion; entry in the order of arrival, where the
+//! algorithm claims it; plain accesses ordered by acquire and release; some task can always
+//! take a step, and the end can always be reached. A task that takes interrupts can be
+//! interrupted at any step after another task sent one.
+//! Not checked: reorderings of atomic accesses on hardware weaker than x86. They show only
+//! where a plain field or an `init` would see them.
+
+mod agent;
+mod canonical;
+mod failure;
+mod happens_before;
+mod harness;
+mod hash;
+mod layout;
+mod local_steps;
+mod partial_order;
+mod pct;
+mod properties;
+pub(crate) mod request;
+mod schedule;
+mod search;
+mod state;
+mod visited;
+mod world;
+
+pub use agent::Checked;
+pub use failure::{Failure, Fault};
+pub(crate) use harness::{copy_region, restore_region};
+pub use pct::{SampleResult, sample};
+pub use schedule::Schedule;
+pub use search::{ReplayResult, SearchResult, replay, search};
+
+use machine::Region;
+
+/// The largest number of tasks.
+pub const TASKS_MAX: usize = 15;
+
+/// What a task does when it is interrupted; called with the task's number.
+pub type IpiHandler<'a> = dyn Fn(&Checked, usize) + 'a;
+
+/// The tasks to check, and their memory.
+pub struct Setup<'a> {
+    /// The memory as all tasks find it. A check restores it at the end.
+    pub region: &'a Region,
+    /// The memory node of each task's CPU; task i runs on CPU i.
+    pub nodes: &'a [usize],
+    /// What a task does. It owns no heap memory and holds no guard across an access.
+    pub task: &'a dyn Fn(&Checked, usize),
+    /// What a task does when it is interrupted, if it can be. With a handler, a task that has
+    /// ended is an idle CPU, which still takes interrupts.
+    pub ipi_handler: Option<&'a IpiHandler<'a>>,
+    /// Checks the memory once all tasks have ended.
+    pub final_check: &'a dyn Fn() -> Result<(), String>,
+    /// Whether tasks must enter in the order in which they arrived.
+    pub fifo: bool,
+    /// Whether all tasks do the same and every word that names CPUs says so by `cpu_shift`.
+    /// Then states that differ only by a renumbering of the tasks count as one.
+    pub symmetric: bool,
+}
+
+/// What a search tries, checks and leaves out.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// When stores become visible.
+    pub memory: Memory,
+    /// Whether states that differ only by a renumbering of the tasks are merged, where the
+    /// setup allows it.
+    pub symmetry: bool,
+    /// Whether steps that commute with all others are tried in one order only, where the
+    /// setup allows it.
+    pub reduction: bool,
+    /// Whether plain accesses must be ordered by acquire and release.
+    pub check_races: bool,
+    /// Whether a sleeping task may also wake without having been woken.
+    pub spurious_wakeups: bool,
+    /// Whether merged states must have the same accesses pending: finds a call that forgets
+    /// too much history. Best without `check_races`, which keeps more states apart.
+    pub check_forgetting: bool,
+    /// Also count the states that symmetry has merged, which takes long.
+    pub count_merged: bool,
+    /// Give up at this many states.
+    pub states_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            memory: Memory::SequentiallyConsistent,
+            symmetry: true,
+            reduction: true,
+            check_races: true,
+            spurious_wakeups: false,
+            check_forgetting: false,
+            count_merged: false,
+            states_max: u64::MAX,
+        }
+    }
+}
+
+/// When stores become visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Immediately, to all CPUs.
+    SequentiallyConsistent,
+    /// In order, from a store buffer of each CPU, as on x86. The CPU itself sees its stores
+    /// immediately; its next read-modify-write waits until the buffer is empty.
+    TotalStoreOrder,
+}

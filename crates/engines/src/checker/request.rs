@@ -1,0 +1,111 @@
+//! The next step of a stopped task, as data: it can be printed, hashed, enabled or disabled.
+
+use std::fmt;
+use std::panic::Location;
+
+use machine::{Op, Ordering, Test, Until};
+
+/// What a stopped task will do in its next step.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub kind: RequestKind,
+    /// The word's distance from the start of the region, in bytes.
+    pub offset: u32,
+    /// The word's size in bytes; 0 where no word is accessed.
+    pub size: u8,
+    pub ordering: Ordering,
+    pub location: &'static Location<'static>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RequestKind {
+    Access(Op<u64>),
+    /// Disabled until the condition holds.
+    Await(Until<u64>),
+    /// Reads the word once: at any step a bounded wait may find it changed, or give up.
+    AwaitFor(Until<u64>),
+    Park(u64),
+    /// Asleep on the word.
+    Asleep,
+    /// Woken; the step only returns.
+    Woken,
+    WakeOne,
+    WakeAll,
+    /// Picks a number below the bound.
+    Choose(u32),
+    /// Sends an interrupt to these tasks, as bits.
+    Interrupt(u16),
+    /// Computes; a point where the task can be interrupted.
+    Work,
+    /// Has ended; the CPU can still be interrupted.
+    Idle,
+    /// At fault; never takes a step.
+    Stuck,
+}
+
+/// The result of a step, as the task gets it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reply {
+    pub value: u64,
+    /// Whether the condition of a bounded wait held.
+    pub held: bool,
+    /// The step was not taken: the task handles an interrupt first, and requests it again.
+    pub interrupted: bool,
+}
+
+/// All bits of a word of this size.
+pub fn ones(size: u8) -> u64 {
+    u64::MAX >> (64 - 8 * u32::from(size))
+}
+
+pub fn acquires(ordering: Ordering) -> bool {
+    matches!(ordering, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+pub fn releases(ordering: Ordering) -> bool {
+    matches!(ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+impl fmt::Display for RequestKind {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            RequestKind::Access(Op::Load) => write!(f, "load"),
+            RequestKind::Access(Op::Store(value)) => write!(f, "store {value}"),
+            RequestKind::Access(Op::Swap(value)) => write!(f, "swap {value}"),
+            RequestKind::Access(Op::CompareExchange(old, new)) => {
+                write!(f, "compare-exchange {old} by {new}")
+            }
+            RequestKind::Access(Op::Add(value)) => write!(f, "add {value}"),
+            RequestKind::Access(Op::Or(bits)) => write!(f, "or {bits}"),
+            RequestKind::Access(Op::And(bits)) => write!(f, "and {bits:#x}"),
+            RequestKind::Await(until) => write!(f, "await {}", Condition(*until)),
+            RequestKind::AwaitFor(until) => write!(f, "bounded await {}", Condition(*until)),
+            RequestKind::Park(expected) => write!(f, "park if {expected}"),
+            RequestKind::Asleep => write!(f, "asleep"),
+            RequestKind::Woken => write!(f, "woken"),
+            RequestKind::WakeOne => write!(f, "wake one"),
+            RequestKind::WakeAll => write!(f, "wake all"),
+            RequestKind::Choose(below) => write!(f, "choose below {below}"),
+            RequestKind::Interrupt(whom) => write!(f, "interrupt {whom:#b}"),
+            RequestKind::Work => write!(f, "work"),
+            RequestKind::Idle => write!(f, "idle"),
+            RequestKind::Stuck => write!(f, "stuck"),
+        }
+    }
+}
+
+struct Condition(Until<u64>);
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Until { mask, test, value } = self.0;
+        let sign = match test {
+            Test::Equal => "==",
+            Test::Differs => "!=",
+        };
+        match mask.count_ones() {
+            8 | 16 | 32 | 64 => write!(f, "{sign} {value}"),
+            _ => write!(f, "& {mask:#x} {sign} {value}"),
+        }
+    }
+}

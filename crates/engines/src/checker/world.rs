@@ -1,0 +1,642 @@
+//! The rules of the checker: which steps each task may take next, and what they do.
+
+use std::panic::Location;
+
+use machine::{Op, Ordering, Region, Until};
+
+use super::failure::Fault;
+use super::happens_before::{HappensBefore, Unordered};
+use super::hash::mix;
+use super::layout::Layout;
+use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
+use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, Turn};
+use super::state::{BUFFER, BufferedStore, SystemState};
+use super::{Memory, Options, Setup};
+
+/// Steps without forgetting history after which a task counts as spinning.
+const STEPS_MAX: u32 = 2000;
+/// Plain accesses between two steps after which a task counts as looping for ever.
+const PLAIN_MAX: u32 = 100_000;
+
+/// A fault was found and is kept in [`World::fault`].
+#[derive(Debug)]
+pub struct FaultFound;
+
+/// The live state and its rules.
+pub struct World {
+    pub state: SystemState,
+    pub layout: Layout,
+    base: *mut u8,
+    has_buffers: bool,
+    pub check_races: bool,
+    /// Whether accesses that something else orders are local steps, tried in one order.
+    pub has_local_steps: bool,
+    /// Local steps since this was last set to 0.
+    pub local_steps: u32,
+    /// Local steps of each task before its first step.
+    pub local_steps_at_start: Vec<u32>,
+    spurious_wakeups: bool,
+    pub fifo: bool,
+    pub interrupts: bool,
+    /// Whether states are merged under renumbering: CPU numbers are then kept apart from the
+    /// values that hold them.
+    pub symmetric: bool,
+    /// The first fault that was found.
+    pub fault: Option<Fault>,
+    /// Whether the layout got a new row or column: the search has to begin again, with a larger
+    /// table of what happens before what.
+    pub grown: bool,
+    /// Whether a task has arrived, in the order of arrival that `fifo` checks.
+    pub arrived: bool,
+    /// The steps so far as text, where they are wanted.
+    pub trace: Option<Vec<String>>,
+    plain_accesses: u32,
+}
+
+impl World {
+    pub fn new(setup: &Setup, options: &Options) -> World {
+        World {
+            state: SystemState::default(),
+            layout: Layout::new(setup.region),
+            base: Region::start(setup.region),
+            has_buffers: options.memory == Memory::TotalStoreOrder,
+            check_races: options.check_races,
+            local_steps: 0,
+            local_steps_at_start: Vec::new(),
+            // Not with `fifo`: local steps could decide which task arrives first.
+            has_local_steps: options.reduction
+                && options.check_races
+                && !setup.symmetric
+                && setup.ipi_handler.is_none()
+                && !setup.fifo
+                && options.memory == Memory::SequentiallyConsistent,
+            spurious_wakeups: options.spurious_wakeups,
+            fifo: setup.fifo,
+            interrupts: setup.ipi_handler.is_some(),
+            // Pending accesses are compared by task number.
+            symmetric: options.symmetry && setup.symmetric && !options.check_forgetting,
+            fault: None,
+            grown: false,
+            arrived: false,
+            trace: None,
+            plain_accesses: 0,
+        }
+    }
+
+    /// An empty table for the rows and columns that are known now.
+    pub fn new_happens_before(&self, tasks: usize) -> HappensBefore {
+        let buffers = if self.has_buffers { tasks * BUFFER } else { 0 };
+        let rows = tasks + self.layout.rows.len() + buffers;
+        HappensBefore::new(tasks, rows, self.layout.columns.len())
+    }
+
+    /// The empty store buffers of this many tasks.
+    pub fn new_buffers(&self, tasks: usize) -> Vec<BufferedStore> {
+        vec![BufferedStore::default(); if self.has_buffers { tasks * BUFFER } else { 0 }]
+    }
+
+    /// All turns that are possible now. A step that only its own task can see is taken first,
+    /// alone: its order with other tasks' steps makes no difference.
+    pub fn turns(&self, into: &mut Vec<Turn>) {
+        into.clear();
+        let tasks = 0..self.state.tasks.len();
+        if let Some(task) = tasks.clone().find(|&task| self.is_invisible(task)) {
+            let alternatives = match self.state.tasks[task].request.kind {
+                RequestKind::Choose(below) => below as u8,
+                _ => 1,
+            };
+            into.extend((0..alternatives).map(|alternative| (task as u8, alternative)));
+            return;
+        }
+        for task in tasks {
+            let alternatives = self.alternatives(task);
+            into.extend((0..alternatives).map(|alternative| (task as u8, alternative)));
+            if self.state.tasks[task].buffered > 0 {
+                into.push((task as u8, FLUSH));
+            }
+            if self.spurious_wakeups && self.state.tasks[task].request.kind == RequestKind::Asleep {
+                into.push((task as u8, SPURIOUS));
+            }
+            if self.can_be_interrupted(task) {
+                into.push((task as u8, INTERRUPT));
+            }
+        }
+    }
+
+    fn can_be_interrupted(&self, task: usize) -> bool {
+        let task = &self.state.tasks[task];
+        task.interrupt_pending
+            && task.irqs_off_depth == 0
+            && task.request.kind != RequestKind::Stuck
+    }
+
+    fn is_invisible(&self, task: usize) -> bool {
+        matches!(self.state.tasks[task].request.kind, RequestKind::Choose(_) | RequestKind::Woken)
+    }
+
+    /// Whether the pending store of a task is no step: it goes into the buffer, where no other
+    /// task sees it, and no interrupt can come before it.
+    pub fn need_not_stop(&self, task: usize) -> bool {
+        !self.interrupts && self.can_buffer(task)
+    }
+
+    /// Whether the pending access of a task is a store that its buffer can take.
+    fn can_buffer(&self, task: usize) -> bool {
+        let Request { kind, ordering, .. } = self.state.tasks[task].request;
+        self.has_buffers
+            && matches!(kind, RequestKind::Access(Op::Store(_)))
+            && ordering != Ordering::SeqCst
+            && usize::from(self.state.tasks[task].buffered) < BUFFER
+    }
+
+    /// In how many ways a task can take its next step now; 0 where it is disabled.
+    pub fn alternatives(&self, task: usize) -> u8 {
+        let Request { kind, offset, size, .. } = self.state.tasks[task].request;
+        if self.state.tasks[task].ended {
+            return 0;
+        }
+        let buffer_is_empty = self.state.tasks[task].buffered == 0;
+        let is_enabled = match kind {
+            RequestKind::Access(Op::Load) | RequestKind::AwaitFor(_) => true,
+            RequestKind::Await(until) => until.holds(self.value_seen(task, offset, size)),
+            RequestKind::Access(Op::Store(_)) if self.interrupts && self.can_buffer(task) => true,
+            RequestKind::Access(_)
+            | RequestKind::Park(_)
+            | RequestKind::WakeAll
+            | RequestKind::Interrupt(_) => buffer_is_empty,
+            RequestKind::WakeOne if buffer_is_empty => {
+                return self.state.asleep_on(offset).count().max(1) as u8;
+            }
+            RequestKind::WakeOne | RequestKind::Asleep | RequestKind::Idle | RequestKind::Stuck => {
+                false
+            }
+            RequestKind::Woken | RequestKind::Choose(_) | RequestKind::Work => true,
+        };
+        u8::from(is_enabled)
+    }
+
+    /// Performs a task's pending step, or makes the oldest store in its buffer visible. Returns
+    /// the reply to the task, where it goes on.
+    pub fn perform(&mut self, (task, alternative): Turn) -> Option<Reply> {
+        let task = usize::from(task);
+        if alternative == FLUSH {
+            self.flush(task);
+            return None;
+        }
+        let request = self.state.tasks[task].request;
+        if alternative == INTERRUPT {
+            self.trace_step(task, &request, "is interrupted");
+            let task = &mut self.state.tasks[task];
+            (task.interrupt_pending, task.irqs_off_depth) = (false, 1);
+            return Some(Reply { interrupted: true, ..Reply::default() });
+        }
+        let Request { kind, offset, size, .. } = request;
+        let mut reply = Reply { value: 0, held: true, interrupted: false };
+        match kind {
+            RequestKind::Access(op) => reply.value = self.access(task, &request, op),
+            RequestKind::Await(until) | RequestKind::AwaitFor(until) => {
+                reply = self.perform_wait(task, &request, until);
+            }
+            RequestKind::Park(expected) => {
+                reply.value = self.value_seen(task, offset, size);
+                if reply.value == expected {
+                    self.trace_step(task, &request, "falls asleep");
+                    self.state.tasks[task].request.kind = RequestKind::Asleep;
+                    return None;
+                }
+            }
+            RequestKind::WakeOne => {
+                let sleeper = self.state.asleep_on(offset).nth(usize::from(alternative));
+                self.wake(sleeper);
+            }
+            RequestKind::WakeAll => {
+                for sleeper in self.state.asleep_on(offset).collect::<Vec<_>>() {
+                    self.wake(Some(sleeper));
+                }
+            }
+            RequestKind::Choose(_) => reply.value = u64::from(alternative),
+            RequestKind::Interrupt(targets) => {
+                for (i, task) in self.state.tasks.iter_mut().enumerate() {
+                    task.interrupt_pending |= targets >> i & 1 != 0;
+                }
+            }
+            RequestKind::Work
+            | RequestKind::Asleep
+            | RequestKind::Woken
+            | RequestKind::Idle
+            | RequestKind::Stuck => {}
+        }
+        if self.trace.is_some() {
+            let timed_out = if reply.held { "" } else { ", timed out" };
+            self.trace_step(task, &request, &format!("-> {}{timed_out}", reply.value));
+        }
+        self.remember(task, &request, reply);
+        Some(reply)
+    }
+
+    fn wake(&mut self, sleeper: Option<usize>) {
+        if let Some(sleeper) = sleeper {
+            self.state.tasks[sleeper].request.kind = RequestKind::Woken;
+        }
+    }
+
+    /// Adds a reply to the history of a task.
+    fn remember(&mut self, task: usize, request: &Request, reply: Reply) {
+        let value = self.without_cpu_numbers(task, request.offset, request.size, reply.value);
+        let task_state = &mut self.state.tasks[task];
+        task_state.history = mix(task_state.history, value << 1 ^ u64::from(reply.held));
+        task_state.steps += 1;
+        if task_state.steps > STEPS_MAX {
+            self.report_fault(Fault::Endless(format!(
+                "t{task} has taken {STEPS_MAX} steps without forgetting its history, the last at {}",
+                request.location
+            )));
+        }
+        self.plain_accesses = 0;
+    }
+
+    /// A value without the CPU numbers in it, which go to the task's list.
+    fn without_cpu_numbers(&mut self, task: usize, offset: u32, size: u8, value: u64) -> u64 {
+        if !self.symmetric || value == 0 || size == 0 {
+            return value;
+        }
+        let mut rest = value;
+        for index in self.layout.touched(offset, size) {
+            let word = &self.layout.words[index];
+            let Some(shift) = word.cpu_shift else { continue };
+            assert!(word.offset >= offset, "a CPU number is read in parts");
+            let start = 8 * (word.offset - offset);
+            let number = (value >> start & ones(word.size)) >> shift;
+            if let Some(cpu) = number.checked_sub(1).filter(|cpu| (*cpu as usize) < self.tasks()) {
+                self.state.tasks[task].named_cpus.push(cpu as u8, word.role);
+                rest ^= (number ^ 1) << shift << start;
+            }
+        }
+        rest
+    }
+
+    fn tasks(&self) -> usize {
+        self.state.tasks.len()
+    }
+
+    fn perform_wait(&mut self, task: usize, request: &Request, until: Until<u64>) -> Reply {
+        let value = self.value_seen(task, request.offset, request.size);
+        let held = until.holds(value);
+        if held && acquires(request.ordering) {
+            self.acquire(task, request);
+        }
+        self.touch(task, request);
+        Reply { value, held, interrupted: false }
+    }
+
+    fn access(&mut self, task: usize, request: &Request, op: Op<u64>) -> u64 {
+        let Request { offset, size, ordering, .. } = *request;
+        if let Op::Store(value) = op {
+            self.touch(task, request);
+            if self.can_buffer(task) {
+                self.buffer_store(task, BufferedStore { offset, size, value }, releases(ordering));
+            } else {
+                self.write(offset, size, value & ones(size));
+                self.release(task, request, ReleaseSequence::Starts);
+            }
+            return 0;
+        }
+        let old = self.value_seen(task, offset, size);
+        let new = op.written(old, size);
+        if acquires(ordering) && (new.is_some() || op == Op::Load) {
+            self.acquire(task, request);
+        }
+        self.touch(task, request);
+        if let Some(new) = new {
+            self.write(offset, size, new);
+            self.release(task, request, ReleaseSequence::Continues);
+        }
+        old
+    }
+
+    // Plain accesses, which are no steps of their own.
+
+    pub fn get(
+        &mut self,
+        task: usize,
+        offset: u32,
+        size: u8,
+        location: &'static Location<'static>,
+    ) -> Result<u64, FaultFound> {
+        self.count_plain(task, location)?;
+        self.check_reach(task, offset, size, location)?;
+        let value = self.value_seen(task, offset, size);
+        let plain = PlainAccess { task, offset, size, location, verb: "reads" };
+        self.check_ordered(&plain, HappensBefore::read)?;
+        let rest = self.without_cpu_numbers(task, offset, size, value);
+        let history = &mut self.state.tasks[task].history;
+        *history = mix(*history, rest);
+        Ok(value)
+    }
+
+    pub fn set(
+        &mut self,
+        task: usize,
+        offset: u32,
+        size: u8,
+        value: u64,
+        location: &'static Location<'static>,
+    ) -> Result<(), FaultFound> {
+        self.count_plain(task, location)?;
+        self.check_reach(task, offset, size, location)?;
+        let plain = PlainAccess { task, offset, size, location, verb: "writes" };
+        self.check_ordered(&plain, HappensBefore::write)?;
+        if self.trace.is_some() {
+            let name = self.layout.name(offset, size);
+            let line = step_line(task, &format!("{name} = {value}"), location);
+            self.trace.get_or_insert_default().push(line);
+        }
+        let overlaps = |store: &BufferedStore| {
+            store.offset < offset + u32::from(size) && offset < store.offset + u32::from(store.size)
+        };
+        // A plain write need be buffered only behind a buffered store to the same word. Otherwise
+        // it does not matter when others see it: any task that may read it is ordered after it.
+        if self.state.buffered_stores(task).iter().any(overlaps) {
+            self.buffer_store(task, BufferedStore { offset, size, value }, false);
+            return Ok(());
+        }
+        self.write(offset, size, value);
+        for word in self.layout.touched(offset, size) {
+            if let Some(row) = self.layout.row(word) {
+                self.state.happens_before.clear(self.tasks() + row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports a task that accesses another CPU's memory without knowing that CPU's number.
+    pub fn check_reach(
+        &mut self,
+        task: usize,
+        offset: u32,
+        size: u8,
+        location: &'static Location<'static>,
+    ) -> Result<(), FaultFound> {
+        if self.learn_reach(task, offset, size) {
+            return Ok(());
+        }
+        let name = self.layout.name(offset, size);
+        self.report_fault(Fault::Forgotten(format!(
+            "t{task} accesses {name} at {}, of a CPU whose number it has forgotten",
+            short(location)
+        )));
+        Err(FaultFound)
+    }
+
+    fn count_plain(
+        &mut self,
+        task: usize,
+        location: &'static Location<'static>,
+    ) -> Result<(), FaultFound> {
+        self.plain_accesses += 1;
+        if self.plain_accesses <= PLAIN_MAX {
+            return Ok(());
+        }
+        self.plain_accesses = 0;
+        self.report_fault(Fault::Endless(format!(
+            "t{task} loops over plain accesses at {location}"
+        )));
+        Err(FaultFound)
+    }
+
+    /// Checks that a plain access is ordered after those it conflicts with.
+    fn check_ordered(
+        &mut self,
+        plain: &PlainAccess,
+        rule: fn(&mut HappensBefore, usize, usize) -> Result<(), Unordered>,
+    ) -> Result<(), FaultFound> {
+        if !self.check_races {
+            return Ok(());
+        }
+        for word in self.layout.touched(plain.offset, plain.size) {
+            let Some(column) = self.column(word, plain.task, true) else { continue };
+            if let Err(unordered) = rule(&mut self.state.happens_before, plain.task, column) {
+                let after = match unordered {
+                    Unordered::Write => "the last write".to_string(),
+                    Unordered::Read(reader) => format!("the last read by t{reader}"),
+                };
+                let PlainAccess { task, verb, location, .. } = plain;
+                let name = &self.layout.words[word].name;
+                self.report_fault(Fault::Race(format!(
+                    "t{task} {verb} {name} at {}, not ordered after {after}",
+                    short(location)
+                )));
+                return Err(FaultFound);
+            }
+        }
+        Ok(())
+    }
+
+    /// The column of a word. A word gets one when a second task uses it.
+    pub fn column(&mut self, word: usize, task: usize, plainly: bool) -> Option<usize> {
+        self.grown |= self.layout.use_word(word, task, plainly);
+        self.layout.column(word).filter(|_| !self.grown)
+    }
+
+    /// The row of a word. A word gets one with its first release.
+    fn row(&mut self, word: usize) -> Option<usize> {
+        let row = self.layout.row(word);
+        if row.is_none() {
+            self.layout.add_row(word);
+            self.grown = true;
+        }
+        row.filter(|_| !self.grown).map(|row| self.tasks() + row)
+    }
+
+    // Orderings of atomic accesses.
+
+    /// Checks an atomic access to a word that is also accessed plainly: the last plain write
+    /// must have happened before it.
+    fn touch(&mut self, task: usize, request: &Request) {
+        if !self.check_races || self.grown {
+            return;
+        }
+        for word in self.layout.touched(request.offset, request.size) {
+            let Some(column) = self.column(word, task, false) else { continue };
+            if self.state.happens_before.read(task, column).is_err() {
+                let name = &self.layout.words[word].name;
+                self.report_fault(Fault::Race(format!(
+                    "t{task} accesses {name} at {}, not ordered after the plain write to it",
+                    short(request.location)
+                )));
+            }
+        }
+    }
+
+    /// A task that begins to wait reads the word first, whether or not its condition holds.
+    pub fn touch_awaited(&mut self, task: usize) {
+        let request = self.state.tasks[task].request;
+        if matches!(request.kind, RequestKind::Await(_) | RequestKind::AwaitFor(_)) {
+            self.touch(task, &request);
+        }
+    }
+
+    fn acquire(&mut self, task: usize, request: &Request) {
+        if !self.check_races || self.grown {
+            return;
+        }
+        for word in self.layout.touched(request.offset, request.size) {
+            if let Some(row) = self.layout.row(word) {
+                self.state.happens_before.join(task, self.tasks() + row);
+            }
+        }
+    }
+
+    fn release(&mut self, task: usize, request: &Request, sequence: ReleaseSequence) {
+        if !self.check_races || self.grown {
+            return;
+        }
+        for word in self.layout.touched(request.offset, request.size) {
+            if releases(request.ordering) {
+                let Some(row) = self.row(word) else { return };
+                match sequence {
+                    ReleaseSequence::Starts => self.state.happens_before.copy(row, task),
+                    ReleaseSequence::Continues => self.state.happens_before.join(row, task),
+                }
+            } else if let (Some(row), ReleaseSequence::Starts) = (self.layout.row(word), sequence) {
+                self.state.happens_before.clear(self.tasks() + row);
+            }
+        }
+    }
+
+    // Store buffers.
+
+    pub fn buffer_row(&self, task: usize, index: usize) -> usize {
+        self.tasks() + self.layout.rows.len() + task * BUFFER + index
+    }
+
+    fn buffer_store(&mut self, task: usize, store: BufferedStore, releasing: bool) {
+        let index = usize::from(self.state.tasks[task].buffered);
+        assert!(index < BUFFER, "plain writes follow too many stores to the same word");
+        self.state.buffers[task * BUFFER + index] = store;
+        self.state.tasks[task].buffered += 1;
+        if self.check_races && !self.grown {
+            for word in self.layout.touched(store.offset, store.size) {
+                if releasing && self.row(word).is_none() {
+                    return;
+                }
+            }
+            let row = self.buffer_row(task, index);
+            if releasing {
+                self.state.happens_before.copy(row, task);
+            } else {
+                self.state.happens_before.clear(row);
+            }
+        }
+    }
+
+    /// Makes the oldest buffered store of a task visible.
+    fn flush(&mut self, task: usize) {
+        let first = task * BUFFER;
+        let BufferedStore { offset, size, value } = self.state.buffers[first];
+        self.write(offset, size, value & ones(size));
+        if self.check_races && !self.grown {
+            for word in self.layout.touched(offset, size) {
+                if let Some(row) = self.layout.row(word) {
+                    self.state.happens_before.copy(self.tasks() + row, self.buffer_row(task, 0));
+                }
+            }
+            for index in 1..BUFFER {
+                self.state
+                    .happens_before
+                    .copy(self.buffer_row(task, index - 1), self.buffer_row(task, index));
+            }
+            self.state.happens_before.clear(self.buffer_row(task, BUFFER - 1));
+        }
+        self.state.buffers.copy_within(first + 1..first + BUFFER, first);
+        self.state.buffers[first + BUFFER - 1] = BufferedStore::default();
+        self.state.tasks[task].buffered -= 1;
+        if let Some(trace) = &mut self.trace {
+            let name = self.layout.name(offset, size);
+            trace.push(format!("t{task} {name} = {value} becomes visible"));
+        }
+    }
+
+    // Memory.
+
+    /// The value that a task sees in a word: the memory, overlaid by its buffered stores.
+    pub fn value_seen(&self, task: usize, offset: u32, size: u8) -> u64 {
+        let mut value = self.read(offset, size);
+        for store in self.state.buffered_stores(task) {
+            for byte in 0..u32::from(store.size) {
+                let Some(target) = (store.offset + byte).checked_sub(offset) else { continue };
+                if target < u32::from(size) {
+                    let bits = store.value >> (8 * byte) & 0xFF;
+                    value = value & !(0xFF << (8 * target)) | bits << (8 * target);
+                }
+            }
+        }
+        value
+    }
+
+    pub fn read(&self, offset: u32, size: u8) -> u64 {
+        // SAFETY: a word of the region at its own alignment. The tasks, which would use it
+        // through atomics, are all stopped or waiting for this call to return.
+        unsafe {
+            let word = self.base.add(offset as usize);
+            match size {
+                1 => u64::from(*word),
+                2 => u64::from(*word.cast::<u16>()),
+                4 => u64::from(*word.cast::<u32>()),
+                8 => *word.cast::<u64>(),
+                _ => 0,
+            }
+        }
+    }
+
+    fn write(&mut self, offset: u32, size: u8, value: u64) {
+        // SAFETY: as for `read`.
+        unsafe {
+            let word = self.base.add(offset as usize);
+            match size {
+                1 => *word = value as u8,
+                2 => *word.cast::<u16>() = value as u16,
+                4 => *word.cast::<u32>() = value as u32,
+                _ => *word.cast::<u64>() = value,
+            }
+        }
+    }
+
+    /// Keeps the first fault; later ones may follow from it.
+    pub fn report_fault(&mut self, fault: Fault) {
+        self.fault.get_or_insert(fault);
+    }
+
+    fn trace_step(&mut self, task: usize, request: &Request, result: &str) {
+        let Some(trace) = &mut self.trace else { return };
+        let Request { kind, offset, size, location, .. } = *request;
+        let name = if size > 0 { self.layout.name(offset, size) } else { String::new() };
+        trace.push(step_line(task, &format!("{name} {kind} {result}"), location));
+    }
+}
+
+struct PlainAccess {
+    task: usize,
+    offset: u32,
+    size: u8,
+    location: &'static Location<'static>,
+    verb: &'static str,
+}
+
+/// What a write does to the release sequence of its word: a store starts a new one, a
+/// read-modify-write continues it.
+#[derive(Clone, Copy)]
+enum ReleaseSequence {
+    Starts,
+    Continues,
+}
+
+fn step_line(task: usize, step: &str, location: &Location) -> String {
+    format!("{:<60} {}", format!("t{task} {step}"), short(location))
+}
+
+/// `file.rs:42`, without the path.
+pub fn short(location: &Location) -> String {
+    let file = location.file().rsplit('/').next().unwrap_or_default();
+    format!("{file}:{}", location.line())
+}

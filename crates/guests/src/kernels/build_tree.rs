@@ -1,0 +1,271 @@
+//! The tree that kernels are built in: a folder with the sources of one revision, and one with the
+//! objects. The next revision is written over the last; files that do not differ keep their times,
+//! and make compiles only those that do.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use anyhow::{Context, Result, ensure};
+use host::stderr::talk;
+use setup::journal::Journal;
+use setup::ownership::DIRECTORY_PREFIX;
+
+use crate::kernels::configuration::{Configuration, UnmetOption};
+use crate::kernels::failure::BuildFailure;
+use crate::kernels::git::{Repository, Revision};
+use crate::kernels::log;
+use crate::kernels::make::{self, FIXED_VARIABLES, Progress};
+use crate::kernels::product::{IMAGE, Product};
+use crate::kernels::toolchain::Toolchain;
+
+/// With less free space than this, a failure is blamed on a full file system.
+const FULL_BYTES: u64 = 4 << 20;
+
+/// A revision to build, and what to build it with.
+#[derive(Clone, Copy)]
+pub struct BuildJob<'a> {
+    pub repository: &'a Repository,
+    pub revision: &'a Revision,
+    pub configuration: &'a Configuration,
+    pub toolchain: &'a Toolchain,
+    /// Number of compilers that run in parallel.
+    pub jobs: usize,
+    /// The file that all output goes to.
+    pub log: &'a Path,
+}
+
+/// Sources and objects of one revision.
+pub struct BuildTree {
+    folder: PathBuf,
+    /// Whether a revision has been built here.
+    used: bool,
+}
+
+impl BuildTree {
+    /// Creates a build tree in `parent`, which the journal will remove. Its path does not affect the
+    /// image: only debugging information contains it, and that is mapped to fixed paths. But using
+    /// the same path each time gives a compiler cache more hits.
+    pub fn open(parent: &Path, journal: &mut Journal) -> Result<BuildTree> {
+        let folder = (0..)
+            .map(|n| format!("kernels-{n}"))
+            .find(|name| !parent.join(format!("{DIRECTORY_PREFIX}{name}")).exists());
+        let folder = folder.context("there is always a free number")?;
+        let folder = journal.directory(parent, &folder)?;
+        let build_tree = BuildTree { folder, used: false };
+        for folder in [build_tree.source(), build_tree.objects()] {
+            make_folder(&folder)?;
+        }
+        Ok(build_tree)
+    }
+
+    fn source(&self) -> PathBuf {
+        self.folder.join("source")
+    }
+
+    fn objects(&self) -> PathBuf {
+        self.folder.join("objects")
+    }
+
+    /// Builds a revision. Leftovers of an earlier revision may break it, such as generated headers
+    /// that this one lacks; so a failed build is repeated without them before it is reported.
+    pub fn build(&mut self, job: BuildJob) -> Result<Product> {
+        let mut progress = Progress::new(&job.revision.name, job.log);
+        let first = self.try_build(job, &mut progress);
+        let used = std::mem::replace(&mut self.used, true);
+        match first {
+            Err(why) if used && why.is::<BuildFailure>() => {
+                note(job.log, "building again, without the objects of other revisions")?;
+                self.empty()?;
+                self.try_build(job, &mut progress)
+            }
+            first => first,
+        }
+    }
+
+    fn try_build(&self, job: BuildJob, progress: &mut Progress) -> Result<Product> {
+        let built = self.build_here(job, progress);
+        // git and compilers do not report that the file system is full, or not in their first line.
+        built.map_err(|why| {
+            if !is_full(&self.folder) {
+                return why;
+            }
+            let parent = self.folder.parent().unwrap_or(&self.folder);
+            why.context(format!(
+                "{} is full: free some space, or choose another folder with --scratch",
+                parent.display()
+            ))
+        })
+    }
+
+    fn build_here(&self, job: BuildJob, progress: &mut Progress) -> Result<Product> {
+        let index = self.folder.join("index");
+        job.repository.write(job.revision, &self.source(), &index)?;
+        let unmet = self.configure(job, progress)?;
+        self.make(job, &[IMAGE], &[], progress)?;
+        let release = self.release(job, progress)?;
+        Ok(Product { release, unmet, objects: self.objects() })
+    }
+
+    /// Writes `.config` from the requested options, and reports those that were not met.
+    fn configure(&self, job: BuildJob, progress: &mut Progress) -> Result<Vec<UnmetOption>> {
+        let (config, requested) = (self.objects().join(".config"), self.folder.join("requested"));
+        let options = job.configuration.asked();
+        if let Some(whole) = &job.configuration.whole {
+            // The last line about an option counts.
+            write(&config, &format!("{whole}\n{options}"))?;
+        } else {
+            write(&requested, &options)?;
+            let preset = ("KCONFIG_ALLCONFIG", requested.as_os_str());
+            self.make(job, &["allnoconfig"], &[preset], progress)?;
+        }
+        self.make(job, &["olddefconfig"], &[], progress)?;
+        let actual = fs::read_to_string(&config)
+            .with_context(|| format!("reading the configuration of {}", job.revision.name))?;
+        let unmet = job.configuration.unmet(&actual);
+        let required = unmet.iter().filter(|option| option.is_required());
+        let required: Vec<String> = required.map(UnmetOption::to_string).collect();
+        let name = &job.revision.name;
+        ensure!(required.is_empty(), "{name} would not boot: {}", required.join("; "));
+        report_unmet(job, &unmet);
+        Ok(unmet)
+    }
+
+    fn release(&self, job: BuildJob, progress: &mut Progress) -> Result<String> {
+        let start = fs::metadata(job.log).map_or(0, |metadata| metadata.len());
+        self.make(job, &["-s", "kernelrelease"], &[], progress)?;
+        let log = fs::read(job.log).context("reading the log")?;
+        let output = String::from_utf8_lossy(&log[start as usize..]).into_owned();
+        let line = output.lines().rfind(|line| !line.starts_with('$') && !line.trim().is_empty());
+        Ok(line.context("make kernelrelease printed nothing")?.trim().to_string())
+    }
+
+    fn make(
+        &self,
+        job: BuildJob,
+        targets: &[&str],
+        variables: &[(&str, &OsStr)],
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let mut arguments: Vec<OsString> = vec!["make".into(), "-C".into(), self.source().into()];
+        arguments.push(assignment("O", self.objects().as_os_str()));
+        arguments.extend(variables.iter().map(|(name, value)| assignment(name, value)));
+        arguments.extend(self.settings(job).into_iter().map(OsString::from));
+        arguments.push(format!("-j{}", job.jobs).into());
+        arguments.extend(targets.iter().map(OsString::from));
+        let line: Vec<String> = arguments.iter().map(|word| word.display().to_string()).collect();
+        note(job.log, &shlex::try_join(line.iter().map(String::as_str))?)?;
+        let status = make::run(&arguments, job.log, progress)?;
+        if status.success() { Ok(()) } else { Err(self.failure(job, targets, status)) }
+    }
+
+    /// The settings of all runs of make on a revision. None depends on the folder, the user or the
+    /// time, so that equal sources give equal images.
+    fn settings(&self, job: BuildJob) -> Vec<String> {
+        let folders = [(self.source(), "/source"), (self.objects(), "/objects")];
+        let map =
+            |(from, to): (PathBuf, &str)| format!("-fdebug-prefix-map={}={to}", from.display());
+        let maps = folders.map(map).join(" ");
+        let mut settings = FIXED_VARIABLES.map(|(name, value)| format!("{name}={value}")).to_vec();
+        settings.extend([
+            format!("CC={}", job.toolchain.command),
+            format!("HOSTCC={}", job.toolchain.command),
+            format!("LOCALVERSION=-g{}", job.revision.short()),
+            format!("KCFLAGS={maps}"),
+            format!("KAFLAGS={maps}"),
+        ]);
+        settings
+    }
+
+    fn failure(&self, job: BuildJob, targets: &[&str], status: ExitStatus) -> anyhow::Error {
+        let log = fs::read(job.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        // The output of the last run of make.
+        let output = log.rfind("\n$ ").map_or(&log[..], |start| &log[start..]);
+        let reasons = log::reasons(output);
+        let mut advice = log::advice(&reasons).map(str::to_string);
+        if advice.is_none() && reasons.iter().any(|line| line.contains("error:")) {
+            advice = self.compiler_may_be_too_new(job);
+        }
+        let how = match status.code() {
+            Some(code) => format!("ended with status {code}"),
+            None => "was killed".to_string(),
+        };
+        BuildFailure {
+            what: format!("{} does not build: make {} {how}", job.revision.name, targets.join(" ")),
+            reasons,
+            advice,
+            log: job.log.to_path_buf(),
+        }
+        .into()
+    }
+
+    fn compiler_may_be_too_new(&self, job: BuildJob) -> Option<String> {
+        let (major, year) = job.toolchain.year()?;
+        let (date, _) = job.repository.date_and_subject(job.revision).ok()?;
+        let committed: u32 = date.split('-').next()?.parse().ok()?;
+        (committed < year).then(|| {
+            format!(
+                "gcc {major} of {year} may be too new for a commit of {committed}: try an older \
+                 compiler (--compiler gcc-N)"
+            )
+        })
+    }
+
+    /// Removes all objects.
+    fn empty(&self) -> Result<()> {
+        setup::removal::remove(&self.objects())?;
+        make_folder(&self.objects())
+    }
+}
+
+/// Whether the file system of a folder is full.
+fn is_full(folder: &Path) -> bool {
+    let space = rustix::fs::statvfs(folder);
+    space.is_ok_and(|space| space.f_bavail * space.f_frsize < FULL_BYTES)
+}
+
+fn assignment(name: &str, value: &OsStr) -> OsString {
+    let mut word = OsString::from(name);
+    word.push("=");
+    word.push(value);
+    word
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    let made = DirBuilder::new().mode(0o700).create(path);
+    made.with_context(|| format!("creating {}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+/// Appends a command to the log, as a shell would show it.
+fn note(log: &Path, line: &str) -> Result<()> {
+    let written = File::options()
+        .append(true)
+        .open(log)
+        .and_then(|mut file| file.write_all(format!("\n$ {line}\n").as_bytes()));
+    written.with_context(|| format!("writing {}", log.display()))
+}
+
+/// Reports unmet options; in a line of their own those that the revision does not know at all, as
+/// other revisions may know them.
+fn report_unmet(job: BuildJob, unmet: &[UnmetOption]) {
+    let BuildJob { repository, revision, .. } = job;
+    let options: Vec<String> = unmet.iter().map(|unmet| unmet.option.clone()).collect();
+    if options.is_empty() {
+        return;
+    }
+    let unknown = repository.unknown_options(revision, &options);
+    if !unknown.is_empty() {
+        talk(format_args!("{} has no {}", revision.name, unknown.join(", no ")));
+    }
+    for option in unmet.iter().filter(|unmet| !unknown.contains(&unmet.option)) {
+        talk(format_args!("{}: {option}", revision.name));
+    }
+}

@@ -1,0 +1,331 @@
+//! The configuration requested for a kernel: fragments that come with knee, one for each purpose
+//! (`kernels/*.config`), then those of the user. Each requested option is looked up in the resulting
+//! `.config`, because Kconfig silently drops options that it does not know or whose dependencies
+//! are not met.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fmt, fs};
+
+use anyhow::{Context, Result, bail};
+use host::nearest;
+use serde::{Deserialize, Serialize};
+
+macro_rules! fragments {
+    ($($name:literal,)*) => {
+        /// The fragments that come with knee, name and text, in the order they are merged.
+        pub static FRAGMENTS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../../kernels/", $name, ".config"))),)*];
+    };
+}
+
+fragments! {
+    "boot",
+    "guest",
+    "workloads",
+    "file-systems",
+    "containers",
+    "probes",
+    "types",
+    "typical",
+}
+
+/// The fragment whose options a kernel needs to boot.
+const BOOT: &str = "boot";
+
+/// The fragment that needs pahole.
+pub const TYPES: &str = "types";
+
+/// Old and new names of renamed options. One of the two is enough.
+const RENAMED: &[(&str, &str)] = &[
+    // "x86/bugs: Rename CONFIG_PAGE_TABLE_ISOLATION => CONFIG_MITIGATION_PAGE_TABLE_ISOLATION"
+    // and its neighbours, Linux 6.9.
+    ("CONFIG_PAGE_TABLE_ISOLATION", "CONFIG_MITIGATION_PAGE_TABLE_ISOLATION"),
+    ("CONFIG_RETHUNK", "CONFIG_MITIGATION_RETHUNK"),
+    ("CONFIG_RETPOLINE", "CONFIG_MITIGATION_RETPOLINE"),
+    ("CONFIG_SPECULATION_MITIGATIONS", "CONFIG_CPU_MITIGATIONS"),
+];
+
+/// The options requested for a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// A whole configuration to start from; otherwise the smallest one (allnoconfig).
+    pub whole: Option<String>,
+    /// Options beyond that; the last line about an option counts.
+    fragments: Vec<Fragment>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fragment {
+    name: String,
+    text: String,
+}
+
+/// An option that did not get the requested value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnmetOption {
+    /// Its name, such as `CONFIG_SMP`.
+    pub option: String,
+    /// The requested value, such as `y`; `n` for one that must not be set.
+    pub asked: String,
+    /// Its value; `None` where the configuration does not contain it.
+    pub got: Option<String>,
+    /// The fragment that requests it.
+    pub fragment: String,
+}
+
+impl Configuration {
+    /// All fragments that come with knee except those left out.
+    pub fn without(left_out: &[String]) -> Result<Configuration> {
+        let names = || FRAGMENTS.iter().map(|(name, _)| *name);
+        for name in left_out {
+            if !names().any(|known| known == name) {
+                let known: Vec<&str> = names().collect();
+                let hint = nearest(name, names());
+                let known = known.join(", ");
+                bail!("there is no configuration fragment '{name}'{hint}; there are {known}");
+            }
+        }
+        let kept = FRAGMENTS.iter().filter(|(name, _)| !left_out.iter().any(|out| out == name));
+        let fragments =
+            kept.map(|(name, text)| Fragment { name: name.to_string(), text: text.to_string() });
+        Ok(Configuration { whole: None, fragments: fragments.collect() })
+    }
+
+    /// Adds a fragment from a file of the user's.
+    pub fn add(&mut self, path: &Path) -> Result<()> {
+        let text = read(path)?;
+        for (index, line) in text.lines().enumerate() {
+            let is_comment = line.trim().is_empty() || line.starts_with('#');
+            if !is_comment && option(line).is_none() {
+                bail!(
+                    "{}:{}: '{line}' is not an option: write CONFIG_NAME=y or # CONFIG_NAME is not set",
+                    path.display(),
+                    index + 1
+                );
+            }
+        }
+        self.fragments.push(Fragment { name: path.display().to_string(), text });
+        Ok(())
+    }
+
+    /// Starts from a whole configuration, as distributions install it in /boot.
+    pub fn start_from(&mut self, path: &Path) -> Result<()> {
+        let text = read(path)?;
+        if !text.lines().any(|line| option(line).is_some()) {
+            bail!(
+                "{} has no CONFIG_ line: is it compressed, such as /proc/config.gz?",
+                path.display()
+            );
+        }
+        self.whole = Some(text);
+        Ok(())
+    }
+
+    /// This configuration without one fragment.
+    pub fn without_fragment(&self, name: &str) -> Configuration {
+        let mut configuration = self.clone();
+        configuration.fragments.retain(|fragment| fragment.name != name);
+        configuration
+    }
+
+    /// Whether it has this fragment.
+    pub fn has(&self, name: &str) -> bool {
+        self.fragments.iter().any(|fragment| fragment.name == name)
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.fragments.iter().map(|fragment| fragment.name.clone()).collect()
+    }
+
+    /// The requested options in the format of a `.config` file, each option once.
+    pub fn asked(&self) -> String {
+        let line = |(option, (value, _)): (&str, (&str, &str))| match value {
+            "n" => format!("# {option} is not set\n"),
+            value => format!("{option}={value}\n"),
+        };
+        self.options().into_iter().map(line).collect()
+    }
+
+    /// The options that do not have the requested value in `config`.
+    pub fn unmet(&self, config: &str) -> Vec<UnmetOption> {
+        let got: BTreeMap<&str, &str> = config.lines().filter_map(option).collect();
+        let is_set = |name: &str| got.get(name).is_some_and(|value| *value != "n");
+        let is_set_by_other_name = |name: &str| {
+            let mut pairs = RENAMED.iter();
+            pairs.any(|(old, new)| (name == *old && is_set(new)) || (name == *new && is_set(old)))
+        };
+        let unmet_options = self.options().into_iter().filter(|(name, (asked, _))| {
+            let may_be_absent = ["n", "\"\""].contains(asked);
+            let is_met = got.get(name).map_or(may_be_absent, |got| got == asked);
+            !is_met && !is_set_by_other_name(name)
+        });
+        let unmet = |(name, (asked, fragment)): (&str, (&str, &str))| UnmetOption {
+            option: name.to_string(),
+            asked: asked.to_string(),
+            got: got.get(name).map(|value| value.to_string()),
+            fragment: fragment.to_string(),
+        };
+        unmet_options.map(unmet).collect()
+    }
+
+    /// Each option with its value and the fragment that requests it.
+    fn options(&self) -> BTreeMap<&str, (&str, &str)> {
+        let mut options = BTreeMap::new();
+        for Fragment { name, text } in &self.fragments {
+            for (option, value) in text.lines().filter_map(option) {
+                options.insert(option, (value, name.as_str()));
+            }
+        }
+        options
+    }
+}
+
+impl UnmetOption {
+    /// Whether a kernel without it does not boot.
+    pub fn is_required(&self) -> bool {
+        self.fragment == BOOT
+    }
+}
+
+impl fmt::Display for UnmetOption {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let UnmetOption { option, asked, got, fragment } = self;
+        let got = got.as_deref().unwrap_or("absent");
+        write!(f, "{option} is {got}, but fragment {fragment} asks for {asked}")
+    }
+}
+
+/// The option that a line sets, and its value.
+fn option(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    let (name, value) = match line.strip_prefix("# ") {
+        Some(rest) => (rest.strip_suffix(" is not set")?, "n"),
+        None => line.split_once('=')?,
+    };
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_option = name.strip_prefix("CONFIG_").is_some_and(|rest| !rest.is_empty());
+    (is_option && name.chars().all(word) && !value.is_empty()).then_some((name, value))
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn configuration(fragments: &[(&str, &str)]) -> Configuration {
+        let fragment = |(name, text): &(&str, &str)| Fragment {
+            name: name.to_string(),
+            text: text.to_string(),
+        };
+        Configuration { whole: None, fragments: fragments.iter().map(fragment).collect() }
+    }
+
+    #[track_caller]
+    fn check(fragments: &[(&str, &str)], config: &str, expected: Expect) {
+        let required = |unmet: &UnmetOption| if unmet.is_required() { ", required" } else { "" };
+        let line = |unmet: UnmetOption| format!("{unmet}{}\n", required(&unmet));
+        let unmet = configuration(fragments).unmet(config);
+        expected.assert_eq(&unmet.into_iter().map(line).collect::<String>());
+    }
+
+    #[test]
+    fn an_option_that_was_dropped_or_changed_is_named_with_its_fragment() {
+        let asked = [("boot", "CONFIG_SMP=y\nCONFIG_64BIT=y\n"), ("mine", "CONFIG_NR_CPUS=256\n")];
+        check(&asked, "CONFIG_SMP=y\nCONFIG_64BIT=y\nCONFIG_NR_CPUS=256\n", expect![""]);
+        check(
+            &asked,
+            "# CONFIG_SMP is not set\nCONFIG_NR_CPUS=8\n",
+            expect![[r#"
+                CONFIG_64BIT is absent, but fragment boot asks for y, required
+                CONFIG_NR_CPUS is 8, but fragment mine asks for 256
+                CONFIG_SMP is n, but fragment boot asks for y, required
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_option_that_must_not_be_set_may_be_absent() {
+        let asked = [("mine", "# CONFIG_A is not set\nCONFIG_KEYS=\"\"\n")];
+        check(&asked, "CONFIG_B=y\n", expect![""]);
+        check(
+            &asked,
+            "CONFIG_A=y\n",
+            expect![[r#"
+                CONFIG_A is y, but fragment mine asks for n
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_last_line_about_an_option_counts_and_the_user_may_override_boot() {
+        let asked = [("boot", "CONFIG_SMP=y\n"), ("mine", "# CONFIG_SMP is not set\n")];
+        check(&asked, "# CONFIG_SMP is not set\n", expect![""]);
+        assert_eq!(configuration(&asked).asked(), "# CONFIG_SMP is not set\n");
+    }
+
+    #[test]
+    fn of_two_names_of_an_option_one_is_enough() {
+        let asked =
+            [("typical", "CONFIG_RETPOLINE=y\nCONFIG_MITIGATION_RETPOLINE=y\nCONFIG_RETHUNK=y\n")];
+        check(
+            &asked,
+            "CONFIG_MITIGATION_RETPOLINE=y\n",
+            expect![[r#"
+                CONFIG_RETHUNK is absent, but fragment typical asks for y
+            "#]],
+        );
+    }
+
+    #[test]
+    fn lines_of_fragments_are_options_or_comments() {
+        for (name, text) in FRAGMENTS {
+            assert!(text.starts_with("# "), "{name} begins with its purpose");
+            for line in text.lines() {
+                let is_comment = line.starts_with("# ") && !line.contains(" is not set");
+                assert!(is_comment || option(line).is_some(), "{name}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_option_belongs_to_one_fragment() {
+        let mut known = BTreeMap::new();
+        for (name, text) in FRAGMENTS {
+            for (option, _) in text.lines().filter_map(option) {
+                let other = known.insert(option, name);
+                assert_eq!(other, None, "{option} is in {name} too");
+            }
+        }
+    }
+
+    #[test]
+    fn files_with_other_lines_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine");
+        let refusal = |text: &str| {
+            fs::write(&path, text).unwrap();
+            Configuration::default().add(&path).err().map(|why| why.to_string())
+        };
+        assert_eq!(
+            refusal("# words\n\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x y\"\n"),
+            None
+        );
+        assert!(refusal("CONFIG_A=y\nB=y\n").unwrap().contains("mine:2: 'B=y' is not an option"));
+        assert!(refusal("CONFIG_A y\n").unwrap().contains("is not an option"));
+        assert!(refusal("CONFIG_A=\n").unwrap().contains("is not an option"));
+    }
+
+    #[test]
+    fn an_unknown_fragment_is_refused_with_the_known_ones() {
+        let error = Configuration::without(&["type".to_string()]).unwrap_err().to_string();
+        assert!(error.contains("did you mean 'types'?; there are boot, guest"), "{error}");
+        let rest = Configuration::without(&["types".to_string()]).unwrap();
+        assert!(!rest.has("types") && rest.has("boot"));
+    }
+}

@@ -1,0 +1,180 @@
+//! The user's git repository, which knee reads and never changes: neither its work tree nor its
+//! index, refs or configuration. Sources are written into knee's own folder through knee's own
+//! index, which leaves files alone that do not differ, so that make compiles only what does.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use host::{kill_with_parent, nearest};
+
+/// Variables that redirect git, perhaps set by a hook that called knee; the user named a repository.
+const REDIRECTIONS: &[&str] = &[
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_WORK_TREE",
+];
+
+/// Overrides of the user's settings that would run programs, change files or leave some out when
+/// knee writes its sources. A split index would have parts in the repository.
+const OVERRIDES: &[&str] = &[
+    "core.autocrlf=false",
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.sparseCheckout=false",
+    "core.splitIndex=false",
+    "index.sparse=false",
+    "submodule.recurse=false",
+];
+
+/// Digits of a short commit id: unique, and as many as the kernel's own release names have.
+const COMMIT_DIGITS: usize = 12;
+
+/// A git repository.
+pub struct Repository {
+    /// The path that the user named.
+    path: PathBuf,
+    git_dir: PathBuf,
+}
+
+/// A revision, resolved to its commit and tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// The name that the user gave it: `v6.1`, `HEAD~3`.
+    pub name: String,
+    /// The commit id, 40 or 64 digits.
+    pub commit: String,
+    /// The id of the commit's tree.
+    pub tree: String,
+}
+
+impl Revision {
+    /// The short commit id.
+    pub fn short(&self) -> &str {
+        &self.commit[..COMMIT_DIGITS]
+    }
+}
+
+impl Repository {
+    /// Opens the repository that contains a folder, or a bare repository.
+    pub fn open(path: &Path) -> Result<Repository> {
+        ensure!(path.is_dir(), "{} is not a directory: name a git repository", path.display());
+        let git_dir = ask(in_folder(path).args(["rev-parse", "--absolute-git-dir"]))
+            .with_context(|| format!("{} is not in a git repository", path.display()))?;
+        Ok(Repository { path: path.to_path_buf(), git_dir: PathBuf::from(git_dir) })
+    }
+
+    /// Resolves a name to a commit.
+    pub fn resolve(&self, name: &str) -> Result<Revision> {
+        // git would take it for an option.
+        let is_option = name.starts_with('-');
+        ensure!(!name.is_empty() && !is_option, "'{name}' is not a revision: name a commit");
+        let parse = |name: &str| {
+            ask(self.git().args(["rev-parse", "--verify", "--end-of-options"]).arg(name))
+        };
+        let commit = match parse(&format!("{name}^{{commit}}")) {
+            Ok(commit) => commit,
+            Err(why) => {
+                let hint = self.nearest(name);
+                bail!("{} has no revision '{name}' ({why:#}){hint}", self.path.display());
+            }
+        };
+        let tree = parse(&format!("{commit}^{{tree}}"))?;
+        ensure!(
+            commit.len() >= COMMIT_DIGITS,
+            "git resolved '{name}' to '{commit}', which is not a commit id"
+        );
+        Ok(Revision { name: name.to_string(), commit, tree })
+    }
+
+    fn nearest(&self, name: &str) -> String {
+        let list = ["for-each-ref", "--format=%(refname:short)"];
+        let known = ask(self.git().args(list).args(["refs/heads", "refs/tags", "refs/remotes"]));
+        nearest(name, known.unwrap_or_default().lines())
+    }
+
+    /// The commit's name relative to the nearest tag, `v6.1-3-g0123456789ab`; its id where there is no
+    /// tag.
+    pub fn describe(&self, revision: &Revision) -> String {
+        let asked = ["describe", "--tags", "--always", "--abbrev=12"];
+        ask(self.git().args(asked).arg(&revision.commit)).unwrap_or(revision.commit.clone())
+    }
+
+    /// The commit date, such as 2024-05-31, and the first line of the message.
+    pub fn date_and_subject(&self, revision: &Revision) -> Result<(String, String)> {
+        let log = ask(self.git().args(["log", "-1", "--format=%cs%n%s"]).arg(&revision.commit))?;
+        let (date, subject) = log.split_once('\n').unwrap_or((&log, ""));
+        Ok((date.to_string(), subject.to_string()))
+    }
+
+    /// Whether the revision has a file or folder.
+    pub fn has(&self, revision: &Revision, file: &str) -> bool {
+        ask(self.git().args(["cat-file", "-e"]).arg(format!("{}:{file}", revision.tree))).is_ok()
+    }
+
+    /// Those of the options that no Kconfig file of the revision defines.
+    pub fn unknown_options(&self, revision: &Revision, options: &[String]) -> Vec<String> {
+        let bare = |option: &String| option.trim_start_matches("CONFIG_").to_string();
+        let alternatives = options.iter().map(bare).collect::<Vec<_>>().join("|");
+        let pattern =
+            format!("^[[:space:]]*(menu)?config[[:space:]]+({alternatives})[[:space:]]*$");
+        let asked = ["grep", "-hE", "-e", &pattern, &revision.tree, "--", "*Kconfig*"];
+        // From the root: in a folder below, git grep would search only that folder.
+        let mut git = self.git();
+        git.env("GIT_DIR", &self.git_dir).current_dir(&self.git_dir);
+        // git grep fails if it finds nothing.
+        let lines = ask(git.args(asked)).unwrap_or_default();
+        let known: Vec<&str> =
+            lines.lines().filter_map(|line| line.split_whitespace().last()).collect();
+        options.iter().filter(|option| !known.contains(&bare(option).as_str())).cloned().collect()
+    }
+
+    /// Whether the work tree has uncommitted changes in tracked files, if this revision is checked
+    /// out there. Does not refresh the user's index.
+    pub fn has_uncommitted(&self, revision: &Revision) -> bool {
+        let is_checked_out = self.resolve("HEAD").is_ok_and(|head| head.tree == revision.tree);
+        let asked = ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"];
+        is_checked_out && ask(self.git().args(asked)).is_ok_and(|status| !status.is_empty())
+    }
+
+    /// Writes the files of a revision into `source`, and removes others that `index` lists. Files that
+    /// do not differ are not touched. Both paths are knee's own.
+    pub fn write(&self, revision: &Revision, source: &Path, index: &Path) -> Result<()> {
+        let mut git = self.git();
+        git.env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", source);
+        git.env("GIT_INDEX_FILE", index).current_dir(source);
+        git.args(["read-tree", "--reset", "-u"]).arg(&revision.tree);
+        ask(&mut git).map(drop).with_context(|| {
+            format!("writing the files of {} into {}", revision.name, source.display())
+        })
+    }
+
+    fn git(&self) -> Command {
+        in_folder(&self.path)
+    }
+}
+
+fn in_folder(path: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(path).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null());
+    for variable in REDIRECTIONS {
+        git.env_remove(variable);
+    }
+    git.args(OVERRIDES.iter().flat_map(|setting| ["-c", setting]));
+    kill_with_parent(&mut git, libc::SIGKILL);
+    git
+}
+
+/// Runs git; returns its output, or its first line on stderr as the error.
+fn ask(git: &mut Command) -> Result<String> {
+    let output = git.output().context("starting git (is it installed? apt install git)")?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string());
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let first = stderr.lines().map(str::trim).find(|line| !line.is_empty());
+    bail!("git: {}", first.unwrap_or("it failed without a message").trim_start_matches("fatal: "));
+}

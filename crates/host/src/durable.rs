@@ -1,0 +1,84 @@
+//! Durable files: written under a temporary name, flushed and renamed; sealed by length and hash.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Writes a file so that a crash leaves the old file, the new file or none, never a part of it.
+pub fn write_durably(path: &Path, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
+    let beside = path.with_extension("tmp");
+    let written = || -> Result<()> {
+        let file = create_anew(&beside)?;
+        write(&file)?;
+        file.sync_all()?;
+        Ok(fs::rename(&beside, path)?)
+    };
+    written().with_context(|| format!("writing {}", path.display()))?;
+    sync_folder(path.parent().unwrap_or(Path::new("/")))
+}
+
+/// Creates a file. An existing file of that name is removed and never written to: it may be a
+/// symbolic link.
+pub fn create_anew(path: &Path) -> io::Result<File> {
+    remove_if_there(path)?;
+    File::options().write(true).create_new(true).open(path)
+}
+
+/// Removes a file, if there is one.
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Flushes a folder: names created, renamed or removed in it become durable.
+pub fn sync_folder(folder: &Path) -> Result<()> {
+    File::open(folder)
+        .and_then(|f| f.sync_all())
+        .with_context(|| format!("flushing folder {}", folder.display()))
+}
+
+/// Length and hash of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seal {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// SHA-256, in hexadecimal.
+    pub sha256: String,
+}
+
+impl Seal {
+    /// Hashes a file.
+    pub fn for_file(path: &Path) -> Result<Seal> {
+        let hash = || -> io::Result<Seal> {
+            let mut file = File::open(path)?;
+            let mut hasher = Sha256::new();
+            let mut buffer = vec![0; 1 << 16];
+            let mut bytes = 0;
+            loop {
+                let n = file.read(&mut buffer)?;
+                if n == 0 {
+                    break;
+                }
+                bytes += n as u64;
+                hasher.update(&buffer[..n]);
+            }
+            Ok(Seal { bytes, sha256: hexadecimal(&hasher.finalize()) })
+        };
+        hash().with_context(|| format!("hashing {}", path.display()))
+    }
+
+    /// Hashes bytes in memory.
+    pub fn for_bytes(bytes: &[u8]) -> Seal {
+        Seal { bytes: bytes.len() as u64, sha256: hexadecimal(&Sha256::digest(bytes)) }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

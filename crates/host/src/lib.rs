@@ -1,0 +1,25 @@
+//! This computer: its CPUs and their order, affinity, the clock, processes and signals, the user's
+//! folders, durable files and unnamed files. It depends on no other crate of knee.
+
+pub mod affinity;
+pub mod clock;
+mod cpu_list;
+pub mod descendants;
+pub mod durable;
+mod kill_with_parent;
+pub mod memfd;
+mod nearest;
+mod parallel;
+pub mod paths;
+pub mod pinned;
+mod random;
+pub mod signals;
+pub mod stderr;
+pub mod topology;
+
+pub use cpu_list::parse as parse_cpu_list;
+pub use kill_with_parent::kill_with_parent;
+pub use nearest::nearest;
+pub use parallel::in_parallel;
+pub use random::random;
+pub use topology::{Cpu, Placement, Topology};

@@ -1,0 +1,26 @@
+//! Experiments that the user names: those that come with knee, and those in files.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use plan::experiments;
+use records::Experiment;
+
+/// Whether an argument of `knee run` names an experiment and not a workload.
+pub fn is_experiment(argument: &str) -> bool {
+    // A folder with a path is a record.
+    let is_file = argument.contains('/') && !Path::new(argument).is_dir();
+    argument.ends_with(".toml") || is_file || experiments::built_in(argument).is_some()
+}
+
+/// Reads an experiment by name or path, at the size of this name. Returns a size that the experiment
+/// does not have: it may be one in bytes.
+pub fn read_at<'a>(argument: &str, size: Option<&'a str>) -> Result<(Experiment, Option<&'a str>)> {
+    let text = match experiments::built_in(argument) {
+        Some(text) => text.to_string(),
+        None => fs::read_to_string(argument)
+            .with_context(|| format!("reading the experiment {argument}"))?,
+    };
+    experiments::parse_at(argument, &text, size)
+}

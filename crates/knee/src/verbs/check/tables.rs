@@ -1,0 +1,178 @@
+//! What was searched and what was found, as text.
+
+use std::collections::BTreeSet;
+
+use engines::checker::{Failure, Memory};
+use engines::{CodeSite, Mutant};
+use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
+use studies::checks::{CheckResult, CheckSize};
+
+use reports::Style;
+use reports::prose::{counted, wrapped};
+use reports::table::{Align, Table};
+
+/// The memory model, in the words of the command line.
+pub fn memory(memory: Memory) -> &'static str {
+    match memory {
+        Memory::SequentiallyConsistent => "sc",
+        Memory::TotalStoreOrder => "tso",
+    }
+}
+
+/// A line for each check, and what the lines claim.
+pub fn checked(all: &[CheckResult], style: &Style) -> String {
+    let mut table = Table::new([
+        ("algorithm", Align::Left),
+        ("tasks", Align::Right),
+        ("acquires\neach", Align::Right),
+        ("memory", Align::Left),
+        ("states", Align::Right),
+        ("steps", Align::Right),
+        ("s", Align::Right),
+        ("verdict", Align::Left),
+    ]);
+    for one in all {
+        let searched = one.states.or(one.schedules).unwrap_or_default();
+        table.row(vec![
+            one.name.clone(),
+            one.size.threads.to_string(),
+            one.size.acquires.to_string(),
+            memory(one.memory).to_string(),
+            searched.to_string(),
+            one.steps.to_string(),
+            format!("{:.3}", one.seconds),
+            verdict(one),
+        ]);
+    }
+    let sampled = all.iter().any(|one| one.schedules.is_some());
+    let claim = match (sampled, all.first().map(|one| one.memory)) {
+        (true, _) => "states: random schedules that were tried; nothing is shown of the others",
+        (_, Some(Memory::TotalStoreOrder)) => {
+            "holds: in every order of steps, with store buffers as on x86: exclusion, the order of \
+             entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
+             by acquire and release; not checked: what weaker hardware does to atomic accesses"
+        }
+        _ => {
+            "holds: in every order of steps, each visible to all at once: exclusion, the order of \
+             entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
+             by acquire and release; not checked: store buffers (--tso), weaker hardware"
+        }
+    };
+    table.text() + "\n" + &wrapped(claim, style.width, 2)
+}
+
+fn verdict(checked: &CheckResult) -> String {
+    match (&checked.failure, checked.gave_up, checked.schedules) {
+        (Some(failure), ..) => format!("WRONG: {}", failure.fault.word()),
+        (None, true, _) => "gave up".to_string(),
+        (None, false, Some(_)) => "nothing found".to_string(),
+        (None, false, None) => "holds".to_string(),
+    }
+}
+
+/// The interleaving that leads to a failure, and how to see it again.
+pub fn failed_check(name: &str, failure: &Failure, again: &str) -> String {
+    format!(
+        "\n{name}: {}\n\n{}\n\nagain: {again}\n",
+        failure.fault,
+        failure.steps.iter().map(|step| format!("  {step}")).collect::<Vec<_>>().join("\n")
+    )
+}
+
+/// The mutants of an algorithm: what was changed, and how that came out.
+pub fn mutants(name: &str, judged: &[JudgedMutant]) -> String {
+    if judged.is_empty() {
+        return format!("{name}: made of other locks, without an access of its own to change\n\n");
+    }
+    let mut table = Table::new([
+        ("line", Align::Right),
+        ("access", Align::Left),
+        ("change", Align::Left),
+        ("found as", Align::Left),
+        ("with", Align::Left),
+    ]);
+    let mut reasons = Vec::new();
+    let files: BTreeSet<_> = judged.iter().map(|one| one.mutant.site.file).collect();
+    let place = |CodeSite { file, line, .. }: CodeSite| match files.len() {
+        0 | 1 => line.to_string(),
+        _ => format!("{}:{line}", file.rsplit('/').next().unwrap_or(file)),
+    };
+    for one in judged {
+        let (fate, with) = match &one.fate {
+            Fate::Caught(caught) => (caught.fault.word().to_string(), found_with(caught)),
+            Fate::Equivalent(why) => {
+                let Mutant { site, change } = one.mutant;
+                let line = if files.len() > 1 { "" } else { "line " };
+                reasons.push(format!("{line}{}, {change}: {why}", place(site)));
+                ("equivalent".to_string(), String::new())
+            }
+            Fate::Survived => ("SURVIVED".to_string(), String::new()),
+        };
+        table.row(vec![
+            place(one.mutant.site),
+            shortened(&one.line),
+            one.mutant.change.to_string(),
+            fate,
+            with,
+        ]);
+    }
+    let caught = judged.iter().filter(|one| matches!(one.fate, Fate::Caught(_))).count();
+    let mut text = format!(
+        "{name}: {} of {} found, {} equivalent\n{}",
+        caught,
+        counted(judged.len(), "mutant"),
+        reasons.len(),
+        table.text()
+    );
+    for reason in reasons {
+        text += &wrapped(&reason, 100, 2);
+    }
+    text + "\n"
+}
+
+/// Which tasks found a mutant.
+fn found_with(caught: &CaughtMutant) -> String {
+    let CaughtMutant { size: CheckSize { threads, acquires, locks }, settings, choices, .. } =
+        caught;
+    let mut with = format!("{threads}x{acquires} {}", memory(caught.memory));
+    if *locks > 1 {
+        with += ", 2 locks";
+    }
+    settings.iter().for_each(|(name, value)| with += &format!(", {name} {value}"));
+    choices.iter().for_each(|(name, value)| with += &format!(", {name} {value}"));
+    with
+}
+
+/// A source line in the width of a column.
+fn shortened(line: &str) -> String {
+    const WIDTH: usize = 60;
+    match line.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}…", &line[..end - 1]),
+        None => line.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engines::checker::Fault;
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_shown_step_by_step() {
+        let steps = ["t0 lock.next add 1 -> 0", "t1   enters"].map(str::to_string).to_vec();
+        let fault = Fault::NotExclusive("both".into());
+        let failure = Failure { fault, schedule: "0.1".parse().unwrap(), steps };
+        expect![[r#"
+
+            ticket: no mutual exclusion: both
+
+              t0 lock.next add 1 -> 0
+              t1   enters
+
+            again: knee check …
+        "#]]
+        .assert_eq(&failed_check("ticket", &failure, "knee check …"));
+    }
+}

@@ -1,0 +1,158 @@
+//! Kernels: those just asked for, and those that are kept.
+
+use anyhow::Result;
+use guests::kernels::{BuildInfo, BuiltKernel};
+use reports::table::{Align, Table};
+use serde_json::{Value, json};
+
+/// Digits of a commit that are shown.
+const DIGITS: usize = 12;
+
+/// The kernels that were asked for, by the names of their revisions: how each ended and where
+/// it is.
+pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
+    let mut table = Table::new([
+        ("revision", Align::Left),
+        ("commit", Align::Left),
+        ("outcome", Align::Left),
+        ("s", Align::Right),
+        ("MB", Align::Right),
+        ("image", Align::Left),
+    ]);
+    for (revision, outcome) in outcomes {
+        let dash = || "-".to_string();
+        table.row(match outcome {
+            Ok(built) => vec![
+                revision.clone(),
+                short(&built.asked_commit),
+                if built.cached { "cached" } else { "built" }.to_string(),
+                // What it took once says nothing about now.
+                if built.cached { dash() } else { format!("{:.0}", built.build.seconds) },
+                megabytes(&built.build),
+                built.image_path.display().to_string(),
+            ],
+            Err(_) => vec![revision.clone(), dash(), "failed".to_string(), dash(), dash(), dash()],
+        });
+    }
+    if outcomes.is_empty() { String::new() } else { table.text() }
+}
+
+/// The same as data.
+pub fn kernels_json(outcomes: &[(String, Result<BuiltKernel>)]) -> Value {
+    let one = |(revision, outcome): &(String, Result<BuiltKernel>)| match outcome {
+        Ok(built) => json!(built),
+        Err(why) => json!({"asked": revision, "error": format!("{why:#}")}),
+    };
+    outcomes.iter().map(one).collect()
+}
+
+/// The kernels that are kept.
+pub fn kernels_kept(builds: &[BuildInfo]) -> String {
+    let mut table = Table::new([
+        ("key", Align::Left),
+        ("release", Align::Left),
+        ("revision", Align::Left),
+        ("commit", Align::Left),
+        ("MB", Align::Right),
+        ("built", Align::Left),
+        ("subject", Align::Left),
+    ]);
+    for build in builds {
+        table.row(vec![
+            build.key.clone(),
+            build.release.clone(),
+            build.revision.clone(),
+            short(&build.commit),
+            megabytes(build),
+            build.built.strftime("%Y-%m-%d %H:%M").to_string(),
+            build.subject.chars().take(50).collect(),
+        ]);
+    }
+    table.text()
+}
+
+fn short(commit: &str) -> String {
+    commit.chars().take(DIGITS).collect()
+}
+
+/// Of the image.
+fn megabytes(build: &BuildInfo) -> String {
+    format!("{:.1}", build.image.bytes as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use anyhow::anyhow;
+    use expect_test::expect;
+    use host::durable::Seal;
+
+    use super::*;
+
+    fn build(revision: &str, seconds: f64) -> BuildInfo {
+        let text = |text: &str| text.to_string();
+        BuildInfo {
+            format: 1,
+            key: text("0011223344556677"),
+            release: text("6.1.0-g1a2b3c4d5e6f"),
+            revision: text(revision),
+            commit: "1a2b3c4d5e6f".repeat(4),
+            describe: text("v6.1"),
+            date: text("2022-12-11"),
+            subject: text("Linux 6.1"),
+            tree: "2".repeat(40),
+            compiler: text("gcc (GCC) 12.2.0"),
+            linker: text("GNU ld 2.40"),
+            pahole: None,
+            fragments: vec![text("boot")],
+            from_whole: false,
+            unmet: Vec::new(),
+            config: Seal { bytes: 9, sha256: text("ab") },
+            image: Seal { bytes: 7_340_032, sha256: text("cd") },
+            built: "2026-11-21T03:00:00Z".parse().unwrap(),
+            seconds,
+            knee: text("0.1.0"),
+        }
+    }
+
+    fn built(revision: &str, cached: bool) -> (String, Result<BuiltKernel>) {
+        let folder = PathBuf::from("/c/0011223344556677");
+        let built = BuiltKernel {
+            asked: revision.to_string(),
+            asked_commit: "1a2b3c4d5e6f".repeat(4),
+            cached,
+            image_path: folder.join("bzImage"),
+            folder,
+            build: build(revision, 312.4),
+        };
+        (revision.to_string(), Ok(built))
+    }
+
+    #[test]
+    fn each_revision_says_how_it_ended_and_where_its_image_is() {
+        let failed = ("HEAD~3".to_string(), Err(anyhow!("no")));
+        let outcomes = [built("v6.1", false), built("mybranch", true), failed];
+        expect![[r#"
+            revision  commit        outcome    s   MB  image
+            v6.1      1a2b3c4d5e6f  built    312  7.3  /c/0011223344556677/bzImage
+            mybranch  1a2b3c4d5e6f  cached     -  7.3  /c/0011223344556677/bzImage
+            HEAD~3    -             failed     -    -  -
+        "#]]
+        .assert_eq(&kernels(&outcomes));
+        let json = kernels_json(&outcomes);
+        assert_eq!(json[1]["cached"], true);
+        assert_eq!(json[0]["release"], "6.1.0-g1a2b3c4d5e6f");
+        assert_eq!(json[2]["error"], "no");
+        assert_eq!(kernels(&[]), "");
+    }
+
+    #[test]
+    fn kernels_that_are_kept_say_what_they_are() {
+        expect![[r#"
+            key               release              revision  commit         MB  built             subject
+            0011223344556677  6.1.0-g1a2b3c4d5e6f  v6.1      1a2b3c4d5e6f  7.3  2026-11-21 03:00  Linux 6.1
+        "#]]
+        .assert_eq(&kernels_kept(&[build("v6.1", 1.0)]));
+    }
+}

@@ -1,0 +1,170 @@
+//! A replayed incident, as text: what was put in, what was predicted, and what is wrong with that.
+
+use studies::hosts::Origin;
+use studies::replays::{Figure, GradedTarget, Interval, Provenance, Replay, Reported};
+
+use reports::Style;
+use reports::prose::wrapped;
+use reports::quantity::short;
+use reports::table::{Align, Table};
+
+/// One incident.
+pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {
+    let Replay { incident, provenance, rows, .. } = replay;
+    let mut text = style.bold(&format!("{}  {}", incident.name, incident.title)) + "\n";
+    for source in incident.sources {
+        text += &wrapped(&format!("    {source}"), style.width, 6);
+    }
+    text += "\n";
+    text += &inputs(replay, style);
+    text += "\n";
+    text += &table(rows, style);
+    if let Some(figure) = &replay.figure {
+        text += &format!("\n{}\n", figure.title);
+        text += &figure_table(figure).within(style.width).0;
+    }
+    let Provenance { found, measured, assumed } = provenance;
+    let (fitted, anew) = match replay.fitted {
+        Some(_) => (1, ", each fitted anew"),
+        None => (0, ""),
+    };
+    let basis = format!(
+        "simulated on {}: {found} numbers found, {measured} measured, {assumed} assumed as ranges, \
+         {fitted} fitted; in brackets the lowest and highest of {} draws of all ranges{anew}",
+        incident.hosts.join(" and "),
+        draws + 1
+    );
+    text += "\n";
+    text += &wrapped(&basis, style.width, 2);
+    for limitation in incident.limitations {
+        text += &wrapped(&format!("- {limitation}"), style.width, 2);
+    }
+    text
+}
+
+fn inputs(replay: &Replay, style: Style) -> String {
+    let mut text = String::new();
+    for input in &replay.inputs {
+        let (origin, why) = match &input.number.origin {
+            Origin::Found(source) => ("found", source),
+            Origin::Measured(at, _) => ("measured", at),
+            Origin::Assumed(why) => ("assumed", why),
+        };
+        let line = format!("{:8}  {}: {} ({why})", origin, input.name, input.number.text);
+        text += &wrapped(&line, style.width, 10);
+    }
+    if let (Some(fitted), Some(value)) = (&replay.incident.fitted, replay.fitted) {
+        let value = interval(value);
+        let line = format!("fitted    {}: {value} (to {})", fitted.name, fitted.to);
+        text += &wrapped(&line, style.width, 10);
+    }
+    text
+}
+
+fn table(rows: &[GradedTarget], style: Style) -> String {
+    let columns = [
+        ("target", Align::Left),
+        ("reported", Align::Right),
+        ("predicted", Align::Right),
+        ("grade", Align::Left),
+        ("USL", Align::Right),
+        ("queueing", Align::Right),
+    ];
+    // Null models can say something of few.
+    let some = rows.iter().any(|row| row.nulls.usl.is_some() || row.nulls.queueing.is_some());
+    let shown = if some { 6 } else { 4 };
+    let mut table = Table::new(columns[..shown].iter().copied());
+    for row in rows {
+        let null = |null: Option<f64>| null.map_or("-".to_string(), digits);
+        let grade = match row.is_open() {
+            true => format!("{}, open", row.grade.name()),
+            false => row.grade.name().to_string(),
+        };
+        let cells = vec![
+            row.target.what.to_string(),
+            match row.target.reported {
+                Reported::Ratio(value) | Reported::Share(value) => digits(value),
+                Reported::Less => "less".to_string(),
+                Reported::More => "more".to_string(),
+            },
+            interval(row.predicted),
+            grade,
+            null(row.nulls.usl),
+            null(row.nulls.queueing),
+        ];
+        table.row(cells.into_iter().take(shown).collect());
+    }
+    table.within(style.width).0
+}
+
+fn interval(interval: Interval) -> String {
+    let Interval { middle, low, high } = interval;
+    format!("{} ({}..{})", digits(middle), digits(low), digits(high))
+}
+
+/// Three digits, also of what is small: a ratio of 0.0063 is no 6.3e-3 to who compares.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        tiny if tiny > 0.0 && tiny < 0.001 => format!("{value:.5}"),
+        _ => short(value),
+    }
+}
+
+fn figure_table(figure: &Figure) -> Table {
+    let mut table = Table::new(figure.columns.iter().map(|column| (*column, Align::Right)));
+    for row in &figure.rows {
+        let value = |(index, value): (usize, &f64)| match index {
+            0 => short(*value),
+            _ => format!("{value:.2}"),
+        };
+        table.row(row.iter().enumerate().map(value).collect());
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use studies::replays::{INCIDENTS, replay};
+
+    use super::*;
+
+    #[test]
+    fn a_replay_is_the_same_on_every_computer() {
+        let incident = INCIDENTS.iter().find(|one| one.name == "I4").unwrap();
+        let replay = replay(incident, 2, 1).unwrap();
+        expect![[r#"
+            I4  write faults on three file systems, 160 processes
+                D. Hansen, page fault scalability (ext3, ext4, xfs), 2013-08-14
+
+            found     tasks: 160 (the report)
+            assumed   tick: 1..4 ms (1000, 300 or 250 ticks a second in kernels of that time)
+            assumed   work of a fault: 3000..8000 ns (a fault that finds a page of the cache and marks it dirty,
+                      through a file system)
+            assumed   work under the lock: 50..200 ns (one to some hundred instructions beside the list)
+
+            target                         reported               predicted  grade
+            more time in spinlocks on xfs     0.125  0.0633 (0.0564..0.132)  ratio order
+            faults/s, xfs / ext4              0.875    0.944 (0.878..0.952)  ratio order
+            faults/s, ext4 / ext3               0.8       1.29 (1.24..1.76)  not predicted, open
+
+            faults/s, over those of one task on ext4
+            tasks   ext3    ext4     xfs
+                1   1.00    1.00    1.00
+               10  10.02   10.03   10.03
+               20  19.89   20.06   20.03
+               40  38.79   40.17   39.76
+               60  55.73   60.11   58.88
+               80  70.22   80.02   77.22
+              120  81.95   93.92   90.86
+              160  83.24  107.53  101.53
+
+            simulated on westmere-ex-8s: 12 numbers found, 0 measured, 40 assumed as ranges, 0 fitted; in
+              brackets the lowest and highest of 3 draws of all ranges
+            - a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to the
+              lock of the list. How long a tick was is not reported
+            - ext4 against ext3 is the length of their paths, of which the model has nothing: it has the locks
+              of their journals, by which ext3 is the slower one
+        "#]].assert_eq(&replayed(&replay, 2, Style::PLAIN));
+    }
+}

@@ -1,0 +1,148 @@
+//! Habits as tests: what a reviewer would otherwise have to say again and again.
+
+mod modules;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The files that git knows with this ending, relative to the root.
+fn files(ending: &str) -> Vec<String> {
+    let output = Command::new("git").arg("ls-files").current_dir(root()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter(|path| path.ends_with(ending)).map(str::to_string).collect()
+}
+
+/// Checks each file by `rule`, which gives what is wrong with it.
+fn check(ending: &str, rule: impl Fn(&str, &str) -> Option<String>) {
+    let wrong: Vec<String> = files(ending)
+        .iter()
+        .filter_map(|path| {
+            let text = fs::read_to_string(root().join(path)).ok()?;
+            rule(path, &text).map(|what| format!("{path}: {what}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn every_module_opens_with_what_it_is_for() {
+    check(".rs", |_, text| (!text.starts_with("//!")).then(|| "starts without //!".to_string()));
+}
+
+#[test]
+fn source_files_stay_short_enough_to_read() {
+    check(".rs", |_, text| {
+        let lines = text.lines().count();
+        (lines > 700).then(|| format!("has {lines} lines: does it still do one thing?"))
+    });
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    let marks =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("TM", "P ")];
+    check(".rs", |_, text| {
+        marks.iter().find(|mark| text.contains(**mark)).map(|mark| format!("contains {mark}"))
+    });
+}
+
+#[test]
+fn no_module_is_a_drawer_for_everything() {
+    let drawers = ["util", "utils", "common", "helpers", "misc", "shared_code"];
+    let stem = |path: &str| Path::new(path).file_stem().unwrap().to_string_lossy().into_owned();
+    check(".rs", |path, _| {
+        drawers.contains(&stem(path).as_str()).then(|| "name it by what it does".to_string())
+    });
+}
+
+/// Which crates of ours each crate may use; `knee` may use all. Each missing arrow is a wall: types
+/// do no IO, analysis and plan read nothing, reports know no probe and no place, algorithms know
+/// no engine and engines no lock.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("algorithms", &["machine"]),
+    ("analysis", &["host", "perf_data", "records"]),
+    ("calibration", &["algorithms", "analysis", "host", "machine", "studies", "workloads"]),
+    ("engines", &["machine"]),
+    ("fuzz", &[]),
+    ("guests", &["host", "records", "setup"]),
+    ("host", &[]),
+    ("machine", &[]),
+    ("perf_data", &["records"]),
+    ("plan", &["analysis", "host", "records", "workloads"]),
+    ("probes", &["host", "perf_data", "records"]),
+    ("records", &["host"]),
+    ("reports", &["analysis", "host", "perf_data", "records", "workloads"]),
+    (
+        "runner",
+        &["analysis", "guests", "host", "plan", "probes", "records", "setup", "store", "workloads"],
+    ),
+    ("setup", &["host", "probes", "records"]),
+    ("store", &["host", "records"]),
+    ("studies", &["algorithms", "engines", "host", "machine"]),
+    ("worker", &["host", "probes", "records", "setup", "workloads"]),
+    ("workloads", &["algorithms", "machine"]),
+];
+
+/// The text of a crate's manifest without the dependencies of its tests.
+fn manifest(name: &str) -> String {
+    let text = fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
+    text.split("[dev-dependencies]").next().unwrap_or_default().to_string()
+}
+
+#[test]
+fn crates_depend_only_along_the_arrows() {
+    let folders: BTreeSet<String> = fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let listed = ARROWS.iter().map(|(name, _)| name.to_string());
+    assert_eq!(folders, listed.chain(["knee".to_string()]).collect());
+    for (name, arrows) in ARROWS {
+        let manifest = manifest(name);
+        for other in &folders {
+            let depends = manifest.lines().any(|l| l.starts_with(&format!("{other}.workspace")));
+            assert!(!depends || arrows.contains(&other.as_str()), "{name} must not use {other}");
+            assert!(depends || !arrows.contains(&other.as_str()), "{name} does not use {other}");
+        }
+    }
+}
+
+#[test]
+fn no_files_of_a_crate_use_each_other_in_a_circle() {
+    let mut wrong = Vec::new();
+    for name in ARROWS.iter().map(|(name, _)| *name).chain(["knee"]) {
+        let graph = modules::graph(&root().join(format!("crates/{name}/src")));
+        println!("{name}\n{}", modules::drawn(&graph));
+        wrong.extend(modules::circles(&graph).iter().map(|c| format!("{name}: {}", c.join(" "))));
+    }
+    assert!(wrong.is_empty(), "\nfiles that use each other:\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn every_dependency_has_a_licence_that_deny_toml_allows() {
+    let deny = fs::read_to_string(root().join("deny.toml")).unwrap();
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&error);
+    let allowed =
+        |licence: &str| deny.contains(&format!("\"{}\"", licence.trim_matches(['(', ')', ' '])));
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        let licence = package["license"].as_str().unwrap_or("none");
+        // `A OR B` needs one of them; `A AND B` all; `/` is an old way to write OR.
+        let licence = licence.replace('/', " OR ").replace(" WITH LLVM-exception", "");
+        let all = licence.split(" AND ").all(|part| part.split(" OR ").any(allowed));
+        assert!(all, "{name} has licence '{licence}', which deny.toml does not allow");
+    }
+}

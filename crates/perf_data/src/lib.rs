@@ -1,0 +1,300 @@
+//! Recordings of Linux perf (`perf.data`) as plain values: the samples of CPUs with time and call
+//! chain, and the names of functions as far as this host knows them.
+//!
+//!     file ─container─→ attributes, records ─events─→ by time ─gather─→ addresses ─resolve─→ names
+//!
+//! The file is untrusted and in either byte order: each number is read at an offset that is checked
+//! against the file (`order`).
+//!
+//! Format: tools/perf/Documentation/perf.data-file-format.txt in the kernel's source, and the
+//! man page perf_event_open(2).
+
+mod attribute;
+mod container;
+mod elf;
+mod events;
+mod gather;
+mod kallsyms;
+mod order;
+mod resolve;
+mod spaces;
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use records::CpuMode;
+
+pub use crate::container::recognise;
+
+use crate::container::Container;
+use crate::resolve::Local;
+
+/// A map with cheap hashes. Seeds differ from run to run, so that no file can be made to collide.
+type Map<K, V> = hashbrown::HashMap<K, V>;
+
+/// perf's recording of one event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// Where and how the recording was made, as far as the file records it.
+    pub origin: Origin,
+    /// The event whose samples these are.
+    pub event: SampledEvent,
+    /// Other events in the file by name, with the number of their samples, which were left out.
+    pub other_events: Vec<(String, u64)>,
+    /// Whether all CPUs were sampled with all their tasks; otherwise only chosen tasks.
+    pub all_cpus: bool,
+    /// Names of tasks; samples refer to them by index.
+    pub tasks: Vec<String>,
+    /// Files and other objects that contain code; the first is the kernel.
+    pub objects: Vec<Object>,
+    /// Functions; locations refer to them by index.
+    pub functions: Vec<Function>,
+    /// Locations in the code; chains refer to them by index.
+    pub locations: Vec<Location>,
+    /// Call chains; samples refer to them by index.
+    pub chains: Chains,
+    /// The samples, in the order of time.
+    pub samples: Vec<PerfSample>,
+    /// Lost samples, with the time at which the loss was noticed.
+    pub losses: Vec<Loss>,
+    /// How often the kernel throttled the sampling because it took too long.
+    pub throttled: u64,
+    /// Doubts about the recording, one sentence each.
+    pub doubts: Vec<String>,
+}
+
+/// Where and how a recording was made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Origin {
+    /// Host name.
+    pub host: String,
+    /// Release of the kernel.
+    pub release: String,
+    /// Architecture, as in uname(1).
+    pub architecture: String,
+    /// Number of CPUs that were online.
+    pub cpus_online: Option<u32>,
+    /// The command line of perf.
+    pub command: Vec<String>,
+}
+
+/// The event that was sampled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SampledEvent {
+    /// Name of the event: `cpu-clock`, `cycles`.
+    pub name: String,
+    /// Whether the unit of periods is nanoseconds of CPU time.
+    pub is_clock: bool,
+    /// Samples per second, if a frequency was asked for.
+    pub hertz: Option<u64>,
+}
+
+/// A file or another object that contains code.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Object {
+    /// The path of the file, or a name in brackets.
+    pub path: String,
+    /// Build id of the contents; empty if unknown.
+    pub build_id: Vec<u8>,
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Function {
+    /// Name of the function, or `OBJECT+0xOFFSET` if it is unknown.
+    pub name: String,
+    /// Index of its object.
+    pub object: u32,
+    /// Whether the name is known.
+    pub known: bool,
+}
+
+/// A location in the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Index of its object.
+    pub object: u32,
+    /// The offset in the file, or the address in the kernel.
+    pub address: u64,
+    /// Index of its function.
+    pub function: u32,
+    /// Whether the instruction before it is a system call: time sampled there was spent in the kernel's
+    /// exit path, where interrupts are off.
+    pub after_system_call: bool,
+}
+
+/// Call chains, innermost frame first, stored one after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chains {
+    locations: Vec<u32>,
+    /// End of each chain in `locations`, and how many of its frames are the kernel's.
+    ends: Vec<(u32, u32)>,
+}
+
+impl Chains {
+    /// The locations of a chain, innermost first.
+    pub fn locations(&self, chain: u32) -> &[u32] {
+        let start = chain.checked_sub(1).map_or(0, |before| self.ends[before as usize].0);
+        &self.locations[start as usize..self.ends[chain as usize].0 as usize]
+    }
+
+    /// How many of the innermost frames are the kernel's.
+    pub fn kernel_frames(&self, chain: u32) -> usize {
+        self.ends[chain as usize].1 as usize
+    }
+
+    /// How many chains there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Adds a chain and returns its index; `None` if indices run out.
+    pub fn push(
+        &mut self,
+        locations: impl Iterator<Item = u32>,
+        kernel_frames: u32,
+    ) -> Option<u32> {
+        self.locations.extend(locations);
+        let end = u32::try_from(self.locations.len()).ok()?;
+        let index = u32::try_from(self.ends.len()).ok()?;
+        self.ends.push((end, kernel_frames));
+        Some(index)
+    }
+}
+
+/// One sample of a CPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PerfSample {
+    /// Time by perf's clock; 0 if the file has no times.
+    pub time_ns: u64,
+    /// CPU; 0 if the file does not record it.
+    pub cpu: u32,
+    /// Process id.
+    pub pid: i32,
+    /// Thread id; 0 is the idle task of the CPU.
+    pub tid: i32,
+    /// Index of the name of its task.
+    pub task: u32,
+    /// Index of the call chain.
+    pub chain: u32,
+    /// Number of events that it stands for; nanoseconds for a clock.
+    pub period: u64,
+    /// Mode that the CPU was in.
+    pub mode: CpuMode,
+}
+
+/// A loss of samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Loss {
+    /// When the loss was noticed.
+    pub time_ns: u64,
+    /// How many samples were lost.
+    pub samples: u64,
+}
+
+impl Recording {
+    /// Reads a file. `symbols` are further sources of function names: files like /proc/kallsyms or
+    /// System.map, ELF files such as vmlinux, and folders like ~/.debug.
+    pub fn open(path: &Path, symbols: &[PathBuf]) -> Result<Recording> {
+        let what = || format!("reading {}", path.display());
+        Recording::read(&whole(path).with_context(what)?, symbols).with_context(what)
+    }
+
+    /// Parses the contents of a file.
+    pub fn read(file: &[u8], symbols: &[PathBuf]) -> Result<Recording> {
+        let container = Container::read(file)?;
+        let local = Local::for_host(symbols, &container.features);
+        Ok(resolve::resolve(gather::gather(container)?, local))
+    }
+
+    /// Parses the contents of a file without looking for symbols on this host.
+    pub fn read_alone(file: &[u8]) -> Result<Recording> {
+        Ok(resolve::unresolved(gather::gather(Container::read(file)?)?))
+    }
+
+    /// The times of the first and the last sample.
+    pub fn span_ns(&self) -> (u64, u64) {
+        let times = || self.samples.iter().map(|sample| sample.time_ns);
+        (times().min().unwrap_or(0), times().max().unwrap_or(0))
+    }
+
+    /// The function of a location.
+    pub fn function(&self, location: u32) -> &Function {
+        &self.functions[self.locations[location as usize].function as usize]
+    }
+
+    /// The last part of the path of an object.
+    pub fn object_name(&self, object: u32) -> &str {
+        let path = self.objects[object as usize].path.as_str();
+        // A name in brackets is not a path, even if it has slashes.
+        if path.starts_with('[') { path } else { path.rsplit('/').next().unwrap_or(path) }
+    }
+}
+
+/// All bytes of a file. Its samples will take about the same amount of memory again.
+fn whole(path: &Path) -> Result<Vec<u8>> {
+    const BYTES_MAX: u64 = 4 << 30;
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    ensure!(
+        length <= BYTES_MAX,
+        "it has {length} bytes, more than the limit of {BYTES_MAX}: record for a shorter time"
+    );
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length as usize + 1).context("it does not fit into memory")?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The function at each offset of a program or library of this host, as far as it has symbols.
+pub fn functions_of(file: &Path, offsets: &[u64]) -> Vec<Option<String>> {
+    let question = elf::Question { build_id: &[], trusted: true, offsets, debug: None };
+    elf::functions(file, &question).unwrap_or_else(|_| vec![None; offsets.len()])
+}
+
+/// Calls a parser that may panic on hostile input. A panic becomes an error, without a message on
+/// standard error.
+fn caught<T>(what: &str, parse: impl FnOnce() -> Result<T>) -> Result<T> {
+    SILENCER.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !PARSING.get() {
+                before(panic);
+            }
+        }));
+    });
+    let outer = PARSING.replace(true);
+    let parsed = catch_unwind(AssertUnwindSafe(parse));
+    PARSING.set(outer);
+    parsed.unwrap_or_else(|_| bail!("damaged: the parser of {what} gave up"))
+}
+
+static SILENCER: Once = Once::new();
+
+thread_local! {
+    /// Whether this thread is inside a parser that may panic.
+    static PARSING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A name from a file, without characters that control a terminal.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let bad =
+        |c: char| c.is_control() || matches!(c, '\u{200e}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if text.contains(bad) { text.replace(bad, "?") } else { text.into_owned() }
+}
+
+/// The error for a file whose contents contradict themselves.
+fn damaged(what: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("damaged: {what}")
+}

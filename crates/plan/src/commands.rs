@@ -1,0 +1,198 @@
+//! Commands: any existing program as a load. The definitions that come with knee, which definition a load
+//! means, and what a definition becomes for a point and for a run.
+//! docs/commands.md is the page for users.
+
+mod command_job;
+mod placeholders;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use host::nearest;
+use records::{
+    Command, CommandLine, DescribedMetric, Experiment, Load, Obtained, Point, Record, Variant,
+};
+
+pub use self::command_job::{RunId, command_job, copy_of_image, values};
+pub use self::placeholders::{IMAGE, check, split, uses, words};
+
+macro_rules! commands {
+    ($($name:literal,)*) => {
+        /// The commands that come with knee, by name: the files of `commands/`.
+        pub const COMMANDS: &[(&str, &str)] = &[$(
+            ($name, include_str!(concat!("../../../commands/", $name, ".toml"))),
+        )*];
+    };
+}
+
+commands! {
+    "e2fsck",
+    "fio",
+    "fs_mark",
+    "kernel_build",
+    "stress-ng",
+    "xfs_repair",
+}
+
+/// The prefix of a command that comes with knee: some have the name of a workload.
+pub const PREFIX: &str = "command:";
+
+/// The text of a command that comes with knee.
+pub fn built_in(name: &str) -> Option<&'static str> {
+    let name = name.strip_prefix(PREFIX).unwrap_or(name);
+    COMMANDS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// The definition of a command that comes with knee.
+pub fn read(name: &str) -> Result<Command> {
+    let bare = name.strip_prefix(PREFIX).unwrap_or(name);
+    let Some(text) = built_in(bare) else {
+        let hint = nearest(bare, COMMANDS.iter().map(|(known, _)| *known));
+        bail!(
+            "no command that comes with knee is called '{bare}'{hint}; `knee list commands` shows all"
+        );
+    };
+    // As a load, so that its keys are checked as those of an experiment are.
+    let whole = format!("[[load]]\n[load.command]\nname = '{bare}'\n{text}");
+    let experiment = Experiment::read(&whole).with_context(|| format!("in the command {bare}"))?;
+    let command = experiment.loads.into_iter().next().and_then(|load| load.command);
+    command.with_context(|| format!("the command {bare} is empty"))
+}
+
+/// The definition that a load means, with its name; `None` if the load is a workload of knee.
+pub fn for_load(load: &Load) -> Result<Option<Command>> {
+    if load.workload.starts_with(PREFIX) {
+        return read(&load.workload).map(Some);
+    }
+    let Some(command) = &load.command else { return Ok(None) };
+    let name =
+        if command.name.is_empty() { program_name(&command.run)? } else { command.name.clone() };
+    ensure!(
+        workloads::WORKLOADS.iter().all(|workload| workload.name != name),
+        "the command has the name of knee's workload {name}: give it another `name`"
+    );
+    Ok(Some(Command { name, ..command.clone() }))
+}
+
+/// The file name of the program.
+fn program_name(run: &CommandLine) -> Result<String> {
+    let words = placeholders::split(run)?;
+    let program = words.first().map(String::as_str).unwrap_or_default();
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| !c.is_control() && !",{}".contains(c);
+    Ok(name.chars().filter(|c| plain(*c)).take(100).collect())
+}
+
+/// The definitions that the loads of an experiment mean in its variants, by name.
+pub fn for_experiment(
+    experiment: &Experiment,
+    variants: &[Variant],
+) -> Result<BTreeMap<String, Command>> {
+    let mut commands: BTreeMap<String, Command> = BTreeMap::new();
+    let plain = [Variant::default()];
+    let variants = if variants.is_empty() { &plain[..] } else { variants };
+    for load in &experiment.loads {
+        for variant in variants {
+            let (load, _) = variant.apply(load, &load.axes);
+            let Some(command) = for_load(&load)? else { continue };
+            let known = commands.entry(command.name.clone()).or_insert_with(|| command.clone());
+            ensure!(
+                *known == command,
+                "two different commands are called {}: give one of them another `name`",
+                command.name
+            );
+        }
+    }
+    Ok(commands)
+}
+
+/// Unit and direction of the metrics that the commands of a record yield.
+pub fn described(
+    commands: &BTreeMap<String, Command>,
+) -> Result<BTreeMap<String, DescribedMetric>> {
+    let mut metrics: BTreeMap<String, DescribedMetric> = BTreeMap::new();
+    for extract in commands.values().flat_map(|command| &command.metrics) {
+        let described = DescribedMetric {
+            unit: extract.unit.clone(),
+            better: extract.better,
+            obtained: Obtained::Imported,
+        };
+        let known = metrics.entry(extract.name.clone()).or_insert_with(|| described.clone());
+        ensure!(
+            *known == described,
+            "two commands have a metric {} with different units or directions: rename one",
+            extract.name
+        );
+    }
+    Ok(metrics)
+}
+
+/// The directories of the points that need a copy of the experiment's image.
+pub fn image_directories(record: &Record) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> = Vec::new();
+    for point in record.points.iter().filter(|point| needs_image(record, point)) {
+        let is_new = !directories.contains(&point.dir);
+        directories.extend(is_new.then(|| point.dir.clone()));
+    }
+    directories
+}
+
+/// Whether the runs of a point get a copy of the experiment's image.
+pub fn needs_image(record: &Record, point: &Point) -> bool {
+    let command = || record.command(point).ok().flatten();
+    record.experiment.image.is_some()
+        && command().is_some_and(|command| uses(command).contains(IMAGE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_listed_and_reads() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../commands");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        let listed: Vec<String> = COMMANDS.iter().map(|(n, _)| format!("{n}.toml")).collect();
+        assert_eq!(files, listed);
+        for (name, _) in COMMANDS {
+            let command = read(name).unwrap();
+            assert_eq!(command.name, *name);
+            assert!(!command.description.is_empty(), "{name} has no description");
+            // What has no default is to be given.
+            let always = |name: &String| placeholders::ALWAYS.iter().any(|(n, _)| n == name);
+            let all: Vec<String> = uses(&command).into_iter().filter(|n| !always(n)).collect();
+            assert!(command.parameters.keys().all(|name| all.contains(name)), "{name}");
+            check(&command, all.iter(), false).unwrap();
+            let primary = command.primary();
+            let known = primary == records::WALL
+                || command.metrics.iter().any(|extract| extract.name == primary);
+            assert!(known, "{name} decides by {primary}, which it does not yield");
+        }
+    }
+
+    #[test]
+    fn a_command_is_called_like_its_program() {
+        let check = |run: &str, expected: &str| {
+            let command = Command { run: CommandLine::Text(run.to_string()), ..Command::default() };
+            let load = Load { command: Some(command), ..Load::default() };
+            let name = match for_load(&load) {
+                Ok(command) => command.unwrap().name,
+                Err(error) => format!("{error:#}"),
+            };
+            assert_eq!(name, expected);
+        };
+        check("sleep 0.1", "sleep");
+        check("'/opt/a b/sort' -u x", "sort");
+        check("{program} x", "program");
+        check("sleep 'a", "'sleep 'a' has an unclosed quote or ends with a backslash");
+        check(
+            "/bin/stat x",
+            "the command has the name of knee's workload stat: give it another `name`",
+        );
+    }
+}

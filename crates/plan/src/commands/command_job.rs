@@ -1,0 +1,82 @@
+//! A command's definition with the values of one point and one run put in, as the worker gets it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use records::{Command, CommandJob, CommandLine, Extract, OutputSource, Point};
+
+use super::placeholders::{IMAGE, Values, fill, words};
+
+/// Identifies one run of a record, with the seed that makes its random choices repeatable.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunId {
+    /// The number of its block.
+    pub block: u32,
+    /// Its number in the record.
+    pub run: u32,
+    /// The record's seed.
+    pub seed: u64,
+}
+
+/// The path of a run's copy of the experiment's image.
+pub fn copy_of_image(scratch: &Path) -> PathBuf {
+    scratch.with_file_name(IMAGE)
+}
+
+/// The job of the worker in one run of a point.
+pub fn command_job(
+    command: &Command,
+    point: &Point,
+    scratch: &Path,
+    run: RunId,
+) -> Result<CommandJob> {
+    let values = values(point, scratch, run);
+    let lines = |lines: &[CommandLine]| -> Result<Vec<Vec<String>>> {
+        lines.iter().map(|line| words(line, command.shell, &values)).collect()
+    };
+    let directory = match &command.directory {
+        Some(text) => scratch.join(fill(text, &values)?),
+        None => scratch.to_path_buf(),
+    };
+    let extract = |extract: &Extract| -> Result<Extract> {
+        let from = match &extract.from {
+            OutputSource::File(path) => {
+                let path = directory.join(fill(path, &values)?);
+                OutputSource::File(path.to_string_lossy().into_owned())
+            }
+            from => from.clone(),
+        };
+        Ok(Extract { from, ..extract.clone() })
+    };
+    let environment = command.environment.iter();
+    let environment = environment.map(|(name, word)| Ok((name.clone(), fill(&word.0, &values)?)));
+    Ok(CommandJob {
+        run: words(&command.run, command.shell, &values)?,
+        prepare: lines(&command.prepare)?,
+        cleanup: lines(&command.cleanup)?,
+        environment: environment.collect::<Result<_>>()?,
+        success: command.success.clone(),
+        timeout_s: command.timeout_s,
+        metrics: command.metrics.iter().map(extract).collect::<Result<_>>()?,
+        directory,
+    })
+}
+
+/// The values of all placeholders in a run.
+pub fn values(point: &Point, scratch: &Path, run: RunId) -> Values {
+    let cpus: Vec<String> = point.cpu_list.iter().map(u32::to_string).collect();
+    let always = [
+        ("cpus", point.cpus.to_string()),
+        ("tasks", point.tasks.to_string()),
+        ("cpu_list", cpus.join(",")),
+        ("dir", point.dir.display().to_string()),
+        ("scratch", scratch.display().to_string()),
+        ("block", run.block.to_string()),
+        ("run", run.run.to_string()),
+        (IMAGE, copy_of_image(scratch).display().to_string()),
+        // Many programs read a seed into a signed number of 32 bits.
+        ("seed", (run.seed.wrapping_add(run.block as u64) % (1 << 31)).to_string()),
+    ];
+    let always = always.into_iter().map(|(name, value)| (name.to_string(), value));
+    always.chain(point.parameters.clone()).collect()
+}

@@ -1,0 +1,271 @@
+//! Placeholders: `{NAME}` in the lines of a command. A line is split into words first and
+//! filled afterwards, so that a value with blanks stays one word. `{NAME...}`, alone in its word,
+//! becomes as many words as its value has. `{{NAME}}` means `{NAME}` itself, `${NAME}` is
+//! left to a shell, and so are braces around anything but a name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, bail, ensure};
+use host::nearest;
+use records::{Command, CommandLine, OutputSource, parse};
+
+/// The placeholders that every command has, and what they stand for.
+pub const ALWAYS: [(&str, &str); 8] = [
+    ("cpus", "number of CPUs"),
+    ("tasks", "number of tasks; one for each CPU unless told otherwise"),
+    ("cpu_list", "the CPUs: 0,2,4"),
+    ("dir", "the directory under test"),
+    ("scratch", "an empty directory in it, new for each run"),
+    ("block", "number of the block, from 0"),
+    ("run", "number of the run, from 0"),
+    ("seed", "a number below 2^31, the same for all runs of a block"),
+];
+
+/// Stands for a run's copy of the experiment's image, if it has an image.
+pub const IMAGE: &str = "image";
+
+/// Values by name.
+pub type Values = BTreeMap<String, String>;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part<'a> {
+    Text(&'a str),
+    /// The name of a value, and whether the value becomes several words.
+    Name(&'a str, bool),
+}
+
+/// The parts of a text in their order.
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let (mut plain, mut position) = (0, 0);
+    while let Some(brace) = text[position..].find('{').map(|offset| position + offset) {
+        let after_dollar = text[..brace].ends_with('$');
+        let (part, end) = match (after_dollar, literal(&text[brace..]), name(&text[brace..])) {
+            (false, Some(length), _) => {
+                (Some(Part::Text(&text[brace + 1..brace + length - 1])), brace + length)
+            }
+            (false, None, Some((part, length))) => (Some(part), brace + length),
+            _ => (None, brace + 1),
+        };
+        if let Some(part) = part {
+            parts.extend((plain < brace).then(|| Part::Text(&text[plain..brace])));
+            parts.push(part);
+            plain = end;
+        }
+        position = end;
+    }
+    parts.extend((plain < text.len()).then(|| Part::Text(&text[plain..])));
+    parts
+}
+
+/// Length of `{{NAME}}` at the start of a text.
+fn literal(text: &str) -> Option<usize> {
+    let (_, length) = name(text.strip_prefix('{')?)?;
+    text[1 + length..].starts_with('}').then_some(length + 2)
+}
+
+/// `{NAME}` or `{NAME...}` at the start of a text, and its length.
+fn name(text: &str) -> Option<(Part<'_>, usize)> {
+    let inside = text.strip_prefix('{')?.split_once('}')?.0;
+    let (name, several) = match inside.strip_suffix("...") {
+        Some(name) => (name, true),
+        None => (inside, false),
+    };
+    is_name(name).then_some((Part::Name(name, several), inside.len() + 2))
+}
+
+/// Whether this can be the name of a parameter.
+fn is_name(name: &str) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// A text with its values put in.
+pub fn fill(text: &str, values: &Values) -> Result<String> {
+    let value = |part: Part| match part {
+        Part::Text(text) => Ok(text.to_string()),
+        Part::Name(name, true) => {
+            bail!("'{text}': {{{name}...}} means several words and must stand alone in its word")
+        }
+        Part::Name(name, false) => {
+            values.get(name).cloned().with_context(|| format!("unknown placeholder {{{name}}}"))
+        }
+    };
+    parts(text).into_iter().map(value).collect()
+}
+
+/// A line in words, before values are put in.
+pub fn split(line: &CommandLine) -> Result<Vec<String>> {
+    match line {
+        CommandLine::Words(words) => Ok(words.clone()),
+        CommandLine::Text(text) => parse::words(text),
+    }
+}
+
+/// A line as a program and its arguments, with the values put in. A shell gets a text as it is.
+pub fn words(line: &CommandLine, shell: bool, values: &Values) -> Result<Vec<String>> {
+    if let (CommandLine::Text(text), true) = (line, shell) {
+        return Ok(vec!["sh".to_string(), "-c".to_string(), fill(text, values)?]);
+    }
+    let mut words = Vec::new();
+    for word in split(line)? {
+        match parts(&word)[..] {
+            [Part::Name(name, true)] => {
+                let value = values.get(name);
+                let value = value.with_context(|| format!("unknown placeholder {{{name}}}"))?;
+                words.extend(parse::words(value)?);
+            }
+            _ => words.push(fill(&word, values)?),
+        }
+    }
+    ensure!(words.first().is_some_and(|w| !w.is_empty()), "'{}' names no program", line.text());
+    Ok(words)
+}
+
+/// The names that a definition uses anywhere.
+pub fn uses(command: &Command) -> BTreeSet<String> {
+    let lines = command.prepare.iter().chain(&command.cleanup).chain(&command.version);
+    let mut texts: Vec<&str> = Vec::new();
+    for line in lines.chain([&command.run]) {
+        match line {
+            CommandLine::Text(text) => texts.push(text),
+            CommandLine::Words(words) => texts.extend(words.iter().map(String::as_str)),
+        }
+    }
+    texts.extend(command.directory.as_deref());
+    texts.extend(command.environment.values().map(|word| word.0.as_str()));
+    texts.extend(command.metrics.iter().filter_map(|extract| match &extract.from {
+        OutputSource::File(path) => Some(path.as_str()),
+        OutputSource::Stdout | OutputSource::Stderr => None,
+    }));
+    let names = texts.into_iter().flat_map(parts).filter_map(|part| match part {
+        Part::Name(name, _) => Some(name.to_string()),
+        Part::Text(_) => None,
+    });
+    names.collect()
+}
+
+/// Refuses unknown placeholders, and parameters that are used nowhere. `image` says whether the
+/// experiment has one.
+pub fn check<'a>(
+    command: &Command,
+    parameters: impl Iterator<Item = &'a String> + Clone,
+    image: bool,
+) -> Result<()> {
+    let uses = uses(command);
+    let image = image.then_some(IMAGE);
+    let always = || ALWAYS.iter().map(|(name, _)| *name).chain(image);
+    for name in parameters.clone() {
+        ensure!(
+            is_name(name),
+            "'{name}' cannot be the name of a parameter: use letters, digits and _"
+        );
+        ensure!(
+            !always().any(|known| known == name),
+            "the parameter {name} has the name of a placeholder that every command has"
+        );
+        ensure!(
+            uses.contains(name),
+            "{} has no parameter '{name}'{}: no {{{name}}} is in '{}'",
+            command.name,
+            nearest(name, uses.iter().map(String::as_str)),
+            command.run.text()
+        );
+    }
+    for name in &uses {
+        let known: Vec<&str> = parameters.clone().map(String::as_str).chain(always()).collect();
+        ensure!(
+            known.contains(&name.as_str()),
+            "unknown placeholder {{{name}}} in {}{}; known are {}; --axis {name}='a|b' or a \
+             parameter gives it values, {{{{{name}}}}} means the braces themselves",
+            command.name,
+            nearest(name, known.iter().copied()),
+            known.join(", ")
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> Values {
+        let pairs = [("cpus", "4"), ("options", "-a  'b c'"), ("none", ""), ("x", "{cpus}")];
+        pairs.map(|(name, value)| (name.to_string(), value.to_string())).into()
+    }
+
+    fn check_words(text: &str, shell: bool, expected: &str) {
+        let shown = match words(&CommandLine::Text(text.to_string()), shell, &values()) {
+            Ok(words) => format!("{words:?}"),
+            Err(error) => format!("{error:#}"),
+        };
+        assert_eq!(shown, expected, "{text}");
+    }
+
+    #[test]
+    fn a_line_is_split_as_a_shell_does_and_filled_afterwards() {
+        check_words("make -j{cpus}", false, r#"["make", "-j4"]"#);
+        check_words("a 'b c' \"d e\" f\\ g", false, r#"["a", "b c", "d e", "f g"]"#);
+        check_words("a {options} z", false, r#"["a", "-a  'b c'", "z"]"#);
+        check_words("a {options...} z", false, r#"["a", "-a", "b c", "z"]"#);
+        check_words("a {none} {none...} z", false, r#"["a", "", "z"]"#);
+        check_words("a {x}", false, r#"["a", "{cpus}"]"#);
+        check_words("echo {cpus} | wc", true, r#"["sh", "-c", "echo 4 | wc"]"#);
+    }
+
+    #[test]
+    fn braces_around_anything_but_a_name_are_left_alone() {
+        check_words("awk '{print $1}' {}", false, r#"["awk", "{print $1}", "{}"]"#);
+        check_words(
+            "echo {{cpus}} ${cpus} {1} {a b}",
+            true,
+            r#"["sh", "-c", "echo {cpus} ${cpus} {1} {a b}"]"#,
+        );
+        check_words("'{\"a\": {cpus}}'", false, r#"["{\"a\": 4}"]"#);
+        check_words("a {cpus", false, r#"["a", "{cpus"]"#);
+        check_words("ä{cpus}ö{{x}}ü", false, r#"["ä4ö{x}ü"]"#);
+    }
+
+    #[test]
+    fn what_cannot_be_filled_is_refused() {
+        check_words("a 'b", false, "'a 'b' has an unclosed quote or ends with a backslash");
+        check_words("a {what}", false, "unknown placeholder {what}");
+        check_words(
+            "a -o{options...}",
+            false,
+            "'-o{options...}': {options...} means several words and must stand alone in its word",
+        );
+        check_words("{none} a", false, "'{none} a' names no program");
+        check_words("", false, "'' names no program");
+    }
+
+    fn check_names(run: &str, parameters: &[&str], expected: &str) {
+        let command = Command {
+            name: "it".to_string(),
+            run: CommandLine::Text(run.to_string()),
+            ..Command::default()
+        };
+        let parameters: Vec<String> = parameters.iter().map(|name| name.to_string()).collect();
+        let error = check(&command, parameters.iter(), false).err().map(|e| e.to_string());
+        let error = error.unwrap_or_default();
+        assert!(error.contains(expected) && error.is_empty() == expected.is_empty(), "{error}");
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_the_known_ones() {
+        check_names("a {scratch} {options}", &["options"], "");
+        check_names(
+            "a {opions}",
+            &["options"],
+            "it has no parameter 'options', did you mean 'opions'?",
+        );
+        check_names(
+            "a {scrath}",
+            &[],
+            "unknown placeholder {scrath} in it, did you mean 'scratch'?; known are cpus, tasks,",
+        );
+        check_names("a", &["cpus"], "has the name of a placeholder");
+        check_names("a", &["a b"], "cannot be the name of a parameter");
+    }
+}

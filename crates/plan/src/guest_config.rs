@@ -1,0 +1,152 @@
+//! The virtual machines that an experiment asks for: the guests of a record, their CPUs on the host, and
+//! what is refused before any boots.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use host::parse_cpu_list;
+use records::{Experiment, Guest, Policy, Record, Variant};
+
+/// The guests that a record's runs need, each once.
+pub fn guests(record: &Record) -> Vec<Guest> {
+    let mut guests: Vec<Guest> = Vec::new();
+    for point in &record.points {
+        let guest = record.guest(&point.variant);
+        guests.extend(guest.filter(|guest| !guests.contains(guest)));
+    }
+    guests
+}
+
+/// If no guest has a number of CPUs, gives all guests as many as the points need. `allowed` is the
+/// number of host CPUs that this process may use, which "all" means.
+pub fn complete(experiment: &mut Experiment, allowed: u32) {
+    let most = most_cpus(experiment, allowed);
+    let guests = || experiment.variants.iter().flat_map(|v| &v.guest).chain(&experiment.guest);
+    let has_cpus = |guest: &Guest| guest.sockets.or(guest.cores).or(guest.threads).is_some();
+    if guests().next().is_some() && !guests().any(has_cpus) {
+        experiment.guest.get_or_insert_default().cores = Some(most);
+    }
+}
+
+/// The largest number of CPUs that an axis names, or as many as this process may use.
+fn most_cpus(experiment: &Experiment, allowed: u32) -> u32 {
+    let axes = experiment.loads.iter().map(|load| load.axes.over(&experiment.axes));
+    let words = axes.flat_map(|axes| axes.cpus.map(|many| many.0).unwrap_or_default());
+    let numbers = words.flat_map(|word| {
+        let numbers = word.0.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+        numbers.flatten().collect::<Vec<_>>()
+    });
+    // "1..all" names a 1 and means all.
+    let names_all = experiment.loads.iter().any(|load| {
+        let axes = load.axes.over(&experiment.axes);
+        axes.cpus.is_none_or(|many| many.0.iter().any(|word| word.0.contains("all")))
+    });
+    numbers.max().unwrap_or(1).max(if names_all { allowed } else { 1 })
+}
+
+/// The host CPUs that a guest's CPUs run on: all of `allowed` unless the guest names some.
+pub fn host_cpus(guest: &Guest, allowed: &[u32]) -> Result<Vec<u32>> {
+    let Some(text) = &guest.host_cpus else { return Ok(allowed.to_vec()) };
+    let cpus = parse_cpu_list(text).filter(|cpus| !cpus.is_empty());
+    let cpus = cpus.with_context(|| format!("--host-cpus is '{text}', must be such as 0,2-3"))?;
+    if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        bail!("--host-cpus names CPU {cpu}, which this process may not use");
+    }
+    Ok(cpus)
+}
+
+/// How long a guest may show no progress before knee gives it up.
+pub fn watchdog_time(guest: &Guest) -> Result<Duration> {
+    let seconds = guest.patience_s.unwrap_or(120.0);
+    ensure!(
+        (1.0..=1e6).contains(&seconds),
+        "--patience is {seconds} s, must be from 1 to 1 000 000"
+    );
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Refuses guests that make no sense on any host.
+pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> Result<()> {
+    let or_none: Vec<Option<&Variant>> = match variants {
+        [] => vec![None],
+        _ => variants.iter().map(Some).collect(),
+    };
+    let guests: Vec<(Option<&Variant>, Guest)> = or_none
+        .into_iter()
+        .filter_map(|variant| Some((variant, experiment.guest(variant)?)))
+        .collect();
+    let has_settings = |guest: &Guest| *guest != Guest::default();
+    if guests.is_empty() {
+        let outer = experiment.guest.iter();
+        let mut inner = variants.iter().flat_map(|variant| &variant.guest).chain(outer);
+        ensure!(
+            !inner.any(has_settings),
+            "settings of a guest need a kernel to boot: --kernel FILE"
+        );
+        return Ok(());
+    }
+    for (variant, guest) in &guests {
+        check_guest(*variant, guest, allowed)
+            .with_context(|| variant.map_or(String::new(), |v| format!("variant '{}'", v.name)))?;
+    }
+    let storage = &experiment.storage;
+    ensure!(
+        !storage.on.starts_with("/dev/"),
+        "the disks of guests are files: use --on loop (in --dir) or --on ram"
+    );
+    ensure!(
+        experiment.image.is_none() && experiment.loads.iter().all(|load| load.command.is_none()),
+        "a guest has only knee in it: commands, and the [image] of one, are for runs on the host \
+         itself; leave --kernel out, or measure a workload (knee list workloads)"
+    );
+    check_directories(experiment, variants)
+}
+
+/// Refuses directories of the host that a guest does not have.
+fn check_directories(experiment: &Experiment, variants: &[Variant]) -> Result<()> {
+    let loads = experiment.loads.iter().map(|load| &load.axes);
+    let mut named = loads.chain([&experiment.axes]).filter_map(|axes| axes.dir.as_ref()).peekable();
+    // Variants on the host itself have its directories.
+    let all_in_guests = variants.iter().all(|variant| experiment.guest(Some(variant)).is_some());
+    if named.peek().is_none() || !all_in_guests {
+        return Ok(());
+    }
+    let on_disk =
+        |variant: &Variant| variant.file_system.as_ref().is_some_and(|made| made.kind != "tmpfs");
+    let in_a_file = experiment.storage.on == "loop" || experiment.storage.policy == Policy::Aged;
+    ensure!(
+        in_a_file && variants.iter().any(on_disk),
+        "a guest has no directories of the host, and none of its disks lies in --dir: leave it out, \
+         or measure a file system (--fs xfs --on loop)"
+    );
+    ensure!(
+        named.all(|dirs| dirs.0.len() == 1),
+        "a guest has no directories of the host: --dir only says where its disk lies, so name one"
+    );
+    Ok(())
+}
+
+/// Refuses a guest that cannot be booted, or that cannot run this variant.
+pub fn check_guest(variant: Option<&Variant>, guest: &Guest, allowed: &[u32]) -> Result<()> {
+    guest.shape()?;
+    guest.accelerator_choice()?;
+    host_cpus(guest, allowed)?;
+    watchdog_time(guest)?;
+    let words = guest.cmdline.as_deref().unwrap_or_default();
+    for own in ["--", "rdinit=", "init=", "initrd="] {
+        ensure!(
+            !words.split_whitespace().any(|word| word == own || word.starts_with(own)),
+            "the command line of a guest cannot have '{own}', which knee needs for itself"
+        );
+    }
+    let Some(variant) = variant else { return Ok(()) };
+    ensure!(
+        variant.under.is_empty() && variant.binary.is_none(),
+        "a guest has only this knee in it: under and binary are for runs on the host itself"
+    );
+    ensure!(
+        variant.dir.is_none(),
+        "a guest has no directories of the host: use --fs to measure a file system"
+    );
+    Ok(())
+}

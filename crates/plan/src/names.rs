@@ -1,0 +1,38 @@
+//! Names of workloads that users type, and suggestions for misspelt ones.
+
+use host::nearest;
+use workloads::{WORKLOADS, Workload};
+
+use crate::commands::{COMMANDS, PREFIX};
+
+/// The workload of this name or alias; otherwise an error with the nearest names.
+pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
+    Workload::find(name).ok_or_else(|| {
+        let aliases = WORKLOADS.iter().flat_map(|w| w.spec.aliases.iter().copied());
+        let known = WORKLOADS.iter().map(|w| w.name).chain(aliases);
+        // Users may omit the prefix, so compare bare names, and suggest one with the prefix.
+        let commands = nearest(name, COMMANDS.iter().map(|(name, _)| *name));
+        let commands = commands.replace(" '", &format!(" '{PREFIX}"));
+        let hint = Some(nearest(name, known)).filter(|hint| !hint.is_empty()).unwrap_or(commands);
+        anyhow::anyhow!("no workload is called '{name}'{hint}; `knee list workloads` shows all")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::names::workload;
+
+    fn check(name: &str, part: &str) {
+        let error = workload(name).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains(part), "{name}: {error}");
+    }
+
+    #[test]
+    fn a_misspelt_workload_suggests_the_nearest() {
+        check("posix_lock_sharde", "did you mean 'posix_lock_shared'");
+        check("getpid", "'getppid'");
+        check("page_fault", "'page_fault_");
+        check("zzz", "no workload is called 'zzz'; `knee list");
+        assert_eq!(workload("posix01").unwrap().name, "posix_lock_shared");
+    }
+}

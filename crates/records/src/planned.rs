@@ -1,0 +1,93 @@
+//! A point with everything that its names stand for, looked up once: variant, guest, file system and
+//! command.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::command::Command;
+use crate::experiment::{Axes, Load, Many, Variant};
+use crate::file_system::FileSystem;
+use crate::guest::Guest;
+use crate::record::{Point, Record};
+
+/// A point with the definitions that its runs are set up from.
+#[derive(Clone, Debug)]
+pub struct Planned<'a> {
+    /// The point.
+    pub point: &'a Point,
+    /// The variant, if variants are compared.
+    pub variant: Option<&'a Variant>,
+    /// The virtual machine that the runs are made in.
+    pub guest: Option<Guest>,
+    /// The file system that is made for the runs.
+    pub file_system: Option<&'a FileSystem>,
+    /// The command that the runs execute; `None` if the workload is knee's own.
+    pub command: Option<&'a Command>,
+}
+
+impl Record {
+    /// Looks up the definitions that a point's runs are set up from.
+    pub fn planned<'a>(&'a self, point: &'a Point) -> Result<Planned<'a>> {
+        Ok(Planned {
+            point,
+            variant: self.variant(point),
+            guest: self.guest(&point.variant),
+            file_system: self.file_system(point),
+            command: self.command(point)?,
+        })
+    }
+
+    /// The variant of a point, if variants are compared.
+    pub fn variant(&self, point: &Point) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.name == point.variant)
+    }
+
+    /// The file system that is made for the runs of a point.
+    pub fn file_system(&self, point: &Point) -> Option<&FileSystem> {
+        Variant::file_system_of(point, &self.variants)
+    }
+
+    /// The command that the runs of a point execute; `None` if the workload is knee's own.
+    pub fn command(&self, point: &Point) -> Result<Option<&Command>> {
+        if point.command.is_none() {
+            return Ok(None);
+        }
+        let command = self.commands.get(&point.workload);
+        let missing = || format!("the record does not define the command {}", point.workload);
+        command.map(Some).with_context(missing)
+    }
+
+    /// Directories of all points, each once.
+    pub fn point_directories(&self) -> Vec<&Path> {
+        let directories: BTreeSet<&Path> = self.points.iter().map(|p| p.dir.as_path()).collect();
+        directories.into_iter().collect()
+    }
+}
+
+impl Variant {
+    /// The file system that is made for the runs of a point, if its variant asks for one.
+    pub fn file_system_of<'a>(point: &Point, variants: &'a [Variant]) -> Option<&'a FileSystem> {
+        variants.iter().find(|variant| variant.name == point.variant)?.file_system.as_ref()
+    }
+
+    /// A load and its axes with the variant's changes.
+    pub fn apply(&self, load: &Load, axes: &Axes) -> (Load, Axes) {
+        let own =
+            self.parameters.iter().map(|(name, value)| (name.clone(), Many(vec![value.clone()])));
+        let parameters = load.parameters.clone().into_iter().chain(own).collect();
+        let (workload, command) = match &self.workload {
+            Some(workload) => (workload.clone(), None),
+            None => (load.workload.clone(), load.command.clone()),
+        };
+        let load = Load { workload, command, parameters, axes: load.axes.clone() };
+        let axes = Axes {
+            forms: self.form.map(|form| Many(vec![form])).or_else(|| axes.forms.clone()),
+            placement: self.placement.map(|p| Many(vec![p])).or_else(|| axes.placement.clone()),
+            dir: self.dir.clone().map(|dir| Many(vec![dir])).or_else(|| axes.dir.clone()),
+            ..axes.clone()
+        };
+        (load, axes)
+    }
+}

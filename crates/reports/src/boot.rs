@@ -1,0 +1,48 @@
+//! A boot, described: the page of `knee boot`.
+
+use std::fmt::Write;
+
+use records::{Boot, Hypervisor};
+
+/// What a guest is and how it came up.
+pub fn boot(boot: &Boot, hypervisor: &Hypervisor) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<14}{value}");
+    };
+    row("kernel", &boot.release);
+    row("version", &boot.version);
+    row("command line", &boot.command_line);
+    row("up after", &format!("{:.2} s", boot.up_s));
+    row("executed by", &executed(boot, hypervisor));
+    row("CPUs", &cpus(boot));
+    row("text at", boot.text.as_deref().unwrap_or("not told (kptr_restrict, or no kallsyms)"));
+    row("initramfs", &format!("{:.1} MB", boot.initramfs_bytes as f64 / 1e6));
+    let modules = boot.modules.join(" ");
+    row("modules", if modules.is_empty() { "none" } else { &modules });
+    row("warnings", &format!("{} lines", boot.said.len()));
+    for line in &boot.said {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}
+
+fn executed(boot: &Boot, hypervisor: &Hypervisor) -> String {
+    let why = hypervisor.why_not_kvm.as_ref().map(|why| format!(": emulated, as {why}"));
+    format!("{}, {}{}", hypervisor.program, boot.accelerator, why.unwrap_or_default())
+}
+
+fn cpus(boot: &Boot) -> String {
+    let count = |group: fn(&host::Cpu) -> u32| {
+        let groups: std::collections::BTreeSet<u32> =
+            boot.topology.cpus.iter().map(group).collect();
+        groups.len()
+    };
+    format!(
+        "{} ({} packages, {} cores, {} nodes)",
+        boot.topology.cpus.len(),
+        count(|cpu| cpu.package),
+        count(|cpu| cpu.core),
+        count(|cpu| cpu.node)
+    )
+}

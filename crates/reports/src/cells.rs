@@ -1,0 +1,136 @@
+//! Tables of metrics, one row a metric: cells across, names right-most, as LKP prints
+//! them. Many cells make several tables below each other.
+
+use std::collections::BTreeSet;
+
+use analysis::{Curve, CurveCell};
+use records::{METRICS, Outcome};
+
+use crate::prose::counted_if_told;
+use crate::quantity::short;
+use crate::table::{Align, Table};
+use crate::{Style, known_metric};
+
+/// A standard deviation below this share of the mean is not printed.
+const DEVIATION_SHOWN: f64 = 0.02;
+
+/// All that time(1) tells.
+pub fn time(curves: &[&Curve], style: Style) -> String {
+    let names = METRICS.iter().map(|metric| metric.name).filter(|name| name.starts_with("time."));
+    by_metric(curves, names.map(String::from).collect(), style)
+}
+
+/// What the kernel counted for each operation, and the state of the CPUs.
+pub fn counters(curves: &[&Curve], style: Style) -> String {
+    by_metric(curves, counter_names(curves), style)
+}
+
+/// Counters that say why something does not scale, in the order of asking.
+const TELLING: [&str; 10] = [
+    "stat.ctxt",
+    "stat.intr",
+    "interrupts.LOC",
+    "interrupts.RES",
+    "interrupts.CAL",
+    "interrupts.TLB",
+    "interrupts.device",
+    "vmstat.pgfault",
+    "vmstat.pgalloc_normal",
+    "vmstat.numa_hint_faults",
+];
+
+/// Names that begin like this are shown where they moved at all.
+const TELLING_FAMILIES: [&str; 2] = ["softirqs.", "pressure."];
+
+fn counter_names(curves: &[&Curve]) -> Vec<String> {
+    let runs = curves.iter().flat_map(|curve| &curve.cells).flat_map(|cell| &cell.runs);
+    let counters = runs.filter_map(|run| match &run.outcome {
+        Outcome::Finished { counters, .. } => Some(counters),
+        Outcome::Failed { .. } => None,
+    });
+    let moved = counters.flatten().filter(|(_, n)| **n != 0).map(|(name, _)| name.as_str());
+    let of_family = |name: &&str| TELLING_FAMILIES.iter().any(|f| name.starts_with(f));
+    let of_families: BTreeSet<&str> = moved.filter(of_family).collect();
+    let levels = ["steal_percent", "frequency_mhz"].map(String::from);
+    // A command has no operations that are counted.
+    let whole = curves.iter().any(|curve| curve.point.command.is_some());
+    let per = if whole { "" } else { "/op" };
+    let counted = TELLING.into_iter().chain(of_families);
+    levels.into_iter().chain(counted.map(|name| format!("{name}{per}"))).collect()
+}
+
+fn by_metric(curves: &[&Curve], names: Vec<String>, style: Style) -> String {
+    let cells: Vec<&CurveCell> = curves.iter().flat_map(|curve| &curve.cells).collect();
+    let known = |name: &String| cells.iter().any(|cell| cell.spread(name).is_some());
+    let names: Vec<String> = names.into_iter().filter(known).collect();
+    if names.is_empty() {
+        return "no run has any of these numbers\n".to_string();
+    }
+    let labels: Vec<String> = names.iter().map(|name| label(name)).collect();
+    let with_tasks = curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0));
+    let columns: Vec<(String, Vec<String>)> =
+        cells.iter().map(|cell| (heading(cell, with_tasks), values(cell, &names, style))).collect();
+    tables(&columns, &labels, style)
+}
+
+/// As many columns in a table as the width allows.
+fn tables(columns: &[(String, Vec<String>)], labels: &[String], style: Style) -> String {
+    let mut texts = Vec::new();
+    let mut rest = columns;
+    while !rest.is_empty() {
+        let fits = |n: &usize| {
+            let text = table(&rest[..*n], labels);
+            text.lines().all(|line| line.chars().count() <= style.width)
+        };
+        let n = (1..=rest.len()).take_while(fits).last().unwrap_or(1);
+        texts.push(table(&rest[..n], labels));
+        rest = &rest[n..];
+    }
+    texts.join("\n")
+}
+
+fn table(columns: &[(String, Vec<String>)], labels: &[String]) -> String {
+    let headings = columns.iter().map(|(heading, _)| (heading.as_str(), Align::Right));
+    let mut table = Table::new(headings.chain([("", Align::Left)]));
+    for (row, label) in labels.iter().enumerate() {
+        let cells = columns.iter().map(|(_, cells)| cells[row].clone());
+        table.row(cells.chain([label.clone()]).collect());
+    }
+    table.text()
+}
+
+fn heading(cell: &CurveCell, with_tasks: bool) -> String {
+    let cpus = counted_if_told(cell.point.cpus, "CPU");
+    match with_tasks {
+        true => format!("{cpus}\n{}", counted_if_told(cell.point.tasks, "task")),
+        false => cpus,
+    }
+}
+
+/// The name with its unit, where it is not a mere count.
+fn label(name: &str) -> String {
+    match known_metric(name).map(|metric| metric.unit) {
+        Some(unit) if unit != "1" => format!("{name} ({unit})"),
+        _ => name.to_string(),
+    }
+}
+
+/// Means with their relative deviations, padded so that the means end evenly.
+fn values(cell: &CurveCell, names: &[String], style: Style) -> Vec<String> {
+    let parts: Vec<(String, String)> = names.iter().map(|name| parts(cell, name, style)).collect();
+    let width = parts.iter().map(|(_, deviation)| deviation.chars().count()).max();
+    let padded = |(mean, deviation): &(String, String)| {
+        format!("{mean}{deviation:<0$}", width.unwrap_or_default())
+    };
+    parts.iter().map(padded).collect()
+}
+
+fn parts(cell: &CurveCell, name: &str, style: Style) -> (String, String) {
+    let Some(spread) = cell.spread(name) else {
+        return ("-".to_string(), String::new());
+    };
+    let relative = spread.stddev.map(|stddev| stddev / spread.mean.abs());
+    let shown = relative.filter(|share| share.is_finite() && *share >= DEVIATION_SHOWN);
+    let deviation = shown.map(|share| format!(" {}{:.0}%", style.plus_minus(), 100.0 * share));
+    (short(spread.mean), deviation.unwrap_or_default())
+}

@@ -1,0 +1,68 @@
+//! Comparisons of variants, in the forms that their readers expect: each layout is a pure
+//! function of a comparison. All of them show how many units there are, the interval of each
+//! change and where it comes from, and what could not be told.
+
+mod change;
+mod curves;
+mod exploratory;
+mod head;
+mod lkp;
+mod markdown;
+mod matrix;
+mod mean_stddev;
+mod passes;
+mod places;
+mod sentences;
+mod verdicts;
+
+use analysis::Comparison;
+
+use crate::{Style, WIDTH_MAX};
+
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;
+
+/// Tables of fewer columns than this would lose what they must say.
+const WIDTH_LEAST: usize = 72;
+
+/// The form of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Layout {
+    /// Change, interval and verdict for each load and CPU count, and what bounds them
+    Verdicts,
+    /// The table of the LKP bot: %stddev and %change, one row a metric
+    Lkp,
+    /// Mean and standard deviation of task time, wall time and single calls
+    MeanStddev,
+    /// Options down, variants across
+    Matrix,
+    /// Each run in the order of execution, as fs_mark prints its passes
+    Passes,
+    /// The curves of all variants in one plot, with the linear ideal and the idle share
+    Curves,
+    /// The verdicts as a GitHub table
+    Markdown,
+    /// Everything, for programs
+    Json,
+}
+
+/// A comparison in a layout. `again` is the command that makes it again; may be empty.
+pub fn comparison(comparison: &Comparison, layout: Layout, again: &str, style: Style) -> String {
+    let style = Style { width: style.width.clamp(WIDTH_LEAST, WIDTH_MAX), ..style };
+    match layout {
+        Layout::Verdicts => verdicts::verdicts(comparison, again, style),
+        Layout::Lkp => lkp::lkp(comparison, again, style),
+        Layout::MeanStddev => mean_stddev::mean_stddev(comparison, again, style),
+        Layout::Matrix => matrix::matrix(comparison, again, style),
+        Layout::Passes => passes::passes(comparison, again, style),
+        Layout::Curves => curves::curves(comparison, again, style),
+        Layout::Markdown => markdown::markdown(comparison, again),
+        Layout::Json => json(comparison),
+    }
+}
+
+fn json(comparison: &Comparison) -> String {
+    serde_json::to_string_pretty(comparison).expect("a comparison is plain data") + "\n"
+}

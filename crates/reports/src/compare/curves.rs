@@ -1,0 +1,117 @@
+//! The curves of all variants drawn over one another, with the linear ideal and the idle share:
+//! where curves part is seen before it is read. What the eye cannot judge stands below.
+
+use analysis::{CellComparison, CellKey, Comparison, MetricComparison};
+
+use crate::Style;
+use crate::compare::change::primary;
+use crate::compare::head::{head, names};
+use crate::compare::places::{heading, loads, size, whole};
+use crate::compare::sentences::{below, indexes, of_cells};
+use crate::plot::{Plot, SYMBOLS, Series, plot};
+use crate::prose::wrapped;
+
+/// The metric whose idle share explains it.
+const RATE: &str = "operations_per_s";
+const IDLE: &str = "idle_percent";
+
+/// The whole report.
+pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
+    let mut text = head(comparison, again, style);
+    for load in loads(comparison) {
+        let place = &load[0].1.key;
+        let title = if load.len() == 1 { whole(place) } else { heading(place) };
+        let title = wrapped(&title, style.width, 2);
+        text += &format!("\n{}\n", style.bold(title.trim_end()));
+        let lanes = lanes(&load);
+        let title = |lane: &[(usize, &CellComparison)]| match (lanes.len(), lane) {
+            (2.., [(_, cell), ..]) => size(&cell.key).join(", ") + " and so on\n",
+            _ => String::new(),
+        };
+        let draw = |lane: &Vec<(usize, &CellComparison)>| {
+            let plots: Vec<String> =
+                drawings(comparison, lane).iter().map(|drawing| plot(drawing, style)).collect();
+            let title = if plots.concat().is_empty() { String::new() } else { title(lane) };
+            title + &plots.join("\n")
+        };
+        let plots: Vec<String> = lanes.iter().map(draw).collect();
+        text += &match plots.concat().is_empty() {
+            true => "no curve: it takes two CPU counts\n".to_string(),
+            false => plots.join("\n"),
+        };
+        for line in of_cells(comparison, &indexes(&load)) {
+            text += &wrapped(&line, style.width, 2);
+        }
+    }
+    text + &below(comparison, style)
+}
+
+/// One drawing, or several where there are more variants than symbols: the baseline is in each.
+fn drawings(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> Vec<Plot> {
+    let others: Vec<usize> = (1..comparison.variants.len()).collect();
+    let chunks = match others.is_empty() {
+        true => vec![&others[..]],
+        false => others.chunks(SYMBOLS - 1).collect(),
+    };
+    let with = |chunk: &&[usize]| drawing(comparison, load, &[&[0], *chunk].concat());
+    chunks.iter().map(with).collect()
+}
+
+fn drawing(comparison: &Comparison, load: &[(usize, &CellComparison)], variants: &[usize]) -> Plot {
+    let names = names(comparison);
+    let metric = load.iter().find_map(|(_, cell)| primary(cell));
+    let name = metric.map_or(comparison.primary.as_str(), |metric| metric.metric.as_str());
+    let series = |variant: usize| Series {
+        name: names[variant].clone(),
+        points: values(load, variant, primary),
+        idle: if name == RATE { values(load, variant, idle) } else { Vec::new() },
+    };
+    let series: Vec<Series> = variants.iter().map(|variant| series(*variant)).collect();
+    let rates = metric.is_some_and(|metric| metric.unit == "1/s");
+    Plot {
+        title: if name == RATE { "operations/s".to_string() } else { name.to_string() },
+        ideal: rates.then(|| ideal(&series[0])).flatten(),
+        series,
+    }
+}
+
+/// The mean of a metric over the CPUs.
+fn values(
+    load: &[(usize, &CellComparison)],
+    variant: usize,
+    metric: impl Fn(&CellComparison) -> Option<&MetricComparison>,
+) -> Vec<(u32, f64)> {
+    let value = |cell: &CellComparison| {
+        let spread = metric(cell)?.sides.get(variant)?.as_ref()?;
+        Some((cell.key.cpus, spread.mean))
+    };
+    load.iter().filter_map(|(_, cell)| value(cell)).collect()
+}
+
+/// The cells of a load that make one curve: those with the same number of tasks, or of tasks a
+/// CPU.
+fn lanes<'a>(load: &[(usize, &'a CellComparison)]) -> Vec<Vec<(usize, &'a CellComparison)>> {
+    let of = |by: fn(&CellKey) -> f64| {
+        let mut lanes: Vec<Vec<(usize, &CellComparison)>> = Vec::new();
+        for cell in load.iter().filter(|(_, cell)| cell.key.cpus > 0) {
+            match lanes.iter_mut().find(|lane| by(&lane[0].1.key) == by(&cell.1.key)) {
+                Some(lane) => lane.push(*cell),
+                None => lanes.push(vec![*cell]),
+            }
+        }
+        lanes
+    };
+    let (a_cpu, whole) =
+        (of(|place| place.tasks as f64 / place.cpus as f64), of(|place| place.tasks as f64));
+    if a_cpu.len() <= whole.len() { a_cpu } else { whole }
+}
+
+fn idle(cell: &CellComparison) -> Option<&MetricComparison> {
+    cell.metrics.iter().find(|metric| metric.metric == IDLE)
+}
+
+/// What the baseline does for each CPU where it has fewest.
+fn ideal(baseline: &Series) -> Option<f64> {
+    let (cpus, value) = baseline.points.iter().min_by_key(|(cpus, _)| *cpus)?;
+    Some(value / *cpus as f64).filter(|rate| *rate > 0.0)
+}

@@ -1,0 +1,331 @@
+//! What tables cannot say, in sentences: where curves part, what could not be told and what
+//! would tell it, how far equal things differed, what was left out, and how a verdict came about.
+
+use analysis::{
+    Band, CellComparison, CellKey, Comparison, Contrast, CurveComparison, Design, DiscardedBlock,
+    Method, NoiseFloor, Verdict,
+};
+
+use crate::Style;
+use crate::compare::change::{assumed, of_primary, percent, primary, probability};
+use crate::compare::places::{apart, distinguishing, size};
+use crate::prose::{counted, wrapped};
+
+/// More discards than this are counted and not listed.
+const LISTED: usize = 5;
+
+/// All that stands below the tables of every layout.
+pub fn below(comparison: &Comparison, style: Style) -> String {
+    let lines = closing(comparison).into_iter();
+    let mut text: String = lines.map(|line| wrapped(&line, style.width, 2)).collect();
+    if !comparison.doubts.is_empty() {
+        text += &format!("\n{}\n", style.bold("Doubts"));
+    }
+    for doubt in &comparison.doubts {
+        text += &wrapped(&format!("  - {doubt}"), style.width, 4);
+    }
+    format!("\n{text}")
+}
+
+/// About some cells: curves, what is not told, failed runs.
+pub fn of_cells(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
+    let curves = comparison.curves.iter();
+    let curves: Vec<_> =
+        curves.filter(|curve| curve.cells.iter().any(|i| cells.contains(i))).collect();
+    let mut lines = Vec::new();
+    for curve in &curves {
+        lines.extend(parting(comparison, curve, curves.len() > 1));
+    }
+    lines.extend(untold(comparison, cells));
+    lines.extend(cells.iter().filter_map(|i| failed(comparison, *i)));
+    lines
+}
+
+/// Noise floor, discards, variance, and how verdicts come about.
+pub fn closing(comparison: &Comparison) -> Vec<String> {
+    if comparison.variants.len() == 1 {
+        return vec![runs_left_out(comparison)];
+    }
+    let mut lines = vec![noise_floor(comparison)];
+    lines.push(discards(comparison));
+    lines.extend(variance(comparison));
+    lines.push(how(comparison));
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+/// "`b` parts from `a` from 8 CPUs on", and who is ahead where.
+fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> Vec<String> {
+    let variants = &comparison.variants;
+    let first = &comparison.cells[curve.cells[0]].key;
+    let tasks = counted(first.tasks as usize, "task");
+    let of = match several {
+        true => format!("with {tasks} on {}: ", counted(first.cpus as usize, "CPU")),
+        false => String::new(),
+    };
+    let confidence = percent(comparison.confidence);
+    let one = |(variant, band): (&analysis::ComparedVariant, &Band)| {
+        let (a, b) = (&variants[0].name, &variant.name);
+        let parts = match band.parts_from {
+            Some(cpus) => {
+                let cpus = counted(cpus as usize, "CPU");
+                format!("`{b}` parts from `{a}` from {cpus} on (simultaneous {confidence} band)")
+            }
+            None if band.intervals.last().is_none_or(Option::is_none) => return Vec::new(),
+            None => format!(
+                "`{b}` and `{a}` do not part for good: at the most CPUs the simultaneous \
+                 {confidence} band includes no change"
+            ),
+        };
+        if band.ahead.is_empty() {
+            return vec![format!("{of}{parts}")];
+        }
+        let ahead = ahead(comparison, curve, band, a, b);
+        vec![format!("{of}{parts}"), format!("{of}ahead, by that band: {ahead}")]
+    };
+    variants[1..].iter().zip(&curve.bands).flat_map(one).collect()
+}
+
+/// "`a` up to 4 CPUs, no difference shown 8-16, `b` from 32".
+fn ahead(
+    comparison: &Comparison,
+    curve: &CurveComparison,
+    band: &Band,
+    baseline: &str,
+    variant: &str,
+) -> String {
+    let cpus = |i: usize| comparison.cells[i].key.cpus;
+    let (least, most) = (cpus(curve.cells[0]), cpus(curve.cells[curve.cells.len() - 1]));
+    let stretch = |&(first, last, better): &(u32, u32, Option<bool>)| {
+        let who = match better {
+            Some(true) => format!("`{variant}`"),
+            Some(false) => format!("`{baseline}`"),
+            None => "no difference shown".to_string(),
+        };
+        match (first == least, last == most) {
+            (true, true) => format!("{who} at all CPU counts"),
+            _ if first == last => format!("{who} at {}", counted(first as usize, "CPU")),
+            (true, _) => format!("{who} up to {last} CPUs"),
+            (_, true) => format!("{who} from {first} CPUs on"),
+            _ => format!("{who} at {first}-{last} CPUs"),
+        }
+    };
+    band.ahead.iter().map(stretch).collect::<Vec<_>>().join(", ")
+}
+
+/// Verdicts that are none, and what would make them one: places with the same words together.
+fn untold(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
+    let mut said: Vec<(String, Vec<String>)> = Vec::new();
+    for &i in cells {
+        let Some(metric) = primary(&comparison.cells[i]) else {
+            continue;
+        };
+        for (variant, contrast) in metric.contrasts.iter().enumerate() {
+            let Some(words) = reason(comparison, contrast) else {
+                continue;
+            };
+            let place = place(comparison, cells, i, variant + 1);
+            match said.iter_mut().find(|(other, _)| *other == words) {
+                Some((_, places)) => places.push(place),
+                None => said.push((words, vec![place])),
+            }
+        }
+    }
+    let line = |(words, places): (String, Vec<String>)| {
+        let places: Vec<String> = places.into_iter().filter(|place| !place.is_empty()).collect();
+        let (is, why) = words.split_once(": ").unwrap_or((&words, ""));
+        let colon = if why.is_empty() { "" } else { ": " };
+        let at = if places.is_empty() { "" } else { ", " };
+        format!("{is}{at}{}{colon}{why}", places.join("; "))
+    };
+    said.into_iter().map(line).collect()
+}
+
+/// Where among these cells, and which variant if there are several.
+fn place(comparison: &Comparison, cells: &[usize], cell: usize, variant: usize) -> String {
+    let several = comparison.variants.len() > 2;
+    let name = several.then(|| format!("`{}`", comparison.variants[variant].name));
+    let here = &comparison.cells[cell].key;
+    let of = |place: &CellKey| CellKey { cpus: 0, tasks: 0, ..place.clone() };
+    let one_load = cells.iter().all(|other| of(&comparison.cells[*other].key) == of(here));
+    let load = (!one_load).then(|| distinguishing(comparison, here));
+    let mut parts: Vec<String> = load.into_iter().chain(size(here)).collect();
+    parts.extend(
+        (comparison.cells[cell].key.pass == records::Pass::Latency).then(|| "timed".to_string()),
+    );
+    let place = Some(parts.join(", "));
+    let several_cells = comparison.cells.len() > 1;
+    let parts = place.filter(|_| several_cells).into_iter().chain(name);
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn reason(comparison: &Comparison, contrast: &Contrast) -> Option<String> {
+    let unit = unit(comparison);
+    match &contrast.verdict {
+        Verdict::CannotTell { more, why } => {
+            let more = more.map(|n| {
+                format!("about {} would tell", counted(n as usize, &format!("more {unit}")))
+            });
+            let parts = [Some(why.clone()), more].into_iter().flatten();
+            let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+            let none = "no number of runs would tell".to_string();
+            Some(format!("cannot tell: {}", if parts.is_empty() { none } else { parts.join("; ") }))
+        }
+        Verdict::Unjudged { needs, why } => {
+            let needs = format!("a verdict needs {}", counted(*needs as usize, unit));
+            let why = if why.is_empty() { needs } else { format!("{why}; {needs}") };
+            Some(format!("no verdict: {why}"))
+        }
+        _ => None,
+    }
+}
+
+/// What is counted as n.
+fn unit(comparison: &Comparison) -> &'static str {
+    match comparison.design {
+        Design::Blocks { .. } => "block",
+        Design::Separate => "run",
+    }
+}
+
+fn failed(comparison: &Comparison, cell: usize) -> Option<String> {
+    let failed = &comparison.cells[cell].failed;
+    let one = |(variant, n): (&analysis::ComparedVariant, &usize)| {
+        (*n > 0).then(|| format!("{} of `{}`", counted(*n, "run"), variant.name))
+    };
+    let runs: Vec<String> = comparison.variants.iter().zip(failed).filter_map(one).collect();
+    let at = Some(apart(comparison, cell)).filter(|at| !at.is_empty());
+    let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
+    (!runs.is_empty()).then(|| format!("failed, and not counted: {}{at}", runs.join(", ")))
+}
+
+fn noise_floor(comparison: &Comparison) -> String {
+    let Some(NoiseFloor { pairs, median, largest, beyond }) = &comparison.noise_floor else {
+        return match comparison.design {
+            Design::Blocks { .. } => {
+                "noise floor: not measured (no block that counts ran one variant twice)"
+            }
+            Design::Separate => "noise floor: not measured (that needs blocks)",
+        }
+        .to_string();
+    };
+    format!(
+        "noise floor: equal runs in one block differed by {} (median of {}), at most {}; {beyond} \
+         of {pairs} by more than {}",
+        percent(*median),
+        counted(*pairs, "pair"),
+        percent(*largest),
+        percent(comparison.smallest_effect)
+    )
+}
+
+/// "2 of 40 blocks left out: block 3 (steal 3.1 % of the CPUs used)".
+fn discards(comparison: &Comparison) -> String {
+    let discards = &comparison.discards;
+    let blocks = counted(discards.blocks, "block");
+    if discards.discarded.is_empty() {
+        return match discards.blocks {
+            0 => "left out: nothing".to_string(),
+            _ => format!("left out: none of {blocks}"),
+        };
+    }
+    let one = |discard: &DiscardedBlock| {
+        let at = Some(apart(comparison, discard.cell)).filter(|at| !at.is_empty());
+        let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
+        format!("block {}{at} (run {}: {})", discard.block, discard.run, discard.reason)
+    };
+    let n = discards.discarded.len();
+    let mut listed: Vec<String> = discards.discarded.iter().take(LISTED).map(one).collect();
+    if n > LISTED {
+        listed.push(format!("and {} more", n - LISTED));
+    }
+    let by = comparison.variants.iter().zip(&discards.by_variant);
+    let by = by.map(|(variant, n)| format!("`{}` {n}", variant.name)).collect::<Vec<_>>();
+    let by = if by.is_empty() { String::new() } else { format!("; caused by {}", by.join(", ")) };
+    let chance = discards.imbalance_p.map(|p| {
+        let stands = if p < 0.05 { ": no verdict stands" } else { "" };
+        format!(" (so uneven by chance: p = {}{stands})", probability(p).replace("< ", "<"))
+    });
+    let chance = chance.unwrap_or_default();
+    format!("left out: {n} of {blocks}: {}{by}{chance}", listed.join(", "))
+}
+
+/// The same where nothing is compared: single runs, and nobody to be uneven.
+fn runs_left_out(comparison: &Comparison) -> String {
+    let discarded = &comparison.discards.discarded;
+    let one = |discard: &DiscardedBlock| format!("run {} ({})", discard.run, discard.reason);
+    let listed: Vec<String> = discarded.iter().take(LISTED).map(one).collect();
+    let more = discarded.len().saturating_sub(LISTED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    match discarded.len() {
+        0 => "left out: no run".to_string(),
+        n => format!("left out: {}: {}{more}", counted(n, "run"), listed.join(", ")),
+    }
+}
+
+fn variance(comparison: &Comparison) -> Option<String> {
+    let one = |share: &analysis::VarianceShare| {
+        let units = counted(share.units, "unit");
+        let deviation = percent(share.deviation);
+        format!("{} {} ({units}, stddev {deviation})", share.level, percent(share.share))
+    };
+    let shares: Vec<String> = comparison.variance.iter().map(one).collect();
+    let all = format!("variance of {}: {}", comparison.primary, shares.join(", "));
+    (!shares.is_empty()).then_some(all)
+}
+
+/// How a verdict came about, in one sentence.
+fn how(comparison: &Comparison) -> String {
+    let ratios = match comparison.design {
+        Design::Blocks { .. } => "within-block log ratios",
+        Design::Separate => "log ratios between runs of the two sides",
+    };
+    let contrasts: Vec<&Contrast> = of_primary(comparison).collect();
+    let ranks = ranks(comparison, &contrasts);
+    let estimate = if ranks.is_empty() { "" } else { "Hodges-Lehmann estimate of " };
+    let assumed = assumed(contrasts.iter().copied())
+        .map(|name| format!("{name} where marked t (few runs), which assumes normality"));
+    let methods: Vec<String> = ranks.into_iter().map(String::from).chain(assumed).collect();
+    let methods = match methods.is_empty() {
+        true => String::new(),
+        false => {
+            format!("; {} interval: {}", percent(comparison.confidence), methods.join("; "))
+        }
+    };
+    let several = match comparison.variants.len() {
+        0..=2 => "",
+        _ => "; adjusted for the number of variants",
+    };
+    let effect = percent(comparison.smallest_effect);
+    let n = match comparison.design {
+        Design::Blocks { .. } => "blocks with both variants",
+        Design::Separate => "runs of the smaller side",
+    };
+    format!(
+        "how: change = {estimate}{ratios}{methods}{several}; same = shown to lie within \
+         +-{effect}; >= {effect} = shown to be that much or more; n = {n}"
+    )
+}
+
+/// The rank methods in use.
+fn ranks(comparison: &Comparison, contrasts: &[&Contrast]) -> Vec<&'static str> {
+    let looks = comparison.design == Design::Blocks { sequential: true };
+    let signed = match looks {
+        true => "exact signed-rank, allowing for a look after each stage",
+        false => "exact signed-rank",
+    };
+    let of = |contrast: &&Contrast| match contrast.method {
+        Method::SignedRank | Method::SignedRankSequential => Some(signed),
+        Method::RankSum => Some("exact rank-sum"),
+        Method::Student | Method::Welch | Method::None => None,
+    };
+    let mut ranks: Vec<&str> = contrasts.iter().filter_map(of).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
+}
+
+/// The cells' indexes.
+pub fn indexes(cells: &[(usize, &CellComparison)]) -> Vec<usize> {
+    cells.iter().map(|(i, _)| *i).collect()
+}

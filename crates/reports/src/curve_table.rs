@@ -1,0 +1,211 @@
+//! Tables of curves, one row a cell: CPUs down, numbers across.
+
+use analysis::{Curve, CurveCell, Spread, rounded, with_uncertainty};
+use records::{Point, Record, WALL};
+
+use crate::Style;
+use crate::prose::{told, wrapped};
+use crate::quantity::{duration_ns, short};
+use crate::table::{Align, Table};
+
+/// The metric that tables show unless asked for another.
+pub const RATE: &str = "operations_per_s";
+
+/// One column: its heading, and what it says about a cell.
+type Column<'a> = (String, Box<dyn Fn(&Curve, &CurveCell) -> String + 'a>);
+
+/// What was counted and what it cost, for the curves of one load and form.
+pub fn rates(curves: &[&Curve], style: Style) -> String {
+    let mut columns = place(curves);
+    columns.extend([
+        column("\noperations/s", |_, cell| value(cell, RATE)),
+        column("\nstddev", |_, cell| deviation(cell, RATE)),
+        column("per\nCPU", |curve, cell| efficiency(curve, cell, RATE)),
+        column("fair-\nness", |_, cell| mean(cell, "fairness", |x| format!("{x:.3}"))),
+        column("idle\n%", |_, cell| mean(cell, "idle_percent", |x| format!("{x:.0}"))),
+    ]);
+    columns.extend(costs());
+    table(curves, &columns, style)
+}
+
+/// One metric and its spread over runs.
+pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
+    let of = |cell: &CurveCell, value: fn(&Spread) -> f64| {
+        cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(value(&s), &s).0)
+    };
+    let mut columns = place(curves);
+    columns.extend([
+        column(metric, |_, cell| of(cell, |s| s.mean)),
+        column("stddev", |_, cell| deviation(cell, metric)),
+        column("min", |_, cell| of(cell, |s| s.min)),
+        column("median", |_, cell| of(cell, |s| s.median)),
+        column("max", |_, cell| of(cell, |s| s.max)),
+    ]);
+    table(curves, &columns, style)
+}
+
+/// Durations of single operations: means over runs, and the slowest of all.
+pub fn latencies(curves: &[&Curve], style: Style) -> String {
+    let mut columns = place(curves);
+    let of = |heading: &str, metric: &'static str| {
+        column(heading, |_, cell| mean(cell, metric, duration_ns))
+    };
+    columns.extend([
+        of("mean", "latency.mean_ns"),
+        of("stddev", "latency.stddev_ns"),
+        of("p50", "latency.p50_ns"),
+        of("p99", "latency.p99_ns"),
+        of("p99.9", "latency.p999_ns"),
+        column("max", |_, cell| {
+            let slowest = cell.spread("latency.max_ns").map(|spread| duration_ns(spread.max));
+            slowest.unwrap_or("-".to_string())
+        }),
+        column("operations/s", |_, cell| value(cell, RATE)),
+    ]);
+    table(curves, &columns, style)
+}
+
+/// How long a command took, what it says itself and what it cost, for all its points: one row
+/// each, with the parameters and settings in which they differ.
+pub fn commands(curves: &[&Curve], record: &Record, style: Style) -> String {
+    let mut columns = apart(curves);
+    columns.extend(place(curves));
+    let primary = record.deciding(curves[0].point);
+    let mut metrics = vec![primary.clone()];
+    metrics.extend([WALL.to_string()].into_iter().filter(|name| *name != primary));
+    let own = record.commands.get(&curves[0].point.workload).into_iter();
+    let own = own.flat_map(|command| &command.metrics).map(|metric| metric.name.clone());
+    metrics.extend(own.filter(|name| *name != primary));
+    for metric in metrics {
+        let name = metric.clone();
+        columns.push(column(&heading(&metric, record), move |_, cell| value(cell, &name)));
+        columns.push(column("\nstddev", move |_, cell| deviation(cell, &metric)));
+    }
+    columns.extend(costs());
+    columns.push(column("max RSS\nMiB", |_, cell| {
+        mean(cell, "time.maximum_resident_set_size", |kib| short(kib / 1024.0))
+    }));
+    table(curves, &columns, style)
+}
+
+/// "files_per_s", with its unit below where the name does not say it.
+fn heading(metric: &str, record: &Record) -> String {
+    let unit = record.metrics.get(metric).map_or("", |described| described.unit.as_str());
+    match unit {
+        "" | "1" | "s" | "1/s" => format!("\n{metric}"),
+        unit => format!("{metric}\n{unit}"),
+    }
+}
+
+/// What a point is set to, as text.
+type Setting = fn(&Point) -> String;
+
+/// Columns of what differs between the points beside CPUs and tasks.
+fn apart<'a>(curves: &[&Curve]) -> Vec<Column<'a>> {
+    let mut columns: Vec<Column> = Vec::new();
+    let differs = |of: &dyn Fn(&Point) -> String| {
+        curves.iter().any(|curve| of(curve.point) != of(curves[0].point))
+    };
+    let settings: [(&str, Setting); 3] = [
+        ("variant", |point| point.variant.clone()),
+        ("dir", |point| point.dir.display().to_string()),
+        ("placement", |point| point.placement.to_string()),
+    ];
+    for (heading, of) in settings.into_iter().filter(|(_, of)| differs(of)) {
+        columns.push(column(heading, move |_, cell| of(cell.point)));
+    }
+    for name in varying(curves) {
+        let heading = name.clone();
+        let of = move |point: &Point| point.parameters.get(&name).cloned().unwrap_or_default();
+        columns.push(column(&heading, move |_, cell| of(cell.point)));
+    }
+    columns
+}
+
+/// The parameters in which the points of a command differ.
+pub fn varying(curves: &[&Curve]) -> Vec<String> {
+    let first = curves[0].point;
+    let names = curves.iter().flat_map(|curve| curve.point.parameters.keys());
+    let names: std::collections::BTreeSet<&String> = names.collect();
+    let differs = |name: &&String| {
+        curves.iter().any(|c| c.point.parameters.get(*name) != first.parameters.get(*name))
+    };
+    names.into_iter().filter(differs).cloned().collect()
+}
+
+/// What time(1) tells.
+fn costs() -> Vec<Column<'static>> {
+    vec![
+        column("user\ns", |_, cell| mean(cell, "time.user_time", short)),
+        column("sys\ns", |_, cell| mean(cell, "time.system_time", short)),
+        column("CPU\n%", |_, cell| {
+            mean(cell, "time.percent_of_cpu_this_job_got", |x| format!("{x:.0}"))
+        }),
+        column("vol.\nctxsw", |_, cell| mean(cell, "time.voluntary_context_switches", short)),
+        column("inv.\nctxsw", |_, cell| mean(cell, "time.involuntary_context_switches", short)),
+        column("minor\nfaults", |_, cell| mean(cell, "time.minor_page_faults", short)),
+    ]
+}
+
+fn column<'a>(heading: &str, cell: impl Fn(&Curve, &CurveCell) -> String + 'a) -> Column<'a> {
+    (heading.to_string(), Box::new(cell))
+}
+
+/// The columns that say which cell it is. Tasks only where they are not one a CPU.
+fn place(curves: &[&Curve]) -> Vec<Column<'static>> {
+    let mut columns = vec![column("CPUs", |_, cell| told(cell.point.cpus))];
+    if curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0)) {
+        columns.push(column("tasks", |_, cell| told(cell.point.tasks)));
+    }
+    columns.push(column("n", |_, cell| cell.runs.len().to_string()));
+    columns
+}
+
+fn table(curves: &[&Curve], columns: &[Column], style: Style) -> String {
+    let headings = columns.iter().map(|(heading, _)| (heading.trim_start(), Align::Right));
+    let mut table = Table::new(headings);
+    for curve in curves {
+        for cell in &curve.cells {
+            table.row(columns.iter().map(|(_, text)| text(curve, cell)).collect());
+        }
+    }
+    let (mut text, lost) = table.within(style.width);
+    if !lost.is_empty() {
+        let lost = format!("(too narrow for {}; --json has all)", lost.join(", "));
+        text += &wrapped(&lost, style.width, 0);
+    }
+    text
+}
+
+/// A mean to the digits that its spread allows.
+fn value(cell: &CurveCell, metric: &str) -> String {
+    cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(s.mean, &s).0)
+}
+
+/// The sample standard deviation over runs; of one run there is none.
+fn deviation(cell: &CurveCell, metric: &str) -> String {
+    let spread = cell.spread(metric).filter(|s| s.stddev.is_some());
+    spread.map_or("-".to_string(), |s| to_its_digits(s.mean, &s).1)
+}
+
+/// A value and the deviation, to the digits that the deviation allows.
+fn to_its_digits(value: f64, spread: &Spread) -> (String, String) {
+    match spread.stddev {
+        Some(stddev) => with_uncertainty(value, stddev),
+        None => (rounded(value, 4), "-".to_string()),
+    }
+}
+
+fn mean(cell: &CurveCell, metric: &str, format: fn(f64) -> String) -> String {
+    cell.spread(metric).map_or("-".to_string(), |s| format(s.mean))
+}
+
+/// Rate for each CPU relative to the first cell. Of one cell alone it would only be 100.
+fn efficiency(curve: &Curve, cell: &CurveCell, metric: &str) -> String {
+    let efficiency = curve.efficiency(cell, metric).filter(|_| curve.cells.len() > 1);
+    match efficiency.map(|share| 100.0 * share) {
+        Some(percent) if percent < 9.95 => format!("{percent:.1}%"),
+        Some(percent) => format!("{percent:.0}%"),
+        None => "-".to_string(),
+    }
+}

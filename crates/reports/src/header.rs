@@ -1,0 +1,264 @@
+//! The head of a report: what was measured, when, on what, and how to do it again.
+
+use records::{
+    Directory, Opened, Point, Policy, Record, RecordState, ReplicationUnit, Source, Storage, Until,
+};
+
+use crate::Style;
+use crate::prose::{counted, wrapped};
+
+/// The words on the left, and the room they have.
+const LABEL: usize = 12;
+
+/// What a reader must know before the numbers.
+pub fn header(opened: &Opened, style: Style) -> String {
+    let record = &opened.record;
+    let state = format!("{}, {}", record.id, state(opened));
+    let again = ("again", again(record));
+    lines(&[&[("record", state)], &circumstances(record)[..], &[again]].concat(), style)
+}
+
+/// The head of a plan: what a reader must know before anything is run.
+pub fn planned(record: &Record, style: Style) -> String {
+    let circumstances = circumstances(record);
+    lines(
+        &circumstances.into_iter().filter(|(label, _)| *label != "started").collect::<Vec<_>>(),
+        style,
+    )
+}
+
+fn circumstances(record: &Record) -> Vec<(&'static str, String)> {
+    let when = if record.source.is_some() { "imported" } else { "started" };
+    let mut lines = vec![
+        ("experiment", experiment(record)),
+        (when, started(record)),
+        ("host", host(record)),
+        ("kernel", kernel(record)),
+    ];
+    lines.extend(guests(record).map(|guests| ("guests", guests)));
+    lines.extend(record.source.is_none().then(|| ("CPUs", cpus(record))));
+    lines.extend(record.directories.iter().map(|directory| ("directory", place(directory))));
+    lines.extend(storage(record).map(|storage| ("storage", storage)));
+    lines.extend(image(record).map(|image| ("image", image)));
+    match &record.source {
+        None => lines.push(("runs", plan(record))),
+        Some(source) => lines.extend(imported(source)),
+    }
+    lines
+}
+
+fn lines(lines: &[(&str, String)], style: Style) -> String {
+    let said = lines.iter().filter(|(_, value)| !value.is_empty());
+    let line = |(label, value): &(&str, String)| {
+        wrapped(&format!("{label:<LABEL$}{value}"), style.width, LABEL)
+    };
+    said.map(line).collect()
+}
+
+/// "whole: 40 runs", "partial: 37 of 40 runs".
+fn state(opened: &Opened) -> String {
+    let (done, planned) = (opened.runs.len(), opened.record.runs_planned());
+    let unit = opened.record.source.as_ref().map(|source| source.unit);
+    let what = if unit == Some(ReplicationUnit::Sample) { "sample" } else { "run" };
+    let name = opened.record.state.name();
+    let failed = opened.runs.iter().filter(|run| !run.finished()).count();
+    let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    match opened.record.state {
+        RecordState::Whole => format!("{name}: {}{failed}", counted(done, what)),
+        RecordState::Partial | RecordState::Growing => {
+            format!("{name}: {done} of {planned} runs{failed}")
+        }
+    }
+}
+
+fn experiment(record: &Record) -> String {
+    let experiment = &record.experiment;
+    let size = Some(&experiment.size).filter(|size| !size.is_empty());
+    let size = size.map(|size| format!(" at the size {size}")).unwrap_or_default();
+    let name = format!("{}{size}", experiment.name.trim());
+    let parts = [name.as_str(), experiment.description.trim()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+}
+
+/// Its release, and in a guest which spinlocks it uses: there that is a choice.
+fn kernel(record: &Record) -> String {
+    let release = record.host.kernel_release.iter().cloned();
+    let spinlocks = record.host.knobs.get("spinlocks").filter(|_| record.host.hypervisor.is_some());
+    let spinlocks = spinlocks.map(|kind| format!("spinlocks {kind}"));
+    release.chain(spinlocks).collect::<Vec<_>>().join("; ")
+}
+
+/// "virtual machines of QEMU 7.2.22, emulated (tcg): their times say nothing about a processor".
+fn guests(record: &Record) -> Option<String> {
+    let hypervisor = record.hypervisor.as_ref()?;
+    let version = hypervisor.program.trim_start_matches("QEMU emulator version ");
+    let version = version.split(' ').next().unwrap_or_default();
+    let told = match hypervisor.emulates() {
+        true => ", emulated: their times say nothing about a processor",
+        false => "",
+    };
+    Some(format!("virtual machines of QEMU {version} with {}{told}", hypervisor.accelerator))
+}
+
+fn started(record: &Record) -> String {
+    let Some(first) = record.sessions.first() else {
+        return String::new();
+    };
+    let time = first.started.strftime("%Y-%m-%d %H:%M:%S UTC");
+    let resumed = match record.sessions.len() - 1 {
+        0 => String::new(),
+        n => format!(", resumed {}", counted(n, "time")),
+    };
+    format!("{time}, by knee {}{resumed}", first.knee)
+}
+
+fn host(record: &Record) -> String {
+    let host = &record.host;
+    let name = host.hostname.as_deref().unwrap_or("-");
+    let guest = host.hypervisor.as_ref().map(|of| format!(", a guest of {of}"));
+    format!("{name}{}", guest.unwrap_or_default())
+}
+
+/// "8 (4 cores, 1 node), Some CPU model".
+fn cpus(record: &Record) -> String {
+    let cpus = &record.topology.cpus;
+    let groups = |of: fn(&host::Cpu) -> u32| {
+        let mut groups: Vec<u32> = cpus.iter().map(of).collect();
+        groups.sort();
+        groups.dedup();
+        groups.len()
+    };
+    let cores = counted(groups(|cpu| cpu.core), "core");
+    let nodes = counted(groups(|cpu| cpu.node), "node");
+    let model = record.host.cpu_model.iter().map(|model| format!(", {model}"));
+    format!("{} ({cores}, {nodes}){}", cpus.len(), model.collect::<String>())
+}
+
+/// "/mnt/test: ext4 (rw,noatime) on /dev/vdb, disk QEMU HARDDISK".
+fn place(directory: &Directory) -> String {
+    let Directory { path, file_system, mount_options, source, device, .. } = directory;
+    let file_system = file_system.as_deref().unwrap_or("unknown file system");
+    let options = mount_options.iter().map(|options| format!(" ({options})"));
+    let source = source.iter().filter(|s| *s != file_system).map(|s| format!(" on {s}"));
+    let model = device.get("model").iter().map(|model| format!(", disk {model}")).collect();
+    let parts: [String; 3] = [options.collect(), source.collect(), model];
+    format!("{}: {file_system}{}", path.display(), parts.concat())
+}
+
+/// "file systems of 8G on loop, made anew for every run, where a variant says so".
+fn storage(record: &Record) -> Option<String> {
+    let of_point = |point: &Point| record.file_system(point).is_some();
+    let made = record.points.iter().filter(|point| of_point(point)).count();
+    let Storage { on, size, policy, age } = &record.experiment.storage;
+    let lives = match policy {
+        Policy::Fresh => "made anew for every run".to_string(),
+        Policy::Kept => "each shared by the runs of its variant".to_string(),
+        Policy::Aged => format!("for every run a copy of an aged one ({age})"),
+    };
+    let all = if made < record.points.len() { ", where a variant says so" } else { "" };
+    (made > 0).then(|| format!("file systems of {} on {on}, {lives}{all}", size.0))
+}
+
+/// "xfs mkfs '-d agcount=64' of 4G, filled by 500032 operations of create_files (312 MiB of data)".
+fn image(record: &Record) -> Option<String> {
+    let image = record.experiment.image.as_ref()?;
+    let Some(filled) = &record.image else {
+        return Some(format!(
+            "{} of {}, to be filled by {} tasks with {} operations of {} each; a copy for each run",
+            image.file_system, image.size.0, image.tasks, image.operations_per_task, image.workload
+        ));
+    };
+    Some(format!(
+        "{} of {}, filled by {} operations of {} in {:.1} s ({} MiB of data); a copy for each run",
+        image.file_system,
+        image.size.0,
+        filled.operations,
+        image.workload,
+        filled.seconds,
+        filled.bytes_used >> 20
+    ))
+}
+
+/// Where runs come from, and what that keeps from being said.
+fn imported(source: &Source) -> Vec<(&'static str, String)> {
+    let unit = match source.unit {
+        ReplicationUnit::Sample => "values inside one run, so no replication",
+        ReplicationUnit::Run => "each a run",
+        ReplicationUnit::Mount => "each on a file system mounted anew",
+        ReplicationUnit::Boot => "each of a boot of its own",
+    };
+    let blocks = if source.blocks { ", paired in blocks" } else { "" };
+    let mut lines = vec![("source", format!("{}, {unit}{blocks}", source.format))];
+    lines.extend(source.files.keys().map(|file| ("file", file.clone())));
+    lines.extend(source.lacks.iter().map(|lack| ("not told", lack.clone())));
+    lines
+}
+
+/// "5 blocks of 8 points, 1 s a run, placement cores, seed 42".
+fn plan(record: &Record) -> String {
+    let blocks = counted(record.experiment.blocks() as usize, "block");
+    let points = counted(record.points.len(), "point");
+    let lengths = different(record, |point| length(point.until));
+    let placements = different(record, |point| point.placement.to_string());
+    format!(
+        "{blocks} of {points}, {} a run, placement {}, seed {}",
+        lengths.join(" or "),
+        placements.join(" or "),
+        record.seed
+    )
+}
+
+/// How long a run is, in words.
+pub fn length(until: Until) -> String {
+    match until {
+        Until::Seconds(s) => format!("{s} s"),
+        Until::OperationsPerTask(n) => format!("{n} operations per task"),
+        Until::End => "to its end".to_string(),
+    }
+}
+
+/// The values of all points, each once, in order of appearance.
+pub fn different(record: &Record, value: impl Fn(&Point) -> String) -> Vec<String> {
+    let mut values = Vec::new();
+    for value in record.points.iter().map(value) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+/// The command of the first session, ready to paste, in the same random order.
+fn again(record: &Record) -> String {
+    let Some(session) = record.sessions.first() else {
+        return String::new();
+    };
+    let mut words: Vec<String> = session.command.iter().map(|word| quoted(word)).collect();
+    let random = record.source.is_none();
+    if random && !words.iter().any(|word| word.starts_with("--seed")) {
+        words.push(format!("--seed {}", record.seed));
+    }
+    words.join(" ")
+}
+
+/// A word as a shell reads it back.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::header::quoted;
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(quoted("--cpus=1..8"), "--cpus=1..8");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

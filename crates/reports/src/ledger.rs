@@ -1,0 +1,166 @@
+//! A ledger as text: the rows as a tree, each level adding up to the one above, and below it
+//! what it may be trusted with.
+
+mod difference;
+mod flushes;
+mod growth;
+mod ipis;
+mod locks;
+mod numbers;
+mod sentences;
+mod trust;
+
+pub use crate::ledger::difference::{Side, per, text as difference};
+pub use crate::ledger::growth::text as growth;
+pub use crate::ledger::ipis::text as ipis;
+pub use crate::ledger::locks::text as locks;
+
+use analysis::ledger::{Belongs, Explained, Ledger, LedgerRow, RowEvents};
+use records::{Obtained, Opened, Point};
+
+use crate::Style;
+use crate::ledger::numbers::Unit;
+use crate::loads::parameters;
+use crate::prose::{counted, wrapped};
+use crate::table::{Align, Table};
+
+/// Rows below this share of all time are put together.
+const SHOWN_SHARE: f64 = 0.01;
+/// Not so many rows are together that a line each would be longer.
+const TOGETHER_MIN: usize = 2;
+
+/// A point, explained.
+pub fn explained(opened: &Opened, explained: &Explained, force: bool, style: Style) -> String {
+    let point = &opened.record.points[explained.point];
+    let mut text = style.bold(&title(point)) + "\n";
+    match &explained.ledger {
+        Some(_) if explained.refused().is_some() && !force => (),
+        Some(ledger) => text += &table(ledger, point, style),
+        None => text += "no look saw where the time goes\n",
+    }
+    text += "\n";
+    text + &trust::text(explained, force, style)
+}
+
+/// "posix_lock_shared, 2 processes on 2 CPUs".
+pub fn title(point: &Point) -> String {
+    let of =
+        if point.variant.is_empty() { String::new() } else { format!(" as {}", point.variant) };
+    let settings = parameters(point).into_iter().map(|setting| format!(" {setting}"));
+    let settings: String = settings.collect();
+    let (tasks, cpus) = (point.tasks as usize, point.cpus as usize);
+    let tasks = match (&point.command, point.form) {
+        (Some(_), _) => String::new(),
+        (None, records::Form::Threads) => format!(", {}", counted(tasks, "thread")),
+        (None, records::Form::Processes) if tasks == 1 => ", 1 process".to_string(),
+        (None, records::Form::Processes) => format!(", {tasks} processes"),
+    };
+    format!("{}{settings}{of}{tasks} on {}", point.workload, counted(cpus, "CPU"))
+}
+
+fn table(ledger: &Ledger, point: &Point, style: Style) -> String {
+    let per = if point.command.is_some() { "run" } else { "operation" };
+    let total = ledger.ns_per_operation(&ledger.root);
+    let unit = Unit::of(total.mean);
+    let mut table = Table::new([
+        (format!("time per {per}, {}", unit.name), Align::Left),
+        (String::new(), Align::Right),
+        (style.plus_minus().to_string(), Align::Right),
+        ("share".to_string(), Align::Right),
+        (format!("times\nper {per}"), Align::Right),
+        ("each".to_string(), Align::Right),
+        ("how".to_string(), Align::Left),
+    ]);
+    let all = format!("all: {} x time", counted(point.cpus as usize, "CPU"));
+    let page = Page { ledger, unit, total: total.mean };
+    page.row(&mut table, &ledger.root, &all, 0);
+    let (text, lost) = table.within(style.width);
+    let lost = match lost.is_empty() {
+        true => String::new(),
+        false => format!("(no room for: {})\n", lost.join(", ")),
+    };
+    text + &lost
+}
+
+struct Page<'a> {
+    ledger: &'a Ledger,
+    unit: Unit,
+    total: f64,
+}
+
+impl Page<'_> {
+    fn row(&self, table: &mut Table, row: &LedgerRow, name: &str, depth: usize) {
+        let value = self.ledger.ns_per_operation(row);
+        let (times, each) = row.events.as_ref().map_or_else(Default::default, |events| {
+            (numbers::times(events.per_operation().mean), self.each(row, events))
+        });
+        table.row(vec![
+            shortened(&format!("{}{name}", "  ".repeat(depth))),
+            self.unit.text(value.mean),
+            value.half.map_or_else(String::new, |half| self.unit.text(half)),
+            numbers::percent(value.mean / self.total),
+            times,
+            each,
+            how(row),
+        ]);
+        let (shown, small): (Vec<&LedgerRow>, Vec<&LedgerRow>) =
+            row.rows.iter().partition(|row| self.is_shown(row));
+        for row in shown {
+            self.row(table, row, &row.name, depth + 1);
+        }
+        match small.len() {
+            0 => (),
+            few if few < TOGETHER_MIN => self.row(table, small[0], &small[0].name, depth + 1),
+            many => {
+                let sum = together(&small);
+                self.row(table, &sum, &format!("{many} rows below 1 % each"), depth + 1);
+            }
+        }
+    }
+
+    fn is_shown(&self, row: &LedgerRow) -> bool {
+        self.ledger.ns_per_operation(row).mean >= SHOWN_SHARE * self.total
+    }
+
+    fn each(&self, row: &LedgerRow, events: &RowEvents) -> String {
+        let times = events.per_operation().mean;
+        match times > 0.0 {
+            true => super::quantity::duration_ns(self.ledger.ns_per_operation(row).mean / times),
+            false => String::new(),
+        }
+    }
+}
+
+/// A name that leaves room for the numbers: its middle goes.
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 46;
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= LONGEST {
+        return name.to_string();
+    }
+    let (head, tail) = (LONGEST / 2 + 4, LONGEST / 2 - 6);
+    let of = |letters: &[char]| letters.iter().collect::<String>();
+    format!("{}..{}", of(&letters[..head]), of(&letters[letters.len() - tail..]))
+}
+
+/// Rows as one, without parts.
+fn together(rows: &[&LedgerRow]) -> LedgerRow {
+    let obtained = rows.iter().map(|row| row.obtained).find(|o| *o != Obtained::Exact);
+    let parts = rows.iter().map(|row| LedgerRow { rows: Vec::new(), ..(*row).clone() }).collect();
+    let sum = LedgerRow::from_parts("", obtained.unwrap_or(Obtained::Exact), parts);
+    let samples = rows.iter().filter_map(|row| row.samples).reduce(|a, b| a + b);
+    let of_time = rows.iter().all(|row| row.belongs == Belongs::Time);
+    let belongs = if of_time { Belongs::Time } else { Belongs::Operation };
+    LedgerRow { rows: Vec::new(), samples, belongs, ..sum }
+}
+
+/// "exact", "sampled 340".
+fn how(row: &LedgerRow) -> String {
+    match row.samples {
+        Some(samples) => format!("{} {samples}", row.obtained.name()),
+        None => row.obtained.name().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

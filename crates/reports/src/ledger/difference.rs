@@ -1,0 +1,181 @@
+//! Two ledgers against each other: what changed per operation, and what made it.
+
+use analysis::ledger::{Explained, RowChange, Split, difference};
+use records::Opened;
+
+use crate::Style;
+use crate::ledger::numbers::{self, Unit};
+use crate::ledger::sentences::{self, signed};
+use crate::ledger::{flushes, shortened, title, trust};
+use crate::prose::wrapped;
+use crate::quantity::duration_ns;
+use crate::table::{Align, Table};
+
+/// Rows that change by less than this share of an operation are put together.
+const SHOWN_SHARE: f64 = 0.01;
+
+/// One side of a difference.
+pub struct Side<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// Its record.
+    pub record: &'a Opened,
+    /// Its point, explained.
+    pub explained: &'a Explained,
+}
+
+/// What differs between two points, as text.
+pub fn text(before: &Side, after: &Side, force: bool, style: Style) -> String {
+    let point = |side: &Side| title(&side.record.record.points[side.explained.point]);
+    let mut text = style.bold(&format!("{} -> {}", point(before), point(after))) + "\n";
+    let usable = |side: &Side| {
+        let refused = side.explained.refused().is_some() && !force;
+        side.explained.ledger.clone().filter(|_| !refused)
+    };
+    if let (Some(a), Some(b)) = (usable(before), usable(after)) {
+        let change = difference(&a, &b);
+        let per = per(after);
+        text += &sentences::text(&change, per, style);
+        text += "\n";
+        text += &table(&change, per, [before.name, after.name], style);
+        text += &interrupts(&change, per, style);
+        text += &flushes::text(&change, before.explained, after.explained, style);
+        text += &counts(before.explained, after.explained, per, style);
+    } else {
+        text += "no ledgers to compare\n";
+    }
+    for side in [before, after] {
+        text += &format!("\n{}:\n{}", side.name, trust::text(side.explained, force, style));
+    }
+    text
+}
+
+/// What time is told of.
+pub fn per(side: &Side) -> &'static str {
+    let command = &side.record.record.points[side.explained.point].command;
+    if command.is_some() { "run" } else { "operation" }
+}
+
+pub fn table(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> String {
+    let unit = Unit::of(change.before.mean.max(change.after.mean));
+    let mut table = Table::new([
+        (format!("time per {per}, {}", unit.name), Align::Left),
+        (names[0].to_string(), Align::Right),
+        (names[1].to_string(), Align::Right),
+        ("change".to_string(), Align::Right),
+        (style.plus_minus().to_string(), Align::Right),
+        ("of count\nor share".to_string(), Align::Right),
+        ("of cost\nor length".to_string(), Align::Right),
+    ]);
+    let least_ns = SHOWN_SHARE * change.before.mean.max(change.after.mean);
+    add(&mut table, change, &unit, 0, least_ns);
+    table.within(style.width.max(100)).0
+}
+
+fn add(table: &mut Table, change: &RowChange, unit: &Unit, depth: usize, least_ns: f64) {
+    let (count, cost) = match &change.split {
+        Split::CountAndCost { count_ns, cost_ns, .. } => (Some(*count_ns), Some(*cost_ns)),
+        Split::ShareAndLength { share_ns, length_ns, .. } => (Some(*share_ns), Some(*length_ns)),
+        Split::CountUnknown => (None, None),
+    };
+    let part = |ns: Option<f64>| ns.map_or_else(String::new, |ns| unit.signed(ns));
+    table.row(vec![
+        shortened(&format!("{}{}", "  ".repeat(depth), change.name)),
+        unit.text(change.before.mean),
+        unit.text(change.after.mean),
+        unit.signed(change.change),
+        change.half.map_or_else(String::new, |half| unit.text(half)),
+        part(count),
+        part(cost),
+    ]);
+    let is_shown = |row: &&RowChange| {
+        row.before.mean.max(row.after.mean) >= least_ns || row.change.abs() >= least_ns
+    };
+    let (shown, small): (Vec<&RowChange>, Vec<&RowChange>) = change.rows.iter().partition(is_shown);
+    for row in shown {
+        add(table, row, unit, depth + 1, least_ns);
+    }
+    if !small.is_empty() {
+        let sum = |value: fn(&RowChange) -> f64| small.iter().map(|row| value(row)).sum::<f64>();
+        let name = format!("{}{} rows below 1 % each", "  ".repeat(depth + 1), small.len());
+        table.row(vec![
+            name,
+            unit.text(sum(|row| row.before.mean)),
+            unit.text(sum(|row| row.after.mean)),
+            unit.signed(sum(|row| row.change)),
+            String::new(),
+            String::new(),
+            String::new(),
+        ]);
+    }
+}
+
+/// One line that answers whether there are more interrupts from other CPUs, or dearer ones.
+fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
+    let is_sent = |row: &&RowChange| {
+        row.name.starts_with("reschedule") || row.name.starts_with("function call")
+    };
+    let rows: Vec<&RowChange> = change.walk().into_iter().filter(is_sent).collect();
+    let mut times = (0.0, 0.0);
+    for row in &rows {
+        if let Split::CountAndCost { per_operation: (a, b), .. } = row.split {
+            times = (times.0 + a, times.1 + b);
+        }
+    }
+    let ns = |value: fn(&RowChange) -> f64| rows.iter().map(|row| value(row)).sum::<f64>();
+    let (was, is) = (ns(|row| row.before.mean), ns(|row| row.after.mean));
+    if times == (0.0, 0.0) {
+        return "interrupts from other CPUs: none received\n".to_string();
+    }
+    let each = |ns: f64, times: f64| {
+        if times > 0.0 { duration_ns(ns / times) } else { "none".to_string() }
+    };
+    let line = format!(
+        "interrupts from other CPUs: {} -> {} received per {per}, {} -> {} each: {} of {} come \
+         of how often, {} of how dear",
+        numbers::times(times.0),
+        numbers::times(times.1),
+        each(was, times.0),
+        each(is, times.1),
+        signed(parts(was, is, times).0),
+        signed(is - was),
+        signed(parts(was, is, times).1)
+    );
+    wrapped(&line, style.width, 2)
+}
+
+/// What was counted and is not as often as before.
+fn counts(before: &Explained, after: &Explained, per: &str, style: Style) -> String {
+    const CHANGED: f64 = 0.05;
+    const TOLD_MIN: f64 = 1e-3;
+    let (was, is) = (&before.counts, &after.counts);
+    let names: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let changed = names.into_iter().filter_map(|name| {
+        // A call that one side never made is not among its counts.
+        let of = |counts: &std::collections::BTreeMap<String, f64>| {
+            (!counts.is_empty()).then(|| counts.get(name).copied().unwrap_or(0.0))
+        };
+        let (was, is) = (of(was)?, of(is)?);
+        let most = was.max(is);
+        let differs = most >= TOLD_MIN && (is - was).abs() > CHANGED * most;
+        let times = super::numbers::times;
+        differs.then(|| format!("{name} {} -> {}", times(was), times(is)))
+    });
+    let changed: Vec<String> = changed.collect();
+    match changed.is_empty() {
+        true => String::new(),
+        false => {
+            let line = format!("counted per {per}, changed: {}", changed.join(", "));
+            wrapped(&line, style.width, 2)
+        }
+    }
+}
+
+/// The symmetric split of a change of `times` x `each`.
+fn parts(was: f64, is: f64, times: (f64, f64)) -> (f64, f64) {
+    if times.0 == 0.0 || times.1 == 0.0 {
+        return (is - was, 0.0);
+    }
+    let each = (was / times.0, is / times.1);
+    ((times.1 - times.0) * (each.0 + each.1) / 2.0, (each.1 - each.0) * (times.0 + times.1) / 2.0)
+}

@@ -1,0 +1,40 @@
+//! One line about TLB flushes that other CPUs are asked for: more of them, of more pages, or
+//! longer waits.
+
+use analysis::ledger::{Explained, RowChange};
+
+use crate::Style;
+use crate::ledger::numbers::times;
+use crate::prose::wrapped;
+use crate::quantity::duration_ns;
+
+/// Where a CPU waits until the others have done what it asked for.
+const WAITS_IN: &str = "smp_call_function_many_cond";
+
+/// The line; nothing where nobody flushes.
+pub fn text(change: &RowChange, before: &Explained, after: &Explained, style: Style) -> String {
+    const TOLD_MIN: f64 = 1e-3;
+    let count = |side: &Explained, name: &str| side.counts.get(name).copied().unwrap_or(0.0);
+    let flushes = [before, after].map(|side| count(side, "tlb_flush.shootdown_sent"));
+    if flushes[0].max(flushes[1]) < TOLD_MIN {
+        return String::new();
+    }
+    let pages = [before, after].map(|side| count(side, "tlb_pages.shootdown_sent"));
+    let each = |i: usize| match flushes[i] > 0.0 {
+        true => format!("{:.1}", pages[i] / flushes[i]),
+        false => "no".to_string(),
+    };
+    let rows = || change.walk().into_iter().filter(|row| row.name == WAITS_IN);
+    let waits = [rows().map(|row| row.before.mean).sum(), rows().map(|row| row.after.mean).sum()];
+    let line = format!(
+        "TLB flushes sent to other CPUs: {} -> {}, of {} -> {} pages each; in {WAITS_IN}, where \
+         the sender waits, {} -> {} (sampled)",
+        times(flushes[0]),
+        times(flushes[1]),
+        each(0),
+        each(1),
+        duration_ns(waits[0]),
+        duration_ns(waits[1])
+    );
+    wrapped(&line, style.width, 2)
+}

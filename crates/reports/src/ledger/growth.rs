@@ -1,0 +1,80 @@
+//! The ledger of one load over CPU counts: which row grows, how fast, and whether it happens more
+//! often or is dearer each time.
+
+use analysis::ledger::{Explained, Growth, Ledger, difference, growth};
+use records::Opened;
+
+use crate::Style;
+use crate::ledger::numbers::Unit;
+use crate::ledger::{sentences, shortened, title};
+use crate::prose::counted;
+use crate::table::{Align, Table};
+
+/// Rows below this share everywhere are left to their parents.
+const SHOWN_SHARE: f64 = 0.02;
+
+/// The points of one load.
+pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -> String {
+    let point = |explained: &Explained| &opened.record.points[explained.point];
+    let mut title = points.first().map(|first| title(point(first))).unwrap_or_default();
+    title.truncate(title.find(',').unwrap_or(title.len()));
+    let is_refused = |explained: &Explained| explained.refused().is_some() && !force;
+    let mut ledgers: Vec<(u32, &Ledger)> = points
+        .iter()
+        .filter(|explained| !is_refused(explained))
+        .filter_map(|explained| Some((point(explained).cpus, explained.ledger.as_ref()?)))
+        .collect();
+    ledgers.sort_by_key(|(cpus, _)| *cpus);
+    let mut text = style.bold(&format!("{title} over CPU counts")) + "\n";
+    match &ledgers[..] {
+        [] => text += "no look saw where the time goes\n",
+        [_] => text += "one CPU count alone: nothing to see growing\n",
+        [(fewest, first), .., (most, last)] => {
+            let per = if point(points[0]).command.is_some() { "run" } else { "operation" };
+            text += &format!("from {} to {most}:\n", counted(*fewest as usize, "CPU"));
+            text += &sentences::text(&difference(first, last), per, style);
+            text += "\n";
+            text += &table(&ledgers, style);
+        }
+    }
+    let refused = points.iter().filter(|explained| is_refused(explained));
+    let refused: Vec<String> = refused.map(|e| point(e).cpus.to_string()).collect();
+    if !refused.is_empty() {
+        text += &format!(
+            "left out, because looking changed the speed too much (see --cpus N, or --force): {} CPUs\n",
+            refused.join(", ")
+        );
+    }
+    text
+}
+
+pub fn table(ledgers: &[(u32, &Ledger)], style: Style) -> String {
+    let growth = growth(ledgers);
+    let largest = growth.ns.iter().map(|ns| ns.mean).fold(0.0, f64::max);
+    let unit = Unit::of(largest);
+    let mut columns = vec![(format!("time per operation, {}", unit.name), Align::Left)];
+    columns.extend(ledgers.iter().map(|(cpus, _)| (counted(*cpus as usize, "CPU"), Align::Right)));
+    let powers = ["as CPUs\nto the", style.plus_minus(), "of\ncount", "of\ncost"];
+    columns.extend(powers.map(|heading| (heading.to_string(), Align::Right)));
+    let mut table = Table::new(columns);
+    add(&mut table, &growth, &unit, 0, &growth);
+    table.within(style.width.max(100)).0
+}
+
+fn add(table: &mut Table, row: &Growth, unit: &Unit, depth: usize, all: &Growth) {
+    let name = if depth == 0 { "all: CPUs x time" } else { &row.name };
+    let mut cells = vec![shortened(&format!("{}{name}", "  ".repeat(depth)))];
+    cells.extend(row.ns.iter().map(|ns| unit.text(ns.mean)));
+    let number = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:+.2}"));
+    let power = row.power.as_ref();
+    cells.push(number(power.map(|power| power.of_time)));
+    let half = power.and_then(|power| power.half);
+    cells.push(half.map_or_else(String::new, |half| format!("{half:.2}")));
+    cells.push(number(power.and_then(|power| power.of_count)));
+    cells.push(number(power.and_then(|power| power.of_cost)));
+    table.row(cells);
+    let is_shown = |row: &&Growth| {
+        row.ns.iter().zip(&all.ns).any(|(ns, all)| ns.mean >= SHOWN_SHARE * all.mean)
+    };
+    row.rows.iter().filter(is_shown).for_each(|part| add(table, part, unit, depth + 1, all));
+}

@@ -1,0 +1,75 @@
+//! Locks that the workload waited for, as a table.
+
+use analysis::ledger::{Ledger, LedgerRow, LockRow, Locks};
+
+use crate::Style;
+use crate::ledger::{numbers, shortened};
+use crate::prose::wrapped;
+use crate::quantity::duration_ns;
+use crate::table::{Align, Table};
+
+/// More than anybody reads.
+const LOCKS_MAX: usize = 40;
+/// Functions that are named for each.
+const CALLERS_MAX: usize = 2;
+
+/// Locks, those waited for longest first.
+pub fn text(locks: &Locks, style: Style) -> String {
+    if locks.rows.is_empty() {
+        return "no lock was waited for\n".to_string();
+    }
+    let right = Align::Right;
+    let mut table = Table::new([
+        ("lock", Align::Left),
+        ("spins\nper op", right),
+        ("ns\neach", right),
+        ("ns\nper op", right),
+        (style.plus_minus(), right),
+        ("sleeps\nper op", right),
+        ("asleep\neach", right),
+        ("who waits", Align::Left),
+    ]);
+    for row in locks.rows.iter().take(LOCKS_MAX) {
+        let (spins, each) = times(&locks.ledger, &row.spins);
+        let (sleeps, asleep) = times(&locks.ledger, &row.sleeps);
+        let spun = locks.ledger.ns_per_operation(&row.spins);
+        table.row(vec![
+            shortened(&row.spins.name),
+            spins,
+            each.map_or_else(String::new, |ns| format!("{ns:.0}")),
+            format!("{:.2}", spun.mean),
+            spun.half.map_or_else(String::new, |half| format!("{half:.2}")),
+            sleeps,
+            asleep.map_or_else(String::new, duration_ns),
+            who(row),
+        ]);
+    }
+    let notes = [
+        "Exact, from lock:contention_begin and _end: waiting only, an acquisition at once is not \
+         seen. A spinlock's first waiter is told only under a hypervisor, a writer that spins for \
+         an rwsem nowhere: their time is in the samples of the lock's function.",
+        "Sleeping is no CPU time: it stands beside the ledger, and its reason is in the rows of \
+         idle.",
+    ];
+    let more = locks.rows.len().saturating_sub(LOCKS_MAX);
+    let more = (more > 0).then(|| format!("{more} more locks, waited for less, are not shown."));
+    let notes = more.into_iter().chain(notes.map(str::to_string));
+    let notes = notes.map(|note| wrapped(&format!("- {note}"), style.width, 2));
+    table.text() + "\n" + &notes.collect::<String>()
+}
+
+/// How often per operation, and the time of each.
+fn times(ledger: &Ledger, row: &LedgerRow) -> (String, Option<f64>) {
+    let times = row.events.as_ref().map_or(0.0, |events| events.per_operation().mean);
+    let each = (times > 0.0).then(|| ledger.ns_per_operation(row).mean / times);
+    (if times > 0.0 { numbers::times(times) } else { String::new() }, each)
+}
+
+/// "posix_lock_inode 61 %, finish_wait 39 %": of the waits that were looked at.
+fn who(row: &LockRow) -> String {
+    let all: u64 = row.callers.iter().map(|(_, times)| times).sum();
+    let share = |times: u64| 100.0 * times as f64 / all.max(1) as f64;
+    let named = row.callers.iter().take(CALLERS_MAX);
+    let named = named.map(|(name, times)| format!("{name} {:.0} %", share(*times)));
+    named.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,236 @@
+//! Causes as sentences: what, how much of how much, how often and how dear, how sure, and what would
+//! confirm it.
+
+use analysis::ledger::{Belongs, Cause, INTERRUPTS, RowChange, Split, WORK, causes};
+
+use crate::Style;
+use crate::ledger::numbers;
+use crate::prose::wrapped;
+use crate::quantity::duration_ns;
+
+/// Parts of a change, as shares of an operation, that are worth a word.
+const TOLD_SHARE: f64 = 0.01;
+
+/// What changed, and its causes; `per` is what time is told of, "operation" or "run".
+pub fn text(change: &RowChange, per: &str, style: Style) -> String {
+    let causes = causes(change);
+    let mut text = whole(change, per, style);
+    if causes.is_empty() {
+        return text + &wrapped(nothing(change), style.width, 2);
+    }
+    for (number, cause) in causes.iter().enumerate() {
+        let sentence = sentence(cause, change, &causes, per);
+        text += &wrapped(&format!("{}. {sentence}", number + 1), style.width, 3);
+    }
+    text + &rest(change, &causes, style)
+}
+
+/// "an operation takes 5.32 us more CPU time: …; its own is +1.05 us, …".
+fn whole(change: &RowChange, per: &str, style: Style) -> String {
+    let (article, more) = (if per == "run" { "a" } else { "an" }, change.change);
+    let than = if more < 0.0 { "less" } else { "more" };
+    let mut text = format!(
+        "{article} {per} takes {} {than} CPU time: {} instead of {}",
+        duration_ns(more.abs()),
+        duration_ns(change.after.mean),
+        duration_ns(change.before.mean)
+    );
+    let length = change.change - change.own_ns;
+    if length.abs() >= TOLD_SHARE * longest(change) {
+        text += &format!(
+            "; {} is its own, {} is what other tasks, the host and timers always have of a {} {per}",
+            signed(change.own_ns),
+            signed(length),
+            if length < 0.0 { "shorter" } else { "longer" }
+        );
+    }
+    wrapped(&text, style.width, 2)
+}
+
+fn nothing(change: &RowChange) -> &'static str {
+    match change.p {
+        Some(p) if p <= 0.01 => {
+            "the whole differs beyond chance, but no row does by itself: more blocks would tell which"
+        }
+        Some(_) => "no row differs beyond chance: nothing here says why it would",
+        None => "one unit on a side tells nothing of chance: take more blocks (--blocks 5)",
+    }
+}
+
+/// What the causes leave.
+fn rest(change: &RowChange, causes: &[Cause], style: Style) -> String {
+    let told: f64 = causes.iter().map(|cause| cause.own_ns).sum();
+    let rest = change.own_ns - told;
+    if rest.abs() < TOLD_SHARE * longest(change) {
+        return String::new();
+    }
+    let line = format!(
+        "Together {} of {}. The other {} is spread over rows that changed no more than chance allows, \
+         or by less than 1 %.",
+        signed(told),
+        signed(change.own_ns),
+        signed(rest)
+    );
+    wrapped(&line, style.width, 3)
+}
+
+fn longest(change: &RowChange) -> f64 {
+    change.before.mean.max(change.after.mean)
+}
+
+/// "+6.8 us of +7.7 us: spinning for locks > …: as often as before (1.000 -> 1.000 spins per
+/// operation), 24 times as dear (0.3 -> 7.1 us each); …".
+fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> String {
+    let change = &cause.change;
+    let how = match &change.split {
+        Split::CountAndCost { event, per_operation, cost_per_event, .. } => {
+            count_and_cost(event, *per_operation, *cost_per_event, per)
+        }
+        Split::ShareAndLength { share, .. } => {
+            format!("{:.1} % of the time instead of {:.1} %", 100.0 * share.1, 100.0 * share.0)
+        }
+        Split::CountUnknown => "nobody counts how often".to_string(),
+    };
+    let against = match cause.own_ns * whole.own_ns < 0.0 {
+        true => "against",
+        false => "of",
+    };
+    format!(
+        "{} {against} {}: {}: {how}{}{} ({}). To confirm: {}",
+        signed(cause.own_ns),
+        signed(whole.own_ns),
+        place(&cause.path),
+        parts(cause),
+        instead(cause, all),
+        evidence(cause),
+        confirmation(cause)
+    )
+}
+
+/// The path without the place that all of a workload's rows are in.
+fn place(path: &[String]) -> String {
+    let from = usize::from(path.len() > 1 && path[0] == WORK);
+    path[from..].join(" > ")
+}
+
+fn count_and_cost(
+    what: &str,
+    times: (f64, f64),
+    each: (Option<f64>, Option<f64>),
+    per: &str,
+) -> String {
+    let often = |n: f64| format!("{} {what}s per {per}", numbers::times(n));
+    match each {
+        (None, Some(each)) => format!("new: {}, {} each", often(times.1), duration_ns(each)),
+        (Some(each), None) => format!("gone: {}, {} each", often(times.0), duration_ns(each)),
+        (Some(was), Some(is)) => format!(
+            "{} ({} -> {}), {} ({} -> {} each)",
+            compared(times.1 / times.0, "as often as before", "times as often"),
+            numbers::times(times.0),
+            often(times.1),
+            compared(is / was, "as dear as before", "times as dear"),
+            duration_ns(was),
+            duration_ns(is)
+        ),
+        (None, None) => format!("no {what} on either side"),
+    }
+}
+
+fn compared(ratio: f64, same: &str, times: &str) -> String {
+    match (0.95..=1.05).contains(&ratio) {
+        true => same.to_string(),
+        false => format!("{ratio:.2} {times}"),
+    }
+}
+
+/// "; of it +4.4 us in posix_lock_inode (+2.2 us a call)".
+fn parts(cause: &Cause) -> String {
+    let each = |ns: f64| match &cause.change.split {
+        // As often as before: then what a part adds to each event is told.
+        Split::CountAndCost { event: what, per_operation: (was, is), .. }
+            if (is / was - 1.0).abs() < 0.05 =>
+        {
+            format!(" ({} a {what})", signed(ns / is))
+        }
+        _ => String::new(),
+    };
+    let part = |part: &analysis::ledger::CausePart| {
+        format!("{} in {}{}", signed(part.own_ns), part.name, each(part.own_ns))
+    };
+    let parts: Vec<String> = cause.parts.iter().map(part).collect();
+    if parts.is_empty() { String::new() } else { format!("; of it {}", parts.join(", ")) }
+}
+
+/// What came where something else went.
+fn instead(cause: &Cause, all: &[Cause]) -> String {
+    let is_new = |cause: &Cause| cause.change.before.mean == 0.0;
+    let is_gone = |cause: &Cause| cause.change.after.mean == 0.0;
+    let beside = |other: &&Cause| {
+        let parent = |cause: &Cause| cause.path[..cause.path.len() - 1].to_vec();
+        let is_swap = (is_new(cause) && is_gone(other)) || (is_gone(cause) && is_new(other));
+        is_swap && parent(cause) == parent(other)
+    };
+    let others: Vec<&Cause> = all.iter().filter(beside).collect();
+    match others[..] {
+        [other] if is_new(cause) => format!("; in place of {}", other.change.name),
+        [other] => format!("; {} came in its place", other.change.name),
+        _ => String::new(),
+    }
+}
+
+/// "sampled, 40 -> 2210 samples; +884 ns to +1.15 us at 95 %; by chance in 1 of 5000 comparisons".
+fn evidence(cause: &Cause) -> String {
+    let change = &cause.change;
+    let mut words = vec![match change.samples {
+        Some((was, is)) => format!("{}, {was} -> {is} samples", change.obtained.name()),
+        None => change.obtained.name().to_string(),
+    }];
+    if let Some((low, high)) = change.own_interval {
+        words.push(format!("{} to {} at 95 %", signed(low), signed(high)));
+    }
+    words.push(match cause.p {
+        p if p < 1e-6 => "by chance in less than 1 of a million comparisons".to_string(),
+        p => format!("by chance in 1 of {} comparisons", two_digits(1.0 / p)),
+    });
+    words.join("; ")
+}
+
+/// A large number as well as it is known.
+fn two_digits(n: f64) -> String {
+    let scale = 10_f64.powf(n.log10().floor() - 1.0).max(1.0);
+    format!("{:.0}", (n / scale).round() * scale)
+}
+
+/// What one would do to be sure.
+fn confirmation(cause: &Cause) -> &'static str {
+    let has = |name: &str| cause.path.iter().any(|part| part.contains(name));
+    let is_count = analysis::ledger::is_mostly_count(&cause.change.split) == Some(true);
+    if has(INTERRUPTS) {
+        return "/proc/interrupts in `knee show --counters` must agree";
+    }
+    if cause.change.belongs == Belongs::Time {
+        return "measure again without these tasks, or pinned away from them";
+    }
+    if has("spinning") {
+        return "fewer tasks, or a lock of its own for each, must make the row go";
+    }
+    if has("idle") {
+        return "fewer tasks, or what they wait for made faster, must make the row shrink";
+    }
+    if has("page faults") && is_count {
+        return "perf stat -e page-faults on both must count as many";
+    }
+    if has("system call") && is_count {
+        return "strace -c -f, or perf trace -s, on both must count as many";
+    }
+    if has("user code") {
+        return "perf record of user code, or the two programs' own profiles";
+    }
+    "perf record -g on both, or a kernel in which that function is changed"
+}
+
+/// A length of time with its sign.
+pub fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", duration_ns(ns.abs()))
+}

@@ -1,0 +1,164 @@
+//! Differences of ledgers made by hand, as people get them.
+
+use analysis::ledger::{Ledger, LedgerRow, LedgerUnit, OTHERS, RowEvents, WORK, difference};
+use expect_test::expect;
+use records::Obtained;
+
+use crate::ledger::difference::table;
+use crate::ledger::*;
+
+const OPERATIONS: u64 = 1_000_000;
+
+/// A row of five units, a little noisy, with how often it happens.
+fn row(name: &str, obtained: Obtained, ns: f64, times: Option<f64>) -> LedgerRow {
+    let noise = [1.0, 1.01, 0.99, 1.005, 0.995];
+    let unit = |noise: f64| (ns * noise * OPERATIONS as f64) as u64;
+    let row = LedgerRow::new(name, obtained, noise.map(unit).to_vec());
+    let samples = (obtained == Obtained::Sampled).then(|| row.total_ns() / 5_000_000);
+    let row = LedgerRow { samples, ..row };
+    match times {
+        None => row,
+        Some(times) => row.with_events(RowEvents {
+            what: "call".to_string(),
+            counts: vec![(times * OPERATIONS as f64) as u64; 5],
+            operations: vec![OPERATIONS; 5],
+        }),
+    }
+}
+
+/// A sampled row of parts.
+fn sampled(name: &str, parts: &[(&str, f64)], times: Option<f64>) -> LedgerRow {
+    let part = |(name, ns): &(&str, f64)| row(name, Obtained::Sampled, *ns, None);
+    let sum = LedgerRow::from_parts(name, Obtained::Sampled, parts.iter().map(part).collect());
+    let samples = Some(sum.rows.iter().filter_map(|row| row.samples).sum());
+    let events = row(name, Obtained::Sampled, 1.0, times).events;
+    LedgerRow { samples, events, ..sum }
+}
+
+/// An operation of these rows while others have so many ns of it.
+fn ledger(rows: Vec<LedgerRow>, others_ns: f64) -> Ledger {
+    let work = LedgerRow::from_parts(WORK, Obtained::Exact, rows);
+    let others = row(OTHERS, Obtained::Exact, others_ns, None).belonging_to_time();
+    let root = LedgerRow::from_parts("all", Obtained::Exact, vec![work, others]);
+    let unit = |(block, ns): (usize, &u64)| LedgerUnit {
+        operations: OPERATIONS,
+        budget_ns: *ns,
+        block: Some(block as u32),
+    };
+    let ledger = Ledger { units: root.ns.iter().enumerate().map(unit).collect(), root };
+    assert_eq!(ledger.broken(), None);
+    ledger
+}
+
+fn told(before: &Ledger, after: &Ledger, per: &str) -> String {
+    let text = sentences::text(&difference(before, after), per, Style::PLAIN);
+    assert!(text.is_ascii());
+    assert!(text.lines().all(|line| line.len() <= Style::PLAIN.width && line == line.trim_end()));
+    text
+}
+
+#[test]
+fn causes_are_told_with_what_they_rest_on() {
+    let user = |ns| row("user code", Obtained::Sampled, ns, None);
+    let fcntl = |ns| {
+        let parts = [("posix_lock_inode", ns), ("fcntl_setlk", 300.0)];
+        sampled("system call fcntl", &parts, Some(2.0))
+    };
+    let flock = sampled("system call flock", &[("flock_lock_inode", 400.0)], Some(2.0));
+    let before = ledger(vec![user(50.0), fcntl(200.0)], 100.0);
+    let dearer = ledger(vec![user(50.0), fcntl(2200.0)], 100.0 * 2550.0 / 550.0);
+    expect![[r#"
+        an operation takes 2.36 us more CPU time: 3.01 us instead of 650 ns; +2 us is its own, +364 ns is
+          what other tasks, the host and timers always have of a longer operation
+        1. +2 us of +2 us: system call fcntl: as often as before (2.000 -> 2.000 calls per operation), 5.00
+           times as dear (250 ns -> 1.25 us each); of it +2 us in posix_lock_inode (+1 us a call) (sampled,
+           498 -> 2498 samples; +1.94 us to +2.07 us at 95 %; by chance in less than 1 of a million
+           comparisons). To confirm: perf record -g on both, or a kernel in which that function is changed
+    "#]].assert_eq(&told(&before, &dearer, "operation"));
+    let other = ledger(vec![user(50.0), flock], 100.0 * 450.0 / 550.0);
+    expect![[r#"
+        a run takes 118 ns less CPU time: 532 ns instead of 650 ns; -100 ns is its own, -18.2 ns is what
+          other tasks, the host and timers always have of a shorter run
+        1. -500 ns of -100 ns: system call fcntl: gone: 2.000 calls per run, 250 ns each; of it -300 ns in
+           fcntl_setlk, -200 ns in posix_lock_inode; system call flock came in its place (sampled, 498 -> 0
+           samples; -574 ns to -435 ns at 95 %; by chance in less than 1 of a million comparisons). To
+           confirm: strace -c -f, or perf trace -s, on both must count as many
+        2. +400 ns against -100 ns: system call flock: new: 2.000 calls per run, 200 ns each; of it +400 ns
+           in flock_lock_inode; in place of system call fcntl (sampled, 0 -> 399 samples; +347 ns to +460 ns
+           at 95 %; by chance in less than 1 of a million comparisons). To confirm: strace -c -f, or perf
+           trace -s, on both must count as many
+    "#]].assert_eq(&told(&before, &other, "run"));
+    expect![[r#"
+        an operation takes 0 ns more CPU time: 650 ns instead of 650 ns
+        no row differs beyond chance: nothing here says why it would
+    "#]]
+    .assert_eq(&told(&before, &before, "operation"));
+}
+
+/// The numbers of a column, by the depth of their rows.
+fn column(text: &str, at: usize) -> Vec<(usize, f64)> {
+    let of = |line: &str| {
+        let name = line.len() - line.trim_start().len();
+        // Columns are apart by two blanks at least; names of rows have single ones.
+        let cells: Vec<&str> =
+            line.trim().split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+        Some((name / 2, cells.get(at)?.parse().ok()?))
+    };
+    text.lines().filter_map(of).collect()
+}
+
+#[test]
+fn the_printed_rows_of_a_difference_add_up() {
+    // Rows below 1 % and rows that changed less than noise are among them.
+    let functions = |more: f64| -> Vec<(String, f64)> {
+        let ns = |i: usize| 3.0 * i as f64 + if i % 7 == 3 { more } else { 0.0 };
+        (1..60).map(|i| (format!("function_{i}"), ns(i))).collect()
+    };
+    let side = |more| {
+        let functions = functions(more);
+        let parts: Vec<(&str, f64)> = functions.iter().map(|(n, ns)| (n.as_str(), *ns)).collect();
+        let calls = sampled("system call read", &parts[..30], Some(1.0));
+        let faults = sampled("page faults", &parts[30..], Some(0.5));
+        ledger(vec![calls, faults, row("user code", Obtained::Sampled, 17.0, None)], 500.0)
+    };
+    let text = table(&difference(&side(0.0), &side(40.0)), "operation", ["a", "b"], Style::PLAIN);
+    for at in [1, 2, 3] {
+        let rows = column(&text, at);
+        assert!(rows.len() > 20, "{text}");
+        for (index, (depth, whole)) in rows.iter().enumerate() {
+            let below = rows[index + 1..].iter().take_while(|(d, _)| d > depth);
+            let parts: Vec<f64> =
+                below.filter(|(d, _)| *d == depth + 1).map(|(_, value)| *value).collect();
+            let rounding = 0.05 * (parts.len() + 1) as f64 + 1e-9;
+            let sum: f64 = parts.iter().sum();
+            assert!(
+                parts.is_empty() || (sum - whole).abs() <= rounding,
+                "{whole} is not {sum}\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn rows_that_grow_with_the_cpus_say_how_fast_and_why() {
+    let on = |cpus: f64| {
+        let rows = vec![
+            row("user code", Obtained::Sampled, 50.0, None),
+            row("spinning for locks", Obtained::Exact, 20.0 * cpus, Some(0.5)),
+        ];
+        ledger(rows, 10.0)
+    };
+    let ledgers = [1, 2, 4].map(|cpus| (cpus, on(f64::from(cpus))));
+    let ledgers: Vec<(u32, &Ledger)> =
+        ledgers.iter().map(|(cpus, ledger)| (*cpus, ledger)).collect();
+    expect![[r#"
+                                                       as CPUs           of     of
+        time per operation, ns  1 CPU  2 CPUs  4 CPUs   to the    +-  count   cost
+        all: CPUs x time         80.0   100.0   140.0    +0.40  0.01
+          the workload           70.0    90.0   130.0    +0.45  0.01
+            user code            50.0    50.0    50.0    +0.00  0.01
+            spinning for locks   20.0    40.0    80.0    +1.00  0.01  +0.00  +1.00
+          other tasks            10.0    10.0    10.0    +0.00  0.01
+    "#]]
+    .assert_eq(&super::growth::table(&ledgers, Style::PLAIN));
+}

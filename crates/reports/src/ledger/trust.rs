@@ -1,0 +1,134 @@
+//! What stands below a ledger: what looking cost, the self-checks, what could not be seen.
+
+use analysis::ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
+
+use crate::Style;
+use crate::ledger::{counted, numbers, wrapped};
+
+/// All of it, as sentences.
+pub fn text(explained: &Explained, force: bool, style: Style) -> String {
+    let mut sentences = Vec::new();
+    if explained.emulated {
+        sentences.push(
+            "emulated: the guest's instructions were translated, so times and their shares say \
+             nothing about a processor; how often something happens in an operation does"
+                .to_string(),
+        );
+    }
+    if let Some(cost) = explained.refused().filter(|_| !force) {
+        sentences.push(refused(cost));
+    }
+    if explained.coarse && explained.ledger.is_some() {
+        sentences.push(
+            "nothing was watched: this is what /proc tells, by ticks of the clock. Lost: locks, \
+             interrupts, functions, what idle CPUs waited for, names of other tasks, knee's own \
+             time; `knee doctor` says what this host allows"
+                .to_string(),
+        );
+    }
+    sentences.extend(counts(explained));
+    sentences.extend(explained.costs.iter().map(cost));
+    sentences.extend(checks(&explained.check));
+    for (probe, why) in &explained.unavailable_probes {
+        sentences.push(format!("not seen: {probe}: {why}"));
+    }
+    for reason in &explained.failures {
+        sentences.push(format!("a look failed: {reason}"));
+    }
+    sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style.width, 2)).collect()
+}
+
+/// "counted per operation: 2.000 syscall.fcntl, …", what happens more than once in 10 000.
+fn counts(explained: &Explained) -> Option<String> {
+    const TOLD_MIN: f64 = 1e-4;
+    const CALLS_MAX: usize = 8;
+    let often = explained.counts.iter().filter(|(_, times)| **times >= TOLD_MIN);
+    let mut often: Vec<(&String, &f64)> = often.collect();
+    let all = often.len();
+    // All that is no call, then the most frequent calls.
+    let is_call = |name: &str| name.starts_with("syscall.");
+    often.sort_by(|a, b| is_call(a.0).cmp(&is_call(b.0)).then(b.1.total_cmp(a.1)));
+    let others = often.iter().filter(|(name, _)| !is_call(name)).count();
+    often.truncate(others + CALLS_MAX);
+    let told: Vec<String> =
+        often.iter().map(|(name, times)| format!("{} {name}", numbers::times(**times))).collect();
+    let more = match all - told.len() {
+        0 => String::new(),
+        more => format!(", and {more} rarer calls (--json)"),
+    };
+    (!told.is_empty()).then(|| format!("counted per operation: {}{more}", told.join(", ")))
+}
+
+fn refused(cost: &LookCost) -> String {
+    format!(
+        "refused: looking at {} made operations {} longer, more than {:.0} %, so it is not the \
+         clean runs that it explains; try fewer samples (--hertz 49), longer runs, a quieter \
+         host, or --force to see it all the same",
+        cost.kind.name(),
+        percent(cost.median),
+        100.0 * COST_MAX
+    )
+}
+
+fn cost(cost: &LookCost) -> String {
+    let (low, high) = cost.quartiles;
+    format!(
+        "looking at {} made operations {} longer than in clean runs of the same block (quartiles \
+         {} to {}, {})",
+        cost.kind.name(),
+        percent(cost.median),
+        percent(low),
+        percent(high),
+        counted(cost.pairs, "pair")
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:+.1} %", 100.0 * share)
+}
+
+fn checks(check: &LedgerCheck) -> Vec<String> {
+    if check.windows == 0 {
+        return Vec::new();
+    }
+    let windows = counted(check.windows, "window");
+    let mut sentences = vec![match &check.broken {
+        None => format!("rows add up to CPUs x time to the nanosecond in {windows}"),
+        Some(law) => format!("knee's own mistake: {law}"),
+    }];
+    if let Some(clock) = check.clock {
+        let woken = 100.0 * check.woken;
+        let verdict = match check.agrees() {
+            Some(true) if clock.abs() <= CLOCK_MAX => "as it should be".to_string(),
+            Some(true) => format!(
+                "the kernel charges a woken task from its wake-up on, the rows from the switch, \
+                 which is {woken:.2} % at most"
+            ),
+            _ => "more than 0.5 %: rows of the workload, of idleness and of other tasks may be \
+                  off by as much"
+                .to_string(),
+        };
+        let clock = 100.0 * clock;
+        sentences.push(format!(
+            "the workload's rows differ from its tasks' own CPU clocks by {clock:+.2} %: {verdict}"
+        ));
+    }
+    let (mut unseen, mut others) = (0, Vec::new());
+    for (what, times) in &check.anomalies {
+        match what.as_str() {
+            "unseen switches" => unseen = *times,
+            _ => others.push(format!("{what} {times} times")),
+        }
+    }
+    if unseen > 0 {
+        sentences.push(format!(
+            "the kernel did not tell {unseen} of about {} switches; they were found later and \
+             dated by the scheduler",
+            check.switches
+        ));
+    }
+    if !others.is_empty() {
+        sentences.push(format!("while watching: {}", others.join(", ")));
+    }
+    sentences
+}

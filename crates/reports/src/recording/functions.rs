@@ -1,0 +1,69 @@
+//! The table that perf diff shows, per operation: functions by their own time, before and now.
+
+use std::collections::BTreeMap;
+
+use crate::Style;
+use crate::prose::wrapped;
+use crate::quantity::{duration_ns, short};
+use crate::recording::{NamedRecording, is_idle};
+use crate::table::{Align, Table};
+
+/// Functions that are shown.
+const FUNCTIONS_MAX: usize = 60;
+
+/// Own time of functions in two recordings, those with the largest change first.
+pub fn functions(told: [&NamedRecording; 2], style: Style) -> String {
+    let [base, new] = told.map(own);
+    let is_clock = told.iter().all(|told| told.recording.event.is_clock);
+    let value = |value: f64| if is_clock { duration_ns(value) } else { short(value) };
+    let mut rows: Vec<(f64, f64, (String, String))> = Vec::new();
+    for key in base.keys().chain(new.keys().filter(|key| !base.contains_key(*key))) {
+        let of = |side: &BTreeMap<(String, String), f64>| side.get(key).copied().unwrap_or(0.0);
+        rows.push((of(&base), of(&new), key.clone()));
+    }
+    rows.sort_by(|a, b| (b.1 - b.0).abs().total_cmp(&(a.1 - a.0).abs()));
+    let mut table = Table::new([
+        ("baseline", Align::Right),
+        ("delta", Align::Right),
+        ("object", Align::Left),
+        ("symbol", Align::Left),
+    ]);
+    for (before, now, (object, symbol)) in rows.iter().take(FUNCTIONS_MAX) {
+        let sign = if now < before { "-" } else { "+" };
+        let baseline = if *before > 0.0 { value(*before) } else { String::new() };
+        let delta = format!("{sign}{}", value((now - before).abs()));
+        table.row(vec![baseline, delta, object.clone(), symbol.clone()]);
+    }
+    let more = rows.len().saturating_sub(FUNCTIONS_MAX);
+    let per = match told.iter().all(|told| told.operations.is_some()) {
+        true => "operation",
+        false => "second: give --operations BEFORE,NOW to have it per operation",
+    };
+    let what = if is_clock { "CPU time" } else { &told[1].recording.event.name };
+    let note = format!(
+        "Functions' own {what} per {per}. {more} functions with less change are not shown."
+    );
+    table.text() + "\n" + &wrapped(&note, style.width, 0)
+}
+
+/// Own time by object and function, per operation or second; idle left out.
+fn own(told: &NamedRecording) -> BTreeMap<(String, String), f64> {
+    let recording = told.recording;
+    let (start, end) = recording.span_ns();
+    let seconds = (end - start).max(1) as f64 / 1e9;
+    let per = told.operations.map_or(seconds, |operations| operations.max(1) as f64);
+    let mut periods: BTreeMap<u32, u64> = BTreeMap::new();
+    for sample in recording.samples.iter().filter(|sample| !is_idle(sample)) {
+        if let Some(leaf) = recording.chains.locations(sample.chain).first() {
+            let function = recording.locations[*leaf as usize].function;
+            *periods.entry(function).or_default() += sample.period;
+        }
+    }
+    let mut own = BTreeMap::new();
+    for (function, period) in periods {
+        let function = &recording.functions[function as usize];
+        let object = recording.object_name(function.object).to_string();
+        *own.entry((object, function.name.clone())).or_default() += period as f64 / per;
+    }
+    own
+}

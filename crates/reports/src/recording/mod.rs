@@ -1,0 +1,70 @@
+//! What recordings of perf say, in the views that people know: a ledger, its difference, callers,
+//! a table like perf diff's, folded stacks for flame graphs, and the Firefox Profiler's format.
+//! Pure functions from recordings to text.
+
+mod callers;
+mod changes;
+mod firefox;
+mod folded;
+mod functions;
+mod ledger;
+
+use analysis::ledger::{Measure, Per, RecordedLedger};
+use perf_data::{PerfSample, Recording};
+
+use crate::quantity::{duration_ns, short};
+
+pub use crate::recording::callers::callers;
+pub use crate::recording::changes::changes;
+pub use crate::recording::firefox::firefox;
+pub use crate::recording::folded::{folded, folded_pair};
+pub use crate::recording::functions::functions;
+pub use crate::recording::ledger::ledger;
+
+#[cfg(test)]
+mod tests;
+
+/// A recording with its name, and how many operations were done meanwhile.
+pub struct NamedRecording<'a> {
+    /// The file.
+    pub name: &'a str,
+    /// What is in it.
+    pub recording: &'a Recording,
+    /// Operations, where the user said.
+    pub operations: Option<u64>,
+}
+
+/// A value of a ledger as people read it.
+fn amount(recorded: &RecordedLedger, value: f64) -> String {
+    match recorded.measure {
+        Measure::Nanoseconds => duration_ns(value * recorded.scale()),
+        Measure::Events(_) => short(value * recorded.scale()),
+    }
+}
+
+/// What values are: `time per operation`, `cycles per second`.
+fn measured(recorded: &RecordedLedger) -> String {
+    let what = match &recorded.measure {
+        Measure::Nanoseconds => "time",
+        Measure::Events(event) => event,
+    };
+    match recorded.per {
+        Per::Operation => format!("{what} per operation"),
+        Per::Second => format!("{what} per second"),
+    }
+}
+
+/// A share as a percentage.
+fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
+/// Whether a sample is of the idle task.
+fn is_idle(sample: &PerfSample) -> bool {
+    sample.tid == 0 && sample.pid <= 0
+}
+
+/// Who was sampled, as a frame around all others.
+fn task<'a>(recording: &'a Recording, sample: &PerfSample) -> &'a str {
+    if is_idle(sample) { "idle" } else { &recording.tasks[sample.task as usize] }
+}

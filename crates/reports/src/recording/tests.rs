@@ -1,0 +1,232 @@
+//! Views of a recording made by hand: 40 ms of two CPUs by a clock of 1 ms.
+
+use analysis::ledger::{
+    RecordingQuestion, difference, ledgers_from_recordings, recording_from_looks,
+};
+use expect_test::{Expect, expect};
+use perf_data::{Function, Location, Object, Origin, SampledEvent};
+use records::{CpuMode, Profile};
+use serde_json::Value;
+
+use crate::Style;
+use crate::recording::*;
+
+const MS: u64 = 1_000_000;
+
+const FUNCTIONS: [(&str, u32); 6] = [
+    ("main", 1),
+    ("fcntl", 2),
+    ("entry_SYSCALL_64", 0),
+    ("__x64_sys_fcntl", 0),
+    ("native_queued_spin_lock_slowpath", 0),
+    ("pv_native_safe_halt", 0),
+];
+
+/// CPU 0 works, the last part of it in a lock; CPU 1 is idle.
+fn recording(spins: u64) -> Recording {
+    let objects = ["[kernel]", "/usr/bin/load", "/usr/lib/libc.so.6"];
+    let object = |path: &str| Object { path: path.to_string(), build_id: Vec::new() };
+    let mut recording = Recording {
+        origin: Origin {
+            host: "lab1".to_string(),
+            release: "6.12.0".to_string(),
+            cpus_online: Some(2),
+            ..Origin::default()
+        },
+        event: SampledEvent { name: "cpu-clock".to_string(), is_clock: true, hertz: Some(1000) },
+        all_cpus: true,
+        tasks: ["swapper", "load"].map(str::to_string).to_vec(),
+        objects: objects.map(object).to_vec(),
+        ..Recording::default()
+    };
+    for (index, (name, object)) in FUNCTIONS.into_iter().enumerate() {
+        recording.functions.push(Function { name: name.to_string(), object, known: true });
+        let (address, function) = (64 * index as u64, index as u32);
+        recording.locations.push(Location { object, address, function, after_system_call: false });
+    }
+    let chains: [(&[u32], u32); 3] = [(&[0], 0), (&[4, 3, 2, 1, 0], 3), (&[5], 1)];
+    for (frames, kernel) in chains {
+        recording.chains.push(frames.iter().copied(), kernel).unwrap();
+    }
+    let all = 20 + spins;
+    for ms in 0..=all {
+        for cpu in 0..2 {
+            let in_lock = (ms * spins) % all < spins;
+            let (task, chain, mode) = match (cpu, in_lock) {
+                (1, _) => (0, 2, CpuMode::Kernel),
+                (_, true) => (1, 1, CpuMode::Kernel),
+                (_, false) => (1, 0, CpuMode::User),
+            };
+            let pid = 100 * task as i32;
+            let time_ns = ms * MS;
+            recording.samples.push(PerfSample {
+                time_ns,
+                cpu,
+                pid,
+                tid: pid,
+                task,
+                chain,
+                period: MS,
+                mode,
+            });
+        }
+    }
+    recording
+}
+
+fn told(recording: &Recording) -> NamedRecording<'_> {
+    NamedRecording { name: "perf.data", recording, operations: Some(1000) }
+}
+
+fn check(text: &str, expected: Expect) {
+    expected.assert_eq(text);
+}
+
+#[test]
+fn a_ledger_shows_all_time_and_how_sure_it_is() {
+    let recording = recording(20);
+    let question = RecordingQuestion { operations: Some(1000), tasks: Vec::new() };
+    let recorded = ledgers_from_recordings(&[(&recording, &question)]);
+    check(
+        &ledger(&told(&recording), &recorded[0], Style::PLAIN),
+        expect![[r#"
+        perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
+
+                 time
+        per operation    +-     share  samples  where
+                80 us     -  100.00 %       82  all
+                40 us  0 ns   50.00 %       41    idle
+                40 us  0 ns   50.00 %       41    the workload
+                20 us  0 ns   25.00 %       21      system call fcntl
+                20 us  0 ns   25.00 %       21        interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcnt...
+                20 us  0 ns   25.00 %       20      user code
+                20 us  0 ns   25.00 %       20        main
+
+        - Per operation: 1000 operations were done meanwhile, as you said; spread evenly over the time.
+        - Intervals are 95 %, from 10 windows of this one recording: what differs from run to run is not in
+          them.
+    "#]],
+    );
+}
+
+#[test]
+fn a_difference_without_noise_has_no_cause_and_adds_up() {
+    let (base, new) = (recording(20), recording(400));
+    let question = RecordingQuestion { operations: Some(1000), tasks: Vec::new() };
+    let recorded = ledgers_from_recordings(&[(&base, &question), (&new, &question)]);
+    let difference = difference(&recorded[0].ledger, &recorded[1].ledger);
+    let both = [&told(&base), &told(&new)];
+    check(
+        &changes(both, [&recorded[0], &recorded[1]], &difference, Style::PLAIN),
+        expect![[r#"
+        perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
+        perf.data: all time of 2 CPUs, by cpu-clock, 842 samples in 420 ms on lab1, Linux 6.12.0
+
+                 change of
+        time per operation  +-  before     now  why  where
+                   +760 us                           below noise: all other rows together
+                   +760 us       80 us  840 us       all
+
+        - The rows add up to the change of all. Those told are no accidents, at 99 % for all of them
+          together, by windows within each recording: what differs from run to run is not in that. Record
+          both sides several times before you believe a small change.
+    "#]],
+    );
+    check(
+        &functions(both, Style::PLAIN),
+        expect![[r#"
+        baseline    delta  object    symbol
+           21 us  +380 us  [kernel]  native_queued_spin_lock_slowpath
+           20 us    +0 ns  load      main
+
+        Functions' own CPU time per operation. 0 functions with less change are not shown.
+    "#]],
+    );
+    check(
+        &folded_pair(both),
+        expect![[r#"
+        idle;pv_native_safe_halt 41 421
+        load;main 20 20
+        load;main;fcntl;entry_SYSCALL_64;__x64_sys_fcntl;native_queued_spin_lock_slowpath 21 401
+    "#]],
+    );
+}
+
+#[test]
+fn callers_stand_below_the_function_that_used_the_time() {
+    check(
+        &callers(&told(&recording(20))),
+        expect![[r#"
+            # 41 samples of tasks, by function and who called it; time per operation; what is below 0.5 % is left out
+
+             51.22%      21 us  native_queued_spin_lock_slowpath  [kernel]
+                     __x64_sys_fcntl
+                     entry_SYSCALL_64
+                     fcntl
+                     main
+
+             48.78%      20 us  main  load
+        "#]],
+    );
+}
+
+#[test]
+fn folded_stacks_begin_with_the_task() {
+    check(
+        &folded(&told(&recording(20))),
+        expect![[r#"
+        idle;pv_native_safe_halt 41
+        load;main 20
+        load;main;fcntl;entry_SYSCALL_64;__x64_sys_fcntl;native_queued_spin_lock_slowpath 21
+    "#]],
+    );
+}
+
+#[test]
+fn tables_for_the_firefox_profiler_refer_only_to_what_they_have() {
+    let profile: Value = serde_json::from_str(&firefox(&told(&recording(20)))).unwrap();
+    assert_eq!(profile["meta"]["preprocessedProfileVersion"], 48);
+    let threads = profile["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 2);
+    for thread in threads {
+        let rows = |table: &str| thread[table]["length"].as_u64().unwrap();
+        for table in ["samples", "stackTable", "frameTable", "funcTable", "resourceTable"] {
+            for (name, column) in thread[table].as_object().unwrap() {
+                let length = column.as_array().map(|column| column.len() as u64);
+                assert!(length.is_none_or(|length| length == rows(table)), "{table}.{name}");
+            }
+        }
+        let refers = |table: &str, column: &str, to: u64| {
+            let indices = thread[table][column].as_array().unwrap().iter();
+            assert!(indices.filter_map(Value::as_u64).all(|index| index < to), "{table}.{column}");
+        };
+        refers("samples", "stack", rows("stackTable"));
+        refers("stackTable", "prefix", rows("stackTable"));
+        refers("stackTable", "frame", rows("frameTable"));
+        refers("frameTable", "func", rows("funcTable"));
+        refers("funcTable", "resource", rows("resourceTable"));
+        let strings = thread["stringArray"].as_array().unwrap().len() as u64;
+        refers("funcTable", "name", strings);
+        refers("resourceTable", "name", strings);
+    }
+    let names: Vec<&Value> = threads.iter().map(|thread| &thread["name"]).collect();
+    assert_eq!(names, ["idle, CPU 1", "load"]);
+}
+
+#[test]
+fn what_looks_have_sampled_has_the_same_views() {
+    let lines = include_str!("../../../analysis/src/ledger/build/recorded.ndjson").lines();
+    let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
+    let all: Vec<&Profile> = looks.iter().collect();
+    let (recording, operations) =
+        recording_from_looks(&all, "posix_lock_shared", Origin::default()).unwrap();
+    let told =
+        NamedRecording { name: "looks", recording: &recording, operations: Some(operations) };
+    let counts = folded(&told);
+    let counts = counts.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>());
+    assert_eq!(counts.sum::<Result<u64, _>>(), Ok(recording.samples.len() as u64));
+    let profile: Value = serde_json::from_str(&firefox(&told)).unwrap();
+    let threads = profile["threads"].as_array().unwrap();
+    let samples = threads.iter().map(|thread| thread["samples"]["length"].as_u64().unwrap());
+    assert_eq!(samples.sum::<u64>(), recording.samples.len() as u64);
+}

@@ -1,0 +1,333 @@
+//! The scaling report: a head, a table, a sentence and a plot for each load, and doubts
+//! at the end. What `knee run` prints when it is done, and what `knee show` prints.
+
+use std::collections::BTreeSet;
+
+use analysis::{Curve, Spread, curves};
+use records::{Opened, Outcome, Pass, Point, Warmup};
+
+use crate::curve_table::{self, RATE};
+use crate::doubts::{Missing, doubts};
+use crate::header::{different, header, length};
+use crate::loads::{forms, lanes, loads, operation, parameters, setting};
+use crate::plot::{Plot, Series, plot};
+use crate::prose::{counted, counted_if_told, wrapped};
+use crate::quantity::duration_ns;
+use crate::{Style, cells, known_metric};
+
+/// What to show beside or instead of the usual.
+#[derive(Clone, Debug, Default)]
+pub struct Detail {
+    /// These metrics instead of operations per second.
+    pub metrics: Vec<String>,
+    /// All that time(1) tells.
+    pub time: bool,
+    /// What the kernel counted for each operation.
+    pub counters: bool,
+}
+
+/// The report of a record, as `knee run` ends with it.
+pub fn scaling(record: &Opened, style: &Style) -> String {
+    detailed(record, &Detail::default(), style)
+}
+
+/// The report with more, or other, numbers.
+pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
+    let style = *style;
+    let curves = curves(record);
+    let report = Report { record, detail, style };
+    let mut text = header(record, style);
+    let mut commands = BTreeSet::new();
+    for load in loads(&curves) {
+        let point = load[0].point;
+        if point.command.is_none() || !detail.metrics.is_empty() {
+            text += &report.load(&load);
+        } else if commands.insert(&point.workload) {
+            let all = curves.iter().filter(|curve| curve.point.workload == point.workload);
+            text += &report.command(&all.collect::<Vec<_>>());
+        }
+    }
+    let missing = if detail.counters { Missing::All } else { Missing::OfTables };
+    text + &doubts(record, missing, style)
+}
+
+struct Report<'a> {
+    record: &'a Opened,
+    detail: &'a Detail,
+    style: Style,
+}
+
+impl Report<'_> {
+    fn load(&self, curves: &[&Curve]) -> String {
+        if self.detail.metrics.is_empty() {
+            return match curves[0].point.pass {
+                Pass::Rate => self.rates(curves),
+                Pass::Latency => self.latencies(curves),
+            };
+        }
+        let measured = |metric: &&String| curves.iter().any(|curve| has(curve, metric));
+        let metrics = self.detail.metrics.iter().filter(measured);
+        let mut text: String = metrics.map(|metric| self.metric(curves, metric)).collect();
+        for form in forms(curves) {
+            let details = self.details(&form);
+            if !details.is_empty() {
+                text += &(self.title(form[0].point) + details.trim_start_matches('\n'));
+            }
+        }
+        text
+    }
+
+    /// All points of a command in one table: its parameters are what is of interest.
+    fn command(&self, curves: &[&Curve]) -> String {
+        let point = curves[0].point;
+        let varying = curve_table::varying(curves);
+        let command = self.record.record.commands.get(&point.workload);
+        let default = |name: &String| command.and_then(|command| command.parameters.get(name));
+        let is_default = |name: &String, value: &String| {
+            default(name).is_some_and(|many| matches!(&many.0[..], [one] if one.0 == *value))
+        };
+        let fixed = point
+            .parameters
+            .iter()
+            .filter(|(name, value)| !varying.contains(name) && !is_default(name, value));
+        let fixed = fixed.map(|(name, value)| setting(name, value));
+        let load = [point.workload.clone()].into_iter().chain(fixed).collect::<Vec<_>>().join(" ");
+        let title = format!("{load}: {}", point.command.as_deref().unwrap_or_default());
+        let title = wrapped(&title, self.style.width, 2);
+        let mut text = format!("\n{}\n", self.style.bold(title.trim_end()));
+        text += &curve_table::commands(curves, &self.record.record, self.style);
+        text += &self.lines(self.single_runs(curves).into_iter().chain(failed(curves)));
+        let metric = self.record.record.deciding(point);
+        for curve in curves {
+            let details = self.details(&[curve]);
+            let plot = self.plots(&[curve], &metric);
+            if !details.is_empty() || !plot.is_empty() {
+                text += &format!("{}{}{plot}", self.title(curve.point), details.trim_start());
+            }
+        }
+        text
+    }
+
+    fn rates(&self, curves: &[&Curve]) -> String {
+        let form = |curves: Vec<&Curve>| {
+            let table = curve_table::rates(&curves, self.style);
+            let peaks = curves.iter().filter_map(|curve| self.peak(curve, RATE));
+            let below = peaks.chain(self.single_runs(&curves)).chain(failed(&curves));
+            let below = self.lines(below.chain(warmup(&curves)));
+            self.title(curves[0].point) + &table + &below + &self.details(&curves)
+        };
+        forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, RATE)
+    }
+
+    fn metric(&self, curves: &[&Curve], metric: &str) -> String {
+        let form = |curves: Vec<&Curve>| {
+            let table = curve_table::metric(&curves, metric, self.style);
+            let peaks =
+                curves.iter().filter(|_| is_rate(metric)).filter_map(|c| self.peak(c, metric));
+            let single = self.single_runs(&curves);
+            let below = self.lines(peaks.chain(single).chain(failed(&curves)));
+            self.title(curves[0].point) + &table + &below
+        };
+        forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, metric)
+    }
+
+    fn latencies(&self, curves: &[&Curve]) -> String {
+        let form = |curves: Vec<&Curve>| {
+            let table = curve_table::latencies(&curves, self.style);
+            let cost = timing_cost(&curves).into_iter();
+            let closed = "closed loop: coordinated omission applies (a task that waits does not \
+                          issue the operations that would have waited too)";
+            let below = cost.chain([closed.to_string()]).chain(failed(&curves));
+            self.title(curves[0].point) + &table + &self.lines(below) + &self.details(&curves)
+        };
+        forms(curves).into_iter().map(form).collect()
+    }
+
+    /// What was asked for beside the table.
+    fn details(&self, curves: &[&Curve]) -> String {
+        let mut text = String::new();
+        if self.detail.time {
+            text += &format!("\n{}", cells::time(curves, self.style));
+        }
+        if self.detail.counters {
+            text += &format!("\n{}", cells::counters(curves, self.style));
+        }
+        text
+    }
+
+    fn lines(&self, lines: impl IntoIterator<Item = String>) -> String {
+        lines.into_iter().map(|line| wrapped(&line, self.style.width, 2)).collect()
+    }
+
+    /// "posix_lock_shared hold_ns=100, processes: what one operation is".
+    fn title(&self, point: &Point) -> String {
+        let mut title = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
+        title += &format!(", {}", point.form.name());
+        if !point.variant.is_empty() {
+            title += &format!(", {}", point.variant);
+        }
+        title += &self.apart(|point| point.placement.to_string(), point);
+        title += &self.apart(|point| point.dir.display().to_string(), point);
+        title += &self.apart(|point| length(point.until), point);
+        if point.pass == Pass::Latency {
+            title += ", each operation timed";
+        }
+        if let Some(operation) = operation(&self.record.record, point) {
+            title += &format!(": {operation}");
+        }
+        let lines = wrapped(&title, self.style.width, 2);
+        format!("\n{}\n", self.style.bold(lines.trim_end()))
+    }
+
+    /// A point's value, where the record has points with another.
+    fn apart(&self, value: fn(&Point) -> String, point: &Point) -> String {
+        match different(&self.record.record, value).len() {
+            0 | 1 => String::new(),
+            _ => format!(", {}", value(point)),
+        }
+    }
+
+    /// Where a curve is highest, and how that compares with the linear ideal.
+    fn peak(&self, curve: &Curve, metric: &str) -> Option<String> {
+        let (first, last) = (curve.cells.first()?, curve.cells.last()?);
+        let (base, peak) = (first.spread(metric)?.mean, curve.peak(metric)?);
+        if first.point.cpus == last.point.cpus || base <= 0.0 {
+            return None;
+        }
+        let cpus = |n: u32| counted(n as usize, "CPU");
+        let compared = |cell: &analysis::CurveCell| {
+            let ratio = cell.spread(metric)?.mean / base;
+            let ideal = cell.point.cpus as f64 / first.point.cpus as f64;
+            Some((ratio_text(ratio), ratio_text(ideal)))
+        };
+        let (ratio, ideal) = compared(peak)?;
+        let lane = lane(curve);
+        let start = format!("best at {}{lane}", cpus(peak.point.cpus));
+        let of = format!("that of {}", cpus(first.point.cpus));
+        let (at_last, ideal_last) = compared(last).unwrap_or(("-".into(), "-".into()));
+        let most = cpus(last.point.cpus);
+        Some(if peak.point.cpus == last.point.cpus {
+            format!("{start}, the most tried: {ratio} times {of} (ideal {ideal})")
+        } else if peak.point.cpus == first.point.cpus {
+            format!("{start}: {most} reach {at_last} times that (ideal {ideal_last})")
+        } else {
+            format!(
+                "{start}: {ratio} times {of} (ideal {ideal}); {most} reach {at_last} times \
+                 (ideal {ideal_last})"
+            )
+        })
+    }
+
+    fn single_runs(&self, curves: &[&Curve]) -> Option<String> {
+        let mut runs = curves.iter().flat_map(|curve| &curve.cells).map(|cell| cell.runs.len());
+        let single = runs.any(|n| n == 1);
+        let remedy = match self.record.record.source {
+            None => "--blocks 5 repeats each point",
+            Some(_) => "import several runs of each variant",
+        };
+        single.then(|| format!("n = 1: no spread is known; {remedy}"))
+    }
+
+    /// One plot for each number of tasks a CPU, with its forms together.
+    fn plots(&self, curves: &[&Curve], metric: &str) -> String {
+        let plots = lanes(curves).into_iter().map(|lane| {
+            let drawing = drawing(&lane, metric);
+            let text = plot(&drawing, self.style);
+            if text.is_empty() { text } else { format!("\n{text}") }
+        });
+        plots.collect()
+    }
+}
+
+/// Whether a metric could follow the CPUs.
+fn is_rate(metric: &str) -> bool {
+    known_metric(metric).is_some_and(|m| m.unit == "1/s")
+}
+
+fn has(curve: &Curve, metric: &str) -> bool {
+    curve.cells.iter().any(|cell| cell.spread(metric).is_some())
+}
+
+/// Says which tasks a curve has, where it is not one a CPU.
+fn lane(curve: &Curve) -> String {
+    match curve.tasks_per_cpu {
+        Some(1.0) => String::new(),
+        Some(ratio) => format!(" with {ratio} tasks a CPU"),
+        None => format!(" with {}", counted_if_told(curve.point.tasks, "task")),
+    }
+}
+
+fn ratio_text(ratio: f64) -> String {
+    match ratio {
+        ..0.995 => format!("{ratio:.2}"),
+        r if r >= 9.95 || r == r.round() => format!("{ratio:.0}"),
+        _ => format!("{ratio:.1}"),
+    }
+}
+
+fn failed(curves: &[&Curve]) -> Vec<String> {
+    let cells = curves.iter().flat_map(|curve| &curve.cells).filter(|cell| cell.failed > 0);
+    let note = |cell: &analysis::CurveCell| {
+        let cpus = counted_if_told(cell.point.cpus, "CPU");
+        let verb = if cell.failed == 1 { "does" } else { "do" };
+        format!("{} on {cpus} failed and {verb} not count", counted(cell.failed, "run"))
+    };
+    cells.map(note).collect()
+}
+
+/// How many runs warmed up, for how long, and what it did to the rate.
+fn warmup(curves: &[&Curve]) -> Option<String> {
+    let runs = || curves.iter().flat_map(|c| &c.cells).flat_map(|cell| &cell.runs);
+    let mut lengths_s = Vec::new();
+    let mut gains = Vec::new();
+    for run in runs() {
+        let Outcome::Finished { warmup: Some(found), .. } = &run.outcome else { continue };
+        if let (Warmup::Until { seconds, steady_operations_per_s }, Some(rate)) =
+            (found, run.value(RATE).filter(|rate| *rate > 0.0))
+        {
+            lengths_s.push(*seconds);
+            gains.push(100.0 * (steady_operations_per_s / rate - 1.0));
+        }
+    }
+    let (length, gain) =
+        (Spread::from_values(&lengths_s)?.median, Spread::from_values(&gains)?.median);
+    let direction = if gain < 0.0 { "lower" } else { "higher" };
+    Some(format!(
+        "warm-up in {} of {}, typically {}; the rate after it is {:.1} % {direction} than over \
+         the whole run",
+        lengths_s.len(),
+        counted(runs().count(), "run"),
+        duration_ns(1e9 * length),
+        gain.abs()
+    ))
+}
+
+fn timing_cost(curves: &[&Curve]) -> Option<String> {
+    let cells = curves.iter().flat_map(|curve| &curve.cells);
+    let costs: Vec<f64> = cells.flat_map(|c| c.values("latency.timing_cost_ns")).collect();
+    let cost = Spread::from_values(&costs)?.median;
+    let cost = duration_ns(cost);
+    Some(format!("reading the clock costs {cost} for each operation, included above"))
+}
+
+/// The forms of one lane, with the ideal that the better one sets at the fewest CPUs.
+fn drawing(curves: &[&Curve], metric: &str) -> Plot {
+    let values = |curve: &Curve, metric: &str| -> Vec<(u32, f64)> {
+        let value = |cell: &analysis::CurveCell| Some((cell.point.cpus, cell.spread(metric)?.mean));
+        // Imported cells may have no CPU count to stand over.
+        curve.cells.iter().filter_map(value).filter(|(cpus, _)| *cpus > 0).collect()
+    };
+    let series: Vec<Series> = curves
+        .iter()
+        .map(|curve| Series {
+            name: format!("{}{}", curve.point.form.name(), lane(curve)),
+            points: values(curve, metric),
+            idle: if metric == RATE { values(curve, "idle_percent") } else { Vec::new() },
+        })
+        .collect();
+    let fewest = series.iter().flat_map(|s| &s.points).map(|(cpus, _)| *cpus).min();
+    let firsts = series.iter().flat_map(|s| &s.points).filter(|(c, _)| Some(*c) == fewest);
+    let per_cpu = firsts.map(|(cpus, value)| value / *cpus as f64).fold(0.0, f64::max);
+    let title = if metric == RATE { "operations/s".to_string() } else { metric.to_string() };
+    Plot { title, series, ideal: is_rate(metric).then_some(per_cpu).filter(|rate| *rate > 0.0) }
+}

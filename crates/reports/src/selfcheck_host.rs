@@ -1,0 +1,60 @@
+//! The self-check of a host as text: what equal and planted comparisons were called.
+
+use analysis::host_check::{HostCheck, HostCheckRow};
+
+use crate::Style;
+use crate::prose::wrapped;
+use crate::selfcheck::promises;
+use crate::table::{Align, Table};
+
+/// All tables.
+pub fn selfcheck_host(check: &HostCheck, style: &Style) -> String {
+    let intro = format!(
+        "How often knee is right on {}: real operations on one CPU, {} s a run, compared in blocks \
+         until decided. Of each workload the same is compared with itself, and with itself and work \
+         of a known length after each operation. Smallest effect 2 %, at most 60 blocks.",
+        host(check),
+        check.seconds
+    );
+    let mut text =
+        wrapped(&intro, style.width, 0) + "\n" + &table(&check.rows).within(style.width).0;
+    text += &format!("\n{}\n\n", style.bold("Promises"));
+    text + &promises(&check.figures, style)
+}
+
+fn host(check: &HostCheck) -> String {
+    let host = &check.host;
+    let parts = [&host.hostname, &host.kernel_release, &host.cpu_model, &host.hypervisor];
+    let known: Vec<&str> = parts.into_iter().filter_map(|part| part.as_deref()).collect();
+    known.join(", ")
+}
+
+fn table(rows: &[HostCheckRow]) -> Table {
+    let mut table = Table::new([
+        ("workload", Align::Left),
+        ("planted", Align::Right),
+        ("n", Align::Right),
+        ("changed", Align::Right),
+        ("wrong\nway", Align::Right),
+        ("same", Align::Right),
+        ("cannot\ntell", Align::Right),
+        ("median of\nestimates", Align::Right),
+        ("blocks\neach", Align::Right),
+        ("blocks\nleft out", Align::Right),
+    ]);
+    for row in rows {
+        let planted = match row.planted {
+            0.0 => "nothing".to_string(),
+            share => format!("{:.0} %", 100.0 * share),
+        };
+        let estimate = row.estimate.map(|change| format!("{:+.2} %", 100.0 * change));
+        let counts = [row.comparisons, row.changed, row.wrong, row.same, row.open];
+        let mut cells = vec![row.workload.clone(), planted];
+        cells.extend(counts.map(|count| count.to_string()));
+        cells.push(estimate.unwrap_or("-".to_string()));
+        cells.push(format!("{:.1}", row.blocks));
+        cells.push(row.discarded.to_string());
+        table.row(cells);
+    }
+    table
+}

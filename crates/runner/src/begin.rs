@@ -1,0 +1,207 @@
+//! The record of a new execution: what is known before the first run, and the partial record that it
+//! resumes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use host::stderr::talk;
+use host::{paths, random, topology};
+use plan::{Usable, commands, guest_config, pitfalls, variants};
+use records::{Directory, Experiment, FORMAT, Point, Record, RecordState, Session, Warning};
+use setup::file_systems;
+use store::{Growing, Id, Index, Store};
+use workloads::Workload;
+
+use crate::places::guest::allowed_cpus;
+use crate::{images, programs};
+
+/// Everything about the record that is known before the first run.
+pub fn new_record(experiment: Experiment) -> Result<Record> {
+    let (usable, warning) = usable_cpus()?;
+    file_systems::check_experiment(&experiment)?;
+    let variants = variants::combined(&experiment)?;
+    guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
+    let points = plan::points(&experiment, &variants, &usable)?;
+    ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
+    let commands = commands::for_experiment(&experiment, &variants)?;
+    let metrics = commands::described(&commands)?;
+    let operations = operations(&points);
+    let dirs: BTreeSet<&Path> = points.iter().map(|point| point.dir.as_path()).collect();
+    let directories: Vec<_> = dirs.into_iter().map(probes::directory).collect();
+    let pitfalls = pitfalls::warnings(&points, &directories, &variants, &experiment.storage);
+    let host = probes::host(Path::new("/"));
+    let topology = plan::usable(&experiment, variants.first(), &usable)?.topology.clone();
+    let seed = experiment.seed.unwrap_or_else(random);
+    let session = Session {
+        command: std::env::args().collect(),
+        knee: env!("CARGO_PKG_VERSION").to_string(),
+        started: jiff::Timestamp::now(),
+        finished: None,
+        boot_id: host.boot_id.clone().unwrap_or_default(),
+        first_run: 0,
+        host_changes: None,
+    };
+    let mut record = Record {
+        format: FORMAT,
+        id: String::new(),
+        state: RecordState::Growing,
+        experiment,
+        seed,
+        points,
+        variants,
+        source: None,
+        metrics,
+        commands,
+        operations,
+        programs: Default::default(),
+        image: None,
+        hypervisor: None,
+        sessions: vec![session],
+        host,
+        topology,
+        directories,
+        warnings: warning.into_iter().chain(pitfalls).collect(),
+        runs_finished: 0,
+        runs_failed: 0,
+        files: Default::default(),
+    };
+    images::check_words(&record)?;
+    record.programs = programs::find(&record)?;
+    Ok(record)
+}
+
+/// What one operation of each of knee's own workloads is, by the workload's name.
+fn operations(points: &[Point]) -> BTreeMap<String, String> {
+    let own_points = points.iter().filter(|point| point.command.is_none());
+    let workloads = own_points.filter_map(|point| Workload::find(&point.workload));
+    workloads.map(|w| (w.name.to_string(), w.spec.operation.to_string())).collect()
+}
+
+/// The CPUs that this process may use, and a warning if a quota leaves some of them out.
+fn usable_cpus() -> Result<(Usable, Option<Warning>)> {
+    let limits = probes::limits(Path::new("/"));
+    let allowed = limits.cpus_allowed.map_err(anyhow::Error::msg)?;
+    let topology = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
+    let cpus = topology.cpus.len();
+    ensure!(cpus > 0, "this process may not use any online CPU: see taskset -p $$");
+    let quota = limits.cpu_quota.ok().flatten().filter(|quota| *quota < cpus as f64);
+    let warning = quota.map(|quota| {
+        Warning::new(
+            format!(
+                "the cgroup's quota is the time of {quota:.2} of {cpus} CPUs: runs use no more"
+            ),
+            "raise cpu.max to measure on all CPUs",
+        )
+    });
+    let at_once = quota.map(|quota| quota.max(1.0) as u32);
+    Ok((Usable { topology, at_once, directory: measured_directory }, warning))
+}
+
+/// The canonical path of a directory to measure in.
+fn measured_directory(dir: &Path) -> Result<PathBuf> {
+    let path = dir
+        .canonicalize()
+        .with_context(|| format!("looking for the directory {} (--dir)", dir.display()))?;
+    ensure!(path.is_dir(), "{} is not a directory (--dir)", path.display());
+    Ok(path)
+}
+
+/// Refuses points with more tasks than the cgroup, the host or the user may have.
+pub fn check_capacity(record: &Record) -> Result<()> {
+    // Two more, for the worker and knee.
+    let on_host = record.points.iter().filter(|point| record.guest(&point.variant).is_none());
+    let needed = on_host.map(|p| p.tasks as u64 + 2).max().unwrap_or(0);
+    let limits = probes::limits(Path::new("/"));
+    let is_root = paths::user() == 0;
+    let bounds = [
+        ("the cgroup has room for", limits.tasks_of_group.ok().flatten(), "raise its pids.max"),
+        ("this host has room for", limits.tasks_of_host, "raise kernel.threads-max and pid_max"),
+        (
+            "this user may have",
+            limits.tasks_of_user.soft.filter(|_| !is_root),
+            "raise the limit (ulimit -u)",
+        ),
+    ];
+    for (holder, room, remedy) in bounds {
+        let Some(room) = room else { continue };
+        ensure!(
+            needed <= room,
+            "{needed} tasks are needed, {holder} {room}: use fewer, or {remedy}"
+        );
+    }
+    Ok(())
+}
+
+/// A new record, or the one to resume.
+pub fn open_record(resume: bool, store: &Store, record: Record) -> Result<Growing> {
+    let hostname = record.host.hostname.clone().unwrap_or_default();
+    for recovered in store.recover(&hostname)? {
+        talk(format_args!("recovered {}, whose knee died", recovered.display()));
+    }
+    if !resume {
+        let now = jiff::Timestamp::now();
+        return store.begin(record, Id::new(now, random() as u32));
+    }
+    let folder = resumable(store, &record)?;
+    let mut growing = store.resume(&folder)?;
+    let mut session = record.sessions.into_iter().next().expect("new records have one session");
+    session.first_run = growing.next_run();
+    let id = &growing.record.id;
+    talk(format_args!("resuming {id}, which has {} runs", session.first_run));
+    growing.record.sessions.push(session);
+    Ok(growing)
+}
+
+/// What of the host or its directories has changed, if anything: runs before and after the change do
+/// not belong in one record.
+fn changed(then: &Record, now: &Record) -> Option<String> {
+    let (a, b) = (&then.host, &now.host);
+    let parts = [
+        ("the host", a.hostname == b.hostname && a.cpu_model == b.cpu_model),
+        (
+            "the kernel",
+            a.kernel_release == b.kernel_release && a.kernel_version == b.kernel_version,
+        ),
+        ("the kernel's command line", a.kernel_command_line == b.kernel_command_line),
+        ("the set of CPUs", then.topology == now.topology),
+    ];
+    let program = now.programs.iter().find(|(path, program)| {
+        let before = then.programs.get(*path);
+        before.is_none_or(|before| before.file != program.file || before.version != program.version)
+    });
+    if let Some((path, _)) = program {
+        return Some(format!("the program {path}"));
+    }
+    if then.commands != now.commands {
+        return Some("a command that comes with knee".to_string());
+    }
+    let part = parts.iter().find(|(_, same)| !same).map(|(name, _)| name.to_string());
+    let knob = a.knobs.iter().find(|(name, value)| b.knobs.get(*name) != Some(value));
+    let mount = |d: &Directory| {
+        (d.path.clone(), d.file_system.clone(), d.source.clone(), d.mount_options.clone())
+    };
+    let mounts = |record: &Record| record.directories.iter().map(mount).collect::<Vec<_>>();
+    part.or_else(|| knob.map(|(name, _)| format!("the setting {name}"))).or_else(|| {
+        (mounts(then) != mounts(now)).then(|| "the file system of a directory".to_string())
+    })
+}
+
+/// The newest partial record that the same command would have made, on the same host and
+/// kernel.
+fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
+    let index = Index::open(store, &paths::cache()?)?;
+    for listed in index.newest(1000)?.iter().filter(|l| l.state == "partial") {
+        let Ok(found) = store::open(&listed.folder) else { continue };
+        let found = found.record;
+        if found.experiment != wanted.experiment || found.points != wanted.points {
+            continue;
+        }
+        if let Some(what) = changed(&found, wanted) {
+            talk(format_args!("{} is not resumed: {what} has changed since", found.id));
+            continue;
+        }
+        return Ok(listed.folder.clone());
+    }
+    bail!("no partial record of this experiment on this host and kernel: run without --resume")
+}

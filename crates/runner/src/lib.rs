@@ -1,0 +1,243 @@
+//! The runner: takes the points through their blocks, one run after the other, and keeps the result of
+//! each before the next one starts. Runs take place in places: this host, or virtual machines.
+
+mod begin;
+pub mod history;
+mod images;
+pub mod places;
+mod profiles;
+mod programs;
+pub mod progress;
+mod session;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use analysis::Reduced;
+use anyhow::Result;
+use host::signals;
+use plan::commands::RunId;
+use plan::guest_config;
+use plan::schedule::{self, Assignment};
+use records::{Command, Outcome, Planned, Point, Record, Run, Until, Warning};
+use setup::journal::Journal;
+use store::Growing;
+
+use crate::places::guest::Guests;
+use crate::places::local::Local;
+use crate::places::{Place, RunOutcome, RunRequest};
+use crate::profiles::{Step, StepResult};
+use crate::progress::Progress;
+
+pub use begin::new_record;
+pub use places::guest::allowed_cpus;
+pub use session::{Measured, Options, measure};
+
+/// How the runner ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every planned run was executed.
+    Complete,
+    /// A signal asked knee to end.
+    Interrupted,
+}
+
+/// Executes the runs that the record lacks. `finished` is called with each run once it is durable.
+pub fn run(
+    record: &mut Growing,
+    journal: &mut Journal,
+    progress: &mut Progress,
+    mut finished: impl FnMut(&Run),
+) -> Result<End> {
+    let mut places = Places::new(journal, record)?;
+    let end = run_blocks(record, &mut places, progress, &mut finished);
+    let warnings = places.end(record)?;
+    record.record.warnings.extend(warnings);
+    let end = end?;
+    record.complete = end == End::Complete;
+    Ok(end)
+}
+
+/// The places that the runs of a record need.
+struct Places<'a> {
+    journal: &'a mut Journal,
+    local: Local,
+    guests: Option<Guests>,
+}
+
+impl<'a> Places<'a> {
+    /// Tries out all places, so that what cannot work is refused before anything is measured.
+    fn new(journal: &'a mut Journal, record: &mut Growing) -> Result<Places<'a>> {
+        let local = Local::new(journal, &mut record.record)?;
+        let boots = record.read_boots()?.len() as u32;
+        let guests = if guest_config::guests(&record.record).is_empty() {
+            None
+        } else {
+            Some(Guests::new(&mut record.record, boots)?)
+        };
+        let mut places = Places { journal, local, guests };
+        places.keep_boots(record)?;
+        Ok(places)
+    }
+
+    fn run(&mut self, request: &RunRequest) -> Result<Option<RunOutcome>> {
+        match self.guests.as_mut().filter(|_| request.planned.guest.is_some()) {
+            Some(guests) => guests.run(self.journal, request),
+            None => self.local.run(self.journal, request),
+        }
+    }
+
+    /// Appends the boots since the last call to the record.
+    fn keep_boots(&mut self, record: &mut Growing) -> Result<()> {
+        let boots = self.guests.iter_mut().flat_map(|guests| guests.boots());
+        boots.into_iter().try_for_each(|boot| record.append_boot(&boot))
+    }
+
+    fn end(mut self, record: &mut Growing) -> Result<Vec<Warning>> {
+        let mut warnings = self.local.end(self.journal)?;
+        if let Some(guests) = &mut self.guests {
+            warnings.extend(guests.end(self.journal)?);
+        }
+        self.keep_boots(record)?;
+        Ok(warnings)
+    }
+}
+
+/// Executes block after block, until nothing is left to do.
+fn run_blocks(
+    record: &mut Growing,
+    places: &mut Places,
+    progress: &mut Progress,
+    finished: &mut impl FnMut(&Run),
+) -> Result<End> {
+    let mut runs: Vec<Run> =
+        record.read_runs()?.iter().map(|run| deciding_part(&record.record, run)).collect();
+    let mut profiled: BTreeSet<Step> =
+        record.read_profiles()?.iter().map(Step::for_profile).collect();
+    for block in 0.. {
+        let before: Vec<&Run> = runs.iter().filter(|run| run.block < block).collect();
+        let planned = schedule::block(&record.record, &before, block);
+        if planned.is_empty() {
+            break;
+        }
+        let executed: BTreeSet<Step> = runs.iter().map(Step::for_run).collect();
+        let steps = |assignment| {
+            let steps = schedule::steps(&record.record, assignment).into_iter();
+            steps.map(move |profile| Step { assignment, profile })
+        };
+        let left = planned.into_iter().flat_map(steps);
+        let left: Vec<Step> =
+            left.filter(|step| !executed.contains(step) && !profiled.contains(step)).collect();
+        let to_run: Vec<Assignment> = left.iter().map(|step| step.assignment).collect();
+        progress.block(&record.record, block, &to_run);
+        for step in left {
+            if signals::received().is_some() {
+                return Ok(End::Interrupted);
+            }
+            let Some(result) = execute(record, places, progress, step)? else {
+                return Ok(End::Interrupted);
+            };
+            if let Some(kind) = step.profile {
+                let number = profiled.len() as u32;
+                record.append_profile(&result.into_profile(kind, number))?;
+                profiled.insert(step);
+                progress.looked();
+                continue;
+            }
+            let (run, samples) = (result.run, result.samples);
+            record.append(&run, samples)?;
+            finished(&run);
+            progress.finished(&record.record.points[step.assignment.point], &run);
+            runs.push(deciding_part(&record.record, &run));
+        }
+    }
+    Ok(End::Complete)
+}
+
+/// The part of a run that later blocks are planned by.
+fn deciding_part(record: &Record, run: &Run) -> Run {
+    let point = record.points.get(run.point as usize);
+    let decides = point.map_or(record.experiment.compare.metric.clone(), |p| record.deciding(p));
+    analysis::deciding_part(run, &decides)
+}
+
+/// Executes one step. Returns `None` if a signal interrupted it.
+fn execute(
+    record: &mut Growing,
+    places: &mut Places,
+    progress: &Progress,
+    step: Step,
+) -> Result<Option<StepResult>> {
+    let Assignment { block, point: index, placebo, repeat } = step.assignment;
+    let number = record.next_run();
+    let point = &record.record.points[index];
+    let started = jiff::Timestamp::now();
+    progress.running(point);
+    let planned = record.record.planned(point)?;
+    let outcome = places.run(&RunRequest {
+        record: &record.record,
+        planned: &planned,
+        id: RunId { block, run: number, seed: record.record.seed },
+        placebo,
+        profile: step.profile,
+        deadline: deadline(&record.record, &planned),
+    });
+    places.keep_boots(record)?;
+    let Some(outcome) = outcome? else { return Ok(None) };
+    let point = &record.record.points[index];
+    let reduced = analysis::reduce(point, &outcome.events, &outcome.exit);
+    let reduced = outcome.invalid_because.into_iter().fold(reduced, Reduced::invalidated);
+    let run = Run {
+        run: number,
+        point: index as u32,
+        block,
+        placebo,
+        repeat,
+        started,
+        file_system: outcome.file_system,
+        boot: outcome.boot,
+        outcome: require_deciding_metric(&record.record, point, reduced.outcome, &reduced.missing),
+        warnings: [outcome.warnings, reduced.warnings].concat(),
+    };
+    let Reduced { samples, windows, unavailable_probes, .. } = reduced;
+    Ok(Some(StepResult { run, samples, windows, unavailable_probes }))
+}
+
+/// Fails a command's run that lacks the metric that decides; `missing` says why.
+fn require_deciding_metric(
+    record: &Record,
+    point: &Point,
+    outcome: Outcome,
+    missing: &BTreeMap<String, String>,
+) -> Outcome {
+    let deciding = record.deciding(point);
+    let Outcome::Finished { metrics, counters, .. } = &outcome else { return outcome };
+    let is_present = metrics.contains_key(&deciding) || counters.contains_key(&deciding);
+    if point.command.is_none() || is_present {
+        return outcome;
+    }
+    let reason = match missing.get(&deciding) {
+        Some(why) => why.clone(),
+        None => format!("the run has no {deciding}, the metric that decides (--metric)"),
+    };
+    Outcome::Failed { reason }
+}
+
+/// How long a worker may take: the run itself, the grace period at its end, and some time to set up,
+/// verify and clean up, which is longer with many tasks.
+fn deadline(record: &Record, planned: &Planned) -> Duration {
+    let (timeout_s, stop_grace_s) = (record.experiment.timeout_s, record.experiment.stop_grace_s);
+    let run_s = match planned.point.until {
+        Until::Seconds(seconds) => seconds,
+        Until::OperationsPerTask(_) => 0.0,
+        // The worker itself limits each of its programs.
+        Until::End => planned.command.map_or(0.0, programs_s),
+    };
+    let around_s = timeout_s + 0.01 * planned.point.tasks as f64;
+    Duration::from_secs_f64(run_s + stop_grace_s + around_s)
+}
+
+/// How long all programs of one run of a command may take together.
+fn programs_s(command: &Command) -> f64 {
+    command.timeout_s * (1 + command.prepare.len() + command.cleanup.len()) as f64
+}

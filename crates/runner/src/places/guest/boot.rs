@@ -1,0 +1,476 @@
+//! Boots: the initramfs is put together once for each kernel. Then QEMU is started, and knee waits until
+//! the guest's init is ready.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use guests::initramfs::{Archive, compressed, stripped};
+use guests::kernel::Kernel;
+use guests::modules::{ModuleTree, NeededModules};
+use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions};
+use host::stderr::talk;
+use host::{Topology, memfd, signals};
+use plan::guest_config;
+use records::{
+    AcceleratorChoice, Aged, Boot, FileSystem, Guest, GuestShape, Hypervisor, Policy, Record,
+    Storage,
+};
+use setup::file_systems::kinds;
+use setup::file_systems::sparse_copy::copy_onto;
+
+use super::ageing::{self, AgedDisk};
+use super::disk::Disk;
+use super::protocol::{GuestAge, MODULES, Ready, Reply, Request, line};
+use super::watchdog::Watchdog;
+use super::{console, hypervisor};
+
+/// Boots guests.
+pub struct Booter {
+    prepared: Vec<Prepared>,
+    storage: Storage,
+    /// The file systems that runs in a guest want, each with the guest.
+    file_systems: Vec<(Guest, FileSystem)>,
+    /// Aged file systems, of which runs get copies. Each is aged at the first boot that needs it.
+    aged_disks: Vec<AgedDisk>,
+    /// The seed for ageing.
+    seed: u64,
+    /// How long a program that makes or checks a file system may take.
+    time: Duration,
+    /// The directory for disks that are only tried out.
+    dir: PathBuf,
+    /// Whether the kernel will change its own code under load, as it does for probes.
+    has_probes: bool,
+    /// What executes guests and why KVM does not, once a boot has shown it.
+    accelerator: Option<(Accelerator, Option<String>)>,
+    /// More files of the host for the guest, by their paths in the guest.
+    pub added: Vec<(String, PathBuf)>,
+}
+
+/// A guest that is up.
+pub struct BootedGuest {
+    pub qemu: Qemu,
+    /// The guest's disk, if it has one.
+    pub disk: Option<Disk>,
+    /// The boot as a record keeps it.
+    pub boot: Boot,
+}
+
+/// What is on a guest's disk.
+#[derive(Clone, Default)]
+pub struct FormattedDisk {
+    /// The geometry that the file system's programs report.
+    pub geometry: BTreeMap<String, String>,
+    /// How it was aged, if it was.
+    pub aged: Option<Aged>,
+}
+
+/// A kernel with its initramfs.
+struct Prepared {
+    /// The kernel's file, and the directory to find its modules in.
+    paths: (PathBuf, Option<PathBuf>),
+    kernel: Kernel,
+    initramfs: fs::File,
+    bytes: u64,
+    /// Modules that were not found, a sentence each.
+    missing: Vec<String>,
+}
+
+/// Modules that every guest needs: the bus, the stream.
+const NEEDED_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
+
+/// The longest boot: 255 emulated CPUs on two of the host's take some minutes.
+const BOOT_TIMEOUT: Duration = Duration::from_secs(1200);
+
+/// A KVM guest that is silent for longer hangs: a broken KVM can do that. Even emulation takes only
+/// some seconds.
+const KVM_SILENCE: Duration = Duration::from_secs(20);
+
+/// Spares an emulated kernel two measurements: of the loops in a tick, for which each CPU takes some
+/// tenths of a second while all others wait (10000000 is for 2.5 GHz at 250 ticks/s; no device here
+/// depends on delay loops), and of whether the CPUs' clocks agree, which are all the host's. The user's
+/// words come later, and the kernel takes the last of each word.
+const EMULATED: &str = "lpj=10000000 tsc=reliable ";
+
+/// What the doubts of knee begin with, among the lines that a boot keeps.
+pub const DOUBT_PREFIX: &str = "knee: ";
+
+/// How long a guest may take to switch itself off.
+const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Booter {
+    /// Boots the guests of a record.
+    pub fn new(record: &Record) -> Result<Booter> {
+        guests::qemu::version()?;
+        let mut file_systems = Vec::new();
+        for point in &record.points {
+            let made = record.file_system(point);
+            if let (Some(guest), Some(made)) = (record.guest(&point.variant), made) {
+                let wanted = (guest, made.clone());
+                file_systems.extend((!file_systems.contains(&wanted)).then_some(wanted));
+            }
+        }
+        let first = record.points.first().context("a record has a point")?;
+        Ok(Booter {
+            storage: record.experiment.storage.clone(),
+            file_systems,
+            seed: record.seed,
+            time: Duration::from_secs_f64(record.experiment.timeout_s),
+            dir: first.dir.clone(),
+            has_probes: record.experiment.explain.is_some(),
+            ..Booter::without_file_systems()
+        })
+    }
+
+    /// Boots guests without file systems.
+    pub fn without_file_systems() -> Booter {
+        Booter {
+            prepared: Vec::new(),
+            storage: Storage::default(),
+            file_systems: Vec::new(),
+            aged_disks: Vec::new(),
+            seed: 0,
+            time: Duration::from_secs(600),
+            dir: std::env::temp_dir(),
+            has_probes: false,
+            accelerator: None,
+            added: Vec::new(),
+        }
+    }
+
+    /// Boots a guest to see whether it comes up and has what its runs need. The first such boot shows
+    /// what executes guests.
+    pub fn try_out(&mut self, guest: &Guest) -> Result<(Hypervisor, BootedGuest)> {
+        let dir = self.dir.clone();
+        let (accelerator, why_not_kvm) = match &self.accelerator {
+            Some(known) => known.clone(),
+            None => self.find_accelerator(guest, &dir)?,
+        };
+        self.accelerator = Some((accelerator, why_not_kvm.clone()));
+        let mut booted = self.boot(guest, &dir, 0)?;
+        let file_systems = self.file_systems.clone().into_iter();
+        for (_, file_system) in file_systems.filter(|(other, _)| other == guest) {
+            self.rehearse(&mut booted, file_system)?;
+        }
+        Ok((hypervisor::describe(accelerator, why_not_kvm)?, booted))
+    }
+
+    /// Makes a file system in a guest to see whether that works, and ages it if runs get copies of an
+    /// aged one.
+    fn rehearse(&mut self, booted: &mut BootedGuest, made: FileSystem) -> Result<()> {
+        let Some(disk) = &booted.disk else { return Ok(()) };
+        let geometry = self.format_disk(disk, &made)?.geometry;
+        let is_aged = self.aged_disks.iter().any(|aged| aged.made == made);
+        if self.storage.policy == Policy::Aged && !is_aged {
+            let request = GuestAge { made, age: self.storage.age.clone(), seed: self.seed };
+            let limit = guest_config::watchdog_time(&booted.boot.guest)?;
+            let watchdog = Watchdog::new(limit, self.time, self.time);
+            let qemu = &mut booted.qemu;
+            self.aged_disks.push(ageing::age(qemu, disk, request, geometry, watchdog, &self.dir)?);
+        }
+        Ok(())
+    }
+
+    /// Puts a file system on a disk: a new one, or a copy of the aged one.
+    pub fn format_disk(&self, disk: &Disk, made: &FileSystem) -> Result<FormattedDisk> {
+        match self.aged_disks.iter().find(|aged| aged.made == *made) {
+            Some(AgedDisk { image, geometry, aged, .. }) => {
+                copy_onto(image, &disk.file)?;
+                Ok(FormattedDisk { geometry: geometry.clone(), aged: Some(aged.clone()) })
+            }
+            None => Ok(FormattedDisk { geometry: disk.format(made)?, aged: None }),
+        }
+    }
+
+    /// Finds what executes guests: KVM if a boot with it succeeds, else emulation and why not KVM.
+    fn find_accelerator(
+        &mut self,
+        guest: &Guest,
+        dir: &Path,
+    ) -> Result<(Accelerator, Option<String>)> {
+        let emulation = if self.has_probes { Accelerator::TcgOneThread } else { Accelerator::Tcg };
+        let choice = guest.accelerator_choice()?;
+        if choice == AcceleratorChoice::Tcg {
+            return Ok((emulation, Some("emulation was requested".to_string())));
+        }
+        let why_not = match hypervisor::no_kvm() {
+            Some(why) => why,
+            None => match self.boot_with(guest, dir, 0, Accelerator::Kvm) {
+                Ok(booted) => {
+                    power_off(booted.qemu);
+                    return Ok((Accelerator::Kvm, None));
+                }
+                Err(why) => format!("a boot with KVM failed: {why:#}"),
+            },
+        };
+        ensure!(
+            choice == AcceleratorChoice::Any,
+            "KVM was requested but does not work here: {why_not}"
+        );
+        talk(format_args!(
+            "guests are emulated: their times say nothing about real processors ({why_not})"
+        ));
+        Ok((emulation, Some(why_not)))
+    }
+
+    /// Boots a guest. `random` decides the kernel's address; 0 leaves it where it was linked.
+    pub fn boot(&mut self, guest: &Guest, dir: &Path, random: u64) -> Result<BootedGuest> {
+        let accelerator = self.accelerator.as_ref().map_or(Accelerator::Tcg, |(known, _)| *known);
+        self.boot_with(guest, dir, random, accelerator)
+    }
+
+    fn boot_with(
+        &mut self,
+        guest: &Guest,
+        dir: &Path,
+        random: u64,
+        accelerator: Accelerator,
+    ) -> Result<BootedGuest> {
+        let kinds = self.kinds(guest)?;
+        let has_disk = kinds.iter().any(|kind| *kind != "tmpfs");
+        let disk = has_disk.then(|| Disk::new(&self.storage, dir, self.time)).transpose()?;
+        let prepared = self.prepare(guest, &kinds, has_disk)?;
+        let shape = guest.shape()?;
+        let cmdline = guest.cmdline.as_deref().unwrap_or_default();
+        let nokaslr = random == 0 || cmdline.split_whitespace().any(|word| word == "nokaslr");
+        let image = prepared.kernel.image(random, shape.memory, nokaslr)?;
+        let unpacked = image.bytes.map(|bytes| memfd::in_memory("kernel", &bytes)).transpose()?;
+        let spared = if accelerator == Accelerator::Kvm { "" } else { EMULATED };
+        let attempt = BootAttempt {
+            guest,
+            accelerator,
+            command_line: format!("console=ttyS0 panic=-1 rdinit=/knee {spared}{cmdline} -- init"),
+            initramfs_bytes: prepared.bytes,
+            started: jiff::Timestamp::now(),
+            since: Instant::now(),
+        };
+        let mut qemu = Qemu::start(&QemuOptions {
+            kernel: &unpacked.as_ref().map_or(prepared.kernel.path.clone(), memfd::path),
+            initramfs: &prepared.initramfs,
+            command_line: &attempt.command_line,
+            shape: &shape,
+            accelerator,
+            cpu: guest.cpu.as_deref().unwrap_or(cpu_model(&shape, accelerator)),
+            disk: disk.as_ref().map(|disk| &disk.file),
+            host_cpus: &guest_config::host_cpus(guest, &super::allowed_cpus()?)?,
+        })?;
+        let silence = attempt.silence()?;
+        let (ready, kernel_lines) = wait_for_init(&mut qemu, silence, &prepared.missing)
+            .with_context(|| {
+                format!("booting {} ({})", prepared.kernel.path.display(), prepared.kernel.release)
+            })?;
+        let mut boot = attempt.into_boot(ready, kernel_lines);
+        check_cpus(&boot, shape.cpus())?;
+        boot.said.extend(topology_doubt(&boot, &shape.topology()));
+        Ok(BootedGuest { qemu, disk, boot })
+    }
+
+    /// The kinds of file systems that runs in this guest need.
+    fn kinds(&self, guest: &Guest) -> Result<Vec<&'static str>> {
+        let wanted = self.file_systems.iter().filter(|(other, _)| other == guest);
+        wanted.map(|(_, made)| Ok(kinds::kind(&made.kind)?.name)).collect()
+    }
+
+    /// The kernel with its initramfs, which is put together at the first call.
+    fn prepare(&mut self, guest: &Guest, kinds: &[&str], disk: bool) -> Result<&Prepared> {
+        let path = guest.kernel.clone().context("a guest has a kernel")?;
+        let paths = (path, guest.modules.clone());
+        if let Some(index) = self.prepared.iter().position(|prepared| prepared.paths == paths) {
+            return Ok(&self.prepared[index]);
+        }
+        let kernel = Kernel::open(&paths.0)?;
+        let tree = ModuleTree::find(&paths.0, &kernel.release, paths.1.as_deref())?;
+        let mut wanted = NEEDED_MODULES.to_vec();
+        wanted.extend(disk.then_some("virtio_blk"));
+        // The module ext4 also serves ext2 and ext3, unless they are modules of their own.
+        wanted.extend(kinds.iter().filter(|kind| **kind != "tmpfs").map(|kind| match *kind {
+            "ext2" | "ext3" => "ext4",
+            other => other,
+        }));
+        let needed = match &tree {
+            Some(tree) => tree.needed(&wanted)?,
+            None => NeededModules::default(),
+        };
+        let missing = match &tree {
+            None => vec![format!(
+                "no modules of {} were found beside the kernel or in /lib/modules: what it needs \
+                 must be built in (--modules DIR says where they are)",
+                kernel.release
+            )],
+            Some(tree) if !needed.missing.is_empty() => vec![format!(
+                "{} has no module {}, so it must be built in",
+                tree.root.display(),
+                needed.missing.join(", ")
+            )],
+            Some(_) => Vec::new(),
+        };
+        let mut archive = self.archive(&needed)?;
+        if kernel.takes_zstd() {
+            archive = compressed(&archive)?;
+        }
+        let initramfs = memfd::in_memory("initramfs", &archive)?;
+        let bytes = archive.len() as u64;
+        self.prepared.push(Prepared { paths, kernel, initramfs, bytes, missing });
+        Ok(self.prepared.last().expect("it was pushed"))
+    }
+
+    fn archive(&self, needed: &NeededModules) -> Result<Vec<u8>> {
+        let own = fs::read("/proc/self/exe").context("reading knee's own binary")?;
+        let mut archive = Archive::default();
+        archive.directory("dev");
+        // Without it, messages of init from before it has mounted /dev are lost.
+        archive.device("dev/console", 5, 1);
+        archive.file("knee", &stripped(&own).context("making init of knee's own binary")?);
+        let folder = MODULES.trim_start_matches('/');
+        archive.directory(folder);
+        for (number, module) in needed.modules.iter().enumerate() {
+            archive.file(&format!("{folder}/{number:03}-{}.ko", module.name), &module.bytes);
+        }
+        for (name, path) in &self.added {
+            let content =
+                fs::read(path).with_context(|| format!("reading {} (--add)", path.display()))?;
+            let parents: Vec<&Path> = Path::new(name).ancestors().skip(1).collect();
+            for parent in parents.iter().rev().filter(|parent| !parent.as_os_str().is_empty()) {
+                archive.directory(&parent.display().to_string());
+            }
+            archive.file(name, &content);
+        }
+        Ok(archive.finish())
+    }
+}
+
+/// A boot that is under way.
+struct BootAttempt<'a> {
+    guest: &'a Guest,
+    accelerator: Accelerator,
+    command_line: String,
+    initramfs_bytes: u64,
+    started: jiff::Timestamp,
+    since: Instant,
+}
+
+impl BootAttempt<'_> {
+    /// How long the guest may print nothing.
+    fn silence(&self) -> Result<Duration> {
+        let limit = guest_config::watchdog_time(self.guest)?;
+        Ok(match self.accelerator {
+            Accelerator::Kvm => limit.min(KVM_SILENCE),
+            Accelerator::Tcg | Accelerator::TcgOneThread => limit,
+        })
+    }
+
+    /// The boot as a record keeps it, once init is ready.
+    fn into_boot(self, ready: Ready, kernel_lines: Vec<String>) -> Boot {
+        let host = ready.host;
+        Boot {
+            boot: 0,
+            block: 0,
+            started: self.started,
+            guest: self.guest.clone(),
+            release: host.kernel_release.unwrap_or_default(),
+            version: host.kernel_version.unwrap_or_default(),
+            command_line: host.kernel_command_line.unwrap_or(self.command_line),
+            boot_id: host.boot_id.unwrap_or_default(),
+            accelerator: match self.accelerator {
+                Accelerator::TcgOneThread => "tcg, one thread".to_string(),
+                other => hypervisor::name(other).to_string(),
+            },
+            text: ready.text,
+            up_s: self.since.elapsed().as_secs_f64(),
+            topology: ready.topology,
+            modules: ready.modules,
+            initramfs_bytes: self.initramfs_bytes,
+            said: [kernel_lines, ready.problems].concat(),
+            end: None,
+            seconds: None,
+        }
+    }
+}
+
+/// Waits until init is ready. Returns its message, and the lines of the kernel log before it.
+fn wait_for_init(
+    qemu: &mut Qemu,
+    silence: Duration,
+    missing: &[String],
+) -> Result<(Ready, Vec<String>)> {
+    let since = Instant::now();
+    let mut last_output = since;
+    let mut kernel_lines = Vec::new();
+    loop {
+        ensure!(signals::received().is_none(), "interrupted");
+        let output = qemu.next(Duration::from_millis(500));
+        if output != GuestOutput::Nothing {
+            last_output = Instant::now();
+        }
+        match output {
+            GuestOutput::Line(text) => match serde_json::from_str(&text) {
+                Ok(Reply::Kernel(text)) => kernel_lines.push(text),
+                Ok(Reply::Ready(ready)) => return Ok((*ready, kernel_lines)),
+                _ => (),
+            },
+            GuestOutput::Off => bail!("the guest {}{}", console::exit_reason(qemu), hints(missing)),
+            GuestOutput::Printed | GuestOutput::Nothing => (),
+        }
+        let (why, time) = if last_output.elapsed() > silence {
+            ("printed nothing for", last_output.elapsed())
+        } else if since.elapsed() > BOOT_TIMEOUT {
+            ("was not ready after", since.elapsed())
+        } else {
+            continue;
+        };
+        let console = qemu.console();
+        let last = if console.trim().is_empty() {
+            "it has printed nothing at all: does the kernel have a serial console \
+             (CONFIG_SERIAL_8250_CONSOLE)?"
+                .to_string()
+        } else {
+            format!("on its console last: {}", console::last_line(&console))
+        };
+        bail!("the guest {why} {:.0} s ({last}){}", time.as_secs_f64(), hints(missing));
+    }
+}
+
+fn hints(missing: &[String]) -> String {
+    missing.iter().map(|text| format!("; {text}")).collect()
+}
+
+/// The default CPU model. In emulation, only an Intel CPU reports which threads share a core.
+fn cpu_model(shape: &GuestShape, accelerator: Accelerator) -> &'static str {
+    if shape.threads > 1 && accelerator != Accelerator::Kvm {
+        "max,vendor=GenuineIntel"
+    } else {
+        "max"
+    }
+}
+
+/// A doubt if the guest sees another topology than was requested: placements would be wrong then.
+fn topology_doubt(boot: &Boot, wanted: &Topology) -> Option<String> {
+    let groups = |topology: &Topology| -> Vec<(u32, u32, u32)> {
+        topology.cpus.iter().map(|cpu| (cpu.core, cpu.node, cpu.package)).collect()
+    };
+    (groups(&boot.topology) != groups(wanted)).then(|| {
+        format!(
+            "{DOUBT_PREFIX}the guest sees other cores, nodes or packages than requested, so placements \
+             are not what their names say: choose another --guest-cpu"
+        )
+    })
+}
+
+/// Refuses a kernel that does not bring all CPUs online.
+fn check_cpus(boot: &Boot, wanted: u32) -> Result<()> {
+    let has = boot.topology.cpus.len();
+    ensure!(
+        has == wanted as usize,
+        "Linux {} has {has} of the guest's {wanted} CPUs online: was it built with CONFIG_SMP and a \
+         CONFIG_NR_CPUS of at least {wanted}?",
+        boot.release
+    );
+    Ok(())
+}
+
+/// Asks a guest to switch itself off. Returns whether it did.
+pub fn power_off(mut qemu: Qemu) -> bool {
+    qemu.send(&line(&Request::PowerOff)).is_ok() && qemu.wait(POWER_OFF_TIMEOUT)
+}

@@ -1,0 +1,31 @@
+//! What executes guests: KVM where a boot with it succeeds, else emulation. A file called /dev/kvm
+//! proves nothing: hosts that are guests themselves often have one that does not work.
+
+use std::fs::OpenOptions;
+
+use anyhow::Result;
+use guests::qemu::{self, Accelerator};
+use records::Hypervisor;
+
+/// Why KVM cannot even be tried, if so.
+pub fn no_kvm() -> Option<String> {
+    let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
+    opened.err().map(|why| format!("/dev/kvm cannot be opened: {why}"))
+}
+
+/// The hypervisor as a record keeps it.
+pub fn describe(accelerator: Accelerator, why_not_kvm: Option<String>) -> Result<Hypervisor> {
+    Ok(Hypervisor {
+        program: qemu::version()?,
+        accelerator: name(accelerator).to_string(),
+        why_not_kvm,
+    })
+}
+
+/// The accelerator's name in records and on the command line.
+pub fn name(accelerator: Accelerator) -> &'static str {
+    match accelerator {
+        Accelerator::Kvm => "kvm",
+        Accelerator::Tcg | Accelerator::TcgOneThread => "tcg",
+    }
+}

@@ -1,0 +1,106 @@
+//! Where runs happen: one place a file. A place sets up what the run's variant asks for, does the
+//! job, puts everything back, and returns the worker's events and how the worker ended.
+//!
+//!     runner ── RunRequest ──> Place ── Job ──> worker
+//!            <── RunOutcome ──       <─ events ─
+//!
+//! A worker is the same process everywhere (`process.rs`): here a child of knee, in a guest a
+//! child of its init, which is knee too.
+
+pub mod guest;
+pub mod local;
+pub mod process;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use plan::commands::{RunId, command_job};
+use records::{
+    Boot, Event, Job, Mounted, NativeJob, PROTOCOL, Planned, ProfileKind, Record, Warning, Work,
+};
+use setup::journal::Journal;
+
+use crate::profiles;
+
+/// Where runs happen.
+pub trait Place {
+    /// Does one run. Returns `None` if a signal interrupted it. An error is about the place and ends
+    /// the whole execution; a failure of this run alone is in its outcome.
+    fn run(&mut self, journal: &mut Journal, request: &RunRequest) -> Result<Option<RunOutcome>>;
+
+    /// The boots since the last call, to be written to the record.
+    fn boots(&mut self) -> Vec<Boot>;
+
+    /// Releases what was kept for later runs. Returns what was wrong with it.
+    fn end(&mut self, journal: &mut Journal) -> Result<Vec<Warning>>;
+}
+
+/// A run to do.
+pub struct RunRequest<'a> {
+    /// The record that gets the run.
+    pub record: &'a Record,
+    /// The point, with what its runs are set up with.
+    pub planned: &'a Planned<'a>,
+    /// The block, the number of the run, and the seed.
+    pub id: RunId,
+    /// Whether it repeats a run of its block. It then shares no boot with that one.
+    pub placebo: bool,
+    /// The kind of profile, if it is one.
+    pub profile: Option<ProfileKind>,
+    /// How long its worker may take.
+    pub deadline: Duration,
+}
+
+/// The result of a run.
+#[derive(Default)]
+pub struct RunOutcome {
+    /// The worker's events.
+    pub events: Vec<Event>,
+    /// How the worker ended, to follow "the worker …".
+    pub exit: String,
+    /// Why the run does not count, whatever its worker reported.
+    pub invalid_because: Vec<String>,
+    /// Doubts that the worker cannot know of.
+    pub warnings: Vec<Warning>,
+    /// The file system that was made for it.
+    pub file_system: Option<Mounted>,
+    /// The number of the boot that it ran in.
+    pub boot: Option<u32>,
+}
+
+impl RunOutcome {
+    /// The outcome of a run that could not be started.
+    pub fn failed_to_start(why: &anyhow::Error) -> RunOutcome {
+        let events = vec![Event::Failed { reason: format!("{why:#}") }];
+        RunOutcome { events, ..RunOutcome::default() }
+    }
+}
+
+impl RunRequest<'_> {
+    /// The job for a worker of the process `knee`, which makes and removes the directory `scratch`.
+    pub fn job(&self, scratch: PathBuf, knee: u32) -> Result<Job> {
+        let point = self.planned.point;
+        let work = match self.planned.command {
+            Some(command) => Work::Command(command_job(command, point, &scratch, self.id)?),
+            None => Work::Workload(NativeJob {
+                name: point.workload.clone(),
+                semantics: point.semantics,
+                parameters: point.parameters.clone(),
+            }),
+        };
+        Ok(Job {
+            protocol: PROTOCOL,
+            work,
+            form: point.form,
+            tasks: point.tasks,
+            cpus: point.cpu_list.clone(),
+            until: point.until,
+            pass: point.pass,
+            profile: self.profile.map(|kind| profiles::watch(self.record, kind, knee)),
+            scratch,
+            keep: false,
+            stop_grace_s: self.record.experiment.stop_grace_s,
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! The worker as a child process of the same binary, in a process group of its own. Whatever happens,
+//! the group is gone when the run is over.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use host::{descendants, memfd, signals};
+use records::{Event, Job, Variant, Warning, Work};
+use setup::removal;
+
+/// How a worker and its job ended.
+pub struct WorkerEnd {
+    /// The worker's events.
+    pub events: Vec<Event>,
+    /// How the worker ended, to follow "the worker …".
+    pub exit: String,
+    /// Whether we ended it because we were asked to end.
+    pub interrupted: bool,
+}
+
+/// Does a job on this host, in a worker that is started as the variant says and must end within
+/// `deadline`. Calls `on_event` with each event as it arrives.
+pub fn run(
+    job: &Job,
+    variant: Option<&Variant>,
+    deadline: Duration,
+    mut on_event: impl FnMut(&Event),
+) -> Result<WorkerEnd> {
+    descendants::adopt();
+    // A program that became knee by exec may have left it children that are not ours to kill.
+    let has_foreign_children = descendants::has_children();
+    let oom_kills_before = oom_kills();
+    let stderr = memfd::create(c"worker-stderr")?;
+    let mut worker = match start(job, variant, &stderr) {
+        Ok(worker) => worker,
+        // A host too full for one run may have room for the next.
+        Err(e) => return Ok(WorkerEnd::failed_to_start(format!("could not be started ({e:#})"))),
+    };
+    let (mut events, reason) = listen(&mut worker, deadline, &mut on_event);
+    let group = worker.id() as i32;
+    if matches!(job.work, Work::Command(_)) && reason != ListenEnd::Closed {
+        terminate_and_wait(&worker);
+    }
+    kill_group(group);
+    let status = worker.wait().context("waiting for the worker")?;
+    wait_for_group(group);
+    if !has_foreign_children && let Err(why) = descendants::kill(&BTreeSet::new()) {
+        let advice = "they may disturb the next runs";
+        let warning = Warning::new(format!("after the run, {why}"), advice);
+        events.push(Event::Warning(warning));
+    }
+    if !job.keep
+        && let Err(e) = remove_scratch(job)
+    {
+        let advice = "remove it by hand";
+        events.push(Event::Warning(Warning::new(format!("{e:#}"), advice)));
+    }
+    let mut exit = match reason {
+        ListenEnd::Deadline => {
+            format!("was killed after {:.0} s, before it had finished", deadline.as_secs_f64())
+        }
+        _ => describe(status),
+    };
+    if oom_kills_before < oom_kills() {
+        blame_memory(&mut events, &mut exit);
+    }
+    if let Some(last) = last_words(&stderr) {
+        exit += &format!(", saying: {last}");
+    }
+    Ok(WorkerEnd { events, exit, interrupted: reason == ListenEnd::Interrupted })
+}
+
+impl WorkerEnd {
+    fn failed_to_start(exit: String) -> WorkerEnd {
+        WorkerEnd { events: Vec::new(), exit, interrupted: false }
+    }
+}
+
+/// Why we stopped listening to a worker.
+#[derive(PartialEq)]
+enum ListenEnd {
+    /// The worker closed its output.
+    Closed,
+    Deadline,
+    Interrupted,
+}
+
+fn start(job: &Job, variant: Option<&Variant>, stderr: &File) -> Result<Child> {
+    let mut command = worker_command(variant);
+    command.process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
+    let mut worker = command.spawn().context("starting the worker")?;
+    let text = serde_json::to_string(job)?;
+    let mut stdin = worker.stdin.take().context("the worker's input is a pipe")?;
+    // A worker that died before it read all will say so by its status.
+    let _ = stdin.write_all(text.as_bytes());
+    Ok(worker)
+}
+
+/// The command that becomes the worker: this binary, or the variant's, under the variant's
+/// command and with its environment.
+fn worker_command(variant: Option<&Variant>) -> Command {
+    let knee = std::process::id();
+    let under = variant.map(|variant| variant.under.as_slice()).unwrap_or_default();
+    // Not by its name, which may have become another build's meanwhile. Under a command, "self"
+    // would be that command; and a knee with file capabilities may not read /proc/PID/exe.
+    let own = match under {
+        [] => PathBuf::from("/proc/self/exe"),
+        _ => PathBuf::from(format!("/proc/{knee}/exe")),
+    };
+    let binary = variant.and_then(|variant| variant.binary.clone()).unwrap_or(own);
+    let mut command = match under {
+        [] => Command::new(&binary),
+        [program, arguments @ ..] => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(&binary);
+            command
+        }
+    };
+    // The worker itself asks to die with us: exec of a binary with file capabilities, or
+    // setuid, would clear what we asked for it. A command in between dies with us by what we
+    // ask here, and the worker with the command.
+    command.args(["worker", "--parent", &knee.to_string()]);
+    if !under.is_empty() {
+        command.arg("--under");
+        // SAFETY: one plain call between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+    }
+    let environment = variant.iter().flat_map(|variant| &variant.environment);
+    command.envs(environment.map(|(name, word)| (name, &word.0)));
+    command
+}
+
+/// Reads events until the worker closes its output, the deadline passes, or we are asked to
+/// end.
+fn listen(
+    worker: &mut Child,
+    deadline: Duration,
+    on_event: &mut impl FnMut(&Event),
+) -> (Vec<Event>, ListenEnd) {
+    let mut output = worker.stdout.take().expect("the worker's output is a pipe");
+    let since = Instant::now();
+    let (mut events, mut text) = (Vec::new(), Vec::new());
+    let mut chunk = vec![0; 1 << 16];
+    let reason = loop {
+        // Events that were sent in time count, even if we read them late (stopped by Ctrl-Z, say).
+        let left = deadline.saturating_sub(since.elapsed());
+        if !readable(output.as_raw_fd(), left) {
+            match (signals::received(), left) {
+                (Some(_), _) => break ListenEnd::Interrupted,
+                (None, Duration::ZERO) => break ListenEnd::Deadline,
+                _ => continue,
+            }
+        }
+        match output.read(&mut chunk) {
+            Ok(0) => break ListenEnd::Closed,
+            Ok(n) => {
+                text.extend_from_slice(&chunk[..n]);
+                events.extend(whole_lines(&mut text).inspect(&mut *on_event));
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break ListenEnd::Closed,
+        }
+    };
+    (events, reason)
+}
+
+/// Removes the complete lines from `text` and returns their events. A line that is not an event is
+/// somebody's debugging output.
+fn whole_lines(text: &mut Vec<u8>) -> impl Iterator<Item = Event> {
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let lines: Vec<u8> = text.drain(..whole).collect();
+    let lines = String::from_utf8_lossy(&lines).into_owned();
+    let events: Vec<Event> = lines.lines().filter_map(|line| Event::read(line).ok()).collect();
+    events.into_iter()
+}
+
+/// Waits for something to read. Returns `false` after `time`, a second, or a signal.
+fn readable(fd: i32, time: Duration) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let ms = time.as_millis().min(1000) as i32;
+    // SAFETY: one live pollfd.
+    unsafe { libc::poll(&mut poll, 1, ms) > 0 }
+}
+
+/// How long a worker may take to kill a command and to clean up after it.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Sends a command's worker SIGTERM, and waits while it kills the command, which is in another
+/// process group, and undoes the preparation.
+fn terminate_and_wait(worker: &Child) {
+    // SAFETY: the group of a child that has not been waited for yet.
+    unsafe { libc::kill(-(worker.id() as i32), libc::SIGTERM) };
+    let since = Instant::now();
+    while since.elapsed() < CLEANUP_TIMEOUT && !has_ended(worker.id()) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a child has ended. It is not reaped, so its id stays valid.
+fn has_ended(child: u32) -> bool {
+    // SAFETY: a zeroed siginfo is valid, and stays zero if the child has not ended.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        libc::waitid(libc::P_PID, child, &mut info, flags) != 0 || info.si_pid() != 0
+    }
+}
+
+fn kill_group(group: i32) {
+    // SAFETY: the group of a child that has not been reaped yet.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+}
+
+/// Waits some seconds until the group is empty: tasks die a moment after the worker. As their
+/// subreaper, knee reaps those that the worker could not.
+fn wait_for_group(group: i32) {
+    for _ in 0..1000 {
+        // SAFETY: null asks for no status; signal 0 only asks. The group's id is not
+        // reused while a member lives.
+        let gone = unsafe {
+            while libc::waitpid(-group, std::ptr::null_mut(), libc::WNOHANG) > 0 {}
+            libc::kill(-group, 0) != 0
+        };
+        if gone {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Removes the run's directory, which a worker that was killed could not.
+fn remove_scratch(job: &Job) -> Result<()> {
+    removal::remove(&job.scratch)
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was killed by {}", signals::name(signal)),
+        (None, Some(code)) => format!("ended with status {code}"),
+        (None, None) => "ended".to_string(),
+    }
+}
+
+/// Adds the probable cause to reasons that name a SIGKILL, of the worker or of a task.
+fn blame_memory(events: &mut [Event], exit: &mut String) {
+    let reasons = events.iter_mut().filter_map(|event| match event {
+        Event::Failed { reason } => Some(reason),
+        _ => None,
+    });
+    for reason in reasons.chain([exit]).filter(|reason| reason.contains("SIGKILL")) {
+        reason.push_str(" (the kernel killed a process for lack of memory during the run)");
+    }
+}
+
+/// The last line that the worker wrote to its standard error.
+fn last_words(mut stderr: &File) -> Option<String> {
+    let mut text = Vec::new();
+    stderr.rewind().ok()?;
+    stderr.read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string)
+}
+
+/// The number of processes that the kernel has killed for lack of memory since the boot.
+fn oom_kills() -> Option<u64> {
+    let text = fs::read_to_string("/proc/vmstat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+}

@@ -1,0 +1,164 @@
+//! The programs that commands start: searched before anything is measured, so that knee refuses a
+//! missing one early, and described in the record by hash and version.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Seek};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use host::durable::Seal;
+use host::stderr::talk;
+use host::{memfd, nearest};
+use plan::commands::{RunId, command_job, split, values, words};
+use records::{Command, CommandJob, Program, Record, Variant};
+
+/// Stands for the scratch directory, which does not exist yet.
+const FUTURE_SCRATCH: &str = "/.knee-not-yet";
+
+/// How long a program may take to print its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Finds the programs of all points where they will be started from. Refuses a missing program, and
+/// lines whose placeholders cannot be filled.
+pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
+    let mut programs = BTreeMap::new();
+    for point in &record.points {
+        let Some(command) = record.command(point)? else { continue };
+        let job = command_job(command, point, Path::new(FUTURE_SCRATCH), RunId::default())
+            .with_context(|| format!("in the command {}", command.name))?;
+        let variant = record.variant(point);
+        // What starts the worker may give it another root or PATH.
+        if variant.is_some_and(|variant| !variant.under.is_empty()) {
+            continue;
+        }
+        let package = command.package.iter().map(|name| format!(" (it comes with {name})"));
+        let cannot = format!(
+            "the command {} cannot be started{}",
+            command.name,
+            package.collect::<String>()
+        );
+        for line in &job.prepare {
+            find_program(&line[0], &job, variant).context(cannot.clone())?;
+        }
+        let program = measured_program(command, &job)?;
+        if let Some(path) = find_program(&program, &job, variant).context(cannot)? {
+            programs.insert(path.to_string_lossy().into_owned(), Program::default());
+        }
+    }
+    Ok(programs)
+}
+
+/// The program that is measured. What a shell starts is unknown; there it is the program that prints
+/// the version.
+fn measured_program(command: &Command, job: &CommandJob) -> Result<String> {
+    let version = command.version.as_ref().filter(|_| command.shell);
+    let first = version.map(split).transpose()?.and_then(|words| words.into_iter().next());
+    Ok(first.unwrap_or_else(|| job.run[0].clone()))
+}
+
+/// The path of a program, as execvp(3) would find it; `None` if it may appear later.
+fn find_program(
+    program: &str,
+    job: &CommandJob,
+    variant: Option<&Variant>,
+) -> Result<Option<PathBuf>> {
+    if program.contains('/') {
+        let path = job.directory.join(program);
+        if path.starts_with(FUTURE_SCRATCH) {
+            return Ok(None);
+        }
+        let metadata =
+            fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?;
+        if !is_program(&metadata) {
+            bail!("{} is not an executable file: make it one (chmod +x)", path.display());
+        }
+        return Ok(Some(path.canonicalize().unwrap_or(path)));
+    }
+    let own = || std::env::var("PATH").unwrap_or_default();
+    let variants = variant.and_then(|variant| variant.environment.get("PATH"));
+    let path = job.environment.get("PATH").or(variants.map(|word| &word.0));
+    let path = path.cloned().unwrap_or_else(own);
+    let folders: Vec<&Path> =
+        path.split(':').filter(|f| f.starts_with('/')).map(Path::new).collect();
+    let has_program =
+        |folder: &&Path| fs::metadata(folder.join(program)).is_ok_and(|m| is_program(&m));
+    match folders.iter().find(|folder| has_program(folder)) {
+        Some(folder) => Ok(Some(folder.join(program))),
+        None => {
+            let names: Vec<String> = folders.iter().flat_map(|folder| names(folder)).collect();
+            let hint = nearest(program, names.iter().map(String::as_str));
+            bail!("no program '{program}' is in PATH ({path}){hint}: install it, or give its path")
+        }
+    }
+}
+
+fn is_program(metadata: &fs::Metadata) -> bool {
+    metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Adds the hashes and versions of the programs to a record.
+pub fn identify(record: &mut Record) -> Result<()> {
+    for (path, program) in &mut record.programs {
+        program.file = Seal::for_file(Path::new(path)).ok();
+    }
+    for index in 0..record.points.len() {
+        let point = &record.points[index];
+        let Some(command) = record.command(point)? else { continue };
+        let Some(line) = &command.version else { continue };
+        let job = command_job(command, point, Path::new(FUTURE_SCRATCH), RunId::default())?;
+        let values = values(point, Path::new(FUTURE_SCRATCH), RunId::default());
+        let (words, variant) = (words(line, command.shell, &values)?, record.variant(point));
+        let program = measured_program(command, &job)?;
+        let Some(path) = find_program(&program, &job, variant).ok().flatten() else {
+            continue;
+        };
+        let path = path.to_string_lossy().into_owned();
+        let missing = record.programs.get(&path).is_some_and(|known| known.version.is_none());
+        if !missing || words.iter().any(|word| word.contains(FUTURE_SCRATCH)) {
+            continue;
+        }
+        match first_line(&words, command, variant) {
+            Ok(line) => record.programs.entry(path).or_default().version = Some(line),
+            Err(why) => talk(format_args!("the version of {} is unknown: {why:#}", command.name)),
+        }
+    }
+    Ok(())
+}
+
+/// The first line that is not empty of what a program prints.
+fn first_line(words: &[String], command: &Command, variant: Option<&Variant>) -> Result<String> {
+    let mut output = memfd::create(c"version")?;
+    let mut program = std::process::Command::new(&words[0]);
+    program.args(&words[1..]).process_group(0).stdin(Stdio::null());
+    program.stdout(output.try_clone()?).stderr(output.try_clone()?);
+    program.envs(variant.iter().flat_map(|v| &v.environment).map(|(name, word)| (name, &word.0)));
+    program.envs(command.environment.iter().map(|(name, word)| (name, &word.0)));
+    let mut child = program.spawn().with_context(|| format!("starting {}", words.join(" ")))?;
+    let since = Instant::now();
+    while child.try_wait()?.is_none() && since.elapsed() < VERSION_TIMEOUT {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if child.try_wait()?.is_none() {
+        // SAFETY: a plain call; the group is of a child that has not been waited for.
+        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+        child.wait()?;
+        bail!("{} did not end within {} s", words.join(" "), VERSION_TIMEOUT.as_secs());
+    }
+    let mut text = Vec::new();
+    output.rewind()?;
+    output.take(1 << 16).read_to_end(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let line = line.with_context(|| format!("{} printed nothing", words.join(" ")))?;
+    Ok(line.chars().filter(|c| !c.is_control()).take(200).collect())
+}

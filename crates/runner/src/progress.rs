@@ -1,0 +1,167 @@
+//! Progress on standard error: a bar with the time left in a terminal, else a line now and then. While
+//! tasks are measured, nothing is drawn except one tick a second in long runs.
+
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use host::stderr::talk;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use plan::schedule::Assignment;
+use records::{Outcome, Point, Record, Run, Until};
+
+/// Shows the progress of one `knee run`.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    total: usize,
+    done: usize,
+    /// How long the runs themselves will take, as far as their length is known.
+    planned: Duration,
+    /// "block 3 of at most 60, " if blocks go on until decided.
+    stage: String,
+    since: Instant,
+    spoken: Instant,
+}
+
+/// Time between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+impl Progress {
+    /// Shows a bar if standard error is a terminal, else lines.
+    pub fn new() -> Progress {
+        let now = Instant::now();
+        let bar = stderr().is_terminal().then(bar);
+        Progress {
+            bar,
+            total: 0,
+            done: 0,
+            planned: Duration::ZERO,
+            stage: String::new(),
+            since: now,
+            spoken: now,
+        }
+    }
+
+    /// A block begins, with these runs left in it. Each later block is expected to have as many, or none
+    /// if the results decide whether there is one.
+    pub fn block(&mut self, record: &Record, block: u32, left: &[Assignment]) {
+        let experiment = &record.experiment;
+        let until_decided = experiment.compare.until_decided && record.variants.len() > 1;
+        let later_blocks =
+            if until_decided { 0 } else { experiment.blocks().saturating_sub(block + 1) };
+        let later = later_blocks as usize * left.len();
+        self.total = self.done + left.len() + later;
+        self.planned = left.iter().map(|run| measured(&record.points[run.point])).sum();
+        self.planned += Duration::from_secs_f64(
+            later as f64 * self.planned.as_secs_f64() / left.len().max(1) as f64,
+        );
+        self.stage = if until_decided {
+            format!("block {} of at most {}, ", block + 1, experiment.blocks())
+        } else {
+            String::new()
+        };
+        if let Some(bar) = &self.bar {
+            bar.set_length(self.total as u64);
+        }
+    }
+
+    /// A run of this point starts.
+    pub fn running(&self, point: &Point) {
+        if let Some(bar) = &self.bar {
+            let (stage, left) = (&self.stage, self.left());
+            bar.set_message(format!("{stage}{left} left  {}", describe(point)));
+            bar.tick();
+            if is_long(point) {
+                bar.enable_steady_tick(Duration::from_secs(1));
+            }
+        }
+    }
+
+    /// A run is durable.
+    pub fn finished(&mut self, point: &Point, run: &Run) {
+        self.done += 1;
+        if let Outcome::Failed { reason } = &run.outcome {
+            self.say(&format!("failed: {}: {reason}", describe(point)));
+        }
+        match &self.bar {
+            Some(bar) => {
+                bar.disable_steady_tick();
+                bar.inc(1);
+            }
+            None if self.spoken.elapsed() > LINE_EVERY => {
+                self.spoken = Instant::now();
+                let (stage, done, total) = (&self.stage, self.done, self.total);
+                self.say(&format!("{stage}{done} of {total} runs, {} left", self.left()));
+            }
+            None => (),
+        }
+    }
+
+    /// A look is durable.
+    pub fn looked(&mut self) {
+        self.done += 1;
+        if let Some(bar) = &self.bar {
+            bar.disable_steady_tick();
+            bar.inc(1);
+        }
+    }
+
+    /// The end of all runs.
+    pub fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| talk(line)),
+            None => talk(line),
+        }
+    }
+
+    /// The time left if the other runs take as long as those so far. Before the first run is over, the
+    /// time that they measure.
+    fn left(&self) -> String {
+        let each = self.since.elapsed().as_secs_f64() / self.done.max(1) as f64;
+        let seconds = match self.done {
+            0 => self.planned.as_secs_f64(),
+            done => each * self.total.saturating_sub(done) as f64,
+        };
+        let seconds = seconds.round() as u64;
+        format!("{}:{:02}", seconds / 60, seconds % 60)
+    }
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:24} {pos} of {len} runs, {msg}");
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(1));
+    bar.set_style(style.expect("the template is a constant that parses"));
+    bar
+}
+
+/// How long a run measures, or zero if its length is unknown.
+fn measured(point: &Point) -> Duration {
+    match point.until {
+        Until::Seconds(seconds) => Duration::from_secs_f64(seconds),
+        Until::OperationsPerTask(_) | Until::End => Duration::ZERO,
+    }
+}
+
+/// Whether a run is so long that a bar without motion would look stuck.
+fn is_long(point: &Point) -> bool {
+    match point.until {
+        Until::Seconds(seconds) => seconds > 5.0,
+        Until::OperationsPerTask(_) | Until::End => true,
+    }
+}
+
+fn describe(point: &Point) -> String {
+    let Point { workload, form, cpus, tasks, variant, .. } = point;
+    let variant = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
+    if point.command.is_some() {
+        let parameters = point.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
+        let parameters: String = parameters.collect();
+        return format!("{workload}{parameters}{variant} on {cpus} CPUs");
+    }
+    format!("{workload}{variant}, {tasks} {} on {cpus} CPUs", form.name())
+}

@@ -1,0 +1,113 @@
+//! Runs the programs that make, check and describe file systems. Each runs in a process group of its
+//! own, so that Ctrl-C does not interrupt it, and dies with knee.
+
+use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use host::kill_with_parent;
+
+/// A program and the Debian package that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    pub name: &'static str,
+    /// Arguments of every call.
+    pub arguments: &'static [&'static str],
+    pub package: &'static str,
+}
+
+/// Directories of programs that only root needs; a user's PATH may lack these.
+const SYSTEM: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// The number of last lines that explain a failure.
+const LAST_LINES: usize = 4;
+
+/// How a program ended, and its output on stdout and stderr.
+pub struct ProgramOutput {
+    pub status: ExitStatus,
+    pub text: String,
+}
+
+impl ProgramOutput {
+    /// The last lines of the output, joined into one; without the usage that some programs print
+    /// after an error.
+    pub fn last_lines(&self) -> String {
+        let (before, _) = self.text.split_once("\nUsage:").unwrap_or((&self.text, ""));
+        let lines: Vec<&str> =
+            before.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join("; ")
+    }
+}
+
+impl Program {
+    /// Finds the program; the error names its package.
+    pub fn find(&self) -> Result<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+        let folders = folders.chain(SYSTEM.iter().map(PathBuf::from));
+        let file = folders.map(|folder| folder.join(self.name)).find(|file| file.is_file());
+        file.with_context(|| {
+            format!("{} is not installed: apt install {}", self.name, self.package)
+        })
+    }
+
+    /// Runs the program on a device, with `arguments` before the device.
+    pub fn run(&self, arguments: &[&str], device: &Path, time: Duration) -> Result<ProgramOutput> {
+        let mut command = Command::new(self.find()?);
+        command.args(self.arguments).args(arguments).arg(device);
+        run(&mut command, time)
+            .with_context(|| format!("running {} on {}", self.name, device.display()))
+    }
+}
+
+fn run(command: &mut Command, time: Duration) -> Result<ProgramOutput> {
+    let mut output = host::memfd::create(c"output")?;
+    command.process_group(0).env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
+    kill_with_parent(command, libc::SIGKILL);
+    let mut child = command.spawn().context("starting the program")?;
+    let since = Instant::now();
+    let mut pause = Duration::from_micros(500);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if since.elapsed() > time {
+            let _ = child.kill();
+            child.wait()?;
+            bail!("it was killed, as it did not end within {:.0} s", time.as_secs_f64());
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    let mut text = Vec::new();
+    output.rewind()?;
+    output.read_to_end(&mut text)?;
+    Ok(ProgramOutput { status, text: String::from_utf8_lossy(&text).into_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_missing_is_named_with_its_package() {
+        let missing = Program { name: "mkfs.none", arguments: &[], package: "none-progs" };
+        let error = missing.find().unwrap_err().to_string();
+        assert_eq!(error, "mkfs.none is not installed: apt install none-progs");
+    }
+
+    #[test]
+    fn the_last_lines_of_the_output_explain_a_failure() {
+        let shell = Program { name: "sh", arguments: &["-c"], package: "dash" };
+        let script = "for n in 1 2 3 4 5 6; do echo $n; done; echo 'no way' >&2; exit 3";
+        let output = shell.run(&[script], Path::new("x"), Duration::from_secs(60)).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(output.last_lines(), "4; 5; 6; no way");
+        let slow = shell.run(&["sleep 100"], Path::new("x"), Duration::from_millis(1));
+        assert!(format!("{:#}", slow.err().unwrap()).contains("did not end"));
+    }
+}

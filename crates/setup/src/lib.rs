@@ -1,0 +1,11 @@
+//! Changes of the host that runs need: mounts, loop devices, file systems, kernel settings,
+//! directories. knee may make them as root on somebody else's machine, so each change is written to
+//! the journal before it is made, and undone on success, error, Ctrl-C, and at the next start after
+//! kill -9.
+
+pub mod file_systems;
+pub mod host_state;
+pub mod journal;
+pub mod ownership;
+pub mod removal;
+pub mod settings;

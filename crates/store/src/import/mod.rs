@@ -1,0 +1,314 @@
+//! Results of other tools as records. Each format is one file here: a pure function from a file's text
+//! to the intermediate type [`Foreign`]. `input` reads files and `assemble` makes a record of them,
+//! for all formats.
+//!
+//! No format has everything that knee's own records have. Each reader lists in sentences what its
+//! format lacks, so that no report promises more than the file holds.
+
+mod assemble;
+mod csv;
+mod fio;
+mod fs_mark;
+mod hyperfine;
+mod input;
+mod json;
+mod lkp;
+mod plain;
+mod stress_ng;
+mod will_it_scale;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use host::Placement;
+use records::{
+    Better, DescribedMetric, Form, HostFacts, METRICS, Obtained, Pass, ReplicationUnit, Warning,
+};
+
+pub use crate::import::assemble::{Imported, Telling, assemble};
+pub use crate::import::input::Input;
+
+/// A format of another tool.
+#[derive(Debug)]
+pub struct Format {
+    /// Name on the command line and in records.
+    pub name: &'static str,
+    /// Description of its files, for users who must choose a format.
+    pub about: &'static str,
+    /// Whether a text is certainly in this format.
+    recognise: fn(&str) -> bool,
+    /// Parses one file.
+    read: fn(&File) -> Result<Foreign>,
+}
+
+/// The formats, in the order in which they are listed.
+pub const FORMATS: &[Format] = &[
+    Format {
+        name: "plain",
+        about: "CSV with the columns variant, metric, value; also what knee export writes",
+        recognise: plain::recognise,
+        read: plain::read,
+    },
+    Format {
+        name: "will-it-scale",
+        about: "the CSV of its runtest.py",
+        recognise: will_it_scale::recognise,
+        read: will_it_scale::read,
+    },
+    Format {
+        name: "fs_mark",
+        about: "its log or output, with the line of column names",
+        recognise: fs_mark::recognise,
+        read: fs_mark::read,
+    },
+    Format {
+        name: "lkp",
+        about: "a result folder, its matrix.json or stats.json",
+        recognise: lkp::recognise,
+        read: lkp::read,
+    },
+    Format {
+        name: "stress-ng",
+        about: "output with --metrics, or the file of --yaml",
+        recognise: stress_ng::recognise,
+        read: stress_ng::read,
+    },
+    Format {
+        name: "fio",
+        about: "the JSON of --output-format=json",
+        recognise: fio::recognise,
+        read: fio::read,
+    },
+    Format {
+        name: "hyperfine",
+        about: "the JSON of --export-json",
+        recognise: hyperfine::recognise,
+        read: hyperfine::read,
+    },
+];
+
+impl Format {
+    /// The format of this name.
+    pub fn find(name: &str) -> Option<&'static Format> {
+        FORMATS.iter().find(|format| format.name == name)
+    }
+
+    /// The format of a text; `None` if no format or several recognise it.
+    pub fn recognise(text: &str) -> Option<&'static Format> {
+        let mut matching = FORMATS.iter().filter(|format| (format.recognise)(text));
+        matching.next().filter(|_| matching.next().is_none())
+    }
+
+    /// Parses one file. `name` is its name in errors.
+    pub fn read(&self, name: &str, file: &File) -> Result<Foreign> {
+        ensure!(!file.text.trim().is_empty(), "{name} is empty: was the tool interrupted?");
+        let what = || format!("reading {name} as {}", self.name);
+        let mut foreign = (self.read)(file).with_context(what)?;
+        foreign.make_printable();
+        if foreign.runs.is_empty() {
+            bail!("{name} has no results: {} expects {}", self.name, self.about);
+        }
+        Ok(foreign)
+    }
+}
+
+/// The file that a reader parses.
+#[derive(Debug)]
+pub struct File<'a> {
+    /// Path of the file; some tools record the circumstances only in the path.
+    pub path: &'a Path,
+    /// Text of the file.
+    pub text: &'a str,
+    /// Whether it is the only imported file.
+    pub alone: bool,
+}
+
+/// The contents of one file, in any format.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Foreign {
+    /// The runs, in the order of the file.
+    pub runs: Vec<ForeignRun>,
+    /// Descriptions of the metrics, by name.
+    pub metrics: BTreeMap<String, DescribedMetric>,
+    /// The main metric of the tool.
+    pub primary: String,
+    /// What one run of the file is.
+    pub unit: ReplicationUnit,
+    /// Whether runs of one block belong together.
+    pub blocks: bool,
+    /// What the format does not record, one sentence each.
+    pub lacks: Vec<String>,
+    /// Doubts about this file.
+    pub warnings: Vec<Warning>,
+    /// Facts about the host that the file records.
+    pub host: HostFacts,
+}
+
+/// One run that another tool made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ForeignRun {
+    /// The variant, if the file itself distinguishes variants.
+    pub variant: Option<String>,
+    /// The cell: only runs of the same cell are compared.
+    pub cell: ForeignCell,
+    /// Other options of the run; variants may differ in them.
+    pub options: BTreeMap<String, String>,
+    /// The series that numbers the block: equal numbers in different series are different blocks.
+    pub series: String,
+    /// The block, if the file records it.
+    pub block: Option<u32>,
+    /// Whether it repeats another run to show how far equal variants differ.
+    pub placebo: bool,
+    /// When it started, if the file records it.
+    pub started: Option<jiff::Timestamp>,
+    /// Values by metric; a missing value has no entry.
+    pub values: BTreeMap<String, f64>,
+    /// Why the run does not count.
+    pub failed: Option<String>,
+    /// Values inside the run, in order, if the file has them.
+    pub samples: Vec<BTreeMap<String, f64>>,
+}
+
+/// A cell of another tool's results.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ForeignCell {
+    /// The workload; empty if the file does not name it.
+    pub workload: String,
+    /// Semantic version of the workload, 0 if it has none.
+    pub semantics: u32,
+    /// Parameters that distinguish cells.
+    pub parameters: BTreeMap<String, String>,
+    /// Processes or threads.
+    pub form: Form,
+    /// Number of CPUs, 0 if not recorded.
+    pub cpus: u32,
+    /// Number of tasks, 0 if not recorded.
+    pub tasks: u32,
+    /// How CPUs were chosen.
+    pub placement: Placement,
+    /// What was recorded.
+    pub pass: Pass,
+    /// The measured directory.
+    pub dir: PathBuf,
+}
+
+impl Default for ForeignCell {
+    fn default() -> ForeignCell {
+        ForeignCell {
+            workload: String::new(),
+            semantics: 0,
+            parameters: BTreeMap::new(),
+            form: Form::Processes,
+            cpus: 0,
+            tasks: 0,
+            placement: Placement::default(),
+            pass: Pass::Rate,
+            dir: PathBuf::new(),
+        }
+    }
+}
+
+impl ForeignCell {
+    fn new(workload: impl Into<String>) -> ForeignCell {
+        ForeignCell { workload: workload.into(), ..ForeignCell::default() }
+    }
+}
+
+impl Foreign {
+    fn new(primary: &str, unit: ReplicationUnit, lacks: &[&str]) -> Foreign {
+        Foreign {
+            runs: Vec::new(),
+            metrics: BTreeMap::new(),
+            primary: primary.to_string(),
+            unit,
+            blocks: false,
+            lacks: lacks.iter().map(|lack| lack.to_string()).collect(),
+            warnings: Vec::new(),
+            host: HostFacts::default(),
+        }
+    }
+
+    /// Replaces control characters in all names, because they are printed.
+    fn make_printable(&mut self) {
+        let map = |map: &BTreeMap<String, String>| {
+            map.iter().map(|(name, value)| (printable(name), printable(value))).collect()
+        };
+        for run in &mut self.runs {
+            run.variant = run.variant.as_deref().map(printable).filter(|name| !name.is_empty());
+            run.cell.workload = printable(&run.cell.workload);
+            run.cell.parameters = map(&run.cell.parameters);
+            run.options = map(&run.options);
+            if run.values.keys().any(|name| printable(name) != *name) {
+                let values = std::mem::take(&mut run.values).into_iter();
+                run.values = values.map(|(name, value)| (printable(&name), value)).collect();
+            }
+        }
+        let metrics = std::mem::take(&mut self.metrics).into_iter();
+        self.metrics = metrics.map(|(name, about)| (printable(&name), about)).collect();
+        self.primary = printable(&self.primary);
+    }
+
+    /// Adds a warning about values that are missing because they were not finite numbers.
+    fn note_not_finite(&mut self, count: usize) {
+        if count > 0 {
+            let text = format!("values that are missing or not finite: {count}");
+            self.warnings.push(Warning::new(text, "check what the tool wrote in their place"));
+        }
+    }
+
+    /// Describes a metric, unless it is one of knee's own.
+    fn describe(&mut self, name: &str, unit: &str, better: Better) {
+        if !METRICS.iter().any(|metric| metric.matches(name)) {
+            let unit = unit.to_string();
+            let described = DescribedMetric { unit, better, obtained: Obtained::Imported };
+            self.metrics.insert(name.to_string(), described);
+        }
+    }
+}
+
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, " ").trim().to_string()
+}
+
+/// Parses a number of a tool: `None` if it is not finite, an error if it is not a number.
+fn number(text: &str, line: usize, what: &str) -> Result<Option<f64>> {
+    let value: Option<f64> = text.trim().parse().ok();
+    let value = value.with_context(|| format!("line {line}: {what} is '{text}', not a number"))?;
+    Ok(Some(value).filter(|value| value.is_finite()))
+}
+
+/// Parses a number that cannot be negative.
+fn amount(text: &str, line: usize, what: &str) -> Result<Option<f64>> {
+    let value = number(text, line, what)?;
+    ensure!(value.is_none_or(|v| v >= 0.0), "line {line}: {what} is {text}, cannot be negative");
+    Ok(value)
+}
+
+/// Parses a count of tasks or CPUs.
+fn count(text: &str, line: usize, what: &str) -> Result<u32> {
+    let count = text.trim().parse().ok();
+    count.with_context(|| format!("line {line}: {what} is '{text}', must be a whole number"))
+}
+
+/// Words as a part of a metric's name: `close calls per sec` becomes `close_calls_per_sec`.
+fn metric_word(text: &str) -> String {
+    let letter = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let word: String = text.trim().chars().map(letter).collect();
+    word.split('_').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_")
+}
+
+/// Which direction is better, guessed from the metric's name.
+fn better_by_name(name: &str) -> Better {
+    const HIGHER: [&str; 8] =
+        ["ops", "ops_per_sec", "per_sec", "throughput", "iops", "per_s", "bandwidth", "_bps"];
+    const LOWER: [&str; 5] = ["latency", "latency_us", "latency_ns", "elapsed_time", "runtime"];
+    let has_ending = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    if has_ending(&LOWER) {
+        Better::Lower
+    } else if has_ending(&HIGHER) {
+        Better::Higher
+    } else {
+        Better::Neither
+    }
+}

@@ -1,0 +1,66 @@
+//! Files of JSON lines that grow by one durable line at a time. A line counts once it has its newline:
+//! a line that a crash cut off does not exist.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// The values of a file's lines, and the offset of a torn last line. A missing file has no lines.
+pub fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<(Vec<T>, Option<u64>)> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
+        Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
+    };
+    let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+    let mut values = Vec::new();
+    for (number, line) in text[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
+        let line = String::from_utf8_lossy(line);
+        let value = parse(line.trim_end())
+            .with_context(|| format!("{}, line {}", path.display(), number + 1))?;
+        values.push(value);
+    }
+    Ok((values, (whole < text.len()).then_some(whole as u64)))
+}
+
+/// Cuts off a torn last line, so that lines can be appended. Returns the values of the whole lines.
+pub fn drop_torn<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    let (values, torn) = read(path, parse)?;
+    if let Some(start) = torn {
+        let shorten = |file: File| file.set_len(start).and_then(|()| file.sync_data());
+        let shortened = no_link().write(true).open(path).and_then(shorten);
+        shortened.with_context(|| format!("shortening {}", path.display()))?;
+    }
+    Ok(values)
+}
+
+/// Values as JSON lines.
+pub fn text<T: serde::Serialize>(values: &[T]) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    for value in values {
+        serde_json::to_writer(&mut text, value)?;
+        text.push(b'\n');
+    }
+    Ok(text)
+}
+
+/// Adds text durably: all of it or, if it fails, none.
+pub fn append(mut file: &File, text: &[u8]) -> std::io::Result<()> {
+    let before = file.metadata()?.len();
+    let written = file.write_all(text).and_then(|()| file.sync_data());
+    if written.is_err() {
+        // The next line must not be appended to half of this one.
+        let _ = file.set_len(before);
+    }
+    written
+}
+
+/// Options that open no file through a symbolic link.
+pub fn no_link() -> OpenOptions {
+    let mut options = File::options();
+    options.custom_flags(libc::O_NOFOLLOW);
+    options
+}

@@ -1,0 +1,191 @@
+//! A command as the load: prepared, run on its CPUs, measured from outside and cleaned up after. Its
+//! numbers are read from its output, and every process that it started is dead before the run is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use host::clock::now_ns;
+use host::descendants;
+use probes::counters::Snapshot;
+use records::{CommandJob, Event, Job, Measured, OutputSource, Warning};
+
+use crate::output::KeptOutput;
+use crate::priority::{self, SchedulingPolicy};
+use crate::profiler::Profiler;
+use crate::program::{
+    HelperError, ProgramEnd, ProgramRun, TerminationSignals, described, run_helper, run_measured,
+    with_last_words,
+};
+use crate::{say, usage};
+
+/// A file that numbers are read from is read up to this size.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// How long each line of the cleanup may take after a signal to end.
+const HURRIED_CLEANUP: Duration = Duration::from_secs(10);
+
+const INTERRUPTED: &str = "the worker was asked to end";
+
+/// Runs the command of a job and prints its events, from `ready` to `ended`.
+pub fn run(job: &Job, command_job: &CommandJob, started_ns: u64) -> Result<(), String> {
+    let signals = TerminationSignals::block()?;
+    descendants::adopt();
+    let result = prepare(command_job, &signals)
+        .and_then(|()| run_and_measure(job, command_job, &signals, started_ns));
+    let interrupted = result.as_ref().is_err_and(|why| why == INTERRUPTED);
+    clean(command_job, interrupted);
+    let none = BTreeSet::new();
+    let killed = descendants::kill(&none).map_err(|why| format!("after the command, {why}"));
+    let events = result?;
+    killed?;
+    events.iter().for_each(say);
+    Ok(())
+}
+
+fn timeout(command_job: &CommandJob) -> Duration {
+    Duration::from_secs_f64(command_job.timeout_s)
+}
+
+fn prepare(command_job: &CommandJob, signals: &TerminationSignals) -> Result<(), String> {
+    for words in &command_job.prepare {
+        run_helper(words, command_job, timeout(command_job), Some(signals)).map_err(|error| {
+            match error {
+                HelperError::Failed(why) => format!("preparing the run: {why}"),
+                HelperError::Interrupted => INTERRUPTED.to_string(),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Undoes what was prepared. A failure is only a warning: the run has its numbers all the same.
+fn clean(command_job: &CommandJob, interrupted: bool) {
+    let timeout = timeout(command_job);
+    let timeout = if interrupted { HURRIED_CLEANUP.min(timeout) } else { timeout };
+    for words in &command_job.cleanup {
+        if let Err(HelperError::Failed(why)) = run_helper(words, command_job, timeout, None) {
+            let advice = "check the cleanup of the command: later runs may not start alike";
+            say(&Event::Warning(Warning::new(format!("cleaning up: {why}"), advice)));
+        }
+    }
+}
+
+/// Runs the command itself. Returns its events, to print when its processes are gone.
+fn run_and_measure(
+    job: &Job,
+    command_job: &CommandJob,
+    signals: &TerminationSignals,
+    started_ns: u64,
+) -> Result<Vec<Event>, String> {
+    // Servers that the preparation started live until the cleanup.
+    let prepared = descendants::living();
+    let policy = SchedulingPolicy::current();
+    priority::raise();
+    say(&Event::Ready { tasks: 1, startup_s: (now_ns() - started_ns) as f64 / 1e9 });
+    let root = Path::new("/");
+    let mut profiler = Profiler::begin(job);
+    let own_before = usage::process();
+    let before = Snapshot::before(root, &job.cpus);
+    profiler.edge_of_command(0)?;
+    let run = run_measured(command_job, &job.cpus, policy, signals, &mut profiler);
+    let used_us = run.as_ref().map_or(0, |run| run.usage.user_us + run.usage.system_us);
+    profiler.edge_of_command(used_us)?;
+    let after = Snapshot::after(root, &job.cpus);
+    let own = usage::between(&own_before, &usage::process());
+    let _ = policy.apply();
+    let killed = descendants::kill(&prepared);
+    let run = run?;
+    let status = accepted_status(command_job, &run)?;
+    killed.map_err(|why| format!("after the command, {why}"))?;
+    let counters = after.since(&before);
+    let (values, missing, warnings) = read_numbers(command_job, &run);
+    let mut events = vec![Event::Measured(Measured {
+        wall_ns: run.wall_ns,
+        drain_ns: None,
+        usage: run.usage,
+        worker_us: own.user_us + own.system_us,
+        deltas: counters.deltas,
+        gauges: counters.gauges,
+        unavailable: counters.unavailable,
+    })];
+    events.extend(profiler.end());
+    events.extend(warnings.into_iter().map(Event::Warning));
+    let exit_status = status.code().unwrap_or_default();
+    events.push(Event::Ended { exit_status, values, missing });
+    Ok(events)
+}
+
+/// The exit status of the command, if it is one of those that mean success.
+fn accepted_status(command_job: &CommandJob, run: &ProgramRun) -> Result<ExitStatus, String> {
+    let name = &command_job.run[0];
+    let last_words = || match run.stderr.last_words() {
+        words if words.is_empty() => run.stdout.last_words(),
+        words => words,
+    };
+    let success = &command_job.success;
+    let why = match run.end {
+        ProgramEnd::Exited(status) if status.code().is_some_and(|c| success.contains(&c)) => {
+            return Ok(status);
+        }
+        ProgramEnd::Exited(status) => described(status),
+        ProgramEnd::TimedOut => {
+            format!("took longer than {} s and was killed", command_job.timeout_s)
+        }
+        ProgramEnd::Interrupted => return Err(INTERRUPTED.to_string()),
+    };
+    Err(with_last_words(&format!("{name} {why}"), &last_words()))
+}
+
+/// The numbers that were found, why others are missing, and warnings about the texts.
+fn read_numbers(
+    command_job: &CommandJob,
+    run: &ProgramRun,
+) -> (BTreeMap<String, f64>, BTreeMap<String, String>, Vec<Warning>) {
+    let (mut values, mut missing, mut warnings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    let mut texts: BTreeMap<&OutputSource, Result<String, String>> = BTreeMap::new();
+    for extract in &command_job.metrics {
+        let text = texts.entry(&extract.from).or_insert_with(|| match &extract.from {
+            OutputSource::Stdout => Ok(whole(&run.stdout, "standard output", &mut warnings)),
+            OutputSource::Stderr => Ok(whole(&run.stderr, "standard error", &mut warnings)),
+            OutputSource::File(path) => read_file(path),
+        });
+        let value = match text {
+            Ok(text) => extract.number(text),
+            Err(why) => Err(format!("{why}, so {} is missing", extract.name)),
+        };
+        match value {
+            Ok(value) => drop(values.insert(extract.name.clone(), value)),
+            Err(why) => drop(missing.insert(extract.name.clone(), why)),
+        }
+    }
+    (values, missing, warnings)
+}
+
+fn whole(kept: &KeptOutput, what: &str, warnings: &mut Vec<Warning>) -> String {
+    if kept.lost() > 0 {
+        warnings.push(Warning::new(
+            format!(
+                "{} MiB in the middle of the command's {what} were not searched for metrics",
+                kept.lost() >> 20
+            ),
+            "let the command write less, or write to a file",
+        ));
+    }
+    kept.text()
+}
+
+fn read_file(path: &str) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    // Not a pipe or a device, which might have no end or make us wait.
+    let is_file = std::fs::metadata(path).map_err(|e| format!("reading {path}: {e}"))?.is_file();
+    if !is_file {
+        return Err(format!("{path} is not a regular file"));
+    }
+    let read = File::open(path).and_then(|f| f.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
+    read.map_err(|e| format!("reading {path}: {e}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,360 @@
+//! The run itself: all tasks ready, one release, readings of the counts, one stop, reports.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use host::clock::now_ns;
+use host::memfd;
+use probes::counters::Snapshot;
+use records::{Event, Form, Job, Measured, Pass, TaskReport, Until, Usage, Warning};
+use workloads::{Load, Prepared, Spin};
+
+use crate::board::{Board, Phase, install_kick_handler};
+use crate::priority::{self, SchedulingPolicy};
+use crate::profiler::Profiler;
+use crate::task::TaskContext;
+use crate::tasks::{Tasks, where_it_waits};
+use crate::{durations, say, usage};
+
+/// Does the run and prints its events, from `ready` to `latency`.
+pub fn measure(
+    job: &Job,
+    load: &Load,
+    prepared: &dyn Prepared,
+    started_ns: u64,
+) -> Result<(), String> {
+    install_kick_handler();
+    let policy = SchedulingPolicy::current();
+    if !priority::raise() && job.tasks as usize > 4 * job.cpus.len() {
+        say(&Event::Warning(Warning::new(
+            "the worker has no higher priority than its tasks: they may start and stop late",
+            "run as root, or allow real-time priority 1 (ulimit -r 1)",
+        )));
+    }
+    let mut profiler = Profiler::begin(job);
+    let board =
+        Board::new(job.tasks, profiler.operations()).map_err(|failure| failure.to_string())?;
+    let reports = memfd::create_append_only(c"reports").map_err(|why| format!("{why:#}"))?;
+    let marker = profiler.marker();
+    let context =
+        TaskContext { job, load, prepared, board: &board, reports: &reports, policy, marker };
+    let mut tasks = Tasks::new(job.form);
+    // Threads that hang would keep the scope from ending: `exit_with_failure` ends the process instead.
+    let observed = std::thread::scope(|scope| {
+        let observed =
+            run_phases(&context, &mut tasks, &mut profiler, started_ns, |tasks, index| {
+                tasks.start(scope, &context, index)
+            });
+        if let Err(reason) = &observed
+            && !abort_tasks(&context, &mut tasks)
+        {
+            exit_with_failure(job, reason.clone());
+        }
+        observed
+    })?;
+    let mut reports = read_reports(&reports)?;
+    let operations = reports.iter().map(|r| r.operations).sum();
+    prepared.verify(operations).map_err(|failure| failure.to_string())?;
+    let latency = (job.pass == Pass::Latency).then(|| durations::merge(&mut reports));
+    observed.intervals.iter().for_each(say);
+    say(&Event::Measured(measured(job.form, &reports, &observed)));
+    reports.into_iter().for_each(|report| say(&Event::Task(report)));
+    latency.into_iter().for_each(|latency| say(&Event::Latency(latency)));
+    profiler.end().iter().for_each(say);
+    Ok(())
+}
+
+/// What the worker recorded of a run.
+struct Observed {
+    before: Readings,
+    after: Readings,
+    /// When the stop flag was set, in ns since the release; not in fixed-count runs.
+    stop_ns: Option<u64>,
+    intervals: Vec<Event>,
+}
+
+/// Starts the tasks and takes them through their phases.
+fn run_phases(
+    context: &TaskContext,
+    tasks: &mut Tasks,
+    profiler: &mut Profiler,
+    started_ns: u64,
+    start: impl Fn(&mut Tasks, usize) -> Result<(), String>,
+) -> Result<Observed, String> {
+    let TaskContext { job, board, .. } = *context;
+    let root = Path::new("/");
+    for index in 0..job.tasks as usize {
+        start(tasks, index)?;
+    }
+    until_arrived(context, tasks, 1, None)?;
+    let startup_s = (now_ns() - started_ns) as f64 / 1e9;
+    say(&Event::Ready { tasks: job.tasks, startup_s });
+
+    let before = Readings::now(Snapshot::before(root, &job.cpus));
+    if !matches!(job.until, Until::Seconds(_)) {
+        profiler.edge(board, job.form)?;
+    }
+    let released_ns = board.release(now_ns);
+    let mut intervals = Vec::with_capacity(4096);
+    let stop_ns = match job.until {
+        Until::Seconds(seconds) => {
+            run_for(context, tasks, profiler, released_ns, seconds, &mut intervals)?
+        }
+        Until::OperationsPerTask(_) | Until::End => {
+            run_to_count(context, tasks, profiler, released_ns, &mut intervals)?
+        }
+    };
+    let grace = Duration::from_secs_f64(job.stop_grace_s);
+    until_arrived(context, tasks, 2, stop_ns.map(|_| grace))?;
+    if stop_ns.is_none() {
+        profiler.edge(board, job.form)?;
+    }
+    let after = Readings::now(Snapshot::after(root, &job.cpus));
+
+    board.set_phase(Phase::Report);
+    until_arrived(context, tasks, 3, None)?;
+    tasks.join()?;
+    Ok(Observed { before, after, stop_ns, intervals })
+}
+
+/// Lets the tasks run for a time; returns when the stop flag was set, in ns since the
+/// release.
+fn run_for(
+    context: &TaskContext,
+    tasks: &mut Tasks,
+    profiler: &mut Profiler,
+    released_ns: u64,
+    seconds: f64,
+    intervals: &mut Vec<Event>,
+) -> Result<Option<u64>, String> {
+    let board = context.board;
+    let end_ns = (seconds * 1e9) as u64;
+    let interval_ns = interval_ns(end_ns, context.job.tasks);
+    let mut next_ns = interval_ns;
+    let mut moments = profiler.moments(end_ns).into_iter().peekable();
+    loop {
+        let gate = board.gate();
+        let at_ns = now_ns() - released_ns;
+        if let Some((_, moment)) = moments.next_if(|(due_ns, _)| *due_ns <= at_ns) {
+            profiler.take(moment, at_ns, board, context.job.form)?;
+            continue;
+        }
+        let due_ns = moments.peek().map_or(end_ns, |(due_ns, _)| *due_ns);
+        let next = next_ns.min(due_ns).min(end_ns);
+        if at_ns < next && !board.has_failed() {
+            board.sleep(gate, Duration::from_nanos(next - at_ns));
+            continue;
+        }
+        let at_ns = now_ns() - released_ns;
+        if at_ns >= end_ns || board.has_failed() {
+            profiler.edge(board, context.job.form)?;
+            board.stop();
+            intervals.push(Event::Interval { at_ns, operations: board.operations() });
+            return Ok(Some(at_ns));
+        }
+        if at_ns < next_ns {
+            continue;
+        }
+        intervals.push(Event::Interval { at_ns, operations: board.operations() });
+        profiler.drain();
+        tasks.reap()?;
+        next_ns += interval_ns;
+    }
+}
+
+/// Lets the tasks run until each has done its count.
+fn run_to_count(
+    context: &TaskContext,
+    tasks: &mut Tasks,
+    profiler: &mut Profiler,
+    released_ns: u64,
+    intervals: &mut Vec<Event>,
+) -> Result<Option<u64>, String> {
+    let board = context.board;
+    let interval = Duration::from_nanos(interval_ns(1_000_000_000, context.job.tasks));
+    loop {
+        let gate = board.gate();
+        if board.all_arrived(2) || board.has_failed() {
+            return Ok(None);
+        }
+        board.sleep(gate, interval);
+        let at_ns = now_ns() - released_ns;
+        intervals.push(Event::Interval { at_ns, operations: board.operations() });
+        profiler.drain();
+        tasks.reap()?;
+    }
+}
+
+/// Time between two readings of the counts: 50 readings a run, but not so many that they disturb
+/// the tasks (each reading is a cache miss for each task).
+fn interval_ns(run_ns: u64, tasks: u32) -> u64 {
+    (run_ns / 50).clamp(10_000_000, 1_000_000_000).max(tasks as u64 * 25_000)
+}
+
+/// Time between two checks on tasks that have not arrived. knee's deadline for the worker limits
+/// the whole wait.
+const ARRIVAL_POLL: Duration = Duration::from_millis(5);
+
+/// Waits until all tasks have come to the end of a stage. With a grace period, late tasks are
+/// interrupted in their waits, and the run fails if one is still late after it.
+fn until_arrived(
+    context: &TaskContext,
+    tasks: &mut Tasks,
+    stage: u32,
+    grace: Option<Duration>,
+) -> Result<(), String> {
+    let board = context.board;
+    let since_ns = now_ns();
+    loop {
+        let gate = board.gate();
+        if board.has_failed() {
+            return Err(first_failure(context.reports));
+        }
+        if board.all_arrived(stage) {
+            return Ok(());
+        }
+        board.sleep(gate, ARRIVAL_POLL.max(Duration::from_micros(10 * context.job.tasks as u64)));
+        if !board.all_arrived(stage) {
+            tasks.reap()?;
+        }
+        if let Some(grace) = grace
+            && !board.all_arrived(stage)
+        {
+            if Duration::from_nanos(now_ns() - since_ns) > grace {
+                return Err(describe_late_tasks(context, stage, grace));
+            }
+            context.board.kick_all(context.job.form);
+        }
+    }
+}
+
+fn describe_late_tasks(context: &TaskContext, stage: u32, grace: Duration) -> String {
+    let late_tasks = context.job.tasks - context.board.arrivals(stage);
+    let states = (0..context.job.tasks as usize)
+        .map(|index| (index, where_it_waits(context.board.thread_of(index, context.job.form))));
+    // Those that have stopped wait for the next phase in a futex.
+    let examples =
+        states.filter(|(_, s)| !s.contains("futex")).map(|(i, s)| format!("task {i}: {s}"));
+    format!(
+        "{late_tasks} of {} tasks did not stop within {:.1} s after the end ({})",
+        context.job.tasks,
+        grace.as_secs_f64(),
+        examples.take(3).collect::<Vec<_>>().join("; ")
+    )
+}
+
+/// Tells all tasks to leave after a failure. Returns whether they did.
+fn abort_tasks(context: &TaskContext, tasks: &mut Tasks) -> bool {
+    let board = context.board;
+    board.stop();
+    board.set_phase(Phase::Abort);
+    tasks.kill();
+    if context.job.form == Form::Processes {
+        return true;
+    }
+    let deadline_ns = now_ns() + 2_000_000_000;
+    // Tasks that failed early skipped stages, so only idleness can be observed, not arrivals.
+    while now_ns() < deadline_ns {
+        if threads_of_this_process() == 1 {
+            return true;
+        }
+        board.kick_all(context.job.form);
+        std::thread::sleep(ARRIVAL_POLL);
+    }
+    false
+}
+
+fn threads_of_this_process() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// Ends the process, and with it threads that hang.
+fn exit_with_failure(job: &Job, reason: String) -> ! {
+    let _ = std::fs::remove_dir_all(&job.scratch);
+    say(&Event::Failed { reason });
+    std::process::exit(0)
+}
+
+/// Counters and the worker's own usage at one point in time.
+struct Readings {
+    counters: Snapshot,
+    process: Usage,
+    main_thread: Usage,
+}
+
+impl Readings {
+    fn now(counters: Snapshot) -> Readings {
+        Readings { counters, process: usage::process(), main_thread: usage::thread() }
+    }
+}
+
+fn measured(form: Form, reports: &[TaskReport], observed: &Observed) -> Measured {
+    let Observed { before, after, stop_ns, .. } = observed;
+    let wall_ns = reports.iter().map(|r| r.stop_ns).max().unwrap_or_default();
+    let counters = after.counters.since(&before.counters);
+    let process = usage::between(&before.process, &after.process);
+    let main = usage::between(&before.main_thread, &after.main_thread);
+    let usage = match form {
+        Form::Processes => {
+            reports.iter().fold(Usage::default(), |sum, r| usage::sum(&sum, &r.usage))
+        }
+        // The whole process, to include helper threads of tasks, minus the main thread, which only
+        // watched.
+        Form::Threads => {
+            Usage { max_rss_kib: process.max_rss_kib, ..usage::between(&main, &process) }
+        }
+    };
+    Measured {
+        wall_ns,
+        drain_ns: stop_ns.map(|stop_ns| wall_ns.saturating_sub(stop_ns)),
+        usage,
+        worker_us: main.user_us + main.system_us,
+        deltas: counters.deltas,
+        gauges: counters.gauges,
+        unavailable: counters.unavailable,
+    }
+}
+
+/// The reports so far, sorted by task. Reads at a position, since processes share the file's offset.
+fn read_reports(file: &File) -> Result<Vec<TaskReport>, String> {
+    let mut text = Vec::new();
+    let read = file.metadata().and_then(|metadata| {
+        text.resize(metadata.len() as usize, 0);
+        file.read_exact_at(&mut text, 0)
+    });
+    read.map_err(|e| format!("reading the tasks' reports: {e}"))?;
+    let text = String::from_utf8_lossy(&text);
+    let mut reports = text
+        .lines()
+        .map(|line| serde_json::from_str(line).map_err(|e| format!("reading a task's report: {e}")))
+        .collect::<Result<Vec<TaskReport>, String>>()?;
+    reports.sort_by_key(|report| report.task);
+    Ok(reports)
+}
+
+/// The failure that the first failed task reported.
+fn first_failure(reports: &File) -> String {
+    // A task raises the flag before its report is written.
+    for _ in 0..200 {
+        let failed = read_reports(reports).unwrap_or_default().into_iter();
+        if let Some((task, why)) = failed.filter_map(|r| Some((r.task, r.failure?))).next() {
+            return format!("task {task}: {why}");
+        }
+        std::thread::sleep(ARRIVAL_POLL);
+    }
+    "a task failed without giving a reason".to_string()
+}
+
+/// How many turns of [`Spin`] this host does in a nanosecond: the best of some tries, since
+/// disturbances only make them longer.
+pub fn turns_per_ns() -> f64 {
+    const TURNS: u64 = 1 << 18;
+    let ns = (0..8).map(|_| {
+        let start = now_ns();
+        Spin::new(TURNS).run();
+        now_ns() - start
+    });
+    TURNS as f64 / ns.min().unwrap_or(1).max(1) as f64
+}

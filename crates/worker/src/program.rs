@@ -1,0 +1,259 @@
+//! One program of a command, from its start to its end: in a session of its own, with nothing on its
+//! standard input and with a timeout. The measured one is pinned to the CPUs of its point.
+
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use host::clock::now_ns;
+use host::{affinity, memfd, signals};
+use probes::ledger::Marker;
+use records::{CommandJob, Usage};
+
+use crate::output::{KeptOutput, Output, last_words};
+use crate::priority::SchedulingPolicy;
+use crate::profiler::Profiler;
+use crate::usage;
+
+/// How a program ended.
+pub enum ProgramEnd {
+    /// By itself.
+    Exited(ExitStatus),
+    /// It took too long. It and what it started still live.
+    TimedOut,
+    /// A signal asked the worker to end. The program may still live.
+    Interrupted,
+}
+
+/// The result of a measured program.
+pub struct ProgramRun {
+    pub end: ProgramEnd,
+    /// From just before it was started until it was collected.
+    pub wall_ns: u64,
+    /// Its own and that of all its descendants that were waited for.
+    pub usage: Usage,
+    pub stdout: KeptOutput,
+    pub stderr: KeptOutput,
+}
+
+/// SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable, instead of signals that kill the
+/// worker.
+pub struct TerminationSignals(OwnedFd);
+
+impl TerminationSignals {
+    /// Blocks those signals from now on. If the parent's death kills us, it becomes such a signal
+    /// too: what we started must not outlive us.
+    pub fn block() -> Result<TerminationSignals, String> {
+        // SAFETY: plain calls on live data; the new descriptor is owned by nobody else.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+                libc::sigaddset(&mut set, signal);
+            }
+            libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+            let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd == -1 {
+                return Err(format!("signalfd: {}", io::Error::last_os_error()));
+            }
+            let mut death_signal = 0;
+            libc::prctl(libc::PR_GET_PDEATHSIG, &mut death_signal);
+            if death_signal != 0 {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            }
+            Ok(TerminationSignals(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    fn descriptor(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Runs the measured program, on these CPUs only, with the policy that knee was started with.
+pub fn run_measured(
+    job: &CommandJob,
+    cpus: &[u32],
+    policy: SchedulingPolicy,
+    signals: &TerminationSignals,
+    profiler: &mut Profiler,
+) -> Result<ProgramRun, String> {
+    let mut command = command(&job.run, job);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mask = affinity::mask(cpus);
+    let marker = profiler.marker();
+    // SAFETY: between fork and exec only system calls, on data that is live.
+    unsafe {
+        command.pre_exec(move || {
+            affinity::apply(0, &mask)?;
+            if !policy.is_default() {
+                policy.apply().map_err(|_| io::Error::last_os_error())?;
+            }
+            marker.map_or(Ok(()), Marker::mark)
+        });
+    }
+    let started_ns = now_ns();
+    let mut child = command.spawn().map_err(|e| not_started(&job.run, job, &e))?;
+    let ended = pidfd(&child)?;
+    let mut stdout = Output::new(child.stdout.take().expect("it is a pipe"));
+    let mut stderr = Output::new(child.stderr.take().expect("it is a pipe"));
+    let since = Instant::now();
+    let timeout = Duration::from_secs_f64(job.timeout_s);
+    let (end, ended_ns, usage) = loop {
+        let signalled = signals.descriptor();
+        let fds = [ended.as_raw_fd(), signalled, stdout.descriptor(), stderr.descriptor()];
+        let left = timeout.saturating_sub(since.elapsed());
+        let ready = poll(&fds, profiler.drain_interval().map_or(left, |time| time.min(left)));
+        profiler.drain();
+        if ready[0] {
+            let (status, usage) = collect(&child)?;
+            break (ProgramEnd::Exited(status), now_ns(), usage);
+        }
+        // One turn each, so that neither stream delays the other, or the end.
+        stdout.read(1);
+        stderr.read(1);
+        if ready[1] {
+            break (ProgramEnd::Interrupted, now_ns(), Usage::default());
+        }
+        if left.is_zero() {
+            break (ProgramEnd::TimedOut, now_ns(), Usage::default());
+        }
+    };
+    // What was written before the end. The limit is for descendants that go on writing.
+    stdout.read(64);
+    stderr.read(64);
+    Ok(ProgramRun {
+        end,
+        wall_ns: ended_ns - started_ns,
+        usage,
+        stdout: stdout.into_kept(),
+        stderr: stderr.into_kept(),
+    })
+}
+
+/// Runs a program of the preparation or the cleanup. Its output goes to a file in memory: a server
+/// that it leaves behind must not lose its output.
+pub fn run_helper(
+    words: &[String],
+    job: &CommandJob,
+    timeout: Duration,
+    signals: Option<&TerminationSignals>,
+) -> Result<(), HelperError> {
+    let failed = HelperError::Failed;
+    let mut output = memfd::create(c"output").map_err(|why| failed(format!("{why:#}")))?;
+    let copy = || output.try_clone().map_err(|e| failed(format!("dup: {e}")));
+    let mut command = command(words, job);
+    command.stdout(copy()?).stderr(copy()?);
+    let child = command.spawn().map_err(|e| failed(not_started(words, job, &e)))?;
+    let ended = pidfd(&child).map_err(failed)?;
+    let signalled = signals.map_or(-1, TerminationSignals::descriptor);
+    let since = Instant::now();
+    loop {
+        let left = timeout.saturating_sub(since.elapsed());
+        let ready = poll(&[ended.as_raw_fd(), signalled], left);
+        if ready[0] {
+            break;
+        }
+        if ready[1] {
+            return Err(HelperError::Interrupted);
+        }
+        if left.is_zero() {
+            let name = words.join(" ");
+            let seconds = timeout.as_secs_f64();
+            return Err(failed(format!("'{name}' took longer than {seconds:.0} s")));
+        }
+    }
+    let (status, _) = collect(&child).map_err(failed)?;
+    if status.success() {
+        return Ok(());
+    }
+    let mut text = Vec::new();
+    let read = output.rewind().and_then(|()| output.read_to_end(&mut text));
+    let last_words = read.map(|_| last_words(&text)).unwrap_or_default();
+    let why = with_last_words(&described(status), &last_words);
+    Err(failed(format!("'{}' {why}", words.join(" "))))
+}
+
+/// Why a program of the preparation or the cleanup did not succeed.
+pub enum HelperError {
+    Failed(String),
+    Interrupted,
+}
+
+fn command(words: &[String], job: &CommandJob) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).envs(&job.environment).current_dir(&job.directory);
+    command.stdin(Stdio::null());
+    let worker = std::process::id();
+    // SAFETY: between fork and exec only system calls.
+    unsafe {
+        command.pre_exec(move || {
+            // A session of its own: no terminal can stop it, and its signals to its group do not hit
+            // us. It dies with us, in case we have no time to kill it.
+            libc::setsid();
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() as u32 != worker {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+    command
+}
+
+fn not_started(words: &[String], job: &CommandJob, error: &io::Error) -> String {
+    format!("starting '{}' in {}: {error}", words.join(" "), job.directory.display())
+}
+
+/// A descriptor that becomes readable when the child has ended.
+fn pidfd(child: &Child) -> Result<OwnedFd, String> {
+    // SAFETY: plain numbers; the new descriptor is owned by nobody else.
+    match unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } {
+        -1 => Err(format!("pidfd_open (Linux 5.3 or newer): {}", io::Error::last_os_error())),
+        // SAFETY: as above.
+        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
+    }
+}
+
+/// Waits until a descriptor is readable, at most for `time`. Returns which ones are.
+fn poll<const N: usize>(fds: &[i32; N], time: Duration) -> [bool; N] {
+    let mut polled = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    // Rounded up: 0 would be no wait at all.
+    let ms = time.as_millis().min(1_000_000) as i32 + i32::from(!time.is_zero());
+    // SAFETY: live pollfds, and their number.
+    unsafe { libc::poll(polled.as_mut_ptr(), N as libc::nfds_t, ms) };
+    polled.map(|fd| fd.revents != 0)
+}
+
+/// Reaps a child that has ended.
+fn collect(child: &Child) -> Result<(ExitStatus, Usage), String> {
+    let mut status = 0;
+    // SAFETY: rusage is plain data, valid when zero; both are live.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(child.id() as i32, &mut status, 0, &mut usage), usage)
+    };
+    match pid {
+        -1 => Err(format!("wait4: {}", io::Error::last_os_error())),
+        _ => Ok((ExitStatus::from_raw(status), usage::from_rusage(&usage))),
+    }
+}
+
+/// "ended with status 1", "was killed by SIGSEGV".
+pub fn described(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was killed by {}", signals::name(signal)),
+        (None, Some(code)) => format!("ended with status {code}"),
+        (None, None) => "ended".to_string(),
+    }
+}
+
+/// A reason, followed by the last output of the program.
+pub fn with_last_words(reason: &str, last_words: &str) -> String {
+    match last_words {
+        "" => format!("{reason}, with no output"),
+        words => format!("{reason}, saying: {words}"),
+    }
+}

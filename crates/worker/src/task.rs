@@ -1,0 +1,154 @@
+//! One task from its start to its end, the same as a process and as a thread.
+
+use std::fs;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use host::affinity;
+use host::clock::now_ns;
+use probes::ledger::Marker;
+use records::{Form, Job, Pass, TaskReport, Until, Usage};
+use workloads::{Control, Failure, Load, Prepared, Task};
+
+use crate::board::{Board, Phase};
+use crate::priority::SchedulingPolicy;
+use crate::{durations, usage};
+
+/// What each task of a run is given.
+pub struct TaskContext<'a> {
+    pub job: &'a Job,
+    /// The load made from it.
+    pub load: &'a Load,
+    /// The workload's common preparation.
+    pub prepared: &'a dyn Prepared,
+    /// Shared with the worker.
+    pub board: &'a Board,
+    /// An append-only file in memory that the tasks' reports go to.
+    pub reports: &'a fs::File,
+    /// The scheduling policy that the worker was started with.
+    pub policy: SchedulingPolicy,
+    /// Marks the tasks for the probes, in a profile.
+    pub marker: Option<Marker>,
+}
+
+/// Runs task `index` from its start to its end. Whatever happens, it arrives at each stage that the
+/// worker waits for, or reports that it failed.
+pub fn run(context: &TaskContext, index: usize) {
+    let cpus = &context.job.cpus;
+    let mut report =
+        TaskReport { task: index as u32, cpu: cpus[index % cpus.len()], ..TaskReport::default() };
+    let result = catch_unwind(AssertUnwindSafe(|| run_phases(context, index, &mut report)));
+    let failure = match result {
+        Ok(Ok(())) => None,
+        Ok(Err(failure)) => Some(failure.to_string()),
+        Err(panic) => Some(format!("a bug in knee: the task panicked: {}", panic_text(&*panic))),
+    };
+    let failed = failure.is_some();
+    report.failure = failure;
+    let line = serde_json::to_string(&report).expect("reports are plain data");
+    // One write: appends of several processes do not mix.
+    let written = { context.reports }.write_all(format!("{line}\n").as_bytes());
+    if failed || written.is_err() {
+        context.board.fail();
+    }
+    context.board.arrive(3);
+}
+
+fn run_phases(context: &TaskContext, index: usize, report: &mut TaskReport) -> Result<(), Failure> {
+    let board = context.board;
+    board.register(index);
+    pin(report.cpu)?;
+    if !context.policy.is_default() {
+        context.policy.apply()?;
+    }
+    if let Some(marker) = context.marker {
+        marker.mark().map_err(|e| Failure::from_error("marking the task for the ledger", e))?;
+    }
+    let mut task = context.prepared.task(index)?;
+    board.arrive(1);
+    if board.next_phase(Phase::Wait) == Phase::Abort {
+        return Ok(());
+    }
+    let driven = drive(context, index, &mut *task, report).and_then(|()| still_pinned(report.cpu));
+    if driven.is_err() {
+        board.fail();
+    }
+    board.arrive(2);
+    driven?;
+    if board.next_phase(Phase::Run) == Phase::Abort {
+        return Ok(());
+    }
+    task.verify(report.operations)?;
+    report.effects = task.effects().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
+    drop(task);
+    // The tasks remove their own files in parallel; the worker removes the rest.
+    if !context.job.keep {
+        let _ = fs::remove_dir_all(context.load.task_path(index));
+    }
+    Ok(())
+}
+
+/// The measured part.
+fn drive(
+    context: &TaskContext,
+    index: usize,
+    task: &mut dyn Task,
+    report: &mut TaskReport,
+) -> Result<(), Failure> {
+    let board = context.board;
+    let control = Control {
+        stop: board.stop_flag(),
+        count: board.count(index),
+        limit: match context.job.until {
+            Until::Seconds(_) | Until::End => u64::MAX,
+            Until::OperationsPerTask(n) => n,
+        },
+        idle: context.load.spin("idle_ns"),
+    };
+    let mut histogram = (context.job.pass == Pass::Latency).then(durations::histogram);
+    let started_ns = now_ns();
+    let before = own_usage(context.job.form);
+    let driven = match &mut histogram {
+        None => task.drive(&control),
+        Some(histogram) => task.drive_timed(&control, now_ns, &mut |ns| {
+            histogram.saturating_record(ns);
+        }),
+    };
+    let stopped_ns = now_ns();
+    report.usage = usage::between(&before, &own_usage(context.job.form));
+    report.operations = control.count.load(std::sync::atomic::Ordering::Relaxed);
+    report.start_ns = started_ns - board.released_ns();
+    report.stop_ns = stopped_ns - board.released_ns();
+    report.durations = histogram.as_ref().map(durations::buckets).unwrap_or_default();
+    driven
+}
+
+fn own_usage(form: Form) -> Usage {
+    match form {
+        Form::Processes => usage::process(),
+        Form::Threads => usage::thread(),
+    }
+}
+
+/// Pins the calling thread to one CPU.
+fn pin(cpu: u32) -> Result<(), Failure> {
+    affinity::set(&[cpu]).map_err(|e| Failure::from_error(format!("pinning to CPU {cpu}"), e))
+}
+
+/// Fails if the calling thread is no longer pinned to this CPU. When a CPU goes offline, the kernel
+/// lets its tasks run anywhere, and does not restore their affinity when it comes back.
+fn still_pinned(cpu: u32) -> Result<(), Failure> {
+    let cpus = affinity::get().map_err(|e| Failure::from_error("sched_getaffinity", e))?;
+    if cpus != [cpu] {
+        return Err(Failure::new(format!(
+            "no longer pinned to CPU {cpu}: it was offline for a while, or somebody changed the \
+             task's affinity or cpuset; measure again"
+        )));
+    }
+    Ok(())
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
