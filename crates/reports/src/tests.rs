@@ -603,7 +603,7 @@ fn a_command_is_a_table_of_its_parameters() {
              options  CPUs  n  wall_s  stddev      MiB/s  stddev      s     s    %  ctxsw  ctxsw  faults
         ag_stride=-1     2  2   1.000       0        113      18   0.25  0.75  100      0    0.5     121
         bhash=101073     2  2   1.000       0        118       6  0.464  1.39  186  26.8k    1.5     122
-        (too narrow for max RSS MiB; --json has all)
+        (columns that do not fit: max RSS MiB; --json has all)
 
         Doubts
           - the frequency governor is 'powersave': knee doctor says how to fix it
