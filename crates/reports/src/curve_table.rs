@@ -30,16 +30,16 @@ pub fn rates(curves: &[&Curve], style: Style) -> String {
 
 /// One metric and its spread over runs.
 pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
-    let of = |cell: &CurveCell, value: fn(&Spread) -> f64| {
+    let text = |cell: &CurveCell, value: fn(&Spread) -> f64| {
         cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(value(&s), &s).0)
     };
     let mut columns = place(curves);
     columns.extend([
-        column(metric, |_, cell| of(cell, |s| s.mean)),
+        column(metric, |_, cell| text(cell, |s| s.mean)),
         column("stddev", |_, cell| deviation(cell, metric)),
-        column("min", |_, cell| of(cell, |s| s.min)),
-        column("median", |_, cell| of(cell, |s| s.median)),
-        column("max", |_, cell| of(cell, |s| s.max)),
+        column("min", |_, cell| text(cell, |s| s.min)),
+        column("median", |_, cell| text(cell, |s| s.median)),
+        column("max", |_, cell| text(cell, |s| s.max)),
     ]);
     table(curves, &columns, style)
 }
@@ -47,15 +47,15 @@ pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
 /// Durations of single operations: means over runs, and the slowest of all.
 pub fn latencies(curves: &[&Curve], style: Style) -> String {
     let mut columns = place(curves);
-    let of = |heading: &str, metric: &'static str| {
+    let latency = |heading: &str, metric: &'static str| {
         column(heading, |_, cell| mean(cell, metric, duration_ns))
     };
     columns.extend([
-        of("mean", "latency.mean_ns"),
-        of("stddev", "latency.stddev_ns"),
-        of("p50", "latency.p50_ns"),
-        of("p99", "latency.p99_ns"),
-        of("p99.9", "latency.p999_ns"),
+        latency("mean", "latency.mean_ns"),
+        latency("stddev", "latency.stddev_ns"),
+        latency("p50", "latency.p50_ns"),
+        latency("p99", "latency.p99_ns"),
+        latency("p99.9", "latency.p999_ns"),
         column("max", |_, cell| {
             let slowest = cell.spread("latency.max_ns").map(|spread| duration_ns(spread.max));
             slowest.unwrap_or("-".to_string())
@@ -116,8 +116,9 @@ fn apart<'a>(curves: &[&Curve]) -> Vec<Column<'a>> {
     }
     for name in varying(curves) {
         let heading = name.clone();
-        let of = move |point: &Point| point.parameters.get(&name).cloned().unwrap_or_default();
-        columns.push(column(&heading, move |_, cell| of(cell.point)));
+        let parameter =
+            move |point: &Point| point.parameters.get(&name).cloned().unwrap_or_default();
+        columns.push(column(&heading, move |_, cell| parameter(cell.point)));
     }
     columns
 }

@@ -44,7 +44,7 @@ pub fn explained(opened: &Opened, explained: &Explained, force: bool, style: Sty
 
 /// "posix_lock_shared, 2 processes on 2 CPUs".
 pub fn title(point: &Point) -> String {
-    let of =
+    let variant =
         if point.variant.is_empty() { String::new() } else { format!(" as {}", point.variant) };
     let settings = parameters(point).into_iter().map(|setting| format!(" {setting}"));
     let settings: String = settings.collect();
@@ -55,7 +55,7 @@ pub fn title(point: &Point) -> String {
         (None, records::Form::Processes) if tasks == 1 => ", 1 process".to_string(),
         (None, records::Form::Processes) => format!(", {tasks} processes"),
     };
-    format!("{}{settings}{of}{tasks} on {}", point.workload, counted(cpus, "CPU"))
+    format!("{}{settings}{variant}{tasks} on {}", point.workload, counted(cpus, "CPU"))
 }
 
 fn table(ledger: &Ledger, point: &Point, style: Style) -> String {
@@ -141,8 +141,8 @@ fn shortened(name: &str) -> String {
         return name.to_string();
     }
     let (head, tail) = (LONGEST / 2 + 4, LONGEST / 2 - 6);
-    let of = |letters: &[char]| letters.iter().collect::<String>();
-    format!("{}..{}", of(&letters[..head]), of(&letters[letters.len() - tail..]))
+    let joined = |letters: &[char]| letters.iter().collect::<String>();
+    format!("{}..{}", joined(&letters[..head]), joined(&letters[letters.len() - tail..]))
 }
 
 /// Rows as one, without parts.

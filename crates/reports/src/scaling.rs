@@ -203,16 +203,16 @@ impl Report<'_> {
         let (ratio, ideal) = compared(peak)?;
         let lane = lane(curve);
         let start = format!("best at {}{lane}", cpus(peak.point.cpus));
-        let of = format!("that of {}", cpus(first.point.cpus));
+        let base_rate = format!("that of {}", cpus(first.point.cpus));
         let (at_last, ideal_last) = compared(last).unwrap_or(("-".into(), "-".into()));
         let most = cpus(last.point.cpus);
         Some(if peak.point.cpus == last.point.cpus {
-            format!("{start}, the most tried: {ratio} times {of} (ideal {ideal})")
+            format!("{start}, the most tried: {ratio} times {base_rate} (ideal {ideal})")
         } else if peak.point.cpus == first.point.cpus {
             format!("{start}: {most} reach {at_last} times that (ideal {ideal_last})")
         } else {
             format!(
-                "{start}: {ratio} times {of} (ideal {ideal}); {most} reach {at_last} times \
+                "{start}: {ratio} times {base_rate} (ideal {ideal}); {most} reach {at_last} times \
                  (ideal {ideal_last})"
             )
         })

@@ -90,7 +90,7 @@ fn values(
 /// The cells of a load that make one curve: those with the same number of tasks, or of tasks a
 /// CPU.
 fn lanes<'a>(load: &[(usize, &'a CellComparison)]) -> Vec<Vec<(usize, &'a CellComparison)>> {
-    let of = |by: fn(&CellKey) -> f64| {
+    let grouped = |by: fn(&CellKey) -> f64| {
         let mut lanes: Vec<Vec<(usize, &CellComparison)>> = Vec::new();
         for cell in load.iter().filter(|(_, cell)| cell.key.cpus > 0) {
             match lanes.iter_mut().find(|lane| by(&lane[0].1.key) == by(&cell.1.key)) {
@@ -100,8 +100,10 @@ fn lanes<'a>(load: &[(usize, &'a CellComparison)]) -> Vec<Vec<(usize, &'a CellCo
         }
         lanes
     };
-    let (a_cpu, whole) =
-        (of(|place| place.tasks as f64 / place.cpus as f64), of(|place| place.tasks as f64));
+    let (a_cpu, whole) = (
+        grouped(|place| place.tasks as f64 / place.cpus as f64),
+        grouped(|place| place.tasks as f64),
+    );
     if a_cpu.len() <= whole.len() { a_cpu } else { whole }
 }
 

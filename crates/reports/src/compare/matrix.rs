@@ -30,7 +30,7 @@ pub fn matrix(comparison: &Comparison, again: &str, style: Style) -> String {
             metrics.push(metric);
         }
     }
-    let of = |metric: &Option<&str>| {
+    let table_of = |metric: &Option<&str>| {
         let has =
             |cell: &&analysis::CellComparison| primary(cell).map(|m| m.metric.as_str()) == *metric;
         let cells = comparison.cells.iter().filter(has).cloned().collect();
@@ -38,7 +38,7 @@ pub fn matrix(comparison: &Comparison, again: &str, style: Style) -> String {
     };
     let tables: String = match metrics.len() {
         0 | 1 => one_metric(comparison, style),
-        _ => metrics.iter().map(of).collect(),
+        _ => metrics.iter().map(table_of).collect(),
     };
     let shown = comparison.shown.iter().filter_map(|name| led_by(comparison, name));
     let shown: String = shown.map(|comparison| one_metric(&comparison, style)).collect();

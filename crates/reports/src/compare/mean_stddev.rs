@@ -151,13 +151,13 @@ fn columns(
     metric: &MetricComparison,
     form: TableForm,
 ) -> Vec<(String, Align)> {
-    let of = if metric.metric == CALLS { "\nof calls" } else { "" };
+    let of_calls = if metric.metric == CALLS { "\nof calls" } else { "" };
     let deviation = if form == TableForm::Whole { "std. deviation" } else { "std.\ndeviation" };
     let decides = decides(comparison, metric);
     let mut columns = vec![
         ("variant".to_string(), Align::Left),
-        (format!("mean{of}"), Align::Right),
-        (format!("{deviation}{of}"), Align::Right),
+        (format!("mean{of_calls}"), Align::Right),
+        (format!("{deviation}{of_calls}"), Align::Right),
         ("n".to_string(), Align::Right),
         ("after/\nbefore".to_string(), Align::Right),
         (format!("{} interval", percent(comparison.confidence)), Align::Left),
@@ -175,8 +175,8 @@ fn mean_and_deviation(
     metric: &MetricComparison,
     variant: usize,
 ) -> (String, String) {
-    let of = |metric: &MetricComparison| -> Option<Spread> { *metric.sides.get(variant)? };
-    let spread = of(metric);
+    let side = |metric: &MetricComparison| -> Option<Spread> { *metric.sides.get(variant)? };
+    let spread = side(metric);
     if metric.metric != CALLS {
         let (mean, deviation) = value(spread.as_ref());
         return (mean, if deviation.is_empty() { "-".to_string() } else { deviation });
@@ -184,5 +184,5 @@ fn mean_and_deviation(
     let deviation = cell.metrics.iter().find(|metric| metric.metric == "latency.stddev_ns");
     let text =
         |spread: Option<Spread>| spread.map_or("-".to_string(), |spread| duration_ns(spread.mean));
-    (text(spread), text(deviation.and_then(of)))
+    (text(spread), text(deviation.and_then(side)))
 }

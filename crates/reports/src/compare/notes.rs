@@ -59,7 +59,7 @@ fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> V
     let variants = &comparison.variants;
     let first = &comparison.cells[curve.cells[0]].key;
     let tasks = counted(first.tasks as usize, "task");
-    let of = if several {
+    let prefix = if several {
         format!("with {tasks} on {}: ", counted(first.cpus as usize, "CPU"))
     } else {
         String::new()
@@ -79,10 +79,10 @@ fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> V
             ),
         };
         if band.ahead.is_empty() {
-            return vec![format!("{of}{parts}")];
+            return vec![format!("{prefix}{parts}")];
         }
         let ahead = ahead(comparison, curve, band, a, b);
-        vec![format!("{of}{parts}"), format!("{of}ahead, by that band: {ahead}")]
+        vec![format!("{prefix}{parts}"), format!("{prefix}ahead, by that band: {ahead}")]
     };
     variants[1..].iter().zip(&curve.bands).flat_map(one).collect()
 }
@@ -147,8 +147,9 @@ fn place(comparison: &Comparison, cells: &[usize], cell: usize, variant: usize) 
     let several = comparison.variants.len() > 2;
     let name = several.then(|| format!("`{}`", comparison.variants[variant].name));
     let here = &comparison.cells[cell].key;
-    let of = |place: &CellKey| CellKey { cpus: 0, tasks: 0, ..place.clone() };
-    let one_load = cells.iter().all(|other| of(&comparison.cells[*other].key) == of(here));
+    let load_key = |place: &CellKey| CellKey { cpus: 0, tasks: 0, ..place.clone() };
+    let one_load =
+        cells.iter().all(|other| load_key(&comparison.cells[*other].key) == load_key(here));
     let load = (!one_load).then(|| distinguishing(comparison, here));
     let mut parts: Vec<String> = load.into_iter().chain(size(here)).collect();
     parts.extend(
@@ -195,9 +196,9 @@ fn failed(comparison: &Comparison, cell: usize) -> Option<String> {
         (*n > 0).then(|| format!("{} of `{}`", counted(*n, "run"), variant.name))
     };
     let runs: Vec<String> = comparison.variants.iter().zip(failed).filter_map(one).collect();
-    let at = Some(apart(comparison, cell)).filter(|at| !at.is_empty());
-    let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
-    (!runs.is_empty()).then(|| format!("failed, and not counted: {}{at}", runs.join(", ")))
+    let place = Some(apart(comparison, cell)).filter(|place| !place.is_empty());
+    let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
+    (!runs.is_empty()).then(|| format!("failed, and not counted: {}{place}", runs.join(", ")))
 }
 
 fn noise_floor(comparison: &Comparison) -> String {
@@ -231,9 +232,9 @@ fn discards(comparison: &Comparison) -> String {
         };
     }
     let one = |discard: &DiscardedBlock| {
-        let at = Some(apart(comparison, discard.cell)).filter(|at| !at.is_empty());
-        let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
-        format!("block {}{at} (run {}: {})", discard.block, discard.run, discard.reason)
+        let place = Some(apart(comparison, discard.cell)).filter(|place| !place.is_empty());
+        let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
+        format!("block {}{place} (run {}: {})", discard.block, discard.run, discard.reason)
     };
     let n = discards.discarded.len();
     let mut listed: Vec<String> = discards.discarded.iter().take(LISTED).map(one).collect();
@@ -312,12 +313,12 @@ fn ranks(comparison: &Comparison, contrasts: &[&Contrast]) -> Vec<&'static str> 
     let looks = comparison.design == Design::Blocks { sequential: true };
     let signed =
         if looks { "exact signed-rank, adjusted for interim looks" } else { "exact signed-rank" };
-    let of = |contrast: &&Contrast| match contrast.method {
+    let rank_method = |contrast: &&Contrast| match contrast.method {
         Method::SignedRank | Method::SignedRankSequential => Some(signed),
         Method::RankSum => Some("exact rank-sum"),
         Method::Student | Method::Welch | Method::None => None,
     };
-    let mut ranks: Vec<&str> = contrasts.iter().filter_map(of).collect();
+    let mut ranks: Vec<&str> = contrasts.iter().filter_map(rank_method).collect();
     ranks.sort_unstable();
     ranks.dedup();
     ranks

@@ -200,27 +200,27 @@ fn two_digits(n: f64) -> String {
 
 /// A measurement with another tool that would confirm the cause.
 fn confirmation(cause: &Cause) -> &'static str {
-    let has = |name: &str| cause.path.iter().any(|part| part.contains(name));
+    let path_has = |name: &str| cause.path.iter().any(|part| part.contains(name));
     let is_count = analysis::ledger::is_mostly_count(&cause.change.split) == Some(true);
-    if has(INTERRUPTS) {
+    if path_has(INTERRUPTS) {
         return "the interrupt counts of `knee show --counters` must agree";
     }
     if cause.change.belongs == Belongs::Time {
         return "measure again without these tasks, or with the workload pinned to other CPUs";
     }
-    if has("spinning") {
+    if path_has("spinning") {
         return "the row must disappear with fewer tasks, or with one lock per task";
     }
-    if has("idle") {
+    if path_has("idle") {
         return "the row must shrink with fewer tasks, or if what they wait for gets faster";
     }
-    if has("page faults") && is_count {
+    if path_has("page faults") && is_count {
         return "perf stat -e page-faults on both must show the same counts";
     }
-    if has("system call") && is_count {
+    if path_has("system call") && is_count {
         return "strace -c -f, or perf trace -s, on both must show the same counts";
     }
-    if has("user code") {
+    if path_has("user code") {
         return "perf record of both in user mode, or the programs' own profiles";
     }
     "perf record -g on both, or a kernel in which that function is changed"

@@ -152,10 +152,10 @@ fn counts(before: &Explained, after: &Explained, per: &str, style: Style) -> Str
     let names: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
     let changed = names.into_iter().filter_map(|name| {
         // A call that one side never made is not among its counts.
-        let of = |counts: &std::collections::BTreeMap<String, f64>| {
+        let count = |counts: &std::collections::BTreeMap<String, f64>| {
             (!counts.is_empty()).then(|| counts.get(name).copied().unwrap_or(0.0))
         };
-        let (was, is) = (of(was)?, of(is)?);
+        let (was, is) = (count(was)?, count(is)?);
         let most = was.max(is);
         let differs = most >= TOLD_MIN && (is - was).abs() > CHANGED * most;
         let times = super::numbers::times;

@@ -18,8 +18,9 @@ pub fn functions(named: [&NamedRecording; 2], style: Style) -> String {
     let value = |value: f64| if is_clock { duration_ns(value) } else { short(value) };
     let mut rows: Vec<(f64, f64, (String, String))> = Vec::new();
     for key in base.keys().chain(new.keys().filter(|key| !base.contains_key(*key))) {
-        let of = |side: &BTreeMap<(String, String), f64>| side.get(key).copied().unwrap_or(0.0);
-        rows.push((of(&base), of(&new), key.clone()));
+        let own_time =
+            |side: &BTreeMap<(String, String), f64>| side.get(key).copied().unwrap_or(0.0);
+        rows.push((own_time(&base), own_time(&new), key.clone()));
     }
     rows.sort_by(|a, b| (b.1 - b.0).abs().total_cmp(&(a.1 - a.0).abs()));
     let mut table = Table::new([

@@ -90,22 +90,22 @@ fn a_ledger_shows_all_time_and_how_sure_it_is() {
     check(
         &ledger(&named(&recording), &recorded[0], Style::PLAIN),
         expect![[r#"
-        perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
+            perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
 
-                 time
-        per operation    +-     share  samples  where
-                80 us     -  100.00 %       82  all
-                40 us  0 ns   50.00 %       41    idle
-                40 us  0 ns   50.00 %       41    the workload
-                20 us  0 ns   25.00 %       21      system call fcntl
-                20 us  0 ns   25.00 %       21        interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcnt...
-                20 us  0 ns   25.00 %       20      user code
-                20 us  0 ns   25.00 %       20        main
+                     time
+            per operation    +-     share  samples  where
+                    80 us     -  100.00 %       82  all
+                    40 us  0 ns   50.00 %       41    idle
+                    40 us  0 ns   50.00 %       41    the workload
+                    20 us  0 ns   25.00 %       21      system call fcntl
+                    20 us  0 ns   25.00 %       21        interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcnt...
+                    20 us  0 ns   25.00 %       20      user code
+                    20 us  0 ns   25.00 %       20        main
 
-        - Per operation: 1000 operations were done meanwhile, as you said; spread evenly over the time.
-        - Intervals are 95 %, from 10 windows of this one recording: what differs from run to run is not in
-          them.
-    "#]],
+            - Per operation: --operations gives 1000 operations, taken as spread evenly over the recording.
+            - Intervals are 95 %, from 10 windows of this one recording; they do not include differences from
+              run to run.
+        "#]],
     );
 }
 
@@ -119,28 +119,28 @@ fn a_difference_without_noise_has_no_cause_and_adds_up() {
     check(
         &changes(both, [&recorded[0], &recorded[1]], &difference, Style::PLAIN),
         expect![[r#"
-        perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
-        perf.data: all time of 2 CPUs, by cpu-clock, 842 samples in 420 ms on lab1, Linux 6.12.0
+            perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
+            perf.data: all time of 2 CPUs, by cpu-clock, 842 samples in 420 ms on lab1, Linux 6.12.0
 
-                 change of
-        time per operation  +-  before     now  why  where
-                   +760 us                           below noise: all other rows together
-                   +760 us       80 us  840 us       all
+                     change of
+            time per operation  +-  before     now  why  where
+                       +760 us                           all other rows together: below noise
+                       +760 us       80 us  840 us       all
 
-        - The rows add up to the change of all. Those named are no accidents, at 99 % for all of them
-          together, by windows within each recording: what differs from run to run is not in that. Record
-          both sides several times before you believe a small change.
-    "#]],
+            - The rows add up to the total change. All named rows together are significant at 99 %, judged by
+              windows within each recording; differences from run to run are not included. Record both sides
+              several times before you believe a small change.
+        "#]],
     );
     check(
         &functions(both, Style::PLAIN),
         expect![[r#"
-        baseline    delta  object    symbol
-           21 us  +380 us  [kernel]  native_queued_spin_lock_slowpath
-           20 us    +0 ns  load      main
+            baseline    delta  object    symbol
+               21 us  +380 us  [kernel]  native_queued_spin_lock_slowpath
+               20 us    +0 ns  load      main
 
-        Functions' own CPU time per operation. 0 functions with less change are not shown.
-    "#]],
+            Functions' own CPU time per operation. 0 functions with smaller changes are not shown.
+        "#]],
     );
     check(
         &folded_pair(both),
@@ -157,7 +157,7 @@ fn callers_stand_below_the_function_that_used_the_time() {
     check(
         &callers(&named(&recording(20))),
         expect![[r#"
-            # 41 samples of tasks, by function and who called it; time per operation; what is below 0.5 % is left out
+            # 41 samples of tasks, by function and caller; time per operation; entries below 0.5 % are left out
 
              51.22%      21 us  native_queued_spin_lock_slowpath  [kernel]
                      __x64_sys_fcntl

@@ -134,10 +134,10 @@ mod tests {
         let failed = ("HEAD~3".to_string(), Err(anyhow!("no")));
         let outcomes = [built("v6.1", false), built("mybranch", true), failed];
         expect![[r#"
-            revision  commit        outcome    s   MB  image
-            v6.1      1a2b3c4d5e6f  built    312  7.3  /c/0011223344556677/bzImage
-            mybranch  1a2b3c4d5e6f  cached     -  7.3  /c/0011223344556677/bzImage
-            HEAD~3    -             failed     -    -  -
+            revision  commit        outcome  build s   MB  image
+            v6.1      1a2b3c4d5e6f  built        312  7.3  /c/0011223344556677/bzImage
+            mybranch  1a2b3c4d5e6f  cached         -  7.3  /c/0011223344556677/bzImage
+            HEAD~3    -             failed         -    -  -
         "#]]
         .assert_eq(&kernels(&outcomes));
         let json = kernels_json(&outcomes);

@@ -71,8 +71,9 @@ fn table(rows: &[GradedTarget], style: Style) -> String {
         ("queueing", Align::Right),
     ];
     // Null models can say something of few.
-    let some = rows.iter().any(|row| row.nulls.usl.is_some() || row.nulls.queueing.is_some());
-    let shown = if some { 6 } else { 4 };
+    let has_null_models =
+        rows.iter().any(|row| row.nulls.usl.is_some() || row.nulls.queueing.is_some());
+    let shown = if has_null_models { 6 } else { 4 };
     let mut table = Table::new(columns[..shown].iter().copied());
     for row in rows {
         let null = |null: Option<f64>| null.map_or("-".to_string(), digits);

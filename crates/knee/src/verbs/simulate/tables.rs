@@ -77,10 +77,10 @@ pub fn agreements(
     let (least, most) = (AGREES.start(), AGREES.end());
     let counts: BTreeSet<usize> = all.iter().map(|one| one.cpus).collect();
     for cpus in counts {
-        let at: Vec<_> = all.iter().filter(|one| one.cpus == cpus).collect();
-        let agree = at.iter().filter(|one| one.agrees()).count();
-        let of = counted(cpus, "CPU");
-        text += &format!("at {of}: {agree} of {} within {least} to {most}\n", at.len());
+        let at_cpus: Vec<_> = all.iter().filter(|one| one.cpus == cpus).collect();
+        let agree = at_cpus.iter().filter(|one| one.agrees()).count();
+        let cpu_count = counted(cpus, "CPU");
+        text += &format!("at {cpu_count}: {agree} of {} within {least} to {most}\n", at_cpus.len());
     }
     if let (Some(now), Some(number)) =
         (&found.transfer_ns, host.numbers().get("transfer.node.load_modified"))
@@ -211,10 +211,11 @@ fn effects(all: &[SimulatedCurve], style: Style) -> String {
 
 /// The origin of the host's numbers.
 fn basis(host: &DescribedHost, draws: u64) -> String {
-    let of = |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
-    let found = of(|origin| matches!(origin, Origin::Found(_)));
-    let measured = of(|origin| matches!(origin, Origin::Measured(..)));
-    let assumed = of(|origin| matches!(origin, Origin::Assumed(_)));
+    let numbers =
+        |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
+    let found = numbers(|origin| matches!(origin, Origin::Found(_)));
+    let measured = numbers(|origin| matches!(origin, Origin::Measured(..)));
+    let assumed = numbers(|origin| matches!(origin, Origin::Assumed(_)));
     let draws = match draws {
         0 => String::new(),
         draws => format!(
