@@ -46,7 +46,7 @@ enum Mark {
     Points,
 }
 
-/// So many lines can be told apart.
+/// Number of lines that symbols can distinguish.
 pub const SYMBOLS: usize = 4;
 
 /// The symbols of one style.
@@ -264,9 +264,10 @@ impl Pen {
             Mark::Points => (self.symbols.coincide, ""),
         };
         let symbols = symbol.to_string().repeat(times);
-        match self.style.terminal && !colour.is_empty() {
-            true => format!("{colour}{symbols}{PLAIN_AGAIN}"),
-            false => symbols,
+        if self.style.terminal && !colour.is_empty() {
+            format!("{colour}{symbols}{PLAIN_AGAIN}")
+        } else {
+            symbols
         }
     }
 

@@ -15,9 +15,9 @@ pub fn selfcheck(check: &Selfcheck, style: &Style) -> String {
     let Selfcheck { trials, seed, .. } = check;
     let intro = format!(
         "How often each rule says \"changed\", by simulation: {trials} comparisons for each number, \
-         seed {seed}. {} is half of a 95 % interval. Runs are of both variants together, on \
-         average. knee interleaves the variants in random order; the others measure one, then the \
-         other. Their rules are as their documentation and users describe them.",
+         seed {seed}. {} is half of a 95 % interval. The columns of runs are means, both variants \
+         together. knee interleaves the variants in random order; the others measure one, then the \
+         other, by the rules that their documentation and users describe.",
         style.plus_minus()
     );
     let mut text = wrapped(&intro, style.width, 0);
@@ -25,19 +25,16 @@ pub fn selfcheck(check: &Selfcheck, style: &Style) -> String {
         text += &format!("\n{}\n\n", style.bold(&format!("Noise: {}", noise.about())));
         text += &changed(check, noise, style);
     }
-    text += &format!("\n{}\n\n", style.bold("What knee says in full"));
+    text += &format!("\n{}\n\n", style.bold("All three verdicts of knee"));
     text += &in_full(check, style);
     text += &format!("\n{}\n\n", style.bold("Promises"));
     text + &promises(&check.promises, style)
 }
 
-/// How often "changed" is said on one kind of noise.
+/// How often each rule says "changed" on one kind of noise.
 fn changed(check: &Selfcheck, noise: Noise, style: &Style) -> String {
     let per_effect = EFFECTS.map(|effect| {
-        let truth = match effect {
-            0.0 => "nothing".to_string(),
-            _ => format!("{:.0} %", 100.0 * effect),
-        };
+        let truth = format!("true {:.0} %", 100.0 * effect);
         [(format!("{truth}\nchanged %"), Align::Right), ("\nruns".to_string(), Align::Right)]
     });
     let first = ("\nrule".to_string(), Align::Left);

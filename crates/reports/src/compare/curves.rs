@@ -6,8 +6,8 @@ use analysis::{CellComparison, CellKey, Comparison, MetricComparison};
 use crate::Style;
 use crate::compare::change::primary;
 use crate::compare::head::{head, names};
+use crate::compare::notes::{below, indexes, of_cells};
 use crate::compare::places::{heading, loads, size, whole};
-use crate::compare::sentences::{below, indexes, of_cells};
 use crate::plot::{Plot, SYMBOLS, Series, plot};
 use crate::prose::wrapped;
 
@@ -35,9 +35,10 @@ pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
             title + &plots.join("\n")
         };
         let plots: Vec<String> = lanes.iter().map(draw).collect();
-        text += &match plots.concat().is_empty() {
-            true => "no curve: it takes two CPU counts\n".to_string(),
-            false => plots.join("\n"),
+        text += &if plots.concat().is_empty() {
+            "no curve: it needs at least two CPU counts\n".to_string()
+        } else {
+            plots.join("\n")
         };
         for line in of_cells(comparison, &indexes(&load)) {
             text += &wrapped(&line, style.width, 2);
@@ -49,10 +50,8 @@ pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
 /// One drawing, or several where there are more variants than symbols: the baseline is in each.
 fn drawings(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> Vec<Plot> {
     let others: Vec<usize> = (1..comparison.variants.len()).collect();
-    let chunks = match others.is_empty() {
-        true => vec![&others[..]],
-        false => others.chunks(SYMBOLS - 1).collect(),
-    };
+    let chunks =
+        if others.is_empty() { vec![&others[..]] } else { others.chunks(SYMBOLS - 1).collect() };
     let with = |chunk: &&[usize]| drawing(comparison, load, &[&[0], *chunk].concat());
     chunks.iter().map(with).collect()
 }

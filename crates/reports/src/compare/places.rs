@@ -55,7 +55,7 @@ pub fn size(place: &CellKey) -> Vec<String> {
     cpus.into_iter().chain(tasks).collect()
 }
 
-/// What tells a cell from all others: empty where there is only one.
+/// The settings that distinguish a cell from all others; empty if there is only one cell.
 pub fn apart(comparison: &Comparison, cell: usize) -> String {
     let place = &comparison.cells[cell].key;
     let differs = |of: &dyn Fn(&CellKey) -> String| {

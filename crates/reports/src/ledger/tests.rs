@@ -51,7 +51,7 @@ fn ledger(rows: Vec<LedgerRow>, others_ns: f64) -> Ledger {
 }
 
 fn told(before: &Ledger, after: &Ledger, per: &str) -> String {
-    let text = sentences::text(&difference(before, after), per, Style::PLAIN);
+    let text = causes::text(&difference(before, after), per, Style::PLAIN);
     assert!(text.is_ascii());
     assert!(text.lines().all(|line| line.len() <= Style::PLAIN.width && line == line.trim_end()));
     text

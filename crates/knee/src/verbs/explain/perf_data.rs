@@ -89,7 +89,7 @@ pub fn run(
 
 impl Options {
     fn shown(&self, told: &[NamedRecording], view: View, json: bool) -> Result<String> {
-        let style = Style::of_stdout();
+        let style = Style::for_stdout();
         match (told, view) {
             ([one], View::Ledger) => {
                 let recorded = self.recorded(&[one]).remove(0);

@@ -15,7 +15,7 @@ pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
         ("revision", Align::Left),
         ("commit", Align::Left),
         ("outcome", Align::Left),
-        ("s", Align::Right),
+        ("build s", Align::Right),
         ("MB", Align::Right),
         ("image", Align::Left),
     ]);
@@ -37,7 +37,7 @@ pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
     if outcomes.is_empty() { String::new() } else { table.text() }
 }
 
-/// The same as data.
+/// The kernels that were asked for, as JSON.
 pub fn kernels_json(outcomes: &[(String, Result<BuiltKernel>)]) -> Value {
     let one = |(revision, outcome): &(String, Result<BuiltKernel>)| match outcome {
         Ok(built) => json!(built),
@@ -75,7 +75,7 @@ fn short(commit: &str) -> String {
     commit.chars().take(DIGITS).collect()
 }
 
-/// Of the image.
+/// Size of the image in MB.
 fn megabytes(build: &BuildInfo) -> String {
     format!("{:.1}", build.image.bytes as f64 / 1e6)
 }

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::compare::sample::attributes;
+use crate::compare::tests::fixtures::attributes;
 use crate::compare::tests::*;
 
 #[test]

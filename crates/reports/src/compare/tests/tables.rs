@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::compare::sample::{creation, curve, locks, oddities, repairs};
+use crate::compare::tests::fixtures::{creation, curve, locks, oddities, repairs};
 use crate::compare::tests::*;
 
 #[test]

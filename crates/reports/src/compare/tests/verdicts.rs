@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::compare::sample::{curve, locks, oddities};
+use crate::compare::tests::fixtures::{curve, locks, oddities};
 use crate::compare::tests::*;
 
 #[test]
