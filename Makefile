@@ -4,7 +4,10 @@ SHELL := /bin/bash
 TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 KNEE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release/knee
 
-.PHONY: help setup build run test bench fuzz clean
+PREFIX ?= /usr/local
+SHARE := bash-completion/completions zsh/site-functions fish/vendor_completions.d man/man1
+
+.PHONY: help setup build run test check bench fuzz install clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -20,16 +23,29 @@ build: setup ## build the binary
 run: build ## a first look at this host: under two minutes of measuring, then curves
 	$(KNEE) run first-look
 
-test: setup ## all tests, and the habits: format, lints, licences
+test: setup ## all that CI runs: format, lints, licences, every test
 	@bash .ci/test
+
+check: setup ## what of it is quick: no virtual machine, file system or search for mutants
+	@bash .ci/test quick
 
 bench: setup ## benchmarks against limits and peers; prints ratios
 	@sh .ci/build knee bench
 	$(dir $(KNEE))bench $(BENCH)
 
-fuzz: setup ## the long run of the fuzzer: 10 million inputs, and as many recordings, BTF and kernels
-	KNEE_FUZZ_INPUTS=10000000 cargo test --release -p records -p knee -p guests fuzzed -- --nocapture
-	KNEE_FUZZ_INPUTS=200000000 cargo test --release -p records -p probes -- fuzzed_recordings fuzzed_types --nocapture
+fuzz: build ## hours at other seeds: millions of inputs, thousands of kills, all mutants
+	@KNEE=$(KNEE) bash .ci/fuzz
+
+install: $(KNEE) ## binary, completions and manual pages below PREFIX (/usr/local)
+	install -D $(KNEE) "$(DESTDIR)$(PREFIX)/bin/knee"
+	install -d $(SHARE:%="$(DESTDIR)$(PREFIX)/share/%")
+	$(KNEE) completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/knee"
+	$(KNEE) completions zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_knee"
+	$(KNEE) completions fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/knee.fish"
+	$(KNEE) man-pages "$(DESTDIR)$(PREFIX)/share/man/man1"
+
+$(KNEE):
+	$(MAKE) build
 
 clean: ## remove what was built
 	cargo clean

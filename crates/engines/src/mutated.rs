@@ -74,6 +74,11 @@ impl<'a, M> Mutated<'a, M> {
         Mutated { machine, mutant: Some(mutant), possible: None }
     }
 
+    /// A machine that changes nothing.
+    pub fn unchanged(machine: &'a M) -> Mutated<'a, M> {
+        Mutated { machine, mutant: None, possible: None }
+    }
+
     /// A machine that changes nothing, and collects the possible mutants of each access.
     pub fn collecting(machine: &'a M, possible: &'a RefCell<BTreeSet<Mutant>>) -> Mutated<'a, M> {
         Mutated { machine, mutant: None, possible: Some(possible) }

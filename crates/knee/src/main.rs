@@ -11,7 +11,7 @@ mod verbs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use store::Store;
 
 /// Find where Linux code stops scaling with CPUs.
@@ -64,6 +64,11 @@ enum Verb {
     Export(verbs::export::Arguments),
     /// Estimate how often verdicts are right, and compare with the rules of other tools
     Selfcheck(verbs::selfcheck::Arguments),
+    /// Print a script for completions in a shell
+    Completions(verbs::completions::Arguments),
+    /// Write the manual pages into a directory (internal)
+    #[command(hide = true)]
+    ManPages(verbs::man_pages::Arguments),
     /// Run as process 1 of a guest (internal)
     #[command(hide = true)]
     Init,
@@ -111,6 +116,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
         Verb::Selfcheck(arguments) => verbs::selfcheck::run(&arguments),
         Verb::Boot(arguments) => verbs::boot::run(&arguments),
+        Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
+        Verb::ManPages(arguments) => verbs::man_pages::run(&arguments, Cli::command()),
         Verb::Init => runner::places::guest::init::run().map(|()| ExitCode::SUCCESS),
         Verb::Worker(arguments) => verbs::worker::run(&arguments),
     }

@@ -16,8 +16,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Obtained;
-use crate::record::Warning;
 use crate::run::Outcome;
+use crate::warning::Warning;
 
 /// A run that was watched by probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -385,7 +385,8 @@ impl Window {
         };
         let counted = self.counts.get(name).map(|times| (*times, self.operations));
         counted.or_else(in_bursts).or_else(|| {
-            let (_, operations) = name.strip_prefix("syscall.").and(self.count("syscalls"))?;
+            name.strip_prefix("syscall.")?;
+            let (_, operations) = self.count("syscalls")?;
             Some((0, operations))
         })
     }

@@ -27,7 +27,7 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 
 impl Progress {
     /// Shows a bar if standard error is a terminal, else lines.
-    pub fn new() -> Progress {
+    pub fn start() -> Progress {
         let now = Instant::now();
         let bar = stderr().is_terminal().then(bar);
         Progress {
@@ -96,8 +96,8 @@ impl Progress {
         }
     }
 
-    /// A look is durable.
-    pub fn looked(&mut self) {
+    /// A profile is durable.
+    pub fn profiled(&mut self) {
         self.done += 1;
         if let Some(bar) = &self.bar {
             bar.disable_steady_tick();

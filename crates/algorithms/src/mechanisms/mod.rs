@@ -9,6 +9,7 @@ pub use settings::{Choice, Scenario, Setting, Settings};
 
 use machine::{Machine, Region};
 
+use crate::locks::ticket::Ticket;
 use crate::{Equivalent, Lock, SharedLock, locks, manual};
 
 /// A mechanism in one of its designs. Every machine runs it by a loop of its own:
@@ -125,7 +126,7 @@ impl ListedMechanism {
                 X::DESIGNS.iter().map(|(name, _)| *name).collect()
             }
         }
-        visit(self.name, "ticket", Names).unwrap_or_default()
+        visit_over::<Ticket, _>(self.name, Names).unwrap_or_default()
     }
 }
 
@@ -154,18 +155,22 @@ macro_rules! mechanisms {
             impl<V: Visitor> locks::Visitor for Over<'_, V> {
                 type Out = Option<V::Out>;
                 fn lock<L: Lock>(self) -> Self::Out {
-                    match self.0 {
-                        $(stringify!($module) => {
-                            Some(self.1.mechanism::<$module::$type<L>>())
-                        })*
-                        _ => None,
-                    }
+                    visit_over::<L, V>(self.0, self.1)
                 }
                 fn shared<L: SharedLock>(self) -> Self::Out {
                     None
                 }
             }
             locks::visit(over, Over(name, visitor)).flatten()
+        }
+
+        /// Does something with the mechanism of this name, over this lock. `None` if there is no
+        /// such mechanism. A caller that needs only one lock compiles the mechanisms only once.
+        pub fn visit_over<L: Lock, V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
+            match name {
+                $(stringify!($module) => Some(visitor.mechanism::<$module::$type<L>>()),)*
+                _ => None,
+            }
         }
     };
 }

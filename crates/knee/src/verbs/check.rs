@@ -134,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let [subject] = subjects[..] else { bail!("--replay: name a single algorithm") };
         return follow(arguments, subject, schedule);
     }
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     let mut results = Vec::new();
     for subject in subjects {
         talk(format_args!("checking {} …", subject.name()));
@@ -333,7 +333,7 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
             if difference.is_some() {
                 let seed = arguments.seed;
                 let again = format!("knee check {name} --against-kernel {calls} --seed {seed}");
-                print_line(format_args!("again: {again}"))?;
+                print_line(format_args!("rerun: {again}"))?;
             }
         }
         all.push(json!({

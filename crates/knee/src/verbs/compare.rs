@@ -92,7 +92,7 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
     };
     let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
     let again = std::env::args().map(|word| reports::quoted(&word)).collect::<Vec<_>>().join(" ");
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     let mut text = reports::comparison(&comparison, layout, &again, style);
     if layout != Layout::Json {
         text.extend(named.records.iter().map(|record| reports::doubts_of_runs(record, style)));

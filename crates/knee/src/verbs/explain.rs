@@ -106,7 +106,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
 
 /// A view other than the ledger: of each point, or of the first variant against each other one.
 fn view(arguments: &Arguments, named: &NamedRecords, looks: &[Vec<Profile>]) -> Result<String> {
-    let (view, style) = (arguments.view, Style::of_stdout());
+    let (view, style) = (arguments.view, Style::for_stdout());
     let arms = named.arms();
     if arms.len() < 2 || !view.is_of_pairs() {
         let points = named.records.iter().zip(looks).flat_map(|(record, looks)| {
@@ -142,7 +142,7 @@ fn as_json(
         differences.push(serde_json::json!({
             "before": { "name": before.name, "point": before.explained.point },
             "after": { "name": after.name, "point": after.explained.point },
-            "per": reports::per(&after),
+            "per": reports::unit_of_work(&after),
             "causes": analysis::ledger::causes(&change),
             "change": change,
         }));
@@ -153,7 +153,7 @@ fn as_json(
 
 /// The report of each point, uncompared.
 fn alone(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> String {
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     let report = |(record, explained): (&Opened, &Vec<Explained>)| {
         let texts = explained.iter().map(|e| reports::explained(record, e, force, style));
         texts.collect::<Vec<_>>().join("\n")
@@ -163,7 +163,7 @@ fn alone(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> Str
 
 /// For each load, how its rows grow with the number of CPUs.
 fn grown(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> String {
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     let mut texts = Vec::new();
     for (record, explained) in named.records.iter().zip(explained) {
         let points = &record.record.points;
@@ -194,7 +194,7 @@ fn differences(
     explained: &[Vec<Explained>],
     force: bool,
 ) -> Result<String> {
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     let pairs = pairs(named, arms, explained, force)?;
     let texts =
         pairs.iter().map(|(before, after)| reports::difference(before, after, force, style));
@@ -208,14 +208,14 @@ fn pairs<'a>(
     arms: &'a [Arm],
     explained: &'a [Vec<Explained>],
     force: bool,
-) -> Result<Vec<(reports::Side<'a>, reports::Side<'a>)>> {
+) -> Result<Vec<(reports::LedgerSide<'a>, reports::LedgerSide<'a>)>> {
     if arms.len() < 2 {
         return Ok(Vec::new());
     }
     let side = |arm: &'a Arm, (record, point): (&Opened, usize)| {
         let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
         let (record, explained) = (&named.records[index], &explained[index][point]);
-        reports::Side { name: arm.name, record, explained }
+        reports::LedgerSide { name: arm.name, record, explained }
     };
     let mut pairs = Vec::new();
     for cell in match_points(arms, force).map_err(anyhow::Error::msg)? {

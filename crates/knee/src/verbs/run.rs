@@ -142,7 +142,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     if arguments.plan {
         let record = new_record(experiment)?;
         let past = history::past_runs(&record, store)?;
-        print(reports::plan(&record, &past, &Style::of_stdout()))?;
+        print(reports::plan(&record, &past, &Style::for_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let (Measured { end, folder }, printed) = measure(arguments, experiment, store)?;
@@ -180,7 +180,7 @@ fn conclude(
     };
     let record = store::open(folder)?;
     if !arguments.json {
-        let style = Style::of_stdout();
+        let style = Style::for_stdout();
         let layout = compare::layout(&record.record.experiment)?;
         printed = print(match record.record.variants.len() {
             0 | 1 if compare::needs_pairs(layout) => reports::scaling(&record, &style),

@@ -147,7 +147,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         print_line(format_args!("{:#}", as_json(&curves, &host, load, arguments)))?;
     } else {
-        print(tables::simulated(&curves, &host, load, conditions.draws, Style::of_stdout()))?;
+        print(tables::simulated(&curves, &host, load, conditions.draws, Style::for_stdout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -176,7 +176,7 @@ fn check(
     if arguments.json {
         print_line(format_args!("{:#}", agreements_json(&found, host, load)))?;
     } else {
-        print(tables::agreements(&found, host, load, Style::of_stdout()))?;
+        print(tables::agreements(&found, host, load, Style::for_stdout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,14 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::{Opened, RecordState, Run};
 
 use crate::home::{Home, entries};
+use crate::random::{choices, times};
 
 const KILLS: u64 = 210;
 
@@ -29,24 +29,16 @@ const LOADS: &[(&str, usize)] = &[
 
 #[test]
 fn no_kill_at_any_instant_loses_a_run_that_was_printed() {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-    let seed = number("KNEE_SEED").unwrap_or_else(|| std::process::id().into());
-    let wanted = number("KNEE_KILLS").unwrap_or(KILLS);
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut random = choices("no_kill_at_any_instant_loses");
+    let wanted = times("KNEE_KILLS", KILLS);
     let (mut kills, mut runs, mut homes) = (0, 0, 0);
-    let all = catch_unwind(AssertUnwindSafe(|| {
-        while kills < wanted {
-            let record = Record::kill_until_whole(&mut random);
-            kills += record.kills;
-            runs += record.printed.len();
-            homes += 1;
-        }
-    }));
-    println!("{kills} kills, {homes} records, {runs} runs printed, none lost");
-    if let Err(panic) = all {
-        println!("seed {seed}; again: KNEE_SEED={seed} cargo test -p knee --test robust no_kill");
-        resume_unwind(panic);
+    while kills < wanted {
+        let record = Record::kill_until_whole(&mut random);
+        kills += record.kills;
+        runs += record.printed.len();
+        homes += 1;
     }
+    println!("{kills} kills, {homes} records, {runs} runs printed, none lost");
 }
 
 /// One record, and what is known about it from outside.
@@ -166,7 +158,7 @@ impl Record {
         let sealed = record.record.warnings.iter().all(|w| !w.text.contains("has changed since"));
         assert!(sealed, "the seal is broken: {:?}", record.record.warnings);
         let finished = runs.iter().filter(|run| run.finished()).map(|run| run.run);
-        let samples = store::samples(&record).expect("reading the samples");
+        let samples = store::samples(record).expect("reading the samples");
         let sampled: BTreeSet<u32> = samples.iter().map(|(run, _)| *run).collect();
         assert_eq!(sampled, finished.collect(), "samples of each finished run");
     }

@@ -122,13 +122,14 @@ trait TaskBody {
 }
 
 impl Mutation<'_> {
-    /// Runs a task on the machine with this in between.
+    /// Runs a task on the machine with this in between: always on a machine of one type, for which each
+    /// algorithm is compiled once.
     fn run(self, m: &Checked, body: &impl TaskBody) {
-        match self {
-            Mutation::None => body.run(m),
-            Mutation::Apply(mutant) => body.run(&Mutated::new(m, mutant)),
-            Mutation::Collect(possible) => body.run(&Mutated::collecting(m, possible)),
-        }
+        body.run(&match self {
+            Mutation::None => Mutated::unchanged(m),
+            Mutation::Apply(mutant) => Mutated::new(m, mutant),
+            Mutation::Collect(possible) => Mutated::collecting(m, possible),
+        });
     }
 }
 
@@ -286,6 +287,3 @@ impl<L: SharedLock> TaskBody for SharingUser<'_, L> {
         let _writes = contract::shared(self.lock, m, self.at, self.guarded, self.acquires);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::simulations::{Conditions, LockLoad, lock_draw};
 
-pub static INCIDENT: Incident = Incident {
+pub const INCIDENT: Incident = Incident {
     name: "I1",
     title: "queued, ticket and test-and-set spinlocks under file creation, 16 tasks",
     sources: &[

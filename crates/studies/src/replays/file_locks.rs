@@ -14,7 +14,7 @@ use super::{
 };
 use crate::simulations::mechanisms::MechanismLoad;
 
-pub static INCIDENT: Incident = Incident {
+pub const INCIDENT: Incident = Incident {
     name: "I5",
     title: "file locks off the global lock: time to lock and unlock, after / before",
     sources: &[

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun};
 
-pub static INCIDENT: Incident = Incident {
+pub const INCIDENT: Incident = Incident {
     name: "I2",
     title: "the lock of the commit list at the threshold: operations/s over those of the baseline",
     sources: &[

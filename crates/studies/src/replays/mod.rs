@@ -25,7 +25,7 @@ use crate::hosts::{self, DescribedHost, Draw, Number, Origin};
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, part_of, run_mechanism};
 
 /// All incidents, by number.
-pub static INCIDENTS: &[&Incident] = &[
+pub const INCIDENTS: &[&Incident] = &[
     &create_files::INCIDENT,
     &log_commit::INCIDENT,
     &repair::INCIDENT,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun};
 
-pub static INCIDENT: Incident = Incident {
+pub const INCIDENT: Incident = Incident {
     name: "I4",
     title: "write faults on three file systems, 160 processes",
     sources: &["D. Hansen, page fault scalability (ext3, ext4, xfs), 2013-08-14"],

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, run_mechanism};
 
-pub static INCIDENT: Incident = Incident {
+pub const INCIDENT: Incident = Incident {
     name: "I3",
     title: "a repair tool slowed down by TLB flushes: its time, after / before",
     sources: &[

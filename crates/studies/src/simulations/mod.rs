@@ -17,7 +17,7 @@ use machine::{Annotation, Machine, Region};
 use crate::hosts::{DescribedHost, Draw};
 
 /// The row of a ledger that says how long CPUs had nothing to do, called as in ledgers of measured runs.
-const IDLE: &str = "idle";
+pub const IDLE: &str = "idle";
 
 /// Bytes of a region: enough for the tables of every lock with the most tasks.
 pub const REGION_BYTES: usize = 1 << 20;
@@ -251,6 +251,3 @@ impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
         (self.act)(&LockTask { region, task, fifo: false })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -26,12 +26,12 @@ fn main() -> ExitCode {
     let mut tally = Tally::default();
     for (name, check) in catalogue::CHECKS.iter().chain(broken::CHECKS) {
         if name.contains(&filter) {
-            tally.count(name, result_of(check()));
+            tally.count(name, || result_of(check()));
         }
     }
     for workload in WORKLOADS.iter() {
         if workload.name.contains(&filter) {
-            tally.count(workload.name, check_workload(workload));
+            tally.count(workload.name, || check_workload(workload));
         }
     }
     tally.finish(start)
@@ -141,11 +141,13 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, name: &str, verdict: Verdict) {
-        match verdict {
+    fn count(&mut self, name: &str, check: impl FnOnce() -> Verdict) {
+        let start = Instant::now();
+        match check() {
             Verdict::Passed => {
                 self.passed += 1;
-                println!("test {name} ... ok");
+                // As libtest prints it with --report-time.
+                println!("test {name} ... ok <{:.3}s>", start.elapsed().as_secs_f64());
             }
             Verdict::Ignored(why) => {
                 self.ignored += 1;

@@ -1,6 +1,8 @@
 //! Causes of known differences; and by simulation, how often equal loads have a cause, and how often
 //! a planted cause is named first.
 
+use std::ops::Range;
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::Obtained;
@@ -243,13 +245,19 @@ fn simulated(before: &Load, after: &Load, seed: u64) -> Vec<Cause> {
     causes(&difference(&before, &after))
 }
 
+/// Seeds of simulations: 100 show a rate that is far off; the 400 of `make fuzz` measure it.
+fn seeds() -> Range<u64> {
+    let seeds = std::env::var("KNEE_SIMULATIONS").ok().and_then(|number| number.parse().ok());
+    0..seeds.unwrap_or(100)
+}
+
 #[test]
 fn equal_loads_with_a_hundred_functions_have_no_cause() {
     for noise in [0.01, 0.05, 0.15] {
         let load = Load::wide(noise);
-        let invented = (0..400).filter(|seed| !simulated(&load, &load, *seed).is_empty()).count();
+        let invented = seeds().filter(|seed| !simulated(&load, &load, *seed).is_empty()).count();
         assert!(
-            invented <= 10,
+            invented as f64 <= 0.025 * seeds().count() as f64,
             "at most 1 %, with some tolerance: {invented} with noise of {noise}"
         );
     }
@@ -257,7 +265,7 @@ fn equal_loads_with_a_hundred_functions_have_no_cause() {
 
 #[test]
 fn what_was_planted_is_named_first() {
-    let check = |name: &str, how, call, times, longer, noise, least: usize| {
+    let check = |name: &str, how, call, times, longer, noise| {
         let before = Load::wide(noise);
         let after = before.clone().with(call, times, longer);
         let is_right = |seed: &u64| {
@@ -267,10 +275,13 @@ fn what_was_planted_is_named_first() {
             };
             causes.first().is_some_and(is_planted)
         };
-        let right = (0..200).filter(is_right).count();
-        assert!(right >= least, "{name}: right in {right} of 200 with noise of {noise}");
+        let (right, all) = (seeds().filter(is_right).count(), seeds().count());
+        assert!(
+            right as f64 >= 0.95 * all as f64,
+            "{name}: right in {right} of {all} with noise of {noise}"
+        );
     };
-    check("system call fcntl", Some(true), 1, 2.0, 2.0, 0.02, 190);
-    check("system call fcntl", Some(false), 1, 1.0, 2.0, 0.02, 190);
-    check("page faults", Some(false), 3, 1.0, 3.0, 0.05, 190);
+    check("system call fcntl", Some(true), 1, 2.0, 2.0, 0.02);
+    check("system call fcntl", Some(false), 1, 1.0, 2.0, 0.02);
+    check("page faults", Some(false), 3, 1.0, 3.0, 0.05);
 }

@@ -89,7 +89,7 @@ pub fn run(
 
 impl Options {
     fn shown(&self, named: &[NamedRecording], view: ProfileView, json: bool) -> Result<String> {
-        let style = Style::of_stdout();
+        let style = Style::for_stdout();
         match (named, view) {
             ([one], ProfileView::Ledger) => {
                 let recorded = self.recorded(&[one]).remove(0);

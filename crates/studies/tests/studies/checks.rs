@@ -12,10 +12,9 @@ use engines::AccessChange;
 use engines::checker::{Fault, Memory, Options, Setup, replay, sample, search};
 use expect_test::{Expect, expect};
 use machine::{Native, Region};
-
-use super::against_kernel::{KernelComparison, compare};
-use super::mutants::{self, Fate, JudgedMutant};
-use super::{CheckSize, Mutation, with_lock, with_mechanism};
+use studies::checks::against_kernel::{KernelComparison, compare};
+use studies::checks::mutants;
+use studies::checks::{CheckSize, Mutation, with_lock, with_mechanism};
 
 const SIZES: &[CheckSize] = &[
     CheckSize { threads: 2, acquires: 1, locks: 1 },
@@ -174,45 +173,6 @@ fn random_schedules_of_more_tasks_find_nothing() {
             assert_eq!(sampled.schedules, 300, "{}", lock.name);
         }
     }
-}
-
-/// The locks whose mutants are searched quickly; for the rest there is `knee check all --mutants`.
-#[test]
-fn no_mutant_of_a_lock_survives_that_is_not_listed_as_equivalent() {
-    for name in [
-        "ticket",
-        "test_and_set",
-        "test_and_test_and_set",
-        "parking",
-        "clh",
-        "mcs",
-        "cna",
-        "queued_paravirtual",
-    ] {
-        let lock = LOCKS.iter().find(|lock| lock.name == name).unwrap();
-        none_survives(name, mutants::judge(lock).unwrap());
-    }
-}
-
-#[test]
-fn no_mutant_of_a_mechanism_survives_that_is_not_listed_as_equivalent() {
-    for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.name != "file_locks") {
-        none_survives(mechanism.name, mutants::judge_mechanism(mechanism).unwrap());
-    }
-}
-
-#[test]
-fn no_mutant_of_file_locks_survives_that_is_not_listed_as_equivalent() {
-    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == "file_locks").unwrap();
-    none_survives(mechanism.name, mutants::judge_mechanism(mechanism).unwrap());
-}
-
-fn none_survives(name: &str, judged: Vec<JudgedMutant>) {
-    assert!(judged.len() >= 5, "{name} has {} mutants", judged.len());
-    let survived = judged.iter().filter(|judged| matches!(judged.fate, Fate::Survived));
-    let survivors: Vec<_> =
-        survived.map(|judged| format!("{}: {}", judged.line, judged.mutant.change)).collect();
-    assert!(survivors.is_empty(), "{name}: these survived:\n{}", survivors.join("\n"));
 }
 
 /// A failure is a readable interleaving, and its schedule leads to the fault again.

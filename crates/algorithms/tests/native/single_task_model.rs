@@ -1,6 +1,7 @@
 //! File locks natively, in every design: a single task plays all owners and compares with a model.
 
-use algorithms::mechanisms::{Mechanism, Scenario, Visitor, operations, visit};
+use algorithms::locks::ticket::Ticket;
+use algorithms::mechanisms::{Mechanism, Scenario, Visitor, operations, visit_over};
 use machine::{Native, Region};
 
 struct SingleTask;
@@ -21,5 +22,5 @@ impl Visitor for SingleTask {
 
 #[test]
 fn a_single_task_that_plays_all_owners_gets_the_answers_of_the_model() {
-    visit("file_locks", "ticket", SingleTask).unwrap();
+    visit_over::<Ticket, _>("file_locks", SingleTask).unwrap();
 }

@@ -2,6 +2,9 @@
 //! QEMU and a Debian kernel, which `make setup` unpacks below target/kernels; KNEE_KERNEL names
 //! another one.
 
+mod disks;
+mod faults;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -113,7 +116,7 @@ fn a_panic_costs_the_run_in_progress() {
     let settings = "cmdline=sysctl.vm.panic_on_oom=2 sysctl.kernel.threads-max=30000 \
                     sysctl.kernel.pid_max=40000";
     let mut command = home.knee(&format!(
-        "run getppid --kernel {} --cpus 1 --tasks 1,4000 --guest-memory 400M --seconds 0.2 \
+        "run getppid --kernel {} --cpus 1 --tasks 1,4000 --guest-memory 256M --seconds 0.2 \
          --blocks 2 --seed 3 --accelerator tcg",
         kernel.display()
     ));

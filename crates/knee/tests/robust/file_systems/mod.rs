@@ -3,6 +3,10 @@
 //!
 //! KNEE_KILLS=500 kills more often; KNEE_SEED repeats the choices.
 
+mod aged;
+mod faults;
+mod incidents;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -11,11 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::{Outcome, RecordState, Run};
 
 use crate::home::{Ended, Home, entries};
+use crate::random::{choices, times};
 use crate::skip::{is_root, skip};
 
 /// Each kind with the program that makes it and a size that is enough for it.
@@ -245,7 +250,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_measured() {
     let _turn = turn();
     let home = Home::new();
     let made = |fs: &str| format!("{RUN} --blocks 1 --size 128M --fs {fs}");
-    check_refused(&home, &made("etx4"), &["'etx4'", "it makes btrfs, ext2"]);
+    check_refused(&home, &made("etx4"), &["'etx4'", "it can make btrfs, ext2"]);
     check_refused(&home, &format!("{RUN} --size 1G"), &["--size", "name them with --fs"]);
     check_refused(&home, &made("tmpfs --policy old"), &["'old'", "fresh, kept or aged"]);
     check_refused(&home, &format!("{RUN} --fs tmpfs --size 8GB"), &["8GB", "such as 8G"]);
@@ -468,11 +473,8 @@ fn no_kill_at_any_instant_leaves_a_file_system_behind() {
     if kinds.is_empty() {
         return;
     }
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-    let seed = number("KNEE_SEED").unwrap_or_else(|| std::process::id().into());
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    println!("seed {seed}; again: KNEE_SEED={seed} cargo test -p knee --test robust leaves_a_file");
-    let kills = number("KNEE_KILLS").unwrap_or(30);
+    let mut random = choices("no_kill_at_any_instant_leaves");
+    let kills = times("KNEE_KILLS", 30);
     let mut sum = Killed::default();
     while sum.kills < kills {
         let (kind, size) = kinds[random.random_range(0..kinds.len())];

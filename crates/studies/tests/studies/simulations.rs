@@ -2,13 +2,14 @@
 //! scale flat or to collapse do.
 
 use algorithms::locks::LOCKS;
-
-use super::*;
-use crate::hosts;
+use engines::simulated::{NS, Preemption, ROWS, Time};
+use host::Placement;
+use studies::hosts::{self, DescribedHost};
+use studies::simulations::{Conditions, IDLE, LockLoad, lock_point, trace};
 
 const LOAD: LockLoad = LockLoad { work_ns: 500, hold_ns: 100, reads: 90 };
 
-pub(super) fn conditions(host: &DescribedHost) -> Conditions<'_> {
+pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
     Conditions {
         host,
         placement: Placement::Cores,
@@ -184,5 +185,5 @@ fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_leaves_it() {
 
 #[test]
 fn idle_time_has_the_name_that_it_has_in_measured_ledgers() {
-    assert_eq!(super::IDLE, analysis::ledger::IDLE);
+    assert_eq!(IDLE, analysis::ledger::IDLE);
 }

@@ -1,10 +1,14 @@
 //! The contracts of all locks and mechanisms on the native machine, with real threads.
 
+mod repair;
+mod single_task_model;
+
 use std::thread;
 
 use algorithms::contract::{Guarded, exclusive, shared};
+use algorithms::locks::queued::Queued;
 use algorithms::locks::{LOCKS, Visitor, visit};
-use algorithms::mechanisms::{self, MECHANISMS, Mechanism, Settings};
+use algorithms::mechanisms::{self, MECHANISMS, Mechanism, Settings, visit_over};
 use algorithms::{Lock, Shape, SharedLock};
 use machine::{Atom, Machine, Native, Ordering, Peers, Region, Until};
 
@@ -134,7 +138,8 @@ fn operate<X: Mechanism>(design: X::Design, settings: &Settings) {
 #[test]
 fn mechanisms_keep_their_invariants() {
     for mechanism in MECHANISMS {
-        assert_eq!(mechanisms::visit(mechanism.name, "queued", Operated), Some(mechanism.name));
+        let operated = visit_over::<Queued, _>(mechanism.name, Operated);
+        assert_eq!(operated, Some(mechanism.name));
     }
 }
 

@@ -11,7 +11,7 @@ use records::{Outcome, RecordState, Run};
 
 use crate::file_systems::{check_nothing_is_left, check_refused, check_status, kinds, loops, turn};
 use crate::home::{Ended, Home};
-use crate::process::wait_for;
+use crate::process::{Process, wait_for};
 use crate::skip::{is_root, skip};
 
 /// A run that is struck while its tasks work, then another one of the same: the first failed,
@@ -25,6 +25,7 @@ fn check_struck(home: &Home, arguments: &str, strike: impl FnOnce(), heal: impl 
     // The run does not end before it is struck, however long that takes on a busy host.
     cast.worker.kill(libc::SIGSTOP);
     strike();
+    wait_for("tasks that were struck", || all_noticed(home, &cast.tasks).then_some(()));
     cast.worker.kill(libc::SIGCONT);
     running.wait_for_runs(1);
     heal();
@@ -35,6 +36,16 @@ fn check_struck(home: &Home, arguments: &str, strike: impl FnOnce(), heal: impl 
     let reasons: Vec<Option<&str>> = record.runs.iter().map(reason).collect();
     println!("{arguments}: {reasons:?}");
     assert!(matches!(reasons[..], [Some(_), None]), "{arguments}: {reasons:?}");
+}
+
+/// Whether each task has worked for some 30 ms more, or is gone. Else they might end before they do
+/// anything that fails.
+fn all_noticed(home: &Home, tasks: &[Process]) -> bool {
+    let now = home.processes();
+    tasks.iter().all(|task| {
+        let alive = now.iter().find(|process| process.pid == task.pid);
+        alive.is_none_or(|alive| alive.ticks >= task.ticks + 3)
+    })
 }
 
 fn reason(run: &Run) -> Option<&str> {
@@ -246,5 +257,5 @@ fn mkfs_arguments_are_words_of_a_shell() {
     // Split at blanks, the label would have been the name of a device.
     assert!(home.record().runs[0].finished());
     let home = Home::new();
-    check_refused(&home, "run create_files --fs ext4:mkfs=\" --size 128M", &["a quote is not"]);
+    check_refused(&home, "run create_files --fs ext4:mkfs=\" --size 128M", &["unclosed quote"]);
 }

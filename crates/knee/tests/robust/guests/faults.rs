@@ -4,7 +4,8 @@
 //! knee finds QEMU by PATH, where a home has a script of that name, which adds a monitor: through it a
 //! test sends the guest's CPUs a non-maskable interrupt, or stops them, and knee knows nothing of it.
 //!
-//! KNEE_SEED repeats the choices, though not the instants to the nanosecond.
+//! KNEE_PANICS=10 panics more often; KNEE_SEED repeats the choices, though not the instants to the
+//! nanosecond.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,13 +17,13 @@ use std::process::Command;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use rand::RngExt;
 use records::{Opened, Outcome, RecordState, Run};
 
 use crate::guests::{ALONE, PATIENCE, kernel};
 use crate::home::{Home, Running, entries};
 use crate::process::wait_within;
+use crate::random::{choices, times};
 
 /// `knee` in this home, with monitors for its guests.
 fn monitored(home: &Home, arguments: &str) -> Command {
@@ -87,7 +88,7 @@ fn check_whole(record: &Opened, runs: usize) {
         assert_eq!(run.run, at as u32, "runs are numbered in order");
     }
     let finished = record.runs.iter().filter(|run| run.finished()).map(|run| run.run);
-    let samples = store::samples(&record).expect("reading the samples");
+    let samples = store::samples(record).expect("reading the samples");
     let sampled: BTreeSet<u32> = samples.iter().map(|(run, _)| *run).collect();
     assert_eq!(sampled, finished.collect(), "samples of each finished run");
 }
@@ -103,23 +104,22 @@ fn wait_for_runs(home: &Home, running: &mut Running, runs: usize) {
 fn a_panic_at_any_instant_costs_the_run_in_progress() {
     let Some(kernel) = kernel("panics at random instants") else { return };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let seed = std::env::var("KNEE_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| std::process::id().into());
-    println!("again: KNEE_SEED={seed} cargo test -p knee --test robust a_panic_at_any_instant");
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut random = choices("a_panic_at_any_instant");
+    let wanted = times("KNEE_PANICS", 4);
+    let blocks = wanted * 8 / 10;
     let home = Home::new();
     let mut command = monitored(
         &home,
         &format!(
             "run getppid posix_lock_own --kernel {} --accelerator tcg --cpus 1,2 --seconds 0.3 \
-             --blocks 8 --runs-per-boot 2 --seed 5 --patience 60 --json",
+             --blocks {blocks} --runs-per-boot 2 --seed 5 --patience 60 --json",
             kernel.display()
         ),
     );
     command.args(["--cmdline", "panics=unknown_nmi_panic"]);
     let mut running = home.start(&mut command);
     let mut before: Vec<Run> = Vec::new();
-    for panic in 1..=10 {
+    for panic in 1..=wanted as usize {
         // Right after a panic the next guest is booting; later it is in a run, or between two. Not twice
         // in a row: three boots that fail are a run that fails.
         wait_for_runs(&home, &mut running, before.len() + random.random_range(panic % 2..6));
@@ -136,10 +136,10 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
     }
     let ended = running.end_within(PATIENCE);
     let record = home.record();
-    check_whole(&record, 8 * 2 * 2 * 2);
+    check_whole(&record, blocks as usize * 2 * 2 * 2);
     assert_eq!(record.runs[..before.len()], before, "what had been printed is in the record");
     let boots = store::boots(&record).unwrap();
-    let mut panics = 0;
+    let mut panics = 0_u64;
     for (at, run) in record.runs.iter().enumerate() {
         let Some(why) = reason(run) else { continue };
         panics += 1;
@@ -152,8 +152,8 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
     }
     let panicked = |end: &str| end.starts_with("panicked: ");
     let ends = boots.iter().filter(|boot| boot.end.as_deref().is_some_and(panicked)).count();
-    assert_eq!(ends, panics, "each panic of a guest that was up cost one run");
-    assert!(panics >= 3, "only {panics} of 10 panics met a run: {}", ended.stderr);
+    assert_eq!(ends as u64, panics, "each panic of a guest that was up cost one run");
+    assert!(panics >= wanted * 3 / 10, "{panics} of {wanted} panics met a run: {}", ended.stderr);
     println!("{panics} runs lost of {}, {} boots", record.runs.len(), boots.len());
     home.wait_for_quiet();
 }

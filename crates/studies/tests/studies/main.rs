@@ -1,0 +1,10 @@
+//! Locks and mechanisms under search, on described hosts, and in replays of incidents.
+//!
+//! Not beside the code that they test: each algorithm is compiled for each engine in this crate, and
+//! would be so a second time for a test inside of it.
+
+mod checks;
+mod mechanisms;
+mod mutants;
+mod replays;
+mod simulations;

@@ -1,0 +1,65 @@
+//! Every mechanism on described hosts, in all its designs; and what is refused.
+
+use algorithms::mechanisms::MECHANISMS;
+use engines::simulated::{NS, Preemption};
+use studies::hosts;
+use studies::simulations::Conditions;
+use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
+
+use crate::simulations::conditions;
+
+/// In all designs, with one task a CPU, with more, and on virtual CPUs. Each run ends with the
+/// checks of the mechanism itself.
+#[test]
+fn every_mechanism_passes_its_checks_in_virtual_time() {
+    let host = hosts::find("opteron-32").unwrap();
+    for mechanism in MECHANISMS {
+        for design in mechanism.designs() {
+            let load = MechanismLoad::new(mechanism.name, design).unwrap();
+            for (cpus, tasks, preemption, pinned) in [
+                (1, 1, Preemption::BetweenOperations, true),
+                (12, 12, Preemption::BetweenOperations, true),
+                (4, 12, Preemption::BetweenOperations, true),
+                (4, 12, Preemption::BetweenOperations, false),
+                (4, 8, Preemption::Anywhere, true),
+                (4, 8, Preemption::Anywhere, false),
+            ] {
+                let owns_cpus = ["repair", "tlb_shootdown"].contains(&mechanism.name);
+                if owns_cpus && tasks > cpus && preemption == Preemption::BetweenOperations {
+                    continue;
+                }
+                // Long enough for tasks to be preempted.
+                let crowded = tasks > cpus;
+                let length = if crowded { 50_000_000 * NS } else { 300_000 * NS };
+                let work_ns = if crowded { 50_000 } else { 500 };
+                let load = MechanismLoad { work_ns, ..load.clone() };
+                let conditions = Conditions { preemption, pinned, length, ..conditions(&host) };
+                let point = mechanism_point(&load, &conditions, cpus, tasks).unwrap();
+                let name = load.name();
+                assert!(point.middle.rate() > 0.0, "{name} with {tasks} tasks on {cpus} CPUs");
+            }
+        }
+    }
+}
+
+#[test]
+fn impossible_settings_are_refused_with_a_reason() {
+    let host = hosts::find("uma-2").unwrap();
+    let why = |load: MechanismLoad| {
+        format!("{:#}", mechanism_point(&load, &conditions(&host), 2, 2).err().unwrap())
+    };
+    let after = || MechanismLoad::new("file_locks", "after").unwrap();
+    assert!(why(after().with("fils", 1)).contains("has no setting \"fils\", did you mean"));
+    assert!(
+        why(after().with("files", 0))
+            .contains("files=0: the value must be a number from 1 to 4096")
+    );
+    assert!(
+        why(after().with("kind", "lease"))
+            .contains("kind=lease: the value must be one of posix, flock, ofd")
+    );
+    let tlb = MechanismLoad::new("tlb_shootdown", "after").unwrap();
+    let crowded = mechanism_point(&tlb, &conditions(&host), 2, 3).err().unwrap();
+    assert!(format!("{crowded:#}").contains("each of its tasks stands for a CPU"));
+    assert!(MechanismLoad::new("file_locks", "later").is_err());
+}
