@@ -1,4 +1,4 @@
-//! Experiments that the user names: those that come with knee, and those in files.
+//! Experiments named on the command line: the built-in ones, and files.
 
 use std::fs;
 use std::path::Path;
@@ -7,15 +7,15 @@ use anyhow::{Context, Result};
 use plan::experiments;
 use records::Experiment;
 
-/// Whether an argument of `knee run` names an experiment and not a workload.
+/// Whether an argument of `knee run` names an experiment rather than a workload.
 pub fn is_experiment(argument: &str) -> bool {
-    // A folder with a path is a record.
+    // The path of a directory names a record.
     let is_file = argument.contains('/') && !Path::new(argument).is_dir();
     argument.ends_with(".toml") || is_file || experiments::built_in(argument).is_some()
 }
 
-/// Reads an experiment by name or path, at the size of this name. Returns a size that the experiment
-/// does not have: it may be one in bytes.
+/// Reads an experiment by name or path, scaled to its size of the name `size`. Returns `size`
+/// again if the experiment has no size of that name: it may then be a number of bytes.
 pub fn read_at<'a>(argument: &str, size: Option<&'a str>) -> Result<(Experiment, Option<&'a str>)> {
     let text = match experiments::built_in(argument) {
         Some(text) => text.to_string(),

@@ -1,7 +1,7 @@
-//! knee finds where Linux code stops scaling with CPUs, says what stops it, and says
-//! whether a change moved it. This is the binary: one verb a file under `verbs/`.
+//! knee finds where Linux code stops scaling with CPUs, what stops it, and whether a change
+//! moved the limit. This is the binary; each verb has a file under `verbs/`.
 
-// Macros that panic when nobody listens: `talk` has what to use instead.
+// `println!` and `eprintln!` panic on a closed pipe: `host::stderr` has the replacements.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod experiment_file;
@@ -14,17 +14,16 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use store::Store;
 
-/// Finds where Linux code stops scaling with CPUs.
+/// Find where Linux code stops scaling with CPUs.
 ///
-/// Results go to standard output, talk and progress to standard error.
+/// Results go to standard output; messages and progress go to standard error.
 ///
-/// Exit status: 0 done; 1 some runs failed (the record says which and why), or a check found
-/// something wrong; 2 it could not
-/// be done at all; 130 interrupted, with the finished runs kept.
+/// Exit status: 0 success; 1 some runs failed (the record says which and why) or a check found
+/// a fault; 2 the command failed; 130 interrupted, finished runs are kept.
 #[derive(Parser)]
 #[command(name = "knee", version, max_term_width = 100)]
 struct Cli {
-    /// Folder of the records [env: KNEE_RECORDS] [default: ~/.local/share/knee/records]
+    /// Directory of the records [env: KNEE_RECORDS] [default: ~/.local/share/knee/records]
     #[arg(long, global = true, value_name = "DIR")]
     records: Option<PathBuf>,
     #[command(subcommand)]
@@ -33,58 +32,58 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List records, workloads, algorithms, hosts, experiments, commands, metrics
+    /// List records, workloads, algorithms, hosts, experiments, commands or metrics
     List(verbs::list::Arguments),
-    /// Explain a workload, an algorithm, an experiment, a command, a metric
+    /// Show the manual page of a workload, algorithm, host, experiment, command or metric
     Describe(verbs::describe::Arguments),
-    /// Say what this host allows and what would disturb a measurement
+    /// Check what this host permits and what would disturb a measurement
     Doctor(verbs::doctor::Arguments),
     /// Measure how workloads scale with CPUs
     Run(Box<verbs::run::Arguments>),
-    /// Say what differs between variants or records, and how sure that is
+    /// Compare variants or records, with the confidence of each verdict
     Compare(verbs::compare::Arguments),
-    /// Say where the time of an operation goes, and what makes the difference between two
+    /// Account for the time of an operation, or for the difference between two variants
     Explain(Box<verbs::explain::Arguments>),
-    /// Search what the tasks of an algorithm can do together, in every order
+    /// Model-check algorithms: search all interleavings of their tasks
     Check(verbs::check::Arguments),
-    /// Time algorithms on a described host, at up to 256 CPUs
+    /// Simulate algorithms on a described host, with up to 256 CPUs
     Simulate(verbs::simulate::Arguments),
-    /// Measure this host, to simulate on it
+    /// Measure this host and print it as a described host for `knee simulate`
     Calibrate(verbs::calibrate::Arguments),
-    /// Predict what public reports of five incidents say, from their mechanisms
+    /// Simulate five published scalability incidents and compare with their reports
     Replay(verbs::replay::Arguments),
-    /// Boot a kernel in a virtual machine and look inside
+    /// Boot a kernel in a virtual machine, and inspect it or run a program there
     Boot(Box<verbs::boot::Arguments>),
-    /// Show a record: tables and curves
+    /// Show a record as tables and curves
     Show(verbs::show::Arguments),
-    /// Build kernels from a git repository, to boot and compare
+    /// Build, list and remove kernels to boot and compare
     Kernel(verbs::kernel::Arguments),
-    /// Make a record of other tools' results
+    /// Import results of other tools as a record
     Import(verbs::import::Arguments),
-    /// Write a record, or many, for other tools
+    /// Export records for other tools
     Export(verbs::export::Arguments),
-    /// Say how often verdicts are right, by simulation, beside other tools' rules
+    /// Estimate how often verdicts are right, and compare with the rules of other tools
     Selfcheck(verbs::selfcheck::Arguments),
     /// Print a script for completions in a shell
     Completions(verbs::completions::Arguments),
     /// Write the manual pages into a directory (internal)
     #[command(hide = true)]
     ManPages(verbs::man_pages::Arguments),
-    /// Be process 1 of a guest (internal)
+    /// Run as process 1 of a guest (internal)
     #[command(hide = true)]
     Init,
-    /// Do one job from standard input (internal)
+    /// Run one job from standard input (internal)
     #[command(hide = true)]
     Worker(verbs::worker::Arguments),
 }
 
 fn main() -> ExitCode {
-    // A closed pipe (`knee list | head`) ends us quietly, as it ends every filter. Not the
-    // worker, whose reader may die first, nor what has something to put back.
     let cli = Cli::parse();
-    let quiet =
-        !matches!(cli.verb, Verb::Worker(_) | Verb::Run(_) | Verb::Explain(_) | Verb::Kernel(_));
-    if quiet {
+    // A closed pipe (`knee list | head`) kills knee silently, as it kills every filter. Exempt
+    // are the worker, whose reader may die first, and verbs that must clean up after themselves.
+    let survives_closed_pipe =
+        matches!(cli.verb, Verb::Worker(_) | Verb::Run(_) | Verb::Explain(_) | Verb::Kernel(_));
+    if !survives_closed_pipe {
         // SAFETY: restores a signal's default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }

@@ -1,10 +1,12 @@
 //! Words: shared atomics, plain fields that something else guards, and the cache line.
 
+mod access;
+
 use std::fmt::{Debug, Display};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::{Machine, Op};
+pub use access::{Op, Test, Until};
 
 /// A word that several CPUs access concurrently: natively an atomic of the standard library.
 #[repr(transparent)]
@@ -125,64 +127,7 @@ values! {
     u64, AtomicU64;
 }
 
-/// The methods of the standard library's atomics, carried out by a machine.
 impl<T: Value> Atom<T> {
-    /// Reads.
-    #[inline(always)]
-    #[track_caller]
-    pub fn load<M: Machine>(&self, m: &M, ordering: Ordering) -> T {
-        m.op(self, Op::Load, ordering)
-    }
-
-    /// Writes.
-    #[inline(always)]
-    #[track_caller]
-    pub fn store<M: Machine>(&self, m: &M, value: T, ordering: Ordering) {
-        m.op(self, Op::Store(value), ordering);
-    }
-
-    /// Writes; returns the previous value.
-    #[inline(always)]
-    #[track_caller]
-    pub fn swap<M: Machine>(&self, m: &M, value: T, ordering: Ordering) -> T {
-        m.op(self, Op::Swap(value), ordering)
-    }
-
-    /// Writes `new` if the word holds `old`. Returns the previous value, as an error if it was not
-    /// `old`.
-    #[inline(always)]
-    #[track_caller]
-    pub fn compare_exchange<M: Machine>(
-        &self,
-        m: &M,
-        old: T,
-        new: T,
-        ordering: Ordering,
-    ) -> Result<T, T> {
-        m.compare_exchange(self, old, new, ordering)
-    }
-
-    /// Adds, wrapping around; returns the previous value.
-    #[inline(always)]
-    #[track_caller]
-    pub fn fetch_add<M: Machine>(&self, m: &M, value: T, ordering: Ordering) -> T {
-        m.op(self, Op::Add(value), ordering)
-    }
-
-    /// Sets bits; returns the previous value.
-    #[inline(always)]
-    #[track_caller]
-    pub fn fetch_or<M: Machine>(&self, m: &M, bits: T, ordering: Ordering) -> T {
-        m.op(self, Op::Or(bits), ordering)
-    }
-
-    /// Clears all bits that are not in the mask; returns the previous value.
-    #[inline(always)]
-    #[track_caller]
-    pub fn fetch_and<M: Machine>(&self, m: &M, bits: T, ordering: Ordering) -> T {
-        m.op(self, Op::And(bits), ordering)
-    }
-
     /// The native atomic, for machines.
     #[inline(always)]
     pub fn cell(&self) -> &T::Cell {
@@ -191,20 +136,6 @@ impl<T: Value> Atom<T> {
 }
 
 impl<T: Value> Field<T> {
-    /// Reads.
-    #[inline(always)]
-    #[track_caller]
-    pub fn get<M: Machine>(&self, m: &M) -> T {
-        m.get(self)
-    }
-
-    /// Writes.
-    #[inline(always)]
-    #[track_caller]
-    pub fn set<M: Machine>(&self, m: &M, value: T) {
-        m.set(self, value);
-    }
-
     /// The native atomic, for machines.
     #[inline(always)]
     pub fn cell(&self) -> &T::Cell {

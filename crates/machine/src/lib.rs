@@ -9,16 +9,15 @@
 
 #![warn(missing_docs)]
 
-mod access;
 mod atom;
 mod image;
 mod interrupts;
 mod native;
+mod operations;
 mod region;
 mod task;
 
-pub use access::{Op, Test, Until};
-pub use atom::{Atom, Field, Line, Value};
+pub use atom::{Atom, Field, Line, Op, Test, Until, Value};
 pub use image::{Image, Word};
 pub use interrupts::{IpiHandler, Peers};
 pub use native::{Native, Spinning, WaitPolicy, Yielding};

@@ -1,6 +1,6 @@
 //! Commands: any existing program as a load. The definitions that come with knee, which definition a load
 //! means, and what a definition becomes for a point and for a run.
-//! docs/commands.md is the page for users.
+//! docs/guide/commands.md is the page for users.
 
 mod command_job;
 mod placeholders;

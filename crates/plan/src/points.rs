@@ -316,7 +316,10 @@ mod tests {
         Usable {
             topology: Topology { cpus: (0..cpus).map(cpu).collect() },
             at_once,
-            directory: |path| Ok(path.to_path_buf()),
+            directory: |path| {
+                ensure!(path != Path::new("/no/such"), "no directory {}", path.display());
+                Ok(path.to_path_buf())
+            },
         }
     }
 
@@ -412,7 +415,7 @@ mod tests {
         check(
             "[axes]\ndir = '/no/such'\n[[load]]\nworkload = 'getppid'",
             expect_test::expect![[r#"
-            planning getppid: looking for the directory /no/such (--dir): No such file or directory (os error 2)
+            planning getppid: no directory /no/such
         "#]],
         );
         check(

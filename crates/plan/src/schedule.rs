@@ -24,12 +24,13 @@ pub struct Assignment {
     pub repeat: u32,
 }
 
-/// What is done for an assignment: its run, and the looks that explain it, in a random order of
-/// their own, so that no drift favours one of them. Placebos and repeats are not explained.
+/// The steps of an assignment: its run (`None`), and the profiles that explain it, in a random order of
+/// their own, so that no drift favours one of them. Placebos and repeats have no profiles.
 pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<ProfileKind>> {
-    let looks = record.experiment.explain.iter().flat_map(|explain| &explain.profiles);
-    let looks = looks.filter(|_| !assignment.placebo && assignment.repeat == 0).copied().map(Some);
-    let mut steps: Vec<Option<ProfileKind>> = std::iter::once(None).chain(looks).collect();
+    let profiles = record.experiment.explain.iter().flat_map(|explain| &explain.profiles);
+    let profiles =
+        profiles.filter(|_| !assignment.placebo && assignment.repeat == 0).copied().map(Some);
+    let mut steps: Vec<Option<ProfileKind>> = std::iter::once(None).chain(profiles).collect();
     let of_point = record.seed.rotate_left(32) ^ assignment.point as u64;
     steps.shuffle(&mut random(of_point, assignment.block));
     steps
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_and_the_run_come_in_all_orders_and_placebos_are_not_looked_at() {
+    fn profiles_and_the_run_come_in_all_orders_and_placebos_are_not_profiled() {
         let plain = record("blocks = 3", 1, 0);
         let assignment = Assignment { block: 0, point: 0, placebo: false, repeat: 0 };
         assert_eq!(steps(&plain, assignment), [None]);

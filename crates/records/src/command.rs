@@ -9,8 +9,8 @@ use anyhow::{Result, ensure};
 use host::durable::Seal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::experiment::{Many, Scalar};
 use crate::metric::{Better, METRICS};
+use crate::scalar::{Many, Scalar};
 
 /// The metric that decides about a command unless its definition names another.
 pub const WALL: &str = "wall_s";

@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::Window;
-use crate::record::Warning;
+use crate::warning::Warning;
 
 /// One line of a worker's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

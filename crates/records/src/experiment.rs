@@ -9,22 +9,19 @@
 //! record unknown keys are ignored, so that a newer knee may add keys.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
-use serde::de::value::{BoolDeserializer, F64Deserializer, I64Deserializer, StrDeserializer};
-use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::command::Command;
 use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
-use crate::job::{Form, Until};
+use crate::scalar::{Many, Scalar};
 use crate::sizes;
+use crate::tasks::{Form, Until};
 
 /// A whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -480,104 +477,6 @@ impl Axes {
 
 fn length<T>(axis: &Option<Many<T>>) -> Option<usize> {
     axis.as_ref().map(|many| many.0.len())
-}
-
-/// One value or a list of them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct Many<T>(pub Vec<T>);
-
-/// A value that is written as a text, a number or a boolean and kept as its text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct Scalar(pub String);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Many<T>, D::Error> {
-        deserializer.deserialize_any(ManyVisitor(PhantomData))
-    }
-}
-
-struct ManyVisitor<T>(PhantomData<T>);
-
-// Written by hand, because the errors of an untagged enum do not say what was wrong.
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ManyVisitor<T> {
-    type Value = Many<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("a value or a list of values")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Many<T>, A::Error> {
-        let mut values = Vec::new();
-        while let Some(value) = list.next_element()? {
-            values.push(value);
-        }
-        Ok(Many(values))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Many<T>, E> {
-        let one: StrDeserializer<E> = value.into_deserializer();
-        T::deserialize(one).map(|v| Many(vec![v]))
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Many<T>, E> {
-        let one: BoolDeserializer<E> = value.into_deserializer();
-        T::deserialize(one).map(|v| Many(vec![v]))
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Many<T>, E> {
-        let one: I64Deserializer<E> = value.into_deserializer();
-        T::deserialize(one).map(|v| Many(vec![v]))
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Many<T>, E> {
-        match i64::try_from(value) {
-            Ok(value) => self.visit_i64(value),
-            Err(_) => Err(E::custom(format!("{value} is too large"))),
-        }
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Many<T>, E> {
-        let one: F64Deserializer<E> = value.into_deserializer();
-        T::deserialize(one).map(|v| Many(vec![v]))
-    }
-}
-
-impl<'de> Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
-        deserializer.deserialize_any(ScalarVisitor)
-    }
-}
-
-struct ScalarVisitor;
-
-impl Visitor<'_> for ScalarVisitor {
-    type Value = Scalar;
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("a word or a number")
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
-        Ok(Scalar(value.to_string()))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
-        Ok(Scalar(value.to_string()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
-        Ok(Scalar(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
-        Ok(Scalar(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
-        Ok(Scalar(value.to_string()))
-    }
 }
 
 #[cfg(test)]

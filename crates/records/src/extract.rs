@@ -63,7 +63,7 @@ fn by_pointer(pointer: &str, text: &str) -> Result<f64, String> {
         None => return Err("found no JSON".to_string()),
     };
     match document.pointer(pointer) {
-        Some(Value::Number(n)) => n.as_f64().ok_or("found no finite number".to_string()),
+        Some(Value::Number(n)) => n.as_f64().ok_or("found a number that is not finite".to_string()),
         Some(Value::String(text)) => number(text),
         Some(_) => Err("found a value that is not a number".to_string()),
         None => Err("found nothing".to_string()),

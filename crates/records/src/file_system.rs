@@ -7,8 +7,8 @@ use std::fmt;
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Scalar;
-use crate::job::{TASKS_MAX, Until};
+use crate::scalar::Scalar;
+use crate::tasks::{TASKS_MAX, Until};
 
 /// A file system that a variant asks knee to make and mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::Topology;
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Scalar;
+use crate::scalar::Scalar;
 
 /// A virtual machine that an experiment or a variant asks for. An absent field of a variant has the
 /// experiment's value, else the default.

@@ -4,19 +4,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandJob;
 use crate::explain::check_functions;
 use crate::profile::ProfileKind;
+use crate::tasks::{Form, Pass, TASKS_MAX, Until};
 
 /// Version of the job and of the events. A worker refuses a job of another version: both ends are
 /// the same binary, so a difference means that the worker was started wrongly.
 pub const PROTOCOL: u32 = 2;
-
-/// The most tasks one run may have.
-pub const TASKS_MAX: u32 = 4096;
 
 /// One run for a worker to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,48 +88,6 @@ pub struct NativeJob {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// What the tasks of a run are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Form {
-    /// One process per task.
-    Processes,
-    /// One thread per task, all in one process.
-    Threads,
-}
-
-impl Form {
-    /// The word used in files and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Form::Processes => "processes",
-            Form::Threads => "threads",
-        }
-    }
-}
-
-/// When the tasks of a run stop.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Until {
-    /// This number of seconds after the release.
-    Seconds(f64),
-    /// When each task has done this number of operations.
-    OperationsPerTask(u64),
-    /// When the command ends by itself.
-    End,
-}
-
-/// What is recorded during a run. Timing operations costs time, so the two are never mixed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pass {
-    /// Only the count of operations: the published rate.
-    Rate,
-    /// The duration of each operation too, in a histogram.
-    Latency,
-}
-
 impl Job {
     /// Parses and checks a job.
     pub fn read(text: &str) -> Result<Job> {
@@ -183,22 +139,5 @@ impl Job {
                 command.check().context("in the command")
             }
         }
-    }
-}
-
-impl Until {
-    /// Refuses durations and counts that no run can have.
-    pub fn check(&self) -> Result<()> {
-        match *self {
-            Until::Seconds(s) => ensure!(
-                (0.001..=1e6).contains(&s),
-                "seconds is {s}, must be between 0.001 and 1 000 000"
-            ),
-            Until::OperationsPerTask(n) => {
-                ensure!(n > 0, "operations_per_task is 0, must be at least 1")
-            }
-            Until::End => bail!("a workload does not end by itself"),
-        }
-        Ok(())
     }
 }

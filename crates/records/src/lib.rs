@@ -18,20 +18,23 @@ mod planned;
 mod profile;
 mod record;
 mod run;
+mod scalar;
 mod sizes;
+mod tasks;
+mod warning;
 
 pub use command::{
     Command, CommandJob, CommandLine, Extract, OutputSource, Program, TableColumn, TableRow, WALL,
 };
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
-pub use experiment::{Axes, Experiment, Judging, Load, Many, PointOrder, Scalar, Variant};
+pub use experiment::{Axes, Experiment, Judging, Load, PointOrder, Variant};
 pub use explain::{Explain, FUNCTIONS_MAX};
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor};
 pub use guest_shape::GuestShape;
 pub use host::durable::Seal;
 pub use host_facts::{Directory, HostFacts};
-pub use job::{Form, Job, NativeJob, PROTOCOL, Pass, ProfileJob, TASKS_MAX, Until, Work};
+pub use job::{Job, NativeJob, PROTOCOL, ProfileJob, Work};
 pub use metric::{Better, DescribedMetric, METRICS, Metric, Obtained};
 pub use opened::Opened;
 pub use planned::Planned;
@@ -40,7 +43,10 @@ pub use profile::{
     Slice, Stack, Window,
 };
 pub use record::{
-    FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source, Warning,
+    FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source,
 };
 pub use run::{Outcome, Run, Sample, Warmup};
+pub use scalar::{Many, Scalar};
 pub use sizes::HERE;
+pub use tasks::{Form, Pass, TASKS_MAX, Until};
+pub use warning::Warning;

@@ -96,7 +96,7 @@ metrics! {
     "task_time_s", "s", Lower, Exact, "sum over tasks of the time from first operation to stop (lockperf's figure); not with idle_ns";
     "task_operations_min", "1", Higher, Exact, "operations of the slowest task";
     "task_operations_max", "1", Neither, Exact, "operations of the fastest task";
-    "fairness", "1", Higher, Exact, "Jain's index of the tasks' operations (of their rates in fixed-count runs): 1 all equal, 1/n one has all";
+    "fairness", "1", Higher, Exact, "Jain's index of the tasks' operations (of their rates in fixed-count runs): 1 if all are equal, 1/n if one has all";
     "start_skew_s", "s", Lower, Exact, "between the first and the last task's start";
     "startup_s", "s", Lower, Exact, "from the worker's start until all tasks were ready";
     "drain_s", "s", Lower, Exact, "from the stop flag to the last task's stop";
@@ -105,27 +105,27 @@ metrics! {
     "steal_percent", "%", Lower, Sampled, "share of the CPUs used that the hypervisor took, by tick";
     "time.user_time", "s", Lower, Sampled, "CPU time of the tasks in user mode; the sum with system time is exact, the split by tick";
     "time.system_time", "s", Lower, Sampled, "CPU time of the tasks in the kernel";
-    "time.elapsed_time", "s", Lower, Exact, "wall_s under the name of time(1)";
+    "time.elapsed_time", "s", Lower, Exact, "wall_s by its name in time(1)";
     "time.percent_of_cpu_this_job_got", "%", Neither, Exact, "user and system time over elapsed time";
     "time.voluntary_context_switches", "1", Neither, Exact, "switches because a task waited";
     "time.involuntary_context_switches", "1", Neither, Exact, "switches because a task was preempted";
     "time.minor_page_faults", "1", Neither, Exact, "page faults served without input";
     "time.major_page_faults", "1", Neither, Exact, "page faults that read from a device";
-    "time.maximum_resident_set_size", "KiB", Lower, Exact, "of the largest process";
+    "time.maximum_resident_set_size", "KiB", Lower, Exact, "resident set size of the largest process";
     "time.file_system_inputs", "512 B", Neither, Exact, "blocks read";
     "time.file_system_outputs", "512 B", Neither, Exact, "blocks written";
     "frequency_mhz", "MHz", Neither, Sampled, "mean of scaling_cur_freq over the CPUs used, at the end";
-    "latency.mean_ns", "ns", Lower, Exact, "of one operation (latency pass)";
-    "latency.stddev_ns", "ns", Lower, Exact, "over single operations";
-    "latency.p50_ns", "ns", Lower, Exact, "median operation, three digits";
-    "latency.p99_ns", "ns", Lower, Exact, "99th percentile, three digits";
-    "latency.p999_ns", "ns", Lower, Exact, "99.9th percentile, three digits";
+    "latency.mean_ns", "ns", Lower, Exact, "mean duration of one operation (latency pass)";
+    "latency.stddev_ns", "ns", Lower, Exact, "standard deviation over single operations";
+    "latency.p50_ns", "ns", Lower, Exact, "median operation, to three digits";
+    "latency.p99_ns", "ns", Lower, Exact, "99th percentile, to three digits";
+    "latency.p999_ns", "ns", Lower, Exact, "99.9th percentile, to three digits";
     "latency.max_ns", "ns", Lower, Exact, "slowest operation";
     "latency.timing_cost_ns", "ns", Neither, Apportioned, "cost of the two clock reads, included in the values above";
-    "guest.ran_s", "s", Neither, Exact, "CPU time of the host that the CPUs of the run's virtual machine took, from its job to its end";
-    "guest.waited_s", "s", Lower, Exact, "how long CPUs of the virtual machine were ready meanwhile and had none of the host";
-    "exit_status", "1", Neither, Exact, "what a command ended with";
-    "effect.*", "1", Neither, Exact, "what a workload counts beside operations, summed over tasks";
+    "guest.ran_s", "s", Neither, Exact, "host CPU time of the vCPUs of the run's virtual machine, from the start of its job to the end";
+    "guest.waited_s", "s", Lower, Exact, "time that these vCPUs were runnable but had no CPU of the host";
+    "exit_status", "1", Neither, Exact, "exit status of a command";
+    "effect.*", "1", Neither, Exact, "further counts of a workload, summed over tasks";
 }
 
 impl Metric {

@@ -7,10 +7,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::command::Command;
-use crate::experiment::{Axes, Load, Many, Variant};
+use crate::experiment::{Axes, Load, Variant};
 use crate::file_system::FileSystem;
 use crate::guest::Guest;
 use crate::record::{Point, Record};
+use crate::scalar::Many;
 
 /// A point with the definitions that its runs are set up from.
 #[derive(Clone, Debug)]

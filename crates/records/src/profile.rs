@@ -16,8 +16,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Obtained;
-use crate::record::Warning;
 use crate::run::Outcome;
+use crate::warning::Warning;
 
 /// A run that was watched by probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,9 @@ use crate::experiment::{Experiment, Judging, Variant};
 use crate::file_system::Filled;
 use crate::guest::{Guest, Hypervisor};
 use crate::host_facts::{Directory, HostFacts};
-use crate::job::{Form, Pass, Until};
 use crate::metric::DescribedMetric;
+use crate::tasks::{Form, Pass, Until};
+use crate::warning::Warning;
 
 /// Version of the record format. It is raised when a reader of the old version would misread the new
 /// one. Every version back to 1 loads forever.
@@ -225,26 +226,6 @@ impl fmt::Display for HostChange {
         };
         write!(f, "{whose}: {text}")?;
         if advice.is_empty() { Ok(()) } else { write!(f, ": {advice}") }
-    }
-}
-
-/// A doubt about a result, with advice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Warning {
-    /// What is doubtful.
-    pub text: String,
-    /// What to do.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub advice: String,
-    /// The number in the text, by which the worst of several warnings is found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub amount: Option<f64>,
-}
-
-impl Warning {
-    /// A warning with advice.
-    pub fn new(text: impl Into<String>, advice: impl Into<String>) -> Warning {
-        Warning { text: text.into(), advice: advice.into(), amount: None }
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::file_system::Mounted;
-use crate::record::Warning;
+use crate::warning::Warning;
 
 /// One finished or failed run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -13,10 +13,10 @@ pub fn boot(boot: &Boot, hypervisor: &Hypervisor) -> String {
     row("kernel", &boot.release);
     row("version", &boot.version);
     row("command line", &boot.command_line);
-    row("up after", &format!("{:.2} s", boot.up_s));
-    row("executed by", &executed(boot, hypervisor));
+    row("booted in", &format!("{:.2} s", boot.up_s));
+    row("run by", &executed(boot, hypervisor));
     row("CPUs", &cpus(boot));
-    row("text at", boot.text.as_deref().unwrap_or("not told (kptr_restrict, or no kallsyms)"));
+    row("kernel text", boot.text.as_deref().unwrap_or("unknown (kptr_restrict, or no kallsyms)"));
     row("initramfs", &format!("{:.1} MB", boot.initramfs_bytes as f64 / 1e6));
     let modules = boot.modules.join(" ");
     row("modules", if modules.is_empty() { "none" } else { &modules });
@@ -28,7 +28,7 @@ pub fn boot(boot: &Boot, hypervisor: &Hypervisor) -> String {
 }
 
 fn executed(boot: &Boot, hypervisor: &Hypervisor) -> String {
-    let why = hypervisor.why_not_kvm.as_ref().map(|why| format!(": emulated, as {why}"));
+    let why = hypervisor.why_not_kvm.as_ref().map(|why| format!(": emulated, because {why}"));
     format!("{}, {}{}", hypervisor.program, boot.accelerator, why.unwrap_or_default())
 }
 

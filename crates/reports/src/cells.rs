@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use analysis::{Curve, CurveCell};
 use records::{METRICS, Outcome};
 
-use crate::prose::counted_if_told;
+use crate::prose::counted_or_unknown;
 use crate::quantity::short;
 use crate::table::{Align, Table};
 use crate::{Style, known_metric};
@@ -14,7 +14,7 @@ use crate::{Style, known_metric};
 /// A standard deviation below this share of the mean is not printed.
 const DEVIATION_SHOWN: f64 = 0.02;
 
-/// All that time(1) tells.
+/// All metrics of time(1).
 pub fn time(curves: &[&Curve], style: Style) -> String {
     let names = METRICS.iter().map(|metric| metric.name).filter(|name| name.starts_with("time."));
     by_metric(curves, names.map(String::from).collect(), style)
@@ -64,7 +64,7 @@ fn by_metric(curves: &[&Curve], names: Vec<String>, style: Style) -> String {
     let known = |name: &String| cells.iter().any(|cell| cell.spread(name).is_some());
     let names: Vec<String> = names.into_iter().filter(known).collect();
     if names.is_empty() {
-        return "no run has any of these numbers\n".to_string();
+        return "no run has any of these metrics\n".to_string();
     }
     let labels: Vec<String> = names.iter().map(|name| label(name)).collect();
     let with_tasks = curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0));
@@ -100,10 +100,11 @@ fn table(columns: &[(String, Vec<String>)], labels: &[String]) -> String {
 }
 
 fn heading(cell: &CurveCell, with_tasks: bool) -> String {
-    let cpus = counted_if_told(cell.point.cpus, "CPU");
-    match with_tasks {
-        true => format!("{cpus}\n{}", counted_if_told(cell.point.tasks, "task")),
-        false => cpus,
+    let cpus = counted_or_unknown(cell.point.cpus, "CPU");
+    if with_tasks {
+        format!("{cpus}\n{}", counted_or_unknown(cell.point.tasks, "task"))
+    } else {
+        cpus
     }
 }
 

@@ -1,6 +1,6 @@
 //! Comparisons of variants, in the forms that their readers expect: each layout is a pure
 //! function of a comparison. All of them show how many units there are, the interval of each
-//! change and where it comes from, and what could not be told.
+//! change and where it comes from, and what could not be decided.
 
 mod change;
 mod curves;
@@ -10,17 +10,15 @@ mod lkp;
 mod markdown;
 mod matrix;
 mod mean_stddev;
+mod notes;
 mod passes;
 mod places;
-mod sentences;
 mod verdicts;
 
 use analysis::Comparison;
 
 use crate::{Style, WIDTH_MAX};
 
-#[cfg(test)]
-mod sample;
 #[cfg(test)]
 mod tests;
 

@@ -6,8 +6,8 @@
 //! | workload   | its name                                                             |
 //! | semantics  | version of what one operation does: never compare different ones     |
 //! | as         | `processes` or `threads`                                             |
-//! | cpus       | CPUs used; empty if an imported result does not tell                 |
-//! | tasks      | tasks, pinned to them in turn; empty if not told                     |
+//! | cpus       | CPUs used; empty if an imported result has no count                 |
+//! | tasks      | tasks, pinned to them in turn; empty if unknown                     |
 //! | placement  | how the CPUs were chosen                                             |
 //! | parameters | all parameters, a JSON object                                        |
 //! | pass       | `rate`; `latency` where each operation was timed                     |
@@ -56,8 +56,8 @@ fn place(id: &str, point: &Point, run: &Run) -> String {
         point.workload.clone(),
         point.semantics.to_string(),
         point.form.name().to_string(),
-        told(point.cpus),
-        told(point.tasks),
+        known(point.cpus),
+        known(point.tasks),
         point.placement.to_string(),
         parameters,
         pass_name(point.pass).to_string(),
@@ -71,8 +71,8 @@ fn place(id: &str, point: &Point, run: &Run) -> String {
     fields.map(|field| quoted(&field)).join(",")
 }
 
-/// A number that is 0 where it is not known.
-fn told(n: u32) -> String {
+/// A number; empty if it is 0, which means unknown.
+fn known(n: u32) -> String {
     if n > 0 { n.to_string() } else { String::new() }
 }
 
@@ -95,7 +95,7 @@ fn values(run: &Run) -> BTreeMap<&str, f64> {
     }
 }
 
-/// A field as RFC 4180 has it.
+/// A field quoted as in RFC 4180.
 fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\n', '\r']) {
         return format!("\"{}\"", field.replace('"', "\"\""));

@@ -4,17 +4,17 @@ use analysis::{Curve, CurveCell, Spread, rounded, with_uncertainty};
 use records::{Point, Record, WALL};
 
 use crate::Style;
-use crate::prose::{told, wrapped};
+use crate::prose::{number_or_dash, wrapped};
 use crate::quantity::{duration_ns, short};
 use crate::table::{Align, Table};
 
-/// The metric that tables show unless asked for another.
+/// The metric that tables show by default.
 pub const RATE: &str = "operations_per_s";
 
-/// One column: its heading, and what it says about a cell.
+/// One column: its heading, and the text for a cell.
 type Column<'a> = (String, Box<dyn Fn(&Curve, &CurveCell) -> String + 'a>);
 
-/// What was counted and what it cost, for the curves of one load and form.
+/// Rates, their spread and CPU costs, for the curves of one load and form.
 pub fn rates(curves: &[&Curve], style: Style) -> String {
     let mut columns = place(curves);
     columns.extend([
@@ -30,16 +30,16 @@ pub fn rates(curves: &[&Curve], style: Style) -> String {
 
 /// One metric and its spread over runs.
 pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
-    let of = |cell: &CurveCell, value: fn(&Spread) -> f64| {
+    let text = |cell: &CurveCell, value: fn(&Spread) -> f64| {
         cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(value(&s), &s).0)
     };
     let mut columns = place(curves);
     columns.extend([
-        column(metric, |_, cell| of(cell, |s| s.mean)),
+        column(metric, |_, cell| text(cell, |s| s.mean)),
         column("stddev", |_, cell| deviation(cell, metric)),
-        column("min", |_, cell| of(cell, |s| s.min)),
-        column("median", |_, cell| of(cell, |s| s.median)),
-        column("max", |_, cell| of(cell, |s| s.max)),
+        column("min", |_, cell| text(cell, |s| s.min)),
+        column("median", |_, cell| text(cell, |s| s.median)),
+        column("max", |_, cell| text(cell, |s| s.max)),
     ]);
     table(curves, &columns, style)
 }
@@ -47,15 +47,15 @@ pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
 /// Durations of single operations: means over runs, and the slowest of all.
 pub fn latencies(curves: &[&Curve], style: Style) -> String {
     let mut columns = place(curves);
-    let of = |heading: &str, metric: &'static str| {
+    let latency = |heading: &str, metric: &'static str| {
         column(heading, |_, cell| mean(cell, metric, duration_ns))
     };
     columns.extend([
-        of("mean", "latency.mean_ns"),
-        of("stddev", "latency.stddev_ns"),
-        of("p50", "latency.p50_ns"),
-        of("p99", "latency.p99_ns"),
-        of("p99.9", "latency.p999_ns"),
+        latency("mean", "latency.mean_ns"),
+        latency("stddev", "latency.stddev_ns"),
+        latency("p50", "latency.p50_ns"),
+        latency("p99", "latency.p99_ns"),
+        latency("p99.9", "latency.p999_ns"),
         column("max", |_, cell| {
             let slowest = cell.spread("latency.max_ns").map(|spread| duration_ns(spread.max));
             slowest.unwrap_or("-".to_string())
@@ -65,7 +65,7 @@ pub fn latencies(curves: &[&Curve], style: Style) -> String {
     table(curves, &columns, style)
 }
 
-/// How long a command took, what it says itself and what it cost, for all its points: one row
+/// How long a command took, its own metrics and its CPU costs, for all its points: one row
 /// each, with the parameters and settings in which they differ.
 pub fn commands(curves: &[&Curve], record: &Record, style: Style) -> String {
     let mut columns = apart(curves);
@@ -97,7 +97,7 @@ fn heading(metric: &str, record: &Record) -> String {
     }
 }
 
-/// What a point is set to, as text.
+/// Reads one setting of a point as text.
 type Setting = fn(&Point) -> String;
 
 /// Columns of what differs between the points beside CPUs and tasks.
@@ -116,8 +116,9 @@ fn apart<'a>(curves: &[&Curve]) -> Vec<Column<'a>> {
     }
     for name in varying(curves) {
         let heading = name.clone();
-        let of = move |point: &Point| point.parameters.get(&name).cloned().unwrap_or_default();
-        columns.push(column(&heading, move |_, cell| of(cell.point)));
+        let parameter =
+            move |point: &Point| point.parameters.get(&name).cloned().unwrap_or_default();
+        columns.push(column(&heading, move |_, cell| parameter(cell.point)));
     }
     columns
 }
@@ -133,7 +134,7 @@ pub fn varying(curves: &[&Curve]) -> Vec<String> {
     names.into_iter().filter(differs).cloned().collect()
 }
 
-/// What time(1) tells.
+/// The columns of time(1).
 fn costs() -> Vec<Column<'static>> {
     vec![
         column("user\ns", |_, cell| mean(cell, "time.user_time", short)),
@@ -153,9 +154,9 @@ fn column<'a>(heading: &str, cell: impl Fn(&Curve, &CurveCell) -> String + 'a) -
 
 /// The columns that say which cell it is. Tasks only where they are not one a CPU.
 fn place(curves: &[&Curve]) -> Vec<Column<'static>> {
-    let mut columns = vec![column("CPUs", |_, cell| told(cell.point.cpus))];
+    let mut columns = vec![column("CPUs", |_, cell| number_or_dash(cell.point.cpus))];
     if curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0)) {
-        columns.push(column("tasks", |_, cell| told(cell.point.tasks)));
+        columns.push(column("tasks", |_, cell| number_or_dash(cell.point.tasks)));
     }
     columns.push(column("n", |_, cell| cell.runs.len().to_string()));
     columns
@@ -171,7 +172,7 @@ fn table(curves: &[&Curve], columns: &[Column], style: Style) -> String {
     }
     let (mut text, lost) = table.within(style.width);
     if !lost.is_empty() {
-        let lost = format!("(too narrow for {}; --json has all)", lost.join(", "));
+        let lost = format!("(columns that do not fit: {}; --json has all)", lost.join(", "));
         text += &wrapped(&lost, style.width, 0);
     }
     text
@@ -182,7 +183,7 @@ fn value(cell: &CurveCell, metric: &str) -> String {
     cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(s.mean, &s).0)
 }
 
-/// The sample standard deviation over runs; of one run there is none.
+/// The sample standard deviation over runs; a single run has none.
 fn deviation(cell: &CurveCell, metric: &str) -> String {
     let spread = cell.spread(metric).filter(|s| s.stddev.is_some());
     spread.map_or("-".to_string(), |s| to_its_digits(s.mean, &s).1)
@@ -200,7 +201,7 @@ fn mean(cell: &CurveCell, metric: &str, format: fn(f64) -> String) -> String {
     cell.spread(metric).map_or("-".to_string(), |s| format(s.mean))
 }
 
-/// Rate for each CPU relative to the first cell. Of one cell alone it would only be 100.
+/// Rate per CPU relative to the first cell; `-` if the curve has only one cell.
 fn efficiency(curve: &Curve, cell: &CurveCell, metric: &str) -> String {
     let efficiency = curve.efficiency(cell, metric).filter(|_| curve.cells.len() > 1);
     match efficiency.map(|share| 100.0 * share) {

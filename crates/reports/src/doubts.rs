@@ -1,5 +1,5 @@
 //! The end of a report: what a reader should doubt, what failed, and what could not be
-//! read. The same doubt about many runs is said once.
+//! read. A doubt about many runs appears once.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use records::{HostChange, Opened, Outcome, Run, Warning};
 
 use crate::Style;
 use crate::loads::parameters;
-use crate::prose::{counted, counted_if_told, wrapped};
+use crate::prose::{counted, counted_or_unknown, wrapped};
 
 /// What to look at in sources that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingSources {
     /// Only those that the usual tables need.
     OfTables,
     /// All of them.
@@ -19,7 +19,7 @@ pub enum Missing {
 }
 
 /// Doubts, failures and missing sources; empty if there are none.
-pub fn doubts(opened: &Opened, missing: Missing, style: Style) -> String {
+pub fn doubts(opened: &Opened, missing: MissingSources, style: Style) -> String {
     let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));
     let sessions = opened.record.sessions.iter();
     let of_host = sessions
@@ -33,7 +33,7 @@ pub fn doubts(opened: &Opened, missing: Missing, style: Style) -> String {
 }
 
 /// Doubts about single runs and why runs failed, to stand below what is said about the record.
-pub fn of_runs(opened: &Opened, style: Style) -> String {
+pub fn doubts_of_runs(opened: &Opened, style: Style) -> String {
     let warnings = warnings_of_runs(opened);
     sections(&[("Doubts about runs", warnings), ("Failed runs", failures(opened))], style)
 }
@@ -103,7 +103,7 @@ fn failures(opened: &Opened) -> Vec<String> {
 fn place(opened: &Opened, run: &Run) -> String {
     let point = opened.record.points.get(run.point as usize);
     point.map_or("an unknown point".to_string(), |point| {
-        let cpus = counted_if_told(point.cpus, "CPU");
+        let cpus = counted_or_unknown(point.cpus, "CPU");
         let variant = match point.variant.as_str() {
             "" => String::new(),
             name => format!(" `{name}`"),
@@ -116,7 +116,7 @@ fn place(opened: &Opened, run: &Run) -> String {
     })
 }
 
-fn unavailable(runs: &[Run], missing: Missing) -> Vec<String> {
+fn unavailable(runs: &[Run], missing: MissingSources) -> Vec<String> {
     let mut sources = BTreeMap::new();
     for run in runs {
         if let Outcome::Finished { unavailable, .. } = &run.outcome {
@@ -124,7 +124,8 @@ fn unavailable(runs: &[Run], missing: Missing) -> Vec<String> {
         }
     }
     // Where the share of idle time comes from.
-    let needed = |source: &str| missing == Missing::All || ["stat", "stat.cpus"].contains(&source);
+    let needed =
+        |source: &str| missing == MissingSources::All || ["stat", "stat.cpus"].contains(&source);
     let sources = sources.into_iter().filter(|(source, _)| needed(source));
     sources.map(|(source, why)| format!("{source}: {why}")).collect()
 }

@@ -14,7 +14,7 @@ const LABEL: usize = 12;
 pub fn header(opened: &Opened, style: Style) -> String {
     let record = &opened.record;
     let state = format!("{}, {}", record.id, state(opened));
-    let again = ("again", again(record));
+    let again = ("rerun", again(record));
     lines(&[&[("record", state)], &circumstances(record)[..], &[again]].concat(), style)
 }
 
@@ -88,16 +88,17 @@ fn kernel(record: &Record) -> String {
     release.chain(spinlocks).collect::<Vec<_>>().join("; ")
 }
 
-/// "virtual machines of QEMU 7.2.22, emulated (tcg): their times say nothing about a processor".
+/// "virtual machines of QEMU 7.2.22 with tcg, emulated: their times say nothing about real hardware".
 fn guests(record: &Record) -> Option<String> {
     let hypervisor = record.hypervisor.as_ref()?;
     let version = hypervisor.program.trim_start_matches("QEMU emulator version ");
     let version = version.split(' ').next().unwrap_or_default();
-    let told = match hypervisor.emulates() {
-        true => ", emulated: their times say nothing about a processor",
-        false => "",
+    let note = if hypervisor.emulates() {
+        ", emulated: their times say nothing about real hardware"
+    } else {
+        ""
     };
-    Some(format!("virtual machines of QEMU {version} with {}{told}", hypervisor.accelerator))
+    Some(format!("virtual machines of QEMU {version} with {}{note}", hypervisor.accelerator))
 }
 
 fn started(record: &Record) -> String {
@@ -145,17 +146,17 @@ fn place(directory: &Directory) -> String {
     format!("{}: {file_system}{}", path.display(), parts.concat())
 }
 
-/// "file systems of 8G on loop, made anew for every run, where a variant says so".
+/// "file systems of 8G on loop, created anew for every run, for variants that define one".
 fn storage(record: &Record) -> Option<String> {
     let of_point = |point: &Point| record.file_system(point).is_some();
     let made = record.points.iter().filter(|point| of_point(point)).count();
     let Storage { on, size, policy, age } = &record.experiment.storage;
     let lives = match policy {
-        Policy::Fresh => "made anew for every run".to_string(),
+        Policy::Fresh => "created anew for every run".to_string(),
         Policy::Kept => "each shared by the runs of its variant".to_string(),
-        Policy::Aged => format!("for every run a copy of an aged one ({age})"),
+        Policy::Aged => format!("a copy of an aged one for every run ({age})"),
     };
-    let all = if made < record.points.len() { ", where a variant says so" } else { "" };
+    let all = if made < record.points.len() { ", for variants that define one" } else { "" };
     (made > 0).then(|| format!("file systems of {} on {on}, {lives}{all}", size.0))
 }
 
@@ -179,18 +180,18 @@ fn image(record: &Record) -> Option<String> {
     ))
 }
 
-/// Where runs come from, and what that keeps from being said.
+/// The source of imported runs, and what it lacks.
 fn imported(source: &Source) -> Vec<(&'static str, String)> {
     let unit = match source.unit {
         ReplicationUnit::Sample => "values inside one run, so no replication",
-        ReplicationUnit::Run => "each a run",
-        ReplicationUnit::Mount => "each on a file system mounted anew",
-        ReplicationUnit::Boot => "each of a boot of its own",
+        ReplicationUnit::Run => "one value per run",
+        ReplicationUnit::Mount => "one value per mount",
+        ReplicationUnit::Boot => "one value per boot",
     };
     let blocks = if source.blocks { ", paired in blocks" } else { "" };
     let mut lines = vec![("source", format!("{}, {unit}{blocks}", source.format))];
     lines.extend(source.files.keys().map(|file| ("file", file.clone())));
-    lines.extend(source.lacks.iter().map(|lack| ("not told", lack.clone())));
+    lines.extend(source.lacks.iter().map(|lack| ("missing", lack.clone())));
     lines
 }
 

@@ -12,13 +12,13 @@ use serde::Serialize;
 /// What `knee show` says, as data.
 #[derive(Debug, Serialize)]
 pub struct Summary<'a> {
-    record: Head<'a>,
+    record: RecordHead<'a>,
     curves: Vec<CurveSummary<'a>>,
     warnings: Vec<WarningSummary<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Head<'a> {
+struct RecordHead<'a> {
     id: &'a str,
     state: RecordState,
     folder: &'a Path,
@@ -59,11 +59,11 @@ struct CellSummary {
     failed: usize,
     /// Rate for each CPU over that of the first cell.
     efficiency: Option<f64>,
-    metrics: BTreeMap<String, Values>,
+    metrics: BTreeMap<String, MetricValues>,
 }
 
 #[derive(Debug, Serialize)]
-struct Values {
+struct MetricValues {
     n: usize,
     mean: f64,
     stddev: Option<f64>,
@@ -95,10 +95,10 @@ pub fn summary<'a>(opened: &'a Opened, also: &[String]) -> Summary<'a> {
     }
 }
 
-fn head(opened: &Opened) -> Head<'_> {
+fn head(opened: &Opened) -> RecordHead<'_> {
     let record = &opened.record;
     let finished = opened.runs.iter().filter(|run| run.finished()).count();
-    Head {
+    RecordHead {
         id: &record.id,
         state: record.state,
         folder: &opened.folder,
@@ -140,7 +140,7 @@ fn curve_summary<'a>(curve: &Curve<'a>, also: &[String]) -> CurveSummary<'a> {
     }
 }
 
-fn metrics(cell: &CurveCell, also: &[String]) -> BTreeMap<String, Values> {
+fn metrics(cell: &CurveCell, also: &[String]) -> BTreeMap<String, MetricValues> {
     let mut names: BTreeSet<&String> = also.iter().collect();
     for run in &cell.runs {
         if let Outcome::Finished { metrics, .. } = &run.outcome {
@@ -149,19 +149,19 @@ fn metrics(cell: &CurveCell, also: &[String]) -> BTreeMap<String, Values> {
     }
     let values = |name: &String| {
         let Spread { n, mean, stddev, min, median, max } = cell.spread(name)?;
-        Some((name.clone(), Values { n, mean, stddev, min, median, max }))
+        Some((name.clone(), MetricValues { n, mean, stddev, min, median, max }))
     };
     names.into_iter().filter_map(values).collect()
 }
 
 /// A record with all its runs.
 #[derive(Debug, Serialize)]
-pub struct Whole<'a> {
+pub struct WholeRecord<'a> {
     record: &'a Record,
     runs: &'a [Run],
 }
 
 /// Everything but the raw samples.
-pub fn whole(opened: &Opened) -> Whole<'_> {
-    Whole { record: &opened.record, runs: &opened.runs }
+pub fn whole(opened: &Opened) -> WholeRecord<'_> {
+    WholeRecord { record: &opened.record, runs: &opened.runs }
 }

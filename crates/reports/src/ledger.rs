@@ -1,16 +1,16 @@
 //! A ledger as text: the rows as a tree, each level adding up to the one above, and below it
-//! what it may be trusted with.
+//! notes on how far to trust it.
 
+mod causes;
 mod difference;
 mod flushes;
 mod growth;
 mod ipis;
 mod locks;
 mod numbers;
-mod sentences;
 mod trust;
 
-pub use crate::ledger::difference::{Side, per, text as difference};
+pub use crate::ledger::difference::{LedgerSide, text as difference, unit_of_work};
 pub use crate::ledger::growth::text as growth;
 pub use crate::ledger::ipis::text as ipis;
 pub use crate::ledger::locks::text as locks;
@@ -36,7 +36,7 @@ pub fn explained(opened: &Opened, explained: &Explained, force: bool, style: Sty
     match &explained.ledger {
         Some(_) if explained.refused().is_some() && !force => (),
         Some(ledger) => text += &table(ledger, point, style),
-        None => text += "no look saw where the time goes\n",
+        None => text += "no profiled run recorded where the time goes\n",
     }
     text += "\n";
     text + &trust::text(explained, force, style)
@@ -44,7 +44,7 @@ pub fn explained(opened: &Opened, explained: &Explained, force: bool, style: Sty
 
 /// "posix_lock_shared, 2 processes on 2 CPUs".
 pub fn title(point: &Point) -> String {
-    let of =
+    let variant =
         if point.variant.is_empty() { String::new() } else { format!(" as {}", point.variant) };
     let settings = parameters(point).into_iter().map(|setting| format!(" {setting}"));
     let settings: String = settings.collect();
@@ -55,40 +55,41 @@ pub fn title(point: &Point) -> String {
         (None, records::Form::Processes) if tasks == 1 => ", 1 process".to_string(),
         (None, records::Form::Processes) => format!(", {tasks} processes"),
     };
-    format!("{}{settings}{of}{tasks} on {}", point.workload, counted(cpus, "CPU"))
+    format!("{}{settings}{variant}{tasks} on {}", point.workload, counted(cpus, "CPU"))
 }
 
 fn table(ledger: &Ledger, point: &Point, style: Style) -> String {
     let per = if point.command.is_some() { "run" } else { "operation" };
     let total = ledger.ns_per_operation(&ledger.root);
-    let unit = Unit::of(total.mean);
+    let unit = Unit::for_total(total.mean);
     let mut table = Table::new([
         (format!("time per {per}, {}", unit.name), Align::Left),
         (String::new(), Align::Right),
         (style.plus_minus().to_string(), Align::Right),
         ("share".to_string(), Align::Right),
-        (format!("times\nper {per}"), Align::Right),
-        ("each".to_string(), Align::Right),
-        ("how".to_string(), Align::Left),
+        (format!("events\nper {per}"), Align::Right),
+        ("cost per\nevent".to_string(), Align::Right),
+        ("measured".to_string(), Align::Left),
     ]);
     let all = format!("all: {} x time", counted(point.cpus as usize, "CPU"));
-    let page = Page { ledger, unit, total: total.mean };
+    let page = LedgerPage { ledger, unit, total: total.mean };
     page.row(&mut table, &ledger.root, &all, 0);
     let (text, lost) = table.within(style.width);
-    let lost = match lost.is_empty() {
-        true => String::new(),
-        false => format!("(no room for: {})\n", lost.join(", ")),
+    let lost = if lost.is_empty() {
+        String::new()
+    } else {
+        format!("(columns that do not fit: {})\n", lost.join(", "))
     };
     text + &lost
 }
 
-struct Page<'a> {
+struct LedgerPage<'a> {
     ledger: &'a Ledger,
     unit: Unit,
     total: f64,
 }
 
-impl Page<'_> {
+impl LedgerPage<'_> {
     fn row(&self, table: &mut Table, row: &LedgerRow, name: &str, depth: usize) {
         let value = self.ledger.ns_per_operation(row);
         let (times, each) = row.events.as_ref().map_or_else(Default::default, |events| {
@@ -124,9 +125,10 @@ impl Page<'_> {
 
     fn each(&self, row: &LedgerRow, events: &RowEvents) -> String {
         let times = events.per_operation().mean;
-        match times > 0.0 {
-            true => super::quantity::duration_ns(self.ledger.ns_per_operation(row).mean / times),
-            false => String::new(),
+        if times > 0.0 {
+            super::quantity::duration_ns(self.ledger.ns_per_operation(row).mean / times)
+        } else {
+            String::new()
         }
     }
 }
@@ -139,8 +141,8 @@ fn shortened(name: &str) -> String {
         return name.to_string();
     }
     let (head, tail) = (LONGEST / 2 + 4, LONGEST / 2 - 6);
-    let of = |letters: &[char]| letters.iter().collect::<String>();
-    format!("{}..{}", of(&letters[..head]), of(&letters[letters.len() - tail..]))
+    let joined = |letters: &[char]| letters.iter().collect::<String>();
+    format!("{}..{}", joined(&letters[..head]), joined(&letters[letters.len() - tail..]))
 }
 
 /// Rows as one, without parts.

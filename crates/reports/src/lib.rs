@@ -30,7 +30,7 @@ use records::{METRICS, Metric};
 pub use crate::boot::boot;
 pub use crate::compare::{Layout, comparison};
 pub use crate::csv::{csv, csv_header};
-pub use crate::doubts::of_runs as doubts_of_runs;
+pub use crate::doubts::doubts_of_runs;
 pub use crate::header::{header, quoted};
 pub use crate::json::{summary, whole};
 pub use crate::ledger::{difference, explained, growth, ipis, locks, title};
@@ -40,7 +40,7 @@ pub use crate::scaling::{Detail, detailed, scaling};
 pub use crate::selfcheck::selfcheck;
 pub use crate::selfcheck_host::selfcheck_host;
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
-pub use ledger::{Side, per};
+pub use ledger::{LedgerSide, unit_of_work};
 
 #[cfg(test)]
 mod tests;
@@ -61,8 +61,8 @@ pub struct Style {
 }
 
 impl Style {
-    /// For whatever standard output is.
-    pub fn of_stdout() -> Style {
+    /// The style for standard output: terminal, pipe or file.
+    pub fn for_stdout() -> Style {
         let terminal = io::stdout().is_terminal();
         let columns = terminal.then(stdout_columns).flatten().unwrap_or(WIDTH_MAX);
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -83,7 +83,7 @@ impl Style {
     }
 }
 
-/// What is said about a run's metric of this name; counters have none.
+/// The description of a metric; counters have none.
 fn known_metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.matches(name))
 }

@@ -10,7 +10,7 @@ use crate::loads::parameters;
 use crate::prose::{counted, wrapped};
 use crate::table::{Align, Table};
 
-/// What starting, verifying and cleaning takes where no earlier run tells.
+/// Seconds to start, verify and clean up a run, assumed without an earlier record.
 const AROUND_S: f64 = 0.05;
 
 /// Deviations between runs that are common, to plan with where none is known.
@@ -27,7 +27,7 @@ pub fn plan(record: &Record, past: &[Option<PointHistory>], style: &Style) -> St
     if record.variants.len() > 1 {
         power(record, past).into_iter().for_each(&mut line);
     }
-    line("nothing was run: the same command without --plan runs it".to_string());
+    line("nothing was run; the same command without --plan runs it".to_string());
     text
 }
 
@@ -39,7 +39,7 @@ fn table(record: &Record, past: &[Option<PointHistory>], style: Style) -> String
     if compared {
         headings.insert(0, ("variant", Align::Left));
     }
-    headings.push(("stddev\nso far", Align::Right));
+    headings.push(("earlier\nstddev", Align::Right));
     let mut table = Table::new(headings);
     for (point, seen) in record.points.iter().zip(past) {
         let mut row = vec![
@@ -68,13 +68,15 @@ fn blocks(record: &Record) -> String {
     let points = counted(record.points.len(), "point");
     let blocks = counted(record.experiment.blocks() as usize, "block");
     let placebo = record.experiment.compare.placebo;
-    let until = match record.experiment.compare.until_decided && record.variants.len() > 1 {
-        true => ", fewer where all is decided earlier",
-        false => "",
+    let until = if record.experiment.compare.until_decided && record.variants.len() > 1 {
+        ", fewer if all comparisons are decided earlier"
+    } else {
+        ""
     };
-    let extra = match record.variants.len() > 1 && placebo > 0.0 {
-        true => format!("; in {:.0} % of the blocks one variant runs twice (A/A)", 100.0 * placebo),
-        false => String::new(),
+    let extra = if record.variants.len() > 1 && placebo > 0.0 {
+        format!("; in {:.0} % of the blocks one variant runs twice (A/A)", 100.0 * placebo)
+    } else {
+        String::new()
     };
     format!("{blocks} of {points}: {} runs{until}{extra}", record.runs_planned())
 }
@@ -88,17 +90,17 @@ fn time(record: &Record, past: &[Option<PointHistory>]) -> String {
     };
     let times: Option<Vec<f64>> = record.points.iter().zip(past).map(each).collect();
     let blocks = record.experiment.blocks() as f64;
-    let known = past.iter().flatten().next().map(|seen| format!(", as in record {}", seen.record));
+    let known = past.iter().flatten().next().map(|seen| format!(", from record {}", seen.record));
     let most = if record.experiment.compare.until_decided { "at most " } else { "" };
     match times {
         Some(times) => {
             let total = blocks * times.iter().sum::<f64>() * (1.0 + placebo_share(record));
-            let how = known.unwrap_or(", with 50 ms to start and clean each".into());
-            let again = "; blocks that the host disturbs are run again";
+            let how = known.unwrap_or(", with 50 ms of setup and cleanup per run".into());
+            let again = "; blocks disturbed by the host are repeated";
             let again = if record.variants.len() > 1 { again } else { "" };
             format!("time: {most}about {}{how}{again}", spoken(total))
         }
-        None => "time: not known, runs last until their work is done".to_string(),
+        None => "time: unknown, because runs last until their work is done".to_string(),
     }
 }
 
@@ -125,9 +127,10 @@ fn power(record: &Record, past: &[Option<PointHistory>]) -> Vec<String> {
     let blocks = record.experiment.blocks();
     let contrasts = record.variants.len() - 1;
     // With looks on the way, the last one may spend less.
-    let alpha = match record.experiment.compare.until_decided {
-        true => analysis::sequential::nominal(blocks as usize, analysis::ALPHA / contrasts as f64),
-        false => analysis::ALPHA / contrasts as f64,
+    let alpha = if record.experiment.compare.until_decided {
+        analysis::sequential::nominal(blocks as usize, analysis::ALPHA / contrasts as f64)
+    } else {
+        analysis::ALPHA / contrasts as f64
     };
     let smallest = |deviation: f64| match analysis::detectable(blocks as usize, deviation, alpha) {
         Some(effect) => format!("{:.1} %", 100.0 * effect),
@@ -137,8 +140,8 @@ fn power(record: &Record, past: &[Option<PointHistory>]) -> Vec<String> {
     let mut lines = Vec::new();
     match analysis::Spread::from_values(&known) {
         Some(spread) => lines.push(format!(
-            "smallest change that {blocks} blocks find in 4 of 5 cases: {} with the median \
-             deviation between runs of {:.1} %, {} with the largest of {:.1} %",
+            "smallest change that {blocks} blocks detect in 4 of 5 cases: {} at the median stddev of \
+             runs ({:.1} %), {} at the largest ({:.1} %)",
             smallest(spread.median),
             100.0 * spread.median,
             smallest(spread.max),
@@ -146,10 +149,10 @@ fn power(record: &Record, past: &[Option<PointHistory>]) -> Vec<String> {
         )),
         None => {
             let each =
-                COMMON.map(|cv| format!("{} if runs deviate by {:.0} %", smallest(cv), 100.0 * cv));
+                COMMON.map(|cv| format!("{} at a stddev of {:.0} %", smallest(cv), 100.0 * cv));
             lines.push(format!(
-                "smallest change that {blocks} blocks find in 4 of 5 cases: {} (no earlier record \
-                 tells how much they do)",
+                "smallest change that {blocks} blocks detect in 4 of 5 cases: {} (no earlier record \
+                 shows the stddev of runs)",
                 each.join(", ")
             ));
         }
@@ -158,9 +161,9 @@ fn power(record: &Record, past: &[Option<PointHistory>]) -> Vec<String> {
     let decides = record.points.first().map_or(String::new(), |point| record.deciding(point));
     let enough = analysis::Spread::from_values(&known)
         .and_then(|spread| analysis::blocks_for(effect, spread.median, alpha))
-        .map(|blocks| format!("; to find it takes about {}", counted(blocks, "block")));
+        .map(|blocks| format!("; detecting it takes about {}", counted(blocks, "block")));
     lines.push(format!(
-        "smallest change that matters: {:.1} % of {}; within it variants are called the same{}",
+        "smallest change that matters: {:.1} % of {}; variants within it are called the same{}",
         100.0 * effect,
         decides,
         enough.unwrap_or_default()

@@ -38,7 +38,7 @@ const STEPS: f64 = 5.0;
 
 /// What one place of the drawing shows, and which series it belongs to.
 #[derive(Clone, Copy, PartialEq)]
-enum Mark {
+enum PlotMark {
     Nothing,
     Ideal,
     Between(usize),
@@ -46,7 +46,7 @@ enum Mark {
     Points,
 }
 
-/// So many lines can be told apart.
+/// Number of lines that symbols can distinguish.
 pub const SYMBOLS: usize = 4;
 
 /// The symbols of one style.
@@ -192,26 +192,26 @@ fn round_step(least: f64) -> f64 {
 }
 
 /// The drawing itself: what is measured covers what is not.
-fn draw(plot: &Plot, scale: &Scale) -> Vec<Vec<Mark>> {
-    let mut marks = vec![vec![Mark::Nothing; scale.columns]; ROWS];
+fn draw(plot: &Plot, scale: &Scale) -> Vec<Vec<PlotMark>> {
+    let mut marks = vec![vec![PlotMark::Nothing; scale.columns]; ROWS];
     let per_cpu = plot.ideal.unwrap_or(f64::INFINITY);
     for column in INSET..scale.columns - INSET {
         if let Some(place) = at(&mut marks, scale, column, per_cpu * scale.cpus_at(column)) {
-            *place = Mark::Ideal;
+            *place = PlotMark::Ideal;
         }
     }
     for (index, series) in plot.series.iter().enumerate() {
         for pair in series.points.windows(2) {
-            join(&mut marks, scale, pair[0], pair[1], Mark::Between(index));
+            join(&mut marks, scale, pair[0], pair[1], PlotMark::Between(index));
         }
     }
     for (index, series) in plot.series.iter().enumerate() {
         for &(cpus, value) in &series.points {
             let Some(place) = at(&mut marks, scale, scale.column(cpus), value) else { continue };
             *place = match *place {
-                Mark::Point(other) if other != index => Mark::Points,
-                Mark::Points => Mark::Points,
-                _ => Mark::Point(index),
+                PlotMark::Point(other) if other != index => PlotMark::Points,
+                PlotMark::Points => PlotMark::Points,
+                _ => PlotMark::Point(index),
             };
         }
     }
@@ -220,21 +220,28 @@ fn draw(plot: &Plot, scale: &Scale) -> Vec<Vec<Mark>> {
 
 /// The place of a value in a column; none above the top.
 fn at<'a>(
-    marks: &'a mut [Vec<Mark>],
+    marks: &'a mut [Vec<PlotMark>],
     scale: &Scale,
     column: usize,
     value: f64,
-) -> Option<&'a mut Mark> {
+) -> Option<&'a mut PlotMark> {
     scale.row(value).map(|row| &mut marks[row][column])
 }
 
 /// Marks on the straight line between two points.
-fn join(marks: &mut [Vec<Mark>], scale: &Scale, from: (u32, f64), to: (u32, f64), mark: Mark) {
+fn join(
+    marks: &mut [Vec<PlotMark>],
+    scale: &Scale,
+    from: (u32, f64),
+    to: (u32, f64),
+    mark: PlotMark,
+) {
     let (start, end) = (scale.column(from.0), scale.column(to.0));
     for column in start + 1..end {
         let share = (column - start) as f64 / (end - start) as f64;
         let value = from.1 + share * (to.1 - from.1);
-        if let Some(place @ (Mark::Nothing | Mark::Ideal)) = at(marks, scale, column, value) {
+        if let Some(place @ (PlotMark::Nothing | PlotMark::Ideal)) = at(marks, scale, column, value)
+        {
             *place = mark;
         }
     }
@@ -247,26 +254,27 @@ struct Pen {
 }
 
 impl Pen {
-    fn row(&self, label: &str, marks: &[Mark]) -> String {
-        let end = marks.iter().rposition(|m| *m != Mark::Nothing).map_or(0, |last| last + 1);
+    fn row(&self, label: &str, marks: &[PlotMark]) -> String {
+        let end = marks.iter().rposition(|m| *m != PlotMark::Nothing).map_or(0, |last| last + 1);
         let equal = marks[..end].chunk_by(|a, b| a == b);
         let drawn: String = equal.map(|run| self.marks(run[0], run.len())).collect();
         format!("{label:>0$} {1}{drawn}\n", MARGIN - 1, self.symbols.axis[0])
     }
 
     /// A mark so many times, in its colour.
-    fn marks(&self, mark: Mark, times: usize) -> String {
+    fn marks(&self, mark: PlotMark, times: usize) -> String {
         let (symbol, colour) = match mark {
-            Mark::Nothing => (' ', ""),
-            Mark::Ideal => (self.symbols.ideal, DIM),
-            Mark::Between(series) => (self.symbols.between[series % 4], COLOURS[series % 4]),
-            Mark::Point(series) => (self.symbols.points[series % 4], COLOURS[series % 4]),
-            Mark::Points => (self.symbols.coincide, ""),
+            PlotMark::Nothing => (' ', ""),
+            PlotMark::Ideal => (self.symbols.ideal, DIM),
+            PlotMark::Between(series) => (self.symbols.between[series % 4], COLOURS[series % 4]),
+            PlotMark::Point(series) => (self.symbols.points[series % 4], COLOURS[series % 4]),
+            PlotMark::Points => (self.symbols.coincide, ""),
         };
         let symbols = symbol.to_string().repeat(times);
-        match self.style.terminal && !colour.is_empty() {
-            true => format!("{colour}{symbols}{PLAIN_AGAIN}"),
-            false => symbols,
+        if self.style.terminal && !colour.is_empty() {
+            format!("{colour}{symbols}{PLAIN_AGAIN}")
+        } else {
+            symbols
         }
     }
 
@@ -280,13 +288,14 @@ impl Pen {
 
     fn legend(&self, plot: &Plot) -> String {
         let series = plot.series.iter().enumerate();
-        let mut entries: Vec<String> =
-            series.map(|(i, s)| format!("{} {}", self.marks(Mark::Point(i), 1), s.name)).collect();
+        let mut entries: Vec<String> = series
+            .map(|(i, s)| format!("{} {}", self.marks(PlotMark::Point(i), 1), s.name))
+            .collect();
         if entries.len() > 1 {
             entries.push(format!("{} both", self.symbols.coincide));
         }
         if plot.ideal.is_some() {
-            entries.push(format!("{} linear ideal", self.marks(Mark::Ideal, 1)));
+            entries.push(format!("{} linear ideal", self.marks(PlotMark::Ideal, 1)));
         }
         format!("{:>MARGIN$}  {}\n", "", entries.join("   "))
     }

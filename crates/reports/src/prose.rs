@@ -46,13 +46,13 @@ pub fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// The same of CPUs or tasks, which are 0 where an imported result does not tell.
-pub fn counted_if_told(n: u32, what: &str) -> String {
-    if n > 0 { counted(n as usize, what) } else { format!("{what}s not told") }
+/// `2 CPUs`, or `? CPUs` where an imported result has no count and `n` is 0.
+pub fn counted_or_unknown(n: u32, what: &str) -> String {
+    if n > 0 { counted(n as usize, what) } else { format!("? {what}s") }
 }
 
-/// A number of CPUs or tasks in a table.
-pub fn told(n: u32) -> String {
+/// A number of CPUs or tasks in a table; `-` where it is 0, which means unknown.
+pub fn number_or_dash(n: u32) -> String {
     if n > 0 { n.to_string() } else { "-".to_string() }
 }
 

@@ -7,11 +7,11 @@ use analysis::{Curve, Spread, curves};
 use records::{Opened, Outcome, Pass, Point, Warmup};
 
 use crate::curve_table::{self, RATE};
-use crate::doubts::{Missing, doubts};
+use crate::doubts::{MissingSources, doubts};
 use crate::header::{different, header, length};
 use crate::loads::{forms, lanes, loads, operation, parameters, setting};
 use crate::plot::{Plot, Series, plot};
-use crate::prose::{counted, counted_if_told, wrapped};
+use crate::prose::{counted, counted_or_unknown, wrapped};
 use crate::quantity::duration_ns;
 use crate::{Style, cells, known_metric};
 
@@ -20,7 +20,7 @@ use crate::{Style, cells, known_metric};
 pub struct Detail {
     /// These metrics instead of operations per second.
     pub metrics: Vec<String>,
-    /// All that time(1) tells.
+    /// All metrics of time(1).
     pub time: bool,
     /// What the kernel counted for each operation.
     pub counters: bool,
@@ -47,7 +47,7 @@ pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
             text += &report.command(&all.collect::<Vec<_>>());
         }
     }
-    let missing = if detail.counters { Missing::All } else { Missing::OfTables };
+    let missing = if detail.counters { MissingSources::All } else { MissingSources::OfTables };
     text + &doubts(record, missing, style)
 }
 
@@ -143,7 +143,7 @@ impl Report<'_> {
         forms(curves).into_iter().map(form).collect()
     }
 
-    /// What was asked for beside the table.
+    /// The tables of time(1) and of counters, if requested.
     fn details(&self, curves: &[&Curve]) -> String {
         let mut text = String::new();
         if self.detail.time {
@@ -203,16 +203,16 @@ impl Report<'_> {
         let (ratio, ideal) = compared(peak)?;
         let lane = lane(curve);
         let start = format!("best at {}{lane}", cpus(peak.point.cpus));
-        let of = format!("that of {}", cpus(first.point.cpus));
+        let base_rate = format!("that of {}", cpus(first.point.cpus));
         let (at_last, ideal_last) = compared(last).unwrap_or(("-".into(), "-".into()));
         let most = cpus(last.point.cpus);
         Some(if peak.point.cpus == last.point.cpus {
-            format!("{start}, the most tried: {ratio} times {of} (ideal {ideal})")
+            format!("{start}, the most tried: {ratio} times {base_rate} (ideal {ideal})")
         } else if peak.point.cpus == first.point.cpus {
             format!("{start}: {most} reach {at_last} times that (ideal {ideal_last})")
         } else {
             format!(
-                "{start}: {ratio} times {of} (ideal {ideal}); {most} reach {at_last} times \
+                "{start}: {ratio} times {base_rate} (ideal {ideal}); {most} reach {at_last} times \
                  (ideal {ideal_last})"
             )
         })
@@ -253,7 +253,7 @@ fn lane(curve: &Curve) -> String {
     match curve.tasks_per_cpu {
         Some(1.0) => String::new(),
         Some(ratio) => format!(" with {ratio} tasks a CPU"),
-        None => format!(" with {}", counted_if_told(curve.point.tasks, "task")),
+        None => format!(" with {}", counted_or_unknown(curve.point.tasks, "task")),
     }
 }
 
@@ -268,14 +268,14 @@ fn ratio_text(ratio: f64) -> String {
 fn failed(curves: &[&Curve]) -> Vec<String> {
     let cells = curves.iter().flat_map(|curve| &curve.cells).filter(|cell| cell.failed > 0);
     let note = |cell: &analysis::CurveCell| {
-        let cpus = counted_if_told(cell.point.cpus, "CPU");
+        let cpus = counted_or_unknown(cell.point.cpus, "CPU");
         let verb = if cell.failed == 1 { "does" } else { "do" };
         format!("{} on {cpus} failed and {verb} not count", counted(cell.failed, "run"))
     };
     cells.map(note).collect()
 }
 
-/// How many runs warmed up, for how long, and what it did to the rate.
+/// How many runs warmed up, for how long, and how the rate changed after it.
 fn warmup(curves: &[&Curve]) -> Option<String> {
     let runs = || curves.iter().flat_map(|c| &c.cells).flat_map(|cell| &cell.runs);
     let mut lengths_s = Vec::new();

@@ -15,9 +15,9 @@ pub fn selfcheck(check: &Selfcheck, style: &Style) -> String {
     let Selfcheck { trials, seed, .. } = check;
     let intro = format!(
         "How often each rule says \"changed\", by simulation: {trials} comparisons for each number, \
-         seed {seed}. {} is half of a 95 % interval. Runs are of both variants together, on \
-         average. knee interleaves the variants in random order; the others measure one, then the \
-         other. Their rules are as their documentation and users describe them.",
+         seed {seed}. {} is half of a 95 % interval. The columns of runs are means, both variants \
+         together. knee interleaves the variants in random order; the others measure one, then the \
+         other, by the rules that their documentation and users describe.",
         style.plus_minus()
     );
     let mut text = wrapped(&intro, style.width, 0);
@@ -25,19 +25,16 @@ pub fn selfcheck(check: &Selfcheck, style: &Style) -> String {
         text += &format!("\n{}\n\n", style.bold(&format!("Noise: {}", noise.about())));
         text += &changed(check, noise, style);
     }
-    text += &format!("\n{}\n\n", style.bold("What knee says in full"));
+    text += &format!("\n{}\n\n", style.bold("All three verdicts of knee"));
     text += &in_full(check, style);
     text += &format!("\n{}\n\n", style.bold("Promises"));
     text + &promises(&check.promises, style)
 }
 
-/// How often "changed" is said on one kind of noise.
+/// How often each rule says "changed" on one kind of noise.
 fn changed(check: &Selfcheck, noise: Noise, style: &Style) -> String {
     let per_effect = EFFECTS.map(|effect| {
-        let truth = match effect {
-            0.0 => "nothing".to_string(),
-            _ => format!("{:.0} %", 100.0 * effect),
-        };
+        let truth = format!("true {:.0} %", 100.0 * effect);
         [(format!("{truth}\nchanged %"), Align::Right), ("\nruns".to_string(), Align::Right)]
     });
     let first = ("\nrule".to_string(), Align::Left);
@@ -131,13 +128,13 @@ mod tests {
         assert!(text.is_ascii());
         expect![[r#"
             How often each rule says "changed", by simulation: 8 comparisons for each number, seed 1. +- is half
-            of a 95 % interval. Runs are of both variants together, on average. knee interleaves the variants in
-            random order; the others measure one, then the other. Their rules are as their documentation and
-            users describe them.
+            of a 95 % interval. The columns of runs are means, both variants together. knee interleaves the
+            variants in random order; the others measure one, then the other, by the rules that their
+            documentation and users describe.
 
             Noise: normal, 3 %
 
-                                   nothing                2 %                5 %               10 %
+                                  true 0 %           true 2 %           true 5 %          true 10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
             knee                 0.0+-32.4    99   87.5+-34.6    70  100.0+-32.4    22  100.0+-32.4    21
             knee, Student        0.0+-32.4    89   87.5+-34.6    69  100.0+-32.4    19  100.0+-32.4    13
@@ -154,7 +151,7 @@ mod tests {
 
             Noise: bimodal: 1 %, and 30 % of the runs 10 % higher
 
-                                   nothing                2 %                5 %               10 %
+                                  true 0 %           true 2 %           true 5 %          true 10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
             knee                 0.0+-32.4   120   50.0+-28.5   108  100.0+-32.4    36  100.0+-32.4    23
             knee, Student        0.0+-32.4   120   25.0+-34.1   120  100.0+-32.4    36  100.0+-32.4    22
@@ -171,7 +168,7 @@ mod tests {
 
             Noise: heavy tails: Student's t with 3 degrees of freedom, 3 %
 
-                                   nothing                2 %                5 %               10 %
+                                  true 0 %           true 2 %           true 5 %          true 10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
             knee                12.5+-34.6    56  100.0+-32.4    78  100.0+-32.4    23  100.0+-32.4    20
             knee, Student       12.5+-34.6    59   87.5+-34.6    84  100.0+-32.4    21  100.0+-32.4    11
@@ -188,7 +185,7 @@ mod tests {
 
             Noise: drift of 3 %, correlated 0.95 from run to run
 
-                                   nothing                2 %                5 %               10 %
+                                  true 0 %           true 2 %           true 5 %          true 10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
             knee                 0.0+-32.4    16  100.0+-32.4    20  100.0+-32.4    20  100.0+-32.4    20
             knee, Student        0.0+-32.4    16  100.0+-32.4    15  100.0+-32.4    10  100.0+-32.4    10
@@ -203,7 +200,7 @@ mod tests {
             benchstat 20v20     50.0+-28.5    40   62.5+-31.9    40  100.0+-32.4    40  100.0+-32.4    40
             benchstat, rerun    37.5+-31.9    80  100.0+-32.4    22  100.0+-32.4    12  100.0+-32.4    12
 
-            What knee says in full
+            All three verdicts of knee
 
             rule           noise                   0 %            2 %            5 %           10 %
             knee           normal        0.0/100.0/0.0  87.5/12.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0

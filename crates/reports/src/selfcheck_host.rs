@@ -11,8 +11,8 @@ use crate::table::{Align, Table};
 pub fn selfcheck_host(check: &HostCheck, style: &Style) -> String {
     let intro = format!(
         "How often knee is right on {}: real operations on one CPU, {} s a run, compared in blocks \
-         until decided. Of each workload the same is compared with itself, and with itself and work \
-         of a known length after each operation. Smallest effect 2 %, at most 60 blocks.",
+         until decided. Each workload is compared with itself, unchanged and with work of a known \
+         length added after each operation. Smallest effect 2 %, at most 60 blocks.",
         host(check),
         check.seconds
     );
@@ -35,7 +35,7 @@ fn table(rows: &[HostCheckRow]) -> Table {
         ("planted", Align::Right),
         ("n", Align::Right),
         ("changed", Align::Right),
-        ("wrong\nway", Align::Right),
+        ("wrong\nsign", Align::Right),
         ("same", Align::Right),
         ("cannot\ntell", Align::Right),
         ("median of\nestimates", Align::Right),

@@ -37,7 +37,7 @@ fn the_scaling_report_of_the_golden_record() {
             CPUs        8 (4 cores, 2 nodes), AMD EPYC 7763 64-Core Processor
             directory   /mnt/a b: ext4 (rw,noatime,data=ordered) on /dev/vdb
             runs        2 blocks of 16 points, 1 s a run, placement cores, seed 42
-            again       knee run golden.toml --dir '/mnt/a b' --seed 42
+            rerun       knee run golden.toml --dir '/mnt/a b' --seed 42
 
             posix_lock_shared idle_ns=100, processes: one fcntl write lock and one unlock of the whole file
                                             per  fair-  idle   user   sys  CPU   vol.   inv.   minor
@@ -146,7 +146,7 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
                     /dev/vdb
         runs        2 blocks of 4 points, 1 s a run, placement
                     cores, seed 42
-        again       knee run golden.toml --dir '/mnt/a b' --seed 42
+        rerun       knee run golden.toml --dir '/mnt/a b' --seed 42
 
         [1mposix_lock_shared idle_ns=100, processes: one fcntl write
           lock and one unlock of the whole file[0m
@@ -156,8 +156,8 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
            2  2     1 499 000  24 000   63%  0.990     7  0.464
            4  2       979 000  16 000   21%  0.970    21  0.786
            8  2       613 000  10 000  6.5%  0.930     -      1
-        (too narrow for sys s, CPU %, vol. ctxsw, inv. ctxsw, minor
-        faults; --json has all)
+        (columns that do not fit: sys s, CPU %, vol. ctxsw, inv.
+        ctxsw, minor faults; --json has all)
         best at 2 CPUs: 1.3 times that of 1 CPU (ideal 2); 8 CPUs
           reach 0.52 times (ideal 8)
         warm-up in 3 of 8 runs, typically 120 ms; the rate after it
@@ -208,7 +208,7 @@ fn one_metric_instead_with_time_and_counters() {
             CPUs        8 (4 cores, 2 nodes), AMD EPYC 7763 64-Core Processor
             directory   /mnt/a b: ext4 (rw,noatime,data=ordered) on /dev/vdb
             runs        2 blocks of 16 points, 1 s a run, placement cores, seed 42
-            again       knee run golden.toml --dir '/mnt/a b' --seed 42
+            rerun       knee run golden.toml --dir '/mnt/a b' --seed 42
 
             posix_lock_shared idle_ns=100, processes: one fcntl write lock and one unlock of the whole file
             CPUs  n  stat.ctxt/op    stddev       min    median       max
@@ -603,7 +603,7 @@ fn a_command_is_a_table_of_its_parameters() {
              options  CPUs  n  wall_s  stddev      MiB/s  stddev      s     s    %  ctxsw  ctxsw  faults
         ag_stride=-1     2  2   1.000       0        113      18   0.25  0.75  100      0    0.5     121
         bhash=101073     2  2   1.000       0        118       6  0.464  1.39  186  26.8k    1.5     122
-        (too narrow for max RSS MiB; --json has all)
+        (columns that do not fit: max RSS MiB; --json has all)
 
         Doubts
           - the frequency governor is 'powersave': knee doctor says how to fix it

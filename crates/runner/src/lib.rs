@@ -141,7 +141,7 @@ fn run_blocks(
                 let number = profiled.len() as u32;
                 record.append_profile(&result.into_profile(kind, number))?;
                 profiled.insert(step);
-                progress.looked();
+                progress.profiled();
                 continue;
             }
             let (run, samples) = (result.run, result.samples);

@@ -61,8 +61,8 @@ impl StepResult {
     }
 }
 
-/// What a profile of this kind watches, from a worker of the process `knee`.
-pub fn watch(record: &Record, kind: ProfileKind, knee: u32) -> ProfileJob {
+/// What a worker of the process `knee` does for a profile of this kind.
+pub fn profile_job(record: &Record, kind: ProfileKind, knee: u32) -> ProfileJob {
     let explain = record.experiment.explain.clone().unwrap_or_default();
     // Only time is split by samples, and each costs.
     let hertz = if kind == ProfileKind::Time { explain.hertz } else { 0 };

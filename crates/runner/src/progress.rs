@@ -96,8 +96,8 @@ impl Progress {
         }
     }
 
-    /// A look is durable.
-    pub fn looked(&mut self) {
+    /// A profile is durable.
+    pub fn profiled(&mut self) {
         self.done += 1;
         if let Some(bar) = &self.bar {
             bar.disable_steady_tick();

@@ -144,7 +144,12 @@ impl Journal {
 
     /// Restores all kernel settings. Tries each, and returns the first error.
     pub fn put_back(&mut self) -> Result<()> {
-        self.settings.iter().fold(Ok(()), |first_error, setting| first_error.and(setting.restore()))
+        let mut restored = Ok(());
+        for setting in &self.settings {
+            // The others are restored even if one cannot be; the first error is returned.
+            restored = restored.and(setting.restore());
+        }
+        restored
     }
 
     /// Journals a step that the caller takes next. Returns the number of steps before it, for

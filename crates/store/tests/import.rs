@@ -98,7 +98,7 @@ fn plain_csv_with_blocks_is_paired_and_what_is_no_number_is_missing() {
         run of 1 in 0: {"lock_ns": 640.0}
         run of 1 in 1: {"lock_ns": 655.0, "operations_per_s": 1500000.0}
         run of 0 in 1: {"operations_per_s": 1200000.0}
-        doubt: values that are missing or no finite numbers: 1
+        doubt: values that are missing or not finite: 1
     "#]],
     );
 }
@@ -117,7 +117,7 @@ fn plain_csv_without_blocks_pairs_nothing() {
         run of 0 in 0: {"other": 1.0, "score": 3.0}
         run of 0 in 1: {"score": -4.0}
         run of 1 in 0: {"score": 5.0}
-        doubt: some metrics have fewer values than others: which values are of one run is a guess
+        doubt: some metrics have fewer values than others: which values belong to one run is a guess
     "#]],
     );
 }

@@ -128,7 +128,7 @@ impl Task for Creator<'_> {
         let file = sys("creating a file", unsafe {
             libc::openat(self.current.as_raw_fd(), self.name.as_ptr(), flags, 0o600)
         })?;
-        // SAFETY: just opened, owned by nobody else; closed at the end of the operation.
+        // SAFETY: just opened, owned by nothing else; closed at the end of the operation.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
         if self.setup.size > 0 {
             self.fill(&file)?;

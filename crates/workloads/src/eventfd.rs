@@ -73,6 +73,6 @@ pub(crate) fn eventfd(value: u32) -> Result<OwnedFd, Failure> {
     // SAFETY: no preconditions.
     let fd =
         sys("eventfd", unsafe { libc::eventfd(value, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-    // SAFETY: just opened, owned by nobody else.
+    // SAFETY: just opened, owned by nothing else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -153,7 +153,7 @@ where
 fn check_uncontended(lock: impl Locking) -> Result<(), Failure> {
     acquire_for_verification(&lock)?;
     if !lock.is_held()? {
-        return Err(Failure::new("the lock was granted but nobody holds it"));
+        return Err(Failure::new("the lock was granted but is not held"));
     }
     lock.release()?;
     if lock.is_held()? {
@@ -213,7 +213,7 @@ impl<L: Locking> Task for LockTask<'_, L> {
             acquire_for_verification(&self.lock)?;
             let before = self.witness.load(Relaxed);
             if !self.lock.is_held()? {
-                return Err(Failure::new("the lock was granted but nobody holds it"));
+                return Err(Failure::new("the lock was granted but is not held"));
             }
             self.witness.store(before + 1, Relaxed);
             self.lock.release()?;

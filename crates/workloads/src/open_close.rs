@@ -105,7 +105,7 @@ impl Task for Opener {
     /// An open leaves nothing behind to count. One more must open the task's file and not
     /// another.
     fn verify(&mut self, _: u64) -> Result<(), Failure> {
-        // SAFETY: just opened, owned by nobody else.
+        // SAFETY: just opened, owned by nothing else.
         let file = unsafe { File::from_raw_fd(self.open()?) };
         let opened = inode_of(&file)?;
         if opened == self.inode {

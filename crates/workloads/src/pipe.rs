@@ -72,7 +72,7 @@ pub(crate) fn pipe(flags: libc::c_int) -> Result<(OwnedFd, OwnedFd), Failure> {
     let mut ends = [0; 2];
     // SAFETY: the kernel writes two live ints.
     sys("pipe2", unsafe { libc::pipe2(ends.as_mut_ptr(), flags | libc::O_CLOEXEC) })?;
-    // SAFETY: just opened, owned by nobody else.
+    // SAFETY: just opened, owned by nothing else.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 

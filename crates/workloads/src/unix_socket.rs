@@ -52,7 +52,7 @@ impl Prepared for Setup {
         sys("socketpair", unsafe {
             libc::socketpair(libc::AF_UNIX, self.kind | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr())
         })?;
-        // SAFETY: just opened, owned by nobody else.
+        // SAFETY: just opened, owned by nothing else.
         let [near, far] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         Ok(Box::new(Passer { near, far, message: Message::new(self.size) }))
     }

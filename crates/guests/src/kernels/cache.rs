@@ -11,7 +11,6 @@
 //!     logs/KEY.log     the log of a build that failed or is under way
 
 use std::fs::{self, DirBuilder, File};
-use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,6 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::durable::Seal;
 use host::paths::{self, check_private};
 use serde::{Deserialize, Serialize};
+use setup::removal;
 
 use crate::kernels::configuration::{Configuration, TYPES, UnmetOption};
 use crate::kernels::git::Revision;
@@ -170,7 +170,7 @@ impl Cache {
         let (key, log) = (&build.key, self.log(&build.key));
         let new = staging.join(key);
         let keep = || -> Result<()> {
-            remove_if_there(&new)?;
+            removal::remove(&new)?;
             DirBuilder::new().mode(0o700).create(&new)?;
             fs::copy(product.image(), new.join(IMAGE))?;
             fs::copy(product.config(), new.join("config"))?;
@@ -183,7 +183,7 @@ impl Cache {
                 File::open(entry?.path())?.sync_all()?;
             }
             File::open(&new)?.sync_all()?;
-            remove_if_there(&self.path(key))?;
+            removal::remove(&self.path(key))?;
             fs::rename(&new, self.path(key))?;
             Ok(fs::remove_file(&log)?)
         };
@@ -199,7 +199,7 @@ impl Cache {
             bail!("no cached kernel has the key '{prefix}': see knee kernel list");
         };
         ensure!(matches.next().is_none(), "several keys begin with '{prefix}': give more digits");
-        remove_if_there(&self.path(&key))?;
+        removal::remove(&self.path(&key))?;
         Ok(key)
     }
 }
@@ -214,15 +214,6 @@ fn strip(from: &Path, to: &Path) -> Result<()> {
         fs::remove_file(to)?;
     }
     Ok(())
-}
-
-fn remove_if_there(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(why) if why.kind() != ErrorKind::NotFound => {
-            Err(why).with_context(|| format!("removing {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

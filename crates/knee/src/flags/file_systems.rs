@@ -1,46 +1,47 @@
-//! The flags of `knee run` about file systems, and what they change in an experiment.
+//! The file-system flags of `knee run`, and how they change an experiment.
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{Age, Experiment, FileSystem, Policy, Scalar, Variant, parse};
 
-/// File systems that are made for the runs.
+/// File systems to make for the runs.
 #[derive(clap::Args)]
 pub struct FileSystemFlags {
-    /// File systems made for the runs: kinds, which are compared (ext4,xfs), or one with
-    /// options, KIND:'mkfs=ARGUMENTS;mount=OPTIONS', or with a name, NAME=KIND. One alone
-    /// holds for all variants
-    #[arg(long = "fs", value_name = "KIND[,KIND…][:OPTIONS]", value_parser = list)]
-    file_systems: Vec<List>,
-    /// What they lie on: loop (images in --dir), ram, or a block device [default: loop]
+    /// File systems to make for the runs: kinds to compare (ext4,xfs), or one kind with options,
+    /// KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each optionally named, NAME=KIND. A single one
+    /// applies to all variants
+    #[arg(long = "fs", value_name = "KIND[,KIND…][:OPTIONS]", value_parser = file_system_list)]
+    file_systems: Vec<FileSystemList>,
+    /// Where to make them: loop (images in --dir), ram, or a block device [default: loop]
     #[arg(long, value_name = "loop|ram|/dev/NAME")]
     on: Option<String>,
-    /// The size of each [default: 8G]; or the name of a size of the experiment (here, reported),
-    /// as `knee describe` shows it
+    /// Size of each file system [default: 8G], or the name of one of the experiment's sizes
+    /// (here, reported; see `knee describe`)
     #[arg(long, value_name = "BYTES|NAME")]
     size: Option<String>,
-    /// How long each lives: fresh (made for every run), kept (shared by the runs of a
-    /// variant) or aged (a copy for every run of one that was filled and churned)
+    /// Lifetime of a file system: fresh (made for every run), kept (shared by the runs of a
+    /// variant) or aged (each run gets a copy of one that was filled and churned)
     /// [default: fresh]
     #[arg(long, value_parser = policy)]
     policy: Option<Policy>,
-    /// How they are aged: the share that files take, and how often half of them are replaced
-    /// [default: filled=50%,rounds=4]
+    /// How to age file systems: the share to fill with files, and how often to replace half of
+    /// them [default: filled=50%,rounds=4]
     #[arg(long, value_name = "filled=PERCENT,rounds=N", value_parser = age)]
     age: Option<Age>,
-    /// Allow --on /dev/NAME to lose all that is on that device
+    /// Allow --on /dev/NAME to destroy all data on that device
     #[arg(long)]
     pub i_own_this_device: bool,
 }
 
-/// The file systems of one flag, with the names of their variants.
+/// The file systems of one `--fs`, with the names of their variants.
 #[derive(Clone)]
-struct List(Vec<(String, FileSystem)>);
+struct FileSystemList(Vec<(String, FileSystem)>);
 
-fn list(text: &str) -> Result<List> {
-    named_file_systems(text).map(List)
+fn file_system_list(text: &str) -> Result<FileSystemList> {
+    named_file_systems(text).map(FileSystemList)
 }
 
-/// Reads one `--fs`: file systems with the names of their variants. Options belong to the last.
+/// Reads one `--fs`: file systems with the names of their variants. Options belong to the last
+/// file system.
 fn named_file_systems(text: &str) -> Result<Vec<(String, FileSystem)>> {
     let mut read = Vec::new();
     let mut rest = text;
@@ -64,7 +65,7 @@ fn named(text: &str) -> Result<(String, FileSystem)> {
     Ok((name, FileSystem::with_options(kind, options)?))
 }
 
-/// Reads `filled=50%,rounds=4`; what is not said is as usual.
+/// Reads `filled=50%,rounds=4`; a missing key has its default.
 fn age(text: &str) -> Result<Age> {
     const USAGE: &str = "must be such as filled=50%,rounds=4";
     let mut read = Age::default();
@@ -84,20 +85,20 @@ fn policy(text: &str) -> Result<Policy> {
         "fresh" => Ok(Policy::Fresh),
         "kept" => Ok(Policy::Kept),
         "aged" => Ok(Policy::Aged),
-        _ => bail!("there is no policy '{text}': must be fresh, kept or aged"),
+        _ => bail!("unknown policy '{text}': must be fresh, kept or aged"),
     }
 }
 
 impl FileSystemFlags {
-    /// The size that was asked for, of file systems or of the experiment.
+    /// The value of `--size`: of the file systems, or the name of a size of the experiment.
     pub fn size(&self) -> Option<&str> {
         self.size.as_deref()
     }
 
-    /// Puts what was asked for into an experiment. `size` is that of a file system.
+    /// Applies the flags to an experiment. `size` is that of a file system.
     pub fn apply(&self, experiment: &mut Experiment, size: Option<&str>) -> Result<()> {
         let lists = self.file_systems.iter();
-        let asked: Vec<(String, FileSystem)> = lists.flat_map(|list| list.0.clone()).collect();
+        let requested: Vec<(String, FileSystem)> = lists.flat_map(|list| list.0.clone()).collect();
         let storage = &mut experiment.storage;
         storage.on = self.on.clone().unwrap_or_else(|| storage.on.clone());
         storage.size = size.map_or_else(|| storage.size.clone(), |size| Scalar(size.to_string()));
@@ -105,40 +106,41 @@ impl FileSystemFlags {
         storage.age = self.age.clone().unwrap_or_else(|| storage.age.clone());
         ensure!(
             self.age.is_none() || storage.policy == Policy::Aged,
-            "--age says how file systems are aged: add --policy aged"
+            "--age has no effect without --policy aged: add it"
         );
-        match asked.as_slice() {
+        match requested.as_slice() {
             [] => (),
-            [(_, one)] if !experiment.variants.is_empty() => {
+            [(_, file_system)] if !experiment.variants.is_empty() => {
                 ensure!(
                     experiment.variants.iter().any(|variant| variant.file_system.is_none()),
-                    "--fs {one}: every variant has a file system of its own already; leave --fs \
-                     out, or change a copy of the experiment"
+                    "--fs {file_system}: every variant already has its own file system; leave \
+                     --fs out, or change a copy of the experiment"
                 );
-                // Where several factors are combined, the first one's have it.
+                // If several factors are combined, variants of the first factor carry it.
                 let factor = experiment.variants[0].factor.clone();
                 for variant in experiment.variants.iter_mut().filter(|v| v.factor == factor) {
-                    variant.file_system.get_or_insert_with(|| one.clone());
+                    variant.file_system.get_or_insert_with(|| file_system.clone());
                 }
             }
             several => {
-                // Beside other variants, they are a factor of their own.
-                let alone = experiment.variants.is_empty();
-                let factor = if alone { "" } else { "file_system" };
-                experiment.variants.extend(several.iter().map(|(name, made)| Variant {
+                // Next to other variants, file systems are a separate factor.
+                let only_factor = experiment.variants.is_empty();
+                let factor = if only_factor { "" } else { "file_system" };
+                experiment.variants.extend(several.iter().map(|(name, file_system)| Variant {
                     name: name.clone(),
                     factor: factor.to_string(),
-                    file_system: Some(made.clone()),
+                    file_system: Some(file_system.clone()),
                     ..Variant::default()
                 }));
             }
         }
-        let made = experiment.variants.iter().any(|variant| variant.file_system.is_some());
-        let about_them = self.on.is_some() || size.is_some() || self.policy.is_some();
+        let makes_any = experiment.variants.iter().any(|variant| variant.file_system.is_some());
+        let needs_some =
+            self.on.is_some() || size.is_some() || self.policy.is_some() || self.i_own_this_device;
         ensure!(
-            made || !(about_them || self.i_own_this_device),
-            "--on, --size, --policy and --i-own-this-device are about file systems that are made: \
-             say which (--fs ext4,xfs)"
+            makes_any || !needs_some,
+            "--on, --size, --policy and --i-own-this-device need file systems to make: name them \
+             with --fs, as in --fs ext4,xfs"
         );
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The flags about virtual machines, and what they change in an experiment.
+//! The virtual-machine flags, and how they change an experiment.
 
 use std::path::{Path, PathBuf};
 
@@ -6,61 +6,60 @@ use anyhow::{Context, Result};
 use plan::guest_config;
 use records::{Experiment, Guest, PointOrder, Scalar, Variant};
 
-/// Virtual machines that runs are made in.
+/// Virtual machines for the runs.
 #[derive(clap::Args)]
 pub struct GuestFlags {
-    /// Boot this kernel (a vmlinuz or bzImage) in a virtual machine for the runs; several are
-    /// compared. The name of its variant goes before: patched=../linux/arch/x86/boot/bzImage
+    /// Run in a virtual machine that boots this kernel (a vmlinuz or bzImage); several kernels
+    /// are compared. Optionally named: patched=../linux/arch/x86/boot/bzImage
     #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
     kernels: Vec<(String, PathBuf)>,
-    /// Add to the kernel's command line; several are compared: plain='' nopv='nopvspin'
+    /// Add words to the kernel command line; several are compared: plain='' nopv='nopvspin'
     #[arg(long = "cmdline", value_name = "NAME=WORDS", value_parser = cmdline)]
     cmdlines: Vec<(String, String)>,
-    /// How often each point is run in a boot: the mean is one value [default: 1]
+    /// Runs of each point per boot; their mean is one value [default: 1]
     #[arg(long, value_name = "N")]
     runs_per_boot: Option<u32>,
     #[command(flatten)]
     machine: MachineFlags,
 }
 
-/// What a virtual machine is made of.
+/// The shape of a virtual machine.
 #[derive(clap::Args)]
 pub struct MachineFlags {
-    /// Where the kernel's modules lie [default: beside its package, or this host's]
+    /// Directory of the kernel's modules [default: next to the kernel, or this host's]
     #[arg(long, value_name = "DIR")]
     modules: Option<PathBuf>,
-    /// Packages of the virtual machine [default: 1]
+    /// Sockets of the virtual machine [default: 1]
     #[arg(long)]
     sockets: Option<u32>,
-    /// Cores of each package [default: as many as CPUs are asked for]
+    /// Cores per socket [default: enough for the highest CPU count]
     #[arg(long)]
     cores: Option<u32>,
-    /// Hardware threads of each core [default: 1]
+    /// Hardware threads per core [default: 1]
     #[arg(long)]
     threads: Option<u32>,
-    /// Make each package a node of memory, with these distances
+    /// Make each socket a NUMA node, with these distances to itself and to the others
     #[arg(long, value_name = "OWN,OTHER")]
     numa_distance: Option<String>,
-    /// The CPUs of this host that those of the virtual machine run on, in order; fewer than it has
-    /// are shared [default: all]
+    /// Host CPUs to pin the vCPUs to, in order; vCPUs share them if there are fewer [default: all]
     #[arg(long, value_name = "LIST")]
     host_cpus: Option<String>,
-    /// Its memory [default: 1 GiB and 64 MiB for each CPU]
+    /// Memory of the virtual machine [default: 1 GiB plus 64 MiB per vCPU]
     #[arg(long, value_name = "BYTES")]
     guest_memory: Option<String>,
-    /// Its model of CPU, as QEMU takes it [default: max]
+    /// CPU model of the virtual machine, as in QEMU's -cpu [default: max]
     #[arg(long, value_name = "MODEL[,FEATURE…]")]
     guest_cpu: Option<String>,
-    /// What executes it: kvm or tcg (emulation) [default: kvm where a boot with it succeeds]
+    /// QEMU accelerator: kvm or tcg (emulation) [default: kvm if a boot with it succeeds]
     #[arg(long, value_name = "kvm|tcg")]
     accelerator: Option<String>,
-    /// Seconds after which a guest is given up that does not run at all, or is silent for so much
+    /// Give up on a guest that has not run at all for this long, or is silent for this much
     /// longer than its run takes [default: 120]
     #[arg(long, value_name = "SECONDS")]
     patience: Option<f64>,
 }
 
-/// NAME=FILE, or a file whose name is told from that.
+/// Reads NAME=FILE, or FILE, whose name is then derived from the file name.
 fn kernel(text: &str) -> Result<(String, PathBuf)> {
     let named = text.split_once('=').filter(|_| !Path::new(text).exists());
     if let Some((name, path)) = named {
@@ -79,7 +78,6 @@ fn cmdline(text: &str) -> Result<(String, String)> {
 }
 
 impl MachineFlags {
-    /// As a guest.
     pub fn guest(&self) -> Guest {
         Guest {
             kernel: None,
@@ -100,7 +98,7 @@ impl MachineFlags {
 }
 
 impl GuestFlags {
-    /// Puts what was asked for into an experiment.
+    /// Applies the flags to an experiment.
     pub fn apply(&self, experiment: &mut Experiment) -> Result<()> {
         let own = Guest { runs: self.runs_per_boot, ..self.machine.guest() };
         let mut outer = own.over(&experiment.guest.clone().unwrap_or_default());
@@ -129,21 +127,21 @@ impl GuestFlags {
         guest_config::complete(experiment, runner::allowed_cpus()?.len() as u32);
         let boots = experiment.variants.iter().any(|variant| variant.guest.is_some());
         if boots || experiment.guest.is_some() {
-            // To switch to another guest is to boot it.
+            // Each switch to another guest is a boot.
             experiment.compare.order = PointOrder::Grouped;
         }
         Ok(())
     }
 }
 
-/// Makes paths of kernels and modules hold wherever knee is started.
+/// Makes the paths of kernels and modules independent of the current directory.
 fn make_kernel_paths_absolute(experiment: &mut Experiment) -> Result<()> {
     let guests = experiment.variants.iter_mut().flat_map(|variant| &mut variant.guest);
     for guest in guests.chain(&mut experiment.guest) {
         for path in [&mut guest.kernel, &mut guest.modules].into_iter().flatten() {
             *path = path
                 .canonicalize()
-                .with_context(|| format!("looking for {} (--kernel)", path.display()))?;
+                .with_context(|| format!("looking for {} (--kernel, --modules)", path.display()))?;
         }
     }
     Ok(())

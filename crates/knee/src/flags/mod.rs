@@ -1,4 +1,4 @@
-//! Options that several verbs take, and what they change in an experiment.
+//! Options shared by several verbs, and how they change an experiment.
 
 mod file_systems;
 mod guests;

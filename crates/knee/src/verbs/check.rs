@@ -129,7 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let [subject] = subjects[..] else { bail!("--replay: of one algorithm") };
         return follow(arguments, subject, schedule);
     }
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     let mut done = Vec::new();
     for subject in subjects {
         talk(format_args!("checking {} …", subject.name()));
@@ -321,7 +321,7 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
             if difference.is_some() {
                 let seed = arguments.seed;
                 let again = format!("knee check {name} --against-kernel {calls} --seed {seed}");
-                print_line(format_args!("again: {again}"))?;
+                print_line(format_args!("rerun: {again}"))?;
             }
         }
         all.push(json!({

@@ -1,5 +1,5 @@
-//! `knee compare`: what differs between the variants of a record, or between records, and how
-//! sure that is.
+//! `knee compare`: how the variants of a record, or several records, differ, and how sure
+//! each verdict is.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,56 +19,57 @@ use super::find::find;
 /// What to compare, and how to show it.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Variants of the last record; or records (`last`, an id or its start, a folder), each with
-    /// `:VARIANT` where it has several; without, records of equal variants are compared variant by
-    /// variant. The first is the baseline. One record alone: all its variants [default: last]
+    /// Variants of the last record; or records (`last`, an id or its start, a directory), as
+    /// RECORD:VARIANT if a record has several. Records with the same variants are compared variant
+    /// by variant. The first is the baseline. A single record: all its variants [default: last]
     what: Vec<String>,
-    /// The metric that decides, and others to show [default: the experiment's]
+    /// The metric to judge by, then others to show [default: the experiment's]
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
     metrics: Vec<String>,
-    /// The smallest change that matters [default: the experiment's, or 2%]
+    /// Smallest change that matters [default: the experiment's, or 2%]
     #[arg(long, value_name = "PERCENT", value_parser = records::parse::share)]
     smallest_effect: Option<f64>,
-    /// How to show it [default: the experiment's, or verdicts]
+    /// Layout of the report [default: the experiment's, or verdicts]
     #[arg(long, value_enum)]
     layout: Option<Layout>,
-    /// Compare although workload versions or parameters differ
+    /// Compare even if workload versions or parameters differ
     #[arg(long)]
     force: bool,
-    /// The same as --layout json
+    /// Print JSON (as --layout json)
     #[arg(long)]
     json: bool,
 }
 
-/// Prints the comparison; where records of equal variants are named, one for each variant.
+/// Prints the comparison; for records with the same variants, one comparison per variant.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     for what in each_variant(&arguments.what, store) {
-        of_words(arguments, &what, store)?;
+        compare_named(arguments, &what, store)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The words, or for each variant that several records have in common, the words with it.
+/// The words; if they name several records with the same variants, the words once per variant,
+/// each with `:VARIANT` appended.
 fn each_variant(what: &[String], store: &Store) -> Vec<Vec<String>> {
     let variants = |name: &String| -> Option<Vec<String>> {
-        let record = store::open(&place(name, store).ok()?.0).ok()?.record;
-        let is_whole = place(name, store).is_ok_and(|(_, variant)| variant.is_none());
+        let record = store::open(&record_and_variant(name, store).ok()?.0).ok()?.record;
+        let is_whole = record_and_variant(name, store).is_ok_and(|(_, variant)| variant.is_none());
         is_whole.then(|| record.variants.into_iter().map(|variant| variant.name).collect())
     };
-    let all: Vec<Option<Vec<String>>> = what.iter().map(variants).collect();
-    match &all[..] {
+    let variant_lists: Vec<Option<Vec<String>>> = what.iter().map(variants).collect();
+    match &variant_lists[..] {
         [Some(first), _, ..]
-            if first.len() > 1 && all.iter().all(|v| v.as_ref() == Some(first)) =>
+            if first.len() > 1 && variant_lists.iter().all(|v| v.as_ref() == Some(first)) =>
         {
-            let with = |variant| what.iter().map(|name| format!("{name}:{variant}")).collect();
-            first.iter().map(with).collect()
+            let words = |variant| what.iter().map(|name| format!("{name}:{variant}")).collect();
+            first.iter().map(words).collect()
         }
         _ => vec![what.to_vec()],
     }
 }
 
-fn of_words(arguments: &Arguments, what: &[String], store: &Store) -> Result<()> {
-    let named = Named::resolve(what, store)?;
+fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Result<()> {
+    let named = NamedRecords::resolve(what, store)?;
     let arms = named.arms();
     let experiment = &named.records[0].record.experiment;
     let layout = match arguments.layout {
@@ -78,7 +79,7 @@ fn of_words(arguments: &Arguments, what: &[String], store: &Store) -> Result<()>
     };
     ensure!(
         arms.len() > 1 || !needs_pairs(layout),
-        "{} has no variants: `knee run --variant` measures some, or name two records to compare",
+        "{} has no variants: measure some with `knee run --variant`, or name two records",
         named.records[0].record.id
     );
     check_metrics(&arguments.metrics, &arms)?;
@@ -91,7 +92,7 @@ fn of_words(arguments: &Arguments, what: &[String], store: &Store) -> Result<()>
     };
     let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
     let again = std::env::args().map(|word| reports::quoted(&word)).collect::<Vec<_>>().join(" ");
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     let mut text = reports::comparison(&comparison, layout, &again, style);
     if layout != Layout::Json {
         text.extend(named.records.iter().map(|record| reports::doubts_of_runs(record, style)));
@@ -99,33 +100,34 @@ fn of_words(arguments: &Arguments, what: &[String], store: &Store) -> Result<()>
     print(text)
 }
 
-/// What a record without variants is called: it may be compared with one of another kernel.
-fn kernel(record: &Opened) -> &str {
+/// The kernel release, which names a record without variants: it may be compared with a record
+/// of another kernel.
+fn kernel_release(record: &Opened) -> &str {
     record.record.host.kernel_release.as_deref().unwrap_or("this host")
 }
 
-/// The layout that an experiment wants.
+/// The layout that an experiment sets.
 pub fn layout(experiment: &Experiment) -> Result<Layout> {
     let Some(name) = &experiment.compare.layout else { return Ok(Layout::Verdicts) };
     let layouts = || Layout::value_variants().iter().filter_map(|l| l.to_possible_value());
     let names: Vec<String> = layouts().map(|value| value.get_name().to_string()).collect();
     Layout::from_str(name, false).ok().with_context(|| {
         let hint = nearest(name, names.iter().map(String::as_str));
-        format!("there is no layout '{name}'{hint}; there are {}", names.join(", "))
+        format!("there is no layout '{name}'{hint}; the layouts are {}", names.join(", "))
     })
 }
 
-/// Whether a layout shows nothing of a variant that is alone.
+/// Whether a layout shows nothing without two variants.
 pub fn needs_pairs(layout: Layout) -> bool {
     matches!(layout, Layout::Verdicts | Layout::Lkp | Layout::Matrix | Layout::Markdown)
 }
 
-/// The comparison of all variants of one record, below its head.
+/// The comparison of all variants of one record, below the record's header.
 pub fn of_record(record: &Opened, style: Style) -> Result<String> {
     let variants = record.record.variants.iter().map(|variant| variant.name.as_str());
     let mut arms: Vec<Arm> = variants.map(|name| Arm { name, record, variant: name }).collect();
     if arms.is_empty() {
-        arms.push(Arm { name: kernel(record), record, variant: "" });
+        arms.push(Arm { name: kernel_release(record), record, variant: "" });
     }
     let experiment = &record.record.experiment;
     let metrics = experiment.compare.shown.clone();
@@ -136,47 +138,49 @@ pub fn of_record(record: &Opened, style: Style) -> Result<String> {
     Ok(format!("{}\n{text}{doubts}", reports::header(record, style)))
 }
 
-/// The records named, and what of them is compared: a record's number, a variant, a name.
-pub struct Named {
+/// The records named on the command line, and the arms to compare.
+pub struct NamedRecords {
     /// Each record once.
     pub records: Vec<Opened>,
+    /// Index of the record, variant, name.
     arms: Vec<(usize, String, String)>,
 }
 
-impl Named {
-    /// What the words mean.
-    pub fn resolve(what: &[String], store: &Store) -> Result<Named> {
+impl NamedRecords {
+    /// Finds the records and variants that the words name.
+    pub fn resolve(what: &[String], store: &Store) -> Result<NamedRecords> {
         let open = |which: &str| store::open(&find(which, store)?);
         match what {
-            [] => Ok(Named::all_of(open("last")?)),
+            [] => Ok(NamedRecords::all_variants(open("last")?)),
             [one] => match open(one) {
-                Ok(record) => Ok(Named::all_of(record)),
-                Err(why) => bail!("{why:#}; a variant is compared with another: name two"),
+                Ok(record) => Ok(NamedRecords::all_variants(record)),
+                Err(why) => bail!("{why:#}; to compare variants, name two"),
             },
             several => match open("last") {
-                Ok(last) if several.iter().all(|name| has(&last, name)) => {
+                Ok(last) if several.iter().all(|name| has_variant(&last, name)) => {
                     let arms = several.iter().map(|name| (0, name.clone(), name.clone()));
-                    Ok(Named { arms: arms.collect(), records: vec![last] })
+                    Ok(NamedRecords { arms: arms.collect(), records: vec![last] })
                 }
-                last => Named::of_records(several, last.ok().as_ref(), store),
+                last => NamedRecords::from_records(several, last.ok().as_ref(), store),
             },
         }
     }
 
-    fn all_of(record: Opened) -> Named {
+    fn all_variants(record: Opened) -> NamedRecords {
         let names = record.record.variants.iter().map(|v| (0, v.name.clone(), v.name.clone()));
         let mut arms: Vec<_> = names.collect();
         if arms.is_empty() {
-            arms.push((0, String::new(), kernel(&record).to_string()));
+            arms.push((0, String::new(), kernel_release(&record).to_string()));
         }
-        Named { arms, records: vec![record] }
+        NamedRecords { arms, records: vec![record] }
     }
 
-    fn of_records(what: &[String], last: Option<&Opened>, store: &Store) -> Result<Named> {
-        let mut named = Named { records: Vec::new(), arms: Vec::new() };
+    fn from_records(what: &[String], last: Option<&Opened>, store: &Store) -> Result<NamedRecords> {
+        let mut named = NamedRecords { records: Vec::new(), arms: Vec::new() };
         let mut folders: Vec<PathBuf> = Vec::new();
         for name in what {
-            let (folder, variant) = place(name, store).with_context(|| hint(name, last))?;
+            let (folder, variant) =
+                record_and_variant(name, store).with_context(|| hint(name, last))?;
             let index = match folders.iter().position(|known| *known == folder) {
                 Some(index) => index,
                 None => {
@@ -191,7 +195,6 @@ impl Named {
         Ok(named)
     }
 
-    /// What is compared.
     pub fn arms(&self) -> Vec<Arm<'_>> {
         let arms = self.arms.iter();
         arms.map(|(index, variant, name)| Arm { name, record: &self.records[*index], variant })
@@ -199,20 +202,20 @@ impl Named {
     }
 }
 
-fn has(record: &Opened, variant: &str) -> bool {
+fn has_variant(record: &Opened, variant: &str) -> bool {
     record.record.variants.iter().any(|v| v.name == variant)
 }
 
-/// The folder of a record, and the variant named after the last colon. Ids have none.
-fn place<'a>(name: &'a str, store: &Store) -> Result<(PathBuf, Option<&'a str>)> {
+/// The folder of a record, and the variant named after the last colon. Ids contain no colon.
+fn record_and_variant<'a>(name: &'a str, store: &Store) -> Result<(PathBuf, Option<&'a str>)> {
     match (find(name, store), name.rsplit_once(':')) {
         (Ok(folder), _) if folder.is_dir() || !name.contains(':') => Ok((folder, None)),
         (_, Some((record, variant))) => Ok((find(record, store)?, Some(variant))),
-        (found, None) => Ok((found?, None)),
+        (folder, None) => Ok((folder?, None)),
     }
 }
 
-/// The variant that a name means, where its record has several.
+/// The variant that `name` means; an error if the record has several and none is named.
 fn the_variant(record: &Opened, variant: Option<&str>, name: &str) -> Result<String> {
     let names: Vec<&str> = record.record.variants.iter().map(|v| v.name.as_str()).collect();
     match (variant, &names[..]) {
@@ -227,7 +230,7 @@ fn the_variant(record: &Opened, variant: Option<&str>, name: &str) -> Result<Str
         (None, [one]) => Ok(one.to_string()),
         (None, several) => {
             bail!(
-                "{name} has the variants {}: name one as {name}:{}",
+                "{name} has several variants ({}): name one, as in {name}:{}",
                 several.join(", "),
                 several[0]
             )
@@ -235,7 +238,7 @@ fn the_variant(record: &Opened, variant: Option<&str>, name: &str) -> Result<Str
     }
 }
 
-/// What else a name that is no record may have meant.
+/// The error for a name that is no record, with the nearest variant.
 fn hint(name: &str, last: Option<&Opened>) -> String {
     let variants = last.map(|last| &last.record.variants).into_iter().flatten();
     let variants: Vec<&str> = variants.map(|variant| variant.name.as_str()).collect();
@@ -243,7 +246,7 @@ fn hint(name: &str, last: Option<&Opened>) -> String {
     format!("'{name}' is neither a variant of the last record{near} nor a record")
 }
 
-/// Refuses a metric that no run has.
+/// Refuses metrics that no run has.
 fn check_metrics(asked: &[String], arms: &[Arm]) -> Result<()> {
     for name in asked {
         let runs = || arms.iter().flat_map(|arm| &arm.record.runs);
@@ -253,7 +256,7 @@ fn check_metrics(asked: &[String], arms: &[Arm]) -> Result<()> {
         let known: std::collections::BTreeSet<&String> =
             runs().filter_map(|run| run.metrics()).flat_map(|metrics| metrics.keys()).collect();
         let hint = nearest(name, known.into_iter().map(String::as_str));
-        bail!("no run has the metric '{name}'{hint}; `knee list metrics` shows all");
+        bail!("no run has the metric '{name}'{hint}; see `knee list metrics`");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! `knee explain`: where the time of an operation goes, to the nanosecond, and what makes the
-//! difference between two.
+//! `knee explain`: where the time of an operation goes, to the nanosecond, and what accounts for
+//! the difference between two variants.
 
 mod perf_data;
 mod views;
@@ -15,46 +15,47 @@ use records::{Opened, Point, Profile};
 use reports::Style;
 use runner::{End, Measured};
 use store::Store;
-use views::{Place, View};
+use views::{ProfileView, ProfiledPoint};
 
-use super::compare::Named;
+use super::compare::NamedRecords;
 use super::run;
 
-/// What to explain, and how.
+/// Account for the time of an operation, or for the difference between two variants.
 ///
-/// WHAT may be a workload or an experiment, which is measured first, with the flags of `knee run`;
-/// or records (`last`, an id, a folder) or variants of the last record that were measured with
-/// `knee run --explain` or by this verb. After `--`, any command. Or one or two recordings of perf
-/// (perf.data), the baseline first, with --operations for how many were done meanwhile.
+/// WHAT is a workload or an experiment, which is measured first, with the flags of `knee run`;
+/// or records (`last`, an id, a directory) or variants of the last record, measured with
+/// `knee run --explain` or `knee explain`; or, after `--`, any command; or one or two perf.data
+/// files, the baseline first, with --operations for the number of operations in each.
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
     #[command(flatten)]
     run: run::Arguments,
-    /// Samples a second and CPU that split what no event divides [default: 199]
+    /// Sampling frequency per CPU, for time that no event attributes [default: 199]
     #[arg(long)]
     hertz: Option<u32>,
-    /// Windows that each look is divided into [default: 1]
+    /// Windows to divide each profile into [default: 1]
     #[arg(long)]
     windows: Option<u32>,
-    /// Functions of the kernel whose calls are counted too, where it has kprobes: with how often, a
-    /// row of samples also says how dear each call is
+    /// Kernel functions whose calls to count, with kprobes; sample rows of these functions then
+    /// show the cost per call
     #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
     functions: Vec<String>,
-    /// Explain at 1, 2, 4 … CPUs and say which rows grow
+    /// Explain at 1, 2, 4 … CPUs and show which rows grow
     #[arg(long)]
     grow: bool,
-    /// How to show it
+    /// Form of the report
     #[arg(long, value_enum, default_value = "ledger")]
-    view: View,
-    /// Show also what looking changed too much, and compare although operations differ
+    view: ProfileView,
+    /// Show profiles even if profiling disturbed the run too much, and compare even if operations
+    /// differ
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     recording: perf_data::Options,
 }
 
-/// Measures where it must, and explains.
+/// Measures if necessary, and explains.
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     let json = std::mem::take(&mut arguments.run.json);
     if let Some(files) = perf_data::recordings(&arguments.run.what)? {
@@ -67,14 +68,15 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         );
     }
     take_command(&mut arguments.run);
-    let (named, mut code) = match is_measured_first(&arguments.run) {
-        true => measured(&arguments, store)?,
-        false => (Named::resolve(&arguments.run.what, store)?, ExitCode::SUCCESS),
+    let (named, mut code) = if is_measured_first(&arguments.run) {
+        measured(&arguments, store)?
+    } else {
+        (NamedRecords::resolve(&arguments.run.what, store)?, ExitCode::SUCCESS)
     };
     let looks: Vec<Vec<Profile>> =
         named.records.iter().map(store::profiles).collect::<Result<_>>()?;
-    if arguments.view != View::Ledger {
-        ensure!(!json, "--view {} is not JSON: leave --json out", arguments.view.name());
+    if arguments.view != ProfileView::Ledger {
+        ensure!(!json, "--view {} has no JSON form: leave --json out", arguments.view.name());
         print(view(&arguments, &named, &looks)?)?;
         return Ok(code);
     }
@@ -102,30 +104,30 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// What was seen in another view: each point, or the first variant against each other one.
-fn view(arguments: &Arguments, named: &Named, looks: &[Vec<Profile>]) -> Result<String> {
-    let (view, style) = (arguments.view, Style::of_stdout());
+/// A view other than the ledger: of each point, or of the first variant against each other one.
+fn view(arguments: &Arguments, named: &NamedRecords, looks: &[Vec<Profile>]) -> Result<String> {
+    let (view, style) = (arguments.view, Style::for_stdout());
     let arms = named.arms();
     if arms.len() < 2 || !view.is_of_pairs() {
-        let places = named.records.iter().zip(looks).flat_map(|(record, looks)| {
-            (0..record.record.points.len()).map(|point| Place::new(record, looks, point))
+        let points = named.records.iter().zip(looks).flat_map(|(record, looks)| {
+            (0..record.record.points.len()).map(|point| ProfiledPoint::new(record, looks, point))
         });
-        return views::of_points(view, &places.collect::<Vec<_>>(), style);
+        return views::of_points(view, &points.collect::<Vec<_>>(), style);
     }
-    let place = |(record, point): (&Opened, usize)| {
+    let profiled = |(record, point): (&Opened, usize)| {
         let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
-        Place::new(&named.records[index], &looks[index], point)
+        ProfiledPoint::new(&named.records[index], &looks[index], point)
     };
     let mut pairs = Vec::new();
     for cell in match_points(&arms, arguments.force).map_err(anyhow::Error::msg)? {
-        pairs.extend(cell[1..].iter().map(|other| [place(cell[0]), place(*other)]));
+        pairs.extend(cell[1..].iter().map(|other| [profiled(cell[0]), profiled(*other)]));
     }
     views::of_pairs(view, &pairs, style)
 }
 
-/// Each point, and what changed between variants.
+/// The ledgers of all points, and the changes between variants.
 fn as_json(
-    named: &Named,
+    named: &NamedRecords,
     arms: &[Arm],
     explained: &[Vec<Explained>],
     force: bool,
@@ -140,28 +142,28 @@ fn as_json(
         differences.push(serde_json::json!({
             "before": { "name": before.name, "point": before.explained.point },
             "after": { "name": after.name, "point": after.explained.point },
-            "per": reports::per(&after),
+            "per": reports::unit_of_work(&after),
             "causes": analysis::ledger::causes(&change),
             "change": change,
         }));
     }
-    let all = serde_json::json!({ "points": points, "differences": differences });
-    Ok(serde_json::to_string_pretty(&all)? + "\n")
+    let json = serde_json::json!({ "points": points, "differences": differences });
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
 
-/// Each point by itself.
-fn alone(named: &Named, explained: &[Vec<Explained>], force: bool) -> String {
-    let style = Style::of_stdout();
-    let of = |(record, explained): (&Opened, &Vec<Explained>)| {
+/// The report of each point, uncompared.
+fn alone(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> String {
+    let style = Style::for_stdout();
+    let report = |(record, explained): (&Opened, &Vec<Explained>)| {
         let texts = explained.iter().map(|e| reports::explained(record, e, force, style));
         texts.collect::<Vec<_>>().join("\n")
     };
-    named.records.iter().zip(explained).map(of).collect::<Vec<_>>().join("\n")
+    named.records.iter().zip(explained).map(report).collect::<Vec<_>>().join("\n")
 }
 
-/// Loads over their CPU counts.
-fn grown(named: &Named, explained: &[Vec<Explained>], force: bool) -> String {
-    let style = Style::of_stdout();
+/// For each load, how its rows grow with the number of CPUs.
+fn grown(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> String {
+    let style = Style::for_stdout();
     let mut texts = Vec::new();
     for (record, explained) in named.records.iter().zip(explained) {
         let points = &record.record.points;
@@ -176,7 +178,8 @@ fn grown(named: &Named, explained: &[Vec<Explained>], force: bool) -> String {
     texts.join("\n")
 }
 
-/// Whether two points are one load on more or fewer CPUs, with as many tasks or as many a CPU.
+/// Whether two points are the same load at different CPU counts, with equal numbers of tasks or
+/// of tasks per CPU.
 fn differ_in_cpus_alone(a: &Point, b: &Point) -> bool {
     let load =
         |point: &Point| Point { cpus: 0, cpu_list: vec![], tasks: 0, cell: None, ..point.clone() };
@@ -184,46 +187,46 @@ fn differ_in_cpus_alone(a: &Point, b: &Point) -> bool {
     load(a) == load(b) && (a.tasks == b.tasks || per_cpu(a, b) == per_cpu(b, a))
 }
 
-/// The first arm against each other one, cell by cell.
+/// The first arm against each other arm, cell by cell.
 fn differences(
-    named: &Named,
+    named: &NamedRecords,
     arms: &[Arm],
     explained: &[Vec<Explained>],
     force: bool,
 ) -> Result<String> {
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     let pairs = pairs(named, arms, explained, force)?;
     let texts =
         pairs.iter().map(|(before, after)| reports::difference(before, after, force, style));
     Ok(texts.collect::<Vec<_>>().join("\n"))
 }
 
-/// The baseline and each other variant of every point that they share; none where there is one
-/// variant alone.
+/// The baseline paired with each other variant, for every point that they share; empty if there
+/// is only one variant.
 fn pairs<'a>(
-    named: &'a Named,
+    named: &'a NamedRecords,
     arms: &'a [Arm],
     explained: &'a [Vec<Explained>],
     force: bool,
-) -> Result<Vec<(reports::Side<'a>, reports::Side<'a>)>> {
+) -> Result<Vec<(reports::LedgerSide<'a>, reports::LedgerSide<'a>)>> {
     if arms.len() < 2 {
         return Ok(Vec::new());
     }
     let side = |arm: &'a Arm, (record, point): (&Opened, usize)| {
         let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
         let (record, explained) = (&named.records[index], &explained[index][point]);
-        reports::Side { name: arm.name, record, explained }
+        reports::LedgerSide { name: arm.name, record, explained }
     };
     let mut pairs = Vec::new();
     for cell in match_points(arms, force).map_err(anyhow::Error::msg)? {
-        for (arm, place) in arms.iter().zip(&cell).skip(1) {
-            pairs.push((side(&arms[0], cell[0]), side(arm, *place)));
+        for (arm, point) in arms.iter().zip(&cell).skip(1) {
+            pairs.push((side(&arms[0], cell[0]), side(arm, *point)));
         }
     }
     Ok(pairs)
 }
 
-/// What follows `--` is a command, not a name.
+/// Turns the words after `--` into a command.
 fn take_command(run: &mut run::Arguments) {
     if std::env::args().any(|word| word == "--") && !run.what.is_empty() {
         let words = std::mem::take(&mut run.what);
@@ -242,23 +245,23 @@ fn is_measured_first(run: &run::Arguments) -> bool {
     !run.commands.is_empty() || (!run.what.is_empty() && run.what.iter().all(is_load))
 }
 
-/// Measures, and names the new record.
-fn measured(arguments: &Arguments, store: &Store) -> Result<(Named, ExitCode)> {
+/// Measures, and returns the new record.
+fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitCode)> {
     let mut experiment = run::experiment(&arguments.run)?;
     let explain = experiment.explain.get_or_insert_default();
     explain.hertz = arguments.hertz.unwrap_or(explain.hertz);
     explain.windows = arguments.windows.unwrap_or(explain.windows);
     explain.functions.extend_from_slice(&arguments.functions);
-    let all = || records::Many(vec![records::Scalar("all".to_string())]);
-    // Of a curve the end is what one wants to understand.
+    let all_cpus = || records::Many(vec![records::Scalar("all".to_string())]);
+    // The end of a curve is where scaling has stopped.
     if arguments.run.cpus.is_none() && !arguments.grow {
-        experiment.axes.cpus.get_or_insert_with(all);
+        experiment.axes.cpus.get_or_insert_with(all_cpus);
     }
     experiment.check()?;
     let (Measured { end, folder }, printed) = run::measure(&arguments.run, experiment, store)?;
     printed?;
     let Some(folder) = folder else {
-        anyhow::bail!("interrupted before the first run was over: nothing to explain");
+        anyhow::bail!("interrupted before the first run finished: nothing to explain");
     };
     let record = store::open(&folder)?;
     talk(format_args!("record {} in {}", record.record.id, folder.display()));
@@ -267,5 +270,5 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(Named, ExitCode)> {
         End::Complete if record.record.runs_failed > 0 => ExitCode::FAILURE,
         End::Complete => ExitCode::SUCCESS,
     };
-    Ok((Named::resolve(&[folder.to_string_lossy().into_owned()], store)?, code))
+    Ok((NamedRecords::resolve(&[folder.to_string_lossy().into_owned()], store)?, code))
 }

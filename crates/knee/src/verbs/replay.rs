@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         talk(format_args!("replaying {}: {} …", incident.name, incident.title));
         let replay = replays::replay(incident, arguments.draws, arguments.seed)?;
         if !arguments.json {
-            print(tables::replayed(&replay, arguments.draws, Style::of_stdout()) + "\n")?;
+            print(tables::replayed(&replay, arguments.draws, Style::for_stdout()) + "\n")?;
         }
         all.push(replay);
     }

@@ -1,4 +1,4 @@
-//! `knee run`: measures workloads or experiments, keeps a record, shows it.
+//! `knee run`: measures workloads or experiments, stores the record, shows it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,93 +21,93 @@ use crate::flags::{FileSystemFlags, GuestFlags};
 /// What to measure, and how.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Workloads, or one experiment: a TOML file or a name of `knee list experiments`
+    /// Workloads, or one experiment: a TOML file or a name from `knee list experiments`
     #[arg(required_unless_present = "commands")]
     pub what: Vec<String>,
-    /// Any program as a load, where you are; `{NAME}` in it takes the values of --axis.
-    /// docs/commands.md says what else a [load.command] of an experiment can
+    /// Use any program as the load, run in the current directory; `{NAME}` is replaced by the
+    /// values of --axis. See docs/guide/commands.md for [load.command] in an experiment
     #[arg(long = "command", value_name = "PROGRAM ARGUMENTS")]
     pub commands: Vec<String>,
-    /// Values of `{NAME}` in a command, or of any parameter; several make an axis
+    /// Values of `{NAME}` in a command, or of a parameter; several values make an axis
     #[arg(long = "axis", value_name = "NAME=VALUE[|VALUE…]", value_parser = axis)]
     axes: Vec<(String, Vec<String>)>,
-    /// CPU counts: 1..all (doubling, plus edges of the topology), 1-8 (each), 4, cores, all
+    /// CPU counts: 1..all (powers of two plus topology boundaries), 1-8 (each), 4, cores, all
     #[arg(long)]
     pub cpus: Option<String>,
-    /// Numbers of tasks, whatever the CPUs; points with fewer tasks than CPUs are left out
+    /// Number of tasks at every CPU count; points with fewer tasks than CPUs are skipped
     #[arg(long, value_delimiter = ',', conflicts_with = "tasks_per_cpu")]
     tasks: Vec<u32>,
-    /// Tasks for each CPU [default: 1]
+    /// Tasks per CPU [default: 1]
     #[arg(long, value_delimiter = ',')]
     tasks_per_cpu: Vec<u32>,
-    /// processes, threads, or both [default: processes]
+    /// Run tasks as processes, threads or both (processes,threads) [default: processes]
     #[arg(long = "as", value_delimiter = ',', value_parser = variants::form)]
     forms: Vec<Form>,
-    /// Which CPUs first: compact, cores, scatter, one-per-llc, one-per-node [default: cores]
+    /// Order in which CPUs are used: compact, cores, scatter, one-per-llc, one-per-node
+    /// [default: cores]
     #[arg(long, value_delimiter = ',')]
     placement: Vec<Placement>,
-    /// What is compared: a name and what differs, NAME='KEY=VALUE;…', the first one the
-    /// baseline. A KEY is a parameter, workload, as, placement, dir, fs (as --fs takes it), fs.mkfs,
-    /// fs.mount, env.NAME, sysctl.NAME, under (a command that starts the worker) or binary
+    /// A variant to compare: its name and its settings, NAME='KEY=VALUE;…'; the first variant is
+    /// the baseline. A KEY is a parameter, workload, as, placement, dir, fs (see --fs), fs.mkfs,
+    /// fs.mount, env.NAME, sysctl.NAME, under (a wrapper command for the worker) or binary
     /// (another build of knee)
     #[arg(long = "variant", value_name = "NAME=SETTINGS", value_parser = variants::parse)]
     variants: Vec<Variant>,
-    /// Go on until each comparison is decided, at most for --blocks blocks [default: 60]
+    /// Run until each comparison is decided, for at most --blocks blocks [default: 60]
     #[arg(long)]
     until_decided: bool,
-    /// The metric that decides about variants [default: operations_per_s; of commands wall_s]
+    /// Metric to judge variants by [default: operations_per_s; for commands wall_s]
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
-    /// The smallest change that matters: within it, variants are the same [default: 2%]
+    /// Smallest change that matters: smaller differences count as equal [default: 2%]
     #[arg(long, value_name = "PERCENT", value_parser = parse::share)]
     smallest_effect: Option<f64>,
-    /// Passes over all points, each in random order [default: 5; with variants 10]
+    /// Passes over all points, each in random order [default: 5; 10 with variants]
     #[arg(long)]
     blocks: Option<u32>,
-    /// Length of a run [default: 1]
+    /// Length of each run, in seconds [default: 1]
     #[arg(long, value_delimiter = ',', conflicts_with = "operations")]
     seconds: Vec<f64>,
-    /// A fixed count of operations for each task instead of --seconds
+    /// Run a fixed number of operations per task instead of --seconds
     #[arg(long, value_delimiter = ',', value_name = "PER_TASK")]
     pub operations: Vec<u64>,
-    /// Directories whose file system is measured [default: the temporary directory]
+    /// Directories whose file systems are measured [default: the temporary directory]
     #[arg(long, value_delimiter = ',')]
     dir: Vec<PathBuf>,
     #[command(flatten)]
     file_systems: FileSystemFlags,
     #[command(flatten)]
     guests: GuestFlags,
-    /// Parameters of all workloads, see `knee describe`; several values make an axis
+    /// Set a parameter of all workloads (see `knee describe`); several values make an axis
     #[arg(long = "set", value_name = "NAME=VALUE[,VALUE…]", value_parser = setting)]
     settings: Vec<(String, Vec<String>)>,
-    /// Time single operations too, in runs of their own
+    /// Also measure the latency of single operations, in separate runs
     #[arg(long)]
     latency: bool,
-    /// Seed of the random order [default: drawn, and recorded]
+    /// Seed of the random order [default: random, stored in the record]
     #[arg(long)]
     seed: Option<u64>,
-    /// Seconds a run may take beside its own length, and a --command in all [default: 600]
+    /// Time limit of a run in addition to its length, or of a --command in all [default: 600]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
-    /// Seconds tasks may take to notice the end of a run [default: 10]
+    /// How long tasks may take to stop at the end of a run [default: 10]
     #[arg(long, value_name = "SECONDS")]
     stop_grace: Option<f64>,
-    /// Do only what the newest partial record of this experiment lacks
+    /// Do the missing runs of the newest partial record of this experiment
     #[arg(long)]
     resume: bool,
-    /// Say what would be run, how long it takes and what it can show, and run nothing
+    /// Print the planned runs, their duration and what they can detect, without running them
     #[arg(long, conflicts_with = "resume")]
     plan: bool,
-    /// Look at each point too, in runs of their own, so that `knee explain last` can say where
-    /// the time goes
+    /// Also profile each point, in separate runs, for `knee explain last`
     #[arg(long)]
     explain: bool,
-    /// Print each run as a JSON line once it is kept
+    /// Print each run as a line of JSON as soon as it is stored
     #[arg(long)]
     pub json: bool,
 }
 
-/// Refuses metrics to decide by or to show that no run could have.
+/// Refuses an experiment that judges by, or shows, a metric that no run can have.
 fn check_metrics(experiment: &Experiment) -> Result<()> {
     let commands = commands::for_experiment(experiment, &experiment.variants)?;
     let own = || commands.values().flat_map(|command| &command.metrics).map(|m| m.name.as_str());
@@ -119,7 +119,7 @@ fn check_metrics(experiment: &Experiment) -> Result<()> {
             continue;
         }
         let hint = host::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
-        bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
+        bail!("there is no metric '{name}'{hint}; see `knee list metrics`")
     }
     Ok(())
 }
@@ -142,14 +142,15 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     if arguments.plan {
         let record = new_record(experiment)?;
         let past = history::past_runs(&record, store)?;
-        print(reports::plan(&record, &past, &Style::of_stdout()))?;
+        print(reports::plan(&record, &past, &Style::for_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let (Measured { end, folder }, printed) = measure(arguments, experiment, store)?;
     conclude(arguments, end, folder.as_deref(), printed)
 }
 
-/// Measures, and with `--json` prints each run; the second result is that of printing.
+/// Measures, and with `--json` prints each run. The second result is an error of printing, which
+/// does not stop the measurement.
 pub fn measure(
     arguments: &Arguments,
     experiment: Experiment,
@@ -166,7 +167,7 @@ pub fn measure(
     Ok((measured, printed))
 }
 
-/// Shows the record and says where it is; `printed` is what came of printing its runs.
+/// Shows the record and says where it is; `printed` is the result of printing its runs.
 fn conclude(
     arguments: &Arguments,
     end: End,
@@ -174,12 +175,12 @@ fn conclude(
     mut printed: Result<()>,
 ) -> Result<ExitCode> {
     let Some(folder) = folder else {
-        talk("interrupted before the first run was over: nothing to keep");
+        talk("interrupted before the first run finished: no record, nothing to keep");
         return Ok(ExitCode::from(130));
     };
     let record = store::open(folder)?;
     if !arguments.json {
-        let style = Style::of_stdout();
+        let style = Style::for_stdout();
         let layout = compare::layout(&record.record.experiment)?;
         printed = print(match record.record.variants.len() {
             0 | 1 if compare::needs_pairs(layout) => reports::scaling(&record, &style),
@@ -188,9 +189,7 @@ fn conclude(
     }
     talk(format_args!("record {} in {}", record.record.id, folder.display()));
     if end == End::Interrupted {
-        talk(
-            "interrupted: the finished runs are kept; the same command with --resume does the rest",
-        );
+        talk("interrupted: finished runs are kept; the same command with --resume does the rest");
         return Ok(ExitCode::from(130));
     }
     printed?;
@@ -200,8 +199,8 @@ fn conclude(
     Ok(if failed || left_behind { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The experiment that the arguments ask for: a file's, changed by flags, or one made of
-/// flags.
+/// The experiment that the arguments describe: one from a file, changed by flags, or one made
+/// from flags alone.
 pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     let (mut experiment, bytes) = match arguments.what.as_slice() {
         [one] if experiment_file::is_experiment(one) => {
@@ -213,8 +212,8 @@ pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     ensure!(
         !experiment.loads.iter().all(is_command)
             || (arguments.seconds.is_empty() && arguments.operations.is_empty()),
-        "a command runs to its own end: --seconds and --operations say nothing to it; a \
-         {{placeholder}} with --axis can, or timeout_s in an experiment"
+        "--seconds and --operations do not apply to a command, which runs to its own end: pass \
+         its length as a {{NAME}} with --axis"
     );
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
     let flags = Axes {
@@ -238,7 +237,7 @@ pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     compare.metric = arguments.metric.clone().unwrap_or_else(|| compare.metric.clone());
     compare.smallest_effect = arguments.smallest_effect.unwrap_or(compare.smallest_effect);
     experiment.blocks = arguments.blocks.or(experiment.blocks);
-    // A record says how many, whatever another version takes for granted.
+    // The record states the number: defaults may differ between versions of knee.
     experiment.blocks = Some(experiment.blocks());
     experiment.latency |= arguments.latency;
     if arguments.explain {
@@ -251,14 +250,14 @@ pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     Ok(experiment)
 }
 
-/// Gives the loads what the flags say about all of them.
+/// Applies the flags that concern all loads.
 fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments) {
     let any_command = experiment.loads.iter().any(is_command);
     for load in &mut experiment.loads {
         load.axes = flags.over(&load.axes);
-        // What --axis says is meant for commands, where there are any.
-        let meant = is_command(load) || !any_command;
-        let axes = arguments.axes.iter().filter(|_| meant);
+        // --axis is for commands only, if there are any.
+        let takes_axes = is_command(load) || !any_command;
+        let axes = arguments.axes.iter().filter(|_| takes_axes);
         for (name, values) in arguments.settings.iter().chain(axes) {
             let words = values.iter().cloned().map(Scalar).collect();
             load.parameters.insert(name.clone(), Many(words));
@@ -275,11 +274,12 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
     for name in names {
         ensure!(
             !experiment_file::is_experiment(name),
-            "{name} is an experiment: run it alone, or name only workloads"
+            "{name} is an experiment: run it alone, or name workloads only"
         );
-        let workload = match name.starts_with(commands::PREFIX) {
-            true => commands::read(name).map(|_| name.clone())?,
-            false => plan::workload(name)?.name.to_string(),
+        let workload = if name.starts_with(commands::PREFIX) {
+            commands::read(name).map(|_| name.clone())?
+        } else {
+            plan::workload(name)?.name.to_string()
         };
         loads.push(Load { workload, ..Load::default() });
     }
@@ -287,8 +287,8 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
     Ok(Experiment { name, loads, ..Experiment::default() })
 }
 
-/// Adds commands as loads. On the command line they run where the user is, as any program
-/// named there does; an experiment's run in their scratch directory.
+/// Adds the `--command`s as loads. They run in the current directory, as any program named on
+/// the command line does; commands of an experiment run in their scratch directory.
 fn add_commands(experiment: &mut Experiment, arguments: &Arguments) -> Result<()> {
     for line in &arguments.commands {
         let here = std::env::current_dir().context("looking for the current directory")?;

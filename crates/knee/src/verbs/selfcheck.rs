@@ -42,7 +42,7 @@ pub struct Arguments {
 
 /// Checks and prints. The status is 1 if a figure is missed.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let style = Style::of_stdout();
+    let style = Style::for_stdout();
     if arguments.host {
         return check_host(arguments, &style);
     }

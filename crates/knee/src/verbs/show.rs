@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             time: arguments.time,
             counters: arguments.counters,
         };
-        detailed(&record, &detail, &Style::of_stdout())
+        detailed(&record, &detail, &Style::for_stdout())
     };
     print(text)?;
     Ok(ExitCode::SUCCESS)

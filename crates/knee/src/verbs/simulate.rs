@@ -145,7 +145,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     match arguments.json {
         true => print_line(format_args!("{:#}", as_json(&all, &host, load, arguments)))?,
-        false => print(tables::simulated(&all, &host, load, conditions.draws, Style::of_stdout()))?,
+        false => {
+            print(tables::simulated(&all, &host, load, conditions.draws, Style::for_stdout()))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -168,7 +170,7 @@ fn check(
     let found = native_check::agreements(names, load, conditions, counts, &cpus)?;
     match arguments.json {
         true => print_line(format_args!("{:#}", agreements_json(&found, host, load)))?,
-        false => print(tables::agreements(&found, host, load, Style::of_stdout()))?,
+        false => print(tables::agreements(&found, host, load, Style::for_stdout()))?,
     }
     Ok(ExitCode::SUCCESS)
 }

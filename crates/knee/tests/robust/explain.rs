@@ -133,7 +133,7 @@ fn without_the_right_to_watch_there_is_the_ledger_of_proc_and_why() {
     let said = home.said("stdout");
     assert!(ended.status.success(), "{:?} {}\n{said}", ended.status, ended.stderr);
     assert!(said.contains("this is what /proc tells"), "{said}");
-    assert!(said.contains("not seen: ledger: "), "{said}");
+    assert!(said.contains("not measured: ledger: "), "{said}");
 }
 
 #[test]

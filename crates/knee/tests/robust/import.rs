@@ -46,7 +46,7 @@ fn what_was_imported_is_listed_shown_and_exported() {
         assert_eq!(home.record().record.state, RecordState::Whole);
         assert!(done(&home, "list").contains(id));
         let shown = done(&home, "show");
-        assert!(shown.contains(id) && shown.contains("not told"), "{shown}");
+        assert!(shown.contains(id) && shown.contains("missing"), "{shown}");
         for detail in ["--time", "--counters", "--json"] {
             done(&home, &format!("show {detail}"));
         }

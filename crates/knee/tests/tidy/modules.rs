@@ -151,7 +151,11 @@ fn expand(tree: &str, prefix: &[String], found: &mut Vec<(Vec<String>, String)>)
 fn paths(text: &str) -> Vec<Vec<String>> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
     let words = text.split(|letter| !is_part(letter));
-    let own = words.filter(|word| word.starts_with("crate::") || word.starts_with("super::"));
+    let own = words.filter(|word| {
+        let is_own = word.starts_with("crate::") || word.starts_with("super::");
+        // A group in braces follows: an import, which is read elsewhere.
+        is_own && !word.ends_with("::")
+    });
     own.map(|word| word.split("::").map(str::to_string).collect()).collect()
 }
 

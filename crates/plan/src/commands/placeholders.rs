@@ -12,7 +12,7 @@ use records::{Command, CommandLine, OutputSource, parse};
 /// The placeholders that every command has, and what they stand for.
 pub const ALWAYS: [(&str, &str); 8] = [
     ("cpus", "number of CPUs"),
-    ("tasks", "number of tasks; one for each CPU unless told otherwise"),
+    ("tasks", "number of tasks; by default one for each CPU"),
     ("cpu_list", "the CPUs: 0,2,4"),
     ("dir", "the directory under test"),
     ("scratch", "an empty directory in it, new for each run"),

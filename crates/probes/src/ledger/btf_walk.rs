@@ -104,10 +104,10 @@ impl KernelTypes {
     }
 
     fn get(&self, number: u32) -> Option<TypeEntry> {
-        let at = *self.types.get(number as usize).filter(|_| number > 0)?;
-        let word = |offset| word(&self.bytes, at + offset);
+        let start = *self.types.get(number as usize).filter(|_| number > 0)?;
+        let word = |offset| word(&self.bytes, start + offset);
         let (name, info, size_or_type) = (word(0)?, word(4)?, word(8)?);
-        Some(TypeEntry { name, info, size_or_type, after: at + TYPE_BYTES })
+        Some(TypeEntry { name, info, size_or_type, after: start + TYPE_BYTES })
     }
 
     fn name(&self, offset: u32) -> &str {
@@ -168,9 +168,12 @@ impl KernelTypes {
         let has_bit_fields = whole.info >> 31 == 1;
         (0..whole.parts()).find_map(|part| {
             steps.set(steps.get().checked_sub(1)?);
-            let at = whole.after + part * MEMBER_BYTES;
-            let (name, member, position) =
-                (word(&self.bytes, at)?, word(&self.bytes, at + 4)?, word(&self.bytes, at + 8)?);
+            let start = whole.after + part * MEMBER_BYTES;
+            let (name, member, position) = (
+                word(&self.bytes, start)?,
+                word(&self.bytes, start + 4)?,
+                word(&self.bytes, start + 8)?,
+            );
             if has_bit_fields && position >> 24 != 0 {
                 return None;
             }

@@ -18,8 +18,8 @@ pub fn waiting_in(number: u64) -> String {
 
 /// The name of a system call on this architecture.
 pub fn name(number: u64) -> String {
-    let known = EVERYWHERE.iter().chain(ONLY_HERE).find(|(known, _)| *known as u64 == number);
-    known.map_or_else(|| format!("system call {number}"), |(_, name)| name[4..].to_string())
+    let call = EVERYWHERE.iter().chain(ONLY_HERE).find(|(known, _)| *known as u64 == number);
+    call.map_or_else(|| format!("system call {number}"), |(_, name)| name[4..].to_string())
 }
 
 /// The numbers and names of system calls.

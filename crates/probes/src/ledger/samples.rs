@@ -30,7 +30,7 @@ pub struct RawSample {
     user_locations: Vec<CodeLocation>,
     /// The address of the lock, if this is a wait.
     pub lock: Option<u64>,
-    /// The number of the count that tells how it was sent, if this is an IPI sent.
+    /// The number of its count (how it was sent), if this is an IPI sent.
     pub sent: Option<u64>,
     /// The number of the system call that the task was in.
     call: Option<u64>,

@@ -25,9 +25,12 @@ pub fn aligned(values: &[(String, String)], style: Style) -> Vec<String> {
     let widest = values.iter().map(|(_, deviation)| deviation.len()).max().unwrap_or_default();
     let sign = style.plus_minus();
     let room = if widest > 0 { widest + sign.chars().count() + 2 } else { 0 };
-    let one = |(mean, deviation): &(String, String)| match deviation.is_empty() {
-        true => format!("{mean}{:room$}", ""),
-        false => format!("{mean} {sign} {deviation:>widest$}"),
+    let one = |(mean, deviation): &(String, String)| {
+        if deviation.is_empty() {
+            format!("{mean}{:room$}", "")
+        } else {
+            format!("{mean} {sign} {deviation:>widest$}")
+        }
     };
     values.iter().map(one).collect()
 }

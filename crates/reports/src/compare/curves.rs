@@ -6,8 +6,8 @@ use analysis::{CellComparison, CellKey, Comparison, MetricComparison};
 use crate::Style;
 use crate::compare::change::primary;
 use crate::compare::head::{head, names};
+use crate::compare::notes::{below, indexes, of_cells};
 use crate::compare::places::{heading, loads, size, whole};
-use crate::compare::sentences::{below, indexes, of_cells};
 use crate::plot::{Plot, SYMBOLS, Series, plot};
 use crate::prose::wrapped;
 
@@ -35,9 +35,10 @@ pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
             title + &plots.join("\n")
         };
         let plots: Vec<String> = lanes.iter().map(draw).collect();
-        text += &match plots.concat().is_empty() {
-            true => "no curve: it takes two CPU counts\n".to_string(),
-            false => plots.join("\n"),
+        text += &if plots.concat().is_empty() {
+            "no curve: it needs at least two CPU counts\n".to_string()
+        } else {
+            plots.join("\n")
         };
         for line in of_cells(comparison, &indexes(&load)) {
             text += &wrapped(&line, style.width, 2);
@@ -49,10 +50,8 @@ pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
 /// One drawing, or several where there are more variants than symbols: the baseline is in each.
 fn drawings(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> Vec<Plot> {
     let others: Vec<usize> = (1..comparison.variants.len()).collect();
-    let chunks = match others.is_empty() {
-        true => vec![&others[..]],
-        false => others.chunks(SYMBOLS - 1).collect(),
-    };
+    let chunks =
+        if others.is_empty() { vec![&others[..]] } else { others.chunks(SYMBOLS - 1).collect() };
     let with = |chunk: &&[usize]| drawing(comparison, load, &[&[0], *chunk].concat());
     chunks.iter().map(with).collect()
 }
@@ -91,7 +90,7 @@ fn values(
 /// The cells of a load that make one curve: those with the same number of tasks, or of tasks a
 /// CPU.
 fn lanes<'a>(load: &[(usize, &'a CellComparison)]) -> Vec<Vec<(usize, &'a CellComparison)>> {
-    let of = |by: fn(&CellKey) -> f64| {
+    let grouped = |by: fn(&CellKey) -> f64| {
         let mut lanes: Vec<Vec<(usize, &CellComparison)>> = Vec::new();
         for cell in load.iter().filter(|(_, cell)| cell.key.cpus > 0) {
             match lanes.iter_mut().find(|lane| by(&lane[0].1.key) == by(&cell.1.key)) {
@@ -101,8 +100,10 @@ fn lanes<'a>(load: &[(usize, &'a CellComparison)]) -> Vec<Vec<(usize, &'a CellCo
         }
         lanes
     };
-    let (a_cpu, whole) =
-        (of(|place| place.tasks as f64 / place.cpus as f64), of(|place| place.tasks as f64));
+    let (a_cpu, whole) = (
+        grouped(|place| place.tasks as f64 / place.cpus as f64),
+        grouped(|place| place.tasks as f64),
+    );
     if a_cpu.len() <= whole.len() { a_cpu } else { whole }
 }
 

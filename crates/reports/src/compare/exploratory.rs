@@ -34,21 +34,21 @@ fn restates(comparison: &Comparison, metric: &MetricComparison) -> bool {
 }
 
 /// Cell, variant, metric and contrast.
-type Found<'a> = (usize, usize, &'a MetricComparison, &'a Contrast);
+type TestedContrast<'a> = (usize, usize, &'a MetricComparison, &'a Contrast);
 
 /// The other metrics that changed in these cells of one load; nothing if none did.
 pub fn also_changed(comparison: &Comparison, cells: &[usize]) -> Option<AlsoChanged> {
     let here = others(comparison).filter(|(cell, ..)| cells.contains(cell));
-    let tested: Vec<Found> = here.filter(|found| found.3.p.is_some()).collect();
-    let p = |found: &Found| found.3.p.unwrap_or(1.0);
+    let tested: Vec<TestedContrast> = here.filter(|found| found.3.p.is_some()).collect();
+    let p = |found: &TestedContrast| found.3.p.unwrap_or(1.0);
     let changed = tested.iter().filter(|found| p(found) < RATE);
-    let mut found: Vec<Found> =
+    let mut found: Vec<TestedContrast> =
         changed.filter(|found| !restates(comparison, found.2)).copied().collect();
     found.sort_by(|a, b| p(a).total_cmp(&p(b)));
     let shown = &found[..found.len().min(LISTED)];
     let more = match found.len() - shown.len() {
         0 => String::new(),
-        more => format!(", of which {more} with larger p are not listed"),
+        more => format!("; {more} with larger p not listed"),
     };
     let title = format!(
         "also changed (exploratory, Benjamini-Hochberg q = {RATE}): {} of {} tested{more}",
@@ -60,7 +60,7 @@ pub fn also_changed(comparison: &Comparison, cells: &[usize]) -> Option<AlsoChan
 }
 
 /// All contrasts of metrics that do not decide.
-fn others(comparison: &Comparison) -> impl Iterator<Item = Found<'_>> {
+fn others(comparison: &Comparison) -> impl Iterator<Item = TestedContrast<'_>> {
     let cells = comparison.cells.iter().enumerate();
     // The first one decides.
     let others = cells.flat_map(|(i, cell)| cell.metrics.iter().skip(1).map(move |m| (i, m)));
@@ -70,7 +70,7 @@ fn others(comparison: &Comparison) -> impl Iterator<Item = Found<'_>> {
     })
 }
 
-fn table(comparison: &Comparison, found: &[Found], several_cells: bool) -> Table {
+fn table(comparison: &Comparison, found: &[TestedContrast], several_cells: bool) -> Table {
     let several = several_cells || comparison.variants.len() > 2;
     let columns = [
         ("change".to_string(), Align::Right),
@@ -95,8 +95,12 @@ fn table(comparison: &Comparison, found: &[Found], several_cells: bool) -> Table
     table
 }
 
-/// What tells the row from others: the variant and the CPUs, where there are several.
-fn place(comparison: &Comparison, (cell, variant, ..): &Found, several_cells: bool) -> String {
+/// The variant and the CPUs of a row, if there are several.
+fn place(
+    comparison: &Comparison,
+    (cell, variant, ..): &TestedContrast,
+    several_cells: bool,
+) -> String {
     let name = (comparison.variants.len() > 2).then(|| names(comparison)[*variant].clone());
     let size = several_cells.then(|| size(&comparison.cells[*cell].key).join(", "));
     [name, size].into_iter().flatten().collect::<Vec<_>>().join(", ")

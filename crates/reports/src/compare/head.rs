@@ -1,4 +1,4 @@
-//! The head of a comparison: who is compared, on what, in which design, and how to do it
+//! The head of a comparison: which variants are compared, on what, in which design, and how to do it
 //! again. A reader of a pasted table has nothing else.
 
 use analysis::{ComparedVariant, Comparison, Design};
@@ -39,9 +39,9 @@ pub fn lines(comparison: &Comparison, again: &str) -> Vec<(&'static str, String)
         lines.extend(alike(comparison, of).map(|value| (label, value.to_string())));
     }
     lines.push(("design", design(comparison)));
-    lines.push(("again", again.to_string()));
+    lines.push(("rerun", again.to_string()));
     if comparison.cells.is_empty() {
-        lines.push(("cells", "the variants have none in common: nothing to compare".to_string()));
+        lines.push(("cells", "the variants have none in common, nothing to compare".to_string()));
     }
     lines.retain(|(label, value)| label.is_empty() || !value.is_empty());
     lines
@@ -102,8 +102,8 @@ fn record(variant: &ComparedVariant) -> &str {
 
 fn design(comparison: &Comparison) -> String {
     if comparison.variants.len() == 1 {
-        return "nothing to compare with: knee compare with another record, of another kernel or \
-                host, says what differs"
+        return "one variant, nothing to compare: give knee compare a second record, of another \
+                kernel or host"
             .to_string();
     }
     match comparison.design {
@@ -113,7 +113,7 @@ fn design(comparison: &Comparison) -> String {
         Design::Blocks { sequential: false } => {
             "blocks with one run of each variant in random order".to_string()
         }
-        Design::Separate => "the variants were measured apart: whatever else changed between \
+        Design::Separate => "the variants were measured separately: whatever else changed between \
                              their runs counts as a difference"
             .to_string(),
     }

@@ -7,8 +7,8 @@ use analysis::{CellComparison, CellKey, Comparison, Contrast, MetricComparison, 
 use crate::Style;
 use crate::compare::change::{interval, percent, primary, verdict, whole};
 use crate::compare::head::{head_without_variants, names, variants};
+use crate::compare::notes::{below, indexes, of_cells};
 use crate::compare::places::setting;
-use crate::compare::sentences::{below, indexes, of_cells};
 use crate::loads::not_default;
 use crate::prose::wrapped;
 use crate::table::{Align, Table};
@@ -65,7 +65,7 @@ fn axes(place: &CellKey, style: Style) -> String {
     format!("{}:\n  {}\n{rest}", names.join("/"), values.join("/"))
 }
 
-/// The primary metric, all that time(1) tells, and what else changed.
+/// The primary metric, all metrics of time(1), and others that changed.
 fn shown(cell: &CellComparison) -> Vec<&MetricComparison> {
     let primary = primary(cell);
     let changed = |metric: &MetricComparison| {
@@ -270,7 +270,7 @@ fn judged(comparison: &Comparison, cell: &CellComparison, style: Style) -> Strin
 fn rules(style: Style) -> String {
     let text = format!(
         "%stddev: sample standard deviation of runs, shown at {} of the value or more. %change: \
-         of differences within blocks, as told below, so that it may differ from that of the means; \
+         from differences within blocks (\"how\", below), so it may differ from the change of the means; \
          without a % sign it is a difference, as for percentages and where some run has zero. *: adjusted p < 0.05.",
         percent(DEVIATION_SHOWN)
     );

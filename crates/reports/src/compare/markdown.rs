@@ -6,8 +6,8 @@ use analysis::Comparison;
 use crate::compare::change::primary;
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::lines;
+use crate::compare::notes::{closing, indexes, of_cells};
 use crate::compare::places::{heading, loads};
-use crate::compare::sentences::{closing, indexes, of_cells};
 use crate::compare::verdicts::{Deviations, described, rows, table};
 use crate::{Style, WIDTH_MAX};
 
@@ -22,9 +22,10 @@ pub fn markdown(comparison: &Comparison, again: &str) -> String {
         if let Some(metric) = load.iter().find_map(|(_, cell)| primary(cell)) {
             text += &format!("{}, mean ± standard deviation of runs\n\n", described(metric));
         }
-        text += &match load.iter().any(|(_, cell)| primary(cell).is_some()) {
-            true => table(comparison, &rows(comparison, &load), Deviations::Both, STYLE).markdown(),
-            false => format!("no run has {}, which decides\n", comparison.primary),
+        text += &if load.iter().any(|(_, cell)| primary(cell).is_some()) {
+            table(comparison, &rows(comparison, &load), Deviations::Both, STYLE).markdown()
+        } else {
+            format!("no run has the deciding metric, {}\n", comparison.primary)
         };
         text += &list(&of_cells(comparison, &indexes(&load)));
         if let Some(also) = also_changed(comparison, &indexes(&load)) {
@@ -42,7 +43,7 @@ fn head(comparison: &Comparison, again: &str) -> String {
     let line = |(label, value): (&str, String)| match label {
         "" => format!("  - {value}\n"),
         "variants" => format!("- variants\n  - {value}\n"),
-        "again" => format!("- again: `{value}`\n"),
+        "rerun" => format!("- rerun: `{value}`\n"),
         _ => format!("- {label}: {value}\n"),
     };
     lines(comparison, again).into_iter().map(line).collect()

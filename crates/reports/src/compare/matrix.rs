@@ -6,8 +6,8 @@ use analysis::{CellComparison, Comparison, Contrast, MetricComparison, Spread};
 use crate::Style;
 use crate::compare::change::{percent, primary, ratio, ratio_interval, value, verdict};
 use crate::compare::head::{head, names};
+use crate::compare::notes::{below, of_cells};
 use crate::compare::places::{apart, heading, whole};
-use crate::compare::sentences::{below, of_cells};
 use crate::compare::verdicts::described;
 use crate::prose::wrapped;
 use crate::table::{Align, Table};
@@ -30,7 +30,7 @@ pub fn matrix(comparison: &Comparison, again: &str, style: Style) -> String {
             metrics.push(metric);
         }
     }
-    let of = |metric: &Option<&str>| {
+    let table_of = |metric: &Option<&str>| {
         let has =
             |cell: &&analysis::CellComparison| primary(cell).map(|m| m.metric.as_str()) == *metric;
         let cells = comparison.cells.iter().filter(has).cloned().collect();
@@ -38,7 +38,7 @@ pub fn matrix(comparison: &Comparison, again: &str, style: Style) -> String {
     };
     let tables: String = match metrics.len() {
         0 | 1 => one_metric(comparison, style),
-        _ => metrics.iter().map(of).collect(),
+        _ => metrics.iter().map(table_of).collect(),
     };
     let shown = comparison.shown.iter().filter_map(|name| led_by(comparison, name));
     let shown: String = shown.map(|comparison| one_metric(&comparison, style)).collect();
@@ -104,10 +104,8 @@ fn title(comparison: &Comparison, style: Style) -> String {
     place.dir = cut(everywhere(&|p| p.dir == dir), dir.clone());
     place.parameters.retain(|name, value| everywhere(&|p| p.parameters.get(name) == Some(value)));
     let cpus = (place.cpus, place.tasks);
-    let text = match everywhere(&|p| (p.cpus, p.tasks) == cpus) {
-        true => whole(&place),
-        false => heading(&place),
-    };
+    let text =
+        if everywhere(&|p| (p.cpus, p.tasks) == cpus) { whole(&place) } else { heading(&place) };
     wrapped(&text, style.width, 2)
 }
 
@@ -221,9 +219,10 @@ fn clock(spread: &Spread) -> String {
     let fine = spread.mean < TENTHS_BELOW_S && spread.stddev.is_some_and(|stddev| stddev < 0.95);
     let tenths = if fine { (10.0 * spread.mean).round() } else { 10.0 * spread.mean.round() };
     let (minutes, tenths) = ((tenths / 600.0).floor(), tenths.rem_euclid(600.0));
-    match fine {
-        true => format!("{minutes:.0}m{:04.1}s", tenths / 10.0),
-        false => format!("{minutes:.0}m{:02.0}s", tenths / 10.0),
+    if fine {
+        format!("{minutes:.0}m{:04.1}s", tenths / 10.0)
+    } else {
+        format!("{minutes:.0}m{:02.0}s", tenths / 10.0)
     }
 }
 

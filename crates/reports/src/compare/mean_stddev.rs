@@ -9,8 +9,8 @@ use crate::compare::change::{
     decides, percent, primary, probability, ratio, ratio_interval, value, verdict,
 };
 use crate::compare::head::{head, names};
+use crate::compare::notes::{below, of_cells};
 use crate::compare::places::whole;
-use crate::compare::sentences::{below, of_cells};
 use crate::prose::wrapped;
 use crate::quantity::duration_ns;
 use crate::table::{Align, Table};
@@ -52,12 +52,12 @@ fn shown(cell: &CellComparison) -> Vec<&MetricComparison> {
 
 /// How a table is made to fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum TableForm {
     /// All in one line.
     Whole,
     /// What is said about a change stands below the table.
     Split,
-    /// The same, and long names are letters.
+    /// As `Split`, with letters for long names.
     Lettered,
 }
 
@@ -67,10 +67,13 @@ fn block(
     metric: &MetricComparison,
     style: Style,
 ) -> String {
-    let text = |form: Form| table(comparison, cell, metric, form).text();
-    let fits = |form: &Form| text(*form).lines().all(|line| line.chars().count() <= style.width);
-    let form = [Form::Whole, Form::Split].into_iter().find(fits).unwrap_or(Form::Lettered);
-    let below = if form == Form::Whole { String::new() } else { said(comparison, metric, style) };
+    let text = |form: TableForm| table(comparison, cell, metric, form).text();
+    let fits =
+        |form: &TableForm| text(*form).lines().all(|line| line.chars().count() <= style.width);
+    let form =
+        [TableForm::Whole, TableForm::Split].into_iter().find(fits).unwrap_or(TableForm::Lettered);
+    let below =
+        if form == TableForm::Whole { String::new() } else { said(comparison, metric, style) };
     let about = wrapped(&about(comparison, metric), style.width, 2);
     about + &ruled(&text(form), comparison.variants.len()) + &below
 }
@@ -95,11 +98,10 @@ fn said(comparison: &Comparison, metric: &MetricComparison, style: Style) -> Str
 
 /// The verdict where the metric decides, else the adjusted probability.
 fn judged(comparison: &Comparison, metric: &MetricComparison, contrast: &Contrast) -> String {
-    match decides(comparison, metric) {
-        true => verdict(metric, contrast, comparison.smallest_effect),
-        false => {
-            format!("p = {}", contrast.p.map_or("-".to_string(), probability)).replace("= <", "<")
-        }
+    if decides(comparison, metric) {
+        verdict(metric, contrast, comparison.smallest_effect)
+    } else {
+        format!("p = {}", contrast.p.map_or("-".to_string(), probability)).replace("= <", "<")
     }
 }
 
@@ -108,10 +110,7 @@ fn about(comparison: &Comparison, metric: &MetricComparison) -> String {
     let unit = if metric.unit == "1" { String::new() } else { format!(" ({})", metric.unit) };
     let about = known_metric(&metric.metric).map(|known| format!(": {}", known.about));
     let about = about.unwrap_or_default();
-    let rank = match decides(comparison, metric) {
-        true => "; decides",
-        false => "; exploratory",
-    };
+    let rank = if decides(comparison, metric) { "; decides" } else { "; exploratory" };
     match metric.metric.as_str() {
         CALLS => format!("single calls (latency.mean_ns, latency.stddev_ns){rank}"),
         name => format!("{name}{unit}{about}{rank}"),
@@ -122,7 +121,7 @@ fn table(
     comparison: &Comparison,
     cell: &CellComparison,
     metric: &MetricComparison,
-    form: Form,
+    form: TableForm,
 ) -> Table {
     let letters = names(comparison);
     let mut table = Table::new(columns(comparison, metric, form));
@@ -130,7 +129,7 @@ fn table(
         let spread = metric.sides.get(i).and_then(Option::as_ref);
         let (mean, deviation) = mean_and_deviation(cell, metric, i);
         let contrast = i.checked_sub(1).and_then(|i| metric.contrasts.get(i));
-        let name = if form == Form::Lettered { &letters[i] } else { &variant.name };
+        let name = if form == TableForm::Lettered { &letters[i] } else { &variant.name };
         let mut row = vec![
             name.clone(),
             mean,
@@ -139,7 +138,7 @@ fn table(
             contrast.map(|contrast| ratio(contrast, &metric.unit)).unwrap_or_default(),
             contrast.map(ratio_interval).unwrap_or_default(),
         ];
-        if form == Form::Whole {
+        if form == TableForm::Whole {
             row.push(contrast.map(|c| judged(comparison, metric, c)).unwrap_or_default());
         }
         table.row(row);
@@ -147,33 +146,37 @@ fn table(
     table
 }
 
-fn columns(comparison: &Comparison, metric: &MetricComparison, form: Form) -> Vec<(String, Align)> {
-    let of = if metric.metric == CALLS { "\nof calls" } else { "" };
-    let deviation = if form == Form::Whole { "std. deviation" } else { "std.\ndeviation" };
+fn columns(
+    comparison: &Comparison,
+    metric: &MetricComparison,
+    form: TableForm,
+) -> Vec<(String, Align)> {
+    let of_calls = if metric.metric == CALLS { "\nof calls" } else { "" };
+    let deviation = if form == TableForm::Whole { "std. deviation" } else { "std.\ndeviation" };
     let decides = decides(comparison, metric);
     let mut columns = vec![
         ("variant".to_string(), Align::Left),
-        (format!("mean{of}"), Align::Right),
-        (format!("{deviation}{of}"), Align::Right),
+        (format!("mean{of_calls}"), Align::Right),
+        (format!("{deviation}{of_calls}"), Align::Right),
         ("n".to_string(), Align::Right),
         ("after/\nbefore".to_string(), Align::Right),
         (format!("{} interval", percent(comparison.confidence)), Align::Left),
     ];
-    if form == Form::Whole {
+    if form == TableForm::Whole {
         let judged = if decides { "verdict" } else { "adjusted" };
         columns.push((judged.to_string(), Align::Left));
     }
     columns
 }
 
-/// Of runs; of single calls, the mean over runs of the calls' own deviation.
+/// Mean and deviation of runs; for single calls, the mean over runs of the calls' own deviation.
 fn mean_and_deviation(
     cell: &CellComparison,
     metric: &MetricComparison,
     variant: usize,
 ) -> (String, String) {
-    let of = |metric: &MetricComparison| -> Option<Spread> { *metric.sides.get(variant)? };
-    let spread = of(metric);
+    let side = |metric: &MetricComparison| -> Option<Spread> { *metric.sides.get(variant)? };
+    let spread = side(metric);
     if metric.metric != CALLS {
         let (mean, deviation) = value(spread.as_ref());
         return (mean, if deviation.is_empty() { "-".to_string() } else { deviation });
@@ -181,5 +184,5 @@ fn mean_and_deviation(
     let deviation = cell.metrics.iter().find(|metric| metric.metric == "latency.stddev_ns");
     let text =
         |spread: Option<Spread>| spread.map_or("-".to_string(), |spread| duration_ns(spread.mean));
-    (text(spread), text(deviation.and_then(of)))
+    (text(spread), text(deviation.and_then(side)))
 }

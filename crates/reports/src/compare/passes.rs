@@ -7,8 +7,8 @@ use analysis::{CellComparison, ComparedVariant, Comparison, Contrast, RunValues,
 use crate::Style;
 use crate::compare::change::{aligned, percent, primary, value, verdict, whole as whole_change};
 use crate::compare::head::head;
+use crate::compare::notes::{below, of_cells};
 use crate::compare::places::whole;
-use crate::compare::sentences::{below, of_cells};
 use crate::prose::wrapped;
 use crate::table::{Align, Table};
 
@@ -65,10 +65,7 @@ fn listing(
     if runs.is_empty() {
         return format!("\n{name}: no finished run\n");
     }
-    let columns = match files(cell) {
-        true => fs_mark(cell),
-        false => general(comparison, cell),
-    };
+    let columns = if files(cell) { fs_mark(cell) } else { general(comparison, cell) };
     let headings = columns.iter().map(|(heading, _)| (heading.as_str(), Align::Right));
     let place = [("run", Align::Right), ("block", Align::Right)];
     let mut table = Table::new(place.into_iter().chain(headings).chain([("", Align::Left)]));

@@ -12,8 +12,8 @@ pub fn loads(comparison: &Comparison) -> Vec<Vec<(usize, &CellComparison)>> {
     let mut loads: Vec<Vec<(usize, &CellComparison)>> = Vec::new();
     for cell in comparison.cells.iter().enumerate() {
         let same = |load: &&mut Vec<(usize, &CellComparison)>| {
-            let of = |place: &CellKey| CellKey { cpus: 0, tasks: 0, ..place.clone() };
-            of(&load[0].1.key) == of(&cell.1.key)
+            let load_key = |place: &CellKey| CellKey { cpus: 0, tasks: 0, ..place.clone() };
+            load_key(&load[0].1.key) == load_key(&cell.1.key)
         };
         match loads.iter_mut().find(same) {
             Some(load) => load.push(cell),
@@ -55,7 +55,7 @@ pub fn size(place: &CellKey) -> Vec<String> {
     cpus.into_iter().chain(tasks).collect()
 }
 
-/// What tells a cell from all others: empty where there is only one.
+/// The settings that distinguish a cell from all others; empty if there is only one cell.
 pub fn apart(comparison: &Comparison, cell: usize) -> String {
     let place = &comparison.cells[cell].key;
     let differs = |of: &dyn Fn(&CellKey) -> String| {

@@ -5,9 +5,10 @@ use clap::ValueEnum;
 use expect_test::Expect;
 
 use crate::Style;
-use crate::compare::sample::{attributes, creation, curve, locks, oddities, repairs};
+use crate::compare::tests::fixtures::{attributes, creation, curve, locks, oddities, repairs};
 use crate::compare::{Layout, comparison};
 
+mod fixtures;
 mod lkp;
 mod recorded;
 mod tables;
@@ -54,7 +55,7 @@ fn what_all_layouts_promise() {
                     assert!(plain.chars().count() <= style.width, "{which}: {plain}");
                 }
                 assert!(style.terminal || text.is_ascii(), "{which}");
-                assert!(text.contains("again       knee compare"), "{which}");
+                assert!(text.contains("rerun       knee compare"), "{which}");
                 let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
                 assert!(words.contains("95 % interval"), "{which}");
                 assert!(words.contains("how: change = "), "{which}");
@@ -81,7 +82,7 @@ fn nothing_in_common_is_said_and_no_panic() {
         for layout in Layout::value_variants() {
             for style in [NARROW_MAIL, TERMINAL] {
                 let text = comparison(&sample, *layout, "", style);
-                assert!(!text.contains("again  ") && !text.contains("- again"));
+                assert!(!text.contains("rerun  ") && !text.contains("- rerun"));
             }
         }
     }

@@ -7,8 +7,8 @@ use crate::Style;
 use crate::compare::change::{aligned, change, interval, percent, primary, value, verdict};
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::{head, names};
+use crate::compare::notes::{below, indexes, of_cells};
 use crate::compare::places::{heading, loads};
-use crate::compare::sentences::{below, indexes, of_cells};
 use crate::prose::wrapped;
 use crate::quantity::short;
 use crate::table::{Align, Table};
@@ -32,23 +32,26 @@ pub fn verdicts(comparison: &Comparison, again: &str, style: Style) -> String {
 }
 
 /// One row: a cell and a variant of it.
-pub struct Row<'a> {
+pub struct VerdictRow<'a> {
     cell: &'a CellComparison,
     /// The primary metric; absent where no run of the cell has it.
     metric: Option<&'a MetricComparison>,
     variant: usize,
 }
 
-impl Row<'_> {
+impl VerdictRow<'_> {
     fn contrast(&self) -> Option<&Contrast> {
         self.metric.and_then(|metric| metric.contrasts.get(self.variant - 1))
     }
 }
 
 /// All rows of a load, cell by cell.
-pub fn rows<'a>(comparison: &Comparison, load: &[(usize, &'a CellComparison)]) -> Vec<Row<'a>> {
+pub fn rows<'a>(
+    comparison: &Comparison,
+    load: &[(usize, &'a CellComparison)],
+) -> Vec<VerdictRow<'a>> {
     let variants = 1..comparison.variants.len();
-    let row = |cell, variant| Row { cell, metric: primary(cell), variant };
+    let row = |cell, variant| VerdictRow { cell, metric: primary(cell), variant };
     load.iter()
         .flat_map(|(_, cell)| variants.clone().map(move |variant| row(cell, variant)))
         .collect()
@@ -57,13 +60,13 @@ pub fn rows<'a>(comparison: &Comparison, load: &[(usize, &'a CellComparison)]) -
 /// What a table shows of the values.
 #[derive(Clone, Copy)]
 pub enum Deviations {
-    /// Of both sides.
+    /// Deviations of both sides.
     Both,
-    /// Of the baseline only.
+    /// Deviations of the baseline only.
     Baseline,
-    /// None.
+    /// No deviations.
     No,
-    /// None, and values in three digits: as narrow as it gets.
+    /// No deviations, and values in three digits: the narrowest table.
     Short,
 }
 
@@ -74,7 +77,7 @@ const DEVIATIONS: [Deviations; 4] =
 fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Style) -> String {
     let rows = rows(comparison, load);
     if rows.iter().all(|row| row.metric.is_none()) {
-        return format!("no run has {}, which decides\n", comparison.primary);
+        return format!("no run has the deciding metric, {}\n", comparison.primary);
     }
     let fits = |text: &String| text.lines().all(|line| line.chars().count() <= style.width);
     let one = |deviations| table(comparison, &rows, deviations, style).text();
@@ -87,7 +90,7 @@ fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Sty
 }
 
 /// "operations_per_s (1/s, higher is better), mean +- standard deviation of single runs".
-fn about(rows: &[Row], deviations: Deviations, style: Style) -> String {
+fn about(rows: &[VerdictRow], deviations: Deviations, style: Style) -> String {
     let metric = rows.iter().find_map(|row| row.metric).expect("some row has the metric");
     let deviation = match deviations {
         Deviations::Both | Deviations::Baseline => {
@@ -106,20 +109,21 @@ pub fn described(metric: &MetricComparison) -> String {
         better => Some(format!("{} is better", better.name())),
     };
     let parts: Vec<String> = [unit, better].into_iter().flatten().collect();
-    match parts.is_empty() {
-        true => metric.metric.clone(),
-        false => format!("{} ({})", metric.metric, parts.join(", ")),
+    if parts.is_empty() {
+        metric.metric.clone()
+    } else {
+        format!("{} ({})", metric.metric, parts.join(", "))
     }
 }
 
 fn left_out(deviations: Deviations, style: Style) -> String {
     let text = match deviations {
         Deviations::Both => return String::new(),
-        Deviations::Baseline => "(too narrow for the other standard deviations; ",
-        Deviations::No => "(too narrow for standard deviations; ",
-        Deviations::Short => "(too narrow for standard deviations and all digits; ",
+        Deviations::Baseline => "(no room for the other standard deviations; ",
+        Deviations::No => "(no room for standard deviations; ",
+        Deviations::Short => "(no room for standard deviations and all digits; ",
     };
-    wrapped(&format!("{text}the layout mean-stddev has them)"), style.width, 1)
+    wrapped(&format!("{text}layout mean-stddev shows them)"), style.width, 1)
 }
 
 fn each_variant(
@@ -130,7 +134,7 @@ fn each_variant(
 ) -> String {
     let several = comparison.variants.len() > 2;
     let one = |variant: usize| {
-        let rows: Vec<Row> =
+        let rows: Vec<VerdictRow> =
             rows(comparison, load).into_iter().filter(|row| row.variant == variant).collect();
         table(comparison, &rows, deviations, style).text()
     };
@@ -142,7 +146,12 @@ fn each_variant(
 type Column = (String, Align, Vec<String>);
 
 /// The place first and the verdict last.
-pub fn table(comparison: &Comparison, rows: &[Row], deviations: Deviations, style: Style) -> Table {
+pub fn table(
+    comparison: &Comparison,
+    rows: &[VerdictRow],
+    deviations: Deviations,
+    style: Style,
+) -> Table {
     let names = names(comparison);
     let one_variant = rows.first().filter(|one| rows.iter().all(|r| r.variant == one.variant));
     let (baseline, variant) = sides(rows, deviations, style);
@@ -151,7 +160,7 @@ pub fn table(comparison: &Comparison, rows: &[Row], deviations: Deviations, styl
         let name = rows.iter().map(|row| names[row.variant].clone()).collect();
         columns.push(("variant".to_string(), Align::Left, name));
     }
-    let own = one_variant.map_or("its value".to_string(), |row| names[row.variant].clone());
+    let own = one_variant.map_or("value".to_string(), |row| names[row.variant].clone());
     let heading = |name: String| match deviations {
         Deviations::No | Deviations::Short => broken(&name),
         _ => name,
@@ -182,7 +191,7 @@ fn broken(name: &str) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
 }
 
-fn place_columns(rows: &[Row]) -> Vec<Column> {
+fn place_columns(rows: &[VerdictRow]) -> Vec<Column> {
     let number = |n: u32| if n == 0 { "-".to_string() } else { n.to_string() };
     let mut columns = Vec::new();
     if rows.iter().any(|row| row.cell.key.cpus > 0) {
@@ -198,9 +207,9 @@ fn place_columns(rows: &[Row]) -> Vec<Column> {
 }
 
 /// The values of the baseline and of the variants.
-fn sides(rows: &[Row], deviations: Deviations, style: Style) -> (Vec<String>, Vec<String>) {
-    let side = |which: fn(&Row) -> usize, with_deviation: bool| {
-        let one = |row: &Row| {
+fn sides(rows: &[VerdictRow], deviations: Deviations, style: Style) -> (Vec<String>, Vec<String>) {
+    let side = |which: fn(&VerdictRow) -> usize, with_deviation: bool| {
+        let one = |row: &VerdictRow| {
             let spread = row.metric.and_then(|m| m.sides.get(which(row))?.as_ref());
             match (deviations, spread) {
                 (Deviations::Short, Some(spread)) => (short(spread.mean), String::new()),
@@ -208,9 +217,10 @@ fn sides(rows: &[Row], deviations: Deviations, style: Style) -> (Vec<String>, Ve
             }
         };
         let values: Vec<(String, String)> = rows.iter().map(one).collect();
-        match with_deviation {
-            true => aligned(&values, style),
-            false => values.into_iter().map(|(mean, _)| mean).collect(),
+        if with_deviation {
+            aligned(&values, style)
+        } else {
+            values.into_iter().map(|(mean, _)| mean).collect()
         }
     };
     let both = matches!(deviations, Deviations::Both);
@@ -219,9 +229,9 @@ fn sides(rows: &[Row], deviations: Deviations, style: Style) -> (Vec<String>, Ve
 }
 
 /// Change, interval, n and verdict.
-fn judged(comparison: &Comparison, rows: &[Row], deviations: Deviations) -> Vec<Column> {
+fn judged(comparison: &Comparison, rows: &[VerdictRow], deviations: Deviations) -> Vec<Column> {
     let cells = |text: &dyn Fn(&MetricComparison, &Contrast) -> String| {
-        let one = |row: &Row| match (row.metric, row.contrast()) {
+        let one = |row: &VerdictRow| match (row.metric, row.contrast()) {
             (Some(metric), Some(contrast)) => text(metric, contrast),
             _ => "-".to_string(),
         };

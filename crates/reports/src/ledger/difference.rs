@@ -4,8 +4,8 @@ use analysis::ledger::{Explained, RowChange, Split, difference};
 use records::Opened;
 
 use crate::Style;
+use crate::ledger::causes::{self, signed};
 use crate::ledger::numbers::{self, Unit};
-use crate::ledger::sentences::{self, signed};
 use crate::ledger::{flushes, shortened, title, trust};
 use crate::prose::wrapped;
 use crate::quantity::duration_ns;
@@ -15,8 +15,8 @@ use crate::table::{Align, Table};
 const SHOWN_SHARE: f64 = 0.01;
 
 /// One side of a difference.
-pub struct Side<'a> {
-    /// What it is called.
+pub struct LedgerSide<'a> {
+    /// Name of the variant.
     pub name: &'a str,
     /// Its record.
     pub record: &'a Opened,
@@ -25,17 +25,17 @@ pub struct Side<'a> {
 }
 
 /// What differs between two points, as text.
-pub fn text(before: &Side, after: &Side, force: bool, style: Style) -> String {
-    let point = |side: &Side| title(&side.record.record.points[side.explained.point]);
+pub fn text(before: &LedgerSide, after: &LedgerSide, force: bool, style: Style) -> String {
+    let point = |side: &LedgerSide| title(&side.record.record.points[side.explained.point]);
     let mut text = style.bold(&format!("{} -> {}", point(before), point(after))) + "\n";
-    let usable = |side: &Side| {
+    let usable = |side: &LedgerSide| {
         let refused = side.explained.refused().is_some() && !force;
         side.explained.ledger.clone().filter(|_| !refused)
     };
     if let (Some(a), Some(b)) = (usable(before), usable(after)) {
         let change = difference(&a, &b);
-        let per = per(after);
-        text += &sentences::text(&change, per, style);
+        let per = unit_of_work(after);
+        text += &causes::text(&change, per, style);
         text += "\n";
         text += &table(&change, per, [before.name, after.name], style);
         text += &interrupts(&change, per, style);
@@ -50,22 +50,22 @@ pub fn text(before: &Side, after: &Side, force: bool, style: Style) -> String {
     text
 }
 
-/// What time is told of.
-pub fn per(side: &Side) -> &'static str {
+/// What times are divided by: "run" for a command, else "operation".
+pub fn unit_of_work(side: &LedgerSide) -> &'static str {
     let command = &side.record.record.points[side.explained.point].command;
     if command.is_some() { "run" } else { "operation" }
 }
 
 pub fn table(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> String {
-    let unit = Unit::of(change.before.mean.max(change.after.mean));
+    let unit = Unit::for_total(change.before.mean.max(change.after.mean));
     let mut table = Table::new([
         (format!("time per {per}, {}", unit.name), Align::Left),
         (names[0].to_string(), Align::Right),
         (names[1].to_string(), Align::Right),
         ("change".to_string(), Align::Right),
         (style.plus_minus().to_string(), Align::Right),
-        ("of count\nor share".to_string(), Align::Right),
-        ("of cost\nor length".to_string(), Align::Right),
+        ("by count\nor share".to_string(), Align::Right),
+        ("by cost\nor length".to_string(), Align::Right),
     ]);
     let least_ns = SHOWN_SHARE * change.before.mean.max(change.after.mean);
     add(&mut table, change, &unit, 0, least_ns);
@@ -110,7 +110,7 @@ fn add(table: &mut Table, change: &RowChange, unit: &Unit, depth: usize, least_n
     }
 }
 
-/// One line that answers whether there are more interrupts from other CPUs, or dearer ones.
+/// One line that answers whether there are more interrupts from other CPUs, or more expensive ones.
 fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
     let is_sent = |row: &&RowChange| {
         row.name.starts_with("reschedule") || row.name.starts_with("function call")
@@ -131,20 +131,20 @@ fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
         if times > 0.0 { duration_ns(ns / times) } else { "none".to_string() }
     };
     let line = format!(
-        "interrupts from other CPUs: {} -> {} received per {per}, {} -> {} each: {} of {} come \
-         of how often, {} of how dear",
+        "interrupts from other CPUs: {} -> {} received per {per}, {} -> {} each; change {}: {} by \
+         count, {} by cost per event",
         numbers::times(times.0),
         numbers::times(times.1),
         each(was, times.0),
         each(is, times.1),
-        signed(parts(was, is, times).0),
         signed(is - was),
+        signed(parts(was, is, times).0),
         signed(parts(was, is, times).1)
     );
     wrapped(&line, style.width, 2)
 }
 
-/// What was counted and is not as often as before.
+/// Events whose count per operation changed.
 fn counts(before: &Explained, after: &Explained, per: &str, style: Style) -> String {
     const CHANGED: f64 = 0.05;
     const TOLD_MIN: f64 = 1e-3;
@@ -152,22 +152,21 @@ fn counts(before: &Explained, after: &Explained, per: &str, style: Style) -> Str
     let names: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
     let changed = names.into_iter().filter_map(|name| {
         // A call that one side never made is not among its counts.
-        let of = |counts: &std::collections::BTreeMap<String, f64>| {
+        let count = |counts: &std::collections::BTreeMap<String, f64>| {
             (!counts.is_empty()).then(|| counts.get(name).copied().unwrap_or(0.0))
         };
-        let (was, is) = (of(was)?, of(is)?);
+        let (was, is) = (count(was)?, count(is)?);
         let most = was.max(is);
         let differs = most >= TOLD_MIN && (is - was).abs() > CHANGED * most;
         let times = super::numbers::times;
         differs.then(|| format!("{name} {} -> {}", times(was), times(is)))
     });
     let changed: Vec<String> = changed.collect();
-    match changed.is_empty() {
-        true => String::new(),
-        false => {
-            let line = format!("counted per {per}, changed: {}", changed.join(", "));
-            wrapped(&line, style.width, 2)
-        }
+    if changed.is_empty() {
+        String::new()
+    } else {
+        let line = format!("counted per {per}, changed: {}", changed.join(", "));
+        wrapped(&line, style.width, 2)
     }
 }
 

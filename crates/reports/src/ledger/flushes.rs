@@ -1,4 +1,4 @@
-//! One line about TLB flushes that other CPUs are asked for: more of them, of more pages, or
+//! One line about TLB flushes sent to other CPUs: more of them, of more pages, or
 //! longer waits.
 
 use analysis::ledger::{Explained, RowChange};
@@ -8,10 +8,10 @@ use crate::ledger::numbers::times;
 use crate::prose::wrapped;
 use crate::quantity::duration_ns;
 
-/// Where a CPU waits until the others have done what it asked for.
+/// The function in which a CPU waits until the others have handled its request.
 const WAITS_IN: &str = "smp_call_function_many_cond";
 
-/// The line; nothing where nobody flushes.
+/// The line; empty if no CPU sends TLB flushes.
 pub fn text(change: &RowChange, before: &Explained, after: &Explained, style: Style) -> String {
     const TOLD_MIN: f64 = 1e-3;
     let count = |side: &Explained, name: &str| side.counts.get(name).copied().unwrap_or(0.0);
@@ -20,9 +20,8 @@ pub fn text(change: &RowChange, before: &Explained, after: &Explained, style: St
         return String::new();
     }
     let pages = [before, after].map(|side| count(side, "tlb_pages.shootdown_sent"));
-    let each = |i: usize| match flushes[i] > 0.0 {
-        true => format!("{:.1}", pages[i] / flushes[i]),
-        false => "no".to_string(),
+    let each = |i: usize| {
+        if flushes[i] > 0.0 { format!("{:.1}", pages[i] / flushes[i]) } else { "no".to_string() }
     };
     let rows = || change.walk().into_iter().filter(|row| row.name == WAITS_IN);
     let waits = [rows().map(|row| row.before.mean).sum(), rows().map(|row| row.after.mean).sum()];

@@ -1,12 +1,12 @@
 //! The ledger of one load over CPU counts: which row grows, how fast, and whether it happens more
-//! often or is dearer each time.
+//! often or costs more each time.
 
 use analysis::ledger::{Explained, Growth, Ledger, difference, growth};
 use records::Opened;
 
 use crate::Style;
 use crate::ledger::numbers::Unit;
-use crate::ledger::{sentences, shortened, title};
+use crate::ledger::{causes, shortened, title};
 use crate::prose::counted;
 use crate::table::{Align, Table};
 
@@ -27,12 +27,12 @@ pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -
     ledgers.sort_by_key(|(cpus, _)| *cpus);
     let mut text = style.bold(&format!("{title} over CPU counts")) + "\n";
     match &ledgers[..] {
-        [] => text += "no look saw where the time goes\n",
-        [_] => text += "one CPU count alone: nothing to see growing\n",
+        [] => text += "no profiled run recorded where the time goes\n",
+        [_] => text += "only one CPU count: growth needs at least two\n",
         [(fewest, first), .., (most, last)] => {
             let per = if point(points[0]).command.is_some() { "run" } else { "operation" };
             text += &format!("from {} to {most}:\n", counted(*fewest as usize, "CPU"));
-            text += &sentences::text(&difference(first, last), per, style);
+            text += &causes::text(&difference(first, last), per, style);
             text += "\n";
             text += &table(&ledgers, style);
         }
@@ -41,7 +41,7 @@ pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -
     let refused: Vec<String> = refused.map(|e| point(e).cpus.to_string()).collect();
     if !refused.is_empty() {
         text += &format!(
-            "left out, because looking changed the speed too much (see --cpus N, or --force): {} CPUs\n",
+            "left out, because profiling slowed operations too much (see --cpus N, or --force): {} CPUs\n",
             refused.join(", ")
         );
     }
@@ -51,10 +51,10 @@ pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -
 pub fn table(ledgers: &[(u32, &Ledger)], style: Style) -> String {
     let growth = growth(ledgers);
     let largest = growth.ns.iter().map(|ns| ns.mean).fold(0.0, f64::max);
-    let unit = Unit::of(largest);
+    let unit = Unit::for_total(largest);
     let mut columns = vec![(format!("time per operation, {}", unit.name), Align::Left)];
     columns.extend(ledgers.iter().map(|(cpus, _)| (counted(*cpus as usize, "CPU"), Align::Right)));
-    let powers = ["as CPUs\nto the", style.plus_minus(), "of\ncount", "of\ncost"];
+    let powers = ["power\nof CPUs", style.plus_minus(), "by\ncount", "by\ncost"];
     columns.extend(powers.map(|heading| (heading.to_string(), Align::Right)));
     let mut table = Table::new(columns);
     add(&mut table, &growth, &unit, 0, &growth);

@@ -7,12 +7,12 @@ use crate::ledger::numbers;
 use crate::prose::wrapped;
 use crate::table::{Align, Table};
 
-/// Interrupts from other CPUs, the dearest first.
+/// Interrupts from other CPUs, the most expensive first.
 pub fn text(ipis: &Ipis, style: Style) -> String {
     let right = Align::Right;
     let mut received = Table::new([
         ("received", Align::Left),
-        ("times\nper op", right),
+        ("count\nper op", right),
         ("ns\neach", right),
         ("ns\nper op", right),
         (style.plus_minus(), right),
@@ -30,7 +30,7 @@ pub fn text(ipis: &Ipis, style: Style) -> String {
     }
     let mut sent = Table::new([
         ("sent by the workload", Align::Left),
-        ("times\nper op", right),
+        ("count\nper op", right),
         (style.plus_minus(), right),
     ]);
     for events in &ipis.sent {
@@ -42,32 +42,30 @@ pub fn text(ipis: &Ipis, style: Style) -> String {
         ]);
     }
     let mut notes = vec![
-        "Received: exact, from entry to exit of the handler, by looks at time. What an interrupt \
-         costs beside its handler, such as leaving the guest, is not in it.",
+        "Received: exact, from entry to exit of the handler, from time profiles. Costs outside the \
+         handler, such as a VM exit, are not included.",
     ];
-    let sent = match ipis.sent.is_empty() {
-        true => {
-            notes.push("Who sends them is told by looks at counts, and here are none.");
-            String::new()
-        }
-        false => {
-            notes.push(
-                "Sent: counted by looks at counts, in other runs than the times. Under a \
-                 hypervisor that flushes TLBs itself, some need no interrupt.",
-            );
-            sent.text() + "\n"
-        }
+    let sent = if ipis.sent.is_empty() {
+        notes.push("Senders are known only from count profiles, of which there are none.");
+        String::new()
+    } else {
+        notes.push(
+            "Sent: from count profiles, which are other runs than the time profiles. Under a \
+                 hypervisor that flushes TLBs itself, some requests need no interrupt.",
+        );
+        sent.text() + "\n"
     };
     let senders = senders(&ipis.senders);
-    let received = match ipis.received.is_empty() {
-        true => "no interrupt came from another CPU\n".to_string(),
-        false => received.text(),
+    let received = if ipis.received.is_empty() {
+        "no interrupts were received from other CPUs\n".to_string()
+    } else {
+        received.text()
     };
     let notes = notes.into_iter().map(|note| wrapped(&format!("- {note}"), style.width, 2));
     received + "\n" + &sent + &senders + &notes.collect::<String>()
 }
 
-/// Who sent them, with callers.
+/// The senders of interrupts, as call chains.
 fn senders(senders: &[IpiSender]) -> String {
     // Rarer ones are many.
     const SHOWN_SHARE: f64 = 0.05;
@@ -75,9 +73,9 @@ fn senders(senders: &[IpiSender]) -> String {
         return String::new();
     }
     let mut table = Table::new([
-        ("sent by, as one of 16 was looked at", Align::Left),
+        ("senders (one of 16 events sampled)", Align::Left),
         ("share", Align::Right),
-        ("seen", Align::Right),
+        ("samples", Align::Right),
     ]);
     for (index, sender) in senders.iter().enumerate() {
         if index == 0 || senders[index - 1].what != sender.what {

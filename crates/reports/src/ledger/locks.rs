@@ -16,7 +16,7 @@ const CALLERS_MAX: usize = 2;
 /// Locks, those waited for longest first.
 pub fn text(locks: &Locks, style: Style) -> String {
     if locks.rows.is_empty() {
-        return "no lock was waited for\n".to_string();
+        return "no task waited for a lock\n".to_string();
     }
     let right = Align::Right;
     let mut table = Table::new([
@@ -27,7 +27,7 @@ pub fn text(locks: &Locks, style: Style) -> String {
         (style.plus_minus(), right),
         ("sleeps\nper op", right),
         ("asleep\neach", right),
-        ("who waits", Align::Left),
+        ("waiters", Align::Left),
     ]);
     for row in locks.rows.iter().take(LOCKS_MAX) {
         let (spins, each) = times(&locks.ledger, &row.spins);
@@ -45,14 +45,13 @@ pub fn text(locks: &Locks, style: Style) -> String {
         ]);
     }
     let notes = [
-        "Exact, from lock:contention_begin and _end: waiting only, an acquisition at once is not \
-         seen. A spinlock's first waiter is told only under a hypervisor, a writer that spins for \
-         an rwsem nowhere: their time is in the samples of the lock's function.",
-        "Sleeping is no CPU time: it stands beside the ledger, and its reason is in the rows of \
-         idle.",
+        "Exact, from lock:contention_begin and _end, which see only contended acquisitions. The \
+         kernel reports a spinlock's first waiter only under a hypervisor, and never a writer that \
+         spins for an rwsem: that time is in the samples of the lock's function.",
+        "Sleeping takes no CPU time, so it is not in the ledger; the rows of idle show the reason.",
     ];
     let more = locks.rows.len().saturating_sub(LOCKS_MAX);
-    let more = (more > 0).then(|| format!("{more} more locks, waited for less, are not shown."));
+    let more = (more > 0).then(|| format!("{more} more locks, with less waiting, are not shown."));
     let notes = more.into_iter().chain(notes.map(str::to_string));
     let notes = notes.map(|note| wrapped(&format!("- {note}"), style.width, 2));
     table.text() + "\n" + &notes.collect::<String>()
@@ -65,7 +64,7 @@ fn times(ledger: &Ledger, row: &LedgerRow) -> (String, Option<f64>) {
     (if times > 0.0 { numbers::times(times) } else { String::new() }, each)
 }
 
-/// "posix_lock_inode 61 %, finish_wait 39 %": of the waits that were looked at.
+/// "posix_lock_inode 61 %, finish_wait 39 %": shares of the sampled waits.
 fn who(row: &LockRow) -> String {
     let all: u64 = row.callers.iter().map(|(_, times)| times).sum();
     let share = |times: u64| 100.0 * times as f64 / all.max(1) as f64;

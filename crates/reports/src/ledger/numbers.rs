@@ -13,7 +13,7 @@ pub struct Unit {
 impl Unit {
     /// The unit in which `total_ns` has three to six digits before the point, and enough
     /// decimals for four in all.
-    pub fn of(total_ns: f64) -> Unit {
+    pub fn for_total(total_ns: f64) -> Unit {
         let units = [("s", 1e9), ("ms", 1e6), ("us", 1e3)];
         let fits = units.into_iter().find(|(_, ns)| total_ns >= 100.0 * ns);
         let (name, ns) = fits.unwrap_or(("ns", 1.0));
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_column_has_one_unit_that_fits_its_total() {
         let check = |total: f64, value: f64, expected: &str| {
-            let unit = Unit::of(total);
+            let unit = Unit::for_total(total);
             assert_eq!(format!("{} {}", unit.text(value), unit.name), expected);
         };
         check(91.25, 12.3456, "12.35 ns");

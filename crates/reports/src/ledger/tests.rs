@@ -51,7 +51,7 @@ fn ledger(rows: Vec<LedgerRow>, others_ns: f64) -> Ledger {
 }
 
 fn told(before: &Ledger, after: &Ledger, per: &str) -> String {
-    let text = sentences::text(&difference(before, after), per, Style::PLAIN);
+    let text = causes::text(&difference(before, after), per, Style::PLAIN);
     assert!(text.is_ascii());
     assert!(text.lines().all(|line| line.len() <= Style::PLAIN.width && line == line.trim_end()));
     text
@@ -68,29 +68,30 @@ fn causes_are_told_with_what_they_rest_on() {
     let before = ledger(vec![user(50.0), fcntl(200.0)], 100.0);
     let dearer = ledger(vec![user(50.0), fcntl(2200.0)], 100.0 * 2550.0 / 550.0);
     expect![[r#"
-        an operation takes 2.36 us more CPU time: 3.01 us instead of 650 ns; +2 us is its own, +364 ns is
-          what other tasks, the host and timers always have of a longer operation
+        an operation takes 2.36 us more CPU time: 3.01 us instead of 650 ns; +2 us is its own, +364 ns goes
+          to other tasks, the host and timers, which take more of any longer operation
         1. +2 us of +2 us: system call fcntl: as often as before (2.000 -> 2.000 calls per operation), 5.00
-           times as dear (250 ns -> 1.25 us each); of it +2 us in posix_lock_inode (+1 us a call) (sampled,
-           498 -> 2498 samples; +1.94 us to +2.07 us at 95 %; by chance in less than 1 of a million
-           comparisons). To confirm: perf record -g on both, or a kernel in which that function is changed
+           times the cost (250 ns -> 1.25 us each); including +2 us in posix_lock_inode (+1 us a call)
+           (sampled, 498 -> 2498 samples; +1.94 us to +2.07 us at 95 %; expected by chance less than once in
+           a million comparisons). To confirm: perf record -g on both, or a kernel in which that function is
+           changed
     "#]].assert_eq(&told(&before, &dearer, "operation"));
     let other = ledger(vec![user(50.0), flock], 100.0 * 450.0 / 550.0);
     expect![[r#"
-        a run takes 118 ns less CPU time: 532 ns instead of 650 ns; -100 ns is its own, -18.2 ns is what
-          other tasks, the host and timers always have of a shorter run
-        1. -500 ns of -100 ns: system call fcntl: gone: 2.000 calls per run, 250 ns each; of it -300 ns in
-           fcntl_setlk, -200 ns in posix_lock_inode; system call flock came in its place (sampled, 498 -> 0
-           samples; -574 ns to -435 ns at 95 %; by chance in less than 1 of a million comparisons). To
-           confirm: strace -c -f, or perf trace -s, on both must count as many
-        2. +400 ns against -100 ns: system call flock: new: 2.000 calls per run, 200 ns each; of it +400 ns
-           in flock_lock_inode; in place of system call fcntl (sampled, 0 -> 399 samples; +347 ns to +460 ns
-           at 95 %; by chance in less than 1 of a million comparisons). To confirm: strace -c -f, or perf
-           trace -s, on both must count as many
+        a run takes 118 ns less CPU time: 532 ns instead of 650 ns; -100 ns is its own, -18.2 ns goes to
+          other tasks, the host and timers, which take less of any shorter run
+        1. -500 ns of -100 ns: system call fcntl: gone: 2.000 calls per run, 250 ns each; including -300 ns
+           in fcntl_setlk, -200 ns in posix_lock_inode; replaced by system call flock (sampled, 498 -> 0
+           samples; -574 ns to -435 ns at 95 %; expected by chance less than once in a million comparisons).
+           To confirm: strace -c -f, or perf trace -s, on both must show the same counts
+        2. +400 ns against -100 ns: system call flock: new: 2.000 calls per run, 200 ns each; including +400
+           ns in flock_lock_inode; replaces system call fcntl (sampled, 0 -> 399 samples; +347 ns to +460 ns
+           at 95 %; expected by chance less than once in a million comparisons). To confirm: strace -c -f,
+           or perf trace -s, on both must show the same counts
     "#]].assert_eq(&told(&before, &other, "run"));
     expect![[r#"
         an operation takes 0 ns more CPU time: 650 ns instead of 650 ns
-        no row differs beyond chance: nothing here says why it would
+        no row changed significantly: the ledger shows no cause
     "#]]
     .assert_eq(&told(&before, &before, "operation"));
 }
@@ -152,8 +153,8 @@ fn rows_that_grow_with_the_cpus_say_how_fast_and_why() {
     let ledgers: Vec<(u32, &Ledger)> =
         ledgers.iter().map(|(cpus, ledger)| (*cpus, ledger)).collect();
     expect![[r#"
-                                                       as CPUs           of     of
-        time per operation, ns  1 CPU  2 CPUs  4 CPUs   to the    +-  count   cost
+                                                         power           by     by
+        time per operation, ns  1 CPU  2 CPUs  4 CPUs  of CPUs    +-  count   cost
         all: CPUs x time         80.0   100.0   140.0    +0.40  0.01
           the workload           70.0    90.0   130.0    +0.45  0.01
             user code            50.0    50.0    50.0    +0.00  0.01

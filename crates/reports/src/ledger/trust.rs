@@ -1,4 +1,4 @@
-//! What stands below a ledger: what looking cost, the self-checks, what could not be seen.
+//! Notes below a ledger: the cost of profiling, the self-checks, and what could not be measured.
 
 use analysis::ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
 
@@ -10,8 +10,8 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
     let mut sentences = Vec::new();
     if explained.emulated {
         sentences.push(
-            "emulated: the guest's instructions were translated, so times and their shares say \
-             nothing about a processor; how often something happens in an operation does"
+            "emulated: QEMU translated the guest's instructions, so times and shares say nothing \
+             about real hardware; event counts per operation do"
                 .to_string(),
         );
     }
@@ -20,9 +20,9 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
     }
     if explained.coarse && explained.ledger.is_some() {
         sentences.push(
-            "nothing was watched: this is what /proc tells, by ticks of the clock. Lost: locks, \
-             interrupts, functions, what idle CPUs waited for, names of other tasks, knee's own \
-             time; `knee doctor` says what this host allows"
+            "no probes ran: times are from /proc, in clock ticks. Missing: locks, interrupts, \
+             functions, what idle CPUs waited for, names of other tasks, knee's own time; \
+             `knee doctor` says what this host allows"
                 .to_string(),
         );
     }
@@ -30,15 +30,15 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
     sentences.extend(explained.costs.iter().map(cost));
     sentences.extend(checks(&explained.check));
     for (probe, why) in &explained.unavailable_probes {
-        sentences.push(format!("not seen: {probe}: {why}"));
+        sentences.push(format!("not measured: {probe}: {why}"));
     }
     for reason in &explained.failures {
-        sentences.push(format!("a look failed: {reason}"));
+        sentences.push(format!("a profiled run failed: {reason}"));
     }
     sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style.width, 2)).collect()
 }
 
-/// "counted per operation: 2.000 syscall.fcntl, …", what happens more than once in 10 000.
+/// "counted per operation: 2.000 syscall.fcntl, …": events above 1 in 10 000 operations.
 fn counts(explained: &Explained) -> Option<String> {
     const TOLD_MIN: f64 = 1e-4;
     const CALLS_MAX: usize = 8;
@@ -61,9 +61,9 @@ fn counts(explained: &Explained) -> Option<String> {
 
 fn refused(cost: &LookCost) -> String {
     format!(
-        "refused: looking at {} made operations {} longer, more than {:.0} %, so it is not the \
-         clean runs that it explains; try fewer samples (--hertz 49), longer runs, a quieter \
-         host, or --force to see it all the same",
+        "refused: profiling ({}) made operations {} longer, more than {:.0} %, so the profile does \
+         not represent the clean runs; try fewer samples (--hertz 49), longer runs, a quieter \
+         host, or --force to print it anyway",
         cost.kind.name(),
         percent(cost.median),
         100.0 * COST_MAX
@@ -73,7 +73,7 @@ fn refused(cost: &LookCost) -> String {
 fn cost(cost: &LookCost) -> String {
     let (low, high) = cost.quartiles;
     format!(
-        "looking at {} made operations {} longer than in clean runs of the same block (quartiles \
+        "profiling ({}) made operations {} longer than in clean runs of the same block (quartiles \
          {} to {}, {})",
         cost.kind.name(),
         percent(cost.median),
@@ -94,18 +94,18 @@ fn checks(check: &LedgerCheck) -> Vec<String> {
     let windows = counted(check.windows, "window");
     let mut sentences = vec![match &check.broken {
         None => format!("rows add up to CPUs x time to the nanosecond in {windows}"),
-        Some(law) => format!("knee's own mistake: {law}"),
+        Some(law) => format!("bug in knee: {law}"),
     }];
     if let Some(clock) = check.clock {
         let woken = 100.0 * check.woken;
         let verdict = match check.agrees() {
-            Some(true) if clock.abs() <= CLOCK_MAX => "as it should be".to_string(),
+            Some(true) if clock.abs() <= CLOCK_MAX => "as expected".to_string(),
             Some(true) => format!(
-                "the kernel charges a woken task from its wake-up on, the rows from the switch, \
-                 which is {woken:.2} % at most"
+                "as expected: the kernel charges a woken task from its wake-up, the rows from the \
+                 switch, at most {woken:.2} % apart"
             ),
-            _ => "more than 0.5 %: rows of the workload, of idleness and of other tasks may be \
-                  off by as much"
+            _ => "more than 0.5 %: rows of the workload, of idle and of other tasks may be off by \
+                  that much"
                 .to_string(),
         };
         let clock = 100.0 * clock;
@@ -122,13 +122,13 @@ fn checks(check: &LedgerCheck) -> Vec<String> {
     }
     if unseen > 0 {
         sentences.push(format!(
-            "the kernel did not tell {unseen} of about {} switches; they were found later and \
-             dated by the scheduler",
+            "{unseen} of about {} context switches had no event; knee found them later and dated \
+             them by the scheduler's own times",
             check.switches
         ));
     }
     if !others.is_empty() {
-        sentences.push(format!("while watching: {}", others.join(", ")));
+        sentences.push(format!("while profiling: {}", others.join(", ")));
     }
     sentences
 }

@@ -13,12 +13,12 @@ const CAUSES_MAX: usize = 40;
 
 /// Two recordings with their ledgers, and what changed from the first to the second.
 pub fn changes(
-    told: [&NamedRecording; 2],
+    named: [&NamedRecording; 2],
     recorded: [&RecordedLedger; 2],
     difference: &RowChange,
     style: Style,
 ) -> String {
-    let mut text: String = (0..2).map(|side| head(told[side], recorded[side], style)).collect();
+    let mut text: String = (0..2).map(|side| head(named[side], recorded[side], style)).collect();
     let causes = causes(difference);
     let unit = recorded[1];
     let signed = |value: f64| {
@@ -55,10 +55,10 @@ pub fn changes(
     let explained: f64 = causes.iter().map(|cause| cause.own_ns).sum();
     let length = with_length(difference);
     if length != 0.0 {
-        table.row(plain("rows of time, with the length of an operation", length));
+        table.row(plain("rows that follow the length of an operation", length));
     }
     table
-        .row(plain("below noise: all other rows together", difference.change - length - explained));
+        .row(plain("all other rows together: below noise", difference.change - length - explained));
     let all = [
         signed(difference.change),
         String::new(),
@@ -69,11 +69,11 @@ pub fn changes(
     text.push('\n');
     text.push_str(&table.text());
     text.push('\n');
-    text.push_str(&notes(told, recorded, style));
+    text.push_str(&notes(named, recorded, style));
     text
 }
 
-/// What rows of time have more or less of only because operations got longer or shorter.
+/// Change of the rows of time that is only due to longer or shorter operations.
 fn with_length(change: &RowChange) -> f64 {
     match change.split {
         Split::ShareAndLength { length_ns, .. } => length_ns,
@@ -81,7 +81,7 @@ fn with_length(change: &RowChange) -> f64 {
     }
 }
 
-/// Whether it happens more often or costs more, in a word.
+/// A word for the kind of change: new, gone, share, or count.
 fn why(cause: &Cause) -> String {
     let change = &cause.change;
     match &change.split {
@@ -92,34 +92,34 @@ fn why(cause: &Cause) -> String {
             format!("share {} to {}", percent(share.0), percent(share.1))
         }
         Split::CountAndCost { per_operation: (was, is), .. } => {
-            format!("{was:.3} to {is:.3} times")
+            format!("count {was:.3} to {is:.3}")
         }
     }
 }
 
-fn notes(told: [&NamedRecording; 2], recorded: [&RecordedLedger; 2], style: Style) -> String {
+fn notes(named: [&NamedRecording; 2], recorded: [&RecordedLedger; 2], style: Style) -> String {
     let mut notes = vec![
-        "The rows add up to the change of all. Those told are no accidents, at 99 % for all \
-         of them together, by windows within each recording: what differs from run to run is not in \
-         that. Record both sides several times before you believe a small change."
+        "The rows add up to the total change. All named rows together are significant at 99 %, \
+         judged by windows within each recording; differences from run to run are not included. \
+         Record both sides several times before you believe a small change."
             .to_string(),
     ];
-    if told.iter().any(|told| told.operations.is_none()) {
+    if named.iter().any(|named| named.operations.is_none()) {
         notes.push(
-            "Per second, not per operation: where work got faster, more of it is done in a \
-             second. Give --operations BEFORE,NOW."
+            "Values are per second, not per operation: faster code does more work in a second. \
+             Give --operations BEFORE,NOW."
                 .to_string(),
         );
     }
     if recorded[0].whole != recorded[1].whole {
         notes.push(
-            "The two are not of the same: one is all time of its CPUs, or of another number of \
-             CPUs. Compare per operation, and only below the workload."
+            "The recordings cover different totals: only one has all time of its CPUs, or their \
+             numbers of CPUs differ. Compare per operation, and only rows below the workload."
                 .to_string(),
         );
     }
-    for told in told {
-        notes.extend(doubts(told).into_iter().map(|doubt| format!("{}: {doubt}", told.name)));
+    for named in named {
+        notes.extend(doubts(named).into_iter().map(|doubt| format!("{}: {doubt}", named.name)));
     }
     notes.iter().map(|note| wrapped(&format!("- {note}"), style.width, 2)).collect()
 }

@@ -16,8 +16,8 @@ const CATEGORY_KERNEL: u32 = 1;
 const CATEGORY_IDLE: u32 = 2;
 
 /// The profile as JSON text.
-pub fn firefox(told: &NamedRecording) -> String {
-    let recording = told.recording;
+pub fn firefox(named: &NamedRecording) -> String {
+    let recording = named.recording;
     let (start, end) = recording.span_ns();
     // The idle tasks of all CPUs have one number; here each is a thread of its own.
     let key = |sample: &PerfSample| {
@@ -40,7 +40,7 @@ pub fn firefox(told: &NamedRecording) -> String {
             "interval": interval,
             "preprocessedProfileVersion": VERSION,
             "processType": 0,
-            "product": told.name,
+            "product": named.name,
             "oscpu": format!("Linux {}", recording.origin.release),
             "startTime": 0.0,
             "symbolicated": true,

@@ -10,9 +10,9 @@ use perf_data::Recording;
 use crate::recording::{NamedRecording, task};
 
 /// The stacks of one recording.
-pub fn folded(told: &NamedRecording) -> String {
+pub fn folded(named: &NamedRecording) -> String {
     let mut text = String::new();
-    for (stack, count) in stacks(told.recording) {
+    for (stack, count) in stacks(named.recording) {
         let _ = writeln!(text, "{stack} {count}");
     }
     text
@@ -20,15 +20,15 @@ pub fn folded(told: &NamedRecording) -> String {
 
 /// The stacks of two. Samples of the second are scaled to as many operations, or as much time, as
 /// the first has, or the difference would be that of the lengths.
-pub fn folded_pair(told: [&NamedRecording; 2]) -> String {
-    let [base, new] = told.map(|told| stacks(told.recording));
-    let length = |told: &NamedRecording| {
-        let (start, end) = told.recording.span_ns();
+pub fn folded_pair(named: [&NamedRecording; 2]) -> String {
+    let [base, new] = named.map(|named| stacks(named.recording));
+    let length = |named: &NamedRecording| {
+        let (start, end) = named.recording.span_ns();
         (end - start).max(1) as f64
     };
-    let per = match (told[0].operations, told[1].operations) {
+    let per = match (named[0].operations, named[1].operations) {
         (Some(base), Some(new)) => base as f64 / new.max(1) as f64,
-        _ => length(told[0]) / length(told[1]),
+        _ => length(named[0]) / length(named[1]),
     };
     let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     base.iter().for_each(|(stack, count)| all.entry(stack).or_default().0 = *count);
@@ -58,7 +58,7 @@ fn stacks(recording: &Recording) -> BTreeMap<String, u64> {
     stacks
 }
 
-/// Without what divides frames.
+/// Replaces semicolons, which separate frames.
 fn safe(name: &str) -> String {
     name.replace(';', ":")
 }

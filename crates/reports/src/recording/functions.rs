@@ -12,14 +12,15 @@ use crate::table::{Align, Table};
 const FUNCTIONS_MAX: usize = 60;
 
 /// Own time of functions in two recordings, those with the largest change first.
-pub fn functions(told: [&NamedRecording; 2], style: Style) -> String {
-    let [base, new] = told.map(own);
-    let is_clock = told.iter().all(|told| told.recording.event.is_clock);
+pub fn functions(named: [&NamedRecording; 2], style: Style) -> String {
+    let [base, new] = named.map(own);
+    let is_clock = named.iter().all(|named| named.recording.event.is_clock);
     let value = |value: f64| if is_clock { duration_ns(value) } else { short(value) };
     let mut rows: Vec<(f64, f64, (String, String))> = Vec::new();
     for key in base.keys().chain(new.keys().filter(|key| !base.contains_key(*key))) {
-        let of = |side: &BTreeMap<(String, String), f64>| side.get(key).copied().unwrap_or(0.0);
-        rows.push((of(&base), of(&new), key.clone()));
+        let own_time =
+            |side: &BTreeMap<(String, String), f64>| side.get(key).copied().unwrap_or(0.0);
+        rows.push((own_time(&base), own_time(&new), key.clone()));
     }
     rows.sort_by(|a, b| (b.1 - b.0).abs().total_cmp(&(a.1 - a.0).abs()));
     let mut table = Table::new([
@@ -35,23 +36,24 @@ pub fn functions(told: [&NamedRecording; 2], style: Style) -> String {
         table.row(vec![baseline, delta, object.clone(), symbol.clone()]);
     }
     let more = rows.len().saturating_sub(FUNCTIONS_MAX);
-    let per = match told.iter().all(|told| told.operations.is_some()) {
-        true => "operation",
-        false => "second: give --operations BEFORE,NOW to have it per operation",
+    let per = if named.iter().all(|named| named.operations.is_some()) {
+        "operation"
+    } else {
+        "second (give --operations BEFORE,NOW for values per operation)"
     };
-    let what = if is_clock { "CPU time" } else { &told[1].recording.event.name };
+    let what = if is_clock { "CPU time" } else { &named[1].recording.event.name };
     let note = format!(
-        "Functions' own {what} per {per}. {more} functions with less change are not shown."
+        "Functions' own {what} per {per}. {more} functions with smaller changes are not shown."
     );
     table.text() + "\n" + &wrapped(&note, style.width, 0)
 }
 
 /// Own time by object and function, per operation or second; idle left out.
-fn own(told: &NamedRecording) -> BTreeMap<(String, String), f64> {
-    let recording = told.recording;
+fn own(named: &NamedRecording) -> BTreeMap<(String, String), f64> {
+    let recording = named.recording;
     let (start, end) = recording.span_ns();
     let seconds = (end - start).max(1) as f64 / 1e9;
-    let per = told.operations.map_or(seconds, |operations| operations.max(1) as f64);
+    let per = named.operations.map_or(seconds, |operations| operations.max(1) as f64);
     let mut periods: BTreeMap<u32, u64> = BTreeMap::new();
     for sample in recording.samples.iter().filter(|sample| !is_idle(sample)) {
         if let Some(leaf) = recording.chains.locations(sample.chain).first() {

@@ -11,9 +11,9 @@ use crate::table::{Align, Table};
 /// Rows with a smaller share of the whole are put together.
 const SHARE_MIN: f64 = 0.005;
 
-/// What a recording is of, and where the time went.
-pub fn ledger(told: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
-    let mut text = head(told, recorded, style);
+/// The report of one recording: what was recorded, and where the time went.
+pub fn ledger(named: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
+    let mut text = head(named, recorded, style);
     text.push('\n');
     let right = Align::Right;
     let mut table = Table::new([
@@ -26,18 +26,18 @@ pub fn ledger(told: &NamedRecording, recorded: &RecordedLedger, style: Style) ->
     add(&mut table, recorded, &recorded.ledger.root, 0);
     text.push_str(&table.text());
     text.push('\n');
-    text.push_str(&notes(told, recorded, style));
+    text.push_str(&notes(named, recorded, style));
     text
 }
 
-/// What it is a recording of, in a sentence or two.
-pub fn head(told: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
-    let recording = told.recording;
+/// Sentences that say what was recorded, how, where and on which kernel.
+pub fn head(named: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
+    let recording = named.recording;
     let origin = &recording.origin;
     let whole = match recorded.whole {
         Whole::CpusTime { cpus } => format!("all time of {}", counted(cpus as usize, "CPU")),
-        Whole::Samples if recording.all_cpus => "what its samples stand for".to_string(),
-        Whole::Samples => "CPU time of the tasks it followed".to_string(),
+        Whole::Samples if recording.all_cpus => "the sum of its samples' periods".to_string(),
+        Whole::Samples => "CPU time of the recorded tasks".to_string(),
     };
     let on = if origin.host.is_empty() { String::new() } else { format!(" on {}", origin.host) };
     let release = if origin.release.is_empty() {
@@ -47,7 +47,7 @@ pub fn head(told: &NamedRecording, recorded: &RecordedLedger, style: Style) -> S
     };
     let text = format!(
         "{}: {whole}, by {}, {} samples in {}{on}{release}",
-        told.name,
+        named.name,
         recording.event.name,
         short(recorded.samples as f64),
         duration_ns(recorded.span_ns as f64),
@@ -97,27 +97,27 @@ pub fn shortened(name: &str) -> String {
     }
 }
 
-/// How to read it, and what is doubtful.
-fn notes(told: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
-    let recording = told.recording;
-    let mut notes = vec![match told.operations {
+/// Notes below the table: how to read it, and doubts.
+fn notes(named: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
+    let recording = named.recording;
+    let mut notes = vec![match named.operations {
         Some(operations) => format!(
-            "Per operation: {} were done meanwhile, as you said; spread evenly over the time.",
+            "Per operation: --operations gives {}, taken as spread evenly over the recording.",
             counted(operations as usize, "operation")
         ),
         None => {
-            "Per second of recorded time: give --operations to have it per operation.".to_string()
+            "Per second of recorded time; give --operations for values per operation.".to_string()
         }
     }];
     notes.push(format!(
-        "Intervals are 95 %, from {} windows of this one recording: what differs from run to \
-         run is not in them.",
+        "Intervals are 95 %, from {} windows of this one recording; they do not include \
+         differences from run to run.",
         recorded.ledger.units.len()
     ));
-    notes.extend(doubts(told));
+    notes.extend(doubts(named));
     if recording.throttled > 0 {
         notes.push(format!(
-            "The kernel held sampling back {}: record at a lower rate.",
+            "The kernel throttled sampling {}: record at a lower rate.",
             times(recording.throttled)
         ));
     }
@@ -129,14 +129,14 @@ fn times(n: u64) -> String {
 }
 
 /// What the reader of a recording should know before believing it.
-pub fn doubts(told: &NamedRecording) -> Vec<String> {
-    let mut doubts = told.recording.doubts.clone();
-    let others = &told.recording.other_events;
+pub fn doubts(named: &NamedRecording) -> Vec<String> {
+    let mut doubts = named.recording.doubts.clone();
+    let others = &named.recording.other_events;
     if !others.is_empty() {
         let names: Vec<String> = others.iter().map(|(name, n)| format!("{name} ({n})")).collect();
         doubts.push(format!("Samples of other events were left out: {}.", names.join(", ")));
     }
-    let lost: u64 = told.recording.losses.iter().fold(0, |n, loss| n.saturating_add(loss.samples));
+    let lost: u64 = named.recording.losses.iter().fold(0, |n, loss| n.saturating_add(loss.samples));
     if lost > 0 {
         doubts.push(format!(
             "{lost} samples were lost: record at a lower rate, or with a larger -m."

@@ -24,13 +24,13 @@ pub use crate::recording::ledger::ledger;
 #[cfg(test)]
 mod tests;
 
-/// A recording with its name, and how many operations were done meanwhile.
+/// A recording with its name, and the number of operations done while it ran.
 pub struct NamedRecording<'a> {
     /// The file.
     pub name: &'a str,
     /// What is in it.
     pub recording: &'a Recording,
-    /// Operations, where the user said.
+    /// Number of operations, if the user gave it.
     pub operations: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ fn amount(recorded: &RecordedLedger, value: f64) -> String {
     }
 }
 
-/// What values are: `time per operation`, `cycles per second`.
+/// The measure of all values: `time per operation`, `cycles per second`.
 fn measured(recorded: &RecordedLedger) -> String {
     let what = match &recorded.measure {
         Measure::Nanoseconds => "time",
@@ -64,7 +64,7 @@ fn is_idle(sample: &PerfSample) -> bool {
     sample.tid == 0 && sample.pid <= 0
 }
 
-/// Who was sampled, as a frame around all others.
+/// The name of the sampled task, as the outermost frame.
 fn task<'a>(recording: &'a Recording, sample: &PerfSample) -> &'a str {
     if is_idle(sample) { "idle" } else { &recording.tasks[sample.task as usize] }
 }

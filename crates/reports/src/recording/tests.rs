@@ -74,7 +74,7 @@ fn recording(spins: u64) -> Recording {
     recording
 }
 
-fn told(recording: &Recording) -> NamedRecording<'_> {
+fn named(recording: &Recording) -> NamedRecording<'_> {
     NamedRecording { name: "perf.data", recording, operations: Some(1000) }
 }
 
@@ -88,24 +88,24 @@ fn a_ledger_shows_all_time_and_how_sure_it_is() {
     let question = RecordingQuestion { operations: Some(1000), tasks: Vec::new() };
     let recorded = ledgers_from_recordings(&[(&recording, &question)]);
     check(
-        &ledger(&told(&recording), &recorded[0], Style::PLAIN),
+        &ledger(&named(&recording), &recorded[0], Style::PLAIN),
         expect![[r#"
-        perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
+            perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
 
-                 time
-        per operation    +-     share  samples  where
-                80 us     -  100.00 %       82  all
-                40 us  0 ns   50.00 %       41    idle
-                40 us  0 ns   50.00 %       41    the workload
-                20 us  0 ns   25.00 %       21      system call fcntl
-                20 us  0 ns   25.00 %       21        interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcnt...
-                20 us  0 ns   25.00 %       20      user code
-                20 us  0 ns   25.00 %       20        main
+                     time
+            per operation    +-     share  samples  where
+                    80 us     -  100.00 %       82  all
+                    40 us  0 ns   50.00 %       41    idle
+                    40 us  0 ns   50.00 %       41    the workload
+                    20 us  0 ns   25.00 %       21      system call fcntl
+                    20 us  0 ns   25.00 %       21        interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcnt...
+                    20 us  0 ns   25.00 %       20      user code
+                    20 us  0 ns   25.00 %       20        main
 
-        - Per operation: 1000 operations were done meanwhile, as you said; spread evenly over the time.
-        - Intervals are 95 %, from 10 windows of this one recording: what differs from run to run is not in
-          them.
-    "#]],
+            - Per operation: --operations gives 1000 operations, taken as spread evenly over the recording.
+            - Intervals are 95 %, from 10 windows of this one recording; they do not include differences from
+              run to run.
+        "#]],
     );
 }
 
@@ -115,32 +115,32 @@ fn a_difference_without_noise_has_no_cause_and_adds_up() {
     let question = RecordingQuestion { operations: Some(1000), tasks: Vec::new() };
     let recorded = ledgers_from_recordings(&[(&base, &question), (&new, &question)]);
     let difference = difference(&recorded[0].ledger, &recorded[1].ledger);
-    let both = [&told(&base), &told(&new)];
+    let both = [&named(&base), &named(&new)];
     check(
         &changes(both, [&recorded[0], &recorded[1]], &difference, Style::PLAIN),
         expect![[r#"
-        perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
-        perf.data: all time of 2 CPUs, by cpu-clock, 842 samples in 420 ms on lab1, Linux 6.12.0
+            perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
+            perf.data: all time of 2 CPUs, by cpu-clock, 842 samples in 420 ms on lab1, Linux 6.12.0
 
-                 change of
-        time per operation  +-  before     now  why  where
-                   +760 us                           below noise: all other rows together
-                   +760 us       80 us  840 us       all
+                     change of
+            time per operation  +-  before     now  why  where
+                       +760 us                           all other rows together: below noise
+                       +760 us       80 us  840 us       all
 
-        - The rows add up to the change of all. Those told are no accidents, at 99 % for all of them
-          together, by windows within each recording: what differs from run to run is not in that. Record
-          both sides several times before you believe a small change.
-    "#]],
+            - The rows add up to the total change. All named rows together are significant at 99 %, judged by
+              windows within each recording; differences from run to run are not included. Record both sides
+              several times before you believe a small change.
+        "#]],
     );
     check(
         &functions(both, Style::PLAIN),
         expect![[r#"
-        baseline    delta  object    symbol
-           21 us  +380 us  [kernel]  native_queued_spin_lock_slowpath
-           20 us    +0 ns  load      main
+            baseline    delta  object    symbol
+               21 us  +380 us  [kernel]  native_queued_spin_lock_slowpath
+               20 us    +0 ns  load      main
 
-        Functions' own CPU time per operation. 0 functions with less change are not shown.
-    "#]],
+            Functions' own CPU time per operation. 0 functions with smaller changes are not shown.
+        "#]],
     );
     check(
         &folded_pair(both),
@@ -155,9 +155,9 @@ fn a_difference_without_noise_has_no_cause_and_adds_up() {
 #[test]
 fn callers_stand_below_the_function_that_used_the_time() {
     check(
-        &callers(&told(&recording(20))),
+        &callers(&named(&recording(20))),
         expect![[r#"
-            # 41 samples of tasks, by function and who called it; time per operation; what is below 0.5 % is left out
+            # 41 samples of tasks, by function and caller; time per operation; entries below 0.5 % are left out
 
              51.22%      21 us  native_queued_spin_lock_slowpath  [kernel]
                      __x64_sys_fcntl
@@ -173,7 +173,7 @@ fn callers_stand_below_the_function_that_used_the_time() {
 #[test]
 fn folded_stacks_begin_with_the_task() {
     check(
-        &folded(&told(&recording(20))),
+        &folded(&named(&recording(20))),
         expect![[r#"
         idle;pv_native_safe_halt 41
         load;main 20
@@ -184,7 +184,7 @@ fn folded_stacks_begin_with_the_task() {
 
 #[test]
 fn tables_for_the_firefox_profiler_refer_only_to_what_they_have() {
-    let profile: Value = serde_json::from_str(&firefox(&told(&recording(20)))).unwrap();
+    let profile: Value = serde_json::from_str(&firefox(&named(&recording(20)))).unwrap();
     assert_eq!(profile["meta"]["preprocessedProfileVersion"], 48);
     let threads = profile["threads"].as_array().unwrap();
     assert_eq!(threads.len(), 2);
@@ -220,12 +220,12 @@ fn what_looks_have_sampled_has_the_same_views() {
     let all: Vec<&Profile> = looks.iter().collect();
     let (recording, operations) =
         recording_from_looks(&all, "posix_lock_shared", Origin::default()).unwrap();
-    let told =
+    let named =
         NamedRecording { name: "looks", recording: &recording, operations: Some(operations) };
-    let counts = folded(&told);
+    let counts = folded(&named);
     let counts = counts.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>());
     assert_eq!(counts.sum::<Result<u64, _>>(), Ok(recording.samples.len() as u64));
-    let profile: Value = serde_json::from_str(&firefox(&told)).unwrap();
+    let profile: Value = serde_json::from_str(&firefox(&named)).unwrap();
     let threads = profile["threads"].as_array().unwrap();
     let samples = threads.iter().map(|thread| thread["samples"]["length"].as_u64().unwrap());
     assert_eq!(samples.sum::<u64>(), recording.samples.len() as u64);

@@ -97,7 +97,7 @@ impl RunRequest<'_> {
             cpus: point.cpu_list.clone(),
             until: point.until,
             pass: point.pass,
-            profile: self.profile.map(|kind| profiles::watch(self.record, kind, knee)),
+            profile: self.profile.map(|kind| profiles::profile_job(self.record, kind, knee)),
             scratch,
             keep: false,
             stop_grace_s: self.record.experiment.stop_grace_s,

@@ -234,7 +234,7 @@ mod tests {
         check_toml(
             "[storage]\non = 'brd'",
             expect_test::expect![
-                "file systems lie on loop, on ram, or on a device such as /dev/vdb; 'brd' is none"
+                "file systems can be made on loop, on ram, or on a device such as /dev/vdb, not on 'brd'"
             ],
         );
         check_toml(
@@ -263,14 +263,14 @@ mod tests {
         check_toml(
             "[storage]\npolicy = 'aged'\n[[variant]]\nname = 'a'\nfile_system = { kind = 'tmpfs' }",
             expect_test::expect![
-                "file system of variant 'a': tmpfs lies in memory, where files do not scatter the space that is free: leave it out, or use the policy fresh"
+                "file system of variant 'a': tmpfs lies in memory, where files do not fragment the free space: leave it out, or use the policy fresh"
             ],
         );
         check_toml(
             "[storage]\non = '/dev/vdz'\npolicy = 'aged'\n\
              [[variant]]\nname = 'a'\nfile_system = { kind = 'xfs' }",
             expect_test::expect![
-                "file system of variant 'a': an aged file system is copied for every run, /dev/vdz would be written whole each time: use loop or ram, or the policy fresh"
+                "file system of variant 'a': an aged file system is copied for every run, and each copy would overwrite all of /dev/vdz: use loop or ram, or the policy fresh"
             ],
         );
         check_toml(
@@ -282,19 +282,19 @@ mod tests {
         check_toml(
             "[[variant]]\nname = 'a'\nfile_system = { kind = 'xsf' }",
             expect_test::expect![
-                "file system of variant 'a': knee makes no file system of kind 'xsf'; it makes btrfs, ext2, ext3, ext4, tmpfs, xfs"
+                "file system of variant 'a': knee cannot make a file system of kind 'xsf'; it can make btrfs, ext2, ext3, ext4, tmpfs, xfs"
             ],
         );
         check_toml(
             "[[variant]]\nname = 'a'\nfile_system = { kind = 'tmpfs', mkfs = '-q' }",
             expect_test::expect![
-                "file system of variant 'a': tmpfs is not made by a program: leave mkfs out, give mount options"
+                "file system of variant 'a': no program makes tmpfs: leave mkfs out, and use mount options"
             ],
         );
         check_toml(
             "[[variant]]\nname = 'a'\nfile_system = { kind = 'xfs', mount = 'ro' }",
             expect_test::expect![
-                "file system of variant 'a': the mount option 'ro' cannot be measured with"
+                "file system of variant 'a': knee cannot measure with the mount option 'ro': leave it out"
             ],
         );
         check_toml(

@@ -46,16 +46,17 @@ pub fn checked(all: &[CheckResult], style: &Style) -> String {
     }
     let sampled = all.iter().any(|one| one.schedules.is_some());
     let claim = match (sampled, all.first().map(|one| one.memory)) {
-        (true, _) => "states: random schedules that were tried; nothing is shown of the others",
+        (true, _) => "states: random schedules tried; this proves nothing about the others",
         (_, Some(Memory::TotalStoreOrder)) => {
-            "holds: in every order of steps, with store buffers as on x86: exclusion, the order of \
-             entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
-             by acquire and release; not checked: what weaker hardware does to atomic accesses"
+            "holds: in every interleaving, with store buffers as on x86: mutual exclusion, the order \
+             of entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
+             by acquire and release; not checked: reordering of atomic accesses on weaker hardware"
         }
         _ => {
-            "holds: in every order of steps, each visible to all at once: exclusion, the order of \
-             entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
-             by acquire and release; not checked: store buffers (--tso), weaker hardware"
+            "holds: in every interleaving, each step immediately visible to all tasks: mutual \
+             exclusion, the order of entry where claimed, no deadlock, an end to every wait, and \
+             plain accesses ordered by acquire and release; not checked: store buffers (--tso), \
+             weaker hardware"
         }
     };
     table.text() + "\n" + &wrapped(claim, style.width, 2)
@@ -73,7 +74,7 @@ fn verdict(checked: &CheckResult) -> String {
 /// The interleaving that leads to a failure, and how to see it again.
 pub fn failed_check(name: &str, failure: &Failure, again: &str) -> String {
     format!(
-        "\n{name}: {}\n\n{}\n\nagain: {again}\n",
+        "\n{name}: {}\n\n{}\n\nrerun: {again}\n",
         failure.fault,
         failure.steps.iter().map(|step| format!("  {step}")).collect::<Vec<_>>().join("\n")
     )
@@ -82,7 +83,9 @@ pub fn failed_check(name: &str, failure: &Failure, again: &str) -> String {
 /// The mutants of an algorithm: what was changed, and how that came out.
 pub fn mutants(name: &str, judged: &[JudgedMutant]) -> String {
     if judged.is_empty() {
-        return format!("{name}: made of other locks, without an access of its own to change\n\n");
+        return format!(
+            "{name}: built from other locks, it has no access of its own to mutate\n\n"
+        );
     }
     let mut table = Table::new([
         ("line", Align::Right),
@@ -130,7 +133,7 @@ pub fn mutants(name: &str, judged: &[JudgedMutant]) -> String {
     text + "\n"
 }
 
-/// Which tasks found a mutant.
+/// The tasks and settings that caught a mutant.
 fn found_with(caught: &CaughtMutant) -> String {
     let CaughtMutant { size: CheckSize { threads, acquires, locks }, settings, choices, .. } =
         caught;
@@ -171,7 +174,7 @@ mod tests {
               t0 lock.next add 1 -> 0
               t1   enters
 
-            again: knee check …
+            rerun: knee check …
         "#]]
         .assert_eq(&failed_check("ticket", &failure, "knee check …"));
     }

@@ -1,4 +1,4 @@
-//! `knee explain base.data new.data`: samples that perf took, as ledgers and in familiar views.
+//! `knee explain base.data new.data`: samples recorded by perf, as ledgers and in familiar views.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,31 +15,31 @@ use reports::Style;
 use reports::recording::{self, NamedRecording};
 use serde_json::json;
 
-use super::views::View;
+use super::views::ProfileView;
 
-/// How recordings are read.
+/// How to read recordings.
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct Options {
-    /// The workload is the tasks of this name, all others are others [default: all but perf]
-    #[arg(long = "task", value_name = "NAME", help_heading = "Recordings of perf")]
+    /// Count tasks with this name as the workload, others as other tasks [default: all but perf]
+    #[arg(long = "task", value_name = "NAME", help_heading = "perf.data options")]
     followed: Vec<String>,
-    /// Where else to look for names of functions: a copy of /proc/kallsyms, a vmlinux, a folder
-    /// like ~/.debug; for a recording from another host or boot
-    #[arg(long, value_name = "PATH", help_heading = "Recordings of perf")]
+    /// Additional source of symbols, for a recording from another host or boot: a copy of
+    /// /proc/kallsyms, a vmlinux, or a directory like ~/.debug
+    #[arg(long, value_name = "PATH", help_heading = "perf.data options")]
     symbols: Vec<PathBuf>,
 }
 
-/// The files, if these words name recordings; an error where only some do.
+/// The files, if these words name recordings; an error if only some of them do.
 pub fn recordings(words: &[String]) -> Result<Option<Vec<PathBuf>>> {
-    let (yes, no): (Vec<&String>, Vec<&String>) =
+    let (recordings, others): (Vec<&String>, Vec<&String>) =
         words.iter().partition(|word| is_recording(Path::new(word)));
-    match (yes.is_empty(), no.first()) {
+    match (recordings.is_empty(), others.first()) {
         (true, _) => Ok(None),
         (false, None) => Ok(Some(words.iter().map(PathBuf::from).collect())),
         (false, Some(other)) => {
             File::open(other).with_context(|| format!("reading {other}"))?;
-            bail!("{other} is no recording of perf, and those compare only with their like")
+            bail!("{other} is not a perf.data file: compare perf.data only with perf.data")
         }
     }
 }
@@ -51,27 +51,27 @@ fn is_recording(file: &Path) -> bool {
     read.is_some_and(|read| read.is_ok()) && recognise(&start)
 }
 
-/// Prints what is asked for.
+/// Prints the view of one recording, or of two compared.
 pub fn run(
     files: &[PathBuf],
     operations: &[u64],
     json: bool,
-    view: View,
+    view: ProfileView,
     options: &Options,
 ) -> Result<ExitCode> {
-    ensure!(files.len() <= 2, "{} recordings: name one, or two to compare", files.len());
+    ensure!(files.len() <= 2, "{} perf.data files: name one, or two to compare", files.len());
     let given = operations.len();
     ensure!(
         given == 0 || given == files.len(),
-        "--operations has {given} numbers for {} recordings: give one for each",
+        "--operations has {given} numbers for {} perf.data files: give one for each",
         files.len()
     );
-    ensure!(!operations.contains(&0), "--operations is 0: nothing is per no operation");
+    ensure!(!operations.contains(&0), "--operations 0: the cost per operation needs at least 1");
     let recordings: Vec<Recording> =
         files.iter().map(|file| Recording::open(file, &options.symbols)).collect::<Result<_>>()?;
     options.check_tasks(&recordings)?;
     let names: Vec<String> = files.iter().map(|file| name(file)).collect();
-    let told: Vec<NamedRecording> = names
+    let named: Vec<NamedRecording> = names
         .iter()
         .zip(&recordings)
         .enumerate()
@@ -81,56 +81,57 @@ pub fn run(
             operations: operations.get(index).copied(),
         })
         .collect();
-    print(options.shown(&told, view, json)?)?;
-    // The process ends here: taking apart millions of samples first would be seen.
+    print(options.shown(&named, view, json)?)?;
+    // The process ends here: freeing millions of samples first would take noticeable time.
     std::mem::forget(recordings);
     Ok(ExitCode::SUCCESS)
 }
 
 impl Options {
-    fn shown(&self, told: &[NamedRecording], view: View, json: bool) -> Result<String> {
-        let style = Style::of_stdout();
-        match (told, view) {
-            ([one], View::Ledger) => {
+    fn shown(&self, named: &[NamedRecording], view: ProfileView, json: bool) -> Result<String> {
+        let style = Style::for_stdout();
+        match (named, view) {
+            ([one], ProfileView::Ledger) => {
                 let recorded = self.recorded(&[one]).remove(0);
-                match json {
-                    true => as_json(&json!({"name": one.name, "recorded": recorded})),
-                    false => Ok(recording::ledger(one, &recorded, style)),
+                if json {
+                    as_json(&json!({"name": one.name, "recorded": recorded}))
+                } else {
+                    Ok(recording::ledger(one, &recorded, style))
                 }
             }
-            ([one], View::Tree) => Ok(recording::callers(one)),
-            ([one], View::Folded) => Ok(recording::folded(one)),
-            ([one], View::Firefox) => Ok(recording::firefox(one)),
-            ([base, new], View::Ledger) => self.changes([base, new], json, style),
-            ([base, new], View::Diff) => Ok(recording::functions([base, new], style)),
-            ([base, new], View::Folded) => Ok(recording::folded_pair([base, new])),
-            (_, View::Locks | View::Ipis) => bail!(
-                "a recording of perf has no {}: measure a workload with knee explain --view {}",
-                if view == View::Locks { "locks" } else { "interrupts" },
+            ([one], ProfileView::Tree) => Ok(recording::callers(one)),
+            ([one], ProfileView::Folded) => Ok(recording::folded(one)),
+            ([one], ProfileView::Firefox) => Ok(recording::firefox(one)),
+            ([base, new], ProfileView::Ledger) => self.changes([base, new], json, style),
+            ([base, new], ProfileView::Diff) => Ok(recording::functions([base, new], style)),
+            ([base, new], ProfileView::Folded) => Ok(recording::folded_pair([base, new])),
+            (_, ProfileView::Locks | ProfileView::Ipis) => bail!(
+                "perf.data has no {}: measure a workload with knee explain --view {}",
+                if view == ProfileView::Locks { "locks" } else { "interrupts" },
                 view.name()
             ),
-            (_, View::Diff) => bail!("--view diff is of two recordings: name both"),
-            _ => bail!("this --view is of one recording: name one"),
+            (_, ProfileView::Diff) => bail!("--view diff compares two perf.data files: name both"),
+            _ => bail!("--view {} shows a single perf.data file: name one", view.name()),
         }
     }
 
-    fn recorded(&self, told: &[&NamedRecording]) -> Vec<RecordedLedger> {
-        let question = |told: &&NamedRecording| RecordingQuestion {
-            operations: told.operations,
+    fn recorded(&self, named: &[&NamedRecording]) -> Vec<RecordedLedger> {
+        let question = |named: &&NamedRecording| RecordingQuestion {
+            operations: named.operations,
             tasks: self.followed.clone(),
         };
-        let questions: Vec<RecordingQuestion> = told.iter().map(question).collect();
-        let recordings = told.iter().map(|told| told.recording);
+        let questions: Vec<RecordingQuestion> = named.iter().map(question).collect();
+        let recordings = named.iter().map(|named| named.recording);
         let both: Vec<(&Recording, &RecordingQuestion)> = recordings.zip(&questions).collect();
         ledgers_from_recordings(&both)
     }
 
-    fn changes(&self, told: [&NamedRecording; 2], json: bool, style: Style) -> Result<String> {
-        let [base, new] = told;
-        let recorded = self.recorded(&told);
+    fn changes(&self, named: [&NamedRecording; 2], json: bool, style: Style) -> Result<String> {
+        let [base, new] = named;
+        let recorded = self.recorded(&named);
         ensure!(
             recorded[0].measure == recorded[1].measure,
-            "one is of {}, the other of {}: those do not compare",
+            "cannot compare samples of {} with samples of {}: record both with the same event",
             base.recording.event.name,
             new.recording.event.name
         );
@@ -143,16 +144,16 @@ impl Options {
                 "causes": causes(&change),
             }));
         }
-        Ok(recording::changes(told, [&recorded[0], &recorded[1]], &change, style))
+        Ok(recording::changes(named, [&recorded[0], &recorded[1]], &change, style))
     }
 
-    /// A task that no recording has is a slip of the pen.
+    /// Refuses a `--task` that no recording has: it is a typing mistake.
     fn check_tasks(&self, recordings: &[Recording]) -> Result<()> {
         for task in &self.followed {
             let known = recordings.iter().flat_map(|recording| &recording.tasks);
             ensure!(
                 known.clone().any(|known| known == task),
-                "no task is called '{task}'{}",
+                "--task {task}: no task in the recording has this name{}",
                 host::nearest(task, known.map(String::as_str))
             );
         }
@@ -164,7 +165,7 @@ fn as_json(value: &serde_json::Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
-/// What reports call a file.
+/// The name of a file in reports.
 fn name(file: &Path) -> String {
     file.file_name()
         .map_or_else(|| file.display().to_string(), |n| n.to_string_lossy().into_owned())

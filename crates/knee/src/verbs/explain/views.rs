@@ -1,4 +1,4 @@
-//! The views that people know of other tools, of what looks have sampled and timed.
+//! Views known from other tools (perf, flame graphs, the Firefox Profiler), made from profiles.
 
 use analysis::ledger::{Ipis, Locks, ipis, locks, recording_from_looks};
 use anyhow::{Context, Result, bail, ensure};
@@ -9,85 +9,86 @@ use reports;
 use reports::Style;
 use reports::recording::{self, NamedRecording};
 
-/// How what was seen is shown.
+/// A form in which `knee explain` shows profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum View {
-    /// A ledger that adds up; of two, what changed, ranked
+pub enum ProfileView {
+    /// Ledger that adds up to the whole time; for two, the changes, ranked
     Ledger,
-    /// Callers of each function: percent, symbol, chain
+    /// Call tree of each function: percent, symbol, callers
     Tree,
-    /// Two: baseline, delta, object, symbol, like perf diff but per operation
+    /// Comparison of two, like perf diff but per operation: baseline, delta, object, symbol
     Diff,
-    /// Stacks for flame graphs, a line each; of two, both counts
+    /// Folded stacks for flame graphs, one per line; for two, with both counts
     Folded,
     /// JSON for the Firefox Profiler
     Firefox,
-    /// Locks: how often spun and slept for, how long, by whom
+    /// Lock contention: how often and how long tasks spin and sleep, and which tasks
     Locks,
-    /// Interrupts from other CPUs: how often, how dear, who sends them
+    /// Inter-processor interrupts: how many, their cost, and their senders
     Ipis,
 }
 
-impl View {
-    /// Whether it is of two variants where there are two.
+impl ProfileView {
+    /// Whether the view compares two variants if there are two.
     pub fn is_of_pairs(self) -> bool {
-        matches!(self, View::Diff | View::Folded)
+        matches!(self, ProfileView::Diff | ProfileView::Folded)
     }
 
-    /// The word for it on the command line.
+    /// The name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
     }
 }
 
-/// A point with its looks.
-pub struct Place<'a> {
+/// A point of a record with its profiles.
+pub struct ProfiledPoint<'a> {
     title: String,
     record: &'a Opened,
     looks: Vec<&'a Profile>,
     point: usize,
 }
 
-/// The view of each point; of one alone where it is for another program.
-pub fn of_points(view: View, places: &[Place], style: Style) -> Result<String> {
-    let text = |place: &Place| -> Result<String> {
+/// The view of each point. Views that are a file for another program allow only one point.
+pub fn of_points(view: ProfileView, points: &[ProfiledPoint], style: Style) -> Result<String> {
+    let text = |point: &ProfiledPoint| -> Result<String> {
         Ok(match view {
-            View::Locks => reports::locks(&place.locks()?, style),
-            View::Ipis => reports::ipis(&place.ipis()?, style),
-            View::Tree => {
-                let (recording, operations) = place.worked()?;
-                recording::callers(&place.told(&recording, operations))
+            ProfileView::Locks => reports::locks(&point.locks()?, style),
+            ProfileView::Ipis => reports::ipis(&point.ipis()?, style),
+            ProfileView::Tree => {
+                let (recording, operations) = point.workload_samples()?;
+                recording::callers(&point.named(&recording, operations))
             }
-            View::Folded | View::Firefox => {
-                ensure!(places.len() == 1, too_many(view, places.iter().map(|p| &p.title)));
-                let (recording, operations) = place.sampled()?;
-                let told = place.told(&recording, operations);
-                let folded = view == View::Folded;
-                if folded { recording::folded(&told) } else { recording::firefox(&told) }
+            ProfileView::Folded | ProfileView::Firefox => {
+                ensure!(points.len() == 1, too_many(view, points.iter().map(|p| &p.title)));
+                let (recording, operations) = point.samples()?;
+                let named = point.named(&recording, operations);
+                let is_folded = view == ProfileView::Folded;
+                if is_folded { recording::folded(&named) } else { recording::firefox(&named) }
             }
-            View::Diff => bail!("--view diff is of two: name two variants or records"),
-            View::Ledger => bail!("knee's own mistake: a ledger is no view of looks"),
+            ProfileView::Diff => bail!("--view diff compares two: name two variants or records"),
+            ProfileView::Ledger => bail!("bug in knee: the ledger is not a view of profiles"),
         })
     };
-    let is_file = matches!(view, View::Folded | View::Firefox);
-    let titled = |place: &Place| -> Result<String> {
-        let text = text(place)?;
-        Ok(if is_file { text } else { style.bold(&place.title) + "\n\n" + &text })
+    let is_file = matches!(view, ProfileView::Folded | ProfileView::Firefox);
+    let titled = |point: &ProfiledPoint| -> Result<String> {
+        let text = text(point)?;
+        Ok(if is_file { text } else { style.bold(&point.title) + "\n\n" + &text })
     };
-    Ok(places.iter().map(titled).collect::<Result<Vec<_>>>()?.join("\n"))
+    Ok(points.iter().map(titled).collect::<Result<Vec<_>>>()?.join("\n"))
 }
 
-/// The view of each pair; of one alone where it is for another program.
-pub fn of_pairs(view: View, pairs: &[[Place; 2]], style: Style) -> Result<String> {
-    let text = |[base, new]: &[Place; 2]| -> Result<String> {
-        let of = |place: &Place| match view {
-            View::Folded => place.sampled(),
-            _ => place.worked(),
+/// The view of each pair. Views that are a file for another program allow only one pair.
+pub fn of_pairs(view: ProfileView, pairs: &[[ProfiledPoint; 2]], style: Style) -> Result<String> {
+    let text = |[base, new]: &[ProfiledPoint; 2]| -> Result<String> {
+        let samples = |point: &ProfiledPoint| match view {
+            ProfileView::Folded => point.samples(),
+            _ => point.workload_samples(),
         };
-        let sampled = [of(base)?, of(new)?];
-        let told = [base.told(&sampled[0].0, sampled[0].1), new.told(&sampled[1].0, sampled[1].1)];
-        let both = [&told[0], &told[1]];
-        if view == View::Folded {
+        let sampled = [samples(base)?, samples(new)?];
+        let named =
+            [base.named(&sampled[0].0, sampled[0].1), new.named(&sampled[1].0, sampled[1].1)];
+        let both = [&named[0], &named[1]];
+        if view == ProfileView::Folded {
             let titles = pairs.iter().map(|[_, new]| &new.title);
             ensure!(pairs.len() == 1, too_many(view, titles));
             return Ok(recording::folded_pair(both));
@@ -98,20 +99,20 @@ pub fn of_pairs(view: View, pairs: &[[Place; 2]], style: Style) -> Result<String
     Ok(pairs.iter().map(text).collect::<Result<Vec<_>>>()?.join("\n"))
 }
 
-fn too_many<'a>(view: View, titles: impl Iterator<Item = &'a String>) -> String {
+fn too_many<'a>(view: ProfileView, titles: impl Iterator<Item = &'a String>) -> String {
     let titles: Vec<&str> = titles.map(String::as_str).collect();
     format!(
-        "--view {} is one file, and here are {}: {}; measure one workload with one --cpus",
+        "--view {} writes one file, but there are {}: {}; measure one workload with one --cpus",
         view.name(),
         reports::counted(titles.len(), "point"),
         titles.join("; ")
     )
 }
 
-impl<'a> Place<'a> {
-    /// A point of a record and those of its looks that are of it.
-    pub fn new(record: &'a Opened, looks: &'a [Profile], point: usize) -> Place<'a> {
-        Place {
+impl<'a> ProfiledPoint<'a> {
+    /// A point of a record, with its own of the record's profiles.
+    pub fn new(record: &'a Opened, looks: &'a [Profile], point: usize) -> ProfiledPoint<'a> {
+        ProfiledPoint {
             title: reports::title(&record.record.points[point]),
             record,
             looks: looks.iter().filter(|look| look.point as usize == point).collect(),
@@ -119,7 +120,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn sampled(&self) -> Result<(Recording, u64)> {
+    /// The samples of all tasks, and the number of operations.
+    fn samples(&self) -> Result<(Recording, u64)> {
         let host = &self.record.record.host;
         let origin = Origin {
             host: host.hostname.clone().unwrap_or_default(),
@@ -130,9 +132,9 @@ impl<'a> Place<'a> {
         recording_from_looks(&self.looks, workload, origin).with_context(|| self.without("samples"))
     }
 
-    /// The same of the workload alone.
-    fn worked(&self) -> Result<(Recording, u64)> {
-        let (mut recording, operations) = self.sampled()?;
+    /// The samples of the workload's own tasks, and the number of operations.
+    fn workload_samples(&self) -> Result<(Recording, u64)> {
+        let (mut recording, operations) = self.samples()?;
         let name = &self.record.record.points[self.point].workload;
         let tasks = &recording.tasks;
         recording.samples.retain(|sample| tasks[sample.task as usize] == *name);
@@ -140,14 +142,14 @@ impl<'a> Place<'a> {
     }
 
     fn locks(&self) -> Result<Locks> {
-        locks(&self.looks).with_context(|| self.without("looks at its time"))
+        locks(&self.looks).with_context(|| self.without("profile of its time"))
     }
 
     fn ipis(&self) -> Result<Ipis> {
-        ipis(&self.looks).with_context(|| self.without("looks at its time"))
+        ipis(&self.looks).with_context(|| self.without("profile of its time"))
     }
 
-    fn told<'b>(&'b self, recording: &'b Recording, operations: u64) -> NamedRecording<'b> {
+    fn named<'b>(&'b self, recording: &'b Recording, operations: u64) -> NamedRecording<'b> {
         NamedRecording {
             name: &self.title,
             recording,
@@ -158,7 +160,7 @@ impl<'a> Place<'a> {
     fn without(&self, what: &str) -> String {
         format!(
             "{} has no {what}: measure it as root with knee explain or knee run --explain; knee \
-             doctor says what keeps knee from watching",
+             doctor shows what is missing",
             self.title
         )
     }

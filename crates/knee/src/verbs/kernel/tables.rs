@@ -15,7 +15,7 @@ pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
         ("revision", Align::Left),
         ("commit", Align::Left),
         ("outcome", Align::Left),
-        ("s", Align::Right),
+        ("build s", Align::Right),
         ("MB", Align::Right),
         ("image", Align::Left),
     ]);
@@ -37,7 +37,7 @@ pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
     if outcomes.is_empty() { String::new() } else { table.text() }
 }
 
-/// The same as data.
+/// The kernels that were asked for, as JSON.
 pub fn kernels_json(outcomes: &[(String, Result<BuiltKernel>)]) -> Value {
     let one = |(revision, outcome): &(String, Result<BuiltKernel>)| match outcome {
         Ok(built) => json!(built),
@@ -75,7 +75,7 @@ fn short(commit: &str) -> String {
     commit.chars().take(DIGITS).collect()
 }
 
-/// Of the image.
+/// Size of the image in MB.
 fn megabytes(build: &BuildInfo) -> String {
     format!("{:.1}", build.image.bytes as f64 / 1e6)
 }
@@ -134,10 +134,10 @@ mod tests {
         let failed = ("HEAD~3".to_string(), Err(anyhow!("no")));
         let outcomes = [built("v6.1", false), built("mybranch", true), failed];
         expect![[r#"
-            revision  commit        outcome    s   MB  image
-            v6.1      1a2b3c4d5e6f  built    312  7.3  /c/0011223344556677/bzImage
-            mybranch  1a2b3c4d5e6f  cached     -  7.3  /c/0011223344556677/bzImage
-            HEAD~3    -             failed     -    -  -
+            revision  commit        outcome  build s   MB  image
+            v6.1      1a2b3c4d5e6f  built        312  7.3  /c/0011223344556677/bzImage
+            mybranch  1a2b3c4d5e6f  cached         -  7.3  /c/0011223344556677/bzImage
+            HEAD~3    -             failed         -    -  -
         "#]]
         .assert_eq(&kernels(&outcomes));
         let json = kernels_json(&outcomes);

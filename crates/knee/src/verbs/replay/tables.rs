@@ -25,7 +25,7 @@ pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {
     }
     let Provenance { found, measured, assumed } = provenance;
     let (fitted, anew) = match replay.fitted {
-        Some(_) => (1, ", each fitted anew"),
+        Some(_) => (1, ", refitted for each"),
         None => (0, ""),
     };
     let basis = format!(
@@ -71,14 +71,16 @@ fn table(rows: &[GradedTarget], style: Style) -> String {
         ("queueing", Align::Right),
     ];
     // Null models can say something of few.
-    let some = rows.iter().any(|row| row.nulls.usl.is_some() || row.nulls.queueing.is_some());
-    let shown = if some { 6 } else { 4 };
+    let has_null_models =
+        rows.iter().any(|row| row.nulls.usl.is_some() || row.nulls.queueing.is_some());
+    let shown = if has_null_models { 6 } else { 4 };
     let mut table = Table::new(columns[..shown].iter().copied());
     for row in rows {
         let null = |null: Option<f64>| null.map_or("-".to_string(), digits);
-        let grade = match row.is_open() {
-            true => format!("{}, open", row.grade.name()),
-            false => row.grade.name().to_string(),
+        let grade = if row.is_open() {
+            format!("{}, open", row.grade.name())
+        } else {
+            row.grade.name().to_string()
         };
         let cells = vec![
             row.target.what.to_string(),
@@ -102,7 +104,7 @@ fn interval(interval: Interval) -> String {
     format!("{} ({}..{})", digits(middle), digits(low), digits(high))
 }
 
-/// Three digits, also of what is small: a ratio of 0.0063 is no 6.3e-3 to who compares.
+/// Three digits without an exponent down to 0.001, since readers compare 0.0063 with 0.0058.
 fn digits(value: f64) -> String {
     match value.abs() {
         tiny if tiny > 0.0 && tiny < 0.001 => format!("{value:.5}"),

@@ -38,7 +38,7 @@ pub fn simulated(
     text + &wrapped(&basis(host, draws), style.width, 2)
 }
 
-/// SimulatedCurve beside native.
+/// Simulated rates beside native ones.
 pub fn agreements(
     found: &Agreements,
     host: &DescribedHost,
@@ -77,16 +77,16 @@ pub fn agreements(
     let (least, most) = (AGREES.start(), AGREES.end());
     let counts: BTreeSet<usize> = all.iter().map(|one| one.cpus).collect();
     for cpus in counts {
-        let at: Vec<_> = all.iter().filter(|one| one.cpus == cpus).collect();
-        let agree = at.iter().filter(|one| one.agrees()).count();
-        let of = counted(cpus, "CPU");
-        text += &format!("at {of}: {agree} of {} within {least} to {most}\n", at.len());
+        let at_cpus: Vec<_> = all.iter().filter(|one| one.cpus == cpus).collect();
+        let agree = at_cpus.iter().filter(|one| one.agrees()).count();
+        let cpu_count = counted(cpus, "CPU");
+        text += &format!("at {cpu_count}: {agree} of {} within {least} to {most}\n", at_cpus.len());
     }
     if let (Some(now), Some(number)) =
         (&found.transfer_ns, host.numbers().get("transfer.node.load_modified"))
     {
         text += &format!(
-            "a line took {:.0} ns ({:.0}..{:.0}) from CPU to CPU meanwhile; the host is described with {}\n",
+            "here a cache line took {:.0} ns ({:.0}..{:.0}) from CPU to CPU; the host's description says {}\n",
             now.median, now.low, now.high, number.text
         );
     }
@@ -127,9 +127,10 @@ fn rate(point: &SimulatedPoint) -> String {
 
 fn within(table: &Table, style: Style) -> String {
     let (text, lost) = table.within(style.width);
-    match lost.is_empty() {
-        true => text,
-        false => format!("{text}(no room for: {})\n", lost.join(", ")),
+    if lost.is_empty() {
+        text
+    } else {
+        format!("{text}(columns that do not fit: {})\n", lost.join(", "))
     }
 }
 
@@ -161,8 +162,7 @@ fn ledgers(all: &[SimulatedCurve], style: Style) -> String {
         .filter_map(|(one, point)| Some((one.name.as_str(), point.ns_per_operation()?)))
         .collect();
     let Some((_, first)) = told.first() else {
-        return "no operation ended in the time that was simulated: try a longer --length\n"
-            .to_string();
+        return "no operation finished in the simulated time: try a longer --length\n".to_string();
     };
     let cpus = last[0].1.cpus;
     let heading = format!("CPU time per operation\nat {}, ns", counted(cpus, "CPU"));
@@ -188,7 +188,7 @@ fn ledgers(all: &[SimulatedCurve], style: Style) -> String {
     within(&table, style)
 }
 
-/// What else mechanisms did, at the most CPUs.
+/// Other effects of mechanisms per operation, at the most CPUs.
 fn effects(all: &[SimulatedCurve], style: Style) -> String {
     let last = all.iter().filter_map(|one| Some((one, one.points.last()?)));
     let last = last.filter(|(_, point)| !point.effects.is_empty());
@@ -197,7 +197,7 @@ fn effects(all: &[SimulatedCurve], style: Style) -> String {
     let mechanism = |one: &SimulatedCurve| one.name.split(':').next().map(str::to_string);
     for some in last.collect::<Vec<_>>().chunk_by(|a, b| mechanism(a.0) == mechanism(b.0)) {
         let columns = some.iter().map(|(one, _)| (one.name.replace(':', "\n"), Align::Right));
-        let heading = [("each operation".to_string(), Align::Left)];
+        let heading = [("per operation".to_string(), Align::Left)];
         let mut table = Table::new(heading.into_iter().chain(columns));
         for (index, (effect, _)) in some[0].1.effects.iter().enumerate() {
             let cells = some.iter().map(|(_, point)| format!("{:.3}", point.effects[index].1));
@@ -209,12 +209,13 @@ fn effects(all: &[SimulatedCurve], style: Style) -> String {
     text
 }
 
-/// What the numbers rest on.
+/// The origin of the host's numbers.
 fn basis(host: &DescribedHost, draws: u64) -> String {
-    let of = |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
-    let found = of(|origin| matches!(origin, Origin::Found(_)));
-    let measured = of(|origin| matches!(origin, Origin::Measured(..)));
-    let assumed = of(|origin| matches!(origin, Origin::Assumed(_)));
+    let numbers =
+        |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
+    let found = numbers(|origin| matches!(origin, Origin::Found(_)));
+    let measured = numbers(|origin| matches!(origin, Origin::Measured(..)));
+    let assumed = numbers(|origin| matches!(origin, Origin::Assumed(_)));
     let draws = match draws {
         0 => String::new(),
         draws => format!(
@@ -224,7 +225,7 @@ fn basis(host: &DescribedHost, draws: u64) -> String {
     };
     format!(
         "simulated, not measured: {found} of the host's numbers were found in publications, {measured} measured, {assumed} \
-         assumed as ranges. Rates are those of the middle of all ranges{draws}. Compare algorithms by \
+         assumed as ranges. Rates use the middle of every range{draws}. Compare algorithms by \
          ratios and shapes, not by operations/s"
     )
 }

@@ -139,7 +139,7 @@ fn sizes_and_images_that_cannot_be_meant_are_refused() {
     };
     check("run incident-5-file-locks --size reportet", "reportet");
     check("run getppid --size reported", "--fs");
-    check("run incident-1-create-xfs --fs ext4", "a file system of its own already");
+    check("run incident-1-create-xfs --fs ext4", "already has its own file system");
     for text in ["size = '1G'\n", "[sizes.here]\nblocks = 3\n"] {
         let toml = format!("{text}[[load]]\nworkload = 'brk'\n");
         std::fs::write(home.path("e.toml"), toml).unwrap();

@@ -13,10 +13,10 @@ struct BtfBuilder {
 
 impl BtfBuilder {
     fn name(&mut self, name: &str) -> u32 {
-        let at = self.names.len() as u32;
+        let offset = self.names.len() as u32;
         self.names.extend(name.as_bytes());
         self.names.push(0);
-        at
+        offset
     }
 
     fn add(&mut self, name: &str, kind: u32, size_or_type: u32, members: &[(&str, u32, u32)]) {
@@ -119,14 +119,14 @@ fn damage(input: &mut Vec<u8>, fuzzer: &mut Fuzzer) {
     if input.len() < 16 {
         return;
     }
-    let at = fuzzer.below(input.len() / 4 - 3) * 4;
+    let offset = fuzzer.below(input.len() / 4 - 3) * 4;
     let numbers = [0, 1, 2, 3, 6, 7, 24, 64, 0xffff, 0x0400_0002, 0x8400_0003, 1 << 31, u32::MAX];
     match fuzzer.below(6) {
         0 => input.truncate(fuzzer.below(input.len())),
         1 => {
             let from = fuzzer.below(input.len() / 4 - 3) * 4;
-            input.copy_within(from..from + 12, at);
+            input.copy_within(from..from + 12, offset);
         }
-        _ => input[at..at + 4].copy_from_slice(&fuzzer.pick(&numbers).to_ne_bytes()),
+        _ => input[offset..offset + 4].copy_from_slice(&fuzzer.pick(&numbers).to_ne_bytes()),
     }
 }

@@ -6,8 +6,8 @@ use records::Pass;
 
 use crate::Style;
 use crate::compare::change::value;
+use crate::compare::notes::of_cells;
 use crate::compare::places::{distinguishing, heading, size};
-use crate::compare::sentences::of_cells;
 use crate::prose::wrapped;
 use crate::quantity::duration_ns;
 use crate::table::{Align, Table};
@@ -32,10 +32,10 @@ pub fn table(comparison: &Comparison, style: Style) -> String {
     for cell in comparison.cells.iter().filter(|cell| cell.key.pass != Pass::Latency) {
         table.row(row(comparison, cell, timed));
     }
-    let calls = "; single calls were timed in runs of their own: their mean, and the deviation of \
+    let calls = "; single calls were timed in separate runs: mean and standard deviation of the \
                  calls within a run";
-    let about = "times are from the first operation to the stop, each the mean over n runs beside \
-                 the standard deviation of runs";
+    let about = "times run from the first operation to the stop: mean and standard deviation of n \
+                 runs";
     let about = format!("{about}{}", if timed { calls } else { "" });
     let cells: Vec<usize> = (0..comparison.cells.len()).collect();
     let failed =
@@ -65,13 +65,14 @@ fn side<'a>(cell: &'a CellComparison, name: &str) -> Option<&'a Spread> {
     cell.metrics.iter().find(|metric| metric.metric == name)?.sides.first()?.as_ref()
 }
 
-/// What a row is called: the workload, where that tells it from all others.
+/// Name of a row: the workload, if that is unique.
 fn label(comparison: &Comparison, place: &CellKey) -> String {
     let load = |place: &CellKey| CellKey { cpus: 0, pass: Pass::Rate, ..place.clone() };
     let namesakes = comparison.cells.iter().filter(|cell| cell.key.workload == place.workload);
-    match namesakes.clone().all(|cell| load(&cell.key) == load(place)) {
-        true => place.workload.clone(),
-        false => [vec![distinguishing(comparison, place)], tasks(place)].concat().join(", "),
+    if namesakes.clone().all(|cell| load(&cell.key) == load(place)) {
+        place.workload.clone()
+    } else {
+        [vec![distinguishing(comparison, place)], tasks(place)].concat().join(", ")
     }
 }
 

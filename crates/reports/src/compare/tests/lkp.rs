@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::compare::sample::attributes;
+use crate::compare::tests::fixtures::attributes;
 use crate::compare::tests::*;
 
 #[test]
@@ -15,7 +15,7 @@ fn the_bot_s_table_of_three_commits() {
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             ====================================================================================================
             workload/tasks:
@@ -98,15 +98,15 @@ fn the_bot_s_table_of_three_commits() {
             order-ids: better, >= 2 %: stress-ng.xattr.ops +54.5% [+52.1, +56.9], n=10
             per-cpu-lists: better, >= 2 %: stress-ng.xattr.ops +63.9% [+61.5, +66.3], n=10
 
-            %stddev: sample standard deviation of runs, shown at 2 % of the value or more. %change: of
-              differences within blocks, as told below, so that it may differ from that of the means; without
+            %stddev: sample standard deviation of runs, shown at 2 % of the value or more. %change: from
+              differences within blocks ("how", below), so it may differ from the change of the means; without
               a % sign it is a difference, as for percentages and where some run has zero. *: adjusted p < 0.05.
             noise floor: equal runs in one block differed by 1.1 % (median of 6 pairs), at most 4.3 %; 2 of 6 by
               more than 2 %
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
-              allowing for a look after each stage; adjusted for the number of variants; same = shown to lie
-              within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
+              adjusted for interim looks; adjusted for the number of variants; same = shown to lie within +-2 %;
+              >= 2 % = shown to be that much or more; n = blocks with both variants
         "#]],
     );
 }
@@ -122,7 +122,7 @@ fn the_bot_s_table_in_a_narrow_terminal() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             ========================================================================
             workload/cpus/tasks:
@@ -201,16 +201,16 @@ fn the_bot_s_table_in_a_narrow_terminal() {
             failed, and not counted: 8 runs of `c`, 10 runs of `d`
 
             %stddev: sample standard deviation of runs, shown at 2 % of the value or
-              more. %change: of differences within blocks, as told below, so that it
-              may differ from that of the means; without a % sign it is a
+              more. %change: from differences within blocks ("how", below), so it
+              may differ from the change of the means; without a % sign it is a
               difference, as for percentages and where some run has zero. *:
               adjusted p < 0.05.
-            noise floor: not measured (no block that counts ran one variant twice)
+            noise floor: not measured (no counted block ran one variant twice)
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
-              interval: exact signed-rank, allowing for a look after each stage;
-              adjusted for the number of variants; same = shown to lie within +-2 %;
-              >= 2 % = shown to be that much or more; n = blocks with both variants
+              interval: exact signed-rank, adjusted for interim looks; adjusted for
+              the number of variants; same = shown to lie within +-2 %; >= 2 % =
+              shown to be that much or more; n = blocks with both variants
         "#]],
     );
 }
@@ -228,7 +228,7 @@ fn the_bot_s_table_of_three_commits_in_a_narrow_mail() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             ========================================================================
             workload/tasks:
@@ -286,17 +286,17 @@ fn the_bot_s_table_of_three_commits_in_a_narrow_mail() {
               +66.3], n=10
 
             %stddev: sample standard deviation of runs, shown at 2 % of the value or
-              more. %change: of differences within blocks, as told below, so that it
-              may differ from that of the means; without a % sign it is a
+              more. %change: from differences within blocks ("how", below), so it
+              may differ from the change of the means; without a % sign it is a
               difference, as for percentages and where some run has zero. *:
               adjusted p < 0.05.
             noise floor: equal runs in one block differed by 1.1 % (median of 6
               pairs), at most 4.3 %; 2 of 6 by more than 2 %
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
-              interval: exact signed-rank, allowing for a look after each stage;
-              adjusted for the number of variants; same = shown to lie within +-2 %;
-              >= 2 % = shown to be that much or more; n = blocks with both variants
+              interval: exact signed-rank, adjusted for interim looks; adjusted for
+              the number of variants; same = shown to lie within +-2 %; >= 2 % =
+              shown to be that much or more; n = blocks with both variants
         "#]],
     );
 }

@@ -31,7 +31,7 @@ fn verdicts_of_what_was_measured() {
         host        vm, 6.18.44-fc-v657
         record      20261120-165542-d10222
         design      blocks with one run of each variant in random order
-        again       knee compare wait try
+        rerun       knee compare wait try
 
         posix_lock_shared, processes, 0.1 s, /dev/shm/measured
         operations_per_s (1/s, higher is better), mean +- standard deviation of runs
@@ -61,7 +61,7 @@ fn the_bot_s_table_of_what_was_measured() {
             host        vm, 6.18.44-fc-v657
             record      20261120-165542-d10222
             design      blocks with one run of each variant in random order
-            again       knee compare wait try
+            rerun       knee compare wait try
 
             ====================================================================================================
             workload/cpus/tasks:
@@ -112,8 +112,8 @@ fn the_bot_s_table_of_what_was_measured() {
 
             try: faster, >= 2 %: operations_per_s +90% [+50, +140], n=10
 
-            %stddev: sample standard deviation of runs, shown at 2 % of the value or more. %change: of
-              differences within blocks, as told below, so that it may differ from that of the means; without
+            %stddev: sample standard deviation of runs, shown at 2 % of the value or more. %change: from
+              differences within blocks ("how", below), so it may differ from the change of the means; without
               a % sign it is a difference, as for percentages and where some run has zero. *: adjusted p < 0.05.
             noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
               by more than 2 %
@@ -135,7 +135,7 @@ fn means_and_deviations_of_what_was_measured() {
             host        vm, 6.18.44-fc-v657
             record      20261120-165542-d10222
             design      blocks with one run of each variant in random order
-            again       knee compare wait try
+            rerun       knee compare wait try
 
             posix_lock_shared, processes, 0.1 s, /dev/shm/measured, 2 CPUs
             operations_per_s (1/s): operations of all tasks over wall time from the release to the last stop;
@@ -182,7 +182,7 @@ fn a_matrix_of_what_was_measured() {
         host        vm, 6.18.44-fc-v657
         record      20261120-165542-d10222
         design      blocks with one run of each variant in random order
-        again       knee compare wait try
+        rerun       knee compare wait try
 
         posix_lock_shared, processes, 0.1 s, /dev/shm/measured, 2 CPUs
         operations_per_s (1/s, higher is better), mean; ratio = after/before
@@ -209,7 +209,7 @@ fn passes_of_what_was_measured() {
         host        vm, 6.18.44-fc-v657
         record      20261120-165542-d10222
         design      blocks with one run of each variant in random order
-        again       knee compare wait try
+        rerun       knee compare wait try
 
         posix_lock_shared, processes, 0.1 s, /dev/shm/measured, 2 CPUs
 
@@ -264,7 +264,7 @@ fn markdown_of_what_was_measured() {
         - host: vm, 6.18.44-fc-v657
         - record: 20261120-165542-d10222
         - design: blocks with one run of each variant in random order
-        - again: `knee compare wait try`
+        - rerun: `knee compare wait try`
 
         ### posix_lock_shared, processes, 0.1 s, /dev/shm/measured
 

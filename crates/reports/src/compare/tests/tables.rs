@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::compare::sample::{creation, curve, locks, oddities, repairs};
+use crate::compare::tests::fixtures::{creation, curve, locks, oddities, repairs};
 use crate::compare::tests::*;
 
 #[test]
@@ -16,9 +16,9 @@ fn means_and_deviations_of_locks() {
                         20261120-115530-7f3a9c
                         B = 3.10.0-rc4-00049-ge0b71e1: on opteron, 3.10.0-rc4-00049-ge0b71e1; record
                         20261120-160212-90be11
-            design      the variants were measured apart: whatever else changed between their runs counts as a
-                        difference
-            again       knee compare last --layout verdicts
+            design      the variants were measured separately: whatever else changed between their runs counts
+                        as a difference
+            rerun       knee compare last --layout verdicts
 
             posix_lock_shared, processes, 10000 operations per task, /dev/shm, 32 CPUs, 128 tasks
             task_time_s (s): sum over tasks of the time from first operation to stop (lockperf's figure); not
@@ -85,9 +85,9 @@ fn means_and_deviations_of_locks_in_a_narrow_mail() {
                         3.10.0-rc4-00034-g042dd60; record 20261120-115530-7f3a9c
                         B = 3.10.0-rc4-00049-ge0b71e1: on opteron,
                         3.10.0-rc4-00049-ge0b71e1; record 20261120-160212-90be11
-            design      the variants were measured apart: whatever else changed
+            design      the variants were measured separately: whatever else changed
                         between their runs counts as a difference
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             flock_own, processes, 20000 operations per task, /dev/shm, 32 CPUs, 128
               tasks
@@ -131,7 +131,7 @@ fn the_matrix_of_repairs() {
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             xfs_repair, to its end, 16 CPUs
             wall_s (s, lower is better), mean; ratio = after/before
@@ -141,7 +141,7 @@ fn the_matrix_of_repairs() {
             bhash=101073               6m04.0s   17m43s  2.920  [2.907, 2.933] t  5  slower, >= 2 %
             ag_stride=-1,bhash=101073  4m54.0s    9m58s  2.034  [2.021, 2.047] t  5  slower, >= 2 %
 
-            noise floor: not measured (no block that counts ran one variant twice)
+            noise floor: not measured (no counted block ran one variant twice)
             left out: nothing
             how: change = within-block log ratios; 95 % interval: Student's t where marked t (few runs), which
               assumes normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n =
@@ -163,7 +163,7 @@ fn a_curve_as_a_narrow_matrix() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             posix_lock_shared idle_ns=100, processes, 1 s
             operations_per_s (1/s, higher is better), mean, below it the ratio to
@@ -184,7 +184,7 @@ fn a_curve_as_a_narrow_matrix() {
             16 CPUs    402 000                  655 000
                                     1.63 [1.51, 1.75] t
                                     n 6, faster, >= 2 %
-            `mutex` parts from `spin` from 16 CPUs on (simultaneous 95 % band)
+            `mutex` diverges from `spin` from 16 CPUs on (simultaneous 95 % band)
             ahead, by that band: `spin` at 1 CPU, no difference shown at 2-8 CPUs,
               `mutex` at 16 CPUs
             cannot tell, 8 CPUs: about 14 more blocks would tell
@@ -194,14 +194,14 @@ fn a_curve_as_a_narrow_matrix() {
               pairs), at most 2.3 %; 1 of 12 by more than 2 %
             left out: 2 of 130 blocks: block 3 at 16 CPUs (run 7: steal 3.1 % of the
               CPUs used), block 5 at 16 CPUs (run 11: throttled); caused by `spin`
-              1, `mutex` 1 (so uneven by chance: p = 1.0)
+              1, `mutex` 1 (chance of so uneven a split: p = 1.0)
             variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run
               38 % (128 units, stddev 0.94 %)
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
-              interval: exact signed-rank, allowing for a look after each stage;
-              Student's t where marked t (few runs), which assumes normality; same =
-              shown to lie within +-2 %; >= 2 % = shown to be that much or more; n =
-              blocks with both variants
+              interval: exact signed-rank, adjusted for interim looks; Student's t
+              where marked t (few runs), which assumes normality; same = shown to
+              lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks
+              with both variants
 
             Doubts
               - the frequency governor is 'powersave': knee doctor says how to fix
@@ -226,7 +226,7 @@ fn the_matrix_of_five_variants_in_a_narrow_terminal() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             [1mcreate_files, processes, 1 s, /mnt/scratch, 8 CPUs[0m
             operations_per_s (1/s, higher is better), mean, below it the ratio to
@@ -244,12 +244,12 @@ fn the_matrix_of_five_variants_in_a_narrow_terminal() {
             no verdict, `d`: no run finished; a verdict needs 4 blocks
             failed, and not counted: 8 runs of `c`, 10 runs of `d`
 
-            noise floor: not measured (no block that counts ran one variant twice)
+            noise floor: not measured (no counted block ran one variant twice)
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
-              interval: exact signed-rank, allowing for a look after each stage;
-              adjusted for the number of variants; same = shown to lie within +-2 %;
-              >= 2 % = shown to be that much or more; n = blocks with both variants
+              interval: exact signed-rank, adjusted for interim looks; adjusted for
+              the number of variants; same = shown to lie within +-2 %; >= 2 % =
+              shown to be that much or more; n = blocks with both variants
         "#]],
     );
 }
@@ -265,9 +265,9 @@ fn passes_as_fs_mark_prints_them() {
                         qspinlock
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
-            design      the variants were measured apart: whatever else changed between their runs counts as a
-                        difference
-            again       knee compare last --layout verdicts
+            design      the variants were measured separately: whatever else changed between their runs counts
+                        as a difference
+            rerun       knee compare last --layout verdicts
 
             [1mfs_mark, processes, 50000 operations per task, /mnt/scratch, 120 CPUs, 16 tasks[0m
 
@@ -324,9 +324,9 @@ fn passes_of_our_own_files_have_no_overhead() {
                         qspinlock
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
-            design      the variants were measured apart: whatever else changed
+            design      the variants were measured separately: whatever else changed
                         between their runs counts as a difference
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             [1mcreate_files size_bytes=4096, processes, 50000 operations per task,
               /mnt/scratch, 120 CPUs, 16 tasks[0m
@@ -373,7 +373,7 @@ fn passes_of_another_load_with_blocks_left_out() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             posix_lock_shared idle_ns=100, processes, 1 s, 16 CPUs
 
@@ -399,8 +399,8 @@ fn passes_of_another_load_with_blocks_left_out() {
             noise floor: equal runs in one block differed by 0.6 % (median of 12
               pairs), at most 2.3 %; 1 of 12 by more than 2 %
             left out: 2 of 130 blocks: block 3 (run 7: steal 3.1 % of the CPUs
-              used), block 5 (run 11: throttled); caused by `spin` 1, `mutex` 1 (so
-              uneven by chance: p = 1.0)
+              used), block 5 (run 11: throttled); caused by `spin` 1, `mutex` 1
+              (chance of so uneven a split: p = 1.0)
             variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run
               38 % (128 units, stddev 0.94 %)
             how: change = within-block log ratios; 95 % interval: Student's t where
@@ -422,52 +422,51 @@ fn curves_of_all_variants_in_one_plot() {
         Layout::Curves,
         MAIL,
         expect![[r#"
-        variants    spin (baseline)
-                    mutex: mode=mutex
-        host        lab1, 6.18.2
-        record      20261120-115530-7f3a9c
-        design      blocks with one run of each variant in random order, until decided
-        again       knee compare last --layout verdicts
+            variants    spin (baseline)
+                        mutex: mode=mutex
+            host        lab1, 6.18.2
+            record      20261120-115530-7f3a9c
+            design      blocks with one run of each variant in random order, until decided
+            rerun       knee compare last --layout verdicts
 
-        posix_lock_shared idle_ns=100, processes, 1 s
-                   operations/s
-            1.5M |       .      --#-
-                 |     ..  -----~  ~---
-                 |   .-----~~~         ----
-                 |  o-~~~~                ~---
-              1M |  x~                        ---x
-                 |                               o----
-                 |                                    ----~
-                 |                                        -----     ~~~~~~~~~x
-                 |                                             #------
-            500k |                                                    -------
-                 |                                                           o
-                 |
-                 |
-               0 |
-                 +--+-------------+--------------+-------------+-------------+--
-        CPUs        1             2              4             8             16
-        idle % o    1             1              1             1             1
-        idle % x    13            13             13            13            13
-                   o spin   x mutex   # both   . linear ideal
-        `mutex` parts from `spin` from 16 CPUs on (simultaneous 95 % band)
-        ahead, by that band: `spin` at 1 CPU, no difference shown at 2-8 CPUs, `mutex` at 16 CPUs
-        cannot tell, 8 CPUs: about 14 more blocks would tell
-        failed, and not counted: 1 run of `mutex` (16 CPUs)
+            posix_lock_shared idle_ns=100, processes, 1 s
+                       operations/s
+                1.5M |       .      --#-
+                     |     ..  -----~  ~---
+                     |   .-----~~~         ----
+                     |  o-~~~~                ~---
+                  1M |  x~                        ---x
+                     |                               o----
+                     |                                    ----~
+                     |                                        -----     ~~~~~~~~~x
+                     |                                             #------
+                500k |                                                    -------
+                     |                                                           o
+                     |
+                     |
+                   0 |
+                     +--+-------------+--------------+-------------+-------------+--
+            CPUs        1             2              4             8             16
+            idle % o    1             1              1             1             1
+            idle % x    13            13             13            13            13
+                       o spin   x mutex   # both   . linear ideal
+            `mutex` diverges from `spin` from 16 CPUs on (simultaneous 95 % band)
+            ahead, by that band: `spin` at 1 CPU, no difference shown at 2-8 CPUs, `mutex` at 16 CPUs
+            cannot tell, 8 CPUs: about 14 more blocks would tell
+            failed, and not counted: 1 run of `mutex` (16 CPUs)
 
-        noise floor: equal runs in one block differed by 0.6 % (median of 12 pairs), at most 2.3 %; 1 of 12
-          by more than 2 %
-        left out: 2 of 130 blocks: block 3 at 16 CPUs (run 7: steal 3.1 % of the CPUs used), block 5 at 16
-          CPUs (run 11: throttled); caused by `spin` 1, `mutex` 1 (so uneven by chance: p = 1.0)
-        variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run 38 % (128 units, stddev 0.94 %)
-        how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
-          allowing for a look after each stage; Student's t where marked t (few runs), which assumes
-          normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks
-          with both variants
+            noise floor: equal runs in one block differed by 0.6 % (median of 12 pairs), at most 2.3 %; 1 of 12
+              by more than 2 %
+            left out: 2 of 130 blocks: block 3 at 16 CPUs (run 7: steal 3.1 % of the CPUs used), block 5 at 16
+              CPUs (run 11: throttled); caused by `spin` 1, `mutex` 1 (chance of so uneven a split: p = 1.0)
+            variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run 38 % (128 units, stddev 0.94 %)
+            how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
+              adjusted for interim looks; Student's t where marked t (few runs), which assumes normality; same =
+              shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
 
-        Doubts
-          - the frequency governor is 'powersave': knee doctor says how to fix it
-    "#]],
+            Doubts
+              - the frequency governor is 'powersave': knee doctor says how to fix it
+        "#]],
     );
 }
 
@@ -489,9 +488,9 @@ fn one_variant_alone_is_one_table() {
             variants    3.10.0-rc4-00034-g042dd60
             host        opteron, 3.10.0-rc4-00034-g042dd60
             record      20261120-115530-7f3a9c
-            design      nothing to compare with: knee compare with another record, of another kernel or host,
-                        says what differs
-            again       knee compare last --layout verdicts
+            design      one variant, nothing to compare: give knee compare a second record, of another kernel or
+                        host
+            rerun       knee compare last --layout verdicts
 
             posix_lock_shared, processes, 10000 operations per task, /dev/shm, 128 tasks
             flock_own, processes, 20000 operations per task, /dev/shm, 128 tasks
@@ -499,9 +498,8 @@ fn one_variant_alone_is_one_table() {
             load               CPUs  tasks, s  dev.      s  dev.    n     mean     dev.
             posix_lock_shared    32    30 890   270  243.2   2.1  100  24.1 ms  1.93 ms
             flock_own            32      1350    40  10.71  0.31  100        -        -
-            times are from the first operation to the stop, each the mean over n runs beside the standard
-            deviation of runs; single calls were timed in runs of their own: their mean, and the deviation of
-            calls within a run
+            times run from the first operation to the stop: mean and standard deviation of n runs; single calls
+            were timed in separate runs: mean and standard deviation of the calls within a run
 
             left out: no run
         "#]],

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::compare::sample::{curve, locks, oddities};
+use crate::compare::tests::fixtures::{curve, locks, oddities};
 use crate::compare::tests::*;
 
 #[test]
@@ -17,7 +17,7 @@ fn the_verdicts_on_a_curve() {
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             posix_lock_shared idle_ns=100, processes, 1 s
             operations_per_s (1/s, higher is better), mean +- standard deviation of runs
@@ -27,7 +27,7 @@ fn the_verdicts_on_a_curve() {
                4    979 000 +- 14 000    981 000 +- 14 000   +0.2%  [-0.8, +1.1]    14  same
                8    613 000 +-   9000    625 000 +-   9000   +2.0%  [-0.7, +4.6]    60  cannot tell
               16    402 000 +-   6000    655 000 +-   9000    +63%  [+51, +75] t     6  faster, >= 2 %
-            `mutex` parts from `spin` from 16 CPUs on (simultaneous 95 % band)
+            `mutex` diverges from `spin` from 16 CPUs on (simultaneous 95 % band)
             ahead, by that band: `spin` at 1 CPU, no difference shown at 2-8 CPUs, `mutex` at 16 CPUs
             cannot tell, 8 CPUs: about 14 more blocks would tell
             failed, and not counted: 1 run of `mutex` (16 CPUs)
@@ -39,12 +39,11 @@ fn the_verdicts_on_a_curve() {
             noise floor: equal runs in one block differed by 0.6 % (median of 12 pairs), at most 2.3 %; 1 of 12
               by more than 2 %
             left out: 2 of 130 blocks: block 3 at 16 CPUs (run 7: steal 3.1 % of the CPUs used), block 5 at 16
-              CPUs (run 11: throttled); caused by `spin` 1, `mutex` 1 (so uneven by chance: p = 1.0)
+              CPUs (run 11: throttled); caused by `spin` 1, `mutex` 1 (chance of so uneven a split: p = 1.0)
             variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run 38 % (128 units, stddev 0.94 %)
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
-              allowing for a look after each stage; Student's t where marked t (few runs), which assumes
-              normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks
-              with both variants
+              adjusted for interim looks; Student's t where marked t (few runs), which assumes normality; same =
+              shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
 
             Doubts
               - the frequency governor is 'powersave': knee doctor says how to fix it
@@ -65,7 +64,7 @@ fn the_verdicts_on_a_curve_in_a_narrow_terminal() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             [1mposix_lock_shared idle_ns=100, processes, 1 s[0m
             operations_per_s (1/s, higher is better), mean
@@ -75,8 +74,8 @@ fn the_verdicts_on_a_curve_in_a_narrow_terminal() {
                4    979 000    981 000   +0.2%  [-0.8, +1.1]    14  same
                8    613 000    625 000   +2.0%  [-0.7, +4.6]    60  cannot tell
               16    402 000    655 000    +63%  [+51, +75] t     6  faster, >= 2 %
-            (too narrow for standard deviations; the layout mean-stddev has them)
-            `mutex` parts from `spin` from 16 CPUs on (simultaneous 95 % band)
+            (no room for standard deviations; layout mean-stddev shows them)
+            `mutex` diverges from `spin` from 16 CPUs on (simultaneous 95 % band)
             ahead, by that band: `spin` at 1 CPU, no difference shown at 2-8 CPUs,
               `mutex` at 16 CPUs
             cannot tell, 8 CPUs: about 14 more blocks would tell
@@ -90,14 +89,14 @@ fn the_verdicts_on_a_curve_in_a_narrow_terminal() {
               pairs), at most 2.3 %; 1 of 12 by more than 2 %
             left out: 2 of 130 blocks: block 3 at 16 CPUs (run 7: steal 3.1 % of the
               CPUs used), block 5 at 16 CPUs (run 11: throttled); caused by `spin`
-              1, `mutex` 1 (so uneven by chance: p = 1.0)
+              1, `mutex` 1 (chance of so uneven a split: p = 1.0)
             variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run
               38 % (128 units, stddev 0.94 %)
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
-              interval: exact signed-rank, allowing for a look after each stage;
-              Student's t where marked t (few runs), which assumes normality; same =
-              shown to lie within +-2 %; >= 2 % = shown to be that much or more; n =
-              blocks with both variants
+              interval: exact signed-rank, adjusted for interim looks; Student's t
+              where marked t (few runs), which assumes normality; same = shown to
+              lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks
+              with both variants
 
             [1mDoubts[0m
               - the frequency governor is 'powersave': knee doctor says how to fix
@@ -121,11 +120,11 @@ fn the_verdicts_on_five_variants() {
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             create_files, processes, 1 s, /mnt/scratch
             operations_per_s (1/s, higher is better), mean +- standard deviation of runs
-            CPUs  variant             base        its value  change  95 % interval   n  verdict
+            CPUs  variant             base            value  change  95 % interval   n  verdict
                8  a        310 000 +- 6000  322 000 +- 6000   +3.9%  [+2.4, +5.3]   10  faster, >= 2 %
                8  b        310 000 +- 6000  310 000 +- 6000   -0.1%  [-1.2, +1.0]   10  same
                8  c        310 000 +- 6000  333 000 +- 4000   +7.4%  -               2  no verdict
@@ -138,11 +137,11 @@ fn the_verdicts_on_five_variants() {
               +12.0  [+9.5, +14.0]  10  < 0.001  time.major_page_faults  a
             +3.2 pp  [+2.8, +3.6]   10  < 0.001  steal_percent           a
 
-            noise floor: not measured (no block that counts ran one variant twice)
+            noise floor: not measured (no counted block ran one variant twice)
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
-              allowing for a look after each stage; adjusted for the number of variants; same = shown to lie
-              within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
+              adjusted for interim looks; adjusted for the number of variants; same = shown to lie within +-2 %;
+              >= 2 % = shown to be that much or more; n = blocks with both variants
         "#]],
     );
 }
@@ -163,7 +162,7 @@ fn the_verdicts_on_five_variants_in_a_narrow_mail() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            again       knee compare last --layout verdicts
+            rerun       knee compare last --layout verdicts
 
             create_files, processes, 1 s, /mnt/scratch
             operations_per_s (1/s, higher is better), mean
@@ -178,7 +177,7 @@ fn the_verdicts_on_five_variants_in_a_narrow_mail() {
 
             CPUs     base  d  change  95 % interval  n  verdict
                8  310 000  -       -  -              0  no verdict
-            (too narrow for standard deviations; the layout mean-stddev has them)
+            (no room for standard deviations; layout mean-stddev shows them)
             no verdict, `c`: 2 of 10 blocks are whole; a verdict needs 4 blocks
             no verdict, `d`: no run finished; a verdict needs 4 blocks
             failed, and not counted: 8 runs of `c`, 10 runs of `d`
@@ -187,12 +186,12 @@ fn the_verdicts_on_five_variants_in_a_narrow_mail() {
               +12.0  [+9.5, +14.0]  10  < 0.001  time.major_page_faults  a
             +3.2 pp  [+2.8, +3.6]   10  < 0.001  steal_percent           a
 
-            noise floor: not measured (no block that counts ran one variant twice)
+            noise floor: not measured (no counted block ran one variant twice)
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
-              interval: exact signed-rank, allowing for a look after each stage;
-              adjusted for the number of variants; same = shown to lie within +-2 %;
-              >= 2 % = shown to be that much or more; n = blocks with both variants
+              interval: exact signed-rank, adjusted for interim looks; adjusted for
+              the number of variants; same = shown to lie within +-2 %; >= 2 % =
+              shown to be that much or more; n = blocks with both variants
         "#]],
     );
 }
@@ -208,9 +207,9 @@ fn long_names_get_letters() {
                         20261120-115530-7f3a9c
                         B = 3.10.0-rc4-00049-ge0b71e1: on opteron, 3.10.0-rc4-00049-ge0b71e1; record
                         20261120-160212-90be11
-            design      the variants were measured apart: whatever else changed between their runs counts as a
-                        difference
-            again       knee compare last --layout verdicts
+            design      the variants were measured separately: whatever else changed between their runs counts
+                        as a difference
+            rerun       knee compare last --layout verdicts
 
             posix_lock_shared, processes, 10000 operations per task, /dev/shm
             task_time_s (s, lower is better), mean +- standard deviation of runs
@@ -232,7 +231,7 @@ fn long_names_get_letters() {
             latency.mean_ns (ns, lower is better), mean +- standard deviation of runs
             CPUs  tasks                      A           B   change  95 % interval       n  verdict
               32    128  24 130 000 +- 210 000  19 920 000  -17.40%  [-17.70, -17.10]  100  faster, >= 2 %
-            (too narrow for the other standard deviations; the layout mean-stddev has them)
+            (no room for the other standard deviations; layout mean-stddev shows them)
             also changed (exploratory, Benjamini-Hochberg q = 0.05): 1 of 1 tested
             change  95 % interval     n   adj. p  metric
             +14.5%  [+12.9, +16.1]  100  < 0.001  latency.stddev_ns
@@ -259,7 +258,7 @@ fn a_page_gets_github_tables() {
             - host: lab1, 6.18.2
             - record: 20261120-115530-7f3a9c
             - design: blocks with one run of each variant in random order, until decided
-            - again: `knee compare last --layout verdicts`
+            - rerun: `knee compare last --layout verdicts`
 
             ### posix_lock_shared idle_ns=100, processes, 1 s
 
@@ -273,7 +272,7 @@ fn a_page_gets_github_tables() {
             | 8 | 613 000 ±   9000 | 625 000 ±   9000 | +2.0% | [-0.7, +4.6] | 60 | cannot tell |
             | 16 | 402 000 ±   6000 | 655 000 ±   9000 | +63% | [+51, +75] t | 6 | faster, >= 2 % |
 
-            - `mutex` parts from `spin` from 16 CPUs on (simultaneous 95 % band)
+            - `mutex` diverges from `spin` from 16 CPUs on (simultaneous 95 % band)
             - ahead, by that band: `spin` at 1 CPU, no difference shown at 2-8 CPUs, `mutex` at 16 CPUs
             - cannot tell, 8 CPUs: about 14 more blocks would tell
             - failed, and not counted: 1 run of `mutex` (16 CPUs)
@@ -286,9 +285,9 @@ fn a_page_gets_github_tables() {
             | +12.0 pp | [+10.2, +13.9] | 6 | < 0.001 | idle_percent | 16 CPUs |
 
             - noise floor: equal runs in one block differed by 0.6 % (median of 12 pairs), at most 2.3 %; 1 of 12 by more than 2 %
-            - left out: 2 of 130 blocks: block 3 at 16 CPUs (run 7: steal 3.1 % of the CPUs used), block 5 at 16 CPUs (run 11: throttled); caused by `spin` 1, `mutex` 1 (so uneven by chance: p = 1.0)
+            - left out: 2 of 130 blocks: block 3 at 16 CPUs (run 7: steal 3.1 % of the CPUs used), block 5 at 16 CPUs (run 11: throttled); caused by `spin` 1, `mutex` 1 (chance of so uneven a split: p = 1.0)
             - variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run 38 % (128 units, stddev 0.94 %)
-            - how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank, allowing for a look after each stage; Student's t where marked t (few runs), which assumes normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
+            - how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank, adjusted for interim looks; Student's t where marked t (few runs), which assumes normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
 
             **Doubts**
 

@@ -1,4 +1,4 @@
-//! Causes as sentences: what, how much of how much, how often and how dear, how sure, and what would
+//! Causes as sentences: row, size, count and cost per event, evidence, and what would
 //! confirm it.
 
 use analysis::ledger::{Belongs, Cause, INTERRUPTS, RowChange, Split, WORK, causes};
@@ -11,7 +11,7 @@ use crate::quantity::duration_ns;
 /// Parts of a change, as shares of an operation, that are worth a word.
 const TOLD_SHARE: f64 = 0.01;
 
-/// What changed, and its causes; `per` is what time is told of, "operation" or "run".
+/// What changed, and its causes; `per` is the unit of work, "operation" or "run".
 pub fn text(change: &RowChange, per: &str, style: Style) -> String {
     let causes = causes(change);
     let mut text = whole(change, per, style);
@@ -25,7 +25,7 @@ pub fn text(change: &RowChange, per: &str, style: Style) -> String {
     text + &rest(change, &causes, style)
 }
 
-/// "an operation takes 5.32 us more CPU time: …; its own is +1.05 us, …".
+/// "an operation takes 5.32 us more CPU time: …; +1.05 us is its own, …".
 fn whole(change: &RowChange, per: &str, style: Style) -> String {
     let (article, more) = (if per == "run" { "a" } else { "an" }, change.change);
     let than = if more < 0.0 { "less" } else { "more" };
@@ -38,9 +38,10 @@ fn whole(change: &RowChange, per: &str, style: Style) -> String {
     let length = change.change - change.own_ns;
     if length.abs() >= TOLD_SHARE * longest(change) {
         text += &format!(
-            "; {} is its own, {} is what other tasks, the host and timers always have of a {} {per}",
+            "; {} is its own, {} goes to other tasks, the host and timers, which take {} of any {} {per}",
             signed(change.own_ns),
             signed(length),
+            if length < 0.0 { "less" } else { "more" },
             if length < 0.0 { "shorter" } else { "longer" }
         );
     }
@@ -50,14 +51,16 @@ fn whole(change: &RowChange, per: &str, style: Style) -> String {
 fn nothing(change: &RowChange) -> &'static str {
     match change.p {
         Some(p) if p <= 0.01 => {
-            "the whole differs beyond chance, but no row does by itself: more blocks would tell which"
+            "the total changed significantly, but no single row did: more blocks would show which"
         }
-        Some(_) => "no row differs beyond chance: nothing here says why it would",
-        None => "one unit on a side tells nothing of chance: take more blocks (--blocks 5)",
+        Some(_) => "no row changed significantly: the ledger shows no cause",
+        None => {
+            "with only one unit on a side, noise cannot be estimated: run more blocks (--blocks 5)"
+        }
     }
 }
 
-/// What the causes leave.
+/// The change that the causes leave unexplained.
 fn rest(change: &RowChange, causes: &[Cause], style: Style) -> String {
     let told: f64 = causes.iter().map(|cause| cause.own_ns).sum();
     let rest = change.own_ns - told;
@@ -65,8 +68,8 @@ fn rest(change: &RowChange, causes: &[Cause], style: Style) -> String {
         return String::new();
     }
     let line = format!(
-        "Together {} of {}. The other {} is spread over rows that changed no more than chance allows, \
-         or by less than 1 %.",
+        "Together they explain {} of {}. The other {} is spread over rows that changed by less than \
+         1 % or not significantly.",
         signed(told),
         signed(change.own_ns),
         signed(rest)
@@ -79,7 +82,7 @@ fn longest(change: &RowChange) -> f64 {
 }
 
 /// "+6.8 us of +7.7 us: spinning for locks > …: as often as before (1.000 -> 1.000 spins per
-/// operation), 24 times as dear (0.3 -> 7.1 us each); …".
+/// operation), 24 times the cost (0.3 -> 7.1 us each); …".
 fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> String {
     let change = &cause.change;
     let how = match &change.split {
@@ -89,12 +92,9 @@ fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> Strin
         Split::ShareAndLength { share, .. } => {
             format!("{:.1} % of the time instead of {:.1} %", 100.0 * share.1, 100.0 * share.0)
         }
-        Split::CountUnknown => "nobody counts how often".to_string(),
+        Split::CountUnknown => "its events are not counted".to_string(),
     };
-    let against = match cause.own_ns * whole.own_ns < 0.0 {
-        true => "against",
-        false => "of",
-    };
+    let against = if cause.own_ns * whole.own_ns < 0.0 { "against" } else { "of" };
     format!(
         "{} {against} {}: {}: {how}{}{} ({}). To confirm: {}",
         signed(cause.own_ns),
@@ -107,7 +107,7 @@ fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> Strin
     )
 }
 
-/// The path without the place that all of a workload's rows are in.
+/// The path without its first part if that is the workload.
 fn place(path: &[String]) -> String {
     let from = usize::from(path.len() > 1 && path[0] == WORK);
     path[from..].join(" > ")
@@ -128,7 +128,7 @@ fn count_and_cost(
             compared(times.1 / times.0, "as often as before", "times as often"),
             numbers::times(times.0),
             often(times.1),
-            compared(is / was, "as dear as before", "times as dear"),
+            compared(is / was, "at the same cost", "times the cost"),
             duration_ns(was),
             duration_ns(is)
         ),
@@ -137,13 +137,10 @@ fn count_and_cost(
 }
 
 fn compared(ratio: f64, same: &str, times: &str) -> String {
-    match (0.95..=1.05).contains(&ratio) {
-        true => same.to_string(),
-        false => format!("{ratio:.2} {times}"),
-    }
+    if (0.95..=1.05).contains(&ratio) { same.to_string() } else { format!("{ratio:.2} {times}") }
 }
 
-/// "; of it +4.4 us in posix_lock_inode (+2.2 us a call)".
+/// "; including +4.4 us in posix_lock_inode (+2.2 us a call)".
 fn parts(cause: &Cause) -> String {
     let each = |ns: f64| match &cause.change.split {
         // As often as before: then what a part adds to each event is told.
@@ -158,10 +155,10 @@ fn parts(cause: &Cause) -> String {
         format!("{} in {}{}", signed(part.own_ns), part.name, each(part.own_ns))
     };
     let parts: Vec<String> = cause.parts.iter().map(part).collect();
-    if parts.is_empty() { String::new() } else { format!("; of it {}", parts.join(", ")) }
+    if parts.is_empty() { String::new() } else { format!("; including {}", parts.join(", ")) }
 }
 
-/// What came where something else went.
+/// The row beside it that replaced this one, or that it replaces.
 fn instead(cause: &Cause, all: &[Cause]) -> String {
     let is_new = |cause: &Cause| cause.change.before.mean == 0.0;
     let is_gone = |cause: &Cause| cause.change.after.mean == 0.0;
@@ -172,13 +169,13 @@ fn instead(cause: &Cause, all: &[Cause]) -> String {
     };
     let others: Vec<&Cause> = all.iter().filter(beside).collect();
     match others[..] {
-        [other] if is_new(cause) => format!("; in place of {}", other.change.name),
-        [other] => format!("; {} came in its place", other.change.name),
+        [other] if is_new(cause) => format!("; replaces {}", other.change.name),
+        [other] => format!("; replaced by {}", other.change.name),
         _ => String::new(),
     }
 }
 
-/// "sampled, 40 -> 2210 samples; +884 ns to +1.15 us at 95 %; by chance in 1 of 5000 comparisons".
+/// "sampled, 40 -> 2210 samples; +884 ns to +1.15 us at 95 %; expected by chance once in …".
 fn evidence(cause: &Cause) -> String {
     let change = &cause.change;
     let mut words = vec![match change.samples {
@@ -189,42 +186,42 @@ fn evidence(cause: &Cause) -> String {
         words.push(format!("{} to {} at 95 %", signed(low), signed(high)));
     }
     words.push(match cause.p {
-        p if p < 1e-6 => "by chance in less than 1 of a million comparisons".to_string(),
-        p => format!("by chance in 1 of {} comparisons", two_digits(1.0 / p)),
+        p if p < 1e-6 => "expected by chance less than once in a million comparisons".to_string(),
+        p => format!("expected by chance once in {} comparisons", two_digits(1.0 / p)),
     });
     words.join("; ")
 }
 
-/// A large number as well as it is known.
+/// A large number, rounded to two digits.
 fn two_digits(n: f64) -> String {
     let scale = 10_f64.powf(n.log10().floor() - 1.0).max(1.0);
     format!("{:.0}", (n / scale).round() * scale)
 }
 
-/// What one would do to be sure.
+/// A measurement with another tool that would confirm the cause.
 fn confirmation(cause: &Cause) -> &'static str {
-    let has = |name: &str| cause.path.iter().any(|part| part.contains(name));
+    let path_has = |name: &str| cause.path.iter().any(|part| part.contains(name));
     let is_count = analysis::ledger::is_mostly_count(&cause.change.split) == Some(true);
-    if has(INTERRUPTS) {
-        return "/proc/interrupts in `knee show --counters` must agree";
+    if path_has(INTERRUPTS) {
+        return "the interrupt counts of `knee show --counters` must agree";
     }
     if cause.change.belongs == Belongs::Time {
-        return "measure again without these tasks, or pinned away from them";
+        return "measure again without these tasks, or with the workload pinned to other CPUs";
     }
-    if has("spinning") {
-        return "fewer tasks, or a lock of its own for each, must make the row go";
+    if path_has("spinning") {
+        return "the row must disappear with fewer tasks, or with one lock per task";
     }
-    if has("idle") {
-        return "fewer tasks, or what they wait for made faster, must make the row shrink";
+    if path_has("idle") {
+        return "the row must shrink with fewer tasks, or if what they wait for gets faster";
     }
-    if has("page faults") && is_count {
-        return "perf stat -e page-faults on both must count as many";
+    if path_has("page faults") && is_count {
+        return "perf stat -e page-faults on both must show the same counts";
     }
-    if has("system call") && is_count {
-        return "strace -c -f, or perf trace -s, on both must count as many";
+    if path_has("system call") && is_count {
+        return "strace -c -f, or perf trace -s, on both must show the same counts";
     }
-    if has("user code") {
-        return "perf record of user code, or the two programs' own profiles";
+    if path_has("user code") {
+        return "perf record of both in user mode, or the programs' own profiles";
     }
     "perf record -g on both, or a kernel in which that function is changed"
 }

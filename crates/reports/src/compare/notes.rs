@@ -1,5 +1,5 @@
-//! What tables cannot say, in sentences: where curves part, what could not be told and what
-//! would tell it, how far equal things differed, what was left out, and how a verdict came about.
+//! Sentences below the tables: where curves diverge, what could not be decided and what
+//! would decide it, how far equal things differed, what was left out, and how a verdict came about.
 
 use analysis::{
     Band, CellComparison, CellKey, Comparison, Contrast, CurveComparison, Design, DiscardedBlock,
@@ -27,7 +27,7 @@ pub fn below(comparison: &Comparison, style: Style) -> String {
     format!("\n{text}")
 }
 
-/// About some cells: curves, what is not told, failed runs.
+/// Notes on some cells: diverging curves, missing verdicts, failed runs.
 pub fn of_cells(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
     let curves = comparison.curves.iter();
     let curves: Vec<_> =
@@ -54,14 +54,15 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// "`b` parts from `a` from 8 CPUs on", and who is ahead where.
+/// "`b` diverges from `a` from 8 CPUs on", and which variant is ahead where.
 fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> Vec<String> {
     let variants = &comparison.variants;
     let first = &comparison.cells[curve.cells[0]].key;
     let tasks = counted(first.tasks as usize, "task");
-    let of = match several {
-        true => format!("with {tasks} on {}: ", counted(first.cpus as usize, "CPU")),
-        false => String::new(),
+    let prefix = if several {
+        format!("with {tasks} on {}: ", counted(first.cpus as usize, "CPU"))
+    } else {
+        String::new()
     };
     let confidence = percent(comparison.confidence);
     let one = |(variant, band): (&analysis::ComparedVariant, &Band)| {
@@ -69,19 +70,19 @@ fn parting(comparison: &Comparison, curve: &CurveComparison, several: bool) -> V
         let parts = match band.parts_from {
             Some(cpus) => {
                 let cpus = counted(cpus as usize, "CPU");
-                format!("`{b}` parts from `{a}` from {cpus} on (simultaneous {confidence} band)")
+                format!("`{b}` diverges from `{a}` from {cpus} on (simultaneous {confidence} band)")
             }
             None if band.intervals.last().is_none_or(Option::is_none) => return Vec::new(),
             None => format!(
-                "`{b}` and `{a}` do not part for good: at the most CPUs the simultaneous \
+                "`{b}` and `{a}` do not diverge: at the highest CPU count the simultaneous \
                  {confidence} band includes no change"
             ),
         };
         if band.ahead.is_empty() {
-            return vec![format!("{of}{parts}")];
+            return vec![format!("{prefix}{parts}")];
         }
         let ahead = ahead(comparison, curve, band, a, b);
-        vec![format!("{of}{parts}"), format!("{of}ahead, by that band: {ahead}")]
+        vec![format!("{prefix}{parts}"), format!("{prefix}ahead, by that band: {ahead}")]
     };
     variants[1..].iter().zip(&curve.bands).flat_map(one).collect()
 }
@@ -146,8 +147,9 @@ fn place(comparison: &Comparison, cells: &[usize], cell: usize, variant: usize) 
     let several = comparison.variants.len() > 2;
     let name = several.then(|| format!("`{}`", comparison.variants[variant].name));
     let here = &comparison.cells[cell].key;
-    let of = |place: &CellKey| CellKey { cpus: 0, tasks: 0, ..place.clone() };
-    let one_load = cells.iter().all(|other| of(&comparison.cells[*other].key) == of(here));
+    let load_key = |place: &CellKey| CellKey { cpus: 0, tasks: 0, ..place.clone() };
+    let one_load =
+        cells.iter().all(|other| load_key(&comparison.cells[*other].key) == load_key(here));
     let load = (!one_load).then(|| distinguishing(comparison, here));
     let mut parts: Vec<String> = load.into_iter().chain(size(here)).collect();
     parts.extend(
@@ -194,16 +196,16 @@ fn failed(comparison: &Comparison, cell: usize) -> Option<String> {
         (*n > 0).then(|| format!("{} of `{}`", counted(*n, "run"), variant.name))
     };
     let runs: Vec<String> = comparison.variants.iter().zip(failed).filter_map(one).collect();
-    let at = Some(apart(comparison, cell)).filter(|at| !at.is_empty());
-    let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
-    (!runs.is_empty()).then(|| format!("failed, and not counted: {}{at}", runs.join(", ")))
+    let place = Some(apart(comparison, cell)).filter(|place| !place.is_empty());
+    let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
+    (!runs.is_empty()).then(|| format!("failed, and not counted: {}{place}", runs.join(", ")))
 }
 
 fn noise_floor(comparison: &Comparison) -> String {
     let Some(NoiseFloor { pairs, median, largest, beyond }) = &comparison.noise_floor else {
         return match comparison.design {
             Design::Blocks { .. } => {
-                "noise floor: not measured (no block that counts ran one variant twice)"
+                "noise floor: not measured (no counted block ran one variant twice)"
             }
             Design::Separate => "noise floor: not measured (that needs blocks)",
         }
@@ -230,9 +232,9 @@ fn discards(comparison: &Comparison) -> String {
         };
     }
     let one = |discard: &DiscardedBlock| {
-        let at = Some(apart(comparison, discard.cell)).filter(|at| !at.is_empty());
-        let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
-        format!("block {}{at} (run {}: {})", discard.block, discard.run, discard.reason)
+        let place = Some(apart(comparison, discard.cell)).filter(|place| !place.is_empty());
+        let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
+        format!("block {}{place} (run {}: {})", discard.block, discard.run, discard.reason)
     };
     let n = discards.discarded.len();
     let mut listed: Vec<String> = discards.discarded.iter().take(LISTED).map(one).collect();
@@ -244,13 +246,13 @@ fn discards(comparison: &Comparison) -> String {
     let by = if by.is_empty() { String::new() } else { format!("; caused by {}", by.join(", ")) };
     let chance = discards.imbalance_p.map(|p| {
         let stands = if p < 0.05 { ": no verdict stands" } else { "" };
-        format!(" (so uneven by chance: p = {}{stands})", probability(p).replace("< ", "<"))
+        format!(" (chance of so uneven a split: p = {}{stands})", probability(p).replace("< ", "<"))
     });
     let chance = chance.unwrap_or_default();
     format!("left out: {n} of {blocks}: {}{by}{chance}", listed.join(", "))
 }
 
-/// The same where nothing is compared: single runs, and nobody to be uneven.
+/// Runs left out where nothing is compared.
 fn runs_left_out(comparison: &Comparison) -> String {
     let discarded = &comparison.discards.discarded;
     let one = |discard: &DiscardedBlock| format!("run {} ({})", discard.run, discard.reason);
@@ -286,11 +288,10 @@ fn how(comparison: &Comparison) -> String {
     let assumed = assumed(contrasts.iter().copied())
         .map(|name| format!("{name} where marked t (few runs), which assumes normality"));
     let methods: Vec<String> = ranks.into_iter().map(String::from).chain(assumed).collect();
-    let methods = match methods.is_empty() {
-        true => String::new(),
-        false => {
-            format!("; {} interval: {}", percent(comparison.confidence), methods.join("; "))
-        }
+    let methods = if methods.is_empty() {
+        String::new()
+    } else {
+        format!("; {} interval: {}", percent(comparison.confidence), methods.join("; "))
     };
     let several = match comparison.variants.len() {
         0..=2 => "",
@@ -310,16 +311,14 @@ fn how(comparison: &Comparison) -> String {
 /// The rank methods in use.
 fn ranks(comparison: &Comparison, contrasts: &[&Contrast]) -> Vec<&'static str> {
     let looks = comparison.design == Design::Blocks { sequential: true };
-    let signed = match looks {
-        true => "exact signed-rank, allowing for a look after each stage",
-        false => "exact signed-rank",
-    };
-    let of = |contrast: &&Contrast| match contrast.method {
+    let signed =
+        if looks { "exact signed-rank, adjusted for interim looks" } else { "exact signed-rank" };
+    let rank_method = |contrast: &&Contrast| match contrast.method {
         Method::SignedRank | Method::SignedRankSequential => Some(signed),
         Method::RankSum => Some("exact rank-sum"),
         Method::Student | Method::Welch | Method::None => None,
     };
-    let mut ranks: Vec<&str> = contrasts.iter().filter_map(of).collect();
+    let mut ranks: Vec<&str> = contrasts.iter().filter_map(rank_method).collect();
     ranks.sort_unstable();
     ranks.dedup();
     ranks
