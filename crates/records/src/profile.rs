@@ -385,8 +385,8 @@ impl Window {
         };
         let counted = self.counts.get(name).map(|times| (*times, self.operations));
         counted.or_else(in_bursts).or_else(|| {
-            let (_, operations) =
-                name.strip_prefix("syscall.").and_then(|_| self.count("syscalls"))?;
+            name.strip_prefix("syscall.")?;
+            let (_, operations) = self.count("syscalls")?;
             Some((0, operations))
         })
     }

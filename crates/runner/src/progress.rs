@@ -27,7 +27,7 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 
 impl Progress {
     /// Shows a bar if standard error is a terminal, else lines.
-    pub fn new() -> Progress {
+    pub fn start() -> Progress {
         let now = Instant::now();
         let bar = stderr().is_terminal().then(bar);
         Progress {

@@ -49,7 +49,7 @@ pub fn measure(
     let mut growing = open_record(options.resume, store, record)?;
     let watch = HostWatch::new(&growing.record, &journal);
     let before = watch.look();
-    let mut progress = Progress::new();
+    let mut progress = Progress::start();
     // Not earlier: up to here a signal ends knee, whatever it waits for, and the next start cleans up.
     signals::catch();
     let end = run(&mut growing, &mut journal, &mut progress, finished);

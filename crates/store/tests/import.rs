@@ -245,7 +245,7 @@ fn an_lkp_matrix_becomes_a_run_for_each_column() {
             run of 0 in 0: {"lkp.interrupts.TLB": 0.0, "perf-stat.i.ipc": 0.5, "stress-ng.time.elapsed_time.max": 62.07, "stress-ng.xattr.ops": 1544.0, "stress-ng.xattr.ops_per_sec": 24.87, "time.system_time": 512.83, "time.user_time": 10.05}
             run of 0 in 1: {"lkp.interrupts.TLB": 17.0, "stress-ng.time.elapsed_time.max": 62.1, "stress-ng.xattr.ops": 1601.0, "stress-ng.xattr.ops_per_sec": 25.8, "time.system_time": 511.0, "time.user_time": 9.8}
             run of 0 in 2: {"lkp.interrupts.TLB": 0.0, "perf-stat.i.ipc": 0.6, "stress-ng.time.elapsed_time.max": 62.0, "stress-ng.xattr.ops": 1490.0, "stress-ng.xattr.ops_per_sec": 24.0, "time.system_time": 515.5, "time.user_time": 11.2}
-            doubt: stats left out, as they have another number of values than there are runs (3): 1, such as boot-time.boot
+            doubt: stats left out because their number of values differs from the number of runs (3): 1, such as boot-time.boot
         "#]],
     );
 }

@@ -88,7 +88,7 @@ fn assert_runs(opened: &Opened, n: u32) {
     let samples = expected
         .iter()
         .flat_map(|(run, samples)| samples.iter().map(|sample| (run.run, sample.clone())));
-    assert_eq!(store::samples(&opened).unwrap(), samples.collect::<Vec<_>>());
+    assert_eq!(store::samples(opened).unwrap(), samples.collect::<Vec<_>>());
 }
 
 /// A store in a folder that vanishes with it.

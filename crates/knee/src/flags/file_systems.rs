@@ -179,12 +179,6 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_named() {
         check(
-            "xfss",
-            expect_test::expect![[r#"
-                knee cannot make a file system of kind 'xfss', did you mean 'xfs'?; it can make btrfs, ext2, ext3, ext4, tmpfs, xfs
-            "#]],
-        );
-        check(
             "xfs:-m crc=1",
             expect_test::expect![[r#"
                 '-m crc=1' of xfs is neither mkfs=… nor mount=…: it must be a kind of file system (xfs), several (ext4,xfs), or one with options, KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each optionally named, NAME=KIND

@@ -158,7 +158,7 @@ impl Record {
         let sealed = record.record.warnings.iter().all(|w| !w.text.contains("has changed since"));
         assert!(sealed, "the seal is broken: {:?}", record.record.warnings);
         let finished = runs.iter().filter(|run| run.finished()).map(|run| run.run);
-        let samples = store::samples(&record).expect("reading the samples");
+        let samples = store::samples(record).expect("reading the samples");
         let sampled: BTreeSet<u32> = samples.iter().map(|(run, _)| *run).collect();
         assert_eq!(sampled, finished.collect(), "samples of each finished run");
     }

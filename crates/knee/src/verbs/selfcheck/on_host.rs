@@ -129,7 +129,7 @@ fn measure(
 ) -> Result<(Option<Opened>, End)> {
     let id = Id::new(jiff::Timestamp::now(), random() as u32);
     let mut growing = store.begin(new_record(experiment)?, id)?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::start();
     let end = runner::run(&mut growing, journal, &mut progress, |_| ());
     progress.end();
     let folder = growing.finish(jiff::Timestamp::now())?;

@@ -253,5 +253,5 @@ fn mkfs_arguments_are_words_of_a_shell() {
     // Split at blanks, the label would have been the name of a device.
     assert!(home.record().runs[0].finished());
     let home = Home::new();
-    check_refused(&home, "run create_files --fs ext4:mkfs=\" --size 128M", &["a quote is not"]);
+    check_refused(&home, "run create_files --fs ext4:mkfs=\" --size 128M", &["unclosed quote"]);
 }

@@ -161,7 +161,7 @@ fn sizes_and_images_that_cannot_be_meant_are_refused() {
     with(&format!("size = 'much'\nfile_system = {{ kind = 'xfs' }}\n{fill}"));
     check("run e.toml", "size of the image");
     std::fs::write(home.path("e.toml"), "[image]\nsize = '1G'\nfile_system = { kind = 'xfs' }\nworkload = 'create_files'\ntasks = 1\noperations_per_task = 1\n[[load]]\nworkload = 'brk'\n").unwrap();
-    check("run e.toml", "no command of it uses {image}");
+    check("run e.toml", "none of its commands uses {image}");
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_measured() {
     let _turn = turn();
     let home = Home::new();
     let made = |fs: &str| format!("{RUN} --blocks 1 --size 128M --fs {fs}");
-    check_refused(&home, &made("etx4"), &["'etx4'", "it makes btrfs, ext2"]);
+    check_refused(&home, &made("etx4"), &["'etx4'", "it can make btrfs, ext2"]);
     check_refused(&home, &format!("{RUN} --size 1G"), &["--size", "name them with --fs"]);
     check_refused(&home, &made("tmpfs --policy old"), &["'old'", "fresh, kept or aged"]);
     check_refused(&home, &format!("{RUN} --fs tmpfs --size 8GB"), &["8GB", "such as 8G"]);

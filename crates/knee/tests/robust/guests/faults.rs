@@ -88,7 +88,7 @@ fn check_whole(record: &Opened, runs: usize) {
         assert_eq!(run.run, at as u32, "runs are numbered in order");
     }
     let finished = record.runs.iter().filter(|run| run.finished()).map(|run| run.run);
-    let samples = store::samples(&record).expect("reading the samples");
+    let samples = store::samples(record).expect("reading the samples");
     let sampled: BTreeSet<u32> = samples.iter().map(|(run, _)| *run).collect();
     assert_eq!(sampled, finished.collect(), "samples of each finished run");
 }
