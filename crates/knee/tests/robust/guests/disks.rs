@@ -1,4 +1,4 @@
-//! File systems on the disks of virtual machines: each run's own (in `guests.rs`), kept by the runs of
+//! File systems on the disks of virtual machines: each run's own (in `boots.rs`), kept by the runs of
 //! a boot, and aged; and what a guest cannot have of its host, which is refused before one boots.
 
 use std::fs;
@@ -52,7 +52,7 @@ fn each_run_in_a_guest_gets_a_copy_of_the_same_aged_file_system() {
         &home,
         &format!(
             "{RUN} --kernel {kernel} --fs ext4,xfs --size 300M --policy aged \
-             --age filled=40%,rounds=2 --blocks 2"
+             --age filled=20%,rounds=2 --blocks 2"
         ),
     );
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -68,7 +68,7 @@ fn each_run_in_a_guest_gets_a_copy_of_the_same_aged_file_system() {
         assert!(aged.len() >= 2);
         let (one, total) = aged[0];
         assert!(aged.iter().all(|other| other.0 == one), "{kind}: {aged:?}");
-        assert!(one.bytes as f64 > 0.4 * total as f64, "{kind}: {one:?} of {total}");
+        assert!(one.bytes as f64 > 0.2 * total as f64, "{kind}: {one:?} of {total}");
         assert!(one.files > 100 && one.created as f64 > 1.7 * one.files as f64, "{kind}: {one:?}");
         assert!(one.bytes_free.unwrap() < total - one.bytes, "{kind}: {one:?}");
         assert!(one.free_extents.unwrap() > 20, "{kind}: {one:?}");

@@ -1,20 +1,17 @@
-//! Kernels booted in virtual machines: what comes back, and what stays when they die. It takes
-//! QEMU and a Debian kernel, which `make setup` unpacks below target/kernels; KNEE_KERNEL names
-//! another one.
+//! Kernels booted in virtual machines. It takes QEMU and a Debian kernel, which `make setup` unpacks
+//! below target/kernels; KNEE_KERNEL names another one. Each file runs as a process of its own
+//! (.ci/run-tests): an emulated boot takes some 6 s of CPU time.
 
+mod boots;
 mod disks;
 mod faults;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use records::{Opened, Run};
-
-use crate::home::{Ended, Home, entries};
-use crate::process::wait_within;
+use crate::home::entries;
 use crate::skip::skip;
 
 /// The kernel to boot; nothing, with a reason, where there is none.
@@ -39,151 +36,3 @@ pub const PATIENCE: Duration = Duration::from_secs(900);
 
 /// One guest at a time: more only wait for each other's CPUs.
 pub static ALONE: Mutex<()> = Mutex::new(());
-
-/// Runs knee to its end.
-fn run(home: &Home, arguments: &str) -> Ended {
-    home.start(&mut home.knee(arguments)).end_within(PATIENCE)
-}
-
-/// Panics unless knee ended like this and said so.
-#[track_caller]
-fn ended_with(status: i32, said: &str, ended: Ended) {
-    let Ended { status: has, stderr, .. } = ended;
-    assert_eq!(has.code(), Some(status), "{stderr}");
-    assert!(stderr.contains(said), "no '{said}' in:\n{stderr}");
-}
-
-/// The sum of some counts of each run of a workload on one CPU, for an operation.
-fn per_operation(record: &Opened, workload: &str, counts: &[&str]) -> Vec<f64> {
-    let point = |run: &Run| &record.record.points[run.point as usize];
-    let is_it = |run: &&Run| point(run).workload == workload && point(run).cpus == 1;
-    let runs = record.runs.iter().filter(is_it);
-    let value = |run: &Run, name: &str| run.value(&format!("{name}/op")).expect("it is counted");
-    runs.map(|run| counts.iter().map(|name| value(run, name)).sum()).collect()
-}
-
-#[test]
-fn a_debian_kernel_runs_what_this_host_runs() {
-    let Some(kernel) = kernel("a Debian kernel in a virtual machine") else { return };
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let home = Home::new();
-    let loads = "run posix_lock_shared page_fault_shared_file page_fault_anonymous \
-                 context_switch create_files --cpus 1,2 --seconds 0.2 --seed 7";
-    let guest = format!(
-        "--kernel {} --fs xfs --size 512M --accelerator tcg \
-                         --cmdline small=transparent_hugepage=never",
-        kernel.display()
-    );
-    ended_with(0, "", run(&home, &format!("{loads} {guest} --blocks 2")));
-    let record = home.record();
-    assert_eq!(record.runs.len(), 20);
-    for run in &record.runs {
-        assert!(run.finished(), "{run:?}");
-        let made = run.file_system.as_ref().expect("a file system was made");
-        assert_eq!(made.kind, "xfs");
-        assert!(made.geometry.contains_key("agcount"), "{made:?}");
-    }
-    let boots = store::boots(&record).unwrap();
-    assert_eq!(boots.len(), 2, "each block has a boot of its own");
-    for boot in &boots {
-        assert_eq!(boot.end.as_deref(), Some("was switched off"));
-        assert_eq!(boot.topology.cpus.len(), 2);
-    }
-    assert_ne!(boots[0].boot_id, boots[1].boot_id);
-    assert_ne!(boots[0].text, boots[1].text, "each boot lays its kernel elsewhere");
-    assert!(record.record.emulated());
-    // What an operation does is the same in both kernels, however fast it does it.
-    let native = Home::new();
-    ended_with(0, "", run(&native, &format!("{loads} --blocks 2")));
-    let here = native.record();
-    // Whether who wakes another is preempted by it differs, the number of switches does not.
-    let switches = &["time.voluntary_context_switches", "time.involuntary_context_switches"];
-    let counts: [(&str, &[&str]); 2] =
-        [("page_fault_anonymous", &["time.minor_page_faults"]), ("context_switch", switches)];
-    for (workload, names) in counts {
-        let all = [&record, &here].map(|record| per_operation(record, workload, names));
-        let [guest, host] = all.map(|values| values.iter().sum::<f64>() / values.len() as f64);
-        assert!((guest / host - 1.0).abs() < 0.02, "{names:?}/op: {guest} there, {host} here");
-    }
-}
-
-#[test]
-fn a_panic_costs_the_run_in_progress() {
-    let Some(kernel) = kernel("a panic in a virtual machine") else { return };
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let home = Home::new();
-    // So many processes do not fit, and the kernel is told to panic then.
-    let settings = "cmdline=sysctl.vm.panic_on_oom=2 sysctl.kernel.threads-max=30000 \
-                    sysctl.kernel.pid_max=40000";
-    let mut command = home.knee(&format!(
-        "run getppid --kernel {} --cpus 1 --tasks 1,4000 --guest-memory 256M --seconds 0.2 \
-         --blocks 2 --seed 3 --accelerator tcg",
-        kernel.display()
-    ));
-    command.args(["--cmdline", settings]);
-    ended_with(
-        1,
-        "in a guest that panicked: Out of memory",
-        home.start(&mut command).end_within(PATIENCE),
-    );
-    let record = home.record();
-    let tasks = |run: &Run| record.record.points[run.point as usize].tasks;
-    let finished: Vec<u32> = record.runs.iter().filter(|run| run.finished()).map(tasks).collect();
-    assert_eq!(finished, [1, 1]);
-    let ends: Vec<String> =
-        store::boots(&record).unwrap().into_iter().filter_map(|boot| boot.end).collect();
-    assert_eq!(ends.iter().filter(|end| end.starts_with("panicked")).count(), 2, "{ends:?}");
-}
-
-#[test]
-fn a_killed_knee_leaves_no_guest() {
-    let Some(kernel) = kernel("kill -9 with a virtual machine") else { return };
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let home = Home::new();
-    let command = format!(
-        "run create_files --fs ext4 --size 256M --kernel {} --cpus 1 --seconds 30 --blocks 1 \
-         --accelerator tcg",
-        kernel.display()
-    );
-    let running = home.start(&mut home.knee(&command));
-    let booted = || home.growing().iter().any(|folder| folder.join("boots.ndjson").exists());
-    wait_within(PATIENCE, "a guest that is up", || booted().then_some(()));
-    running.signal(libc::SIGKILL);
-    home.wait_for_quiet();
-    assert_eq!(home.scratch(), Vec::<PathBuf>::new(), "the disk has no name");
-}
-
-/// What `knee boot` of such a kernel says.
-fn check(home: &Home, arguments: &str, expected: &str) {
-    ended_with(2, expected, run(home, &format!("boot {arguments}")));
-}
-
-#[test]
-fn what_cannot_be_booted_is_named() {
-    let home = Home::new();
-    check(&home, "nowhere", "looking for nowhere");
-    fs::write(home.path("text"), "hello").unwrap();
-    check(&home, "text", "is not an x86 kernel");
-    let mut arm = vec![0; 4096];
-    arm[0x38..0x3c].copy_from_slice(b"ARM\x64");
-    fs::write(home.path("arm"), arm).unwrap();
-    check(&home, "arm", "is for arm64");
-    let Some(kernel) = kernel("kernels that cannot be booted") else { return };
-    let kernel = kernel.display();
-    check(&home, &format!("{kernel} --accelerator xen"), "must be kvm or tcg");
-    check(&home, &format!("{kernel} --cores 400"), "1 to 255 CPUs");
-    check(&home, &format!("{kernel} --guest-memory 1M"), "at least 256 MiB");
-    check(&home, &format!("{kernel} --numa-distance 10"), "OWN,OTHER");
-    check(&home, &format!("{kernel} --host-cpus 4000"), "may not use");
-    check(&home, &format!("{kernel} --modules nowhere"), "nowhere");
-    check(&home, &format!("{kernel} --cmdline init=/bin/sh"), "knee needs for itself");
-    fs::create_dir(home.path("empty")).unwrap();
-    check(
-        &home,
-        &format!("{kernel} --accelerator tcg --cmdline maxcpus=1"),
-        "has 1 of the guest's 2 CPUs",
-    );
-    let mut command = home.knee(&format!("boot {kernel}"));
-    command.env("PATH", home.path("empty"));
-    ended_with(2, "apt install qemu-system-x86", home.start(&mut command).end_within(PATIENCE));
-}
