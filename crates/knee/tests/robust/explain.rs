@@ -41,7 +41,7 @@ fn explained(home: &Home, arguments: &str) -> Option<Opened> {
     }
     match looks.iter().find_map(|look| look.unavailable_probes.get("ledger")) {
         Some(why) => {
-            assert!(home.said("stdout").contains("this is what /proc tells"));
+            assert!(home.said("stdout").contains("times are from /proc, in clock ticks"));
             skip("explain", why);
             None
         }
@@ -97,7 +97,7 @@ fn a_record_without_looks_has_the_ledger_of_proc() {
     assert!(home.run("run getppid --cpus 1 --seconds 0.1 --blocks 2").status.success());
     let ended = home.run("explain last");
     assert!(ended.status.success(), "{}", ended.stderr);
-    assert!(home.said("stdout").contains("this is what /proc tells"), "{}", home.said("stdout"));
+    assert!(home.said("stdout").contains("times are from /proc, in clock ticks"), "{}", home.said("stdout"));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn without_the_right_to_watch_there_is_the_ledger_of_proc_and_why() {
     let ended = home.start(&mut without_rights(&[&[knee][..], &explain].concat())).end();
     let said = home.said("stdout");
     assert!(ended.status.success(), "{:?} {}\n{said}", ended.status, ended.stderr);
-    assert!(said.contains("this is what /proc tells"), "{said}");
+    assert!(said.contains("times are from /proc, in clock ticks"), "{said}");
     assert!(said.contains("not measured: ledger: "), "{said}");
 }
 

@@ -2,6 +2,7 @@
 //! known about it afterwards.
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -39,6 +40,17 @@ impl Home {
         let mut command = Command::new(env!("CARGO_BIN_EXE_knee"));
         command.args(arguments.split_whitespace());
         self.move_in(&mut command);
+        // A test that was started with `nohup`, or with `&` in a script, ignores these signals, and so
+        // would knee.
+        // SAFETY: system calls only.
+        unsafe {
+            command.pre_exec(|| {
+                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                Ok(())
+            })
+        };
         command
     }
 

@@ -39,7 +39,7 @@ pub const INCIDENT: Incident = Incident {
     predict,
     figure: Some(curve),
     limitations: &[
-        "a file's time stamp changes with the tick, for all tasks simultaneously: each tick all 160 come to \
+        "a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to \
          the lock of the list. How long a tick was is not reported",
         "ext3 and ext4 differ by the lengths of their code paths, which the model does not have. It has the \
          locks of their journals, which make ext3 slower",

@@ -141,9 +141,9 @@ mod tests {
 
             found     tasks: 160 (the report)
             assumed   tick: 1..4 ms (1000, 300 or 250 ticks a second in kernels of that time)
-            assumed   work of a fault: 3000..8000 ns (a fault that finds a page of the cache and marks it dirty,
+            assumed   work of a fault: 3000..8000 ns (a fault that finds a page in the cache and marks it dirty,
                       through a file system)
-            assumed   work under the lock: 50..200 ns (one to some hundred instructions beside the list)
+            assumed   work under the lock: 50..200 ns (one to a few hundred instructions besides the list)
 
             target                         reported               predicted  grade
             more time in spinlocks on xfs     0.125  0.0633 (0.0564..0.132)  ratio order
@@ -165,8 +165,8 @@ mod tests {
               brackets the lowest and highest of 3 draws of all ranges
             - a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to the
               lock of the list. How long a tick was is not reported
-            - ext4 against ext3 is the length of their paths, of which the model has nothing: it has the locks
-              of their journals, by which ext3 is the slower one
+            - ext3 and ext4 differ by the lengths of their code paths, which the model does not have. It has the
+              locks of their journals, which make ext3 slower
         "#]].assert_eq(&replayed(&replay, 2, Style::PLAIN));
     }
 }
