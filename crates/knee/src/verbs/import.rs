@@ -81,7 +81,7 @@ fn check_names(arguments: &Arguments) -> Result<()> {
     {
         let hint = nearest(format, FORMATS.iter().map(|known| known.name));
         let all: Vec<&str> = FORMATS.iter().map(|known| known.name).collect();
-        anyhow::bail!("unknown format '{format}'{hint}; the formats are {}", all.join(", "));
+        anyhow::bail!("unknown format '{format}'{hint} (knee reads {})", all.join(", "));
     }
     for name in arguments.names.iter().chain(&arguments.workload) {
         ensure!(

@@ -205,7 +205,8 @@ fn too_few_open_files_fail_the_run_with_advice() {
         "run open_close_own --as threads --cpus 1 --tasks 1,40 --blocks 1 --seconds 0.05 --json",
     );
     limit(&mut command, libc::RLIMIT_NOFILE, 60);
-    let parts = ["40 tasks need 136 open files, but the hard limit is 60", "ulimit -Hn", "fewer tasks"];
+    let parts =
+        ["40 tasks need 136 open files, but the hard limit is 60", "ulimit -Hn", "fewer tasks"];
     check_one_fails(&home, &mut command, &parts);
 }
 

@@ -97,7 +97,11 @@ fn a_record_without_looks_has_the_ledger_of_proc() {
     assert!(home.run("run getppid --cpus 1 --seconds 0.1 --blocks 2").status.success());
     let ended = home.run("explain last");
     assert!(ended.status.success(), "{}", ended.stderr);
-    assert!(home.said("stdout").contains("times are from /proc, in clock ticks"), "{}", home.said("stdout"));
+    assert!(
+        home.said("stdout").contains("times are from /proc, in clock ticks"),
+        "{}",
+        home.said("stdout")
+    );
 }
 
 #[test]

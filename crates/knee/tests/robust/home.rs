@@ -218,7 +218,8 @@ impl Running<'_> {
     fn cast(&self, tasks: usize, ticks: u64) -> Option<Cast> {
         let all = self.home.processes();
         let of = |parent| all.iter().filter(move |p| p.parent == parent).cloned();
-        let worker = of(self.child.id() as i32).next()?;
+        // Beside the worker, knee starts mkfs and fsck, which may have threads of their own.
+        let worker = of(self.child.id() as i32).find(|child| child.program.ends_with("knee"))?;
         let children: Vec<Process> = of(worker.pid).collect();
         let at_work = if worker.threads > 1 {
             worker.threads == tasks + 1 && worker.ticks >= ticks * tasks as u64

@@ -115,7 +115,7 @@ fn what_cannot_be_imported_is_named_and_leaves_no_record() {
     check("import bad.csv", "reading bad.csv as plain: line 2: value is 'x', not a number");
     check("import letter", "the format of letter was not recognised; name it with --format:");
     check("import none", "reading none: No such file");
-    check("import letter --format fi", "'fi' unknown format");
+    check("import letter --format fi", "unknown format 'fi'");
     check("import letter --format hyperfin", "did you mean 'hyperfine'");
     check("import letter --as ,", "an empty name");
     check("import bad.csv --unit year", "must be run, mount or boot");

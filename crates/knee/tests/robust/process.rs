@@ -3,13 +3,15 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// One process.
 #[derive(Clone, Debug)]
 pub struct Process {
     pub pid: i32,
+    /// The file that it executes.
+    pub program: PathBuf,
     pub parent: i32,
     pub threads: usize,
     /// CPU time used so far, in ticks of 10 ms.
@@ -43,6 +45,7 @@ fn read(pid: i32) -> Option<Process> {
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(Process {
         pid,
+        program: fs::read_link(format!("/proc/{pid}/exe")).ok()?,
         parent: number(1)? as i32,
         threads: number(17)? as usize,
         ticks: number(11)? + number(12)?,

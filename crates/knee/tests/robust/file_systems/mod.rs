@@ -255,7 +255,11 @@ fn what_cannot_be_made_is_refused_before_anything_is_measured() {
     check_refused(&home, &made("tmpfs --policy old"), &["'old'", "fresh, kept or aged"]);
     check_refused(&home, &format!("{RUN} --fs tmpfs --size 8GB"), &["8GB", "such as 8G"]);
     check_refused(&home, &made("tmpfs --policy aged"), &["tmpfs lies in memory", "fresh"]);
-    check_refused(&home, &made("tmpfs --age rounds=1"), &["--age has no effect without --policy aged"]);
+    check_refused(
+        &home,
+        &made("tmpfs --age rounds=1"),
+        &["--age has no effect without --policy aged"],
+    );
     check_refused(&home, &made("ext4 --policy aged --age rounds=x"), &["filled=50%,rounds=4"]);
     check_refused(&home, &made("tmpfs --on tape"), &["'tape'", "loop"]);
     check_refused(&home, &made("tmpfs:mkfs=-q"), &["no program makes tmpfs"]);
