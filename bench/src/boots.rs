@@ -78,9 +78,12 @@ fn boots(bench: &Bench, kernel: &Path, arguments: &str) -> Result<Vec<Booted>> {
 /// Files of this name below a folder.
 fn glob(folder: &Path, name: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let found = entries.flat_map(|entry| match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-        true => glob(&entry.path(), name),
-        false => vec![entry.path()],
+    let found = entries.flat_map(|entry| {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            glob(&entry.path(), name)
+        } else {
+            vec![entry.path()]
+        }
     });
     found.filter(|path| path.ends_with(name)).collect()
 }

@@ -93,7 +93,7 @@ fn costs(looks: &[Profile], runs: &[&Run], kind: ProfileKind) -> Vec<f64> {
     looks.iter().filter(|look| look.kind == kind).filter_map(cost).collect()
 }
 
-/// The same of perf, which watches all CPUs.
+/// The costs of perf, which watches all CPUs.
 fn of_perf(bench: &mut Bench, options: &Options, workload: &str, per_cpu: u32) -> Result<Vec<f64>> {
     let mut costs = Vec::new();
     for _ in 0..pairs(options) {

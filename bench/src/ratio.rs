@@ -173,7 +173,7 @@ impl Case<'_> {
         Ok((operations.parse()?, wall_ns.parse()?))
     }
 
-    /// The same two numbers, of a worker that got the job which `knee run` would give it.
+    /// Operations and wall time in ns of a worker with the job that `knee run` would give it.
     fn run_knee(&self, knee: &Path, directory: &Path) -> Result<(u64, u64)> {
         let until = Until::Seconds(self.options.seconds);
         let job = job(self.workload, self.parameters, self.tasks, until, directory);

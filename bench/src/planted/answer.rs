@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::pair::Pair;
 use crate::{Bench, Options, fresh_directory};
 
-/// Of one variant against the first.
+/// What knee says of one variant against the first.
 pub struct Answer {
     /// Causes as `knee explain --json` has them, the largest first.
     pub causes: Vec<Value>,

@@ -50,13 +50,13 @@ fn one() -> f64 {
 pub struct Truth {
     /// Words of the row's path.
     pub row: String,
-    /// Of what kind the change is.
+    /// Kind of the change.
     pub how: How,
     /// How many times as often, where that is known.
     pub ratio: Option<f64>,
 }
 
-/// Of what kind a change is.
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {

@@ -46,7 +46,7 @@ impl Verdict {
         }
     }
 
-    /// Of a pair that could not be measured: a miss.
+    /// The verdict on a pair that could not be measured: a miss.
     pub fn failed(pair: &Pair, why: &anyhow::Error) -> Verdict {
         let mut verdict = Verdict::new(pair);
         verdict.misses.push(format!("{why:#}").replace(['\n', '|'], " "));
@@ -54,7 +54,7 @@ impl Verdict {
         verdict
     }
 
-    /// Of what was said.
+    /// The verdict on what knee answered.
     pub fn of(pair: &Pair, answers: &[Answer]) -> Verdict {
         let mut verdict = Verdict::new(pair);
         match pair.same {

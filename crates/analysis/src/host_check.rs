@@ -57,11 +57,11 @@ impl HostCheck {
     }
 }
 
-/// Of which planted cost how many are called changed.
+/// How often comparisons must, or may, call each planted cost changed.
 const PROMISES: [(&str, f64, Limit); 3] = [
-    ("equal things: changed", 0.0, Limit::AtMost(0.05)),
-    ("2 % dearer: found", 0.02, Limit::AtLeast(0.80)),
-    ("5 % dearer: found", 0.05, Limit::AtLeast(0.99)),
+    ("no added cost: changed", 0.0, Limit::AtMost(0.05)),
+    ("2 % added cost: found", 0.02, Limit::AtLeast(0.80)),
+    ("5 % added cost: found", 0.05, Limit::AtLeast(0.99)),
 ];
 
 /// A promise beside what was found; nothing if there was no such comparison.

@@ -1,5 +1,5 @@
-//! This computer: its CPUs and their order, affinity, the clock, processes and signals, the user's
-//! folders, durable files and unnamed files. It depends on no other crate of knee.
+//! This computer: its CPUs and their order, affinity, the clock, mounts, processes and signals, the
+//! user's folders, durable files and unnamed files. It depends on no other crate of knee.
 
 pub mod affinity;
 pub mod clock;
@@ -8,6 +8,7 @@ pub mod descendants;
 pub mod durable;
 mod kill_with_parent;
 pub mod memfd;
+pub mod mounts;
 mod nearest;
 mod parallel;
 pub mod paths;

@@ -5,7 +5,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::attribute::Attribute;
 use crate::order::ByteOrder;
-use crate::{Origin, damaged, printable};
+use records::recording::Origin;
+
+use crate::{damaged, printable};
 
 /// Each file starts with this, read in its byte order.
 const MAGIC: &[u8; 8] = b"PERFILE2";

@@ -12,7 +12,9 @@ use crate::container::{Container, until_zero};
 use crate::events::{Events, Record};
 use crate::order::ByteOrder;
 use crate::spaces::{Mapping, Spaces};
-use crate::{Chains, Loss, Map, Object, PerfSample, Recording, SampledEvent, damaged, printable};
+use records::recording::{Chains, Loss, Object, PerfSample, Recording, SampledEvent};
+
+use crate::{Map, damaged, printable};
 
 /// Types of the kernel's records (`PERF_RECORD_*` in include/uapi/linux/perf_event.h).
 const MMAP: u32 = 1;

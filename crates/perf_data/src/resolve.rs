@@ -17,7 +17,9 @@ use crate::container::Features;
 use crate::elf::{self, Question};
 use crate::gather::{CodeSite, Gathered, KERNEL};
 use crate::kallsyms::KernelSymbols;
-use crate::{Function, Location, Map, Object, Origin, Recording};
+use records::recording::{Function, Location, Object, Origin, Recording};
+
+use crate::Map;
 
 /// More than the symbols of any kernel.
 const KALLSYMS_BYTES_MAX: u64 = 256 << 20;

@@ -7,7 +7,8 @@ mod turned;
 
 use std::path::{Path, PathBuf};
 
-use perf_data::{Recording, recognise};
+use perf_data::recognise;
+use records::recording::Recording;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perf_data").join(name)
@@ -18,7 +19,7 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Result<Recording, String> {
-    Recording::read_alone(bytes).map_err(|error| format!("{error:#}"))
+    perf_data::read_alone(bytes).map_err(|error| format!("{error:#}"))
 }
 
 /// Names of the functions of the chain of some sample.
@@ -105,7 +106,7 @@ fn symbols_come_from_a_file_that_the_user_names() {
         .map(|i| format!("{:x} t part_{i}\n", 0xffff_ffff_8000_0000_u64 + (i << 19)))
         .collect();
     std::fs::write(&table, format!("{text}{far}")).unwrap();
-    let named = Recording::open(&fixture("dd-1.data"), &[table]).unwrap();
+    let named = perf_data::open(&fixture("dd-1.data"), &[table]).unwrap();
     assert_eq!(named.samples.len(), plain.samples.len());
     let is_part = |name: &str| name.starts_with("part_") || name == "_text";
     assert!(named.functions.iter().any(|f| f.known && is_part(&f.name)), "{:?}", named.functions);

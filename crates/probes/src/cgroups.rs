@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{mounts, tree};
+use crate::tree;
 
 /// The version of a hierarchy, on which its file names depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) fn directories(root: &Path, controller: &str) -> Result<CgroupDirecto
     let groups = tree::text(root, "proc/self/cgroup")?;
     let (version, group) = own_group(&groups, controller)
         .ok_or_else(|| format!("/proc/self/cgroup names no group for {controller}"))?;
-    let mounts = mounts::parse(&tree::text(root, "proc/self/mountinfo")?);
+    let mounts = host::mounts::parse(&tree::text(root, "proc/self/mountinfo")?);
     let mount = mounts
         .iter()
         .find(|mount| match version {

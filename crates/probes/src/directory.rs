@@ -2,56 +2,34 @@
 //! device below.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use host::mounts::{self, Mount};
 use records::Directory;
 
-use crate::mounts::{self, Mount};
 use crate::tree::{chosen, value};
 
 /// The facts about a directory. If it does not exist, only its path is known.
 pub fn directory(path: &Path) -> Directory {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let root = Path::new("/");
-    let mounts = mounts::mounts();
+    let mounts = mounts::current();
     let device = fs::metadata(&path).ok().map(|metadata| numbers(metadata.dev()));
     let mount = device.and_then(|device| mounts::containing(&mounts, &path, device));
-    let space = space(&path);
+    let space = mounts::space(&path);
     Directory {
         file_system: mount.map(|mount| mount.file_system.clone()),
         source: mount.map(|mount| mount.source.clone()),
         mount_point: mount.map(|mount| mount.mount_point.clone()),
-        mount_options: mount.map(options),
-        bytes_total: space.map(|space| space.f_blocks * space.f_frsize),
-        bytes_free: space.map(|space| space.f_bavail * space.f_frsize),
-        // File systems that allocate inodes dynamically report 0 inodes in total.
-        inodes_free: space.filter(|space| space.f_files > 0).map(|space| space.f_favail),
+        mount_options: mount.map(Mount::all_options),
+        bytes_total: space.map(|space| space.bytes_total),
+        bytes_free: space.map(|space| space.bytes_free),
+        inodes_free: space.and_then(|space| space.inodes_free),
         device: mount.map(|mount| block_device(root, block_number(mount))).unwrap_or_default(),
         path,
     }
-}
-
-/// The mount's options, then those of the file system that are not among them.
-fn options(mount: &Mount) -> String {
-    let mut options: Vec<_> = mount.options.split(',').collect();
-    for option in mount.super_options.split(',') {
-        if !options.contains(&option) {
-            options.push(option);
-        }
-    }
-    options.join(",")
-}
-
-fn space(path: &Path) -> Option<libc::statvfs> {
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: statvfs is plain data, for which zero is valid.
-    let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends with a zero byte and `space` is live.
-    (unsafe { libc::statvfs(path.as_ptr(), &mut space) } == 0).then_some(space)
 }
 
 fn numbers(device: u64) -> (u32, u32) {
@@ -142,12 +120,6 @@ mod tests {
             ]
         "#]]
         .assert_debug_eq(&devices);
-    }
-
-    #[test]
-    fn options_are_written_once() {
-        let line = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n";
-        assert_eq!(options(&mounts::parse(line)[0]), "rw,relatime,discard");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::perf_event::{self, EventAttributes, PerfTarget};
-use crate::{mounts, tree};
+use crate::tree;
 
 /// What this process may observe; an error is the reason why not.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ fn readable(root: &Path, path: &str) -> Result<(), String> {
 }
 
 fn tracefs(root: &Path) -> Result<PathBuf, String> {
-    let mounts = mounts::parse(&tree::text(root, "proc/self/mountinfo")?);
+    let mounts = host::mounts::parse(&tree::text(root, "proc/self/mountinfo")?);
     let mount = mounts.iter().find(|mount| mount.file_system == "tracefs");
     let mount_point = &mount.ok_or("tracefs is not mounted")?.mount_point;
     let events = mount_point.join("events");

@@ -1,5 +1,5 @@
 //! The data that crosses a process boundary or lands on disk: job, events, run, profile, record,
-//! experiment. Types only: nothing here does IO, measures, judges or prints.
+//! experiment; and what a perf.data holds. Types only: nothing here does IO, measures, judges or prints.
 
 mod command;
 mod event;
@@ -17,6 +17,7 @@ pub mod parse;
 mod planned;
 mod profile;
 mod record;
+pub mod recording;
 mod run;
 mod scalar;
 mod sizes;

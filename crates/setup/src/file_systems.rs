@@ -251,7 +251,7 @@ impl FileSystems {
         let made = maker.make(journal, directory, wanted)?;
         let bytes = made.mounted.bytes_total.unwrap_or(self.bytes);
         let mut aged = aged::age(&made.root, bytes, &self.storage.age, self.seed)?;
-        aged.bytes_free = probes::directory(&made.root).bytes_free;
+        aged.bytes_free = host::mounts::space(&made.root).map(|space| space.bytes_free);
         journal.undo_to(made.steps_before_mount)?;
         if let Some(complaint) = self.complaint(&made) {
             bail!("after it was aged and unmounted: {complaint}");
@@ -314,13 +314,13 @@ impl FileSystems {
         let steps_before_mount =
             journal.step(UndoStep::Mount { source: source.clone(), point: root.clone() })?;
         mount::mount(&source, &root, kind.name, &options)?;
-        let facts = probes::directory(&root);
+        let seen = host::mounts::at(&root);
         let mounted = Mounted {
             kind: kind.name.to_string(),
             driver: backing.as_ref().and_then(|backing| driver(kind.name, &backing.device)),
             on: backing.as_ref().map_or_else(|| "memory".to_string(), |backing| backing.on.clone()),
-            options: facts.mount_options.unwrap_or_default(),
-            bytes_total: facts.bytes_total,
+            options: seen.map(|mount| mount.all_options()).unwrap_or_default(),
+            bytes_total: host::mounts::space(&root).map(|space| space.bytes_total),
             geometry,
             aged: aged_image.map(|image| image.aged.clone()),
         };

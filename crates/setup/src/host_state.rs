@@ -10,8 +10,8 @@ use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
-use host::descendants;
-use probes::Mount;
+use host::mounts::{self, Mount};
+use host::{affinity, descendants};
 use records::Record;
 
 use crate::journal::Journal;
@@ -102,7 +102,7 @@ impl HostWatch {
     fn mounts(&self) -> Vec<MountEntry> {
         let mut host = self.host_mounts();
         // Mounts of knee's own namespace, if it has one by now.
-        let own = probes::mounts().into_iter().map(MountEntry::from_mount);
+        let own = mounts::current().into_iter().map(MountEntry::from_mount);
         let own: Vec<MountEntry> = own.filter(|mount| !host.contains(mount)).collect();
         host.extend(own);
         host
@@ -116,10 +116,7 @@ impl HostWatch {
             file.read_to_end(&mut bytes).ok()?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         };
-        probes::parse_mounts(&read().unwrap_or_default())
-            .into_iter()
-            .map(MountEntry::from_mount)
-            .collect()
+        mounts::parse(&read().unwrap_or_default()).into_iter().map(MountEntry::from_mount).collect()
     }
 
     fn directories(&self) -> BTreeSet<PathBuf> {
@@ -166,7 +163,7 @@ fn processes() -> BTreeMap<i32, String> {
 }
 
 fn cpus() -> Vec<u32> {
-    probes::limits(Path::new("/")).cpus_allowed.map(Vec::from_iter).unwrap_or_default()
+    affinity::get().unwrap_or_default()
 }
 
 #[cfg(test)]

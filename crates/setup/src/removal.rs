@@ -22,7 +22,7 @@ pub fn remove(path: &Path) -> Result<()> {
 
 /// Unmounts everything mounted in a directory, the newest first. Fails at the first that stays.
 pub fn unmount_below(path: &Path) -> Result<()> {
-    for mount in probes::mounts_below(path).iter().rev() {
+    for mount in host::mounts::below(path).iter().rev() {
         rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW).with_context(|| {
             format!(
                 "{} is still mounted: unmount it, then remove {}",

@@ -9,7 +9,7 @@ mod from_looks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perf_data::{Function, PerfSample, Recording};
+use records::recording::{Function, PerfSample, Recording};
 use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack};
 use serde::Serialize;
 

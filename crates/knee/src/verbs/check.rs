@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use algorithms::locks::{LOCKS, ListedLock};
-use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks};
+use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::checker::{
@@ -16,7 +16,7 @@ use engines::checker::{
 use host::nearest;
 use host::stderr::{print, print_line, talk};
 use reports::Style;
-use serde_json::json;
+use serde_json::{Value, json};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{CheckResult, CheckSize, Mutation, with_lock, with_mechanism};
@@ -298,58 +298,14 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
             _ => bail!("--against-kernel: only file_locks can be compared with the kernel"),
         };
         let (_, design) = *design.context("a listed design")?;
+        let name = subject.name();
         if design.deadlocks == Deadlocks::Ignored {
             // The kernel detects deadlocks, so this design differs from it on purpose.
-            talk(format_args!(
-                "{} is skipped: unlike the kernel, it ignores deadlocks",
-                subject.name()
-            ));
+            talk(format_args!("{name} is skipped: unlike the kernel, it ignores deadlocks"));
             continue;
         }
-        talk(format_args!("comparing {} with the kernel …", subject.name()));
-        let since = Instant::now();
-        let compared = compare(calls, design, arguments.seed);
-        let seconds = since.elapsed().as_secs_f64();
-        let difference = compared.as_ref().err().map(|why| format!("{why:#}"));
-        let KernelComparison {
-            granted,
-            refused,
-            deadlocks,
-            waited,
-            asked,
-            forks,
-            exits,
-            tables,
-            ..
-        } = compared.unwrap_or_default();
-        if !arguments.json {
-            let verdict = difference.as_deref().unwrap_or("no difference");
-            let name = subject.name();
-            print_line(format_args!(
-                "{name}: {calls} calls in {seconds:.1} s: {granted} granted, {refused} EAGAIN, \
-                 {deadlocks} EDEADLK, {waited} waited, {asked} asked, {forks} forks, {exits} \
-                 exits, {tables} tables: {verdict}"
-            ))?;
-            if difference.is_some() {
-                let seed = arguments.seed;
-                let again = format!("knee check {name} --against-kernel {calls} --seed {seed}");
-                print_line(format_args!("rerun: {again}"))?;
-            }
-        }
-        all.push(json!({
-            "name": subject.name(),
-            "calls": calls,
-            "granted": granted,
-            "refused": refused,
-            "deadlocks": deadlocks,
-            "waited": waited,
-            "asked": asked,
-            "forks": forks,
-            "exits": exits,
-            "tables": tables,
-            "seconds": seconds,
-            "difference": difference,
-        }));
+        talk(format_args!("comparing {name} with the kernel …"));
+        all.push(one_against_kernel(arguments, &name, design, calls)?);
     }
     ensure!(
         !all.is_empty(),
@@ -361,6 +317,49 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
         print_line(format_args!("{:#}", json!(all)))?;
     }
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Compares one design with the kernel and prints the outcome, or returns it as JSON.
+fn one_against_kernel(
+    arguments: &Arguments,
+    name: &str,
+    design: Design,
+    calls: u64,
+) -> Result<Value> {
+    let since = Instant::now();
+    let compared = compare(calls, design, arguments.seed);
+    let seconds = since.elapsed().as_secs_f64();
+    let difference = compared.as_ref().err().map(|why| format!("{why:#}"));
+    let KernelComparison {
+        granted, refused, deadlocks, waited, asked, forks, exits, tables, ..
+    } = compared.unwrap_or_default();
+    if !arguments.json {
+        let verdict = difference.as_deref().unwrap_or("no difference");
+        print_line(format_args!(
+            "{name}: {calls} calls in {seconds:.1} s: {granted} granted, {refused} EAGAIN, \
+             {deadlocks} EDEADLK, {waited} waited, {asked} asked, {forks} forks, {exits} \
+             exits, {tables} tables: {verdict}"
+        ))?;
+        if difference.is_some() {
+            let seed = arguments.seed;
+            let again = format!("knee check {name} --against-kernel {calls} --seed {seed}");
+            print_line(format_args!("rerun: {again}"))?;
+        }
+    }
+    Ok(json!({
+        "name": name,
+        "calls": calls,
+        "granted": granted,
+        "refused": refused,
+        "deadlocks": deadlocks,
+        "waited": waited,
+        "asked": asked,
+        "forks": forks,
+        "exits": exits,
+        "tables": tables,
+        "seconds": seconds,
+        "difference": difference,
+    }))
 }
 
 fn checked_json(checked: &CheckResult) -> serde_json::Value {

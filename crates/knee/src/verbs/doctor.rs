@@ -39,9 +39,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let facts = Facts::gather(arguments.dir.as_deref());
     let findings = findings(&facts);
-    let text = match arguments.json {
-        true => serde_json::to_string_pretty(&findings)? + "\n",
-        false => page::page(&findings),
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&findings)? + "\n"
+    } else {
+        page::page(&findings)
     };
     print(text)?;
     Ok(ExitCode::SUCCESS)

@@ -44,9 +44,12 @@ fn candidates(several: &[Listed]) -> String {
     const SHOWN: usize = 10;
     // Copies of one record have the same id: only their folders differ.
     let same_id = several.iter().all(|listed| listed.id == several[0].id);
-    let line = |listed: &Listed| match same_id {
-        true => format!("  {}", listed.folder.display()),
-        false => format!("  {}  {}  {}", listed.id, listed.name, listed.host),
+    let line = |listed: &Listed| {
+        if same_id {
+            format!("  {}", listed.folder.display())
+        } else {
+            format!("  {}  {}  {}", listed.id, listed.name, listed.host)
+        }
     };
     let mut lines: Vec<String> = several.iter().take(SHOWN).map(line).collect();
     if several.len() > SHOWN {

@@ -23,7 +23,7 @@ pub struct Arguments {
 
 /// Runs the job from standard input. A failed run is an event, not an exit status.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let is_orphan = |parent: i32| !die_with(parent) && !(arguments.under && has_ancestor(parent));
+    let is_orphan = |parent: i32| !(die_with(parent) || arguments.under && has_ancestor(parent));
     if arguments.parent.is_some_and(is_orphan) {
         return Ok(ExitCode::FAILURE);
     }

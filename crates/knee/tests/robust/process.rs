@@ -58,7 +58,7 @@ pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait_within(Duration::from_secs(100), what, look)
 }
 
-/// The same with a time of one's own: emulated guests on a busy host take minutes.
+/// Looks every few milliseconds for at most `time`: emulated guests on a busy host take minutes.
 pub fn wait_within<T>(time: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
     loop {

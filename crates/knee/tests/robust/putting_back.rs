@@ -141,9 +141,9 @@ fn a_setting_that_somebody_else_changed_is_not_blamed_on_knee() {
     fs::write(&path, &before).unwrap();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let changes = changes(&home);
-    match after == before {
-        // b came last, and its setting was put back.
-        true => assert_eq!(changes, []),
-        false => assert!(matches!(&changes[..], [one] if !one.by_knee), "{changes:?}"),
+    if after == before {
+        assert_eq!(changes, [])
+    } else {
+        assert!(matches!(&changes[..], [one] if !one.by_knee), "{changes:?}")
     }
 }

@@ -44,6 +44,48 @@ fn source_files_stay_short_enough_to_read() {
 }
 
 #[test]
+fn functions_are_seen_whole() {
+    check(".rs", |_, text| {
+        let (name, lines) = functions(text).into_iter().find(|(_, lines)| *lines > 70)?;
+        Some(format!("{name} has {lines} lines"))
+    });
+}
+
+/// The functions of a formatted file with their lines, without those of texts that a test expects.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let mut functions = Vec::new();
+    let mut open: Option<(&str, &str, usize)> = None;
+    let mut in_text = false;
+    for line in text.lines() {
+        in_text = if in_text {
+            !line.contains("\"#")
+        } else {
+            line.contains("r#\"") && !line.contains("\"#")
+        };
+        let (indent, code) = line.split_at(line.len() - line.trim_start().len());
+        open = match open {
+            Some((name, at, lines)) if code == "}" && indent == at => {
+                functions.push((name, lines + 1));
+                None
+            }
+            // A declaration without a body.
+            Some((_, at, _)) if code.starts_with(')') && code.ends_with(';') && indent == at => {
+                None
+            }
+            Some((name, at, lines)) => Some((name, at, lines + usize::from(!in_text))),
+            None if code.contains("fn ")
+                && !code.starts_with("//")
+                && !code.ends_with([';', '}']) =>
+            {
+                Some((code, indent, 1))
+            }
+            None => None,
+        };
+    }
+    functions
+}
+
+#[test]
 fn nothing_is_left_unfinished() {
     let marks =
         [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("TM", "P ")];
@@ -66,7 +108,7 @@ fn no_module_is_a_drawer_for_everything() {
 /// no engine and engines no lock.
 const ARROWS: &[(&str, &[&str])] = &[
     ("algorithms", &["machine"]),
-    ("analysis", &["host", "perf_data", "records"]),
+    ("analysis", &["host", "records"]),
     ("calibration", &["algorithms", "analysis", "host", "machine", "studies", "workloads"]),
     ("engines", &["machine"]),
     ("fuzz", &[]),
@@ -77,17 +119,49 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plan", &["analysis", "host", "records", "workloads"]),
     ("probes", &["host", "perf_data", "records"]),
     ("records", &["host"]),
-    ("reports", &["analysis", "host", "perf_data", "records", "workloads"]),
+    ("reports", &["analysis", "host", "records", "workloads"]),
     (
         "runner",
         &["analysis", "guests", "host", "plan", "probes", "records", "setup", "store", "workloads"],
     ),
-    ("setup", &["host", "probes", "records"]),
+    ("setup", &["host", "records"]),
     ("store", &["host", "records"]),
     ("studies", &["algorithms", "engines", "host", "machine"]),
     ("worker", &["host", "probes", "records", "setup", "workloads"]),
     ("workloads", &["algorithms", "machine"]),
 ];
+
+#[test]
+fn doc_comments_stand_alone() {
+    let riddles = ["/// The same", "/// Of ", "/// As above", "/// Ditto"];
+    check(".rs", |_, text| {
+        let found =
+            text.lines().map(str::trim).find(|l| riddles.iter().any(|r| l.starts_with(r)))?;
+        Some(format!("'{found}': say what it is, without the line before"))
+    });
+}
+
+#[test]
+fn every_dependency_is_used() {
+    check("Cargo.toml", |path, text| {
+        let package = Path::new(path).parent()?;
+        let own = files(".rs").into_iter().filter(|file| Path::new(file).starts_with(package));
+        let source: Vec<String> =
+            own.filter_map(|file| fs::read_to_string(root().join(file)).ok()).collect();
+        let used = |name: &str| {
+            let name = name.replace('-', "_");
+            let ways = [format!("{name}::"), format!("use {name};"), format!("#[{name}")];
+            source.iter().any(|text| ways.iter().any(|way| text.contains(way)))
+        };
+        let named = text.lines().filter_map(|line| line.split_once(".workspace = true"));
+        let names = named.map(|(name, _)| name).filter(|name| !NO_DEPENDENCIES.contains(name));
+        let unused: Vec<&str> = names.filter(|name| !used(name)).collect();
+        (!unused.is_empty()).then(|| format!("does not use {}", unused.join(", ")))
+    });
+}
+
+/// What a manifest inherits from the workspace beside dependencies.
+const NO_DEPENDENCIES: &[&str] = &["version", "edition", "rust-version", "license", "publish"];
 
 /// The text of a crate's manifest without the dependencies of its tests.
 fn manifest(name: &str) -> String {

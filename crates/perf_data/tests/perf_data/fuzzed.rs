@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use fuzz::{Fuzzer, fuzz};
-use perf_data::Recording;
+use records::recording::Recording;
 
 use super::turned;
 
@@ -18,7 +18,7 @@ const SAMPLES: usize = 12;
 fn fuzzed_recordings_are_refused_or_read() {
     let examples = examples();
     for (index, example) in examples.iter().enumerate() {
-        let recording = Recording::read_alone(example);
+        let recording = perf_data::read_alone(example);
         assert!(recording.is_ok(), "example {index} is no good to begin with: {recording:?}");
     }
     fuzz(10_000, &format!("{REPLAY} recordings"), |fuzzer| {
@@ -26,7 +26,7 @@ fn fuzzed_recordings_are_refused_or_read() {
         for _ in 0..=fuzzer.below(3) {
             damage(&mut input, fuzzer);
         }
-        match Recording::read_alone(&input) {
+        match perf_data::read_alone(&input) {
             Ok(recording) => use_recording(&recording),
             Err(error) if format!("{error:#}").is_empty() => Err("refused without a word".into()),
             Err(_) => Ok(()),
@@ -47,7 +47,7 @@ fn examples() -> Vec<Vec<u8>> {
     examples
 }
 
-/// The same with few samples; what lies behind the records moves to the front.
+/// A file like `file` with few samples; what lies behind the records moves to the front.
 fn smaller(file: &[u8]) -> Vec<u8> {
     let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
     let (data, size) = (number(40), number(48));

@@ -2,7 +2,7 @@
 //! stands, and the flags of events, which are single bits. For files of `perf record` with
 //! `IDENTIFIER`-less or `IDENTIFIER` samples of fixed numbers and a chain.
 
-/// The same file in the other byte order.
+/// A file turned into the other byte order.
 pub fn around(file: &[u8]) -> Vec<u8> {
     let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
     let mut turned = Turned { bytes: file.to_vec() };

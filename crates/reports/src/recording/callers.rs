@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use perf_data::Recording;
+use records::recording::Recording;
 
 use crate::prose::counted;
 use crate::quantity::{duration_ns, short};

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use perf_data::{PerfSample, Recording};
+use records::recording::{PerfSample, Recording};
 use serde_json::{Value, json};
 
 use crate::recording::{NamedRecording, is_idle, task};

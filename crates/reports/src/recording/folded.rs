@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use perf_data::Recording;
+use records::recording::Recording;
 
 use crate::recording::{NamedRecording, task};
 

@@ -10,7 +10,7 @@ mod functions;
 mod ledger;
 
 use analysis::ledger::{Measure, Per, RecordedLedger};
-use perf_data::{PerfSample, Recording};
+use records::recording::{PerfSample, Recording};
 
 use crate::quantity::{duration_ns, short};
 

@@ -4,7 +4,7 @@ use analysis::ledger::{
     RecordingQuestion, difference, ledgers_from_recordings, recording_from_looks,
 };
 use expect_test::{Expect, expect};
-use perf_data::{Function, Location, Object, Origin, SampledEvent};
+use records::recording::{Function, Location, Object, Origin, SampledEvent};
 use records::{CpuMode, Profile};
 use serde_json::Value;
 

@@ -62,7 +62,7 @@ fn check_unused(path: &Path, number: u64) -> Result<()> {
     let (major, minor) = (libc::major(number), libc::minor(number));
     let is_device =
         |source: &str| fs::metadata(source).is_ok_and(|metadata| metadata.rdev() == number);
-    let mounts = probes::mounts();
+    let mounts = host::mounts::current();
     let mounted =
         mounts.iter().find(|mount| mount.device == (major, minor) || is_device(&mount.source));
     if let Some(mount) = mounted {

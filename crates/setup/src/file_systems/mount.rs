@@ -103,8 +103,7 @@ pub fn check(options: &str) -> Result<()> {
 /// Unmounts `source` from `point`; returns whether it was mounted there. A file system that
 /// somebody else has mounted there stays.
 pub fn unmount(source: &str, point: &Path) -> Result<bool> {
-    let newest = || probes::mounts().into_iter().rfind(|mount| mount.mount_point == point);
-    let Some(newest) = newest() else { return Ok(false) };
+    let Some(newest) = host::mounts::at(point) else { return Ok(false) };
     let at = point.display();
     ensure!(
         newest.source == source,

@@ -185,7 +185,7 @@ struct FreeSpace {
 }
 
 fn room_in(dir: &Path) -> FreeSpace {
-    let bytes = probes::directory(dir).bytes_free.unwrap_or(0);
+    let bytes = host::mounts::space(dir).map_or(0, |space| space.bytes_free);
     FreeSpace { place: dir.display().to_string(), bytes }
 }
 

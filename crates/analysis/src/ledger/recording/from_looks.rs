@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use perf_data::{Function, Location, Object, Origin, PerfSample, Recording, SampledEvent};
+use records::recording::{Function, Location, Object, Origin, PerfSample, Recording, SampledEvent};
 use records::{Base, CpuState, Profile, ProfileKind, SampledStacks, Stack, Window};
 
 use super::super::split;

@@ -1,6 +1,6 @@
 //! Ledgers of handmade recordings.
 
-use perf_data::{Location, Loss, Origin, SampledEvent};
+use records::recording::{Location, Loss, Origin, SampledEvent};
 
 use super::*;
 

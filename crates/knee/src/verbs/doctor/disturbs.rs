@@ -284,10 +284,11 @@ fn mitigations(facts: &Facts) -> Option<Verdict> {
         .into_iter()
         .flatten()
         .collect();
-    Some(match lists.is_empty() {
-        true => Verdict::ok("none needed"),
-        false => Verdict::note(lists.join("; "))
-            .advice("keep mitigations= of the kernel command line the same"),
+    Some(if lists.is_empty() {
+        Verdict::ok("none needed")
+    } else {
+        Verdict::note(lists.join("; "))
+            .advice("keep mitigations= of the kernel command line the same")
     })
 }
 

@@ -10,7 +10,8 @@ use analysis::ledger::{
 };
 use anyhow::{Context, Result, bail, ensure};
 use host::stderr::print;
-use perf_data::{Recording, recognise};
+use perf_data::recognise;
+use records::recording::Recording;
 use reports::Style;
 use reports::recording::{self, NamedRecording};
 use serde_json::json;
@@ -68,7 +69,7 @@ pub fn run(
     );
     ensure!(!operations.contains(&0), "--operations 0: the cost per operation needs at least 1");
     let recordings: Vec<Recording> =
-        files.iter().map(|file| Recording::open(file, &options.symbols)).collect::<Result<_>>()?;
+        files.iter().map(|file| perf_data::open(file, &options.symbols)).collect::<Result<_>>()?;
     options.check_tasks(&recordings)?;
     let names: Vec<String> = files.iter().map(|file| name(file)).collect();
     let named: Vec<NamedRecording> = names

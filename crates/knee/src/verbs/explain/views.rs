@@ -3,7 +3,7 @@
 use analysis::ledger::{Ipis, Locks, ipis, locks, recording_from_looks};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use perf_data::{Origin, Recording};
+use records::recording::{Origin, Recording};
 use records::{Opened, Profile};
 use reports;
 use reports::Style;

@@ -490,10 +490,10 @@ fn no_kill_at_any_instant_leaves_a_file_system_behind() {
         let size = if kind == "btrfs" { "300M" } else { size };
         let made = format!("--fs {kind}{others} --size {size} --on {on} --policy {policy}");
         let command = random.random_bool(0.5);
-        let arguments = match command {
-            // What it starts moves to a session of its own.
-            true => COMMAND.iter().map(|word| word.to_string()).collect::<Vec<_>>(),
-            false => RUN.split(' ').map(str::to_string).collect(),
+        let arguments = if command {
+            COMMAND.iter().map(|word| word.to_string()).collect::<Vec<_>>()
+        } else {
+            RUN.split(' ').map(str::to_string).collect()
         };
         let more = format!("--blocks 3 {made}");
         let arguments = [arguments, more.split(' ').map(str::to_string).collect()].concat();

@@ -300,10 +300,9 @@ pub fn creation() -> Comparison {
     all
 }
 
-/// Two forms of a lock on 1 to 16 CPUs, with every verdict and everything below the tables.
-pub fn curve() -> Comparison {
-    let mut all = variants(&[("spin", ""), ("mutex", "mode=mutex")]);
-    let rows = [
+/// CPUs, rates before and after, and how they differ.
+fn curve_rows() -> [(u32, f64, f64, Contrast); 5] {
+    [
         (1, 1_187_000., 1_050_000., changed(20, [-11.5, -12.4, -10.7], WORSE)),
         (
             2,
@@ -319,48 +318,55 @@ pub fn curve() -> Comparison {
             655_000.,
             Contrast { method: Method::Student, ..changed(6, [62.9, 51., 75.], BETTER) },
         ),
-    ];
-    let row = |(cpus, before, after, contrast): (u32, f64, f64, Contrast)| {
-        let n = contrast.n;
-        let of = |mean: f64| spread(n, mean, mean / 70.0);
-        let rate = metric(
-            "operations_per_s",
-            "1/s",
-            Better::Higher,
-            vec![of(before), of(after)],
-            vec![contrast],
-        );
-        let p = if cpus > 4 { 0.0004 } else { 0.3 };
-        let idle = Contrast {
-            p: Some(p),
-            ..absolute(n, [12.0, 10.2, 13.9], Verdict::More { at_least: true })
-        };
-        let idle = metric(
-            "idle_percent",
-            "%",
-            Better::Neither,
-            vec![spread(n, 1.2, 0.4), spread(n, 13.2, 2.0)],
-            vec![idle],
-        );
-        let runs = |side: u32, mean: f64| {
-            let run = |block: u32| RunValues {
-                run: 2 * block + side,
-                block,
-                discarded: cpus == 16 && block == 3,
-                metrics: BTreeMap::from([
-                    ("operations_per_s".to_string(), mean * (1.0 + 0.01 * f64::from(block % 3))),
-                    ("wall_s".to_string(), 1.0002),
-                    ("operations".to_string(), mean * 1.0002),
-                ]),
-            };
-            (0..4).map(run).collect::<Vec<_>>()
-        };
-        let mut cell = cell("posix_lock_shared", cpus, vec![rate, idle]);
-        cell.key.parameters = BTreeMap::from([("idle_ns".to_string(), "100".to_string())]);
-        cell.passes = vec![runs(0, before), runs(1, after)];
-        cell
+    ]
+}
+
+/// A point of the curve: its rate, its idle time, and its runs.
+fn curve_cell((cpus, before, after, contrast): (u32, f64, f64, Contrast)) -> CellComparison {
+    let n = contrast.n;
+    let of = |mean: f64| spread(n, mean, mean / 70.0);
+    let rate = metric(
+        "operations_per_s",
+        "1/s",
+        Better::Higher,
+        vec![of(before), of(after)],
+        vec![contrast],
+    );
+    let p = if cpus > 4 { 0.0004 } else { 0.3 };
+    let idle = Contrast {
+        p: Some(p),
+        ..absolute(n, [12.0, 10.2, 13.9], Verdict::More { at_least: true })
     };
-    all.cells = rows.map(row).into();
+    let idle = metric(
+        "idle_percent",
+        "%",
+        Better::Neither,
+        vec![spread(n, 1.2, 0.4), spread(n, 13.2, 2.0)],
+        vec![idle],
+    );
+    let runs = |side: u32, mean: f64| {
+        let run = |block: u32| RunValues {
+            run: 2 * block + side,
+            block,
+            discarded: cpus == 16 && block == 3,
+            metrics: BTreeMap::from([
+                ("operations_per_s".to_string(), mean * (1.0 + 0.01 * f64::from(block % 3))),
+                ("wall_s".to_string(), 1.0002),
+                ("operations".to_string(), mean * 1.0002),
+            ]),
+        };
+        (0..4).map(run).collect::<Vec<_>>()
+    };
+    let mut cell = cell("posix_lock_shared", cpus, vec![rate, idle]);
+    cell.key.parameters = BTreeMap::from([("idle_ns".to_string(), "100".to_string())]);
+    cell.passes = vec![runs(0, before), runs(1, after)];
+    cell
+}
+
+/// Two forms of a lock on 1 to 16 CPUs, with every verdict and everything below the tables.
+pub fn curve() -> Comparison {
+    let mut all = variants(&[("spin", ""), ("mutex", "mode=mutex")]);
+    all.cells = curve_rows().map(curve_cell).into();
     all.cells[4].failed = vec![0, 1];
     let bands = [(-13., -10.), (-3.4, 0.3), (-1.3, 1.8), (-1.4, 5.3), (44., 83.)];
     let ahead = vec![(1, 1, Some(false)), (2, 8, None), (16, 16, Some(true))];

@@ -1,10 +1,9 @@
-//! The mounts that this process sees, from /proc/self/mountinfo (proc_pid_mountinfo(5)).
+//! The mounts that this process sees, from /proc/self/mountinfo (proc_pid_mountinfo(5)), and the space
+//! of file systems.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-
-use crate::tree;
 
 /// One line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,17 +23,32 @@ pub struct Mount {
     pub super_options: String,
 }
 
-/// The mounts that this process sees, the newest last.
-pub fn mounts() -> Vec<Mount> {
-    parse(&tree::text(Path::new("/"), "proc/self/mountinfo").unwrap_or_default())
+impl Mount {
+    /// The mount's options, then those of the file system that are not among them.
+    pub fn all_options(&self) -> String {
+        let mut options: Vec<_> = self.options.split(',').collect();
+        for option in self.super_options.split(',') {
+            if !options.contains(&option) {
+                options.push(option);
+            }
+        }
+        options.join(",")
+    }
+}
+
+/// The mounts that this process sees, the newest last; none if /proc is not mounted.
+pub fn current() -> Vec<Mount> {
+    let mountinfo = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    parse(&String::from_utf8_lossy(&mountinfo))
+}
+
+/// The newest mount at a mount point, which hides the others there.
+pub fn at(point: &Path) -> Option<Mount> {
+    current().into_iter().rfind(|mount| mount.mount_point == point)
 }
 
 /// The mounts in a text like /proc/self/mountinfo. Malformed lines are left out.
-pub fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
-    parse(mountinfo)
-}
-
-pub(crate) fn parse(mountinfo: &str) -> Vec<Mount> {
+pub fn parse(mountinfo: &str) -> Vec<Mount> {
     mountinfo.lines().filter_map(parse_line).collect()
 }
 
@@ -76,24 +90,41 @@ fn octal(text: &[u8]) -> Option<u8> {
 }
 
 /// The mount points in a directory and below it, in the order of mounting.
-pub fn mounts_below(directory: &Path) -> Vec<PathBuf> {
-    let mountinfo = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let points = parse(&String::from_utf8_lossy(&mountinfo)).into_iter().map(|m| m.mount_point);
+pub fn below(directory: &Path) -> Vec<PathBuf> {
+    let points = current().into_iter().map(|mount| mount.mount_point);
     points.filter(|point| point.starts_with(directory)).collect()
 }
 
 /// The mount that contains an absolute path without symbolic links. Later mounts hide
 /// earlier ones. A mount of the path's own device wins over a longer one of another
 /// device; on btrfs no mount has the path's device, as each subvolume has its own.
-pub(crate) fn containing<'a>(
-    mounts: &'a [Mount],
-    path: &Path,
-    device: (u32, u32),
-) -> Option<&'a Mount> {
+pub fn containing<'a>(mounts: &'a [Mount], path: &Path, device: (u32, u32)) -> Option<&'a Mount> {
     mounts
         .iter()
         .filter(|mount| path.starts_with(&mount.mount_point))
         .max_by_key(|mount| (mount.device == device, mount.mount_point.as_os_str().len()))
+}
+
+/// The space of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// All of it, in bytes.
+    pub bytes_total: u64,
+    /// What a user who is not root may still write, in bytes.
+    pub bytes_free: u64,
+    /// Inodes that such a user may still create; `None` if the file system allocates them dynamically.
+    pub inodes_free: Option<u64>,
+}
+
+/// The space of the file system that contains a path; `None` if there is no such path.
+pub fn space(path: &Path) -> Option<Space> {
+    let space = rustix::fs::statvfs(path).ok()?;
+    Some(Space {
+        bytes_total: space.f_blocks * space.f_frsize,
+        bytes_free: space.f_bavail * space.f_frsize,
+        // File systems that allocate inodes dynamically report 0 inodes in total.
+        inodes_free: (space.f_files > 0).then_some(space.f_favail),
+    })
 }
 
 #[cfg(test)]
@@ -122,6 +153,12 @@ mod tests {
         assert_eq!(source("/mnt/btrfs/subvolume", (0, 77)), "/dev/sdb");
         assert_eq!(source("/mnt/over/x", (0, 51)), "second");
         assert_eq!(source("/mnt/over/x", (0, 99)), "second");
+    }
+
+    #[test]
+    fn options_of_mount_and_file_system_are_named_once() {
+        let line = "29 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard";
+        assert_eq!(parse(line)[0].all_options(), "rw,relatime,discard");
     }
 
     #[test]
