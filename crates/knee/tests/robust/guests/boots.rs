@@ -9,7 +9,7 @@ use records::{Opened, Run};
 
 use crate::guests::{ALONE, PATIENCE, kernel};
 use crate::home::{Ended, Home};
-use crate::process::wait_within;
+use crate::process::{Process, wait_within};
 
 /// Runs knee to its end.
 fn run(home: &Home, arguments: &str) -> Ended {
@@ -117,8 +117,12 @@ fn a_killed_knee_leaves_no_guest() {
         kernel.display()
     );
     let running = home.start(&mut home.knee(&command));
-    let booted = || home.growing().iter().any(|folder| folder.join("boots.ndjson").exists());
-    wait_within(PATIENCE, "a guest that is up", || booted().then_some(()));
+    // An emulated boot takes some 6 s of CPU time: it is in its run.
+    let is_up =
+        |process: &Process| process.program.ends_with("qemu-system-x86_64") && process.ticks > 1000;
+    wait_within(PATIENCE, "a guest that is up", || {
+        home.processes().iter().any(is_up).then_some(())
+    });
     running.signal(libc::SIGKILL);
     home.wait_for_quiet();
     assert_eq!(home.scratch(), Vec::<PathBuf>::new(), "the disk has no name");
