@@ -340,7 +340,7 @@ fn random_schedules_of_mechanisms_with_more_tasks_find_nothing() {
     each_design(CheckSize { threads: 4, acquires: 3, locks: 1 }, |name, setup| {
         for memory in MEMORIES {
             let options = Options { memory, ..Options::default() };
-            if let Some(failure) = sample(setup, &options, 200, 3, 1).unwrap().failure {
+            if let Some(failure) = sample(setup, &options, 50, 3, 1).unwrap().failure {
                 panic!("{name}: {}\n{}", failure.fault, failure.steps.join("\n"));
             }
         }

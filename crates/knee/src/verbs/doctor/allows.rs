@@ -107,7 +107,7 @@ fn cpus(facts: &Facts) -> Option<Verdict> {
                 .advice("taskset -pc 0-$(($(nproc --all)-1)) $$, or a wider cpuset")
         }
         Some(online) => Verdict::ok(format!("all {online} online CPUs")),
-        None => Verdict::ok(format!("{allowed} CPUs; how many are online is not told")),
+        None => Verdict::ok(format!("{allowed} CPUs; how many are online is unknown")),
     })
 }
 

@@ -17,8 +17,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "load",
-        matters: "Tasks that come and go are averaged in the load, and missed by a look of one \
-                  second.",
+        matters: "The load averages tasks that come and go, which a sample of one second misses.",
         judge: load,
     },
     Check {
@@ -78,7 +77,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "mitigations",
-        matters: "They make each system call and interrupt dearer; compare like with like.",
+        matters: "They make each system call and interrupt cost more; compare like with like.",
         judge: mitigations,
     },
     Check {
@@ -103,13 +102,13 @@ pub const CHECKS: &[Check] = &[
     },
 ];
 
-const NOT_TOLD: &str = "not told by this host";
+const NOT_SAID: &str = "this host does not say";
 
 fn steal(facts: &Facts) -> Option<Verdict> {
     let activity = &facts.activity;
     let (Some(now), Some(since_boot)) = (activity.steal_percent, activity.steal_since_boot_percent)
     else {
-        return Some(Verdict::missing(NOT_TOLD));
+        return Some(Verdict::missing(NOT_SAID));
     };
     // A host that is idle now loses nothing now; what it lost when busy tells more.
     let found = format!(
@@ -126,7 +125,7 @@ fn steal(facts: &Facts) -> Option<Verdict> {
 fn other_processes(facts: &Facts) -> Option<Verdict> {
     let activity = &facts.activity;
     let Some(cpus) = activity.others_cpus else {
-        return Some(Verdict::missing(NOT_TOLD));
+        return Some(Verdict::missing(NOT_SAID));
     };
     let name = |busy: &probes::BusyProcess| {
         format!("{} (pid {}) {:.0} %", busy.name, busy.process_id, busy.percent)
@@ -143,7 +142,7 @@ fn other_processes(facts: &Facts) -> Option<Verdict> {
 
 fn load(facts: &Facts) -> Option<Verdict> {
     let Some([one, five, fifteen]) = facts.activity.load else {
-        return Some(Verdict::missing(NOT_TOLD));
+        return Some(Verdict::missing(NOT_SAID));
     };
     let found = format!("{one:.2} {five:.2} {fifteen:.2} over 1, 5 and 15 minutes");
     Some(match one {
@@ -169,7 +168,7 @@ fn another_run(facts: &Facts) -> Option<Verdict> {
 
 fn waiting_file_locks(facts: &Facts) -> Option<Verdict> {
     Some(match facts.activity.waiting_for_file_locks {
-        None => Verdict::missing(NOT_TOLD),
+        None => Verdict::missing(NOT_SAID),
         Some(0) => Verdict::ok("none"),
         Some(n) => Verdict::warn(format!("{n} tasks wait"))
             .advice("see who: lslocks -o COMMAND,PID,BLOCKER,PATH"),
@@ -178,7 +177,7 @@ fn waiting_file_locks(facts: &Facts) -> Option<Verdict> {
 
 fn governor(facts: &Facts) -> Option<Verdict> {
     Some(match facts.knob("frequency.governor") {
-        None => Verdict::missing("not told: no frequency driver, or the hypervisor decides"),
+        None => Verdict::missing("no frequency driver, or the hypervisor decides"),
         Some("performance") => Verdict::ok("performance"),
         Some(governor) => {
             Verdict::warn(governor).advice("sudo cpupower frequency-set -g performance")
@@ -194,17 +193,15 @@ fn turbo(facts: &Facts) -> Option<Verdict> {
         (Some("1"), None) => {
             Verdict::warn("on").advice("echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost")
         }
-        (None, None) => {
-            Verdict::missing("not told: no frequency driver, or the hypervisor decides")
-        }
+        (None, None) => Verdict::missing("no frequency driver, or the hypervisor decides"),
         _ => Verdict::ok("off"),
     })
 }
 
 fn smt(facts: &Facts) -> Option<Verdict> {
     Some(match facts.knob("smt.active") {
-        None => Verdict::missing(NOT_TOLD),
-        Some("0") => Verdict::ok("one thread a core"),
+        None => Verdict::missing(NOT_SAID),
+        Some("0") => Verdict::ok("one thread per core"),
         Some(_) => Verdict::note("several threads a core")
             .advice("placement 'cores' uses second threads last; a note in the curve marks them"),
     })
@@ -220,7 +217,7 @@ fn virtual_machine(facts: &Facts) -> Option<Verdict> {
 
 fn clock_source(facts: &Facts) -> Option<Verdict> {
     Some(match facts.knob("clocksource") {
-        None => Verdict::missing(NOT_TOLD),
+        None => Verdict::missing(NOT_SAID),
         // Each is read in user space: x86, arm64, POWER, s390, RISC-V.
         Some(name @ ("tsc" | "arch_sys_counter" | "timebase" | "tod" | "riscv_clocksource")) => {
             Verdict::ok(name)
@@ -252,7 +249,7 @@ fn numa_balancing(facts: &Facts) -> Option<Verdict> {
 
 fn aslr(facts: &Facts) -> Option<Verdict> {
     Some(match facts.knob("randomize_va_space") {
-        None => Verdict::missing(NOT_TOLD),
+        None => Verdict::missing(NOT_SAID),
         Some("0") => Verdict::note("off: every run has the same layout, lucky or not")
             .advice("sudo sysctl kernel.randomize_va_space=2"),
         Some(_) => Verdict::ok("on: fresh processes average it out"),
@@ -294,7 +291,7 @@ fn mitigations(facts: &Facts) -> Option<Verdict> {
 
 fn swap(facts: &Facts) -> Option<Verdict> {
     Some(match facts.activity.swap_used_bytes {
-        None => Verdict::missing(NOT_TOLD),
+        None => Verdict::missing(NOT_SAID),
         Some(0) => Verdict::ok("none in use"),
         Some(bytes) => Verdict::note(format!("{} MiB in use", bytes.div_ceil(1 << 20)))
             .advice("sudo swapoff -a && sudo swapon -a, with enough memory free"),
@@ -303,10 +300,10 @@ fn swap(facts: &Facts) -> Option<Verdict> {
 
 fn heat(facts: &Facts) -> Option<Verdict> {
     Some(match facts.activity.throttled {
-        None => Verdict::missing("not told: no counters of heat here"),
+        None => Verdict::missing("no thermal counters here"),
         Some(0) => Verdict::ok("no core has been slowed since boot"),
         Some(n) => Verdict::warn(format!("cores have been slowed {n} times since boot"))
-            .advice("mend the cooling, or fix a lower frequency: cpupower frequency-set -u"),
+            .advice("improve the cooling, or fix a lower frequency: cpupower frequency-set -u"),
     })
 }
 
@@ -320,7 +317,7 @@ fn isolated_cpus(facts: &Facts) -> Option<Verdict> {
 
 fn irqbalance(facts: &Facts) -> Option<Verdict> {
     Some(match facts.knob("irqbalance") {
-        None => Verdict::missing("not told: only this container's processes are visible"),
+        None => Verdict::missing("only this container's processes are visible"),
         Some("running") => Verdict::note("running").advice("sudo systemctl stop irqbalance"),
         Some(state) => Verdict::ok(state),
     })
@@ -378,7 +375,7 @@ mod tests {
         knob("frequency.no_turbo", "0", "turbo", "warn: on");
         knob("frequency.boost", "1", "turbo", "warn: on");
         knob("frequency.no_turbo", "1", "turbo", "ok: off");
-        let hidden = "missing: not told: no frequency driver, or the hypervisor decides";
+        let hidden = "missing: no frequency driver, or the hypervisor decides";
         check(CHECKS, "turbo", &troubled(), hidden);
         check(CHECKS, "governor", &troubled(), hidden);
     }

@@ -53,7 +53,7 @@ fn summary(findings: &[Finding]) -> String {
     };
     let counts: Vec<_> = Level::ALL.into_iter().filter_map(of_level).collect();
     let warned = findings.iter().any(|finding| finding.level == Level::Warn);
-    let advice = if warned { "mend the warnings first" } else { "ready" };
+    let advice = if warned { "fix the warnings first" } else { "ready" };
     format!("{} checks: {}; {advice}.", findings.len(), counts.join(", "))
 }
 
@@ -113,12 +113,12 @@ mod tests {
               warn     other processes     1.25 CPUs busy over 1.0 s: cc1plus (pid 4711) 99 %
                                            A pinned task waits for whoever else runs on its CPU.
                                            -> stop them, or measure on CPUs they do not use
-              missing  governor            not told: no frequency driver, or the hypervisor decides
+              missing  governor            no frequency driver, or the hypervisor decides
                                            A governor that follows the load runs the first operations at a low
                                            frequency.
-              missing  turbo               not told: no frequency driver, or the hypervisor decides
+              missing  turbo               no frequency driver, or the hypervisor decides
                                            One busy CPU runs faster than many, which looks like bad scaling.
-              missing  heat                not told: no counters of heat here
+              missing  heat                no thermal counters here
                                            A core that is too hot slows down, and a longer run is hotter.
               note     virtual machine     virtualised by KVM
                                            Interrupts, page tables and spin locks work differently; others share
@@ -130,13 +130,13 @@ mod tests {
                                            -> echo madvise | sudo tee
                                            /sys/kernel/mm/transparent_hugepage/enabled
               note     mitigations         vulnerable: retbleed
-                                           They make each system call and interrupt dearer; compare like with
+                                           They make each system call and interrupt cost more; compare like with
                                            like.
                                            -> keep mitigations= of the kernel command line the same
               ok       load                0.10 0.20 0.30 over 1, 5 and 15 minutes
               ok       another run         none
               ok       waiting file locks  none
-              ok       SMT                 one thread a core
+              ok       SMT                 one thread per core
               ok       clock source        tsc
               ok       NUMA balancing      off
               ok       ASLR                on: fresh processes average it out
@@ -145,7 +145,7 @@ mod tests {
               ok       isolated CPUs       none
               ok       irqbalance          not running
 
-            36 checks: 4 warn, 5 missing, 4 note, 23 ok; mend the warnings first.
+            36 checks: 4 warn, 5 missing, 4 note, 23 ok; fix the warnings first.
         "#]].assert_eq(&page);
     }
 }

@@ -168,7 +168,7 @@ fn check_stopped(stops: impl Fn(i32, &Path), expected: &[&str]) {
         &home,
         &format!(
             "run getppid --kernel {} --accelerator tcg --cpus 1 --seconds 2 --blocks 1 \
-             --runs-per-boot 3 --patience 10 --json",
+             --runs-per-boot 3 --patience 5 --json",
             kernel.display()
         ),
     ));
