@@ -1,6 +1,6 @@
 //! Kernels booted in virtual machines. It takes QEMU and a Debian kernel, which `make setup` unpacks
-//! below target/kernels; KNEE_KERNEL names another one. One guest is up at a time: an emulated boot takes
-//! some 6 s of CPU time, and more where two CPUs run several.
+//! below target/kernels; KNEE_KERNEL names another one. Each file runs as a process of its own
+//! (.ci/run-tests): an emulated boot takes some 6 s of CPU time.
 
 mod boots;
 mod disks;
