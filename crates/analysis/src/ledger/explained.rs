@@ -26,7 +26,7 @@ pub struct Explained {
     /// Whether the looks at time are consistent in themselves.
     pub check: LedgerCheck,
     /// Probes that were not available, and why.
-    #[serde(rename = "unavailable_probes")]
+    #[serde(rename = "blind")]
     pub unavailable_probes: BTreeMap<String, String>,
     /// The reasons why looks failed, each once.
     pub failures: BTreeSet<String>,
