@@ -319,7 +319,8 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Compares one design with the kernel and prints the outcome, or returns it as JSON.
+/// Compares one design with the kernel. Returns the outcome as JSON, and prints it as text unless JSON was
+/// asked for.
 fn one_against_kernel(
     arguments: &Arguments,
     name: &str,
