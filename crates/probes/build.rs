@@ -9,6 +9,7 @@ fn main() {
 mod bpf {
     use std::env;
     use std::path::{Path, PathBuf};
+    use std::process::{Command, ExitStatus};
 
     /// The probes in BPF, each with a folder of its own.
     const PROBES: &[&str] = &["ledger"];
@@ -29,17 +30,27 @@ mod bpf {
 
     fn compile(source: &Path, object: &Path) {
         let architecture = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
-        // Debian keeps asm/types.h there, where clang does not look for the BPF target.
-        let include = format!("-I/usr/include/{architecture}-linux-gnu");
+        let target = match architecture.as_str() {
+            "x86_64" => "x86",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let libbpf = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys sets it");
         // CPU version 3 has 32-bit jumps and arithmetic; every kernel with BTF accepts it.
-        let built = libbpf_cargo::SkeletonBuilder::new()
-            .source(source)
-            .obj(object)
-            .clang_args([include.as_str(), "-O2", "-mcpu=v3", "-Wall", "-Werror"])
-            .build();
-        if let Err(why) = built {
+        let built = Command::new("clang")
+            .args(["-target", "bpf", "-mcpu=v3", "-g", "-O2", "-fno-stack-protector"])
+            .args(["-Wall", "-Werror", "-c"])
+            .arg(format!("-D__TARGET_ARCH_{target}"))
+            .arg(format!("-I{libbpf}"))
+            // Debian keeps asm/types.h there, where clang does not look for the BPF target.
+            .arg(format!("-I/usr/include/{architecture}-linux-gnu"))
+            .arg(source)
+            .arg("-o")
+            .arg(object)
+            .status();
+        if !built.as_ref().is_ok_and(ExitStatus::success) {
             panic!(
-                "compiling {}: {why:?}\nthis needs clang and libelf-dev (make setup); without \
+                "compiling {} with clang: {built:?}\nthis needs clang and libelf-dev (make setup); without \
                  the feature bpf, all of knee but `knee explain` works",
                 source.display()
             );

@@ -54,17 +54,24 @@ impl Region {
     }
 
     fn take<T: Image>(&self, name: &str, length: usize, per_cpu: bool) -> Array<T> {
-        assert!(align_of::<T>() <= 4096, "a page is the largest alignment of a region");
+        let (name, stride, words) = (name.to_string(), size_of::<T>(), T::words());
+        let array = NamedArray { name, offset: 0, stride, length, per_cpu, words };
+        let start = self.reserve(array, align_of::<T>()).cast();
+        Array { start, length, _mapping: self.mapping.clone(), owns: PhantomData }
+    }
+
+    /// Gives the array the next offset with this alignment, and returns where it starts. Not generic, so it is
+    /// compiled once, not for each type of each algorithm.
+    fn reserve(&self, array: NamedArray, align: usize) -> NonNull<u8> {
+        assert!(align <= 4096, "a page is the largest alignment of a region");
         let mut arrays = self.arrays.lock().expect("no thread panics while holding it");
         let end = arrays.last().map_or(0, NamedArray::end);
-        let offset = end.next_multiple_of(align_of::<T>().max(LINE));
-        let (stride, words) = (size_of::<T>(), T::words());
-        let array = NamedArray { name: name.to_string(), offset, stride, length, per_cpu, words };
-        assert!(array.end() <= self.mapping.bytes, "the region is too small for {name}");
-        arrays.push(array);
+        let array = NamedArray { offset: end.next_multiple_of(align.max(LINE)), ..array };
+        assert!(array.end() <= self.mapping.bytes, "the region is too small for {}", array.name);
         // SAFETY: within the mapping, as just checked.
-        let start = unsafe { self.mapping.start.add(offset) };
-        Array { start: start.cast(), length, _mapping: self.mapping.clone(), owns: PhantomData }
+        let start = unsafe { self.mapping.start.add(array.offset) };
+        arrays.push(array);
+        start
     }
 
     /// Zeroes the region and forgets its arrays, so that the next ones get the same addresses.

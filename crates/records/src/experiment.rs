@@ -13,7 +13,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use toml::de::DeTable;
 
 use crate::command::Command;
 use crate::explain::Explain;
@@ -283,7 +285,7 @@ impl Default for Experiment {
 impl Experiment {
     /// Parses the text of a TOML file, at the size as written. Its other sizes must parse too.
     pub fn read(text: &str) -> Result<Experiment> {
-        let document = toml::Deserializer::parse(text).context("reading the experiment")?;
+        let document = DeTable::parse(text).context("reading the experiment")?;
         let mut experiment = Experiment::from_document(document, text)?;
         ensure!(
             experiment.size.is_empty() && !experiment.sizes.contains_key(sizes::HERE),
@@ -306,17 +308,20 @@ impl Experiment {
         read(size).with_context(|| format!("at the size {size}"))
     }
 
-    fn from_document<'de, D>(document: D, text: &str) -> Result<Experiment>
-    where
-        D: Deserializer<'de, Error = toml::de::Error>,
-    {
+    /// Takes the parsed text, maybe changed, and the text, which errors show.
+    fn from_document(document: Spanned<DeTable>, text: &str) -> Result<Experiment> {
         let mut unknown = Vec::new();
+        let document = toml::Deserializer::from(document);
         let read = serde_ignored::deserialize(document, |key| unknown.push(key.to_string()));
         // Unknown keys first: a misspelt key would otherwise be reported as a missing one.
         if let Some(key) = unknown.first() {
             bail!("reading the experiment: {}unknown key `{key}`", line_of(text, key));
         }
-        let experiment: Experiment = read.context("reading the experiment")?;
+        let located = |mut error: toml::de::Error| {
+            error.set_input(Some(text));
+            error
+        };
+        let experiment: Experiment = read.map_err(located).context("reading the experiment")?;
         experiment.check()?;
         Ok(experiment)
     }

@@ -10,36 +10,41 @@
 //! is replaced.
 
 use anyhow::{Context, Result, bail};
-use toml::{Table, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// The size that the file itself describes.
 pub const HERE: &str = "here";
 
-/// The document of an experiment at one of its sizes, without the tables of sizes.
-pub(crate) fn document_at(text: &str, size: &str) -> Result<Table> {
-    let mut document: Table = text.parse().context("reading the experiment")?;
-    let sizes = document.remove("sizes");
+/// The document of an experiment at one of its sizes, without the tables of sizes. Its parts keep their
+/// places in `text`, for errors.
+pub(crate) fn document_at<'t>(text: &'t str, size: &'t str) -> Result<Spanned<DeTable<'t>>> {
+    let mut document = DeTable::parse(text).context("reading the experiment")?;
+    let table = document.get_mut();
+    let sizes = table.remove("sizes").map(Spanned::into_inner);
     if size != HERE {
-        let sizes = sizes.as_ref().and_then(Value::as_table);
-        let difference = sizes.and_then(|sizes| sizes.get(size)).and_then(Value::as_table);
+        let sizes = sizes.as_ref().and_then(DeValue::as_table);
+        let difference = sizes.and_then(|sizes| sizes.get(size)?.get_ref().as_table());
         let difference =
             difference.with_context(|| format!("the experiment has no table [sizes.{size}]"))?;
-        merge(&mut document, difference)?;
+        merge(table, difference)?;
     }
-    document.insert("size".to_string(), Value::String(size.to_string()));
+    let value = DeValue::String(size.into());
+    table.insert(Spanned::new(0..0, "size".into()), Spanned::new(0..0, value));
     Ok(document)
 }
 
-fn merge(into: &mut Table, difference: &Table) -> Result<()> {
+fn merge<'t>(into: &mut DeTable<'t>, difference: &DeTable<'t>) -> Result<()> {
     for (key, value) in difference {
-        match (into.get_mut(key), value) {
-            (Some(Value::Table(into)), Value::Table(difference)) => merge(into, difference)?,
-            (Some(Value::Array(entries)), Value::Table(difference)) => {
+        match (into.get_mut(key).map(Spanned::get_mut), value.get_ref()) {
+            (Some(DeValue::Table(into)), DeValue::Table(difference)) => merge(into, difference)?,
+            (Some(DeValue::Array(entries)), DeValue::Table(difference)) => {
                 for (name, difference) in difference {
-                    let named = |entry: &&mut Value| name_of(entry) == Some(name);
-                    let mut matching = entries.iter_mut().filter(named);
-                    let (Some(Value::Table(entry)), None, Value::Table(difference)) =
-                        (matching.next(), matching.next(), difference)
+                    let (key, name) = (key.get_ref(), name.get_ref());
+                    let entries = entries.iter_mut().map(Spanned::get_mut);
+                    let mut matching = entries.filter(|entry| name_of(entry) == Some(name));
+                    let (Some(DeValue::Table(entry)), None, DeValue::Table(difference)) =
+                        (matching.next(), matching.next(), difference.get_ref())
                     else {
                         bail!(
                             "`{key}.{name}` must be a table, and exactly one [[{key}]] must be \
@@ -58,13 +63,16 @@ fn merge(into: &mut Table, difference: &Table) -> Result<()> {
 }
 
 /// The name of an entry in a list; for a load, that of its workload or command.
-fn name_of(entry: &Value) -> Option<&str> {
+fn name_of<'e>(entry: &'e DeValue) -> Option<&'e str> {
     let named = entry.get("name").or_else(|| entry.get("workload"));
-    named.or_else(|| entry.get("command")?.get("name"))?.as_str()
+    named.or_else(|| entry.get("command")?.get_ref().get("name"))?.get_ref().as_str()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+    use toml::Deserializer;
+
     use super::*;
 
     const TEXT: &str = "
@@ -92,7 +100,9 @@ mod tests {
 
     fn check(size: &str, expected: expect_test::Expect) {
         let shown = match document_at(TEXT, size) {
-            Ok(table) => serde_json::to_string(&table).unwrap(),
+            Ok(table) => {
+                serde_json::Value::deserialize(Deserializer::from(table)).unwrap().to_string()
+            }
             Err(error) => format!("{error:#}"),
         };
         expected.assert_eq(&shown);

@@ -19,8 +19,10 @@
 
 use std::sync::LazyLock;
 
-use algorithms::locks::LOCKS;
-use algorithms::mechanisms::{self, Choice, MECHANISMS, Mechanism, Settings, Visitor};
+use algorithms::locks::{LOCKS, queued::Queued};
+use algorithms::mechanisms::{
+    self, Choice, ListedMechanism, MECHANISMS, Mechanism, Settings, Visitor, visit_over,
+};
 use machine::{IpiHandler, Native, Peers, Region, Yielding};
 
 use crate::lock::machine;
@@ -31,9 +33,11 @@ use crate::{
 /// One workload for each listed mechanism.
 pub(crate) fn workloads() -> impl Iterator<Item = Workload> {
     static SPECS: LazyLock<Vec<(String, Spec)>> = LazyLock::new(|| {
-        let spec = |name| mechanisms::visit(name, OVER, BuildSpec).expect("a listed mechanism");
-        let named = |name| (format!("mechanism_{name}"), spec(name));
-        MECHANISMS.iter().map(|mechanism| named(mechanism.name)).collect()
+        let spec = |mechanism: &'static ListedMechanism| {
+            let spec = visit_over::<Queued, _>(mechanism.name, BuildSpec(mechanism));
+            (format!("mechanism_{}", mechanism.name), spec.expect("a listed mechanism"))
+        };
+        MECHANISMS.iter().map(spec).collect()
     });
     SPECS.iter().map(|(name, spec)| Workload { name, source: include_str!("mechanism.rs"), spec })
 }
@@ -41,81 +45,97 @@ pub(crate) fn workloads() -> impl Iterator<Item = Workload> {
 /// The default lock inside a mechanism: that of Linux.
 const OVER: &str = "queued";
 
-struct BuildSpec;
+/// The workload's description. A visitor only because `prepare` is a function, which knows its mechanism
+/// by its type.
+struct BuildSpec(&'static ListedMechanism);
 
 impl Visitor for BuildSpec {
     type Out = Spec;
 
     fn mechanism<X: Mechanism>(self) -> Spec {
-        let designs = X::DESIGNS.iter().map(|(name, _)| *name).collect::<Vec<_>>().leak();
-        let locks = LOCKS.iter().filter(|lock| !lock.shared).map(|lock| lock.name);
-        let mut parameters = vec![
-            Parameter {
-                name: "design",
-                about: "design of the mechanism, explained by its `knee describe`",
-                default: designs[0],
-                kind: ParameterKind::Choice(designs),
-            },
-            Parameter {
-                name: "over",
-                about: "lock inside the mechanism",
-                default: OVER,
-                kind: ParameterKind::Choice(locks.collect::<Vec<_>>().leak()),
-            },
-        ];
-        parameters.extend(X::CHOICES.iter().map(|choice| Parameter {
-            name: choice.name,
-            about: choice.about,
-            default: choice.words[0],
-            kind: ParameterKind::Choice(choice.words),
-        }));
-        parameters.extend(X::SETTINGS.iter().map(|setting| Parameter {
-            name: setting.name,
-            about: setting.about,
-            default: setting.default.to_string().leak(),
-            kind: ParameterKind::Number { min: setting.min, max: setting.max },
-        }));
         Spec {
             semantics: 1,
             aliases: &[],
             family: Family::UserMechanisms,
-            operation: X::OPERATION,
+            operation: self.0.operation,
             forms: Forms::Both,
-            parameters: parameters.leak(),
+            parameters: parameters(self.0).leak(),
             needs: &[],
             prepare: |load| {
                 let over = load.values.choice("over");
-                mechanisms::visit(X::NAME, over, Prepare { load }).expect("a listed lock")
+                let mechanism = ListedMechanism::named(X::NAME).expect("a listed mechanism");
+                let settings = settings(mechanism, load);
+                mechanisms::visit(X::NAME, over, Prepare { load, settings }).expect("a listed lock")
             },
         }
     }
 }
 
+fn parameters(mechanism: &ListedMechanism) -> Vec<Parameter> {
+    let designs = mechanism.designs().leak();
+    let locks = LOCKS.iter().filter(|lock| !lock.shared).map(|lock| lock.name);
+    let mut parameters = vec![
+        Parameter {
+            name: "design",
+            about: "design of the mechanism, explained by its `knee describe`",
+            default: designs[0],
+            kind: ParameterKind::Choice(designs),
+        },
+        Parameter {
+            name: "over",
+            about: "lock inside the mechanism",
+            default: OVER,
+            kind: ParameterKind::Choice(locks.collect::<Vec<_>>().leak()),
+        },
+    ];
+    parameters.extend(mechanism.choices.iter().map(|choice| Parameter {
+        name: choice.name,
+        about: choice.about,
+        default: choice.words[0],
+        kind: ParameterKind::Choice(choice.words),
+    }));
+    parameters.extend(mechanism.settings.iter().map(|setting| Parameter {
+        name: setting.name,
+        about: setting.about,
+        default: setting.default.to_string().leak(),
+        kind: ParameterKind::Number { min: setting.min, max: setting.max },
+    }));
+    parameters
+}
+
+fn settings(mechanism: &ListedMechanism, load: &Load) -> Settings {
+    let word = |choice: &'static Choice| {
+        let chosen = load.values.choice(choice.name);
+        let word = choice.words.iter().find(|word| **word == chosen);
+        *word.expect("a choice is one of those declared")
+    };
+    Settings::new(mechanism, |setting| load.values.number(setting.name), word)
+}
+
+/// The memory that the tasks share.
+fn region(bytes: usize) -> Result<Region, Failure> {
+    Region::new(bytes).map_err(|e| {
+        Failure::from_error(format!("mapping {bytes} bytes for what the tasks share"), e)
+    })
+}
+
 struct Prepare<'a> {
     load: &'a Load,
+    settings: Settings,
 }
 
 impl Visitor for Prepare<'_> {
     type Out = Result<Box<dyn Prepared>, Failure>;
 
     fn mechanism<X: Mechanism>(self) -> Self::Out {
-        let Load { tasks, values, turns_per_ns, .. } = self.load;
+        let Prepare { load: Load { tasks, values, turns_per_ns, .. }, settings } = self;
         if *tasks > X::TASKS_MAX {
             let why = format!("{tasks} tasks: this mechanism supports at most {}", X::TASKS_MAX);
             return Err(Failure::new(why));
         }
-        let word = |choice: &'static Choice| {
-            let chosen = values.choice(choice.name);
-            let word = choice.words.iter().find(|word| **word == chosen);
-            *word.expect("a choice is one of those declared")
-        };
-        let settings = Settings::new::<X>(|setting| values.number(setting.name), word);
         let design = X::DESIGNS.iter().find(|(name, _)| *name == values.choice("design"));
         let (_, design) = design.expect("a choice is one of those declared");
-        let bytes = X::bytes(*tasks, &settings) + tasks * 64;
-        let region = Region::new(bytes).map_err(|e| {
-            Failure::from_error(format!("mapping {bytes} bytes for what the tasks share"), e)
-        })?;
+        let region = region(X::bytes(*tasks, &settings) + tasks * 64)?;
         Ok(Box::new(Running {
             mechanism: X::new(&region, *design, *tasks, &settings),
             peers: Peers::new(&region, *tasks),

@@ -97,16 +97,36 @@ pub fn operations<X: Mechanism, M: Machine>(mechanism: &X, m: &M, task: usize, o
     m.forget_history(begin, 0);
 }
 
-/// A mechanism of the list [`MECHANISMS`].
+/// A mechanism of the list [`MECHANISMS`], with the constants of its [`Mechanism`] that are the same over
+/// every lock: code that needs only these is compiled once, not once for each lock.
 #[derive(Debug)]
 pub struct ListedMechanism {
     /// The name of its file, used wherever the mechanism is named.
     pub name: &'static str,
     /// The text of its file.
     pub source: &'static str,
+    /// [`Mechanism::PARTS`]
+    pub parts: &'static [(&'static str, &'static str)],
+    /// [`Mechanism::OPERATION`]
+    pub operation: &'static str,
+    /// [`Mechanism::CHOICES`]
+    pub choices: &'static [Choice],
+    /// [`Mechanism::SETTINGS`]
+    pub settings: &'static [Setting],
+    /// [`Mechanism::EQUIVALENT`]
+    pub equivalent: &'static [Equivalent],
+    /// [`Mechanism::SCENARIOS`]
+    pub scenarios: &'static [Scenario],
+    /// [`Mechanism::INTERRUPTS`]
+    pub interrupts: bool,
 }
 
 impl ListedMechanism {
+    /// The mechanism of this name.
+    pub fn named(name: &str) -> Option<&'static ListedMechanism> {
+        MECHANISMS.iter().find(|mechanism| mechanism.name == name)
+    }
+
     /// The manual page: the module doc of the mechanism's file.
     pub fn manual(&self) -> String {
         manual(self.source)
@@ -146,6 +166,13 @@ macro_rules! mechanisms {
         pub static MECHANISMS: &[ListedMechanism] = &[$(ListedMechanism {
             name: stringify!($module),
             source: include_str!(concat!(stringify!($module), ".rs")),
+            parts: $module::$type::<Ticket>::PARTS,
+            operation: $module::$type::<Ticket>::OPERATION,
+            choices: $module::$type::<Ticket>::CHOICES,
+            settings: $module::$type::<Ticket>::SETTINGS,
+            equivalent: $module::$type::<Ticket>::EQUIVALENT,
+            scenarios: $module::$type::<Ticket>::SCENARIOS,
+            interrupts: $module::$type::<Ticket>::INTERRUPTS,
         },)*];
 
         /// Visits the mechanism of this name, built over the lock `over`. `None` if there is no

@@ -1,6 +1,6 @@
 //! Sizes, times and choices of a mechanism: declared by the mechanism, set by its user.
 
-use super::Mechanism;
+use super::ListedMechanism;
 
 /// A number that the user can set.
 #[derive(Debug)]
@@ -48,24 +48,26 @@ pub struct Settings {
 
 impl Settings {
     /// Asks the two functions for the value of each setting and each choice.
-    pub fn new<X: Mechanism>(
+    pub fn new(
+        mechanism: &ListedMechanism,
         number: impl Fn(&'static Setting) -> u64,
         word: impl Fn(&'static Choice) -> &'static str,
     ) -> Settings {
+        let (settings, choices) = (mechanism.settings.iter(), mechanism.choices.iter());
         Settings {
-            numbers: X::SETTINGS.iter().map(|setting| (setting.name, number(setting))).collect(),
-            words: X::CHOICES.iter().map(|choice| (choice.name, word(choice))).collect(),
+            numbers: settings.map(|setting| (setting.name, number(setting))).collect(),
+            words: choices.map(|choice| (choice.name, word(choice))).collect(),
         }
     }
 
     /// The default values.
-    pub fn defaults<X: Mechanism>() -> Settings {
-        Settings::new::<X>(|setting| setting.default, |choice| choice.words[0])
+    pub fn defaults(mechanism: &ListedMechanism) -> Settings {
+        Settings::new(mechanism, |setting| setting.default, |choice| choice.words[0])
     }
 
     /// The values under the checker.
-    pub fn searched<X: Mechanism>() -> Settings {
-        Settings::new::<X>(|setting| setting.searched, |choice| choice.searched)
+    pub fn searched(mechanism: &ListedMechanism) -> Settings {
+        Settings::new(mechanism, |setting| setting.searched, |choice| choice.searched)
     }
 
     /// The value of a setting.
@@ -120,10 +122,10 @@ impl Scenario {
     }
 
     /// The values of all settings and choices.
-    pub fn settings<X: Mechanism>(&self) -> Settings {
+    pub fn settings(&self, mechanism: &ListedMechanism) -> Settings {
         let number =
             |setting: &Setting| lookup(self.settings, setting.name).unwrap_or(setting.searched);
         let word = |choice: &Choice| lookup(self.choices, choice.name).unwrap_or(choice.searched);
-        Settings::new::<X>(number, word)
+        Settings::new(mechanism, number, word)
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use algorithms::contract::{Guarded, exclusive, shared};
 use algorithms::locks::queued::Queued;
 use algorithms::locks::{LOCKS, Visitor, visit};
-use algorithms::mechanisms::{self, MECHANISMS, Mechanism, Settings, visit_over};
+use algorithms::mechanisms::{self, ListedMechanism, MECHANISMS, Mechanism, Settings, visit_over};
 use algorithms::{Lock, Shape, SharedLock};
 use machine::{Atom, Machine, Native, Ordering, Peers, Region, Until};
 
@@ -97,9 +97,10 @@ impl mechanisms::Visitor for Operated {
     type Out = &'static str;
 
     fn mechanism<X: Mechanism>(self) -> &'static str {
+        let listed = ListedMechanism::named(X::NAME).unwrap();
         for (_, design) in X::DESIGNS {
-            operate::<X>(*design, &Settings::searched::<X>());
-            operate::<X>(*design, &Settings::defaults::<X>());
+            operate::<X>(*design, &Settings::searched(listed));
+            operate::<X>(*design, &Settings::defaults(listed));
         }
         X::NAME
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use algorithms::locks::ticket::Ticket;
 use algorithms::mechanisms::repair::{Design, Repair, Repairer, Workers};
-use algorithms::mechanisms::{Mechanism, Scenario};
+use algorithms::mechanisms::{ListedMechanism, Mechanism, Scenario};
 use machine::{Native, Region};
 
 type Repaired = Repair<Ticket>;
@@ -16,7 +16,7 @@ struct Run {
 
 impl Run {
     fn new(design: Design, scenario: Scenario) -> Run {
-        let settings = scenario.settings::<Repaired>();
+        let settings = scenario.settings(ListedMechanism::named(Repaired::NAME).unwrap());
         let region = Region::new(Repaired::bytes(scenario.tasks, &settings)).unwrap();
         let repair = Repaired::new(&region, design, scenario.tasks, &settings);
         let start = |cpu| {

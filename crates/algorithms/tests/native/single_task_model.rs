@@ -1,7 +1,9 @@
 //! File locks natively, in every design: a single task plays all owners and compares with a model.
 
 use algorithms::locks::ticket::Ticket;
-use algorithms::mechanisms::{Mechanism, Scenario, Visitor, operations, visit_over};
+use algorithms::mechanisms::{
+    ListedMechanism, Mechanism, Scenario, Visitor, operations, visit_over,
+};
 use machine::{Native, Region};
 
 struct SingleTask;
@@ -10,7 +12,7 @@ impl Visitor for SingleTask {
     type Out = ();
 
     fn mechanism<X: Mechanism>(self) {
-        let settings = Scenario::new(1, 1).settings::<X>();
+        let settings = Scenario::new(1, 1).settings(ListedMechanism::named(X::NAME).unwrap());
         for (name, design) in X::DESIGNS {
             let region = Region::new(X::bytes(1, &settings)).unwrap();
             let (mechanism, m) = (X::new(&region, *design, 1, &settings), Native::new(0, 0));

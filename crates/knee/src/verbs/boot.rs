@@ -110,7 +110,7 @@ fn on_console(qemu: &mut Qemu, command: &[String]) -> Result<String> {
         }
         match output {
             GuestOutput::Line(text) => {
-                if let Ok(Reply::Ended(how)) = serde_json::from_str(&text) {
+                if let Ok(Reply::Ended(how)) = Reply::read(&text) {
                     return Ok(how);
                 }
             }

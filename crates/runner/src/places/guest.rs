@@ -332,7 +332,7 @@ fn listen(qemu: &mut Qemu, mut watchdog: Watchdog) -> GuestReport {
         match qemu.next(Duration::from_secs(1)) {
             GuestOutput::Line(text) => {
                 watchdog.heard();
-                match serde_json::from_str(&text) {
+                match Reply::read(&text) {
                     Ok(Reply::Event(event)) => events.push(event),
                     Ok(Reply::Kernel(text)) => kernel_lines.push(text),
                     Ok(Reply::Done(result)) => break GuestRunEnd::Done(result),

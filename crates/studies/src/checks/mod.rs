@@ -10,7 +10,7 @@ use std::io;
 
 use algorithms::contract::{self, Guarded};
 use algorithms::locks::{self, Visitor};
-use algorithms::mechanisms::{self, Mechanism, Scenario, operations};
+use algorithms::mechanisms::{self, ListedMechanism, Mechanism, Scenario, Settings, operations};
 use algorithms::{Lock, Shape, SharedLock};
 use engines::checker::{Checked, Failure, IpiHandler, Memory, Setup};
 use engines::{Mutant, Mutated};
@@ -67,7 +67,7 @@ pub fn with_lock<R>(
     mutation: Mutation,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    with_result(act, |act| locks::visit(name, LockCheck { size, mutation, act }))
+    with_result(act, |act| visit_lock(name, size, mutation, act))
 }
 
 /// Calls `act` with the tasks of a mechanism in this design, over the lock of this name. `None`
@@ -94,17 +94,37 @@ pub fn with_scenario<R>(
     mutation: Mutation,
     act: impl FnMut(&Setup) -> R,
 ) -> Option<io::Result<R>> {
-    let visit = |act: &mut SetupFn| {
-        let check = MechanismCheck { design, scenario, mutation, act };
-        mechanisms::visit(name, over, check).flatten()
-    };
-    with_result(act, visit)
+    with_result(act, |act| visit_mechanism(name, design, over, scenario, mutation, act))
 }
 
 type SetupFn<'a> = dyn FnMut(&Setup) + 'a;
 
-/// Returns what `act` returned where `visit` called it. `visit` gets a `dyn` function, so each
-/// lock and mechanism is compiled once, not once for each caller, which would be megabytes.
+// The two below have no type parameters: so this crate compiles each lock and mechanism once, and not each
+// crate that calls them, again for each closure, which would be megabytes.
+
+fn visit_lock(
+    name: &str,
+    size: CheckSize,
+    mutation: Mutation,
+    act: &mut SetupFn,
+) -> Option<io::Result<()>> {
+    locks::visit(name, LockCheck { size, mutation, act })
+}
+
+fn visit_mechanism(
+    name: &str,
+    design: &str,
+    over: &str,
+    scenario: Scenario,
+    mutation: Mutation,
+    act: &mut SetupFn,
+) -> Option<io::Result<()>> {
+    let settings = scenario.settings(ListedMechanism::named(name)?);
+    let check = MechanismCheck { design, scenario, settings, mutation, act };
+    mechanisms::visit(name, over, check).flatten()
+}
+
+/// Returns what `act` returned where `visit` called it.
 fn with_result<R>(
     mut act: impl FnMut(&Setup) -> R,
     visit: impl FnOnce(&mut SetupFn) -> Option<io::Result<()>>,
@@ -136,6 +156,7 @@ impl Mutation<'_> {
 struct MechanismCheck<'a> {
     design: &'a str,
     scenario: Scenario,
+    settings: Settings,
     mutation: Mutation<'a>,
     act: &'a mut SetupFn<'a>,
 }
@@ -146,9 +167,8 @@ impl mechanisms::Visitor for MechanismCheck<'_> {
     fn mechanism<X: Mechanism>(self) -> Self::Out {
         let (_, design) = X::DESIGNS.iter().find(|(name, _)| *name == self.design)?;
         let Scenario { tasks, operations, .. } = self.scenario;
-        let settings = self.scenario.settings::<X>();
-        Some(Region::new(X::bytes(tasks, &settings)).map(|region| {
-            let mechanism = X::new(&region, *design, tasks, &settings);
+        Some(Region::new(X::bytes(tasks, &self.settings)).map(|region| {
+            let mechanism = X::new(&region, *design, tasks, &self.settings);
             let task = |m: &Checked, task: usize| {
                 self.mutation.run(m, &Operations { mechanism: &mechanism, task, operations });
             };

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use algorithms::locks::{ListedLock, NODES_SOURCE, Visitor, visit};
-use algorithms::mechanisms::{self, ListedMechanism, Mechanism, Scenario};
+use algorithms::mechanisms::{ListedMechanism, Scenario};
 use algorithms::{Equivalent, Lock, SharedLock};
 use anyhow::{Context, Result};
 use engines::checker::{Failure, Fault, Memory, Options, Setup, sample, search};
@@ -194,34 +194,32 @@ fn sample_lock(name: &str, mutant: Mutant) -> Result<Option<CaughtMutant>> {
 /// Judges all mutants of a mechanism, in the order of its source: each in all designs that have
 /// its access, until it is caught in one.
 pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>> {
-    let visited = mechanisms::visit(mechanism.name, OVER, ReadProperties);
-    let properties = visited.context("a listed mechanism")?;
     let mut designs_of: BTreeMap<Mutant, Vec<&str>> = BTreeMap::new();
     let own = [format!("/{}.rs", mechanism.name), format!("/{}/", mechanism.name)];
     for design in mechanism.designs() {
         let collected = RefCell::new(BTreeSet::new());
         let collect = Mutation::Collect(&collected);
-        for scenario in properties.scenarios_reaching_more().chain([&SAMPLED]) {
+        for scenario in scenarios_reaching_more(mechanism).chain([&SAMPLED]) {
             let memory = Memory::SequentiallyConsistent;
             sample_design(mechanism, design, *scenario, collect, memory)?;
         }
         for mutant in collected.into_inner() {
             let is_own = own.iter().any(|path| mutant.site.file.contains(path));
-            if is_own && (properties.interrupts || mutant.change != AccessChange::IrqsOff) {
+            if is_own && (mechanism.interrupts || mutant.change != AccessChange::IrqsOff) {
                 designs_of.entry(mutant).or_default().push(design);
             }
         }
     }
     let sources: Vec<_> = [(mechanism.name, mechanism.source)]
         .into_iter()
-        .chain(properties.parts.iter().copied())
+        .chain(mechanism.parts.iter().copied())
         .collect();
     let judge_one = |(mutant, designs): &(Mutant, Vec<&str>)| {
         let line = line_of(&mutant.site, &sources);
-        let equivalent = listed_as(properties.equivalents, mutant, &line);
-        let mut caught = sample_designs(mechanism, designs, &properties, equivalent, *mutant)?;
+        let equivalent = listed_as(mechanism.equivalent, mutant, &line);
+        let mut caught = sample_designs(mechanism, designs, equivalent, *mutant)?;
         if caught.is_none() && equivalent.is_none() {
-            caught = search_designs(mechanism, designs, &properties, *mutant)?;
+            caught = search_designs(mechanism, designs, *mutant)?;
         }
         Ok(JudgedMutant { mutant: *mutant, line, fate: fate(caught, equivalent) })
     };
@@ -233,12 +231,11 @@ pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>>
 fn sample_designs(
     mechanism: &ListedMechanism,
     designs: &[&str],
-    properties: &Properties,
     equivalent: Option<&Equivalent>,
     mutant: Mutant,
 ) -> Result<Option<CaughtMutant>> {
-    let several = equivalent.is_none().then(|| properties.scenarios_of_several_tasks());
-    let scenarios = properties.scenarios_of_one_task().chain([&SAMPLED]);
+    let several = equivalent.is_none().then(|| scenarios_of_several_tasks(mechanism));
+    let scenarios = scenarios_of_one_task(mechanism).chain([&SAMPLED]);
     for scenario in scenarios.chain(several.into_iter().flatten()) {
         for memory in MEMORIES {
             for design in designs {
@@ -257,10 +254,9 @@ fn sample_designs(
 fn search_designs(
     mechanism: &ListedMechanism,
     designs: &[&str],
-    properties: &Properties,
     mutant: Mutant,
 ) -> Result<Option<CaughtMutant>> {
-    for scenario in properties.scenarios_of_several_tasks() {
+    for scenario in scenarios_of_several_tasks(mechanism) {
         for memory in MEMORIES {
             for design in designs {
                 let options = Options { states_max: MECHANISM_STATES_MAX, ..options(memory) };
@@ -293,42 +289,20 @@ fn sample_design(
     Ok(sampled.failure.map(|failure| failure.fault))
 }
 
-/// The constants of a mechanism's trait.
-struct Properties {
-    equivalents: &'static [Equivalent],
-    interrupts: bool,
-    scenarios: &'static [Scenario],
-    parts: &'static [(&'static str, &'static str)],
+fn scenarios_of_one_task(mechanism: &ListedMechanism) -> impl Iterator<Item = &'static Scenario> {
+    mechanism.scenarios.iter().filter(|scenario| scenario.tasks == 1)
 }
 
-impl Properties {
-    fn scenarios_of_one_task(&self) -> impl Iterator<Item = &'static Scenario> {
-        self.scenarios.iter().filter(|scenario| scenario.tasks == 1)
-    }
-
-    fn scenarios_of_several_tasks(&self) -> impl Iterator<Item = &'static Scenario> {
-        self.scenarios.iter().filter(|scenario| scenario.tasks > 1)
-    }
-
-    /// Scenarios that reach accesses which [`SAMPLED`] does not.
-    fn scenarios_reaching_more(&self) -> impl Iterator<Item = &'static Scenario> {
-        self.scenarios.iter().filter(|scenario| scenario.tasks == 1 || !scenario.choices.is_empty())
-    }
+fn scenarios_of_several_tasks(
+    mechanism: &ListedMechanism,
+) -> impl Iterator<Item = &'static Scenario> {
+    mechanism.scenarios.iter().filter(|scenario| scenario.tasks > 1)
 }
 
-struct ReadProperties;
-
-impl mechanisms::Visitor for ReadProperties {
-    type Out = Properties;
-
-    fn mechanism<X: Mechanism>(self) -> Properties {
-        Properties {
-            equivalents: X::EQUIVALENT,
-            interrupts: X::INTERRUPTS,
-            scenarios: X::SCENARIOS,
-            parts: X::PARTS,
-        }
-    }
+/// Scenarios that reach accesses which [`SAMPLED`] does not.
+fn scenarios_reaching_more(mechanism: &ListedMechanism) -> impl Iterator<Item = &'static Scenario> {
+    let reaches_more = |s: &&Scenario| s.tasks == 1 || !s.choices.is_empty();
+    mechanism.scenarios.iter().filter(reaches_more)
 }
 
 /// The source line of a site; `sources` are the names and texts of files.

@@ -42,8 +42,7 @@ impl MechanismLoad {
     /// # Errors
     /// There is no such mechanism or design.
     pub fn new(name: &str, design: &str) -> Result<MechanismLoad> {
-        let listed = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
-        let mechanism = listed.with_context(|| {
+        let mechanism = ListedMechanism::named(name).with_context(|| {
             let near = nearest(name, MECHANISMS.iter().map(|mechanism| mechanism.name));
             format!("no mechanism is called {name:?}{near}; see: knee list algorithms")
         })?;
@@ -107,7 +106,8 @@ pub fn run_mechanism(
     options: &Options,
 ) -> Result<MechanismRun> {
     let MechanismLoad { mechanism, over, .. } = load;
-    let simulation = Simulation { load, host, tasks, options };
+    let settings = settings(mechanism, &load.given)?;
+    let simulation = Simulation { load, settings, host, tasks, options };
     mechanisms::visit(mechanism.name, over, simulation)
         .with_context(|| {
             format!("no exclusive lock is called {over:?}; see: knee list algorithms")
@@ -117,6 +117,7 @@ pub fn run_mechanism(
 
 struct Simulation<'a> {
     load: &'a MechanismLoad,
+    settings: Settings,
     host: &'a Host,
     tasks: usize,
     options: &'a Options,
@@ -126,13 +127,12 @@ impl mechanisms::Visitor for Simulation<'_> {
     type Out = Result<MechanismRun>;
 
     fn mechanism<X: Mechanism>(self) -> Result<MechanismRun> {
-        let Simulation { load, host, tasks, options } = self;
+        let Simulation { load, settings, host, tasks, options } = self;
         let crowded = tasks > host.cpus.len() && options.preemption != Preemption::Anywhere;
         ensure!(!crowded || X::TASKS_SHARE_CPUS, "each of its tasks stands for a CPU");
         ensure!(tasks <= X::TASKS_MAX, "it can have up to {} tasks", X::TASKS_MAX);
         let (_, design) =
             X::DESIGNS.iter().find(|(name, _)| *name == load.design).context("a listed design")?;
-        let settings = settings::<X>(&load.given)?;
         // The mechanism is in the kernel, so sleeping and waking take no system call.
         let costs = Costs { park: 0, wake: 0, ..host.costs };
         let host = &Host { costs, ..host.clone() };
@@ -152,7 +152,8 @@ impl mechanisms::Visitor for Simulation<'_> {
                 m.operation_done();
             }
             mechanism.finish(m, &mut state);
-            totals.borrow_mut().add::<X>(operations, &state, at_warm_up);
+            let before = at_warm_up.map(|(operations, state)| (operations, X::effects(&state)));
+            totals.borrow_mut().add(operations, X::effects(&state), before);
         };
         let ipi_handler = |m: &Simulated, _: usize| mechanism.handle_ipi(m);
         let setup = Setup {
@@ -185,22 +186,20 @@ struct Totals {
     /// Operations after the warm-up.
     counted: u64,
     /// Effects of the counted operations.
-    effects: Vec<(&'static str, u64)>,
+    effects: Effects,
 }
 
+/// Counts by name, as [`Mechanism::effects`] returns them.
+type Effects = Vec<(&'static str, u64)>;
+
 impl Totals {
-    /// Adds a task that has ended. `at_warm_up` has its operations and its state at the end of the
-    /// warm-up, if it had not ended before.
-    fn add<X: Mechanism>(
-        &mut self,
-        operations: u64,
-        task: &X::Task,
-        at_warm_up: Option<(u64, X::Task)>,
-    ) {
+    /// Adds the operations and effects of a task that has ended. `at_warm_up` has those at the end of
+    /// the warm-up, if it had not ended before.
+    fn add(&mut self, operations: u64, effects: Effects, at_warm_up: Option<(u64, Effects)>) {
         self.operations += operations;
         let Some((operations_before, before)) = at_warm_up else { return };
         self.counted += operations - operations_before;
-        let both = X::effects(task).into_iter().zip(X::effects(&before));
+        let both = effects.into_iter().zip(before);
         let effects = both.map(|((name, after), (_, before))| (name, after - before));
         if self.effects.is_empty() {
             self.effects = effects.collect();
@@ -218,15 +217,16 @@ impl Totals {
 }
 
 /// The settings of a mechanism: the given values, and defaults for all others.
-fn settings<X: Mechanism>(given: &[(String, String)]) -> Result<Settings> {
+fn settings(mechanism: &ListedMechanism, given: &[(String, String)]) -> Result<Settings> {
     for (name, text) in given {
-        check_setting::<X>(name, text)?;
+        check_setting(mechanism, name, text)?;
     }
     let value_of = |name: &str| {
         let last = given.iter().rev().find(|(given, _)| given == name);
         last.map(|(_, text)| text.as_str())
     };
-    Ok(Settings::new::<X>(
+    Ok(Settings::new(
+        mechanism,
         |setting| {
             let number = value_of(setting.name).and_then(|text| text.parse().ok());
             number.unwrap_or(setting.default)
@@ -240,21 +240,22 @@ fn settings<X: Mechanism>(given: &[(String, String)]) -> Result<Settings> {
 }
 
 /// Fails unless the mechanism has a setting or choice of this name and it can have this value.
-fn check_setting<X: Mechanism>(name: &str, text: &str) -> Result<()> {
-    if let Some(setting) = X::SETTINGS.iter().find(|setting| setting.name == name) {
+fn check_setting(mechanism: &ListedMechanism, name: &str, text: &str) -> Result<()> {
+    let ListedMechanism { name: mechanism, settings, choices, .. } = mechanism;
+    if let Some(setting) = settings.iter().find(|setting| setting.name == name) {
         let range = setting.min..=setting.max;
         let is_in_range = text.parse().is_ok_and(|number| range.contains(&number));
         let (min, max) = range.into_inner();
         ensure!(is_in_range, "{name}={text}: the value must be a number from {min} to {max}");
         return Ok(());
     }
-    if let Some(choice) = X::CHOICES.iter().find(|choice| choice.name == name) {
+    if let Some(choice) = choices.iter().find(|choice| choice.name == name) {
         let words = choice.words.join(", ");
         ensure!(choice.words.contains(&text), "{name}={text}: the value must be one of {words}");
         return Ok(());
     }
-    let settings = X::SETTINGS.iter().map(|setting| setting.name);
-    let names: Vec<&str> = X::CHOICES.iter().map(|choice| choice.name).chain(settings).collect();
+    let settings = settings.iter().map(|setting| setting.name);
+    let names: Vec<&str> = choices.iter().map(|choice| choice.name).chain(settings).collect();
     let near = nearest(name, names.iter().copied());
-    bail!("{} has no setting {name:?}{near}; its settings are {}", X::NAME, names.join(", "))
+    bail!("{mechanism} has no setting {name:?}{near}; its settings are {}", names.join(", "))
 }

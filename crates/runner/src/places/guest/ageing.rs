@@ -52,7 +52,7 @@ fn wait_for_answer(qemu: &mut Qemu, mut watchdog: Watchdog) -> Result<Aged> {
     loop {
         ensure!(signals::received().is_none(), "interrupted");
         match qemu.next(Duration::from_secs(1)) {
-            GuestOutput::Line(text) => match serde_json::from_str(&text) {
+            GuestOutput::Line(text) => match Reply::read(&text) {
                 Ok(Reply::Aged(aged)) => return aged.map_err(|why| anyhow!(why)),
                 _ => watchdog.heard(),
             },

@@ -405,7 +405,7 @@ fn wait_for_init(
             last_output = Instant::now();
         }
         match output {
-            GuestOutput::Line(text) => match serde_json::from_str(&text) {
+            GuestOutput::Line(text) => match Reply::read(&text) {
                 Ok(Reply::Kernel(text)) => kernel_lines.push(text),
                 Ok(Reply::Ready(ready)) => return Ok((*ready, kernel_lines)),
                 _ => (),

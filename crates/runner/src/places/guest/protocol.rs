@@ -72,6 +72,13 @@ pub enum Reply {
     Ended(String),
 }
 
+impl Reply {
+    /// Parses a line of the guest.
+    pub fn read(line: &str) -> serde_json::Result<Reply> {
+        serde_json::from_str(line)
+    }
+}
+
 /// The guest, as init found it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
