@@ -16,6 +16,7 @@ mod native;
 mod operations;
 mod region;
 mod task;
+mod work;
 
 pub use atom::{Atom, Field, Line, Op, Test, Until, Value};
 pub use image::{Image, Word};
@@ -23,6 +24,7 @@ pub use interrupts::{IpiHandler, Peers};
 pub use native::{Native, Spinning, WaitPolicy, Yielding};
 pub use region::{Array, NamedArray, Region};
 pub use task::{Annotation, IpiTarget, Machine, Sleepers};
+pub use work::work;
 
 /// Used by the macro `image!`.
 #[doc(hidden)]

@@ -15,7 +15,6 @@
 //! shows what knee made.
 
 mod changed_setting;
-mod directory;
 mod folder;
 mod sweep;
 mod undo_step;
@@ -32,9 +31,9 @@ use anyhow::{Context, Result};
 use host::stderr::talk;
 
 use self::changed_setting::ChangedSetting;
-use self::directory::OwnDirectory;
 use self::folder::JournalFolder;
-use crate::ownership::{DIRECTORY_PREFIX, FileIdentity};
+use crate::directory::OwnDirectory;
+use crate::ownership::{self, DIRECTORY_PREFIX, FileIdentity};
 use crate::settings;
 
 pub use self::sweep::clean;
@@ -86,15 +85,18 @@ impl Journal {
             .canonicalize()
             .with_context(|| format!("looking for the directory {}", parent.display()))?;
         let path = parent.join(format!("{DIRECTORY_PREFIX}{name}"));
-        if self.directories.iter().any(|directory| directory.path == path) {
+        if self.directories.iter().any(|directory| directory.path() == path) {
             return Ok(path);
         }
+        ownership::check_that_nobody_else_can_rename_in(&parent)?;
         self.write(path.as_os_str().as_bytes(), Lifetime::Lasting)?;
-        let directory = OwnDirectory::create(&path)?;
-        let identity = directory.identity.text();
+        let directory = OwnDirectory::create(&path).with_context(|| {
+            format!("creating a directory in {}: choose another --dir", parent.display())
+        })?;
+        directory.spread_subdirectories();
+        let identity = directory.identity().text();
         self.directories.push(directory);
         self.write(identity.as_bytes(), Lifetime::Lasting)?;
-        directory::spread_subdirectories(&path);
         Ok(path)
     }
 
@@ -208,7 +210,7 @@ impl Journal {
         let undone = self.undo_to(0);
         self.put_back().and(undone)?;
         for directory in &self.directories {
-            directory::remove(&directory.path, directory.identity)?;
+            directory.remove()?;
         }
         self.folder.remove_file(OsStr::new(&self.name))
     }

@@ -67,7 +67,7 @@ fn attempt_workload(job: &Job, native: &NativeJob, started_ns: u64) -> Result<()
         need.check(&load)?;
     }
     let prepared = (workload.spec.prepare)(&load).map_err(|failure| failure.to_string())?;
-    measure::measure(job, &load, &*prepared, started_ns)?;
+    measure::measure(job, &load, &scratch, &*prepared, started_ns)?;
     drop(prepared);
     if job.keep { scratch.keep() } else { scratch.remove() }
 }

@@ -14,6 +14,7 @@ use workloads::{Load, Prepared, Spin};
 use crate::board::{Board, Phase, install_kick_handler};
 use crate::priority::{self, SchedulingPolicy};
 use crate::profiler::Profiler;
+use crate::scratch::Scratch;
 use crate::task::TaskContext;
 use crate::tasks::{Tasks, where_it_waits};
 use crate::{durations, say, usage};
@@ -22,6 +23,7 @@ use crate::{durations, say, usage};
 pub fn measure(
     job: &Job,
     load: &Load,
+    scratch: &Scratch,
     prepared: &dyn Prepared,
     started_ns: u64,
 ) -> Result<(), String> {
@@ -38,8 +40,16 @@ pub fn measure(
         Board::new(job.tasks, profiler.operations()).map_err(|failure| failure.to_string())?;
     let reports = memfd::create_append_only(c"reports").map_err(|why| format!("{why:#}"))?;
     let marker = profiler.marker();
-    let context =
-        TaskContext { job, load, prepared, board: &board, reports: &reports, policy, marker };
+    let context = TaskContext {
+        job,
+        load,
+        scratch,
+        prepared,
+        board: &board,
+        reports: &reports,
+        policy,
+        marker,
+    };
     let mut tasks = Tasks::new(job.form);
     // Threads that hang would keep the scope from ending: `exit_with_failure` ends the process instead.
     let observed = std::thread::scope(|scope| {
@@ -50,7 +60,7 @@ pub fn measure(
         if let Err(reason) = &observed
             && !abort_tasks(&context, &mut tasks)
         {
-            exit_with_failure(job, reason.clone());
+            exit_with_failure(scratch, reason.clone());
         }
         observed
     })?;
@@ -271,8 +281,8 @@ fn threads_of_this_process() -> usize {
 }
 
 /// Ends the process, and with it threads that hang.
-fn exit_with_failure(job: &Job, reason: String) -> ! {
-    let _ = std::fs::remove_dir_all(&job.scratch);
+fn exit_with_failure(scratch: &Scratch, reason: String) -> ! {
+    scratch.try_remove();
     say(&Event::Failed { reason });
     std::process::exit(0)
 }

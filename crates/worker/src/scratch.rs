@@ -1,42 +1,54 @@
 //! The run's own directory on the file system under test.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 
-use setup::removal;
+use setup::directory::OwnDirectory;
 
 /// The directory, removed with its content on success and on failure.
 pub struct Scratch {
-    path: PathBuf,
+    directory: Option<OwnDirectory>,
 }
 
 impl Scratch {
     /// Creates the directory, which must not exist.
     pub fn create(path: &Path) -> Result<Scratch, String> {
-        match fs::create_dir(path) {
-            Ok(()) => Ok(Scratch { path: path.to_path_buf() }),
-            Err(e) => Err(format!("creating the directory {}: {e}", path.display())),
+        let made = OwnDirectory::create(path);
+        let made =
+            made.map_err(|why| format!("creating the directory {}: {why:#}", path.display()));
+        Ok(Scratch { directory: Some(made?) })
+    }
+
+    /// Removes a directory in it. An error is no failure of the run: knee removes what is left.
+    pub fn remove_entry(&self, name: &OsStr) {
+        if let Some(directory) = &self.directory {
+            let _ = directory.remove_entry(name);
+        }
+    }
+
+    /// Removes the directory of a run that has failed already and has its reason. knee removes what is left.
+    pub fn try_remove(&self) {
+        if let Some(directory) = &self.directory {
+            let _ = directory.remove();
         }
     }
 
     /// Leaves the directory to knee.
-    pub fn keep(self) -> Result<(), String> {
-        std::mem::forget(self);
+    pub fn keep(mut self) -> Result<(), String> {
+        self.directory = None;
         Ok(())
     }
 
-    pub fn remove(self) -> Result<(), String> {
-        remove(&self.path)
+    pub fn remove(mut self) -> Result<(), String> {
+        self.directory
+            .take()
+            .map_or(Ok(()), |directory| directory.remove())
+            .map_err(|e| format!("{e:#}"))
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // The run has failed already and has its reason; knee removes what is left.
-        let _ = remove(&self.path);
+        self.try_remove();
     }
-}
-
-fn remove(path: &Path) -> Result<(), String> {
-    removal::remove(path).map_err(|e| format!("{e:#}"))
 }

@@ -12,6 +12,7 @@ use workloads::{Control, Failure, Load, Prepared, Task};
 
 use crate::board::{Board, Phase};
 use crate::priority::SchedulingPolicy;
+use crate::scratch::Scratch;
 use crate::{durations, usage};
 
 /// What each task of a run is given.
@@ -19,6 +20,8 @@ pub struct TaskContext<'a> {
     pub job: &'a Job,
     /// The load made from it.
     pub load: &'a Load,
+    /// The directory of the run.
+    pub scratch: &'a Scratch,
     /// The workload's common preparation.
     pub prepared: &'a dyn Prepared,
     /// Shared with the worker.
@@ -83,7 +86,9 @@ fn run_phases(context: &TaskContext, index: usize, report: &mut TaskReport) -> R
     drop(task);
     // The tasks remove their own files in parallel; the worker removes the rest.
     if !context.job.keep {
-        let _ = fs::remove_dir_all(context.load.task_path(index));
+        if let Some(name) = context.load.task_path(index).file_name() {
+            context.scratch.remove_entry(name);
+        }
     }
     Ok(())
 }

@@ -161,7 +161,7 @@ fn journals_of_others_name_nothing_to_remove() {
 /// A home in which a user that nobody is may do all, and `knee` there as that user.
 fn of_stranger(home: &Home, arguments: &str) -> Command {
     for name in ["", "records", "state", "cache", "measured"] {
-        fs::set_permissions(home.path(name), Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(home.path(name), Permissions::from_mode(0o1777)).unwrap();
     }
     if !home.path("knee").exists() {
         home.copy_knee();
@@ -201,6 +201,71 @@ fn without_a_home_the_temporary_one_must_be_our_own() {
     let ended = home.start(&mut command).end();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert_eq!(fs::metadata(&temporary).unwrap().mode() & 0o777, 0o700);
+}
+
+/// A directory of others with the names that runs use.
+fn precious(home: &Home) -> PathBuf {
+    let victim = home.path("victim");
+    for run in 0..30 {
+        let task = victim.join(format!("{run}/task-0000"));
+        fs::create_dir_all(&task).unwrap();
+        fs::write(task.join("file"), "precious").unwrap();
+    }
+    victim
+}
+
+#[track_caller]
+fn check_untouched(victim: &Path) {
+    assert_eq!(fs::read_dir(victim).unwrap().count(), 30);
+    for run in 0..30 {
+        let file = victim.join(format!("{run}/task-0000/file"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "precious", "{}", file.display());
+    }
+}
+
+#[test]
+fn where_others_can_rename_knee_does_not_run() {
+    let home = Home::new();
+    let victim = precious(&home);
+    let refused = |who: &str| {
+        let ended = home.run(RUN);
+        assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+        let why = format!("{who} can rename in {}", home.path("measured").display());
+        assert!(ended.stderr.contains(&why), "no '{why}' in:\n{}", ended.stderr);
+        assert_eq!(entries(&home.path("measured")), Vec::<PathBuf>::new());
+    };
+    fs::set_permissions(home.path("measured"), Permissions::from_mode(0o777)).unwrap();
+    refused("every user");
+    fs::set_permissions(home.path("measured"), Permissions::from_mode(0o1777)).unwrap();
+    check_runs(&home);
+    if !is_root() {
+        return skip("directories of another user", "only root may give one away");
+    }
+    chown(home.path("measured"), Some(STRANGER), None).unwrap();
+    refused("user 64321");
+    check_untouched(&victim);
+}
+
+#[test]
+fn where_only_owners_can_rename_a_thousand_attacks_change_nothing() {
+    if !is_root() {
+        return skip("attacks", "only root may start another user's process");
+    }
+    let home = Home::new();
+    let victim = precious(&home);
+    fs::set_permissions(home.path(""), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(home.path("measured"), Permissions::from_mode(0o1777)).unwrap();
+    let script = "for i in $(seq 1000); do \
+                      for d in .knee-*; do mv $d moved && ln -s \"$0\" $d; done; \
+                  done 2> /dev/null; true";
+    let mut attacker = Command::new("sh");
+    attacker.args(["-c", script]).arg(&victim).uid(STRANGER).current_dir(home.path("measured"));
+    let mut attacker = attacker.spawn().unwrap();
+    while attacker.try_wait().unwrap().is_none() {
+        let ended = home.run("run create_files --cpus 1 --blocks 25 --operations 5");
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    }
+    check_untouched(&victim);
 }
 
 /// Lets a binary be started with a privilege that its user does not have.

@@ -243,7 +243,7 @@ fn wait_for_group(group: i32) {
 
 /// Removes the run's directory, which a worker that was killed could not.
 fn remove_scratch(job: &Job) -> Result<()> {
-    removal::remove(&job.scratch)
+    removal::remove_from_private(&job.scratch)
 }
 
 fn describe(status: ExitStatus) -> String {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use host::paths::{self, check_private};
 use rustix::fs::{FlockOperation, flock};
 
-use super::directory::{open_directory, path_of_open};
+use crate::directory::{open_directory, path_of_open};
 
 /// The folder that holds one journal for each running knee.
 pub struct JournalFolder {

@@ -13,9 +13,9 @@ use anyhow::{Context, Result};
 use host::paths::user;
 
 use super::changed_setting::ChangedSetting;
-use super::directory;
 use super::folder::JournalFolder;
 use super::undo_step::UndoStep;
+use crate::directory::OwnDirectory;
 use crate::ownership::{DIRECTORY_PREFIX, FileIdentity};
 
 /// knee writes no journal longer than this.
@@ -125,7 +125,8 @@ fn is_gone(path: &Path, identity: Option<FileIdentity>, messages: &mut Vec<Strin
     let is_ours = metadata.is_dir() && metadata.uid() == user();
     let removed = match identity {
         Some(identity) if is_ours && FileIdentity::from_metadata(&metadata) == identity => {
-            directory::remove(path, identity)
+            OwnDirectory::find(path, identity)
+                .and_then(|found| found.map_or(Ok(()), |d| d.remove()))
         }
         // Its knee was killed before it could use what it had created.
         None if is_ours && is_empty(path) => fs::remove_dir(path).context("removing it"),

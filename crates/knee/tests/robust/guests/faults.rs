@@ -167,7 +167,7 @@ fn check_stopped(stops: impl Fn(i32, &Path), expected: &[&str]) {
     let mut running = home.start(&mut monitored(
         &home,
         &format!(
-            "run getppid --kernel {} --accelerator tcg --cpus 1 --seconds 2 --blocks 1 \
+            "run getppid --kernel {} --accelerator tcg --cpus 1 --seconds 4 --blocks 1 \
              --runs-per-boot 3 --patience 5 --json",
             kernel.display()
         ),
