@@ -18,6 +18,7 @@ mod tasks;
 mod usage;
 
 use std::io::Write;
+use std::sync::LazyLock;
 
 use host::clock::now_ns;
 use records::{Event, Job, NativeJob, PROTOCOL, Warning, Work};
@@ -115,6 +116,6 @@ fn load(workload: &Workload, native: &NativeJob, job: &Job) -> Result<Load, Stri
             records::Until::OperationsPerTask(n) => Some(n),
             records::Until::Seconds(_) | records::Until::End => None,
         },
-        turns_per_ns: turns_per_ns(),
+        turns_per_ns: LazyLock::new(turns_per_ns),
     })
 }

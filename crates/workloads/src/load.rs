@@ -1,6 +1,7 @@
 //! One run of a workload, as its `prepare` sees it.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use crate::{Spin, Values};
 
@@ -25,14 +26,17 @@ pub struct Load {
     pub directory: PathBuf,
     /// Operations of each task, in a run of a fixed count.
     pub operations: Option<u64>,
-    /// Turns of [`Spin`] per nanosecond, as measured by the runner.
-    pub turns_per_ns: f64,
+    /// Turns of [`Spin`] per nanosecond, measured where a parameter first asks for work.
+    pub turns_per_ns: LazyLock<f64>,
 }
 
 impl Load {
     /// The work that a parameter gives in nanoseconds.
     pub fn spin(&self, parameter: &str) -> Spin {
-        Spin::new((self.values.number(parameter) as f64 * self.turns_per_ns).round() as u64)
+        match self.values.number(parameter) {
+            0 => Spin::default(),
+            ns => Spin::new((ns as f64 * *self.turns_per_ns).round() as u64),
+        }
     }
 
     /// The path of the file or directory of task `index` alone, which the task creates. The

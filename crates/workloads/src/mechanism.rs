@@ -139,7 +139,7 @@ impl Visitor for Prepare<'_> {
         Ok(Box::new(Running {
             mechanism: X::new(&region, *design, *tasks, &settings),
             peers: Peers::new(&region, *tasks),
-            turns_per_ns: *turns_per_ns,
+            turns_per_ns: **turns_per_ns,
         }))
     }
 }

@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread::sleep;
@@ -185,7 +186,7 @@ fn load(run: &Run, directory: PathBuf) -> Load {
         values: run.values.clone(),
         directory,
         operations: run.limit(),
-        turns_per_ns: 1.0,
+        turns_per_ns: LazyLock::new(|| 1.0),
     }
 }
 
