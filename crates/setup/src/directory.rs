@@ -15,6 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use host::paths::check_private;
 use rustix::fs::{AtFlags, IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags};
 use rustix::fs::{mkdirat, openat, unlinkat};
 
@@ -121,6 +122,29 @@ impl OwnDirectory {
             }
         }
         Ok(())
+    }
+}
+
+/// Removes a directory from one that only this user can write to, after unmounting what is mounted in it. It
+/// may be gone already.
+///
+/// # Errors
+/// Something stays mounted or cannot be removed, or the directory above is a symbolic link now, or one that
+/// others can write to.
+pub fn remove_from_private(path: &Path) -> Result<()> {
+    let removing = || format!("removing {}", path.display());
+    if fs::symlink_metadata(path).is_err_and(|e| e.kind() == ErrorKind::NotFound) {
+        return Ok(());
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
+    let held = open_directory(parent).with_context(removing)?;
+    check_private(parent, &held.metadata()?).with_context(removing)?;
+    removal::unmount_below(path)?;
+    match fs::remove_dir_all(path_of_open(&held).join(name)) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e).with_context(removing),
+        _ => Ok(()),
     }
 }
 

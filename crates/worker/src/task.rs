@@ -85,10 +85,10 @@ fn run_phases(context: &TaskContext, index: usize, report: &mut TaskReport) -> R
     report.effects = task.effects().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
     drop(task);
     // The tasks remove their own files in parallel; the worker removes the rest.
-    if !context.job.keep {
-        if let Some(name) = context.load.task_path(index).file_name() {
-            context.scratch.remove_entry(name);
-        }
+    if !context.job.keep
+        && let Some(name) = context.load.task_path(index).file_name()
+    {
+        context.scratch.remove_entry(name);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use host::{descendants, memfd, signals};
 use records::{Event, Job, Variant, Warning, Work};
-use setup::removal;
+use setup::directory;
 
 /// How a worker and its job ended.
 pub struct WorkerEnd {
@@ -243,7 +243,7 @@ fn wait_for_group(group: i32) {
 
 /// Removes the run's directory, which a worker that was killed could not.
 fn remove_scratch(job: &Job) -> Result<()> {
-    removal::remove_from_private(&job.scratch)
+    directory::remove_from_private(&job.scratch)
 }
 
 fn describe(status: ExitStatus) -> String {
