@@ -1,6 +1,6 @@
-//! Parsers of small texts in files and on the command line: sizes, shares, command lines.
+//! Parsers of small texts in files and on the command line: sizes, percentages, command lines.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 /// Parses the size of a file system, a disk or a guest's memory, in bytes; k, M, G and T are powers of
 /// 1024. The size must be at least 1 MiB and below 1 PiB.
@@ -21,16 +21,13 @@ pub fn bytes(text: &str) -> Result<u64> {
     })
 }
 
-/// Parses "2%" or "0.02" as a share between 0 and 1.
-pub fn share(text: &str) -> Result<f64> {
-    let number = |text: &str| text.trim().parse::<f64>().context("must be such as 2% or 0.02");
-    let share = match text.strip_suffix('%') {
-        Some(percent) => number(percent)? / 100.0,
-        None => number(text)?,
-    };
-    // A 2 without its sign might mean percent.
-    ensure!(share > 0.0 && share < 1.0, "must be such as 2% or 0.02");
-    Ok(share)
+/// Parses "2%" as 0.02. The sign is required: 0.3 could mean 0.3 % or 30 %.
+pub fn percent(text: &str) -> Result<f64> {
+    let number = text.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
+    let share = number.map(|percent| percent / 100.0).filter(|share| 0.0 < *share && *share < 1.0);
+    share.with_context(|| {
+        format!("'{text}' must be a percentage with its sign, above 0% and below 100%, such as 2%")
+    })
 }
 
 /// Splits a command line into words as a shell does.
@@ -53,11 +50,11 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_percent_or_fractions() {
-        assert_eq!(share("2%").unwrap(), 0.02);
-        assert_eq!(share("0.5").unwrap(), 0.5);
-        for wrong in ["2", "0", "100%", "-1%", "x"] {
-            assert!(share(wrong).is_err(), "{wrong}");
+    fn percentages_need_their_sign() {
+        assert_eq!(percent("2%").unwrap(), 0.02);
+        assert_eq!(percent("0.3 %").unwrap(), 0.003);
+        for wrong in ["2", "0.3", "0", "0%", "100%", "-1%", "x"] {
+            assert!(percent(wrong).is_err(), "{wrong}");
         }
     }
 }

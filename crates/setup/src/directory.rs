@@ -157,7 +157,9 @@ fn parent_and_name(path: &Path) -> io::Result<(File, &OsStr)> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::new(ErrorKind::InvalidInput, "the path names no directory"));
     };
-    Ok((open_directory(parent)?, name))
+    // By path only: its entries may be made by those who cannot list them.
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    Ok((OpenOptions::new().read(true).custom_flags(flags).open(parent)?, name))
 }
 
 /// A path that leads to an open file, whatever has become of its name.

@@ -71,7 +71,7 @@ fn age(text: &str) -> Result<Age> {
     let mut read = Age::default();
     for part in text.split(',') {
         match part.trim().split_once('=') {
-            Some(("filled", share)) => read.filled = parse::share(share).context(USAGE)?,
+            Some(("filled", text)) => read.filled = parse::percent(text).context(USAGE)?,
             Some(("rounds", rounds)) => read.rounds = rounds.parse().context(USAGE)?,
             _ => bail!("'{part}': {USAGE}"),
         }

@@ -27,7 +27,7 @@ pub struct Arguments {
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
     metrics: Vec<String>,
     /// Smallest change that matters [default: the experiment's, or 2%]
-    #[arg(long, value_name = "PERCENT", value_parser = records::parse::share)]
+    #[arg(long, value_name = "PERCENT", value_parser = records::parse::percent)]
     smallest_effect: Option<f64>,
     /// Layout of the report [default: the experiment's, or verdicts]
     #[arg(long, value_enum)]

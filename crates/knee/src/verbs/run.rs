@@ -60,7 +60,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// Smallest change that matters: smaller differences count as equal [default: 2%]
-    #[arg(long, value_name = "PERCENT", value_parser = parse::share)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent)]
     smallest_effect: Option<f64>,
     /// Passes over all points, each in random order [default: 5; 10 with variants]
     #[arg(long)]

@@ -174,8 +174,9 @@ fn a_setting_that_cannot_be_put_back_is_refused() {
 fn effects_and_metrics_are_checked_before_anything_is_measured() {
     let home = Home::new();
     for (flag, part) in [
-        ("--smallest-effect=2", "must be such as 2% or 0.02"),
-        ("--smallest-effect=-5%", "must be such as 2% or 0.02"),
+        ("--smallest-effect=2", "'2' must be a percentage with its sign"),
+        ("--smallest-effect=0.3", "'0.3' must be a percentage with its sign"),
+        ("--smallest-effect=-5%", "'-5%' must be a percentage"),
         ("--metric=operatons_per_s", "did you mean 'operations_per_s'"),
     ] {
         let ended = home.run(&format!("run getppid --variant a= --variant b=as=threads {flag}"));
