@@ -19,5 +19,4 @@ pub fn work(turns: u64) {
         // SAFETY: no instruction.
         unsafe { asm!("/* {0} */", inout(reg) product, options(nomem, nostack, preserves_flags)) };
     }
-    let _ = product;
 }
