@@ -8,20 +8,23 @@ mod blocks;
 mod cell;
 mod columns;
 mod doubts;
+mod drift;
 mod matching;
 mod repeats;
 mod rules;
+mod sessions;
 mod stopping;
 mod survey;
 mod verdicts;
 
-use records::Opened;
+use records::{Opened, ReplicationUnit};
 
 pub use arm::Arm;
-pub use blocks::deciding_part;
+pub use blocks::{deciding_part, left_out};
 pub use matching::match_points;
 pub use rules::{ALPHA, CompareOptions};
-pub use stopping::points_to_run;
+pub use sessions::join_sessions;
+pub use stopping::{blocks_at_most, points_to_run};
 
 use crate::comparison::{Comparison, Design};
 use arm::{in_guests, kernels};
@@ -32,20 +35,17 @@ use rules::Rules;
 /// no point in common.
 pub fn compare(arms: &[Arm], options: &CompareOptions) -> Result<Comparison, String> {
     let baseline = arms.first().ok_or("nothing to compare")?.record;
-    let one_record = arms.iter().all(|arm| std::ptr::eq(arm.record, baseline));
-    let in_blocks = one_record && baseline.record.source.as_ref().is_none_or(|s| s.blocks);
-    let sequential = in_blocks && baseline.record.experiment.compare.until_decided;
-    let by_boot = !one_record && (kernels(arms).len() > 1 || in_guests(arms));
-    let design = if in_blocks { Design::Blocks { sequential } } else { Design::Separate };
-    let rules =
-        Rules { sequential, by_boot, ..Rules::for_record(&baseline.record).with_options(options) };
     let matched = matching::match_cells(arms, options.force)?;
-    let cells: Vec<ComparedCell> =
-        matched.cells.iter().map(|points| ComparedCell::new(points.clone(), in_blocks)).collect();
-    if !arms.iter().any(|arm| arm.record.runs.iter().any(|run| run.repeat > 0)) {
-        return Ok(survey::assemble(arms, design, &rules, &cells, &cells, matched.left_out));
-    }
-    let merged: Vec<Opened> = arms.iter().map(|arm| repeats::merged(arm.record)).collect();
+    let in_blocks = are_in_blocks(arms);
+    let cell = |points| ComparedCell::new(points, in_blocks);
+    let cells: Vec<ComparedCell> = matched.cells.iter().cloned().map(cell).collect();
+    let design = design(arms, &cells);
+    let by_boot = design == Design::Boots || (!in_blocks && in_guests(arms));
+    let rules =
+        Rules { design, by_boot, ..Rules::for_record(&baseline.record).with_options(options) };
+    let is_repeated = arms.iter().any(|arm| arm.record.runs.iter().any(|run| run.repeat > 0));
+    let merged: Vec<Opened> =
+        arms.iter().filter(|_| is_repeated).map(|arm| repeats::merged(arm.record)).collect();
     // Arms of one record share one merged record, since they share its blocks.
     let merged_record = |record: &Opened| {
         let first = arms.iter().position(|arm| std::ptr::eq(arm.record, record));
@@ -55,8 +55,55 @@ pub fn compare(arms: &[Arm], options: &CompareOptions) -> Result<Comparison, Str
         let points = points.iter().map(|(record, index)| (merged_record(record), *index));
         ComparedCell::new(points.collect(), in_blocks)
     };
-    let merged_cells: Vec<ComparedCell> = matched.cells.iter().map(merged_cell).collect();
-    Ok(survey::assemble(arms, design, &rules, &merged_cells, &cells, matched.left_out))
+    let merged_cells: Vec<ComparedCell> =
+        matched.cells.iter().filter(|_| is_repeated).map(merged_cell).collect();
+    let judged = if is_repeated { &merged_cells } else { &cells };
+    let mut comparison = survey::assemble(arms, &rules, judged, &cells, matched.left_out);
+    if design == Design::Separate {
+        let points: Vec<_> =
+            cells.iter().map(|cell| (&cell.points[0].0.record, cell.points[0].1)).collect();
+        drift::learn(&mut comparison, &points, &options.past);
+    }
+    Ok(comparison)
+}
+
+/// Whether each block of one record has a run of every arm.
+fn are_in_blocks(arms: &[Arm]) -> bool {
+    let baseline = arms[0].record;
+    arms.iter().all(|arm| std::ptr::eq(arm.record, baseline))
+        && baseline.record.source.as_ref().is_none_or(|source| source.blocks)
+}
+
+/// Whether the sessions of each arm alternate with those of the baseline, on one host.
+fn alternate(arms: &[Arm], cells: &[ComparedCell]) -> bool {
+    let host = |arm: &Arm| arm.record.record.host.hostname.clone();
+    let on_one_host = arms.iter().all(|arm| host(arm).is_some() && host(arm) == host(&arms[0]));
+    let is_imported = |arm: &Arm| arm.record.record.source.is_some();
+    let in_turn = |arm: usize| {
+        let pairs = |cell: &ComparedCell| sessions::pairs(&cell.sides[0], &cell.sides[arm]).len();
+        cells.iter().any(|cell| pairs(cell) > 1)
+    };
+    on_one_host && !arms.iter().any(is_imported) && (1..arms.len()).all(in_turn)
+}
+
+/// How the runs of the arms were laid out.
+fn design(arms: &[Arm], cells: &[ComparedCell]) -> Design {
+    let source = |arm: &Arm| arm.record.record.source.as_ref().map(|source| source.unit);
+    let are_boots = match arms.iter().filter_map(source).min() {
+        Some(unit) => unit == ReplicationUnit::Boot,
+        // Guests boot on one host, whose drift they share.
+        None => kernels(arms).len() > 1 && !in_guests(arms),
+    };
+    if are_in_blocks(arms) {
+        let sequential = arms[0].record.record.experiment.compare.until_decided;
+        Design::Blocks { sequential }
+    } else if alternate(arms, cells) {
+        Design::Sessions
+    } else if are_boots {
+        Design::Boots
+    } else {
+        Design::Separate
+    }
 }
 
 #[cfg(test)]

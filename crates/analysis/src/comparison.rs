@@ -51,7 +51,7 @@ pub struct ComparedVariant {
 }
 
 /// How the runs were laid out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "layout", rename_all = "snake_case")]
 pub enum Design {
     /// Each block has one run of every variant, in random order: pairs within blocks.
@@ -59,8 +59,13 @@ pub enum Design {
         /// Blocks went on until decided: the intervals allow for looking after each stage.
         sequential: bool,
     },
-    /// The variants were measured one after the other, or elsewhere: anything else that changed
-    /// between them counts as a difference.
+    /// Separate records whose sessions alternate in time: pairs of neighbouring sessions.
+    Sessions,
+    /// Separate records of several boots of the host, which draw anew what differs by chance from
+    /// boot to boot: the boots are the units.
+    Boots,
+    /// The variants were measured one after the other, or elsewhere: the drift of the host counts
+    /// as a difference, so there is no verdict.
     Separate,
 }
 
@@ -119,7 +124,8 @@ pub struct MetricComparison {
 /// A variant against the baseline, in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contrast {
-    /// Number of pairs; of separate runs, the number of units on the smaller side.
+    /// Number of pairs, of blocks or of sessions; of separate runs, the number of units on the
+    /// smaller side.
     pub n: usize,
     /// The scale of `change` and `interval`.
     pub scale: Scale,
@@ -133,6 +139,23 @@ pub struct Contrast {
     /// variants (primary metric) or of metrics (all others).
     pub p: Option<f64>,
     pub verdict: Verdict,
+    /// How far this host drifts, if the variants were not interleaved and it has earlier records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<HostDrift>,
+}
+
+/// How far earlier records of one point differ although nothing is known to have changed: the
+/// drift of a host from one session to another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HostDrift {
+    /// Number of earlier records.
+    pub records: usize,
+    /// Number of pairs of them.
+    pub pairs: usize,
+    /// Number of pairs that differ as much as the two sides do, or more.
+    pub as_far: usize,
+    /// Median of the absolute change within pairs, as a share.
+    pub median: f64,
 }
 
 /// The scale of a change.
@@ -188,6 +211,8 @@ pub enum Verdict {
         /// The reason, if it is not a lack of units.
         why: String,
     },
+    /// The variants were not measured in turn, so the difference may be the host's drift.
+    NotInterleaved,
     /// Too few units for any verdict.
     Unjudged {
         /// The number of units that a verdict needs.
@@ -300,6 +325,7 @@ impl Verdict {
             (Verdict::Less { .. }, _) => "less",
             (Verdict::Same, _) => "same",
             (Verdict::CannotTell { .. }, _) => "cannot tell",
+            (Verdict::NotInterleaved, _) => "not interleaved",
             (Verdict::Unjudged { .. }, _) => "no verdict",
         }
     }

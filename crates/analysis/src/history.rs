@@ -22,18 +22,7 @@ impl PointHistory {
     /// The history of `point` in `past`, if that record has at least three runs of it with
     /// `metric`. Runs of variants that change the host do not count.
     pub fn from_record(past: &Opened, point: &Point, metric: &str) -> Option<PointHistory> {
-        let is_same = |other: &Point| {
-            // Names of variants do not matter, only what was run.
-            let bare =
-                |point: &Point| Point { variant: String::new(), cell: None, ..point.clone() };
-            bare(other) == bare(point)
-        };
-        let changes_host = |point: &Point| {
-            let variant = past.record.variants.iter().find(|v| v.name == point.variant);
-            variant
-                .is_some_and(|v| !v.sysctl.is_empty() || !v.under.is_empty() || v.binary.is_some())
-        };
-        let index = past.record.points.iter().position(|p| is_same(p) && !changes_host(p))?;
+        let index = point_in(past, point)?;
         let runs: Vec<_> = past.runs_of(index).filter(|run| run.finished()).collect();
         let values: Vec<f64> = runs.iter().filter_map(|run| run.value(metric)).collect();
         let spread = Spread::from_values(&values);
@@ -51,4 +40,19 @@ impl PointHistory {
             run_s: Spread::from_values(&lasted)?.median,
         })
     }
+}
+
+/// The point of an earlier record at which the same was run as at `point`. Points of variants that
+/// change the host do not count.
+pub(crate) fn point_in(past: &Opened, point: &Point) -> Option<usize> {
+    let is_same = |other: &Point| {
+        // Names of variants do not matter, only what was run.
+        let bare = |point: &Point| Point { variant: String::new(), cell: None, ..point.clone() };
+        bare(other) == bare(point)
+    };
+    let changes_host = |point: &Point| {
+        let variant = past.record.variants.iter().find(|v| v.name == point.variant);
+        variant.is_some_and(|v| !v.sysctl.is_empty() || !v.under.is_empty() || v.binary.is_some())
+    };
+    past.record.points.iter().position(|p| is_same(p) && !changes_host(p))
 }

@@ -27,11 +27,12 @@ mod student;
 mod warmup;
 
 pub use compare::{
-    ALPHA, Arm, CompareOptions, compare, deciding_part, match_points, points_to_run,
+    ALPHA, Arm, CompareOptions, blocks_at_most, compare, deciding_part, join_sessions, left_out,
+    match_points, points_to_run,
 };
 pub use comparison::{
     Band, CellComparison, CellKey, ComparedVariant, Comparison, Contrast, CurveComparison, Design,
-    DiscardedBlock, Discards, Method, MetricComparison, NoiseFloor, RunValues, Scale,
+    DiscardedBlock, Discards, HostDrift, Method, MetricComparison, NoiseFloor, RunValues, Scale,
     VarianceShare, Verdict,
 };
 pub use components::{Component, components};

@@ -3,6 +3,7 @@
 //!
 //!     experiment ─ variants ─ points ─ schedule ─→ runner
 
+mod against;
 pub mod commands;
 pub mod experiments;
 pub mod guest_config;
@@ -12,5 +13,6 @@ mod points;
 pub mod schedule;
 pub mod variants;
 
+pub use against::{Side, against};
 pub use names::workload;
 pub use points::{Usable, points, usable};

@@ -17,6 +17,8 @@
 //! | run        | number of the run in order of execution, from 0                      |
 //! | placebo    | 1 for a run that repeats another only to see how far equal things    |
 //! |            | differ: leave it out of every comparison; else 0                     |
+//! | left_out   | why comparisons leave the run out: what the host did to it or to     |
+//! |            | another run of its block; empty if it counts                         |
 //! | started    | when, in UTC (RFC 3339)                                              |
 //! | metric     | name of a metric or counter; `failed` for a run that does not count  |
 //! | value      | its value in base units; 1 for `failed`                              |
@@ -29,7 +31,7 @@ use std::io::{self, Write};
 use records::{Opened, Outcome, Pass, Point, Run};
 
 const HEADER: &str = "record,workload,semantics,as,cpus,tasks,placement,parameters,pass,dir,\
-                      variant,block,run,placebo,started,metric,value";
+                      variant,block,run,placebo,left_out,started,metric,value";
 
 /// Writes the header.
 pub fn csv_header(out: &mut impl Write) -> io::Result<()> {
@@ -38,9 +40,11 @@ pub fn csv_header(out: &mut impl Write) -> io::Result<()> {
 
 /// Writes all runs of a record.
 pub fn csv(opened: &Opened, out: &mut impl Write) -> io::Result<()> {
+    let left_out = analysis::left_out(opened);
     for run in &opened.runs {
         let Some(point) = opened.record.points.get(run.point as usize) else { continue };
-        let place = place(&opened.record.id, point, run);
+        let why = left_out.get(&run.run).map_or("", String::as_str);
+        let place = place(&opened.record.id, point, run, why);
         for (metric, value) in values(run) {
             writeln!(out, "{place},{},{value}", quoted(metric))?;
         }
@@ -49,7 +53,7 @@ pub fn csv(opened: &Opened, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// All columns before the metric.
-fn place(id: &str, point: &Point, run: &Run) -> String {
+fn place(id: &str, point: &Point, run: &Run, left_out: &str) -> String {
     let parameters = serde_json::to_string(&point.parameters).expect("a map of texts is JSON");
     let fields = [
         id.to_string(),
@@ -66,6 +70,7 @@ fn place(id: &str, point: &Point, run: &Run) -> String {
         run.block.to_string(),
         run.run.to_string(),
         u8::from(run.placebo).to_string(),
+        left_out.to_string(),
         run.started.to_string(),
     ];
     fields.map(|field| quoted(&field)).join(",")

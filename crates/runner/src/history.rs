@@ -4,30 +4,20 @@
 use analysis::PointHistory;
 use anyhow::Result;
 use host::paths;
-use records::Record;
-use store::{Index, Store};
+use records::{Opened, Record};
+use store::{Index, Listed, Store};
 
-/// How many of the newest records are searched, and how many of those are opened: a plan should appear
-/// without delay.
+/// How many of the newest records are searched: a plan or a comparison should appear without delay.
 const LISTED_MAX: usize = 200;
-const OPENED_MAX: usize = 8;
+/// How many of those are opened for a plan, and for the drift of a host.
+const OPENED_FOR_PLAN: usize = 8;
+const OPENED_FOR_DRIFT: usize = 20;
 
 /// For each point of a planned record, its runs in the newest record of the same host and kernel that
 /// has any.
 pub fn past_runs(planned: &Record, store: &Store) -> Result<Vec<Option<PointHistory>>> {
     let mut past_runs = vec![None; planned.points.len()];
-    let index = Index::open(store, &paths::cache()?)?;
-    let (host, kernel) = (&planned.host.hostname, &planned.host.kernel_release);
-    let is_same = |name: &str, own: &Option<String>| own.as_deref().unwrap_or_default() == name;
-    let listed = index.newest(LISTED_MAX)?;
-    let shares_workload =
-        |list: &str| list.split(',').any(|w| planned.points.iter().any(|p| p.workload == w.trim()));
-    let candidates = listed.iter().filter(|listed| {
-        is_same(&listed.host, host)
-            && is_same(&listed.kernel, kernel)
-            && shares_workload(&listed.workloads)
-    });
-    for listed in candidates.take(OPENED_MAX) {
+    for listed in like(planned, store)?.iter().take(OPENED_FOR_PLAN) {
         if past_runs.iter().all(Option::is_some) {
             break;
         }
@@ -39,4 +29,29 @@ pub fn past_runs(planned: &Record, store: &Store) -> Result<Vec<Option<PointHist
         }
     }
     Ok(past_runs)
+}
+
+/// The newest records of the same host, kernel and workloads.
+pub fn past_records(record: &Record, store: &Store) -> Result<Vec<Opened>> {
+    let like = like(record, store)?;
+    Ok(like
+        .iter()
+        .take(OPENED_FOR_DRIFT)
+        .filter_map(|past| store::open(&past.folder).ok())
+        .collect())
+}
+
+/// The newest records of the same host and kernel that share a workload with this one.
+fn like(record: &Record, store: &Store) -> Result<Vec<Listed>> {
+    let index = Index::open(store, &paths::cache()?)?;
+    let is_same = |name: &str, own: &Option<String>| own.as_deref().unwrap_or_default() == name;
+    let shares_workload =
+        |list: &str| list.split(',').any(|w| record.points.iter().any(|p| p.workload == w.trim()));
+    let mut listed = index.newest(LISTED_MAX)?;
+    listed.retain(|listed| {
+        is_same(&listed.host, &record.host.hostname)
+            && is_same(&listed.kernel, &record.host.kernel_release)
+            && shares_workload(&listed.workloads)
+    });
+    Ok(listed)
 }

@@ -54,10 +54,14 @@ impl Progress {
         self.planned += Duration::from_secs_f64(
             later as f64 * self.planned.as_secs_f64() / left.len().max(1) as f64,
         );
-        self.stage = if until_decided {
-            format!("block {} of at most {}, ", block + 1, experiment.blocks())
-        } else {
+        let (number, cap) = (block + 1, experiment.blocks());
+        self.stage = if !until_decided {
             String::new()
+        } else if number <= cap {
+            format!("block {number} of at most {cap}, ")
+        } else {
+            let at_most = analysis::blocks_at_most(cap);
+            format!("block {number} of at most {at_most} (some were left out), ")
         };
         if let Some(bar) = &self.bar {
             bar.set_length(self.total as u64);

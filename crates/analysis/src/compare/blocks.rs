@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Outcome, Point, Record, Run};
+use records::{Opened, Outcome, Point, Record, Run};
 
 /// The runs of one cell in one block.
 #[derive(Debug)]
@@ -57,6 +57,35 @@ pub fn blocks<'a>(
         block.reasons.extend(why.map(|why| (arm, run, why)));
     }
     blocks.into_values().collect()
+}
+
+/// The runs of a record that comparisons leave out, by number, and why.
+pub fn left_out(opened: &Opened) -> BTreeMap<u32, String> {
+    let points = &opened.record.points;
+    let disturbed = |run: &Run| {
+        let why = disturbance(points.get(run.point as usize)?, run).filter(|_| run.finished())?;
+        Some((run.run, why))
+    };
+    let mut left_out: BTreeMap<u32, String> = opened.runs.iter().filter_map(disturbed).collect();
+    // With a run, its whole block is left out: the runs of all variants of the cell.
+    let in_blocks = opened.record.source.as_ref().is_none_or(|source| source.blocks);
+    let cell = |run: &Run| {
+        let cell = points.get(run.point as usize)?.cell.filter(|_| in_blocks)?;
+        Some((run.block, cell))
+    };
+    let blocks: BTreeMap<(u32, u32), String> = opened
+        .runs
+        .iter()
+        .filter_map(|run| {
+            Some((cell(run)?, format!("run {}: {}", run.run, left_out.get(&run.run)?)))
+        })
+        .collect();
+    for run in &opened.runs {
+        if let Some(why) = cell(run).and_then(|cell| blocks.get(&cell)) {
+            left_out.entry(run.run).or_insert_with(|| why.clone());
+        }
+    }
+    left_out
 }
 
 /// What the host did to a run that has nothing to do with what was measured. The limits are

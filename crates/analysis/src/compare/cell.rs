@@ -8,9 +8,10 @@ use records::{METRICS, Opened, Outcome, Point, Policy, ReplicationUnit, Run, Unt
 use super::blocks::{Block, blocks, disturbance};
 use super::columns::{Column, MetricColumns, by_boot, finite, paired, scaled, unit_and_direction};
 use super::rules::Rules;
+use super::sessions;
 use super::verdicts::{contrast, no_look_left};
 use crate::Spread;
-use crate::comparison::{Contrast, MetricComparison, Scale, Verdict};
+use crate::comparison::{Contrast, Design, MetricComparison, Scale, Verdict};
 use crate::judge::Judgement;
 use crate::multiplicity::holm_adjusted;
 
@@ -115,29 +116,49 @@ impl<'a> ComparedCell<'a> {
         let contrast = |(judgement, adjusted): (&Judgement, f64)| {
             let p = judgement.p.map(|own| if role == Role::Primary { adjusted } else { own });
             let mut contrast = contrast(judgement, p, columns.scale, better, self.too_few(rules));
-            if let Some(why) = self.meaningless(metric, rules) {
+            let too_few = matches!(contrast.verdict, Verdict::Unjudged { .. });
+            if let Some(verdict) = self.withheld(metric, rules, role).filter(|_| !too_few) {
                 // No test, so not among the metrics that an exploratory change competes with.
-                let verdict = Verdict::CannotTell { more: None, why: why.to_string() };
                 return Contrast { p: None, verdict, ..contrast };
             }
             if let Verdict::CannotTell { more, why } = &mut contrast.verdict
-                && rules.sequential
-                && judgement.stop
+                && rules.sequential()
+                && (judgement.stop
+                    || more.is_some_and(|more| judgement.n as u32 + more > rules.cap))
             {
-                *why = no_look_left(judgement.n, more.take());
+                *why = no_look_left(judgement, more.take(), rules.cap);
             }
             contrast
         };
-        let values = |side: &Vec<&Run>| -> Vec<f64> {
-            side.iter().filter_map(|run| finite(run, metric)).collect()
-        };
+        let side = |arm| Spread::from_values(&self.values(arm, metric, &judgements, rules));
         MetricComparison {
             metric: metric.to_string(),
             unit,
             better,
-            sides: self.sides.iter().map(|side| Spread::from_values(&values(side))).collect(),
+            sides: (0..self.sides.len()).map(side).collect(),
             contrasts: judgements.iter().zip(adjusted).map(contrast).collect(),
         }
+    }
+
+    /// The values of an arm that tables summarize. Where blocks go on until decided, those of the
+    /// blocks up to the look that was judged, so that the mean is of the same blocks as the interval.
+    fn values(
+        &self,
+        arm: usize,
+        metric: &str,
+        judgements: &[Judgement],
+        rules: &Rules,
+    ) -> Vec<f64> {
+        let Some(blocks) = self.blocks.as_ref().filter(|_| rules.sequential()) else {
+            return self.sides[arm].iter().filter_map(|run| finite(run, metric)).collect();
+        };
+        // The baseline has a pair with each variant: with the one that was judged by most of them.
+        let most = (1..self.sides.len()).max_by_key(|other| judgements[other - 1].n);
+        let partner = if arm > 0 { arm } else { most.unwrap_or_default() };
+        let pairs = blocks.iter().filter_map(|block| block.pair(0, partner));
+        let values = pairs.filter_map(|(a, b)| Some((finite(a, metric)?, finite(b, metric)?)));
+        let own = values.map(|(baseline, variant)| if arm > 0 { variant } else { baseline });
+        own.take(judgements.get(partner.wrapping_sub(1)).map_or(0, |j| j.n)).collect()
     }
 
     /// The columns of a metric, one for each arm but the first.
@@ -151,6 +172,9 @@ impl<'a> ComparedCell<'a> {
         if let Some(blocks) = &self.blocks {
             let pairs: Vec<_> = blocks.iter().filter_map(|block| block.pair(0, arm)).collect();
             return paired(&pairs, metric, scale);
+        }
+        if rules.design == Design::Sessions {
+            return sessions::differences(&self.sides[0], &self.sides[arm], metric, scale);
         }
         let values = |arm: usize| match self.unit_of_replication(rules) {
             ReplicationUnit::Boot if rules.by_boot => {
@@ -184,18 +208,27 @@ impl<'a> ComparedCell<'a> {
         }
     }
 
-    /// Why a metric's values say nothing about any processor, if they do not. In an emulated
-    /// guest, instructions are translated and take other times. Counts per operation stay what
-    /// they are on a processor, and so do sums over a fixed number of operations.
-    fn meaningless(&self, metric: &str, rules: &Rules) -> Option<&'static str> {
+    /// The verdict where the layout of the runs, or an emulated guest, forbids any other.
+    fn withheld(&self, metric: &str, rules: &Rules, role: Role) -> Option<Verdict> {
         let emulated = self.points.iter().any(|(record, _)| record.record.emulated());
+        let is_count = self.is_count(metric);
+        if emulated && !is_count && !rules.judge_emulated {
+            // Instructions are translated and take other times than on any processor.
+            let why = "the guest was emulated: only counts per operation can be compared (--metric \
+                       NAME/op; --force judges the rest anyway)";
+            return Some(Verdict::CannotTell { more: None, why: why.to_string() });
+        }
+        let is_asked = role == Role::Primary || rules.asked.iter().any(|name| name == metric);
+        let drifts = rules.design == Design::Separate && !(is_count && is_asked);
+        drifts.then_some(Verdict::NotInterleaved)
+    }
+
+    /// Whether the metric counts events per operation, or over a fixed number of operations. Such
+    /// counts hardly depend on how fast the host is at the time.
+    fn is_count(&self, metric: &str) -> bool {
         let fixed_count = matches!(self.point(0).until, Until::OperationsPerTask(_));
         let (unit, _) = unit_and_direction(&self.points[0].0.record, metric);
-        let is_count = metric.ends_with("/op") || (fixed_count && unit == "1");
-        (emulated && !is_count && !rules.judge_emulated).then_some(
-            "the guest was emulated: only counts per operation can be compared (--metric NAME/op; \
-             --force judges the rest anyway)",
-        )
+        metric.ends_with("/op") || (fixed_count && unit == "1")
     }
 
     /// Why there may be too few units for a verdict.
@@ -204,6 +237,7 @@ impl<'a> ComparedCell<'a> {
             (Some(blocks), _) if blocks.iter().any(|block| !block.reasons.is_empty()) => {
                 "too few blocks that the host did not disturb"
             }
+            _ if rules.design == Design::Sessions => "too few sessions in turn",
             (_, ReplicationUnit::Sample) => "values of one run are not replicates: repeat the run",
             (_, ReplicationUnit::Run) => "too few runs",
             (_, ReplicationUnit::Mount) => {

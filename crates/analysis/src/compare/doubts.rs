@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use records::{Directory, Record};
 
-use super::arm::Arm;
+use super::arm::{Arm, in_guests};
 use super::cell::ComparedCell;
 use super::rules::ALPHA;
 use crate::comparison::{Comparison, Design};
@@ -19,12 +19,17 @@ pub(super) fn doubts(
 ) -> Vec<String> {
     let mut doubts = Vec::new();
     if comparison.design == Design::Separate {
+        doubts.push(not_interleaved(arms));
+    }
+    if comparison.design == Design::Boots {
         doubts.push(
-            "the variants were not measured in turn: whatever else changed between them counts as \
-             a difference too (`knee run --variant` measures them in turn)"
+            "the boots were not in turn: what changed on the host between those of one variant and \
+             those of the other counts as a difference too"
                 .to_string(),
         );
-        doubts.extend(differences(arms));
+    }
+    if !matches!(comparison.design, Design::Blocks { .. }) {
+        doubts.extend(differences(arms, comparison.design));
         doubts.extend(disturbed(arms, cells));
     }
     if !left_out.is_empty() {
@@ -55,6 +60,34 @@ pub(super) fn doubts(
     doubts
 }
 
+/// Why there is no verdict, and how to get one.
+fn not_interleaved(arms: &[Arm]) -> String {
+    let is_foreign = |arm: &Arm| arm.record.record.source.is_some();
+    let planned =
+        |arm: &Arm| (arm.record.record.points.clone(), arm.record.record.variants.clone());
+    let hosts: BTreeSet<&Option<String>> =
+        arms.iter().map(|arm| &arm.record.record.host.hostname).collect();
+    let remedy = match arms {
+        _ if hosts.len() > 1 || arms.iter().any(is_foreign) => String::new(),
+        _ if in_guests(arms) => {
+            "; `knee run --variant NAME='kernel=…'` boots the guests in turn".to_string()
+        }
+        _ if arms.iter().any(|arm| arm.record.record.id.contains(',')) => {
+            "; four sessions of each or more, in turn, would give one".to_string()
+        }
+        [a, b] if planned(a) != planned(b) => {
+            let [a, b] = [a, b].map(|arm| arm.record.record.id.as_str());
+            format!("; `knee run {b} --against {a}` measures both again, in turn")
+        }
+        _ => "; `knee run --variant` measures variants in turn".to_string(),
+    };
+    format!(
+        "not interleaved: host drift not excluded. The intervals hold the chance of sampling only; \
+         the speed of a host also changes from one session to the next, by an amount that no number \
+         of runs in these sessions shows{remedy}"
+    )
+}
+
 /// The limitations of an imported format, and the record's own warnings.
 fn doubts_of_record(record: &Record) -> Vec<String> {
     let limitations = record.source.iter().flat_map(|source| source.lacks.clone());
@@ -66,7 +99,7 @@ fn doubts_of_record(record: &Record) -> Vec<String> {
 }
 
 /// What differs between several records besides the variants.
-fn differences(arms: &[Arm]) -> Vec<String> {
+fn differences(arms: &[Arm], design: Design) -> Vec<String> {
     let records = || arms.iter().map(|arm| &arm.record.record);
     let difference = |what: &str, value: &dyn Fn(&Record) -> Option<String>| {
         let values: BTreeSet<String> = records().filter_map(value).collect();
@@ -101,7 +134,7 @@ fn differences(arms: &[Arm]) -> Vec<String> {
     }
     let boots: BTreeSet<&str> =
         records().flat_map(|r| r.sessions.iter().map(|s| s.boot_id.as_str())).collect();
-    if boots.len() > 1 && differences.is_empty() {
+    if boots.len() > 1 && differences.is_empty() && design == Design::Separate {
         differences.push(
             "the records are of different boots: whatever differs from boot to boot counts as a \
              difference too"

@@ -1,14 +1,15 @@
 //! The rules of a comparison: which metric decides, and how much evidence a verdict needs.
 
-use records::Record;
+use records::{Opened, Record};
 
+use crate::comparison::Design;
 use crate::judge::Rule;
 
 /// The probability of finding a change where there is none, for all variants of a cell together.
 pub const ALPHA: f64 = 0.05;
 
 /// What the user may set for one comparison.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct CompareOptions {
     /// The metric that decides; by default the experiment's.
     pub primary: Option<String>,
@@ -19,6 +20,8 @@ pub struct CompareOptions {
     /// Compare even if workload versions or parameters differ, and judge times of emulated
     /// guests.
     pub force: bool,
+    /// Earlier records of this host, which show how far it drifts.
+    pub past: Vec<Opened>,
 }
 
 /// The rules that hold for all cells of a comparison.
@@ -28,25 +31,25 @@ pub(super) struct Rules {
     /// Metrics that the user asked for by name.
     pub asked: Vec<String>,
     pub smallest_effect: f64,
-    /// Whether blocks go on until decided, with looks after fixed numbers of blocks.
-    pub sequential: bool,
+    /// How the runs were laid out.
+    pub design: Design,
     /// The largest number of blocks.
     pub cap: u32,
-    /// Whether the unit of replication is a boot, because the arms differ in their kernels.
+    /// Whether the unit of replication is a boot, of the host or of guests.
     pub by_boot: bool,
     /// Whether times of emulated guests are judged like any others.
     pub judge_emulated: bool,
 }
 
 impl Rules {
-    /// The rules that a record's own experiment sets.
+    /// The rules that a record's own experiment sets for its variants.
     pub fn for_record(record: &Record) -> Rules {
         let judging = &record.experiment.compare;
         Rules {
             primary: judging.metric.clone(),
             asked: Vec::new(),
             smallest_effect: judging.smallest_effect,
-            sequential: judging.until_decided,
+            design: Design::Blocks { sequential: judging.until_decided },
             cap: record.experiment.blocks(),
             by_boot: false,
             judge_emulated: false,
@@ -64,8 +67,13 @@ impl Rules {
         }
     }
 
+    /// Whether blocks go on until decided, with looks after fixed numbers of blocks.
+    pub fn sequential(&self) -> bool {
+        self.design == Design::Blocks { sequential: true }
+    }
+
     /// The rule for one column of numbers.
     pub fn rule(&self, alpha: f64, margin: f64) -> Rule {
-        Rule { alpha, margin, sequential: self.sequential, cap: self.cap }
+        Rule { alpha, margin, sequential: self.sequential(), cap: self.cap }
     }
 }

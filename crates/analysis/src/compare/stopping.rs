@@ -7,6 +7,12 @@ use super::columns::{MetricColumns, finite, paired, unit_and_direction};
 use super::repeats;
 use super::rules::Rules;
 
+/// The largest number of blocks, if `cap` of them are to count: blocks that are left out are run
+/// again, up to a third more.
+pub fn blocks_at_most(cap: u32) -> u32 {
+    cap.saturating_add(cap.div_ceil(3))
+}
+
 /// The points of a cell that are to run in block `block`, given the runs of the blocks before.
 /// `points` has one point for each variant, the baseline's first.
 ///
@@ -23,8 +29,7 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
     };
     let is_hopeless = |arm: usize| blocks.len() >= 3 && !blocks.iter().any(|b| is_measured(b, arm));
     let alive: Vec<usize> = (0..points.len()).filter(|arm| !is_hopeless(*arm)).collect();
-    // Blocks that are left out are run again, up to a third more than the cap.
-    if block >= cap + cap.div_ceil(3) || alive.first() != Some(&0) || alive.len() < 2 {
+    if block >= blocks_at_most(cap) || alive.first() != Some(&0) || alive.len() < 2 {
         return Vec::new();
     }
     let pairs = |arm: usize| -> Vec<(&Run, &Run)> {
@@ -40,7 +45,7 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
         });
         columns.judged(&rules).iter().all(|judgement| judgement.stop)
     };
-    if is_enough || (rules.sequential && is_decided()) {
+    if is_enough || (rules.sequential() && is_decided()) {
         return Vec::new();
     }
     alive.into_iter().map(|arm| points[arm]).collect()

@@ -24,7 +24,6 @@ use crate::{Spread, fisher};
 /// merged; `left_out` are points of the baseline without partners.
 pub(super) fn assemble(
     arms: &[Arm],
-    design: Design,
     rules: &Rules,
     cells: &[ComparedCell],
     raw: &[ComparedCell],
@@ -35,7 +34,7 @@ pub(super) fn assemble(
     adjust_exploratory(&mut compared);
     let mut comparison = Comparison {
         variants: arms.iter().map(compared_variant).collect(),
-        primary: rules.primary.clone(),
+        primary: cells.first().map_or(rules.primary.clone(), |cell| cell.primary(rules)),
         shown: rules.asked.clone(),
         smallest_effect: rules.smallest_effect,
         confidence: 1.0 - ALPHA,
@@ -44,10 +43,14 @@ pub(super) fn assemble(
         variance: variance(raw, rules),
         discards: discards(cells, arms.len()),
         doubts: Vec::new(),
-        design,
+        design: rules.design,
         cells: compared,
     };
     comparison.doubts = doubts(arms, cells, &comparison, &left_out);
+    if rules.design == Design::Separate {
+        // A band says from where on curves diverge, which would be a verdict.
+        comparison.curves.clear();
+    }
     if comparison.discards.imbalance_p.is_some_and(|p| p < ALPHA) {
         withdraw(&mut comparison);
     }

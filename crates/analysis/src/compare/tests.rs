@@ -8,6 +8,7 @@ use records::{Opened, Outcome, Point, Record, ReplicationUnit, Run};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::comparison::Verdict;
 
 mod stopping;
 
@@ -390,11 +391,93 @@ fn separate_records_are_compared_with_a_doubt() {
         &alone("y", 1.8),
         &CompareOptions::default(),
         expect![[r#"
-            1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
-            doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+            1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum NotInterleaved
+            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
             doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
         "#]],
     );
+}
+
+/// Sessions of one side: records of 12 runs each, by the hour at which they start, with the speed of the
+/// host at the time. The side itself is slower or faster by `factor`.
+fn sessions(name: &str, factor: f64, sessions: &[(u32, f64)]) -> Opened {
+    let session = |(hour, host): &(u32, f64)| {
+        let mut record = alone(&format!("{name}{hour}"), factor * host);
+        for run in &mut record.runs {
+            run.started = format!("2026-11-20T{hour:02}:00:{:02}Z", run.run).parse().unwrap();
+        }
+        record
+    };
+    join_sessions(sessions.iter().map(session).collect()).unwrap()
+}
+
+#[test]
+fn sessions_in_turn_are_compared_in_pairs() {
+    check_records(
+        &sessions("a", 1.0, &[(0, 1.0), (2, 0.8), (4, 1.2), (6, 1.0)]),
+        &sessions("b", 1.1, &[(1, 1.01), (3, 0.8), (5, 1.19), (7, 1.02)]),
+        &CompareOptions::default(),
+        expect![[r#"
+            1 CPU operations_per_s b: +0.1059 [+0.0846, +0.1276] n=4 Relative Student Better { at_least: true }
+        "#]],
+    );
+    // The host changed between two sessions that are no neighbours; twice in turn is too few.
+    check_records(
+        &sessions("a", 1.0, &[(0, 1.0), (2, 0.8)]),
+        &sessions("b", 1.1, &[(1, 1.0), (3, 0.8)]),
+        &CompareOptions::default(),
+        expect![[r#"
+            1 CPU operations_per_s b: +0.1000 [-, -] n=2 Relative None Unjudged { needs: 4, why: "too few sessions in turn" }
+        "#]],
+    );
+    // Not in turn: all sessions of one side, then all of the other.
+    check_records(
+        &sessions("a", 1.0, &[(0, 1.0), (1, 0.8), (2, 1.2), (3, 1.0)]),
+        &sessions("b", 1.1, &[(4, 1.0), (5, 0.8), (6, 1.2), (7, 1.0)]),
+        &CompareOptions::default(),
+        expect![[r#"
+            1 CPU operations_per_s b: +0.1000 [-0.0007, +0.2108] n=48 Relative RankSum NotInterleaved
+            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; four sessions of each or more, in turn, would give one
+            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
+        "#]],
+    );
+}
+
+#[test]
+fn sessions_of_different_kernels_or_points_are_not_one_side() {
+    let check = |other: Opened, expected: Expect| {
+        let joined = join_sessions(vec![alone("x", 1.0), other]);
+        expected.assert_eq(&joined.map(|joined| joined.record.id).unwrap_or_else(|why| why));
+    };
+    check(alone("y", 1.0), expect!["x,y"]);
+    let mut kernel = alone("y", 1.0);
+    kernel.record.host.kernel_release = Some("6.19.0".to_string());
+    check(
+        kernel,
+        expect!["x and y cannot be sessions of one side: they are of different hosts or kernels"],
+    );
+    let mut point = alone("y", 1.0);
+    point.record.points[0].cpus = 7;
+    check(point, expect!["x and y cannot be sessions of one side: they have different points"]);
+}
+
+#[test]
+fn what_is_not_interleaved_shows_how_far_the_host_drifts_by_itself() {
+    let (a, b) = (alone("x", 1.0), alone("y", 1.05));
+    let past = |id, factor| alone(id, factor);
+    let mut changed = past("p5", 3.0);
+    changed.record.host.knobs.insert("governor".to_string(), "powersave".to_string());
+    let options = CompareOptions {
+        // The compared records themselves, and one of other settings, do not count.
+        past: vec![past("p1", 1.0), past("p2", 1.1), past("p3", 1.02), past("x", 9.0), changed],
+        ..CompareOptions::default()
+    };
+    let arm = |record, name| Arm { name, record, variant: "v" };
+    let comparison = compare(&[arm(&a, "a"), arm(&b, "b")], &options).unwrap();
+    let contrast = &comparison.cells[0].metrics[0].contrasts[0];
+    let drift = contrast.drift.expect("three earlier records");
+    assert_eq!((drift.records, drift.pairs, drift.as_far), (3, 3, 2));
+    assert_eq!((&contrast.verdict, contrast.p), (&Verdict::NotInterleaved, None));
 }
 
 #[test]
@@ -406,10 +489,10 @@ fn other_kernels_need_boots() {
         &other,
         &CompareOptions::default(),
         expect![[r#"
-        1 CPU operations_per_s b: +0.8000 [-, -] n=1 Relative None Unjudged { needs: 4, why: "too few boots: the kernels differ, so each value needs a new boot" }
-        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-        doubt: the kernels differ (6.18.2 and 6.19.0): this difference is part of what is compared
-    "#]],
+            1 CPU operations_per_s b: +0.8000 [-, -] n=1 Relative None Unjudged { needs: 4, why: "too few boots: the kernels differ, so each value needs a new boot" }
+            doubt: the boots were not in turn: what changed on the host between those of one variant and those of the other counts as a difference too
+            doubt: the kernels differ (6.18.2 and 6.19.0): this difference is part of what is compared
+        "#]],
     );
 }
 
@@ -441,8 +524,8 @@ fn other_operations_and_parameters_are_not_compared_unless_forced() {
         &other,
         &force,
         expect![[r#"
-            1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum Better { at_least: true }
-            doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+            1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum NotInterleaved
+            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run y --against x` measures both again, in turn
             doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
         "#]],
     );
@@ -473,7 +556,7 @@ fn values_of_one_run_are_not_replicates() {
         &CompareOptions::default(),
         expect![[r#"
             1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "values of one run are not replicates: repeat the run" }
-            doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows
             doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
             doubt: the loops are of one run
         "#]],
@@ -589,10 +672,10 @@ fn disturbed_runs_of_separate_records_are_left_out_too() {
         &other,
         &CompareOptions::default(),
         expect![[r#"
-        1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=9 Relative RankSum Better { at_least: true }
-        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-        doubt: the settings of governor differ (performance and powersave): this difference is part of what is compared
-        doubt: 3 of 12 runs of `b` were disturbed and left out (the first: the hypervisor took 5.0 % of the CPUs used)
-    "#]],
+            1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=9 Relative RankSum NotInterleaved
+            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
+            doubt: the settings of governor differ (performance and powersave): this difference is part of what is compared
+            doubt: 3 of 12 runs of `b` were disturbed and left out (the first: the hypervisor took 5.0 % of the CPUs used)
+        "#]],
     );
 }

@@ -27,18 +27,23 @@ pub(super) fn contrast(
         method: judgement.method,
         p,
         verdict: verdict(judgement, better, too_few),
+        drift: None,
     }
 }
 
-/// Why there is no verdict after the last look: more blocks of the same run would need one look
-/// too many.
-pub(super) fn no_look_left(n: usize, more: Option<u32>) -> String {
+/// Why more blocks of the same run cannot decide: the looks end at `cap` blocks.
+pub(super) fn no_look_left(judgement: &Judgement, more: Option<u32>, cap: u32) -> String {
+    let over = if judgement.stop {
+        "the last look is over".to_string()
+    } else {
+        format!("the last look is at {cap} blocks")
+    };
     match more {
         Some(more) => format!(
-            "the last look is over; a new run of about {} blocks may decide (--blocks)",
-            n as u64 + more as u64
+            "{over}; a new run of about {} blocks may decide (--blocks)",
+            judgement.n as u64 + u64::from(more)
         ),
-        None => "the last look is over, and the estimate is too close to 0".to_string(),
+        None => format!("{over}, and the estimate is too close to 0"),
     }
 }
 

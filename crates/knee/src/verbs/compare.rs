@@ -1,17 +1,19 @@
 //! `knee compare`: how the variants of a record, or several records, differ, and how sure
 //! each verdict is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::{Arm, CompareOptions, compare};
+use analysis::{Arm, CompareOptions, compare, join_sessions};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use host::nearest;
 use host::stderr::print;
+use plan::Side;
 use records::{Experiment, Opened};
 use reports;
 use reports::{Layout, Style};
+use runner::history;
 use store::Store;
 
 use super::find::find;
@@ -21,7 +23,8 @@ use super::find::find;
 pub struct Arguments {
     /// Variants of the last record; or records (`last`, an id or its start, a directory), as
     /// RECORD:VARIANT if a record has several. Records with the same variants are compared variant
-    /// by variant. The first is the baseline. A single record: all its variants [default: last]
+    /// by variant. Sessions taken in turn: A1,A2,A3,A4 B1,B2,B3,B4. The first is the baseline. A
+    /// single record: all its variants [default: last]
     what: Vec<String>,
     /// The metric to judge by, then others to show [default: the experiment's]
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
@@ -89,6 +92,7 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
         metrics: metrics.chain(experiment.compare.shown.clone()).collect(),
         smallest_effect: arguments.smallest_effect,
         force: arguments.force,
+        past: past(&named, store)?,
     };
     let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
     let again = std::env::args().map(|word| reports::quoted(&word)).collect::<Vec<_>>().join(" ");
@@ -98,6 +102,55 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
         text.extend(named.records.iter().map(|record| reports::doubts_of_runs(record, style)));
     }
     print(text)
+}
+
+/// Earlier records of the same host and loads, where several records are compared: they show how
+/// far the host drifts.
+fn past(named: &NamedRecords, store: &Store) -> Result<Vec<Opened>> {
+    match &named.records[..] {
+        [one, _, ..] => history::past_records(&one.record, store),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What a record or one of its variants measured, to be measured again on this host.
+pub fn measured(name: &str, store: &Store) -> Result<Side> {
+    let (folder, variant) = record_and_variant(name, store)?;
+    let Opened { record, .. } = store::open(&folder)?;
+    ensure!(record.source.is_none(), "{} is imported: only its numbers are known", record.id);
+    let here = probes::host(Path::new("/"));
+    for (what, then, now) in [
+        ("host", &record.host.hostname, &here.hostname),
+        ("kernel", &record.host.kernel_release, &here.kernel_release),
+        ("build of the kernel", &record.host.kernel_version, &here.kernel_version),
+    ] {
+        let in_guest = record.hypervisor.is_some() && what != "host";
+        ensure!(
+            in_guest || then == now,
+            "{} was measured on another {what} ({}; this is {}): measure both in one experiment, such \
+             as guests of both kernels (--kernel)",
+            record.id,
+            then.as_deref().unwrap_or("unknown"),
+            now.as_deref().unwrap_or("unknown")
+        );
+    }
+    let variants: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
+    let chosen = match (variant, &variants[..]) {
+        (None, [] | [_]) => record.variants.clone(),
+        (Some(name), known) if known.contains(&name) => {
+            record.variants.iter().filter(|variant| variant.name == name).cloned().collect()
+        }
+        (_, known) => bail!(
+            "{} has the variants {}: name one, as in {}:{}",
+            record.id,
+            known.join(", "),
+            record.id,
+            known.first().unwrap_or(&"NAME")
+        ),
+    };
+    let name = variant.map_or(record.id.clone(), |variant| format!("{}:{variant}", record.id));
+    let experiment = Experiment { variants: chosen, exclusions: Vec::new(), ..record.experiment };
+    Ok(Side { name, experiment })
 }
 
 /// The kernel release, which names a record without variants: it may be compared with a record
@@ -177,16 +230,18 @@ impl NamedRecords {
 
     fn from_records(what: &[String], last: Option<&Opened>, store: &Store) -> Result<NamedRecords> {
         let mut named = NamedRecords { records: Vec::new(), arms: Vec::new() };
-        let mut folders: Vec<PathBuf> = Vec::new();
+        let mut known: Vec<Vec<PathBuf>> = Vec::new();
         for name in what {
-            let (folder, variant) =
-                record_and_variant(name, store).with_context(|| hint(name, last))?;
-            let index = match folders.iter().position(|known| *known == folder) {
+            let (folders, variant) =
+                records_and_variant(name, store).with_context(|| hint(name, last))?;
+            let index = match known.iter().position(|known| *known == folders) {
                 Some(index) => index,
                 None => {
-                    named.records.push(store::open(&folder)?);
-                    folders.push(folder);
-                    folders.len() - 1
+                    let sessions = folders.iter().map(|folder| store::open(folder));
+                    let sessions = sessions.collect::<Result<Vec<Opened>>>()?;
+                    named.records.push(join_sessions(sessions).map_err(anyhow::Error::msg)?);
+                    known.push(folders);
+                    known.len() - 1
                 }
             };
             let variant = the_variant(&named.records[index], variant, name)?;
@@ -200,6 +255,22 @@ impl NamedRecords {
         arms.map(|(index, variant, name)| Arm { name, record: &self.records[*index], variant })
             .collect()
     }
+}
+
+/// The folders of records that are sessions of one side, separated by commas, and the variant named
+/// after the last colon.
+fn records_and_variant<'a>(
+    name: &'a str,
+    store: &Store,
+) -> Result<(Vec<PathBuf>, Option<&'a str>)> {
+    let Some((first, last)) = name.rsplit_once(',') else {
+        return record_and_variant(name, store).map(|(folder, variant)| (vec![folder], variant));
+    };
+    let (last, variant) = record_and_variant(last, store)?;
+    let mut folders =
+        first.split(',').map(|one| find(one, store)).collect::<Result<Vec<PathBuf>>>()?;
+    folders.push(last);
+    Ok((folders, variant))
 }
 
 fn has_variant(record: &Opened, variant: &str) -> bool {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
 use host::stderr::{print, print_line, talk};
-use plan::{commands, variants};
+use plan::{Side, commands, variants};
 use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant, parse,
 };
@@ -22,7 +22,7 @@ use crate::flags::{FileSystemFlags, GuestFlags};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Workloads, or one experiment: a TOML file or a name from `knee list experiments`
-    #[arg(required_unless_present = "commands")]
+    #[arg(required_unless_present_any = ["commands", "against"])]
     pub what: Vec<String>,
     /// Use any program as the load, run in the current directory; `{NAME}` is replaced by the
     /// values of --axis. See docs/guide/commands.md for [load.command] in an experiment
@@ -53,6 +53,10 @@ pub struct Arguments {
     /// (another build of knee)
     #[arg(long = "variant", value_name = "NAME=SETTINGS", value_parser = variants::parse)]
     variants: Vec<Variant>,
+    /// Measure what this record measured again, in turn with what the other arguments change of it,
+    /// or with another record named instead of a workload. RECORD:VARIANT if it has several
+    #[arg(long, value_name = "RECORD", conflicts_with = "resume")]
+    against: Option<String>,
     /// Run until each comparison is decided, for at most --blocks blocks [default: 60]
     #[arg(long)]
     until_decided: bool,
@@ -136,7 +140,10 @@ fn axis(text: &str) -> Result<(String, Vec<String>)> {
 
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let experiment = experiment(arguments)?;
+    let experiment = match &arguments.against {
+        Some(record) => against(arguments, record, store)?,
+        None => experiment(arguments)?,
+    };
     check_metrics(&experiment)?;
     compare::layout(&experiment)?;
     if arguments.plan {
@@ -202,12 +209,56 @@ fn conclude(
 /// The experiment that the arguments describe: one from a file, changed by flags, or one made
 /// from flags alone.
 pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
-    let (mut experiment, bytes) = match arguments.what.as_slice() {
+    let (experiment, size) = as_named(arguments)?;
+    changed_by_flags(experiment, arguments, size)
+}
+
+/// The experiment of a file, or one of workloads, as it is without flags; and the `--size` of file
+/// systems, unless it is the size of the experiment.
+fn as_named(arguments: &Arguments) -> Result<(Experiment, Option<&str>)> {
+    match arguments.what.as_slice() {
         [one] if experiment_file::is_experiment(one) => {
-            experiment_file::read_at(one, arguments.file_systems.size())?
+            experiment_file::read_at(one, arguments.file_systems.size())
         }
-        names => (of_workloads(names)?, arguments.file_systems.size()),
+        names => Ok((of_workloads(names)?, arguments.file_systems.size())),
+    }
+}
+
+/// A record's experiment and what the arguments describe, as two variants of one experiment.
+fn against(arguments: &Arguments, record: &str, store: &Store) -> Result<Experiment> {
+    let before = compare::measured(record, store)?;
+    let mut size = arguments.file_systems.size();
+    let now = match arguments.what.as_slice() {
+        [] if arguments.commands.is_empty() => {
+            let same = before.experiment.clone();
+            let variants = if arguments.variants.is_empty() { same.variants } else { Vec::new() };
+            Side { name: "now".to_string(), experiment: Experiment { variants, ..same } }
+        }
+        [one] if !experiment_file::is_experiment(one) && plan::workload(one).is_err() => {
+            compare::measured(one, store)?
+        }
+        _ => {
+            let (experiment, left) = as_named(arguments)?;
+            size = left;
+            Side { name: "now".to_string(), experiment }
+        }
     };
+    let name = arguments.variants.first().map_or(now.name, |variant| variant.name.clone());
+    // The random order is another one, and the number of blocks that of a comparison.
+    let experiment = Experiment { blocks: None, seed: None, ..now.experiment };
+    let experiment = changed_by_flags(experiment, arguments, size)?;
+    let mut both = plan::against(before, Side { name, experiment })?;
+    both.blocks = arguments.blocks;
+    both.blocks = Some(both.blocks());
+    Ok(both)
+}
+
+/// An experiment changed by the flags. `size` is that of file systems.
+fn changed_by_flags(
+    mut experiment: Experiment,
+    arguments: &Arguments,
+    size: Option<&str>,
+) -> Result<Experiment> {
     add_commands(&mut experiment, arguments)?;
     ensure!(
         !experiment.loads.iter().all(is_command)
@@ -231,7 +282,7 @@ pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
     change_loads(&mut experiment, &flags, arguments);
     experiment.variants.extend(arguments.variants.iter().cloned());
     arguments.guests.apply(&mut experiment)?;
-    arguments.file_systems.apply(&mut experiment, bytes)?;
+    arguments.file_systems.apply(&mut experiment, size)?;
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;
     compare.metric = arguments.metric.clone().unwrap_or_else(|| compare.metric.clone());

@@ -254,3 +254,34 @@ fn a_variant_that_cannot_be_started_fails_its_runs_and_no_others() {
     assert!(runs["b"].iter().all(|run| !run.finished()));
     home.check_nothing_is_left();
 }
+
+#[test]
+fn separate_records_get_no_verdict_until_they_are_measured_in_turn() {
+    let home = Home::new();
+    let short = "--cpus 1 --seconds 0.02";
+    for value in [0, 5000] {
+        let ended = home.run(&format!("run getppid {short} --blocks 8 --set idle_ns={value}"));
+        assert!(ended.status.success(), "{}", ended.stderr);
+    }
+    let listed: Vec<serde_json::Value> =
+        serde_json::from_str(&home.run("list records --json").stdout).expect("a list");
+    let [new, old] = [0, 1].map(|i| listed[i]["id"].as_str().expect("an id").to_string());
+    let verdicts = |what: &str| {
+        let text = home.run(&format!("compare --json {what}")).stdout;
+        let comparison: serde_json::Value = serde_json::from_str(&text).expect("a comparison");
+        let cells = comparison["cells"].as_array().expect("cells").iter();
+        let metrics = cells.flat_map(|cell| cell["metrics"].as_array().expect("metrics"));
+        let verdict = |metric: &serde_json::Value| metric["contrasts"][0]["verdict"]["is"].clone();
+        metrics.map(verdict).collect::<Vec<_>>()
+    };
+    // The second is many times slower, and still: who knows what the host did meanwhile?
+    let known = ["not_interleaved", "unjudged"];
+    let separate = verdicts(&format!("{old} {new} --force"));
+    assert!(separate.iter().all(|is| known.contains(&is.as_str().unwrap())), "{separate:?}");
+    let ended = home.run(&format!("run {new} --against {old} --blocks 10"));
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let in_turn = verdicts("last");
+    // What the verdict is then depends on how busy this host is.
+    let judged = !in_turn.iter().any(|is| is == "not_interleaved");
+    assert!(!in_turn.is_empty() && judged, "{in_turn:?}");
+}

@@ -77,7 +77,8 @@ pub fn variants(comparison: &Comparison) -> Vec<String> {
             alike(comparison, of).is_none().then(|| of(variant)).filter(|text| !text.is_empty())
         };
         let host = apart(host).map(|host| format!("on {host}"));
-        let record = apart(record).map(|record| format!("record {record}"));
+        let record = apart(record).filter(|record| *record != variant.name);
+        let record = record.map(|record| format!("record {record}"));
         let about = Some(variant.about.clone()).filter(|about| !about.is_empty());
         let about: Vec<String> = [about, host, record].into_iter().flatten().collect();
         let colon = if about.is_empty() { "" } else { ": " };
@@ -113,8 +114,12 @@ fn design(comparison: &Comparison) -> String {
         Design::Blocks { sequential: false } => {
             "blocks with one run of each variant in random order".to_string()
         }
-        Design::Separate => "the variants were measured separately: whatever else changed between \
-                             their runs counts as a difference"
-            .to_string(),
+        Design::Sessions => "sessions of each variant in turn, compared in pairs".to_string(),
+        Design::Boots => "separate boots of each variant, one value a boot".to_string(),
+        Design::Separate => {
+            "not interleaved: the variants were measured one after the other, so a \
+                             difference may be the host's drift: no verdict"
+                .to_string()
+        }
     }
 }

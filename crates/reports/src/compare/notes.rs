@@ -3,7 +3,7 @@
 
 use analysis::{
     Band, CellComparison, CellKey, Comparison, Contrast, CurveComparison, Design, DiscardedBlock,
-    Method, NoiseFloor, Verdict,
+    HostDrift, Method, NoiseFloor, Verdict,
 };
 
 use crate::Style;
@@ -47,6 +47,7 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
         return vec![runs_left_out(comparison)];
     }
     let mut lines = vec![noise_floor(comparison)];
+    lines.extend(drift(comparison));
     lines.push(discards(comparison));
     lines.extend(variance(comparison));
     lines.push(how(comparison));
@@ -173,6 +174,9 @@ fn reason(comparison: &Comparison, contrast: &Contrast) -> Option<String> {
             let none = "no number of runs would tell".to_string();
             Some(format!("cannot tell: {}", if parts.is_empty() { none } else { parts.join("; ") }))
         }
+        Verdict::NotInterleaved => {
+            Some("no verdict: not interleaved: host drift not excluded".to_string())
+        }
         Verdict::Unjudged { needs, why } => {
             let needs = format!("a verdict needs {}", counted(*needs as usize, unit));
             let why = if why.is_empty() { needs } else { format!("{why}; {needs}") };
@@ -186,6 +190,8 @@ fn reason(comparison: &Comparison, contrast: &Contrast) -> Option<String> {
 fn unit(comparison: &Comparison) -> &'static str {
     match comparison.design {
         Design::Blocks { .. } => "block",
+        Design::Sessions => "session",
+        Design::Boots => "boot",
         Design::Separate => "run",
     }
 }
@@ -207,7 +213,7 @@ fn noise_floor(comparison: &Comparison) -> String {
             Design::Blocks { .. } => {
                 "noise floor: not measured (no counted block ran one variant twice)"
             }
-            Design::Separate => "noise floor: not measured (that needs blocks)",
+            _ => "noise floor: not measured (that needs blocks)",
         }
         .to_string();
     };
@@ -219,6 +225,34 @@ fn noise_floor(comparison: &Comparison) -> String {
         percent(*largest),
         percent(comparison.smallest_effect)
     )
+}
+
+/// How far this host drifts, where the variants were not interleaved.
+fn drift(comparison: &Comparison) -> Option<String> {
+    if comparison.design != Design::Separate {
+        return None;
+    }
+    let known: Vec<&HostDrift> = of_primary(comparison).filter_map(|c| c.drift.as_ref()).collect();
+    let Some(most) = known.iter().max_by_key(|drift| drift.records) else {
+        let why = "fewer than three earlier records of this load, host and kernel";
+        return Some(format!("host drift: not known ({why})"));
+    };
+    let (low, high) = known.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), drift| {
+        (low.min(drift.median), high.max(drift.median))
+    });
+    let apart = match (percent(low), percent(high)) {
+        (low, high) if low == high => low,
+        (low, high) => format!("{low} to {high}"),
+    };
+    let (as_far, pairs) = known
+        .iter()
+        .fold((0, 0), |(as_far, pairs), drift| (as_far + drift.as_far, pairs + drift.pairs));
+    Some(format!(
+        "host drift: {} of this load, host and kernel, with nothing known to have changed, differ by \
+         {apart} (median over pairs); {as_far} of {pairs} pairs differ by as much as the variants do \
+         here, or more",
+        counted(most.records, "earlier record")
+    ))
 }
 
 /// "2 of 40 blocks left out: block 3 (steal 3.1 % of the CPUs used)".
@@ -280,6 +314,8 @@ fn variance(comparison: &Comparison) -> Option<String> {
 fn how(comparison: &Comparison) -> String {
     let ratios = match comparison.design {
         Design::Blocks { .. } => "within-block log ratios",
+        Design::Sessions => "log ratios between neighbouring sessions",
+        Design::Boots => "log ratios between boots of the two sides",
         Design::Separate => "log ratios between runs of the two sides",
     };
     let contrasts: Vec<&Contrast> = of_primary(comparison).collect();
@@ -299,11 +335,21 @@ fn how(comparison: &Comparison) -> String {
     };
     let effect = percent(comparison.smallest_effect);
     let n = match comparison.design {
-        Design::Blocks { .. } => "blocks with both variants",
-        Design::Separate => "runs of the smaller side",
+        Design::Blocks { sequential: true } => "blocks with both variants, up to the last look",
+        Design::Blocks { sequential: false } => "blocks with both variants",
+        Design::Sessions => "pairs of sessions",
+        Design::Boots => "boots of the smaller side",
+        Design::Separate => {
+            return format!(
+                "how: change = {estimate}{ratios}{methods}, of sampling only; n = runs of the \
+                 smaller side"
+            );
+        }
     };
+    // Two one-sided tests, each at the level of the two-sided one for a change.
+    let level = percent(1.0 - 2.0 * (1.0 - comparison.confidence));
     format!(
-        "how: change = {estimate}{ratios}{methods}{several}; same = shown to lie within \
+        "how: change = {estimate}{ratios}{methods}{several}; same = the {level} interval lies within \
          +-{effect}; >= {effect} = shown to be that much or more; n = {n}"
     )
 }

@@ -1,7 +1,7 @@
 //! The verdicts: for each load a table with a row for each CPU count and variant, and
 //! below it what else there is to say. The layout that is printed unless another is asked for.
 
-use analysis::{CellComparison, Comparison, Contrast, MetricComparison};
+use analysis::{CellComparison, Comparison, Contrast, Design, MetricComparison, Verdict};
 
 use crate::Style;
 use crate::compare::change::{aligned, change, interval, percent, primary, value, verdict};
@@ -237,18 +237,35 @@ fn judged(comparison: &Comparison, rows: &[VerdictRow], deviations: Deviations) 
         };
         rows.iter().map(one).collect::<Vec<String>>()
     };
-    let interval_heading = format!("{} interval", percent(comparison.confidence));
+    let confidence = percent(comparison.confidence);
+    let interval_heading = match comparison.design {
+        Design::Separate => format!("{confidence} interval\nof sampling"),
+        _ => format!("{confidence} interval"),
+    };
     let said = |metric: &MetricComparison, contrast: &Contrast| {
         let said = verdict(metric, contrast, comparison.smallest_effect);
         match deviations {
+            Deviations::Short if contrast.verdict == Verdict::NotInterleaved => {
+                "no verdict".to_string()
+            }
             Deviations::Short => said.replace(", >= ", " >=").replace(" %", "%"),
             _ => said,
         }
     };
-    vec![
+    let drift = cells(&|_, contrast| match contrast.drift {
+        Some(drift) => format!("{} of {}", drift.as_far, drift.pairs),
+        None => "-".to_string(),
+    });
+    let mut columns = vec![
         ("change".to_string(), Align::Right, cells(&|m, c| change(c, &m.unit))),
         (interval_heading, Align::Left, cells(&|_, c| interval(c))),
         ("n".to_string(), Align::Right, cells(&|_, c| c.n.to_string())),
-        ("verdict".to_string(), Align::Left, cells(&said)),
-    ]
+    ];
+    // The sentence below the table has the sum of these.
+    let has_room = matches!(deviations, Deviations::Both | Deviations::Baseline);
+    if has_room && drift.iter().any(|cell| cell != "-") {
+        columns.push(("drift\nas far".to_string(), Align::Right, drift));
+    }
+    columns.push(("verdict".to_string(), Align::Left, cells(&said)));
+    columns
 }

@@ -10,7 +10,7 @@ use records::{Better, DescribedMetric, Form, METRICS, Obtained, Pass, Replicatio
 use crate::import::{File, Foreign, ForeignCell, ForeignRun, count, csv};
 
 /// Columns with a meaning. Other columns are parameters.
-const COLUMNS: [&str; 19] = [
+const COLUMNS: [&str; 20] = [
     "variant",
     "metric",
     "value",
@@ -29,6 +29,8 @@ const COLUMNS: [&str; 19] = [
     "dir",
     "run",
     "placebo",
+    // Decided anew from the counters of each run.
+    "left_out",
     "started",
 ];
 

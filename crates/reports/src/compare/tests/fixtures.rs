@@ -77,6 +77,7 @@ pub fn changed(n: usize, [change, low, high]: [f64; 3], verdict: Verdict) -> Con
         method: Method::SignedRankSequential,
         p: Some(if verdict == Verdict::Same { 0.9 } else { 0.0002 }),
         verdict,
+        drift: None,
     }
 }
 
@@ -98,6 +99,7 @@ pub fn unknown(why: &str, needs: u32) -> Contrast {
         method: Method::None,
         p: None,
         verdict: Verdict::Unjudged { needs, why: why.to_string() },
+        drift: None,
     }
 }
 
@@ -170,13 +172,13 @@ pub fn attributes() -> Comparison {
     all
 }
 
-/// Two kernels with long names under lock loads, a hundred runs a side, measured apart.
+/// Two kernels with long names under lock loads, a hundred boots of each.
 pub fn locks() -> Comparison {
     let mut all = variants(&[("3.10.0-rc4-00034-g042dd60", ""), ("3.10.0-rc4-00049-ge0b71e1", "")]);
     all.variants[0].host = "opteron, 3.10.0-rc4-00034-g042dd60".to_string();
     all.variants[1].host = "opteron, 3.10.0-rc4-00049-ge0b71e1".to_string();
     all.variants[1].record = "20261120-160212-90be11".to_string();
-    all.design = Design::Separate;
+    all.design = Design::Boots;
     all.primary = "task_time_s".to_string();
     let one =
         |name: &str, unit: &str, sides: [(f64, f64); 2], change: [f64; 3], verdict: Verdict| {
@@ -266,7 +268,7 @@ pub fn repairs() -> Comparison {
     all
 }
 
-/// Four passes of fs_mark with each of two locks.
+/// Four passes of fs_mark with each of two locks, not interleaved.
 pub fn creation() -> Comparison {
     let mut all = variants(&[("ticket", "CONFIG_QUEUED_SPINLOCKS=n"), ("qspinlock", "")]);
     all.primary = "fs_mark.files_per_s".to_string();
@@ -287,7 +289,12 @@ pub fn creation() -> Comparison {
             ("fs_mark.app_overhead_us".to_string(), overheads[side][i]),
         ]),
     };
-    let contrast = Contrast { method: Method::Welch, ..changed(4, [-11.7, -19.2, -4.1], WORSE) };
+    let contrast = Contrast {
+        method: Method::Welch,
+        p: None,
+        drift: Some(HostDrift { records: 6, pairs: 15, as_far: 4, median: 0.062 }),
+        ..changed(4, [-11.7, -19.2, -4.1], Verdict::NotInterleaved)
+    };
     let sides = rates.map(|side| Spread::from_values(&side)).into();
     let files = metric("fs_mark.files_per_s", "1/s", Better::Higher, sides, vec![contrast]);
     let mut cell = cell("fs_mark", 120, vec![files]);

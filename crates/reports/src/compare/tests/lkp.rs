@@ -105,8 +105,9 @@ fn the_bot_s_table_of_three_commits() {
               more than 2 %
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
-              adjusted for interim looks; adjusted for the number of variants; same = shown to lie within +-2 %;
-              >= 2 % = shown to be that much or more; n = blocks with both variants
+              adjusted for interim looks; adjusted for the number of variants; same = the 90 % interval lies
+              within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants, up to the
+              last look
         "#]],
     );
 }
@@ -209,8 +210,9 @@ fn the_bot_s_table_in_a_narrow_terminal() {
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
               interval: exact signed-rank, adjusted for interim looks; adjusted for
-              the number of variants; same = shown to lie within +-2 %; >= 2 % =
-              shown to be that much or more; n = blocks with both variants
+              the number of variants; same = the 90 % interval lies within +-2 %; >=
+              2 % = shown to be that much or more; n = blocks with both variants, up
+              to the last look
         "#]],
     );
 }
@@ -295,8 +297,9 @@ fn the_bot_s_table_of_three_commits_in_a_narrow_mail() {
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
               interval: exact signed-rank, adjusted for interim looks; adjusted for
-              the number of variants; same = shown to lie within +-2 %; >= 2 % =
-              shown to be that much or more; n = blocks with both variants
+              the number of variants; same = the 90 % interval lies within +-2 %; >=
+              2 % = shown to be that much or more; n = blocks with both variants, up
+              to the last look
         "#]],
     );
 }

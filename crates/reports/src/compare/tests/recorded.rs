@@ -26,30 +26,30 @@ fn verdicts_of_what_was_measured() {
     check(
         Layout::Verdicts,
         expect![[r#"
-        variants    wait (baseline)
-                    try: mode=try
-        host        vm, 6.18.44-fc-v657
-        record      20261120-165542-d10222
-        design      blocks with one run of each variant in random order
-        rerun       knee compare wait try
+            variants    wait (baseline)
+                        try: mode=try
+            host        vm, 6.18.44-fc-v657
+            record      20261120-165542-d10222
+            design      blocks with one run of each variant in random order
+            rerun       knee compare wait try
 
-        posix_lock_shared, processes, 0.1 s, /dev/shm/measured
-        operations_per_s (1/s, higher is better), mean +- standard deviation of runs
-        CPUs               wait                   try  change  95 % interval   n  verdict
-           2  860 000 +- 70 000  1 700 000 +- 400 000    +90%  [+50, +140]    10  faster, >= 2 %
-        also changed (exploratory, Benjamini-Hochberg q = 0.05): 3 of 23 tested
-         change  95 % interval      n  adj. p  metric
-          -1900  [-3600, -1100]    10  0.0075  time.voluntary_context_switches
-          +100%  [+100, +145]      10  0.0075  time.minor_page_faults
-        +10.51%  [+10.51, +10.51]  10  0.0075  time.maximum_resident_set_size
+            posix_lock_shared, processes, 0.1 s, /dev/shm/measured
+            operations_per_s (1/s, higher is better), mean +- standard deviation of runs
+            CPUs               wait                   try  change  95 % interval   n  verdict
+               2  860 000 +- 70 000  1 700 000 +- 400 000    +90%  [+50, +140]    10  faster, >= 2 %
+            also changed (exploratory, Benjamini-Hochberg q = 0.05): 3 of 23 tested
+             change  95 % interval      n  adj. p  metric
+              -1900  [-3600, -1100]    10  0.0075  time.voluntary_context_switches
+              +100%  [+100, +145]      10  0.0075  time.minor_page_faults
+            +10.51%  [+10.51, +10.51]  10  0.0075  time.maximum_resident_set_size
 
-        noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
-          by more than 2 %
-        left out: none of 10 blocks
-        how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
-          same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
-          variants
-    "#]],
+            noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
+              by more than 2 %
+            left out: none of 10 blocks
+            how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
+              same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks
+              with both variants
+        "#]],
     );
 }
 
@@ -119,8 +119,8 @@ fn the_bot_s_table_of_what_was_measured() {
               by more than 2 %
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
-              same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
-              variants
+              same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks
+              with both variants
         "#]],
     );
 }
@@ -166,8 +166,8 @@ fn means_and_deviations_of_what_was_measured() {
               by more than 2 %
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
-              same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
-              variants
+              same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks
+              with both variants
         "#]],
     );
 }
@@ -177,25 +177,25 @@ fn a_matrix_of_what_was_measured() {
     check(
         Layout::Matrix,
         expect![[r#"
-        variants    wait (baseline)
-                    try: mode=try
-        host        vm, 6.18.44-fc-v657
-        record      20261120-165542-d10222
-        design      blocks with one run of each variant in random order
-        rerun       knee compare wait try
+            variants    wait (baseline)
+                        try: mode=try
+            host        vm, 6.18.44-fc-v657
+            record      20261120-165542-d10222
+            design      blocks with one run of each variant in random order
+            rerun       knee compare wait try
 
-        posix_lock_shared, processes, 0.1 s, /dev/shm/measured, 2 CPUs
-        operations_per_s (1/s, higher is better), mean; ratio = after/before
-        config     wait        try  ratio  95 % interval   n  verdict
-        all     860 000  1 700 000    1.9  [1.5, 2.4]     10  faster, >= 2 %
+            posix_lock_shared, processes, 0.1 s, /dev/shm/measured, 2 CPUs
+            operations_per_s (1/s, higher is better), mean; ratio = after/before
+            config     wait        try  ratio  95 % interval   n  verdict
+            all     860 000  1 700 000    1.9  [1.5, 2.4]     10  faster, >= 2 %
 
-        noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
-          by more than 2 %
-        left out: none of 10 blocks
-        how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
-          same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
-          variants
-    "#]],
+            noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
+              by more than 2 %
+            left out: none of 10 blocks
+            how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
+              same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks
+              with both variants
+        "#]],
     );
 }
 
@@ -204,52 +204,52 @@ fn passes_of_what_was_measured() {
     check(
         Layout::Passes,
         expect![[r#"
-        variants    wait (baseline)
-                    try: mode=try
-        host        vm, 6.18.44-fc-v657
-        record      20261120-165542-d10222
-        design      blocks with one run of each variant in random order
-        rerun       knee compare wait try
+            variants    wait (baseline)
+                        try: mode=try
+            host        vm, 6.18.44-fc-v657
+            record      20261120-165542-d10222
+            design      blocks with one run of each variant in random order
+            rerun       knee compare wait try
 
-        posix_lock_shared, processes, 0.1 s, /dev/shm/measured, 2 CPUs
+            posix_lock_shared, processes, 0.1 s, /dev/shm/measured, 2 CPUs
 
-        wait does:
-        run  block  operations_per_s   wall_s  operations  task_time_s  system_time
-          0      0           911 070  0.10012      91 217      0.20011     0.098704
-          3      1           827 850  0.10004      82 818      0.19988      0.11674
-          4      2           898 780  0.10202      91 691      0.20197     0.073527
-          6      3           924 090  0.10228      94 520      0.20219     0.080333
-          9      4           804 340  0.10013      80 537      0.20017      0.11291
-         12      5           935 450  0.10111      94 588      0.20106      0.11762
-         14      6           735 000  0.10025      73 686      0.20030      0.11214
-         16      7           892 670  0.10111      90 255      0.20206     0.081188
-         17      8           914 080  0.10115      92 462      0.20217     0.076038
-         19      9           746 360  0.10004      74 663      0.19998     0.097422
-        operations_per_s mean 860 000 +- 70 000 (stddev 8.7 %), n = 10
+            wait does:
+            run  block  operations_per_s   wall_s  operations  task_time_s  system_time
+              0      0           911 070  0.10012      91 217      0.20011     0.098704
+              3      1           827 850  0.10004      82 818      0.19988      0.11674
+              4      2           898 780  0.10202      91 691      0.20197     0.073527
+              6      3           924 090  0.10228      94 520      0.20219     0.080333
+              9      4           804 340  0.10013      80 537      0.20017      0.11291
+             12      5           935 450  0.10111      94 588      0.20106      0.11762
+             14      6           735 000  0.10025      73 686      0.20030      0.11214
+             16      7           892 670  0.10111      90 255      0.20206     0.081188
+             17      8           914 080  0.10115      92 462      0.20217     0.076038
+             19      9           746 360  0.10004      74 663      0.19998     0.097422
+            operations_per_s mean 860 000 +- 70 000 (stddev 8.7 %), n = 10
 
-        try does:
-        run  block  operations_per_s   wall_s  operations  task_time_s  system_time
-          1      0         1 330 400  0.10941     145 560      0.20936     0.095137
-          2      1         1 776 000  0.10116     179 660      0.20116      0.12675
-          5      2         1 354 700  0.10513     142 420      0.20709     0.098460
-          7      3         1 709 800  0.10242     175 120      0.20235      0.10531
-          8      4         2 221 600  0.10006     222 310      0.20000      0.12928
-         11      5         1 761 700  0.10187     179 470      0.20181      0.10244
-         13      6         1 759 900  0.10003     176 040      0.19773      0.10848
-         15      7         1 415 000  0.10008     141 610      0.20000     0.087631
-         18      8         1 299 000  0.10442     135 650      0.20470     0.086414
-         20      9         2 292 000  0.10012     229 470      0.20016      0.15780
-        operations_per_s mean 1 700 000 +- 400 000 (stddev 21 %), n = 10
+            try does:
+            run  block  operations_per_s   wall_s  operations  task_time_s  system_time
+              1      0         1 330 400  0.10941     145 560      0.20936     0.095137
+              2      1         1 776 000  0.10116     179 660      0.20116      0.12675
+              5      2         1 354 700  0.10513     142 420      0.20709     0.098460
+              7      3         1 709 800  0.10242     175 120      0.20235      0.10531
+              8      4         2 221 600  0.10006     222 310      0.20000      0.12928
+             11      5         1 761 700  0.10187     179 470      0.20181      0.10244
+             13      6         1 759 900  0.10003     176 040      0.19773      0.10848
+             15      7         1 415 000  0.10008     141 610      0.20000     0.087631
+             18      8         1 299 000  0.10442     135 650      0.20470     0.086414
+             20      9         2 292 000  0.10012     229 470      0.20016      0.15780
+            operations_per_s mean 1 700 000 +- 400 000 (stddev 21 %), n = 10
 
-        try against wait: faster, >= 2 %: +90% [+50, +140], n=10
+            try against wait: faster, >= 2 %: +90% [+50, +140], n=10
 
-        noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
-          by more than 2 %
-        left out: none of 10 blocks
-        how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
-          same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
-          variants
-    "#]],
+            noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1
+              by more than 2 %
+            left out: none of 10 blocks
+            how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank;
+              same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks
+              with both variants
+        "#]],
     );
 }
 
@@ -258,34 +258,34 @@ fn markdown_of_what_was_measured() {
     check(
         Layout::Markdown,
         expect![[r#"
-        - variants
-          - wait (baseline)
-          - try: mode=try
-        - host: vm, 6.18.44-fc-v657
-        - record: 20261120-165542-d10222
-        - design: blocks with one run of each variant in random order
-        - rerun: `knee compare wait try`
+            - variants
+              - wait (baseline)
+              - try: mode=try
+            - host: vm, 6.18.44-fc-v657
+            - record: 20261120-165542-d10222
+            - design: blocks with one run of each variant in random order
+            - rerun: `knee compare wait try`
 
-        ### posix_lock_shared, processes, 0.1 s, /dev/shm/measured
+            ### posix_lock_shared, processes, 0.1 s, /dev/shm/measured
 
-        operations_per_s (1/s, higher is better), mean ± standard deviation of runs
+            operations_per_s (1/s, higher is better), mean ± standard deviation of runs
 
-        | CPUs | wait | try | change | 95 % interval | n | verdict |
-        | ---: | ---: | ---: | ---: | :--- | ---: | :--- |
-        | 2 | 860 000 ± 70 000 | 1 700 000 ± 400 000 | +90% | [+50, +140] | 10 | faster, >= 2 % |
+            | CPUs | wait | try | change | 95 % interval | n | verdict |
+            | ---: | ---: | ---: | ---: | :--- | ---: | :--- |
+            | 2 | 860 000 ± 70 000 | 1 700 000 ± 400 000 | +90% | [+50, +140] | 10 | faster, >= 2 % |
 
-        also changed (exploratory, Benjamini-Hochberg q = 0.05): 3 of 23 tested
+            also changed (exploratory, Benjamini-Hochberg q = 0.05): 3 of 23 tested
 
-        | change | 95 % interval | n | adj. p | metric |  |
-        | ---: | :--- | ---: | ---: | :--- | :--- |
-        | -1900 | [-3600, -1100] | 10 | 0.0075 | time.voluntary_context_switches |  |
-        | +100% | [+100, +145] | 10 | 0.0075 | time.minor_page_faults |  |
-        | +10.51% | [+10.51, +10.51] | 10 | 0.0075 | time.maximum_resident_set_size |  |
+            | change | 95 % interval | n | adj. p | metric |  |
+            | ---: | :--- | ---: | ---: | :--- | :--- |
+            | -1900 | [-3600, -1100] | 10 | 0.0075 | time.voluntary_context_switches |  |
+            | +100% | [+100, +145] | 10 | 0.0075 | time.minor_page_faults |  |
+            | +10.51% | [+10.51, +10.51] | 10 | 0.0075 | time.maximum_resident_set_size |  |
 
-        - noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1 by more than 2 %
-        - left out: none of 10 blocks
-        - how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
-    "#]],
+            - noise floor: equal runs in one block differed by 12.8 % (median of 1 pair), at most 12.8 %; 1 of 1 by more than 2 %
+            - left out: none of 10 blocks
+            - how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank; same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
+        "#]],
     );
 }
 

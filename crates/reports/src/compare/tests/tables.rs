@@ -16,8 +16,7 @@ fn means_and_deviations_of_locks() {
                         20261120-115530-7f3a9c
                         B = 3.10.0-rc4-00049-ge0b71e1: on opteron, 3.10.0-rc4-00049-ge0b71e1; record
                         20261120-160212-90be11
-            design      the variants were measured separately: whatever else changed between their runs counts
-                        as a difference
+            design      separate boots of each variant, one value a boot
             rerun       knee compare last --layout verdicts
 
             posix_lock_shared, processes, 10000 operations per task, /dev/shm, 32 CPUs, 128 tasks
@@ -65,9 +64,9 @@ fn means_and_deviations_of_locks() {
 
             noise floor: not measured (that needs blocks)
             left out: nothing
-            how: change = Hodges-Lehmann estimate of log ratios between runs of the two sides; 95 % interval:
-              exact rank-sum; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = runs
-              of the smaller side
+            how: change = Hodges-Lehmann estimate of log ratios between boots of the two sides; 95 % interval:
+              exact rank-sum; same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or
+              more; n = boots of the smaller side
         "#]],
     );
 }
@@ -85,8 +84,7 @@ fn means_and_deviations_of_locks_in_a_narrow_mail() {
                         3.10.0-rc4-00034-g042dd60; record 20261120-115530-7f3a9c
                         B = 3.10.0-rc4-00049-ge0b71e1: on opteron,
                         3.10.0-rc4-00049-ge0b71e1; record 20261120-160212-90be11
-            design      the variants were measured separately: whatever else changed
-                        between their runs counts as a difference
+            design      separate boots of each variant, one value a boot
             rerun       knee compare last --layout verdicts
 
             flock_own, processes, 20000 operations per task, /dev/shm, 32 CPUs, 128
@@ -111,10 +109,10 @@ fn means_and_deviations_of_locks_in_a_narrow_mail() {
 
             noise floor: not measured (that needs blocks)
             left out: nothing
-            how: change = Hodges-Lehmann estimate of log ratios between runs of the
-              two sides; 95 % interval: exact rank-sum; same = shown to lie within
-              +-2 %; >= 2 % = shown to be that much or more; n = runs of the smaller
-              side
+            how: change = Hodges-Lehmann estimate of log ratios between boots of the
+              two sides; 95 % interval: exact rank-sum; same = the 90 % interval
+              lies within +-2 %; >= 2 % = shown to be that much or more; n = boots
+              of the smaller side
         "#]],
     );
 }
@@ -144,8 +142,8 @@ fn the_matrix_of_repairs() {
             noise floor: not measured (no counted block ran one variant twice)
             left out: nothing
             how: change = within-block log ratios; 95 % interval: Student's t where marked t (few runs), which
-              assumes normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n =
-              blocks with both variants
+              assumes normality; same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or
+              more; n = blocks with both variants
         "#]],
     );
 }
@@ -199,9 +197,9 @@ fn a_curve_as_a_narrow_matrix() {
               38 % (128 units, stddev 0.94 %)
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
               interval: exact signed-rank, adjusted for interim looks; Student's t
-              where marked t (few runs), which assumes normality; same = shown to
-              lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks
-              with both variants
+              where marked t (few runs), which assumes normality; same = the 90 %
+              interval lies within +-2 %; >= 2 % = shown to be that much or more; n
+              = blocks with both variants, up to the last look
 
             Doubts
               - the frequency governor is 'powersave': knee doctor says how to fix
@@ -248,8 +246,9 @@ fn the_matrix_of_five_variants_in_a_narrow_terminal() {
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
               interval: exact signed-rank, adjusted for interim looks; adjusted for
-              the number of variants; same = shown to lie within +-2 %; >= 2 % =
-              shown to be that much or more; n = blocks with both variants
+              the number of variants; same = the 90 % interval lies within +-2 %; >=
+              2 % = shown to be that much or more; n = blocks with both variants, up
+              to the last look
         "#]],
     );
 }
@@ -265,8 +264,8 @@ fn passes_as_fs_mark_prints_them() {
                         qspinlock
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
-            design      the variants were measured separately: whatever else changed between their runs counts
-                        as a difference
+            design      not interleaved: the variants were measured one after the other, so a difference may be
+                        the host's drift: no verdict
             rerun       knee compare last --layout verdicts
 
             [1mfs_mark, processes, 50000 operations per task, /mnt/scratch, 120 CPUs, 16 tasks[0m
@@ -287,13 +286,16 @@ fn passes_as_fs_mark_prints_them() {
               7      3       0  8800000     0   300592.0       3595722
             fs_mark.files_per_s mean 288 000 ± 13 000 (stddev 4.4 %), n = 4
 
-            qspinlock against ticket: slower, >= 2 %: -12% [-19, -4] t, n=4
+            qspinlock against ticket: not interleaved: -12% [-19, -4] t, n=4
+            no verdict: not interleaved: host drift not excluded
 
             noise floor: not measured (that needs blocks)
+            host drift: 6 earlier records of this load, host and kernel, with nothing known to have changed,
+              differ by 6.2 % (median over pairs); 4 of 15 pairs differ by as much as the variants do here, or
+              more
             left out: nothing
             how: change = log ratios between runs of the two sides; 95 % interval: Welch's t where marked t (few
-              runs), which assumes normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much
-              or more; n = runs of the smaller side
+              runs), which assumes normality, of sampling only; n = runs of the smaller side
 
             [1mDoubts[0m
               - imported: knee did not see how the host was meanwhile
@@ -324,8 +326,8 @@ fn passes_of_our_own_files_have_no_overhead() {
                         qspinlock
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
-            design      the variants were measured separately: whatever else changed
-                        between their runs counts as a difference
+            design      not interleaved: the variants were measured one after the
+                        other, so a difference may be the host's drift: no verdict
             rerun       knee compare last --layout verdicts
 
             [1mcreate_files size_bytes=4096, processes, 50000 operations per task,
@@ -341,14 +343,17 @@ fn passes_of_our_own_files_have_no_overhead() {
               7      3       -  800000  4096   300592.0             -
             operations_per_s mean 288 000 ± 13 000 (stddev 4.4 %), n = 4
 
-            qspinlock against ticket: slower, >= 2 %: -12% [-19, -4] t, n=4
+            qspinlock against ticket: not interleaved: -12% [-19, -4] t, n=4
+            no verdict: not interleaved: host drift not excluded
 
             noise floor: not measured (that needs blocks)
+            host drift: 6 earlier records of this load, host and kernel, with
+              nothing known to have changed, differ by 6.2 % (median over pairs); 4
+              of 15 pairs differ by as much as the variants do here, or more
             left out: nothing
             how: change = log ratios between runs of the two sides; 95 % interval:
-              Welch's t where marked t (few runs), which assumes normality; same =
-              shown to lie within +-2 %; >= 2 % = shown to be that much or more; n =
-              runs of the smaller side
+              Welch's t where marked t (few runs), which assumes normality, of
+              sampling only; n = runs of the smaller side
 
             [1mDoubts[0m
               - imported: knee did not see how the host was meanwhile
@@ -404,9 +409,9 @@ fn passes_of_another_load_with_blocks_left_out() {
             variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run
               38 % (128 units, stddev 0.94 %)
             how: change = within-block log ratios; 95 % interval: Student's t where
-              marked t (few runs), which assumes normality; same = shown to lie
-              within +-2 %; >= 2 % = shown to be that much or more; n = blocks with
-              both variants
+              marked t (few runs), which assumes normality; same = the 90 % interval
+              lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks
+              with both variants, up to the last look
 
             Doubts
               - the frequency governor is 'powersave': knee doctor says how to fix
@@ -462,7 +467,8 @@ fn curves_of_all_variants_in_one_plot() {
             variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run 38 % (128 units, stddev 0.94 %)
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
               adjusted for interim looks; Student's t where marked t (few runs), which assumes normality; same =
-              shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
+              the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
+              variants, up to the last look
 
             Doubts
               - the frequency governor is 'powersave': knee doctor says how to fix it

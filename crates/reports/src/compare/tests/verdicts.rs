@@ -43,7 +43,8 @@ fn the_verdicts_on_a_curve() {
             variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run 38 % (128 units, stddev 0.94 %)
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
               adjusted for interim looks; Student's t where marked t (few runs), which assumes normality; same =
-              shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
+              the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
+              variants, up to the last look
 
             Doubts
               - the frequency governor is 'powersave': knee doctor says how to fix it
@@ -94,9 +95,9 @@ fn the_verdicts_on_a_curve_in_a_narrow_terminal() {
               38 % (128 units, stddev 0.94 %)
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
               interval: exact signed-rank, adjusted for interim looks; Student's t
-              where marked t (few runs), which assumes normality; same = shown to
-              lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks
-              with both variants
+              where marked t (few runs), which assumes normality; same = the 90 %
+              interval lies within +-2 %; >= 2 % = shown to be that much or more; n
+              = blocks with both variants, up to the last look
 
             [1mDoubts[0m
               - the frequency governor is 'powersave': knee doctor says how to fix
@@ -140,8 +141,9 @@ fn the_verdicts_on_five_variants() {
             noise floor: not measured (no counted block ran one variant twice)
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank,
-              adjusted for interim looks; adjusted for the number of variants; same = shown to lie within +-2 %;
-              >= 2 % = shown to be that much or more; n = blocks with both variants
+              adjusted for interim looks; adjusted for the number of variants; same = the 90 % interval lies
+              within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants, up to the
+              last look
         "#]],
     );
 }
@@ -190,8 +192,9 @@ fn the_verdicts_on_five_variants_in_a_narrow_mail() {
             left out: none of 10 blocks
             how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
               interval: exact signed-rank, adjusted for interim looks; adjusted for
-              the number of variants; same = shown to lie within +-2 %; >= 2 % =
-              shown to be that much or more; n = blocks with both variants
+              the number of variants; same = the 90 % interval lies within +-2 %; >=
+              2 % = shown to be that much or more; n = blocks with both variants, up
+              to the last look
         "#]],
     );
 }
@@ -207,8 +210,7 @@ fn long_names_get_letters() {
                         20261120-115530-7f3a9c
                         B = 3.10.0-rc4-00049-ge0b71e1: on opteron, 3.10.0-rc4-00049-ge0b71e1; record
                         20261120-160212-90be11
-            design      the variants were measured separately: whatever else changed between their runs counts
-                        as a difference
+            design      separate boots of each variant, one value a boot
             rerun       knee compare last --layout verdicts
 
             posix_lock_shared, processes, 10000 operations per task, /dev/shm
@@ -238,9 +240,9 @@ fn long_names_get_letters() {
 
             noise floor: not measured (that needs blocks)
             left out: nothing
-            how: change = Hodges-Lehmann estimate of log ratios between runs of the two sides; 95 % interval:
-              exact rank-sum; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = runs
-              of the smaller side
+            how: change = Hodges-Lehmann estimate of log ratios between boots of the two sides; 95 % interval:
+              exact rank-sum; same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or
+              more; n = boots of the smaller side
         "#]],
     );
 }
@@ -287,7 +289,7 @@ fn a_page_gets_github_tables() {
             - noise floor: equal runs in one block differed by 0.6 % (median of 12 pairs), at most 2.3 %; 1 of 12 by more than 2 %
             - left out: 2 of 130 blocks: block 3 at 16 CPUs (run 7: steal 3.1 % of the CPUs used), block 5 at 16 CPUs (run 11: throttled); caused by `spin` 1, `mutex` 1 (chance of so uneven a split: p = 1.0)
             - variance of operations_per_s: boot 62 % (5 units, stddev 1.2 %), run 38 % (128 units, stddev 0.94 %)
-            - how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank, adjusted for interim looks; Student's t where marked t (few runs), which assumes normality; same = shown to lie within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants
+            - how: change = Hodges-Lehmann estimate of within-block log ratios; 95 % interval: exact signed-rank, adjusted for interim looks; Student's t where marked t (few runs), which assumes normality; same = the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both variants, up to the last look
 
             **Doubts**
 
