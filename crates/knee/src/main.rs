@@ -19,7 +19,8 @@ use store::Store;
 /// Results go to standard output; messages and progress go to standard error.
 ///
 /// Exit status: 0 success; 1 some runs failed (the record says which and why) or a check found
-/// a fault; 2 the command failed; 130 interrupted, finished runs are kept.
+/// a fault; 2 the command failed; 3 a verdict is one that --fail-if names; 130 interrupted,
+/// finished runs are kept.
 #[derive(Parser)]
 #[command(name = "knee", version, max_term_width = 100)]
 struct Cli {

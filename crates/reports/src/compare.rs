@@ -15,7 +15,7 @@ mod passes;
 mod places;
 mod verdicts;
 
-use analysis::Comparison;
+use analysis::{Comparison, Verdict};
 
 use crate::{Style, WIDTH_MAX};
 
@@ -59,6 +59,27 @@ pub fn comparison(comparison: &Comparison, layout: Layout, again: &str, style: S
         Layout::Markdown => markdown::markdown(comparison, again),
         Layout::Json => json(comparison),
     }
+}
+
+/// The verdicts of deciding metrics that `is_meant` picks: "getppid, processes, 1 s, 2 CPUs: `b` is
+/// slower, >= 2 %: -5.1% [-5.9, -4.2]".
+pub fn verdicts_in_words(
+    comparison: &Comparison,
+    is_meant: impl Fn(&Verdict) -> bool,
+) -> Vec<String> {
+    let mut words = Vec::new();
+    for cell in &comparison.cells {
+        let Some(metric) = change::primary(cell) else { continue };
+        for (contrast, variant) in metric.contrasts.iter().zip(&comparison.variants[1..]) {
+            if is_meant(&contrast.verdict) {
+                let verdict = change::verdict(metric, contrast, comparison.smallest_effect);
+                let change = change::whole(contrast, &metric.unit);
+                let place = places::whole(&cell.key);
+                words.push(format!("{place}: `{}`: {verdict}: {change}", variant.name));
+            }
+        }
+    }
+    words
 }
 
 fn json(comparison: &Comparison) -> String {

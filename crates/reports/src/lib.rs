@@ -28,7 +28,7 @@ use host::stderr::stdout_columns;
 use records::{METRICS, Metric};
 
 pub use crate::boot::boot;
-pub use crate::compare::{Layout, comparison};
+pub use crate::compare::{Layout, comparison, verdicts_in_words};
 pub use crate::csv::{csv, csv_header};
 pub use crate::doubts::doubts_of_runs;
 pub use crate::header::{header, quoted};

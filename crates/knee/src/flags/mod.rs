@@ -1,7 +1,9 @@
 //! Options shared by several verbs, and how they change an experiment.
 
+mod fail_if;
 mod file_systems;
 mod guests;
 
+pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};

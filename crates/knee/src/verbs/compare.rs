@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::{Arm, CompareOptions, compare, join_sessions};
+use analysis::{Arm, CompareOptions, Comparison, compare, join_sessions};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use host::nearest;
@@ -17,6 +17,7 @@ use runner::history;
 use store::Store;
 
 use super::find::find;
+use crate::flags::FailIf;
 
 /// What to compare, and how to show it.
 #[derive(clap::Args, Debug)]
@@ -41,14 +42,18 @@ pub struct Arguments {
     /// Print JSON (as --layout json)
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    fail_if: FailIf,
 }
 
 /// Prints the comparison; for records with the same variants, one comparison per variant.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let mut status = ExitCode::SUCCESS;
     for what in each_variant(&arguments.what, store) {
-        compare_named(arguments, &what, store)?;
+        let own = compare_named(arguments, &what, store)?;
+        status = if own == ExitCode::SUCCESS { status } else { own };
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(status)
 }
 
 /// The words; if they name several records with the same variants, the words once per variant,
@@ -71,7 +76,7 @@ fn each_variant(what: &[String], store: &Store) -> Vec<Vec<String>> {
     }
 }
 
-fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Result<()> {
+fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Result<ExitCode> {
     let named = NamedRecords::resolve(what, store)?;
     let arms = named.arms();
     let experiment = &named.records[0].record.experiment;
@@ -101,7 +106,8 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
     if layout != Layout::Json {
         text.extend(named.records.iter().map(|record| reports::doubts_of_runs(record, style)));
     }
-    print(text)
+    print(text)?;
+    Ok(arguments.fail_if.status(&comparison))
 }
 
 /// Earlier records of the same host and loads, where several records are compared: they show how
@@ -175,18 +181,22 @@ pub fn needs_pairs(layout: Layout) -> bool {
     matches!(layout, Layout::Verdicts | Layout::Lkp | Layout::Matrix | Layout::Markdown)
 }
 
-/// The comparison of all variants of one record, below the record's header.
-pub fn of_record(record: &Opened, style: Style) -> Result<String> {
+/// The comparison of all variants of one record.
+pub fn of_record(record: &Opened) -> Result<Comparison> {
     let variants = record.record.variants.iter().map(|variant| variant.name.as_str());
     let mut arms: Vec<Arm> = variants.map(|name| Arm { name, record, variant: name }).collect();
     if arms.is_empty() {
         arms.push(Arm { name: kernel_release(record), record, variant: "" });
     }
-    let experiment = &record.record.experiment;
-    let metrics = experiment.compare.shown.clone();
+    let metrics = record.record.experiment.compare.shown.clone();
     let options = CompareOptions { metrics, ..CompareOptions::default() };
-    let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
-    let text = reports::comparison(&comparison, layout(experiment)?, "", style);
+    compare(&arms, &options).map_err(anyhow::Error::msg)
+}
+
+/// The comparison of all variants of one record as text, below the record's header.
+pub fn shown(record: &Opened, comparison: &Comparison, style: Style) -> Result<String> {
+    let layout = layout(&record.record.experiment)?;
+    let text = reports::comparison(comparison, layout, "", style);
     let doubts = reports::doubts_of_runs(record, style);
     Ok(format!("{}\n{text}{doubts}", reports::header(record, style)))
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use analysis::ledger::{Explained, explain};
 use analysis::{Arm, match_points};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use host::stderr::{print, talk};
 use plan::commands;
 use records::{Opened, Point, Profile};
@@ -57,6 +57,11 @@ pub struct Arguments {
 
 /// Measures if necessary, and explains.
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
+    if let Some(flag) = arguments.run.only_of_run() {
+        bail!(
+            "{flag} is a flag of knee run: leave it out, or explain the record that knee run makes"
+        );
+    }
     let json = std::mem::take(&mut arguments.run.json);
     if let Some(files) = perf_data::recordings(&arguments.run.what)? {
         return perf_data::run(
@@ -261,7 +266,7 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitC
     let (Measured { end, folder }, printed) = run::measure(&arguments.run, experiment, store)?;
     printed?;
     let Some(folder) = folder else {
-        anyhow::bail!("interrupted before the first run finished: nothing to explain");
+        bail!("interrupted before the first run finished: nothing to explain");
     };
     let record = store::open(&folder)?;
     talk(format_args!("record {} in {}", record.record.id, folder.display()));

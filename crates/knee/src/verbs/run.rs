@@ -16,7 +16,7 @@ use store::Store;
 
 use super::compare;
 use crate::experiment_file;
-use crate::flags::{FileSystemFlags, GuestFlags};
+use crate::flags::{FailIf, FileSystemFlags, GuestFlags};
 
 /// What to measure, and how.
 #[derive(clap::Args)]
@@ -109,6 +109,16 @@ pub struct Arguments {
     /// Print each run as a line of JSON as soon as it is stored
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    fail_if: FailIf,
+}
+
+impl Arguments {
+    /// A flag that was given and that only `knee run` knows.
+    pub fn only_of_run(&self) -> Option<&'static str> {
+        let fail_if = self.fail_if.is_given().then_some("--fail-if");
+        self.against.as_ref().map(|_| "--against").or(fail_if)
+    }
 }
 
 /// Refuses an experiment that judges by, or shows, a metric that no run can have.
@@ -191,7 +201,7 @@ fn conclude(
         let layout = compare::layout(&record.record.experiment)?;
         printed = print(match record.record.variants.len() {
             0 | 1 if compare::needs_pairs(layout) => reports::scaling(&record, &style),
-            _ => compare::of_record(&record, style)?,
+            _ => compare::shown(&record, &compare::of_record(&record)?, style)?,
         });
     }
     talk(format_args!("record {} in {}", record.record.id, folder.display()));
@@ -203,7 +213,13 @@ fn conclude(
     let failed = record.record.runs_failed > 0;
     let changes = record.record.sessions.last().and_then(|session| session.host_changes.as_ref());
     let left_behind = changes.is_some_and(|changes| changes.iter().any(|change| change.by_knee));
-    Ok(if failed || left_behind { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if failed || left_behind {
+        return Ok(ExitCode::FAILURE);
+    }
+    if !arguments.fail_if.is_given() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(arguments.fail_if.status(&compare::of_record(&record)?))
 }
 
 /// The experiment that the arguments describe: one from a file, changed by flags, or one made
