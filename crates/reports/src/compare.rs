@@ -73,9 +73,10 @@ pub fn verdicts_in_words(
         for (contrast, variant) in metric.contrasts.iter().zip(&comparison.variants[1..]) {
             if is_meant(&contrast.verdict) {
                 let verdict = change::verdict(metric, contrast, comparison.smallest_effect);
-                let change = change::whole(contrast, &metric.unit);
+                let change = contrast.change.map(|_| change::whole(contrast, &metric.unit));
+                let change = change.map(|change| format!(": {change}")).unwrap_or_default();
                 let place = places::whole(&cell.key);
-                words.push(format!("{place}: `{}`: {verdict}: {change}", variant.name));
+                words.push(format!("{place}: `{}`: {verdict}{change}", variant.name));
             }
         }
     }
