@@ -2,12 +2,12 @@
 //! can show.
 
 use analysis::PointHistory;
-use records::{Pass, Point, Record, Until};
+use records::{Effect, Pass, Point, Record, Until};
 
 use crate::Style;
 use crate::header::planned;
 use crate::loads::parameters;
-use crate::prose::{counted, wrapped};
+use crate::prose::{counted, visible, wrapped};
 use crate::table::{Align, Table};
 
 /// Seconds to start, verify and clean up a run, assumed without an earlier record.
@@ -17,9 +17,15 @@ const AROUND_S: f64 = 0.05;
 const COMMON: [f64; 3] = [0.01, 0.03, 0.10];
 
 /// The plan as text; `past` has for each point what earlier records say.
-pub fn plan(record: &Record, past: &[Option<PointHistory>], style: &Style) -> String {
-    let mut text = planned(record, *style);
-    text += &format!("\n{}", table(record, past, *style));
+pub fn plan(
+    record: &Record,
+    past: &[Option<PointHistory>],
+    effects: &[Effect],
+    style: &Style,
+) -> String {
+    let head = format!("{}\n{}", planned(record, *style), table(record, past, *style));
+    // Names in a file from elsewhere must not hide what follows.
+    let mut text = visible(&head);
     let mut line = |sentence: String| text += &wrapped(&sentence, style.width, 2);
     line(String::new());
     line(blocks(record));
@@ -27,6 +33,8 @@ pub fn plan(record: &Record, past: &[Option<PointHistory>], style: &Style) -> St
     if record.variants.len() > 1 {
         power(record, past).into_iter().for_each(&mut line);
     }
+    text += &format!("\n{}\n", crate::effects(effects, style));
+    let mut line = |sentence: String| text += &wrapped(&sentence, style.width, 2);
     line("nothing was run; the same command without --plan runs it".to_string());
     text
 }

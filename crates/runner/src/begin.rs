@@ -16,8 +16,16 @@ use workloads::Workload;
 use crate::places::guest::allowed_cpus;
 use crate::{images, programs};
 
-/// Everything about the record that is known before the first run.
+/// Everything about the record that is known before the first run. Refuses missing programs.
 pub fn new_record(experiment: Experiment) -> Result<Record> {
+    let mut record = planned_record(experiment)?;
+    images::check_words(&record)?;
+    record.programs = programs::find(&record)?;
+    Ok(record)
+}
+
+/// The plan of the record, whether or not the programs that it needs are installed.
+pub fn planned_record(experiment: Experiment) -> Result<Record> {
     let (usable, warning) = usable_cpus()?;
     file_systems::check_experiment(&experiment)?;
     let variants = variants::combined(&experiment)?;
@@ -42,7 +50,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         first_run: 0,
         host_changes: None,
     };
-    let mut record = Record {
+    Ok(Record {
         format: FORMAT,
         id: String::new(),
         state: RecordState::Growing,
@@ -65,10 +73,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         runs_finished: 0,
         runs_failed: 0,
         files: Default::default(),
-    };
-    images::check_words(&record)?;
-    record.programs = programs::find(&record)?;
-    Ok(record)
+    })
 }
 
 /// What one operation of each of knee's own workloads is, by the workload's name.

@@ -247,7 +247,8 @@ fn is_measured_first(run: &run::Arguments) -> bool {
 
 /// Measures, and returns the new record.
 fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitCode)> {
-    let mut experiment = run::experiment(&arguments.run)?;
+    let mut request = run::request(&arguments.run)?;
+    let experiment = &mut request.experiment;
     let explain = experiment.explain.get_or_insert_default();
     explain.hertz = arguments.hertz.unwrap_or(explain.hertz);
     explain.windows = arguments.windows.unwrap_or(explain.windows);
@@ -258,7 +259,7 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitC
         experiment.axes.cpus.get_or_insert_with(all_cpus);
     }
     experiment.check()?;
-    let (Measured { end, folder }, printed) = run::measure(&arguments.run, experiment, store)?;
+    let (Measured { end, folder }, printed) = run::measure(&arguments.run, request, store)?;
     printed?;
     let Some(folder) = folder else {
         anyhow::bail!("interrupted before the first run finished: nothing to explain");

@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
 use host::stderr::{print, print_line, talk};
-use plan::{commands, variants};
+use plan::{commands, experiments, variants};
 use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant, parse,
 };
 use reports::Style;
-use runner::{End, Measured, Options, history, new_record};
+use runner::{End, Measured, Options, effects, history, new_record};
 use store::Store;
 
 use super::compare;
-use crate::experiment_file;
+use crate::experiment_file::{self, ExperimentText};
 use crate::flags::{FileSystemFlags, GuestFlags};
 
 /// What to measure, and how.
@@ -99,6 +99,9 @@ pub struct Arguments {
     /// Print the planned runs, their duration and what they can detect, without running them
     #[arg(long, conflicts_with = "resume")]
     plan: bool,
+    /// Run an experiment file that is not yours without asking (see docs/safety.md)
+    #[arg(long)]
+    yes: bool,
     /// Also profile each point, in separate runs, for `knee explain last`
     #[arg(long)]
     explain: bool,
@@ -136,26 +139,30 @@ fn axis(text: &str) -> Result<(String, Vec<String>)> {
 
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let experiment = experiment(arguments)?;
-    check_metrics(&experiment)?;
-    compare::layout(&experiment)?;
+    let request = request(arguments)?;
+    check_metrics(&request.experiment)?;
+    compare::layout(&request.experiment)?;
     if arguments.plan {
-        let record = new_record(experiment)?;
+        let record = new_record(request.experiment)?;
         let past = history::past_runs(&record, store)?;
-        print(reports::plan(&record, &past, &Style::for_stdout()))?;
+        print(reports::plan(&record, &past, &effects(&record)?, &Style::for_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (Measured { end, folder }, printed) = measure(arguments, experiment, store)?;
+    let (Measured { end, folder }, printed) = measure(arguments, request, store)?;
     conclude(arguments, end, folder.as_deref(), printed)
 }
 
-/// Measures, and with `--json` prints each run. The second result is an error of printing, which
-/// does not stop the measurement.
+/// Measures, and with `--json` prints each run. Asks first if the experiment's file is not the user's
+/// own. The second result is an error of printing, which does not stop the measurement.
 pub fn measure(
     arguments: &Arguments,
-    experiment: Experiment,
+    request: Request,
     store: &Store,
 ) -> Result<(Measured, Result<()>)> {
+    let Request { experiment, stranger } = request;
+    if let Some(stranger) = stranger.filter(|_| !arguments.yes) {
+        experiment_file::ask(&arguments.what.concat(), &stranger, &experiment)?;
+    }
     let options =
         Options { owns_device: arguments.file_systems.i_own_this_device, resume: arguments.resume };
     let mut printed = Ok(());
@@ -199,15 +206,36 @@ fn conclude(
     Ok(if failed || left_behind { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The experiment that the arguments ask for.
+pub struct Request {
+    pub experiment: Experiment,
+    /// Why its file may be another's than the user's; see [`experiment_file::read`].
+    pub stranger: Option<String>,
+}
+
 /// The experiment that the arguments describe: one from a file, changed by flags, or one made
 /// from flags alone.
-pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
-    let (mut experiment, bytes) = match arguments.what.as_slice() {
+pub fn request(arguments: &Arguments) -> Result<Request> {
+    let size = arguments.file_systems.size();
+    match arguments.what.as_slice() {
         [one] if experiment_file::is_experiment(one) => {
-            experiment_file::read_at(one, arguments.file_systems.size())?
+            let ExperimentText { text, stranger } = experiment_file::read(one)?;
+            let (experiment, bytes) = experiments::parse_at(one, &text, size)?;
+            Ok(Request { experiment: changed(experiment, bytes, arguments)?, stranger })
         }
-        names => (of_workloads(names)?, arguments.file_systems.size()),
-    };
+        names => {
+            let experiment = changed(of_workloads(names)?, size, arguments)?;
+            Ok(Request { experiment, stranger: None })
+        }
+    }
+}
+
+/// An experiment with the changes that the flags ask for; `bytes` is the size of file systems.
+fn changed(
+    mut experiment: Experiment,
+    bytes: Option<&str>,
+    arguments: &Arguments,
+) -> Result<Experiment> {
     add_commands(&mut experiment, arguments)?;
     ensure!(
         !experiment.loads.iter().all(is_command)
