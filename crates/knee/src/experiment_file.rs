@@ -1,16 +1,18 @@
 //! Experiments named on the command line: the built-in ones, and files.
 
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use host::stderr::{say, talk};
 use plan::experiments;
 use records::Experiment;
 use reports::Style;
 use runner::{effects, new_record};
 use setup::own_file;
+
+use crate::question;
 
 /// Whether an argument of `knee run` names an experiment rather than a workload.
 pub fn is_experiment(argument: &str) -> bool {
@@ -48,17 +50,6 @@ pub fn ask(argument: &str, stranger: &str, experiment: &Experiment) -> Result<()
     let asking = "an experiment runs programs with your rights";
     talk(format_args!("{argument} {stranger}; {asking}."));
     say(reports::effects(&effects, &Style::for_stdout()));
-    ensure!(
-        io::stdin().is_terminal() && io::stderr().is_terminal(),
-        "{argument} is not run, since there is no terminal to ask on: read it, then add --yes, or \
-         copy it to a folder of yours"
-    );
-    say("Run it? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).context("reading the answer")?;
-    ensure!(
-        ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()),
-        "{argument} is not run: the answer was not yes"
-    );
-    Ok(())
+    let refusal = format!("{argument} is not run");
+    question::ask("Run it?", &refusal, "read it, then add --yes, or copy it to a folder of yours")
 }

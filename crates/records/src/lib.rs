@@ -46,7 +46,7 @@ pub use profile::{
     Slice, Stack, Window,
 };
 pub use record::{
-    FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source,
+    FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source, check_label,
 };
 pub use run::{Outcome, Run, Sample, Warmup};
 pub use scalar::{Many, Scalar};

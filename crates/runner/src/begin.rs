@@ -54,6 +54,8 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         format: FORMAT,
         id: String::new(),
         state: RecordState::Growing,
+        label: String::new(),
+        note: String::new(),
         experiment,
         seed,
         points,
@@ -155,6 +157,11 @@ pub fn open_record(resume: bool, store: &Store, record: Record) -> Result<Growin
     let id = &growing.record.id;
     talk(format_args!("resuming {id}, which has {} runs", session.first_run));
     growing.record.sessions.push(session);
+    for (kept, given) in
+        [(&mut growing.record.label, record.label), (&mut growing.record.note, record.note)]
+    {
+        *kept = if given.is_empty() { std::mem::take(kept) } else { given };
+    }
     Ok(growing)
 }
 

@@ -2,6 +2,8 @@
 
 mod file_systems;
 mod guests;
+mod times;
 
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};
+pub use times::{age, since, until};

@@ -8,7 +8,8 @@ use host::Placement;
 use host::stderr::{print, print_line, talk};
 use plan::{commands, experiments, variants};
 use records::{
-    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant, parse,
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant,
+    check_label, parse,
 };
 use reports::Style;
 use runner::{End, Measured, Options, effects, history, new_record};
@@ -93,6 +94,12 @@ pub struct Arguments {
     /// How long tasks may take to stop at the end of a run [default: 10]
     #[arg(long, value_name = "SECONDS")]
     stop_grace: Option<f64>,
+    /// Name the record; the label can be used wherever a record is named
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+    /// Attach a note to the record
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
     /// Do the missing runs of the newest partial record of this experiment
     #[arg(long)]
     resume: bool,
@@ -163,8 +170,13 @@ pub fn measure(
     if let Some(stranger) = stranger.filter(|_| !arguments.yes) {
         experiment_file::ask(&arguments.what.concat(), &stranger, &experiment)?;
     }
-    let options =
-        Options { owns_device: arguments.file_systems.i_own_this_device, resume: arguments.resume };
+    arguments.label.iter().try_for_each(|label| check_label(label))?;
+    let options = Options {
+        owns_device: arguments.file_systems.i_own_this_device,
+        resume: arguments.resume,
+        label: arguments.label.clone(),
+        note: arguments.note.clone(),
+    };
     let mut printed = Ok(());
     let measured = runner::measure(experiment, options, store, |run| {
         if arguments.json && printed.is_ok() {

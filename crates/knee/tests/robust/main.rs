@@ -21,6 +21,7 @@ mod outputs;
 mod process;
 mod putting_back;
 mod random;
+mod records;
 mod skip;
 mod strangers;
 mod variants;
