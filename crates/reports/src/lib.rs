@@ -36,7 +36,7 @@ pub use crate::effects::effects;
 pub use crate::header::{header, quoted};
 pub use crate::json::{summary, whole};
 pub use crate::ledger::{difference, explained, growth, ipis, locks, title};
-pub use crate::plan::plan;
+pub use crate::plan::{Plan, plan, plan_json};
 pub use crate::prose::{counted, visible, wrapped};
 pub use crate::scaling::{Detail, detailed, scaling};
 pub use crate::selfcheck::selfcheck;

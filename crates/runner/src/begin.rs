@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::stderr::talk;
 use host::{paths, random, topology};
 use plan::{Usable, commands, guest_config, pitfalls, variants};
-use records::{Directory, Experiment, FORMAT, Point, Record, RecordState, Session, Warning};
+use records::{Directory, Experiment, FORMAT, HERE, Point, Record, RecordState, Session, Warning};
 use setup::file_systems;
 use store::{Growing, Id, Index, Store};
 use workloads::Workload;
@@ -30,7 +30,8 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
     file_systems::check_experiment(&experiment)?;
     let variants = variants::combined(&experiment)?;
     guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
-    let points = plan::points(&experiment, &variants, &usable)?;
+    let points =
+        plan::points(&experiment, &variants, &usable).with_context(|| size(&experiment))?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
     let commands = commands::for_experiment(&experiment, &variants)?;
     let metrics = commands::described(&commands)?;
@@ -76,6 +77,18 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         runs_failed: 0,
         files: Default::default(),
     })
+}
+
+/// The experiment at its size, for an error: another size may fit this host.
+fn size(experiment: &Experiment) -> String {
+    let Experiment { name, size, .. } = experiment;
+    match size.as_str() {
+        "" | HERE => format!("planning {name}"),
+        size => format!(
+            "{name} at the size {size} does not fit this host; --size {HERE} may, and flags such as \
+             --cpus change it"
+        ),
+    }
 }
 
 /// What one operation of each of knee's own workloads is, by the workload's name.

@@ -12,10 +12,11 @@ use store::{Index, Store};
 const LISTED_MAX: usize = 200;
 const OPENED_MAX: usize = 8;
 
-/// For each point of a planned record, its runs in the newest record of the same host and kernel that
-/// has any.
+/// For each point of a planned record, its runs in the newest record of the same host and kernel that has
+/// any; else how long the runs of the same load took there.
 pub fn past_runs(planned: &Record, store: &Store) -> Result<Vec<Option<PointHistory>>> {
     let mut past_runs = vec![None; planned.points.len()];
+    let mut similar = past_runs.clone();
     let index = Index::open(store, &paths::cache()?)?;
     let (host, kernel) = (&planned.host.hostname, &planned.host.kernel_release);
     let is_same = |name: &str, own: &Option<String>| own.as_deref().unwrap_or_default() == name;
@@ -32,11 +33,15 @@ pub fn past_runs(planned: &Record, store: &Store) -> Result<Vec<Option<PointHist
             break;
         }
         let Ok(past) = store::open(&listed.folder) else { continue };
-        for (point, past_runs) in planned.points.iter().zip(&mut past_runs) {
-            if past_runs.is_none() {
-                *past_runs = PointHistory::from_record(&past, point, &planned.deciding(point));
+        let found = past_runs.iter_mut().zip(&mut similar);
+        for (point, (same, similar)) in planned.points.iter().zip(found) {
+            if same.is_none() {
+                *same = PointHistory::from_record(&past, point, &planned.deciding(point));
+            }
+            if similar.is_none() {
+                *similar = PointHistory::from_similar(&past, point);
             }
         }
     }
-    Ok(past_runs)
+    Ok(past_runs.into_iter().zip(similar).map(|(same, similar)| same.or(similar)).collect())
 }

@@ -33,7 +33,7 @@ use crate::progress::Progress;
 pub use begin::{new_record, planned_record};
 pub use effects::effects;
 pub use places::guest::allowed_cpus;
-pub use session::{Measured, Options, measure};
+pub use session::{Measured, Options, measure, refusal};
 
 /// How the runner ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -78,6 +78,15 @@ pub fn measure(
     Ok(Measured { end, folder })
 }
 
+/// Why this host or user could not run what a record plans, as far as that shows without changing
+/// anything; adds doubts about the host to the record. `None` if nothing speaks against it.
+pub fn refusal(record: &mut Record, options: &Options) -> Option<String> {
+    let images = commands::image_directories(record);
+    let checked = check_capacity(record)
+        .and_then(|()| file_systems::check(record, &images, options.owns_device));
+    checked.err().map(|why| format!("{why:#}"))
+}
+
 /// The result of measuring.
 pub struct Measured {
     /// Whether all runs were executed.

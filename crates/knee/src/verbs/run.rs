@@ -11,8 +11,8 @@ use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant,
     check_label, parse,
 };
-use reports::Style;
-use runner::{End, Measured, Options, effects, history, new_record};
+use reports::{Plan, Style, plan_json};
+use runner::{End, Measured, Options, effects, history, new_record, refusal};
 use store::Store;
 
 use super::compare;
@@ -105,7 +105,7 @@ pub struct Arguments {
     resume: bool,
     /// Print the planned runs, their duration and what they can detect, without running them
     #[arg(long, conflicts_with = "resume")]
-    plan: bool,
+    pub plan: bool,
     /// Run an experiment file that is not yours without asking (see docs/safety.md)
     #[arg(long)]
     yes: bool,
@@ -150,13 +150,34 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     check_metrics(&request.experiment)?;
     compare::layout(&request.experiment)?;
     if arguments.plan {
-        let record = new_record(request.experiment)?;
-        let past = history::past_runs(&record, store)?;
-        print(reports::plan(&record, &past, &effects(&record)?, &Style::for_stdout()))?;
+        show_plan(arguments, request.experiment, store)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (Measured { end, folder }, printed) = measure(arguments, request, store)?;
     conclude(arguments, end, folder.as_deref(), printed)
+}
+
+/// Prints what would be run, and runs nothing.
+pub fn show_plan(arguments: &Arguments, experiment: Experiment, store: &Store) -> Result<()> {
+    let mut record = new_record(experiment)?;
+    let refusal = refusal(&mut record, &options(arguments)?);
+    let past = history::past_runs(&record, store)?;
+    let effects = effects(&record)?;
+    let plan = Plan { record: &record, past: &past, effects: &effects, refusal };
+    if arguments.json {
+        return print_line(format_args!("{:#}", plan_json(&plan)));
+    }
+    print(reports::plan(&plan, &Style::for_stdout()))
+}
+
+fn options(arguments: &Arguments) -> Result<Options> {
+    arguments.label.iter().try_for_each(|label| check_label(label))?;
+    Ok(Options {
+        owns_device: arguments.file_systems.i_own_this_device,
+        resume: arguments.resume,
+        label: arguments.label.clone(),
+        note: arguments.note.clone(),
+    })
 }
 
 /// Measures, and with `--json` prints each run. Asks first if the experiment's file is not the user's
@@ -170,13 +191,7 @@ pub fn measure(
     if let Some(stranger) = stranger.filter(|_| !arguments.yes) {
         experiment_file::ask(&arguments.what.concat(), &stranger, &experiment)?;
     }
-    arguments.label.iter().try_for_each(|label| check_label(label))?;
-    let options = Options {
-        owns_device: arguments.file_systems.i_own_this_device,
-        resume: arguments.resume,
-        label: arguments.label.clone(),
-        note: arguments.note.clone(),
-    };
+    let options = options(arguments)?;
     let mut printed = Ok(());
     let measured = runner::measure(experiment, options, store, |run| {
         if arguments.json && printed.is_ok() {

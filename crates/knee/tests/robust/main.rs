@@ -18,6 +18,7 @@ mod installed;
 mod kernels;
 mod kills;
 mod outputs;
+mod plans;
 mod process;
 mod putting_back;
 mod random;
