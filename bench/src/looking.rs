@@ -77,7 +77,7 @@ fn of_knee(
     );
     std::fs::write(&file, experiment)?;
     let mut command = bench.knee(home.path());
-    output(command.args(["run", "--json"]).arg(&file))?;
+    output(command.args(["run", "--yes", "--json"]).arg(&file))?;
     let opened = store::open(&crate::planted::only_record(home.path())?)?;
     let looks = store::profiles(&opened)?;
     let runs: Vec<&Run> = opened.runs_of(0).collect();

@@ -37,7 +37,8 @@ pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Res
             file
         }
     };
-    let said = bench.knee(home).arg("explain").arg(what).args(["--json", "--force"]).output()?;
+    let said =
+        bench.knee(home).arg("explain").arg(what).args(["--yes", "--json", "--force"]).output()?;
     let why = String::from_utf8_lossy(&said.stderr).trim().to_string();
     // Where looking cost too much, the status says so.
     let json: Value = serde_json::from_slice(&said.stdout)

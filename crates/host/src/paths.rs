@@ -52,16 +52,22 @@ fn xdg(variable: &str, in_home: &str) -> Result<PathBuf> {
     Ok(folder.join("knee"))
 }
 
+/// The home folder of a user in /etc/passwd, if it belongs to the user.
+pub fn home_of(user: u32) -> Option<PathBuf> {
+    let text = fs::read_to_string("/etc/passwd").ok()?;
+    let home = home_in(&text, user)?;
+    fs::metadata(&home).is_ok_and(|m| m.is_dir() && m.uid() == user).then_some(home)
+}
+
+/// The home folder that the environment names.
+pub fn home_given() -> Option<PathBuf> {
+    env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 /// The user's home folder. Services and cron jobs may have no HOME; then /etc/passwd decides, if the
 /// folder that it names is the user's own (`/nonexistent` is not).
 fn home() -> Result<PathBuf> {
-    let given = env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let known = || {
-        let text = fs::read_to_string("/etc/passwd").ok()?;
-        let home = home_in(&text, user())?;
-        fs::metadata(&home).is_ok_and(|m| m.is_dir() && m.uid() == user()).then_some(home)
-    };
-    match given.or_else(known) {
+    match home_given().or_else(|| home_of(user())) {
         Some(home) => Ok(home),
         None => temporary_home(),
     }

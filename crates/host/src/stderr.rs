@@ -11,7 +11,12 @@ pub const WRITING: &str = "writing the result";
 
 /// Prints a line on standard error, and ignores failures: there is nowhere to report them.
 pub fn talk(line: impl Display) {
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    say(format_args!("{line}\n"));
+}
+
+/// Prints a text on standard error, and ignores failures.
+pub fn say(text: impl Display) {
+    let _ = io::stderr().write_all(text.to_string().as_bytes());
 }
 
 /// Prints a result, or a part of one. A reader that closes the pipe early is no error.

@@ -6,6 +6,7 @@
 
 mod experiment_file;
 mod flags;
+mod question;
 mod verbs;
 
 use std::path::PathBuf;
@@ -57,6 +58,12 @@ enum Verb {
     Boot(Box<verbs::boot::Arguments>),
     /// Show a record as tables and curves
     Show(verbs::show::Arguments),
+    /// Label a record, or attach a note to it
+    Note(verbs::note::Arguments),
+    /// Remove records
+    Rm(verbs::rm::Arguments),
+    /// Remove old records, by age, number or size
+    Prune(verbs::prune::Arguments),
     /// Build, list and remove kernels to boot and compare
     Kernel(verbs::kernel::Arguments),
     /// Import results of other tools as a record
@@ -112,6 +119,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),
         Verb::Replay(arguments) => verbs::replay::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
+        Verb::Note(arguments) => verbs::note::run(&arguments, &store()?),
+        Verb::Rm(arguments) => verbs::rm::run(&arguments, &store()?),
+        Verb::Prune(arguments) => verbs::prune::run(&arguments, &store()?),
         Verb::Kernel(arguments) => verbs::kernel::run(&arguments),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),

@@ -2,6 +2,7 @@
 //! experiment; and what a perf.data holds. Types only: nothing here does IO, measures, judges or prints.
 
 mod command;
+mod effect;
 mod event;
 mod experiment;
 mod explain;
@@ -27,6 +28,7 @@ mod warning;
 pub use command::{
     Command, CommandJob, CommandLine, Extract, OutputSource, Program, TableColumn, TableRow, WALL,
 };
+pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Axes, Experiment, Judging, Load, PointOrder, Variant};
 pub use explain::{Explain, FUNCTIONS_MAX};
@@ -44,7 +46,7 @@ pub use profile::{
     Slice, Stack, Window,
 };
 pub use record::{
-    FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source,
+    FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source, check_label,
 };
 pub use run::{Outcome, Run, Sample, Warmup};
 pub use scalar::{Many, Scalar};

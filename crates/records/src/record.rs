@@ -32,6 +32,12 @@ pub struct Record {
     pub id: String,
     /// Whether the record is whole.
     pub state: RecordState,
+    /// A name that the user gave it, usable wherever a record is named.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// What the user wants to remember about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
     /// The experiment as it was given.
     pub experiment: Experiment,
     /// Seed of the random order of points within blocks.
@@ -229,13 +235,31 @@ impl fmt::Display for HostChange {
     }
 }
 
+/// The one field that every format has.
+#[derive(Deserialize)]
+struct Versioned {
+    format: u32,
+}
+
+/// Refuses a label that would read as something else where a record is named: an id or its start, `last`,
+/// `all`, a path or an option.
+pub fn check_label(label: &str) -> Result<()> {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-.+@".contains(c);
+    ensure!(
+        label.starts_with(char::is_alphabetic)
+            && label.chars().all(is_plain)
+            && label.len() <= 100
+            && !["last", "all"].contains(&label),
+        "'{}' cannot be a label: start with a letter, use letters, digits and _-.+@, and neither \
+         'last' nor 'all'",
+        label.escape_debug()
+    );
+    Ok(())
+}
+
 impl Record {
     /// Parses the text of `record.json`. Unknown fields are ignored; an unknown format is refused.
     pub fn read(text: &str) -> Result<Record> {
-        #[derive(Deserialize)]
-        struct Versioned {
-            format: u32,
-        }
         let version: Versioned = serde_json::from_str(text).context("reading a record")?;
         ensure!(
             (1..=FORMAT).contains(&version.format),
@@ -243,6 +267,11 @@ impl Record {
             version.format
         );
         serde_json::from_str(text).context("reading a record")
+    }
+
+    /// Whether the text of a `record.json` has a format that only a newer knee reads.
+    pub fn is_newer(text: &str) -> bool {
+        serde_json::from_str(text).is_ok_and(|version: Versioned| version.format > FORMAT)
     }
 
     /// The metric that decides about a point: the experiment's, or the default for commands or timed
@@ -286,5 +315,22 @@ impl Record {
     pub fn runs_planned(&self) -> u32 {
         let points = u32::try_from(self.points.len()).unwrap_or(u32::MAX);
         points.saturating_mul(self.experiment.blocks())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_cannot_be_taken_for_an_id_or_a_path() {
+        for label in ["before", "v6.12-rc1", "nightly@x", "größer"] {
+            check_label(label).unwrap();
+        }
+        for wrong in
+            ["", "2026", "last", "all", "a/b", "-x", "a b", "a:b", "a\x1b", &"x".repeat(101)]
+        {
+            assert!(check_label(wrong).is_err(), "{wrong}");
+        }
     }
 }

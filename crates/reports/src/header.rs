@@ -5,7 +5,7 @@ use records::{
 };
 
 use crate::Style;
-use crate::prose::{counted, wrapped};
+use crate::prose::{counted, visible, wrapped};
 
 /// The words on the left, and the room they have.
 const LABEL: usize = 12;
@@ -15,7 +15,9 @@ pub fn header(opened: &Opened, style: Style) -> String {
     let record = &opened.record;
     let state = format!("{}, {}", record.id, state(opened));
     let again = ("rerun", again(record));
-    lines(&[&[("record", state)], &circumstances(record)[..], &[again]].concat(), style)
+    let named = [("label", visible(&record.label)), ("note", visible(&record.note))];
+    let record_lines = [&[("record", state)], &named[..], &circumstances(record)[..], &[again]];
+    lines(&record_lines.concat(), style)
 }
 
 /// The head of a plan: what a reader must know before anything is run.

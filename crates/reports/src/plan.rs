@@ -1,33 +1,81 @@
 //! The plan of an experiment: what would be run, how long that takes, and how small a change it
 //! can show.
 
+mod time;
+
 use analysis::PointHistory;
-use records::{Pass, Point, Record, Until};
+use records::{Effect, Pass, Point, Record, Warning};
+use serde_json::{Value, json};
 
 use crate::Style;
 use crate::header::planned;
 use crate::loads::parameters;
-use crate::prose::{counted, wrapped};
+use crate::prose::{counted, visible, wrapped};
 use crate::table::{Align, Table};
-
-/// Seconds to start, verify and clean up a run, assumed without an earlier record.
-const AROUND_S: f64 = 0.05;
 
 /// Deviations between runs that are common, to plan with where none is known.
 const COMMON: [f64; 3] = [0.01, 0.03, 0.10];
 
-/// The plan as text; `past` has for each point what earlier records say.
-pub fn plan(record: &Record, past: &[Option<PointHistory>], style: &Style) -> String {
-    let mut text = planned(record, *style);
-    text += &format!("\n{}", table(record, past, *style));
+/// What a plan shows.
+pub struct Plan<'a> {
+    /// The record as it would begin.
+    pub record: &'a Record,
+    /// What earlier records say about each point.
+    pub past: &'a [Option<PointHistory>],
+    /// What would be started and changed.
+    pub effects: &'a [Effect],
+    /// Why this host or user would be refused, if so.
+    pub refusal: Option<String>,
+}
+
+/// The plan as JSON.
+pub fn plan_json(plan: &Plan) -> Value {
+    let Plan { record, past, effects, refusal } = plan;
+    let runs = time::of_runs(record, past);
+    let of_unknown_length = runs.iter().filter(|run| run.is_none()).count();
+    let points = record.points.iter().zip(*past).zip(runs).map(|((point, seen), seconds)| {
+        let mut json = serde_json::to_value(point).expect("points are plain data");
+        json["run_seconds"] = json!(seconds);
+        json["earlier_record"] = json!(seen.as_ref().map(|seen| &seen.record));
+        json["earlier_deviation"] = json!(seen.as_ref().and_then(|seen| seen.deviation));
+        json
+    });
+    json!({
+        "experiment": record.experiment,
+        "seed": record.seed,
+        "points": points.collect::<Vec<_>>(),
+        "blocks": record.experiment.blocks(),
+        "runs": record.runs_planned(),
+        "seconds": time::total(record, past),
+        "points_of_unknown_length": of_unknown_length,
+        "effects": effects,
+        "warnings": record.warnings,
+        "refused": refusal,
+    })
+}
+
+/// The plan as text.
+pub fn plan(plan: &Plan, style: &Style) -> String {
+    let Plan { record, past, effects, refusal } = plan;
+    let head = format!("{}\n{}", planned(record, *style), table(record, past, *style));
+    // Names in a file from elsewhere must not hide what follows.
+    let mut text = visible(&head);
     let mut line = |sentence: String| text += &wrapped(&sentence, style.width, 2);
     line(String::new());
     line(blocks(record));
-    line(time(record, past));
+    line(time::sentence(record, past));
     if record.variants.len() > 1 {
         power(record, past).into_iter().for_each(&mut line);
     }
-    line("nothing was run; the same command without --plan runs it".to_string());
+    text += &format!("\n{}\n", crate::effects(effects, style));
+    let mut line = |sentence: String| text += &wrapped(&sentence, style.width, 2);
+    for Warning { text, advice, .. } in &record.warnings {
+        line(format!("warning: {text}: {advice}"));
+    }
+    line(match refusal {
+        Some(why) => format!("nothing was run; the same command without --plan is refused: {why}"),
+        None => "nothing was run; the same command without --plan runs it".to_string(),
+    });
     text
 }
 
@@ -52,7 +100,8 @@ fn table(record: &Record, past: &[Option<PointHistory>], style: Style) -> String
         if compared {
             row.insert(0, point.variant.clone());
         }
-        let deviation = seen.as_ref().map(|seen| format!("{:.1} %", 100.0 * seen.deviation));
+        let deviation = seen.as_ref().and_then(|seen| seen.deviation);
+        let deviation = deviation.map(|deviation| format!("{:.1} %", 100.0 * deviation));
         row.push(deviation.unwrap_or("-".to_string()));
         table.row(row);
     }
@@ -81,47 +130,6 @@ fn blocks(record: &Record) -> String {
     format!("{blocks} of {points}: {} runs{until}{extra}", record.runs_planned())
 }
 
-/// "about 3 min 20 s".
-fn time(record: &Record, past: &[Option<PointHistory>]) -> String {
-    let each = |(point, seen): (&Point, &Option<PointHistory>)| match (seen, point.until) {
-        (Some(seen), _) => Some(seen.run_s),
-        (None, Until::Seconds(seconds)) => Some(seconds + AROUND_S),
-        (None, _) => None,
-    };
-    let times: Option<Vec<f64>> = record.points.iter().zip(past).map(each).collect();
-    let blocks = record.experiment.blocks() as f64;
-    let known = past.iter().flatten().next().map(|seen| format!(", from record {}", seen.record));
-    let most = if record.experiment.compare.until_decided { "at most " } else { "" };
-    match times {
-        Some(times) => {
-            let total = blocks * times.iter().sum::<f64>() * (1.0 + placebo_share(record));
-            let how = known.unwrap_or(", with 50 ms of setup and cleanup per run".into());
-            let again = "; blocks disturbed by the host are repeated";
-            let again = if record.variants.len() > 1 { again } else { "" };
-            format!("time: {most}about {}{how}{again}", spoken(total))
-        }
-        None => "time: unknown, because runs last until their work is done".to_string(),
-    }
-}
-
-/// How much longer placebo runs make it.
-fn placebo_share(record: &Record) -> f64 {
-    match record.variants.len() {
-        0 | 1 => 0.0,
-        variants => record.experiment.compare.placebo / variants as f64,
-    }
-}
-
-/// "45 s", "3 min 20 s", "2 h 5 min".
-fn spoken(seconds: f64) -> String {
-    let s = seconds.round() as u64;
-    match s {
-        0..60 => format!("{:.0} s", seconds.max(1.0)),
-        60..3600 => format!("{} min {} s", s / 60, s % 60),
-        _ => format!("{} h {} min", s / 3600, s % 3600 / 60),
-    }
-}
-
 /// The smallest change that the blocks will show in four of five cases.
 fn power(record: &Record, past: &[Option<PointHistory>]) -> Vec<String> {
     let blocks = record.experiment.blocks();
@@ -136,7 +144,7 @@ fn power(record: &Record, past: &[Option<PointHistory>]) -> Vec<String> {
         Some(effect) => format!("{:.1} %", 100.0 * effect),
         None => "nothing".to_string(),
     };
-    let known: Vec<f64> = past.iter().flatten().map(|seen| seen.deviation).collect();
+    let known: Vec<f64> = past.iter().flatten().filter_map(|seen| seen.deviation).collect();
     let mut lines = Vec::new();
     match analysis::Spread::from_values(&known) {
         Some(spread) => lines.push(format!(

@@ -41,6 +41,14 @@ fn unbreakable(text: &str) -> Vec<&str> {
     words
 }
 
+/// A text from elsewhere without what a terminal would obey: control characters, and those that turn the
+/// direction of writing, are shown as escapes. Line breaks and tabs stay.
+pub fn visible(text: &str) -> String {
+    let is_plain = |c: char| "\n\t\\'\"".contains(c) || c.escape_debug().len() == 1;
+    let shown = |c: char| if is_plain(c) { c.to_string() } else { c.escape_debug().to_string() };
+    text.chars().map(shown).collect()
+}
+
 /// `1 run`, `2 runs`.
 pub fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
@@ -67,6 +75,12 @@ mod tests {
         assert_eq!(wrapped("at 95 %, so", 7, 1), "at\n 95 %,\n so\n");
         assert_eq!(wrapped("unbreakable x", 5, 1), "unbreakable\n x\n");
         assert_eq!(wrapped("", 5, 1), "\n");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown() {
+        assert_eq!(visible("it's \"é\"\\\n\t"), "it's \"é\"\\\n\t");
+        assert_eq!(visible("a\x1b[2Kb\r\u{202e}c"), "a\\u{1b}[2Kb\\r\\u{202e}c");
     }
 
     #[test]

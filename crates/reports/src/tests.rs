@@ -8,7 +8,7 @@ use store::import::{Input, Telling, assemble};
 
 use crate::*;
 
-fn golden() -> Opened {
+pub fn golden() -> Opened {
     let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store");
     store::open(&records.join("tests/golden/v1/20261120-115530-7f3a9c")).unwrap()
 }

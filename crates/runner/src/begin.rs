@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::stderr::talk;
 use host::{paths, random, topology};
 use plan::{Usable, commands, guest_config, pitfalls, variants};
-use records::{Directory, Experiment, FORMAT, Point, Record, RecordState, Session, Warning};
+use records::{Directory, Experiment, FORMAT, HERE, Point, Record, RecordState, Session, Warning};
 use setup::file_systems;
 use store::{Growing, Id, Index, Store};
 use workloads::Workload;
@@ -16,13 +16,22 @@ use workloads::Workload;
 use crate::places::guest::allowed_cpus;
 use crate::{images, programs};
 
-/// Everything about the record that is known before the first run.
+/// Everything about the record that is known before the first run. Refuses missing programs.
 pub fn new_record(experiment: Experiment) -> Result<Record> {
+    let mut record = planned_record(experiment)?;
+    images::check_words(&record)?;
+    record.programs = programs::find(&record)?;
+    Ok(record)
+}
+
+/// The plan of the record, whether or not the programs that it needs are installed.
+pub fn planned_record(experiment: Experiment) -> Result<Record> {
     let (usable, warning) = usable_cpus()?;
     file_systems::check_experiment(&experiment)?;
     let variants = variants::combined(&experiment)?;
     guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
-    let points = plan::points(&experiment, &variants, &usable)?;
+    let points =
+        plan::points(&experiment, &variants, &usable).with_context(|| size(&experiment))?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
     let commands = commands::for_experiment(&experiment, &variants)?;
     let metrics = commands::described(&commands)?;
@@ -42,10 +51,12 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         first_run: 0,
         host_changes: None,
     };
-    let mut record = Record {
+    Ok(Record {
         format: FORMAT,
         id: String::new(),
         state: RecordState::Growing,
+        label: String::new(),
+        note: String::new(),
         experiment,
         seed,
         points,
@@ -65,10 +76,19 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
         runs_finished: 0,
         runs_failed: 0,
         files: Default::default(),
-    };
-    images::check_words(&record)?;
-    record.programs = programs::find(&record)?;
-    Ok(record)
+    })
+}
+
+/// The experiment at its size, for an error: another size may fit this host.
+fn size(experiment: &Experiment) -> String {
+    let Experiment { name, size, .. } = experiment;
+    match size.as_str() {
+        "" | HERE => format!("planning {name}"),
+        size => format!(
+            "{name} at the size {size} does not fit this host; --size {HERE} may, and flags such as \
+             --cpus change it"
+        ),
+    }
 }
 
 /// What one operation of each of knee's own workloads is, by the workload's name.
@@ -150,6 +170,11 @@ pub fn open_record(resume: bool, store: &Store, record: Record) -> Result<Growin
     let id = &growing.record.id;
     talk(format_args!("resuming {id}, which has {} runs", session.first_run));
     growing.record.sessions.push(session);
+    for (kept, given) in
+        [(&mut growing.record.label, record.label), (&mut growing.record.note, record.note)]
+    {
+        *kept = if given.is_empty() { std::mem::take(kept) } else { given };
+    }
     Ok(growing)
 }
 

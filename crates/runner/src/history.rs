@@ -13,22 +13,27 @@ const LISTED_MAX: usize = 200;
 const OPENED_FOR_PLAN: usize = 8;
 const OPENED_FOR_DRIFT: usize = 20;
 
-/// For each point of a planned record, its runs in the newest record of the same host and kernel that
-/// has any.
+/// For each point of a planned record, its runs in the newest record of the same host and kernel that has
+/// any; else how long the runs of the same load took there.
 pub fn past_runs(planned: &Record, store: &Store) -> Result<Vec<Option<PointHistory>>> {
     let mut past_runs = vec![None; planned.points.len()];
+    let mut similar = past_runs.clone();
     for listed in like(planned, store)?.iter().take(OPENED_FOR_PLAN) {
         if past_runs.iter().all(Option::is_some) {
             break;
         }
         let Ok(past) = store::open(&listed.folder) else { continue };
-        for (point, past_runs) in planned.points.iter().zip(&mut past_runs) {
-            if past_runs.is_none() {
-                *past_runs = PointHistory::from_record(&past, point, &planned.deciding(point));
+        let found = past_runs.iter_mut().zip(&mut similar);
+        for (point, (same, similar)) in planned.points.iter().zip(found) {
+            if same.is_none() {
+                *same = PointHistory::from_record(&past, point, &planned.deciding(point));
+            }
+            if similar.is_none() {
+                *similar = PointHistory::from_similar(&past, point);
             }
         }
     }
-    Ok(past_runs)
+    Ok(past_runs.into_iter().zip(similar).map(|(same, similar)| same.or(similar)).collect())
 }
 
 /// The newest records of the same host, kernel and workloads.

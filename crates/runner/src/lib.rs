@@ -2,6 +2,7 @@
 //! each before the next one starts. Runs take place in places: this host, or virtual machines.
 
 mod begin;
+mod effects;
 pub mod history;
 mod images;
 pub mod places;
@@ -29,9 +30,10 @@ use crate::places::{Place, RunOutcome, RunRequest};
 use crate::profiles::{Step, StepResult};
 use crate::progress::Progress;
 
-pub use begin::new_record;
+pub use begin::{new_record, planned_record};
+pub use effects::effects;
 pub use places::guest::allowed_cpus;
-pub use session::{Measured, Options, measure};
+pub use session::{Measured, Options, measure, refusal};
 
 /// How the runner ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

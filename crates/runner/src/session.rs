@@ -10,19 +10,23 @@ use records::{Experiment, HostChange, Record, Run, Variant};
 use setup::host_state::{self, HostWatch};
 use setup::journal::Journal;
 use setup::{file_systems, settings};
-use store::Store;
+use store::{Growing, Store};
 
 use crate::begin::{check_capacity, new_record, open_record};
 use crate::progress::Progress;
 use crate::{End, programs, run};
 
 /// How a record is begun.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Whether the device that the user named may lose all that is on it.
     pub owns_device: bool,
     /// Whether a partial record of the same experiment is continued.
     pub resume: bool,
+    /// The user's name for the record, if it gets one.
+    pub label: Option<String>,
+    /// What the user wants to remember about the record.
+    pub note: Option<String>,
 }
 
 /// Measures an experiment and keeps a record of it. The host is as it was before when this returns.
@@ -46,6 +50,8 @@ pub fn measure(
         settings::check(&local)?;
     }
     programs::identify(&mut record)?;
+    record.label = options.label.unwrap_or_default();
+    record.note = options.note.unwrap_or_default();
     let mut growing = open_record(options.resume, store, record)?;
     let watch = HostWatch::new(&growing.record, &journal);
     let before = watch.look();
@@ -59,13 +65,26 @@ pub fn measure(
     let put_back = journal.close();
     let changes = host_state::changes(&before, &watch.look(), &marks);
     keep_changes(&mut growing.record, changes);
-    let folder = growing.finish(jiff::Timestamp::now())?;
-    if let (Some(folder), false) = (&folder, end.is_ok() && put_back.is_ok()) {
-        talk(format_args!("the finished runs are kept in {}", folder.display()));
+    let safe = SafeRuns::new(&growing);
+    let finished = growing.finish(jiff::Timestamp::now());
+    let all_is_well = end.is_ok() && put_back.is_ok() && finished.is_ok();
+    if !all_is_well && let Some(sentence) = safe.sentence(&finished) {
+        talk(sentence);
     }
+    // What went wrong first is the cause of what went wrong later.
     let end = end?;
+    let folder = finished?;
     put_back?;
     Ok(Measured { end, folder })
+}
+
+/// Why this host or user could not run what a record plans, as far as that shows without changing
+/// anything; adds doubts about the host to the record. `None` if nothing speaks against it.
+pub fn refusal(record: &mut Record, options: &Options) -> Option<String> {
+    let images = commands::image_directories(record);
+    let checked = check_capacity(record)
+        .and_then(|()| file_systems::check(record, &images, options.owns_device));
+    checked.err().map(|why| format!("{why:#}"))
 }
 
 /// The result of measuring.
@@ -74,6 +93,35 @@ pub struct Measured {
     pub end: End,
     /// The record's folder; `None` if no run was finished.
     pub folder: Option<PathBuf>,
+}
+
+/// The runs that are durable, whatever goes wrong afterwards.
+struct SafeRuns {
+    done: u32,
+    planned: u32,
+    folder: PathBuf,
+}
+
+impl SafeRuns {
+    fn new(growing: &Growing) -> SafeRuns {
+        let planned = growing.record.runs_planned();
+        SafeRuns { done: growing.next_run(), planned, folder: growing.folder().to_path_buf() }
+    }
+
+    /// What is safe, where it lies, and how to go on; `None` if there is no run to keep.
+    fn sentence(&self, finished: &Result<Option<PathBuf>>) -> Option<String> {
+        let SafeRuns { done, planned, folder } = self;
+        let (folder, first) = match finished {
+            Ok(finished) => (finished.as_ref()?, ""),
+            Err(_) if *done == 0 => return None,
+            Err(_) => (folder, ", although the record could not be finished"),
+        };
+        Some(format!(
+            "{done} of {planned} runs are safe in {}{first}. Mend the error below, then the same \
+             command with --resume does the rest",
+            folder.display()
+        ))
+    }
 }
 
 /// Reports what of the host is not as before, and keeps it in the record.

@@ -6,6 +6,7 @@
 
 mod aged;
 pub mod block_device;
+mod effects;
 mod geometry;
 pub mod kinds;
 pub mod loop_device;
@@ -31,6 +32,7 @@ use crate::journal::{Journal, UndoStep};
 use crate::ownership::FileIdentity;
 
 pub use self::aged::age;
+pub use self::effects::effects;
 pub use self::validate::{check, check_experiment, check_file_system};
 
 /// Attempts to bind a loop device: another process may take the free one first.

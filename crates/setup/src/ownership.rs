@@ -42,12 +42,7 @@ impl FileIdentity {
 /// one of its directories. `directory` is absolute and without symbolic links.
 pub fn check_that_nobody_else_can_rename_in(directory: &Path) -> Result<()> {
     let trusted = Trusted::current();
-    for above in directory.ancestors() {
-        let metadata = fs::symlink_metadata(above)
-            .with_context(|| format!("reading the owner of {}", above.display()))?;
-        let Some(who) = trusted.stranger(metadata.uid(), metadata.gid(), metadata.mode()) else {
-            continue;
-        };
+    if let Some((who, above)) = trusted.who_can_rename_in(directory)? {
         bail!(
             "{who} can rename in {}, and could put another directory in place of knee's during a run: \
              choose another --dir (in /tmp, only the owner of a file can rename it)",
@@ -57,17 +52,17 @@ pub fn check_that_nobody_else_can_rename_in(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Users who may rename around the directories of runs.
-struct Trusted {
-    user: u32,
+/// Users who may change what knee uses: this user, root, and who called sudo.
+pub(crate) struct Trusted {
+    pub(crate) user: u32,
     /// The user who started knee with sudo, and can do as root what root can.
-    sudo_user: Option<u32>,
+    pub(crate) sudo_user: Option<u32>,
     /// What the kernel shows in a user namespace for users outside it, root among them.
     outside: Option<u32>,
 }
 
 impl Trusted {
-    fn current() -> Trusted {
+    pub(crate) fn current() -> Trusted {
         let number = |text: String| text.trim().parse().ok();
         let is_root = user() == 0;
         let maps = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -80,8 +75,26 @@ impl Trusted {
         }
     }
 
-    /// Who else can rename in a directory with this owner, group and mode.
-    fn stranger(&self, owner: u32, group: u32, mode: u32) -> Option<String> {
+    /// Who else can rename in a directory, or in one above it, and in which. `directory` is absolute and
+    /// without symbolic links.
+    pub(crate) fn who_can_rename_in<'a>(
+        &self,
+        directory: &'a Path,
+    ) -> Result<Option<(String, &'a Path)>> {
+        for above in directory.ancestors() {
+            let metadata = fs::symlink_metadata(above)
+                .with_context(|| format!("reading the owner of {}", above.display()))?;
+            let stranger = self.stranger(metadata.uid(), metadata.gid(), metadata.mode());
+            if let Some(who) = stranger {
+                return Ok(Some((who, above)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Who else owns, or can write to, what has this owner, group and mode; in a directory that means to
+    /// rename.
+    pub(crate) fn stranger(&self, owner: u32, group: u32, mode: u32) -> Option<String> {
         let trusted = [Some(0), Some(self.user), self.sudo_user, self.outside];
         if !trusted.contains(&Some(owner)) {
             return Some(format!("user {owner}"));

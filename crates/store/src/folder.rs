@@ -18,15 +18,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use host::durable::{create_anew, remove_if_there, sync_folder, write_durably};
 use records::{Boot, Opened, Profile, Record, RecordState, Run, Sample, Seal, Warning};
 
 use crate::lines::{self, no_link};
 use crate::samples::{RunSamples, read_parquet, write_parquet};
 
-const PLAN: &str = "plan.json";
-const RECORD: &str = "record.json";
+pub const PLAN: &str = "plan.json";
+pub const RECORD: &str = "record.json";
 const RUNS: &str = "runs.ndjson";
 const SAMPLES_GROWING: &str = "samples.ndjson";
 const SAMPLES: &str = "samples.parquet";
@@ -35,6 +35,9 @@ const PROFILES: &str = "looks.ndjson";
 /// Exists only if runs were made in virtual machines.
 const BOOTS: &str = "boots.ndjson";
 const HIDDEN: &str = ".part-";
+
+/// What runs left, beside the record itself.
+const RESULTS: &[&str] = &[RUNS, PROFILES, BOOTS, SAMPLES_GROWING, SAMPLES];
 
 /// Names under which files are written before they are renamed into place.
 const TEMPORARY: [&str; 4] = ["plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"];
@@ -252,6 +255,11 @@ impl Growing {
         Ok(Growing { folder, record, runs, samples, next_run, complete: false, _lock: lock })
     }
 
+    /// The folder that the record grows in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The number of the next run.
     pub fn next_run(&self) -> u32 {
         self.next_run
@@ -356,10 +364,7 @@ impl Growing {
         // Adding the last run may have failed halfway.
         let runs = lines::drop_torn(&self.folder.join(RUNS), Run::read)?;
         if runs.is_empty() {
-            let files =
-                [&[RUNS, PROFILES, BOOTS, SAMPLES_GROWING, SAMPLES], &TEMPORARY[..], &[PLAN]]
-                    .concat();
-            remove_folder(&self.folder, &files)?;
+            remove_folder(&self.folder, &[RESULTS, &TEMPORARY[..], &[PLAN]].concat())?;
             return Ok(None);
         }
         self.write_samples(runs.len() as u32)?;
@@ -436,6 +441,14 @@ pub fn samples(opened: &Opened) -> Result<Vec<(u32, Sample)>> {
     Ok(runs.into_iter().flat_map(|r| r.samples.into_iter().map(move |s| (r.run, s))).collect())
 }
 
+/// The warning of a record whose runs have been changed.
+const ALTERED: &str = "runs.ndjson has changed since the record was finished";
+
+/// The warning that the runs of a record have changed since it was finished, if they have.
+pub fn alteration(opened: &Opened) -> Option<&Warning> {
+    opened.record.warnings.iter().find(|warning| warning.text == ALTERED)
+}
+
 /// Adds a warning if the runs have changed since the record was finished.
 fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
     let Some(sealed) = opened.record.files.get(RUNS) else {
@@ -443,7 +456,7 @@ fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
     };
     if torn || *sealed != Seal::for_file(&opened.folder.join(RUNS))? {
         opened.record.warnings.push(Warning::new(
-            format!("{RUNS} has changed since the record was finished"),
+            ALTERED,
             "restore the folder from a copy, or trust only the runs you recognise",
         ));
     }
@@ -471,19 +484,66 @@ pub fn record_modified_ns(folder: &Path) -> Option<i64> {
     Some(metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec())
 }
 
-/// Reads the record in a folder, finished or growing.
+/// Reads the record in a folder, finished or growing. Refuses one whose folder has the id of another.
 pub fn read_record(folder: &Path) -> Result<Record> {
     for name in [RECORD, PLAN] {
         let path = folder.join(name);
-        match fs::read_to_string(&path) {
-            Ok(text) => {
-                return Record::read(&text).with_context(|| format!("in {}", path.display()));
-            }
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
             Err(e) if e.kind() == ErrorKind::NotFound => continue,
             Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
-        }
+        };
+        let record = Record::read(&text).with_context(|| format!("in {}", path.display()))?;
+        let folder_id = id_in_name(folder).filter(|id| *id != record.id);
+        ensure!(
+            folder_id.is_none(),
+            "{} has the id {}, which is not the name of its folder: give the folder its name back, or \
+             any name that is no id",
+            path.display(),
+            record.id.escape_debug()
+        );
+        return Ok(record);
     }
     bail!("{} is not a record: it has neither {RECORD} nor {PLAN}", folder.display())
+}
+
+/// The id that a folder has for its name, hidden or not; `None` if its name is no id.
+pub fn id_in_name(folder: &Path) -> Option<String> {
+    let name = folder.file_name()?.to_str()?;
+    let id = Id::read(name.strip_prefix(HIDDEN).unwrap_or(name))?;
+    Some(id.as_str().to_string())
+}
+
+/// Whether a folder is of a record that is not finished.
+pub fn is_hidden(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(HIDDEN.as_bytes()))
+}
+
+/// Whether the writer of a hidden folder is alive.
+pub fn writer(folder: &Path) -> io::Result<Writer> {
+    Ok(match lock(&folder.join(PLAN))? {
+        Some(_) => Writer::Dead,
+        None => Writer::Alive,
+    })
+}
+
+/// The writer of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    Alive,
+    Dead,
+}
+
+/// Length of the files in a record's folder.
+pub fn bytes(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len()).sum()
+}
+
+/// The number of whole lines in a record's file of runs.
+pub fn count_lines_of_runs(folder: &Path) -> u32 {
+    let text = fs::read(folder.join(RUNS)).unwrap_or_default();
+    text.iter().filter(|byte| **byte == b'\n').count() as u32
 }
 
 /// The runs of a file, and the offset of a torn last line.
@@ -518,7 +578,7 @@ fn hidden_path(folder: &Path) -> Result<PathBuf> {
 
 /// Locks the `record.json` in a folder that is to be renamed. The plan's lock is not enough: a process
 /// that resumes the record writes a plan of its own.
-fn lock_record(folder: &Path) -> Result<File> {
+pub fn lock_record(folder: &Path) -> Result<File> {
     let path = folder.join(RECORD);
     let locked = lock(&path).with_context(|| format!("locking {}", path.display()))?;
     locked
@@ -545,7 +605,7 @@ fn is_ours(metadata: &Metadata) -> bool {
     metadata.uid() == host::paths::user()
 }
 
-fn is_our_folder(path: &Path) -> bool {
+pub fn is_our_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && is_ours(&m))
 }
 
@@ -575,6 +635,13 @@ fn tidy_and_unhide(folder: &Path) -> Result<PathBuf> {
     sync_folder(visible.parent().unwrap_or(Path::new("/")))?;
     remove(&visible, &[PLAN])?;
     Ok(visible)
+}
+
+/// Removes all that knee writes into a record's folder, the record first: a folder without it is no record.
+/// Removes the folder too unless it holds other files; returns whether it did.
+pub fn remove_record(folder: &Path) -> Result<bool> {
+    remove_folder(folder, &[&[RECORD, PLAN], RESULTS, &TEMPORARY[..]].concat())?;
+    Ok(!folder.exists())
 }
 
 /// Removes these files from a folder.

@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use records::Record;
+use jiff::Timestamp;
 use rusqlite::ffi::{Error, SQLITE_NOTADB};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 
-use crate::{Id, Store, folder};
+use crate::listed::{Listed, look};
+use crate::{Store, folder};
 
 /// Version of the tables and of their contents. An index of another version is discarded.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const TABLES: &str = "
     create table shard (path text primary key, modified_ns integer not null);
@@ -26,10 +27,23 @@ const TABLES: &str = "
         folder text primary key, shard text not null, id text not null, name text not null,
         workloads text not null, host text not null, kernel text not null, state text not null,
         points integer not null, runs integer not null, failed integer not null,
-        planned integer not null, modified_ns integer not null
+        planned integer not null, label text not null, note text not null,
+        started_ns integer not null, bytes integer not null, modified_ns integer not null
     ) without rowid;
     create index record_by_id on record (id);
-    create index record_by_shard on record (shard);";
+    create index record_by_label on record (label);
+    create index record_by_start on record (started_ns, id);
+    create index record_by_shard on record (shard);
+    create table other (folder text primary key, shard text not null) without rowid;";
+
+/// The columns of a [`Listed`], in the order of its fields.
+const COLUMNS: &str = "id, folder, name, workloads, host, kernel, state, points, runs, failed, planned, \
+                       label, note, started_ns, bytes";
+
+/// The condition of a [`Filter`], whose fields are the parameters 1 to 5.
+const MATCHES: &str = "(?1 is null or instr(', ' || workloads || ', ', ', ' || ?1 || ', ') > 0)
+    and (?2 is null or label = ?2) and (?3 is null or host = ?3)
+    and (?4 is null or started_ns >= ?4) and (?5 is null or started_ns < ?5)";
 
 /// The index of one store.
 #[derive(Debug)]
@@ -38,31 +52,19 @@ pub struct Index {
     store: Store,
 }
 
-/// A record in a list.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Listed {
-    /// Id of the record.
-    pub id: String,
-    /// Folder of the record.
-    pub folder: PathBuf,
-    /// Name of the experiment.
-    pub name: String,
-    /// Workloads, separated by commas.
-    pub workloads: String,
+/// Which records to list; an absent field lets all through.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Name of a workload or command that the record has.
+    pub workload: Option<String>,
+    /// The record's label.
+    pub label: Option<String>,
     /// Name of the host.
-    pub host: String,
-    /// Kernel release.
-    pub kernel: String,
-    /// `whole` or `partial`.
-    pub state: String,
-    /// Number of planned points.
-    pub points: u32,
-    /// Number of finished runs.
-    pub runs: u32,
-    /// Number of failed runs.
-    pub failed: u32,
-    /// Number of planned runs.
-    pub planned: u32,
+    pub host: Option<String>,
+    /// The record started then or later.
+    pub since: Option<Timestamp>,
+    /// The record started before then.
+    pub until: Option<Timestamp>,
 }
 
 impl Index {
@@ -91,29 +93,53 @@ impl Index {
 
     /// At most `limit` records, newest first.
     pub fn newest(&self, limit: usize) -> Result<Vec<Listed>> {
-        let mut query = self.database.prepare(
-            "select id, folder, name, workloads, host, kernel, state, points, runs, failed, planned
-             from record order by id desc limit ?1",
-        )?;
-        let rows = query.query_map([limit as i64], listed)?;
+        self.matching(&Filter::default(), limit)
+    }
+
+    /// At most `limit` records that a filter lets through, newest first.
+    pub fn matching(&self, filter: &Filter, limit: usize) -> Result<Vec<Listed>> {
+        let mut query = self.database.prepare(&format!(
+            "select {COLUMNS} from record where {MATCHES}
+             order by started_ns desc, id desc limit ?6"
+        ))?;
+        let (since, until) = (nanoseconds(filter.since), nanoseconds(filter.until));
+        let Filter { workload, label, host, .. } = filter;
+        let rows =
+            query.query_map(params![workload, label, host, since, until, limit as i64], listed)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// At most 50 records whose id starts with `prefix`, newest first.
     pub fn with_prefix(&self, prefix: &str) -> Result<Vec<Listed>> {
-        let mut query = self.database.prepare(
-            "select id, folder, name, workloads, host, kernel, state, points, runs, failed, planned
-             from record where substr(id, 1, length(?1)) = ?1 order by id desc limit 50",
-        )?;
+        let mut query = self.database.prepare(&format!(
+            "select {COLUMNS} from record where substr(id, 1, length(?1)) = ?1
+             order by started_ns desc, id desc limit 50"
+        ))?;
         let rows = query.query_map([prefix], listed)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The number of records.
-    pub fn count(&self) -> Result<usize> {
-        let count: i64 =
-            self.database.query_row("select count(*) from record", [], |r| r.get(0))?;
+    /// The number of records that a filter lets through.
+    pub fn count(&self, filter: &Filter) -> Result<usize> {
+        let (since, until) = (nanoseconds(filter.since), nanoseconds(filter.until));
+        let Filter { workload, label, host, .. } = filter;
+        let count: i64 = self.database.query_row(
+            &format!("select count(*) from record where {MATCHES}"),
+            params![workload, label, host, since, until],
+            |row| row.get(0),
+        )?;
         Ok(count as usize)
+    }
+
+    /// The folders without a finished record that can be read, newest first, each with the reason.
+    pub fn others(&self) -> Result<Vec<Listed>> {
+        let mut query = self.database.prepare("select folder from other")?;
+        let folders = query.query_map([], |row| row.get::<_, String>(0))?;
+        let folders = folders.collect::<Result<Vec<_>, _>>()?;
+        let mut others: Vec<Listed> =
+            folders.iter().filter_map(|folder| look(Path::new(folder))).collect();
+        others.sort_by(|a, b| b.id.cmp(&a.id));
+        Ok(others)
     }
 
     fn refresh(&mut self) -> Result<()> {
@@ -135,6 +161,7 @@ impl Index {
         }
         for gone in known {
             transaction.execute("delete from record where shard = ?1", [&gone])?;
+            transaction.execute("delete from other where shard = ?1", [&gone])?;
             transaction.execute("delete from shard where path = ?1", [&gone])?;
         }
         transaction.commit().context("updating the index")
@@ -154,7 +181,17 @@ fn listed(row: &rusqlite::Row) -> rusqlite::Result<Listed> {
         runs: row.get(8)?,
         failed: row.get(9)?,
         planned: row.get(10)?,
+        label: row.get(11)?,
+        note: row.get(12)?,
+        started: Timestamp::from_nanosecond(row.get::<_, i64>(13)?.into()).ok(),
+        bytes: row.get::<_, i64>(14)? as u64,
+        reason: String::new(),
     })
+}
+
+/// A time as it stands in the table.
+fn nanoseconds(time: Option<Timestamp>) -> Option<i64> {
+    time.map(|time| time.as_nanosecond().clamp(i64::MIN.into(), i64::MAX.into()) as i64)
 }
 
 /// The name of a store's index, made from the store's path.
@@ -240,12 +277,19 @@ fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
         known.insert(folder, modified_ns);
     }
     let mut all_read = true;
-    for (name, folder) in entries {
-        if Id::read(&name).is_none() {
+    database.execute("delete from other where shard = ?1", [&shard_text])?;
+    let mut other = database.prepare_cached("insert into other values (?1, ?2)")?;
+    for (_, folder) in entries {
+        if folder::id_in_name(&folder).is_none() {
             continue;
         }
         let text = folder.to_string_lossy().into_owned();
+        if folder::is_hidden(&folder) {
+            other.execute([&text, &*shard_text])?;
+            continue;
+        }
         let Some(modified_ns) = folder::record_modified_ns(&folder) else {
+            other.execute([&text, &*shard_text])?;
             all_read = false;
             continue;
         };
@@ -253,10 +297,15 @@ fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
         if known.remove(&text) == Some(modified_ns) {
             continue;
         }
-        // A folder without a readable record is not listed; `show` reports the reason.
         match folder::read_record(&folder) {
-            Ok(record) => insert(database, &shard_text, &text, &record, modified_ns)?,
-            Err(_) => all_read = false,
+            Ok(record) => {
+                let listed = Listed::from_record(&folder, &record);
+                insert(database, &shard_text, &listed, modified_ns)?;
+            }
+            Err(_) => {
+                other.execute([&text, &*shard_text])?;
+                all_read = false;
+            }
         }
     }
     for folder in known.keys() {
@@ -265,36 +314,28 @@ fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
     Ok(all_read)
 }
 
-fn insert(
-    database: &Connection,
-    shard: &str,
-    folder: &str,
-    record: &Record,
-    modified_ns: i64,
-) -> Result<()> {
-    let mut workloads: Vec<&str> = Vec::new();
-    for point in &record.points {
-        if !workloads.contains(&point.workload.as_str()) {
-            workloads.push(&point.workload);
-        }
-    }
-    let mut insert = database.prepare_cached(
-        "insert or replace into record
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-    )?;
+fn insert(database: &Connection, shard: &str, listed: &Listed, modified_ns: i64) -> Result<()> {
+    let mut insert = database.prepare_cached(&format!(
+        "insert or replace into record ({COLUMNS}, shard, modified_ns)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+    ))?;
     insert.execute(params![
-        folder,
+        listed.id,
+        listed.folder.to_string_lossy(),
+        listed.name,
+        listed.workloads,
+        listed.host,
+        listed.kernel,
+        listed.state,
+        listed.points,
+        listed.runs,
+        listed.failed,
+        listed.planned,
+        listed.label,
+        listed.note,
+        nanoseconds(listed.started).unwrap_or(0),
+        listed.bytes as i64,
         shard,
-        record.id,
-        record.experiment.name,
-        workloads.join(", "),
-        record.host.hostname.as_deref().unwrap_or("?"),
-        record.host.kernel_release.as_deref().unwrap_or("?"),
-        record.state.name(),
-        record.points.len() as i64,
-        record.runs_finished,
-        record.runs_failed,
-        record.runs_planned(),
         modified_ns,
     ])?;
     Ok(())

@@ -5,9 +5,13 @@ mod compact;
 mod folder;
 pub mod import;
 mod index;
+mod keep;
 mod lines;
+mod listed;
 mod samples;
 
 pub use compact::{Compacted, compact};
-pub use folder::{Growing, Id, Store, boots, open, profiles, samples};
-pub use index::{Index, Listed};
+pub use folder::{Growing, Id, Store, alteration, boots, open, profiles, samples};
+pub use index::{Filter, Index};
+pub use keep::{annotate, remove};
+pub use listed::Listed;

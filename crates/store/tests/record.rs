@@ -2,6 +2,8 @@
 //! whatever step, leaves a record that can be read, with exactly the runs that counted.
 
 mod golden;
+#[path = "record/keep.rs"]
+mod keep;
 #[path = "record/recover.rs"]
 mod recover;
 
@@ -13,7 +15,7 @@ use expect_test::expect;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Row, RowAccessor};
 use records::{Opened, Point, RecordState, Run, Sample};
-use store::{Compacted, Growing, Id, Index, Store, compact};
+use store::{Compacted, Filter, Growing, Id, Index, Store, compact};
 
 /// Writes the golden record anew, into a folder of its own, when asked to.
 #[test]
@@ -145,7 +147,7 @@ impl Place {
     fn listed(&self) -> Vec<PathBuf> {
         let index = Index::open(&self.store, &self.cache()).unwrap();
         let newest = index.newest(100).unwrap();
-        assert_eq!(index.count().unwrap(), newest.len());
+        assert_eq!(index.count(&Filter::default()).unwrap(), newest.len());
         newest.into_iter().map(|listed| listed.folder).collect()
     }
 }

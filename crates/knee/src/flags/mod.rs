@@ -3,7 +3,9 @@
 mod fail_if;
 mod file_systems;
 mod guests;
+mod times;
 
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};
+pub use times::{age, since, until};

@@ -10,18 +10,20 @@ use host::nearest;
 use host::stderr::{print, print_line};
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
-use records::Metric;
-use reports::wrapped;
+use records::{Effect, Metric};
+use reports::{Style, visible, wrapped};
+use runner::{effects, planned_record};
 use serde_json::json;
 use studies::hosts::{self, DescribedHost, HOSTS, Number, Origin};
 use workloads::{Forms, Parameter, ParameterKind, WORKLOADS, Workload};
 
+use crate::experiment_file;
 use crate::verbs::list::all_metrics;
 
 /// What to describe.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Workload, algorithm, host, experiment, command or metric to describe
+    /// Workload, algorithm, host, experiment (also a file), command or metric to describe
     name: String,
     /// Print JSON
     #[arg(long)]
@@ -31,7 +33,12 @@ pub struct Arguments {
 /// Prints the description.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
-    let entry = ManualEntry::find(name).with_context(|| unknown(name))?;
+    let is_file = experiments::built_in(name).is_none() && experiment_file::is_experiment(name);
+    let entry = if is_file {
+        ManualEntry::Experiment(name, experiment_file::read(name)?.text)
+    } else {
+        ManualEntry::find(name).with_context(|| unknown(name))?
+    };
     if arguments.json {
         print_line(entry.json()?)?;
     } else {
@@ -45,8 +52,8 @@ enum ManualEntry<'a> {
     Workload(&'static Workload),
     Lock(&'static ListedLock),
     Mechanism(&'static ListedMechanism),
-    /// Name and TOML text.
-    Experiment(&'a str, &'static str),
+    /// Name or file, and TOML text.
+    Experiment(&'a str, String),
     /// The name may be that of one counter of a family.
     Metric(&'a str, &'static Metric),
     /// Name and TOML text.
@@ -60,12 +67,14 @@ impl<'a> ManualEntry<'a> {
         let lock = || LOCKS.iter().find(|lock| lock.name == name);
         let mechanism = || MECHANISMS.iter().find(|mechanism| mechanism.name == name);
         let metric = || all_metrics().find(|metric| metric.matches(name));
+        let experiment =
+            || Some(ManualEntry::Experiment(name, experiments::built_in(name)?.to_string()));
         let host = || HOSTS.iter().find(|(host, _)| *host == name);
         Workload::find(name)
             .map(ManualEntry::Workload)
             .or_else(|| lock().map(ManualEntry::Lock))
             .or_else(|| mechanism().map(ManualEntry::Mechanism))
-            .or_else(|| Some(ManualEntry::Experiment(name, experiments::built_in(name)?)))
+            .or_else(experiment)
             .or_else(|| Some(ManualEntry::Metric(name, metric()?)))
             .or_else(|| Some(ManualEntry::Host(name, host()?.1)))
             .or_else(|| Some(ManualEntry::Command(name, commands::built_in(name)?)))
@@ -77,9 +86,8 @@ impl<'a> ManualEntry<'a> {
             ManualEntry::Lock(lock) => lock_page(lock),
             ManualEntry::Mechanism(mechanism) => mechanism_page(mechanism),
             ManualEntry::Metric(name, metric) => metric_page(name, metric),
-            ManualEntry::Experiment(_, text)
-            | ManualEntry::Host(_, text)
-            | ManualEntry::Command(_, text) => text.to_string(),
+            ManualEntry::Experiment(name, text) => experiment_page(name, text),
+            ManualEntry::Host(_, text) | ManualEntry::Command(_, text) => text.to_string(),
         }
     }
 
@@ -90,9 +98,7 @@ impl<'a> ManualEntry<'a> {
             ManualEntry::Mechanism(mechanism) => format!("{:#}", mechanism_json(mechanism)),
             ManualEntry::Metric(_, metric) => format!("{:#}", metric_json(metric)),
             ManualEntry::Host(name, _) => format!("{:#}", host_json(&hosts::find(name)?)),
-            ManualEntry::Experiment(name, _) => {
-                serde_json::to_string_pretty(&experiments::read_built_in(name)?)?
-            }
+            ManualEntry::Experiment(name, text) => format!("{:#}", experiment_json(name, text)?),
             ManualEntry::Command(name, _) => serde_json::to_string_pretty(&commands::read(name)?)?,
         })
     }
@@ -114,6 +120,30 @@ fn unknown(name: &str) -> String {
         "nothing is called '{name}'{hint}; see `knee list \
          workloads|algorithms|hosts|experiments|commands|metrics`"
     )
+}
+
+/// The file, and what it would run on this host: a reader decides by this page whether to run it.
+fn experiment_page(name: &str, text: &str) -> String {
+    let effects = match experiment_effects(name, text) {
+        Ok(effects) => reports::effects(&effects, &Style::for_stdout()),
+        Err(why) => {
+            format!("this host cannot run it, so only the file says what it runs: {why:#}\n")
+        }
+    };
+    format!("{}\n\n{effects}", visible(text.trim_end()))
+}
+
+fn experiment_json(name: &str, text: &str) -> Result<serde_json::Value> {
+    let mut json = serde_json::to_value(experiments::parse_at(name, text, None)?.0)?;
+    if let Ok(effects) = experiment_effects(name, text) {
+        json["effects"] = serde_json::to_value(effects)?;
+    }
+    Ok(json)
+}
+
+/// What an experiment at the size as written would start and change on this host.
+fn experiment_effects(name: &str, text: &str) -> Result<Vec<Effect>> {
+    effects(&planned_record(experiments::parse_at(name, text, None)?.0)?)
 }
 
 fn workload_page(workload: &Workload) -> String {

@@ -73,6 +73,17 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         );
     }
     take_command(&mut arguments.run);
+    if arguments.run.plan {
+        ensure!(
+            is_measured_first(&arguments.run),
+            "--plan plans a measurement, but a record is measured already: name a workload, an \
+             experiment or a command"
+        );
+        let experiment = request(&arguments)?.experiment;
+        arguments.run.json = json;
+        run::show_plan(&arguments.run, experiment, store)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let (named, mut code) = if is_measured_first(&arguments.run) {
         measured(&arguments, store)?
     } else {
@@ -250,9 +261,10 @@ fn is_measured_first(run: &run::Arguments) -> bool {
     !run.commands.is_empty() || (!run.what.is_empty() && run.what.iter().all(is_load))
 }
 
-/// Measures, and returns the new record.
-fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitCode)> {
-    let mut experiment = run::experiment(&arguments.run)?;
+/// What is to be measured and profiled.
+fn request(arguments: &Arguments) -> Result<run::Request> {
+    let mut request = run::request(&arguments.run)?;
+    let experiment = &mut request.experiment;
     let explain = experiment.explain.get_or_insert_default();
     explain.hertz = arguments.hertz.unwrap_or(explain.hertz);
     explain.windows = arguments.windows.unwrap_or(explain.windows);
@@ -263,7 +275,13 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitC
         experiment.axes.cpus.get_or_insert_with(all_cpus);
     }
     experiment.check()?;
-    let (Measured { end, folder }, printed) = run::measure(&arguments.run, experiment, store)?;
+    Ok(request)
+}
+
+/// Measures, and returns the new record.
+fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitCode)> {
+    let request = request(arguments)?;
+    let (Measured { end, folder }, printed) = run::measure(&arguments.run, request, store)?;
     printed?;
     let Some(folder) = folder else {
         bail!("interrupted before the first run finished: nothing to explain");

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::stderr::{WRITING, talk};
+use records::{Opened, Warning};
 use reports::{WillItScale, counted, csv, csv_header, whole, will_it_scale};
 use store::{Store, compact};
 
@@ -45,6 +46,7 @@ enum ExportFormat {
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let folders = folders(&arguments.which, store)?;
     if let Some(into) = &arguments.compact {
+        folders.iter().try_for_each(|folder| open(folder).map(drop))?;
         let written = compact(&folders, into)?;
         let files = counted(written.files, "file");
         let rows = counted(written.rows, "row");
@@ -54,18 +56,27 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.format {
         ExportFormat::Csv => to_output(arguments, |out| export_csv(&folders, out))?,
         ExportFormat::Json => {
-            let record = store::open(only(&folders, "json")?)?;
+            let record = open(only(&folders, "json")?)?;
             to_output(arguments, |mut out| {
                 serde_json::to_writer_pretty(&mut out, &whole(&record))?;
                 Ok(writeln!(out)?)
             })?;
         }
         ExportFormat::WillItScale => {
-            let record = store::open(only(&folders, "will-it-scale")?)?;
+            let record = open(only(&folders, "will-it-scale")?)?;
             export_will_it_scale(arguments, will_it_scale(&record))?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a record, and says so if its runs are not those that were measured: the exported file will not.
+fn open(folder: &Path) -> Result<Opened> {
+    let opened = store::open(folder)?;
+    if let Some(Warning { text, advice, .. }) = store::alteration(&opened) {
+        talk(format_args!("{}: {text}: {advice}", opened.record.id));
+    }
+    Ok(opened)
 }
 
 fn folders(which: &[String], store: &Store) -> Result<Vec<PathBuf>> {
@@ -102,7 +113,7 @@ fn to_output(
 fn export_csv(folders: &[PathBuf], mut out: &mut dyn Write) -> Result<()> {
     csv_header(&mut out)?;
     for folder in folders {
-        csv(&store::open(folder)?, &mut out)?;
+        csv(&open(folder)?, &mut out)?;
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
-//! Finding the record that a user names: `last`, an id, the start of an id, or a directory.
+//! Finding the record that a user names: `last`, a label, an id, the start of an id, or a directory.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use host::paths;
-use store::{Index, Listed, Store};
+use reports::counted;
+use store::{Filter, Index, Listed, Store};
 
 /// The folder of the record that `which` names.
 pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
@@ -14,22 +15,43 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
     let index = Index::open(store, &paths::cache()?)?;
     let found = match which {
         "last" => index.newest(1)?,
-        prefix => index.with_prefix(prefix)?,
+        name => match labelled(name, &index)? {
+            Some(newest) => vec![newest],
+            None => index.with_prefix(name)?,
+        },
     };
     match &found[..] {
         [one] => Ok(one.folder.clone()),
         [] if Path::new(which).is_dir() => Ok(PathBuf::from(which)),
-        [] if index.count()? == 0 => {
-            bail!(
-                "no records in {} yet: make one with `knee run first-look`",
-                store.root().display()
-            )
-        }
-        [] => bail!(
-            "no record in {} has an id that starts with '{which}': see `knee list`",
-            store.root().display()
-        ),
+        [] => unlisted(which, &index, store),
         several => bail!("'{which}' is ambiguous; it may be any of\n{}", candidates(several)),
+    }
+}
+
+/// The newest record with a label.
+fn labelled(label: &str, index: &Index) -> Result<Option<Listed>> {
+    let filter = Filter { label: Some(label.to_string()), ..Filter::default() };
+    Ok(index.matching(&filter, 1)?.pop())
+}
+
+/// The one folder without a finished record that `which` names. Opening it says why it is none,
+/// or shows the runs so far.
+fn unlisted(which: &str, index: &Index, store: &Store) -> Result<PathBuf> {
+    let root = store.root().display();
+    let others = index.others()?;
+    let is_named = |other: &&Listed| other.id.starts_with(which) || other.label == which;
+    let named: Vec<&Listed> = others.iter().filter(is_named).collect();
+    match named[..] {
+        [one] => Ok(one.folder.clone()),
+        _ if which != "last" && index.count(&Filter::default())? + others.len() > 0 => bail!(
+            "no record in {root} has the label '{which}' or an id that starts with it: see \
+             `knee list`"
+        ),
+        _ if !others.is_empty() => bail!(
+            "no finished record in {root}; `knee list` says why for {}",
+            counted(others.len(), "folder")
+        ),
+        _ => bail!("no records in {root} yet: make one with `knee run first-look`"),
     }
 }
 
@@ -64,19 +86,9 @@ mod tests {
 
     fn listed(id: &str, folder: &str) -> Listed {
         let text = |text: &str| text.to_string();
-        Listed {
-            id: text(id),
-            folder: PathBuf::from(folder),
-            name: text("first-look"),
-            workloads: text("brk"),
-            host: text("lab1"),
-            kernel: text("6.12.8"),
-            state: text("whole"),
-            points: 1,
-            runs: 1,
-            failed: 0,
-            planned: 1,
-        }
+        let (id, folder) = (text(id), PathBuf::from(folder));
+        let (name, host) = (text("first-look"), text("lab1"));
+        Listed { id, folder, name, host, ..Listed::default() }
     }
 
     #[test]

@@ -7,14 +7,18 @@ use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::Result;
 use host::paths;
 use host::stderr::{print, print_line, talk};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{METRICS, Metric};
-use reports::{counted, wrapped};
+use reports::{counted, visible, wrapped};
 use serde_json::json;
-use store::{Index, Listed, Store};
+use store::{Filter, Index, Listed, Store};
 use studies::hosts::{self, DescribedHost, HOSTS};
 use workloads::{Family, WORKLOADS};
+
+use crate::flags::{since, until};
 
 /// What to list.
 #[derive(clap::Args)]
@@ -25,6 +29,22 @@ pub struct Arguments {
     /// Number of records to list, newest first
     #[arg(long, short = 'n', default_value_t = 20)]
     limit: usize,
+    /// List only records that have this workload or command
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// List only records with this label
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+    /// List only records of this host
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// List only records that started at this time or later: a date, a time or an age
+    /// (2026-11-20, 2026-11-20T12:00, 7d)
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<Timestamp>,
+    /// List only records that started before this time, or on this date or earlier
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<Timestamp>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -73,38 +93,69 @@ pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
 
 fn records(arguments: &Arguments, store: &Store) -> Result<()> {
     let index = Index::open(store, &paths::cache()?)?;
-    let newest = index.newest(arguments.limit)?;
+    let Arguments { workload, label, host, since, until, .. } = arguments;
+    let is_filtered =
+        [workload, label, host].iter().any(|f| f.is_some()) || since.or(*until).is_some();
+    let (workload, label, host) = (workload.clone(), label.clone(), host.clone());
+    let filter = Filter { workload, label, host, since: *since, until: *until };
+    let newest = index.matching(&filter, arguments.limit)?;
+    // What cannot be read has neither workload nor time.
+    let others = if is_filtered { Vec::new() } else { index.others()? };
     if arguments.json {
-        return print_line(serde_json::to_string_pretty(&newest)?);
+        return print_line(serde_json::to_string_pretty(&[newest, others].concat())?);
     }
-    let count = index.count()?;
-    if count == 0 {
+    let count = index.count(&filter)?;
+    if count + others.len() == 0 {
         let root = store.root().display();
-        return print_line(format_args!(
-            "No records in {root} yet. Make one with: knee run first-look"
-        ));
+        return print_line(match is_filtered {
+            true => format!("No record in {root} matches: `knee list` shows all"),
+            false => format!("No records in {root} yet. Make one with: knee run first-look"),
+        });
     }
-    let mut text = String::new();
-    for record in &newest {
-        text += &record_line(record);
-    }
+    let mut text: String = newest.iter().map(record_line).collect();
     if count > newest.len() {
         text += &format!("… and {} older (-n {count} lists all)\n", count - newest.len());
+    }
+    if !others.is_empty() {
+        text += "not finished, or not readable:\n";
+        text += &others.iter().map(other_lines).collect::<String>();
     }
     print(text)?;
     talk("see also: knee list workloads|algorithms|hosts|experiments|commands|metrics");
     Ok(())
 }
 
-fn record_line(record: &Listed) -> String {
+/// The line of a finished record, with the local time of its start; a note has a line of its own.
+pub fn record_line(record: &Listed) -> String {
     let runs = match (record.failed, record.runs + record.failed < record.planned) {
         (0, false) => counted(record.runs as usize, "run"),
         (0, true) => format!("{} of {} runs", record.runs, record.planned),
         (failed, _) => format!("{} of {} runs, {failed} failed", record.runs, record.planned),
     };
-    let Listed { id, state, host, kernel, name, .. } = record;
+    let Listed { id, state, host, kernel, name, label, note, .. } = record;
     let partial = if state == "partial" { "  partial" } else { "" };
-    format!("{id}  {name}  {runs}{partial}  {host} {kernel}\n")
+    let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
+    let local = |started: Timestamp| started.to_zoned(TimeZone::system());
+    let started =
+        record.started.map(|started| local(started).strftime("%Y-%m-%d %H:%M").to_string());
+    let started = started.unwrap_or("-".to_string());
+    let line = format!("{id}  {started}  {label}{name}  {runs}{partial}  {host} {kernel}");
+    let note = match note.as_str() {
+        "" => String::new(),
+        note => format!("    {}\n", note.replace('\n', " ")),
+    };
+    visible(&format!("{line}\n{note}"))
+}
+
+/// The lines of a folder that is no finished record.
+fn other_lines(other: &Listed) -> String {
+    let Listed { id, state, reason, name, .. } = other;
+    let runs = if other.planned == 0 {
+        String::new()
+    } else {
+        format!("  {name}, {} of {} runs", other.runs, other.planned)
+    };
+    visible(&wrapped(&format!("{id}  {state}{runs}: {reason}"), 100, 24))
 }
 
 fn workloads_text() -> String {

@@ -6,16 +6,17 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
 use host::stderr::{print, print_line, talk};
-use plan::{Side, commands, variants};
+use plan::{Side, commands, experiments, variants};
 use records::{
-    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant, parse,
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant,
+    check_label, parse,
 };
-use reports::Style;
-use runner::{End, Measured, Options, history, new_record};
+use reports::{Plan, Style, plan_json};
+use runner::{End, Measured, Options, effects, history, new_record, refusal};
 use store::Store;
 
 use super::compare;
-use crate::experiment_file;
+use crate::experiment_file::{self, ExperimentText};
 use crate::flags::{FailIf, FileSystemFlags, GuestFlags};
 
 /// What to measure, and how.
@@ -97,12 +98,21 @@ pub struct Arguments {
     /// How long tasks may take to stop at the end of a run [default: 10]
     #[arg(long, value_name = "SECONDS")]
     stop_grace: Option<f64>,
+    /// Name the record; the label can be used wherever a record is named
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+    /// Attach a note to the record
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
     /// Do the missing runs of the newest partial record of this experiment
     #[arg(long)]
     resume: bool,
     /// Print the planned runs, their duration and what they can detect, without running them
     #[arg(long, conflicts_with = "resume")]
-    plan: bool,
+    pub plan: bool,
+    /// Run an experiment file that is not yours without asking (see docs/safety.md)
+    #[arg(long)]
+    yes: bool,
     /// Also profile each point, in separate runs, for `knee explain last`
     #[arg(long)]
     explain: bool,
@@ -150,31 +160,55 @@ fn axis(text: &str) -> Result<(String, Vec<String>)> {
 
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let experiment = match &arguments.against {
+    let request = match &arguments.against {
         Some(record) => against(arguments, record, store)?,
-        None => experiment(arguments)?,
+        None => request(arguments)?,
     };
-    check_metrics(&experiment)?;
-    compare::layout(&experiment)?;
+    check_metrics(&request.experiment)?;
+    compare::layout(&request.experiment)?;
     if arguments.plan {
-        let record = new_record(experiment)?;
-        let past = history::past_runs(&record, store)?;
-        print(reports::plan(&record, &past, &Style::for_stdout()))?;
+        show_plan(arguments, request.experiment, store)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (Measured { end, folder }, printed) = measure(arguments, experiment, store)?;
+    let (Measured { end, folder }, printed) = measure(arguments, request, store)?;
     conclude(arguments, end, folder.as_deref(), printed)
 }
 
-/// Measures, and with `--json` prints each run. The second result is an error of printing, which
-/// does not stop the measurement.
+/// Prints what would be run, and runs nothing.
+pub fn show_plan(arguments: &Arguments, experiment: Experiment, store: &Store) -> Result<()> {
+    let mut record = new_record(experiment)?;
+    let refusal = refusal(&mut record, &options(arguments)?);
+    let past = history::past_runs(&record, store)?;
+    let effects = effects(&record)?;
+    let plan = Plan { record: &record, past: &past, effects: &effects, refusal };
+    if arguments.json {
+        return print_line(format_args!("{:#}", plan_json(&plan)));
+    }
+    print(reports::plan(&plan, &Style::for_stdout()))
+}
+
+fn options(arguments: &Arguments) -> Result<Options> {
+    arguments.label.iter().try_for_each(|label| check_label(label))?;
+    Ok(Options {
+        owns_device: arguments.file_systems.i_own_this_device,
+        resume: arguments.resume,
+        label: arguments.label.clone(),
+        note: arguments.note.clone(),
+    })
+}
+
+/// Measures, and with `--json` prints each run. Asks first if the experiment's file is not the user's
+/// own. The second result is an error of printing, which does not stop the measurement.
 pub fn measure(
     arguments: &Arguments,
-    experiment: Experiment,
+    request: Request,
     store: &Store,
 ) -> Result<(Measured, Result<()>)> {
-    let options =
-        Options { owns_device: arguments.file_systems.i_own_this_device, resume: arguments.resume };
+    let Request { experiment, stranger } = request;
+    if let Some(stranger) = stranger.filter(|_| !arguments.yes) {
+        experiment_file::ask(&arguments.what.concat(), &stranger, &experiment)?;
+    }
+    let options = options(arguments)?;
     let mut printed = Ok(());
     let measured = runner::measure(experiment, options, store, |run| {
         if arguments.json && printed.is_ok() {
@@ -222,28 +256,39 @@ fn conclude(
     Ok(arguments.fail_if.status(&compare::of_record(&record)?))
 }
 
+/// The experiment that the arguments ask for.
+pub struct Request {
+    pub experiment: Experiment,
+    /// Why its file may be another's than the user's; see [`experiment_file::read`].
+    pub stranger: Option<String>,
+}
+
 /// The experiment that the arguments describe: one from a file, changed by flags, or one made
 /// from flags alone.
-pub fn experiment(arguments: &Arguments) -> Result<Experiment> {
-    let (experiment, size) = as_named(arguments)?;
-    changed_by_flags(experiment, arguments, size)
+pub fn request(arguments: &Arguments) -> Result<Request> {
+    let (request, size) = as_named(arguments)?;
+    let experiment = changed(request.experiment, size, arguments)?;
+    Ok(Request { experiment, ..request })
 }
 
 /// The experiment of a file, or one of workloads, as it is without flags; and the `--size` of file
 /// systems, unless it is the size of the experiment.
-fn as_named(arguments: &Arguments) -> Result<(Experiment, Option<&str>)> {
+fn as_named(arguments: &Arguments) -> Result<(Request, Option<&str>)> {
+    let size = arguments.file_systems.size();
     match arguments.what.as_slice() {
         [one] if experiment_file::is_experiment(one) => {
-            experiment_file::read_at(one, arguments.file_systems.size())
+            let ExperimentText { text, stranger } = experiment_file::read(one)?;
+            let (experiment, bytes) = experiments::parse_at(one, &text, size)?;
+            Ok((Request { experiment, stranger }, bytes))
         }
-        names => Ok((of_workloads(names)?, arguments.file_systems.size())),
+        names => Ok((Request { experiment: of_workloads(names)?, stranger: None }, size)),
     }
 }
 
 /// A record's experiment and what the arguments describe, as two variants of one experiment.
-fn against(arguments: &Arguments, record: &str, store: &Store) -> Result<Experiment> {
+fn against(arguments: &Arguments, record: &str, store: &Store) -> Result<Request> {
     let before = compare::measured(record, store)?;
-    let mut size = arguments.file_systems.size();
+    let (mut size, mut stranger) = (arguments.file_systems.size(), None);
     let now = match arguments.what.as_slice() {
         [] if arguments.commands.is_empty() => {
             let same = before.experiment.clone();
@@ -254,26 +299,26 @@ fn against(arguments: &Arguments, record: &str, store: &Store) -> Result<Experim
             compare::measured(one, store)?
         }
         _ => {
-            let (experiment, left) = as_named(arguments)?;
-            size = left;
-            Side { name: "now".to_string(), experiment }
+            let (named, left) = as_named(arguments)?;
+            (size, stranger) = (left, named.stranger);
+            Side { name: "now".to_string(), experiment: named.experiment }
         }
     };
     let name = arguments.variants.first().map_or(now.name, |variant| variant.name.clone());
     // The random order is another one, and the number of blocks that of a comparison.
     let experiment = Experiment { blocks: None, seed: None, ..now.experiment };
-    let experiment = changed_by_flags(experiment, arguments, size)?;
+    let experiment = changed(experiment, size, arguments)?;
     let mut both = plan::against(before, Side { name, experiment })?;
     both.blocks = arguments.blocks;
     both.blocks = Some(both.blocks());
-    Ok(both)
+    Ok(Request { experiment: both, stranger })
 }
 
-/// An experiment changed by the flags. `size` is that of file systems.
-fn changed_by_flags(
+/// An experiment with the changes that the flags ask for; `bytes` is the size of file systems.
+fn changed(
     mut experiment: Experiment,
+    bytes: Option<&str>,
     arguments: &Arguments,
-    size: Option<&str>,
 ) -> Result<Experiment> {
     add_commands(&mut experiment, arguments)?;
     ensure!(
@@ -298,7 +343,7 @@ fn changed_by_flags(
     change_loads(&mut experiment, &flags, arguments);
     experiment.variants.extend(arguments.variants.iter().cloned());
     arguments.guests.apply(&mut experiment)?;
-    arguments.file_systems.apply(&mut experiment, size)?;
+    arguments.file_systems.apply(&mut experiment, bytes)?;
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;
     compare.metric = arguments.metric.clone().unwrap_or_else(|| compare.metric.clone());

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use records::{Opened, Outcome, RecordState, Run};
 
 use crate::home::{Cast, Home};
-use crate::skip::skip;
+use crate::skip::{is_root, skip};
 
 /// Tasks of the run that is struck.
 const TASKS: usize = 3;
@@ -289,4 +290,35 @@ fn after_kill_9_the_next_start_tidies_and_recovers_and_resuming_does_the_rest() 
     assert!(partial[0].record.warnings.iter().any(|w| w.text.contains("the writer died")));
     fs::remove_dir_all(&other[0].folder).unwrap();
     check_resumes(&home);
+}
+
+#[test]
+fn a_full_disk_keeps_the_finished_runs_and_resuming_does_the_rest() {
+    if !is_root() {
+        return skip("a full disk", "only root may mount one");
+    }
+    let home = Home::new();
+    let mount = |options: &str| {
+        let records = home.path("records");
+        let mut command = Command::new("mount");
+        let status = command.args(["-t", "tmpfs", "-o", options, "none"]).arg(records).status();
+        assert!(status.expect("starting mount").success(), "mounting with {options}");
+    };
+    mount("size=64k");
+    let arguments = "run getppid --cpus 1 --blocks 60 --seconds 0.005 --seed 1 --json";
+    let ended = home.run(arguments);
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+    let safe = home.printed();
+    for part in ["No space left", "of 60 runs are safe in", "--resume does the rest"] {
+        assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
+    }
+    let listed = home.run("list").stdout;
+    assert!(listed.contains(&format!("{} of 60 runs", safe.len())), "{listed}");
+    mount("remount,size=64m");
+    let ended = home.run(&format!("{arguments} --resume"));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let record = home.record();
+    assert_eq!((record.runs.len(), &record.runs[..safe.len()]), (60, &safe[..]));
+    let unmounted = Command::new("umount").arg(home.path("records")).status();
+    assert!(unmounted.expect("starting umount").success());
 }

@@ -1,6 +1,7 @@
 //! Runs the programs that make, check and describe file systems. Each runs in a process group of its
 //! own, so that Ctrl-C does not interrupt it, and dies with knee.
 
+use std::ffi::OsStr;
 use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -54,10 +55,27 @@ impl Program {
         })
     }
 
+    /// The arguments for a device: those of every call, then `arguments`, then the device.
+    fn arguments_for<'a>(
+        &self,
+        arguments: &[&'a str],
+        device: &'a Path,
+    ) -> impl Iterator<Item = &'a OsStr> {
+        let words = [self.arguments, arguments].concat();
+        words.into_iter().map(OsStr::new).chain([device.as_os_str()])
+    }
+
+    /// The program and its arguments for a device, as `run` would start it.
+    pub fn words(&self, arguments: &[&str], device: &Path) -> Vec<String> {
+        let arguments = self.arguments_for(arguments, device);
+        let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
+        [self.name.to_string()].into_iter().chain(arguments).collect()
+    }
+
     /// Runs the program on a device, with `arguments` before the device.
     pub fn run(&self, arguments: &[&str], device: &Path, time: Duration) -> Result<ProgramOutput> {
         let mut command = Command::new(self.find()?);
-        command.args(self.arguments).args(arguments).arg(device);
+        command.args(self.arguments_for(arguments, device));
         run(&mut command, time)
             .with_context(|| format!("running {} on {}", self.name, device.display()))
     }

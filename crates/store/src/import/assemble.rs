@@ -295,6 +295,8 @@ fn make(
         format: FORMAT,
         id: String::new(),
         state: RecordState::Growing,
+        label: String::new(),
+        note: String::new(),
         experiment: experiment(&made, &variants, format, primary, total),
         seed: 0,
         variants,

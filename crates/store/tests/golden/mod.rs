@@ -41,6 +41,8 @@ pub fn plan() -> Record {
         format: 1,
         id: ID.to_string(),
         state: RecordState::Growing,
+        label: String::new(),
+        note: String::new(),
         experiment: Experiment::read(EXPERIMENT).expect("an experiment"),
         seed: 42,
         points: points(),

@@ -1,0 +1,77 @@
+//! Times and ages on the command line.
+
+use anyhow::{Context, Result, bail};
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan};
+
+const USAGE: &str = "must be a date (2026-11-20), a local time (2026-11-20T12:00), a time with its zone \
+                     (2026-11-20T12:00:00Z), or an age (7d, 12h, 2w)";
+
+/// Parses the time from which on something counts. A date means its start.
+pub fn since(text: &str) -> Result<Timestamp> {
+    time(text, 0)
+}
+
+/// Parses the time before which something counts. A date means its end.
+pub fn until(text: &str) -> Result<Timestamp> {
+    time(text, 1)
+}
+
+/// Parses a time; a date is the local midnight that many days later.
+fn time(text: &str, days: i64) -> Result<Timestamp> {
+    if let Ok(age) = age(text) {
+        return Timestamp::now().checked_sub(age).context(USAGE);
+    }
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    let zone = TimeZone::system();
+    let local = match (text.len() > 10, text.parse::<Date>(), text.parse::<DateTime>()) {
+        (false, Ok(date), _) => date.checked_add(days.days())?.to_zoned(zone)?,
+        (true, _, Ok(time)) => time.to_zoned(zone)?,
+        _ => bail!("'{text}' {USAGE}"),
+    };
+    Ok(local.timestamp())
+}
+
+/// Parses an age: `30d`, `12h`, `2w`.
+pub fn age(text: &str) -> Result<SignedDuration> {
+    let hours = match text.chars().last() {
+        Some('h') => 1,
+        Some('d') => 24,
+        Some('w') => 24 * 7,
+        _ => 0,
+    };
+    let number =
+        text.get(..text.len().saturating_sub(1)).and_then(|digits| digits.parse::<u32>().ok());
+    let hours = number.filter(|_| hours > 0).map(|number| i64::from(number) * hours);
+    let hours = hours.with_context(|| format!("'{text}' must be an age such as 30d, 12h or 2w"))?;
+    Ok(SignedDuration::from_hours(hours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_a_unit() {
+        assert_eq!(age("2w").unwrap(), SignedDuration::from_hours(336));
+        for wrong in ["", "d", "1", "-1d", "1.5d", "1m", "99999999999d", "é"] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_date_is_its_start_or_its_end() {
+        let day = until("2026-11-20").unwrap().duration_since(since("2026-11-20").unwrap());
+        assert!((23..=25).contains(&day.as_hours()));
+        let time = "2026-11-20T12:00:00Z";
+        assert_eq!(since(time).unwrap(), until(time).unwrap());
+        assert!(since("2026-11-20T12:00").is_ok());
+        assert!(since("4294967295w").is_err());
+        for wrong in ["", "yesterday", "2026-13-01", "2026-11-20T25:00"] {
+            assert!(since(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `knee note`: gives a record a label or a note.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use host::stderr::{print_line, talk};
+use records::check_label;
+use store::Store;
+
+use super::find::find;
+
+/// Which record, and what to remember about it.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Record: `last`, a label, an id or its start, or a directory
+    which: String,
+    /// Note to attach; it replaces the present one, and '' removes it
+    text: Option<String>,
+    /// Label to give, usable wherever a record is named; '' removes it. A label that several
+    /// records have names the newest of them
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+}
+
+/// Changes label and note, or prints them if there is nothing to change.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let Arguments { which, text, label } = arguments;
+    let folder = find(which, store)?;
+    if text.is_none() && label.is_none() {
+        let record = store::open(&folder)?.record;
+        if record.label.is_empty() && record.note.is_empty() {
+            bail!(
+                "{} has neither label nor note: knee note {which} 'TEXT' attaches one",
+                record.id
+            );
+        }
+        for part in [&record.label, &record.note].into_iter().filter(|part| !part.is_empty()) {
+            print_line(reports::visible(part))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    label.iter().filter(|label| !label.is_empty()).try_for_each(|label| check_label(label))?;
+    store::annotate(&folder, label.as_deref(), text.as_deref())?;
+    talk(format_args!("changed {}", folder.display()));
+    Ok(ExitCode::SUCCESS)
+}

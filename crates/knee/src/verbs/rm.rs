@@ -1,0 +1,46 @@
+//! `knee rm`: removes records.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use host::stderr::talk;
+use reports::counted;
+use store::Store;
+
+use super::find::find;
+use crate::question;
+
+/// Which records to remove.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Records to remove: `last`, labels, ids or their starts, or directories
+    #[arg(required = true)]
+    which: Vec<String>,
+    /// Remove them without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Names the records, asks, and removes them.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let folders: Vec<PathBuf> =
+        arguments.which.iter().map(|which| find(which, store)).collect::<Result<_>>()?;
+    if !arguments.yes {
+        folders.iter().for_each(|folder| talk(format_args!("  {}", folder.display())));
+        let records = counted(folders.len(), "record");
+        question::ask(&format!("Remove {records} for good?"), "nothing was removed", "add --yes")?;
+    }
+    folders.iter().try_for_each(|folder| remove(folder))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes a record, and says so.
+pub fn remove(folder: &Path) -> Result<()> {
+    let folder_text = folder.display();
+    match store::remove(folder)? {
+        true => talk(format_args!("removed {folder_text}")),
+        false => talk(format_args!("removed the record in {folder_text}; other files in it stay")),
+    }
+    Ok(())
+}

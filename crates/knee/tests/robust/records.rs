@@ -1,0 +1,86 @@
+//! Records as their users keep them: labelled, noted, listed, filtered, removed; and what is said of one
+//! whose runs were changed.
+
+use std::fs;
+
+use crate::home::{Ended, Home};
+
+const RUN: &str = "run getppid --cpus 1 --blocks 1 --seconds 0.01 --json";
+
+#[track_caller]
+fn done(home: &Home, arguments: &str) -> Ended {
+    let ended = home.run(arguments);
+    assert!(ended.status.success(), "knee {arguments}: {}", ended.stderr);
+    ended
+}
+
+#[track_caller]
+fn refused(home: &Home, arguments: &str, part: &str) {
+    let ended = home.run(arguments);
+    assert_eq!(ended.status.code(), Some(2), "knee {arguments}: {}", ended.stdout);
+    assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
+}
+
+#[test]
+fn a_label_names_a_record_wherever_one_is_named() {
+    let home = Home::new();
+    done(&home, &format!("{RUN} --label before --note first"));
+    done(&home, RUN);
+    let show = done(&home, "show before").stdout;
+    assert!(show.contains("label       before\nnote        first\n"), "{show}");
+    done(&home, "note last the-second --label after");
+    done(&home, "compare before after");
+    done(&home, "export after");
+    assert_eq!(done(&home, "note after").stdout, "after\nthe-second\n");
+    let listed = done(&home, "list --label after").stdout;
+    assert!(listed.contains("  after: getppid  1 run  ") && listed.contains("\n    the-second\n"));
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    let json = done(&home, "list --json --since 1h --workload getppid").stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 2);
+    assert!(json[0]["started"].as_str().unwrap().ends_with('Z'), "{json}");
+    assert!(done(&home, "list --until 2000-01-01").stdout.starts_with("No record in "));
+    refused(&home, &format!("{RUN} --label 2026"), "'2026' cannot be a label");
+    refused(&home, "note after x --label last", "'last' cannot be a label");
+    refused(&home, "show nothing", "no record in");
+}
+
+#[test]
+fn records_are_removed_only_when_asked_to() {
+    let home = Home::new();
+    for label in ["a", "b", "c", "d"] {
+        done(&home, &format!("{RUN} --label {label}"));
+    }
+    refused(&home, "rm a", "nothing was removed, since there is no terminal to ask on: add --yes");
+    done(&home, "rm a --yes");
+    refused(&home, "show a", "no record in");
+    // Records with a label are kept.
+    done(&home, "prune --keep 0 --yes");
+    assert_eq!(home.records().len(), 3);
+    for label in ["b", "c"] {
+        done(&home, &format!("note {label} --label="));
+    }
+    refused(&home, "prune --keep 1", "nothing was removed");
+    let ended = done(&home, "prune --keep 1 --yes");
+    assert_eq!(ended.stdout.lines().count(), 1, "it names what it removes: {}", ended.stdout);
+    assert_eq!(home.records().len(), 2);
+    done(&home, "prune --older-than 1h --size 1M --yes");
+    assert_eq!(home.records().len(), 2);
+    refused(&home, "prune", "--older-than");
+    refused(&home, "prune --older-than 3", "must be an age such as 30d");
+}
+
+#[test]
+fn an_export_of_changed_runs_says_so() {
+    let home = Home::new();
+    done(&home, RUN);
+    let runs = home.record().folder.join("runs.ndjson");
+    let text = fs::read_to_string(&runs).unwrap();
+    assert!(!done(&home, "export last").stderr.contains("has changed"));
+    fs::write(&runs, text.replacen("\"block\":0", "\"block\": 0", 1)).unwrap();
+    let compact = format!("export last --compact {}", home.path("compact").display());
+    for arguments in ["export last", "export last --format json", &compact] {
+        let ended = done(&home, arguments);
+        assert!(ended.stderr.contains("runs.ndjson has changed since"), "{}", ended.stderr);
+    }
+}

@@ -1,0 +1,55 @@
+//! What an experiment starts and changes, as a list for a reader who decides whether to run it.
+
+use records::Effect;
+
+use crate::Style;
+use crate::header::quoted;
+use crate::prose::{visible, wrapped};
+
+/// The room that the kinds have on the left.
+const KIND: usize = 14;
+
+/// The programs that an experiment starts, ready for a shell, and its changes of the host.
+pub fn effects(effects: &[Effect], style: &Style) -> String {
+    if effects.is_empty() {
+        return "it runs only knee's own workloads\n".to_string();
+    }
+    let line = |effect: &Effect| {
+        let words: Vec<String> = effect.words.iter().map(|word| quoted(word)).collect();
+        let words = visible(&words.join(" ")).replace('\n', "\\n").replace('\t', "\\t");
+        let note = match effect.note.as_str() {
+            "" => String::new(),
+            note => format!("   # {}", visible(note)),
+        };
+        wrapped(&format!("  {:<KIND$}{words}{note}", effect.kind.name()), style.width, KIND + 4)
+    };
+    let lines: String = effects.iter().map(line).collect();
+    format!("what it runs and changes, for the first run of each point:\n{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use records::EffectKind;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_ready_for_a_shell_and_hide_nothing() {
+        let effect = |kind, words: &[&str], note: &str| Effect {
+            kind,
+            words: words.iter().map(|word| word.to_string()).collect(),
+            note: note.to_string(),
+        };
+        let all = [
+            effect(EffectKind::Prepare, &["cp", "a b", "c"], ""),
+            effect(EffectKind::Command, &["sh", "-c", "true\x1b[2K;\nfalse"], "in /tmp"),
+        ];
+        expect_test::expect![[r#"
+            what it runs and changes, for the first run of each point:
+              prepare       cp 'a b' c
+              command       sh -c 'true\u{1b}[2K;\nfalse'   # in /tmp
+        "#]]
+        .assert_eq(&effects(&all, &Style::PLAIN));
+        assert_eq!(effects(&[], &Style::PLAIN), "it runs only knee's own workloads\n");
+    }
+}

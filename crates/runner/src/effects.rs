@@ -1,0 +1,134 @@
+//! What a record's experiment would start and change on the host, as it would be started, without doing
+//! it: an experiment file may come from anywhere, and its lines run with the user's rights.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use plan::commands::{self, RunId, command_job, values, words};
+use plan::guest_config;
+use records::{
+    Command, Effect, EffectKind, Guest, OutputSource, Planned, Point, Record, Storage, Variant,
+};
+use setup::file_systems;
+use setup::ownership::DIRECTORY_PREFIX;
+
+/// Stands for the id in the name of a run's directory.
+const SOME_ID: &str = "ID";
+
+/// Everything that the record's runs would start and change besides knee's own workloads, each once, with
+/// the values of the first run of each point.
+pub fn effects(record: &Record) -> Result<Vec<Effect>> {
+    let mut effects = Vec::new();
+    effects.extend(guest_config::guests(record).iter().map(boot));
+    effects.extend(record.variants.iter().flat_map(of_variant));
+    effects.extend(of_image(record)?);
+    for point in &record.points {
+        let planned = record.planned(point)?;
+        if let Some(file_system) = planned.file_system {
+            let storage = &record.experiment.storage;
+            effects.extend(file_systems::effects(storage, &directory(point), file_system)?);
+        }
+        if let Some(command) = planned.command {
+            let of_command = || format!("in the command {}", command.name);
+            effects.extend(of_point(record, &planned, command).with_context(of_command)?);
+        }
+    }
+    let explain = record.experiment.explain.iter();
+    let functions = explain.flat_map(|explain| explain.functions.clone());
+    effects.extend(functions.map(|name| effect(EffectKind::Kprobe, vec![name], "")));
+    let mut each_once: Vec<Effect> = Vec::new();
+    for effect in effects {
+        if !each_once.contains(&effect) {
+            each_once.push(effect);
+        }
+    }
+    Ok(each_once)
+}
+
+fn effect(kind: EffectKind, words: Vec<String>, note: impl Into<String>) -> Effect {
+    Effect { kind, words, note: note.into() }
+}
+
+/// The directory of all runs in the measured directory.
+fn directory(point: &Point) -> PathBuf {
+    point.dir.join(format!("{DIRECTORY_PREFIX}{SOME_ID}"))
+}
+
+fn boot(guest: &Guest) -> Effect {
+    effect(EffectKind::Boot, guest.words(), "in a virtual machine of QEMU")
+}
+
+/// What a variant changes around its runs.
+fn of_variant(variant: &Variant) -> Vec<Effect> {
+    let note = format!("variant {}", variant.name);
+    let mut effects = Vec::new();
+    let mut add = |kind, words| effects.push(effect(kind, words, note.clone()));
+    for (name, value) in &variant.sysctl {
+        add(EffectKind::Sysctl, vec![format!("{name}={}", value.0)]);
+    }
+    for (name, value) in &variant.environment {
+        add(EffectKind::Environment, vec![format!("{name}={}", value.0)]);
+    }
+    let binary = variant.binary.as_ref().map(|path| path.display().to_string());
+    if !variant.under.is_empty() {
+        let knee = binary.clone().unwrap_or("knee".to_string());
+        add(EffectKind::Under, [&variant.under[..], &[knee, "worker".to_string()]].concat());
+    }
+    if let Some(binary) = binary {
+        add(EffectKind::Binary, vec![binary, "worker".to_string()]);
+    }
+    effects
+}
+
+/// Making the experiment's image, if it has one.
+fn of_image(record: &Record) -> Result<Vec<Effect>> {
+    let Some(image) = &record.experiment.image else { return Ok(Vec::new()) };
+    let storage = Storage { size: image.size.clone(), ..Storage::default() };
+    let mut effects = Vec::new();
+    for dir in commands::image_directories(record) {
+        let directory = dir.join(format!("{DIRECTORY_PREFIX}{SOME_ID}"));
+        effects.extend(file_systems::effects(&storage, &directory, &image.file_system)?);
+    }
+    Ok(effects)
+}
+
+/// The programs of one run of a command, in the order in which they start.
+fn of_point(record: &Record, planned: &Planned, command: &Command) -> Result<Vec<Effect>> {
+    let Planned { point, .. } = planned;
+    let scratch = match planned.file_system {
+        Some(_) => directory(point).join("mounted-0").join("0"),
+        None => directory(point).join("0"),
+    };
+    let first = RunId { seed: record.seed, ..RunId::default() };
+    let job = command_job(command, point, &scratch, first)?;
+    let place = in_directory(&job.directory, &scratch);
+    let mut effects = Vec::new();
+    if let Some(line) = &command.version {
+        let words = words(line, command.shell, &values(point, &scratch, first))?;
+        effects.push(effect(EffectKind::Version, words, "once, before the first run"));
+    }
+    let environment = job.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    effects.extend(
+        environment.map(|words| {
+            effect(EffectKind::Environment, vec![words], format!("of {}", command.name))
+        }),
+    );
+    let lines = |kind, lines: Vec<Vec<String>>| {
+        let place = place.clone();
+        lines.into_iter().map(move |words| effect(kind, words, place.clone()))
+    };
+    effects.extend(lines(EffectKind::Prepare, job.prepare));
+    effects.extend(lines(EffectKind::Command, vec![job.run]));
+    effects.extend(lines(EffectKind::Cleanup, job.cleanup));
+    let files = job.metrics.into_iter().filter_map(|metric| match metric.from {
+        OutputSource::File(path) => Some(effect(EffectKind::Reads, vec![path], "")),
+        OutputSource::Stdout | OutputSource::Stderr => None,
+    });
+    effects.extend(files);
+    Ok(effects)
+}
+
+/// Where a command's programs run, unless that is the scratch directory.
+fn in_directory(directory: &Path, scratch: &Path) -> String {
+    if directory == scratch { String::new() } else { format!("in {}", directory.display()) }
+}

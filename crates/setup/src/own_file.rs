@@ -1,0 +1,102 @@
+//! Whether a file is the user's own, so that what it asks for may be run without a question. Own is a
+//! file that only the user (or root) can have written, below a folder that is the user's: the home
+//! folder, or the current directory.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use host::paths::{home_given, home_of};
+
+use crate::ownership::Trusted;
+
+/// Why an open file is not the user's own, to follow the file's name; `None` if it is. Looks at the file
+/// that is open, which may no longer be the one that has its name.
+pub fn why_not_own(file: &File) -> Result<Option<String>> {
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let path = fs::read_link(&link).with_context(|| format!("reading {link}"))?;
+    let trusted = Trusted::current();
+    let metadata = file.metadata().with_context(|| format!("reading {}", path.display()))?;
+    if !metadata.is_file() {
+        return Ok(Some("is not a file: nobody knows who wrote it".to_string()));
+    }
+    // The sticky bit says nothing about a file.
+    let mode = metadata.mode() & 0o777;
+    if let Some(who) = trusted.stranger(metadata.uid(), metadata.gid(), mode) {
+        return Ok(Some(format!("can be written by {who}")));
+    }
+    let Some(parent) = path.parent() else { return Ok(None) };
+    if let Some((who, above)) = trusted.who_can_rename_in(parent)? {
+        return Ok(Some(format!(
+            "can be replaced by {who}, who can rename in {}",
+            above.display()
+        )));
+    }
+    Ok(why_elsewhere(parent, &own_folders(&trusted)))
+}
+
+fn why_elsewhere(parent: &Path, own_folders: &[PathBuf]) -> Option<String> {
+    let is_below = own_folders.iter().any(|folder| parent.starts_with(folder));
+    (!is_below).then(|| {
+        let folders: Vec<String> = own_folders.iter().map(|f| f.display().to_string()).collect();
+        match folders.as_slice() {
+            [] => "lies in no folder of yours".to_string(),
+            _ => format!("does not lie below a folder of yours ({})", folders.join(", ")),
+        }
+    })
+}
+
+/// The user's folders without symbolic links: the home folder, that of the user who called sudo, and the
+/// current directory if it belongs to one of them. The root directory is nobody's own.
+fn own_folders(trusted: &Trusted) -> Vec<PathBuf> {
+    let users = [Some(trusted.user), trusted.sudo_user];
+    let homes = users.iter().flatten().filter_map(|user| home_of(*user));
+    let is_own = |folder: &PathBuf| {
+        fs::metadata(folder).is_ok_and(|metadata| users.contains(&Some(metadata.uid())))
+    };
+    let here = env::current_dir().ok().filter(is_own);
+    let folders = home_given().filter(is_own).into_iter().chain(homes).chain(here);
+    let mut own: Vec<PathBuf> = Vec::new();
+    for folder in folders.filter_map(|folder| folder.canonicalize().ok()) {
+        if folder != Path::new("/") && !own.contains(&folder) {
+            own.push(folder);
+        }
+    }
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_others_can_write_or_that_is_a_pipe_is_not_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.toml");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+        let said = |path: &Path| why_not_own(&File::open(path).unwrap()).unwrap().unwrap();
+        assert_eq!(said(&path), "can be written by every user");
+        assert_eq!(said(Path::new("/dev/null")), "is not a file: nobody knows who wrote it");
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(said(&path).contains("can be replaced by every user, who can rename in /"));
+    }
+
+    #[test]
+    fn own_is_what_lies_below_an_own_folder() {
+        let own = [PathBuf::from("/home/a"), PathBuf::from("/work")];
+        assert_eq!(why_elsewhere(Path::new("/home/a/x"), &own), None);
+        assert_eq!(why_elsewhere(Path::new("/work"), &own), None);
+        assert_eq!(
+            why_elsewhere(Path::new("/home/ab"), &own).unwrap(),
+            "does not lie below a folder of yours (/home/a, /work)"
+        );
+        assert_eq!(why_elsewhere(Path::new("/x"), &[]).unwrap(), "lies in no folder of yours");
+    }
+}

@@ -1,0 +1,117 @@
+//! The lines of a list of records. Folders that are no finished record are listed too, with the reason: a
+//! user who misses a record looks for it in the list.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use records::Record;
+
+use crate::folder::{self, RECORD, Writer, id_in_name, is_hidden};
+
+/// A record in a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Listed {
+    /// Id of the record.
+    pub id: String,
+    /// Folder of the record.
+    pub folder: PathBuf,
+    /// Name of the experiment.
+    pub name: String,
+    /// Workloads, separated by commas.
+    pub workloads: String,
+    /// Name of the host.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// `whole` or `partial`; of a folder without a finished record that can be read, `growing`,
+    /// `unfinished`, `damaged` or `foreign`.
+    pub state: String,
+    /// Number of planned points.
+    pub points: u32,
+    /// Number of finished runs.
+    pub runs: u32,
+    /// Number of failed runs.
+    pub failed: u32,
+    /// Number of planned runs.
+    pub planned: u32,
+    /// The user's name for it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// What the user wants to remember about it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// When its first session started; absent if the record cannot be read.
+    pub started: Option<Timestamp>,
+    /// Length of its files.
+    pub bytes: u64,
+    /// Why it is neither whole nor partial.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+impl Listed {
+    /// The line of a record in a list.
+    pub fn from_record(folder: &Path, record: &Record) -> Listed {
+        let mut workloads: Vec<&str> = Vec::new();
+        for point in &record.points {
+            if !workloads.contains(&point.workload.as_str()) {
+                workloads.push(&point.workload);
+            }
+        }
+        let known = |text: &Option<String>| text.clone().unwrap_or("?".to_string());
+        Listed {
+            id: record.id.clone(),
+            folder: folder.to_path_buf(),
+            name: record.experiment.name.clone(),
+            workloads: workloads.join(", "),
+            host: known(&record.host.hostname),
+            kernel: known(&record.host.kernel_release),
+            state: record.state.name().to_string(),
+            points: record.points.len() as u32,
+            runs: record.runs_finished,
+            failed: record.runs_failed,
+            planned: record.runs_planned(),
+            label: record.label.clone(),
+            note: record.note.clone(),
+            started: record.started(),
+            bytes: folder::bytes(folder),
+            reason: String::new(),
+        }
+    }
+}
+
+/// The line of a folder that is no finished record that can be read: still being written, left behind by a
+/// dead writer, damaged, or written by a newer knee. `None` if it is a finished record, or none at all.
+pub fn look(folder: &Path) -> Option<Listed> {
+    let id = id_in_name(folder)?;
+    match folder::read_record(folder) {
+        Ok(_) if !is_hidden(folder) => None,
+        Ok(record) => {
+            let (state, reason) = match folder::writer(folder) {
+                Ok(Writer::Alive) => ("growing", "a knee is writing it".to_string()),
+                Ok(Writer::Dead) => ("unfinished", UNFINISHED.to_string()),
+                Err(why) => ("unfinished", format!("{UNFINISHED} ({why})")),
+            };
+            let runs = folder::count_lines_of_runs(folder);
+            let listed = Listed::from_record(folder, &record);
+            Some(Listed { id, state: state.to_string(), reason, runs, ..listed })
+        }
+        // Its writer is just starting, or died before it had written anything.
+        Err(_) if is_hidden(folder) && !folder.join(folder::PLAN).exists() => None,
+        Err(why) => {
+            let text = fs::read_to_string(folder.join(RECORD)).unwrap_or_default();
+            let state = if Record::is_newer(&text) { "foreign" } else { "damaged" };
+            Some(Listed {
+                id,
+                folder: folder.to_path_buf(),
+                state: state.to_string(),
+                reason: format!("{why:#}"),
+                ..Listed::default()
+            })
+        }
+    }
+}
+
+const UNFINISHED: &str = "its knee ended before it could finish the record: the next `knee run` does \
+                          that, and --resume does the missing runs";
