@@ -9,7 +9,7 @@ use crate::selfcheck::{Limit, Promise, Proportion, Standing};
 /// The comparisons of one workload with one planted cost.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostCheckRow {
-    /// The workload.
+    /// The workload, with its work inside a lock if that is where the cost is planted.
     pub workload: String,
     /// The planted cost, as a share of an operation; 0 for equal things.
     pub planted: f64,

@@ -11,11 +11,10 @@ use analysis::Quartiles;
 use anyhow::{Context, Result};
 use host::clock::now_ns;
 use host::pinned::together;
-use machine::{Native, Region, Yielding};
+use machine::{Native, Pace, Region, Yielding};
 use studies::simulations::{
     Conditions, LockLoad, REGION_BYTES, exclusive_operation, lock_point, sharing_operation,
 };
-use workloads::Spin;
 
 /// The ratio of a simulated rate to the native one that counts as agreement.
 pub const AGREES: std::ops::RangeInclusive<f64> = 0.8..=1.25;
@@ -23,7 +22,7 @@ pub const AGREES: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 const REPEATS: usize = 15;
 const RUN: Duration = Duration::from_millis(20);
 /// Time before each run for measuring the speed of its CPUs.
-const SPEED_TAKES: Duration = Duration::from_millis(5);
+const SPEED_TAKES: Duration = Duration::from_millis(10);
 
 /// A lock at one number of CPUs, simulated and native.
 #[derive(Clone, Debug)]
@@ -98,18 +97,6 @@ struct NativeRun<'a> {
     length: Duration,
 }
 
-/// Iterations of the work loop per ns on this CPU now, as a mean and not the best: a CPU that shares
-/// its core with other work changes its speed within milliseconds.
-fn turns_per_ns() -> f64 {
-    const TURNS: u64 = 1 << 14;
-    let (start, mut turns) = (now_ns(), 0);
-    while now_ns() - start < SPEED_TAKES.as_nanos() as u64 {
-        Spin::new(TURNS).run();
-        turns += TURNS;
-    }
-    turns as f64 / (now_ns() - start) as f64
-}
-
 impl NativeRun<'_> {
     /// Repeats an operation on each CPU until the time is over; returns operations per second.
     fn rate(&self, operate: impl Fn(&Native<Yielding>) + Sync) -> io::Result<f64> {
@@ -117,7 +104,7 @@ impl NativeRun<'_> {
         thread::scope(|scope| {
             let tasks = scope.spawn(|| {
                 together(self.cpus, |task, meeting| {
-                    let m = Native::new(task, 0).with_turns_per_ns(turns_per_ns()).yielding();
+                    let m = Native::new(task, 0).with_pace(Pace::measure(now_ns)).yielding();
                     meeting.meet();
                     let (start, mut operations) = (now_ns(), 0_u64);
                     while !is_over.load(Relaxed) {

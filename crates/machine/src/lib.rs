@@ -24,7 +24,7 @@ pub use interrupts::{IpiHandler, Peers};
 pub use native::{Native, Spinning, WaitPolicy, Yielding};
 pub use region::{Array, NamedArray, Region};
 pub use task::{Annotation, IpiTarget, Machine, Sleepers};
-pub use work::work;
+pub use work::{Pace, work};
 
 /// Used by the macro `image!`.
 #[doc(hidden)]

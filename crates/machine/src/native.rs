@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::{self, Relaxed};
 use std::thread;
 
-use crate::{Atom, Field, IpiTarget, Machine, Op, Peers, Sleepers, Until, Value, interrupts};
+use crate::{Atom, Field, IpiTarget, Machine, Op, Pace, Peers, Sleepers, Until, Value, interrupts};
 
 /// A task on this computer. `W` says what an unbounded wait does: it spins, or it spins for a
 /// while and then yields the CPU.
@@ -15,8 +15,7 @@ use crate::{Atom, Field, IpiTarget, Machine, Op, Peers, Sleepers, Until, Value, 
 pub struct Native<W = Spinning> {
     cpu: usize,
     node: usize,
-    /// Turns of the work loop in 1024 ns.
-    turns_per_1024_ns: u64,
+    pace: Pace,
     random: Cell<u32>,
     peers: Option<Peers>,
     wait_policy: PhantomData<W>,
@@ -55,7 +54,7 @@ impl Native {
         Native {
             cpu,
             node,
-            turns_per_1024_ns: 1024,
+            pace: Pace::NOMINAL,
             random: Cell::new(seed),
             peers: None,
             wait_policy: PhantomData,
@@ -64,15 +63,15 @@ impl Native {
 
     /// Makes long waits yield the CPU.
     pub fn yielding(self) -> Native<Yielding> {
-        let Native { cpu, node, turns_per_1024_ns, random, peers, .. } = self;
-        Native { cpu, node, turns_per_1024_ns, random, peers, wait_policy: PhantomData }
+        let Native { cpu, node, pace, random, peers, .. } = self;
+        Native { cpu, node, pace, random, peers, wait_policy: PhantomData }
     }
 }
 
 impl<W> Native<W> {
-    /// Sets the speed of the work loop, as measured on this host. The default is 1 turn per ns.
-    pub fn with_turns_per_ns(self, turns_per_ns: f64) -> Self {
-        Native { turns_per_1024_ns: (turns_per_ns * 1024.0).round() as u64, ..self }
+    /// Sets how long work takes, as measured on this host. The default is 1 turn per ns.
+    pub fn with_pace(self, pace: Pace) -> Self {
+        Native { pace, ..self }
     }
 
     /// Sets the threads that this task can interrupt.
@@ -195,7 +194,7 @@ impl<W: WaitPolicy> Machine for Native<W> {
 
     #[inline(always)]
     fn work(&self, ns: u64) {
-        crate::work(ns * self.turns_per_1024_ns / 1024);
+        crate::work(self.pace.turns(ns));
     }
 
     #[inline(always)]

@@ -124,6 +124,7 @@ metrics! {
     "latency.timing_cost_ns", "ns", Neither, Apportioned, "cost of the two clock reads, included in the values above";
     "guest.ran_s", "s", Neither, Exact, "host CPU time of the vCPUs of the run's virtual machine, from the start of its job to the end";
     "guest.waited_s", "s", Lower, Exact, "time that these vCPUs were runnable but had no CPU of the host";
+    "work.*", "ns", Neither, Sampled, "real length of the work that this parameter asks for, measured after the run on its CPUs";
     "exit_status", "1", Neither, Exact, "exit status of a command";
     "effect.*", "1", Neither, Exact, "further counts of a workload, summed over tasks";
 }

@@ -113,7 +113,7 @@ impl Report<'_> {
             let table = curve_table::rates(&curves, self.style);
             let peaks = curves.iter().filter_map(|curve| self.peak(curve, RATE));
             let below = peaks.chain(self.single_runs(&curves)).chain(failed(&curves));
-            let below = self.lines(below.chain(warmup(&curves)));
+            let below = self.lines(below.chain(warmup(&curves)).chain(work_lengths(&curves)));
             self.title(curves[0].point) + &table + &below + &self.details(&curves)
         };
         forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, RATE)
@@ -300,6 +300,23 @@ fn warmup(curves: &[&Curve]) -> Option<String> {
         duration_ns(1e9 * length),
         gain.abs()
     ))
+}
+
+/// How long the work of each parameter that asks for some really took.
+fn work_lengths(curves: &[&Curve]) -> Vec<String> {
+    let line = |(name, asked): (&String, &String)| {
+        let cells = curves.iter().flat_map(|curve| &curve.cells);
+        let real: Vec<f64> = cells.flat_map(|c| c.values(&format!("work.{name}"))).collect();
+        let Spread { median, min, max, .. } = Spread::from_values(&real)?;
+        let runs = counted(real.len(), "run");
+        Some(format!(
+            "work of {name}={asked}: {} really ({} to {} over {runs})",
+            duration_ns(median),
+            duration_ns(min),
+            duration_ns(max),
+        ))
+    };
+    curves[0].point.parameters.iter().filter_map(line).collect()
 }
 
 fn timing_cost(curves: &[&Curve]) -> Option<String> {

@@ -12,7 +12,7 @@ pub fn selfcheck_host(check: &HostCheck, style: &Style) -> String {
     let intro = format!(
         "How often knee is right on {}: real operations on one CPU, {} s a run, compared in blocks \
          until decided. Each workload is compared with itself, unchanged and with work of a known \
-         length added after each operation. Smallest effect 2 %, at most 60 blocks.",
+         length added after each operation, or while a lock is held (hold_ns). Smallest effect 2 %, at most 60 blocks.",
         host(check),
         check.seconds
     );

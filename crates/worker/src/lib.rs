@@ -9,6 +9,7 @@ mod command;
 mod durations;
 mod measure;
 mod output;
+mod pace;
 mod priority;
 mod profiler;
 mod program;
@@ -18,13 +19,11 @@ mod tasks;
 mod usage;
 
 use std::io::Write;
-use std::sync::LazyLock;
 
 use host::clock::now_ns;
 use records::{Event, Job, NativeJob, PROTOCOL, Warning, Work};
-use workloads::{Forms, Load, Values, Workload};
+use workloads::{Forms, Load, Pace, Values, Workload};
 
-use crate::measure::turns_per_ns;
 use crate::scratch::Scratch;
 
 /// Does the job and prints its events. The last one is `Finished`, or `Failed` with the reason.
@@ -107,15 +106,20 @@ fn form(form: records::Form) -> workloads::TaskForm {
 }
 
 fn load(workload: &Workload, native: &NativeJob, job: &Job) -> Result<Load, String> {
+    let values = Values::new(workload, &native.parameters)?;
+    let pace = match values.work()[..] {
+        [] => Pace::NOMINAL,
+        _ => pace::measure(&job.cpus),
+    };
     Ok(Load {
         tasks: job.tasks as usize,
         form: form(job.form),
-        values: Values::new(workload, &native.parameters)?,
+        values,
         directory: job.scratch.clone(),
         operations: match job.until {
             records::Until::OperationsPerTask(n) => Some(n),
             records::Until::Seconds(_) | records::Until::End => None,
         },
-        turns_per_ns: LazyLock::new(turns_per_ns),
+        pace,
     })
 }

@@ -9,7 +9,7 @@ use host::clock::now_ns;
 use host::memfd;
 use probes::counters::Snapshot;
 use records::{Event, Form, Job, Measured, Pass, TaskReport, Until, Usage, Warning};
-use workloads::{Load, Prepared, Spin};
+use workloads::{Load, Prepared};
 
 use crate::board::{Board, Phase, install_kick_handler};
 use crate::priority::{self, SchedulingPolicy};
@@ -17,7 +17,7 @@ use crate::profiler::Profiler;
 use crate::scratch::Scratch;
 use crate::task::TaskContext;
 use crate::tasks::{Tasks, where_it_waits};
-use crate::{durations, say, usage};
+use crate::{durations, pace, say, usage};
 
 /// Does the run and prints its events, from `ready` to `latency`.
 pub fn measure(
@@ -69,7 +69,9 @@ pub fn measure(
     prepared.verify(operations).map_err(|failure| failure.to_string())?;
     let latency = (job.pass == Pass::Latency).then(|| durations::merge(&mut reports));
     observed.intervals.iter().for_each(say);
-    say(&Event::Measured(measured(job.form, &reports, &observed)));
+    let mut measured = measured(job.form, &reports, &observed);
+    measured.gauges.extend(pace::work_took(load, &job.cpus));
+    say(&Event::Measured(measured));
     reports.into_iter().for_each(|report| say(&Event::Task(report)));
     latency.into_iter().for_each(|latency| say(&Event::Latency(latency)));
     profiler.end().iter().for_each(say);
@@ -355,22 +357,4 @@ fn first_failure(reports: &File) -> String {
         std::thread::sleep(ARRIVAL_POLL);
     }
     "a task failed without giving a reason".to_string()
-}
-
-/// How many turns of [`Spin`] this host does in a nanosecond, as a mean over 8 ms: on a shared host, many
-/// short interruptions lengthen work by some percent, in the run as well as here. Best or median would
-/// leave them out, and work would take longer than asked for. A try that something interrupted for long
-/// counts as three: that is too rare for a mean over 8 ms.
-pub fn turns_per_ns() -> f64 {
-    const TURNS: u64 = 1 << 15;
-    let mut tries = [0; 256];
-    for ns in &mut tries {
-        let start = now_ns();
-        Spin::new(TURNS).run();
-        *ns = now_ns() - start;
-    }
-    tries.sort_unstable();
-    let longest = 3 * tries[tries.len() / 2];
-    let ns: u64 = tries.iter().map(|ns| ns.min(&longest)).sum();
-    (TURNS * tries.len() as u64) as f64 / ns.max(1) as f64
 }

@@ -30,6 +30,7 @@ mod user_xattr;
 pub use drive::{Control, Task};
 pub use failure::{Failure, sys};
 pub use load::{Load, TaskForm};
+pub use machine::Pace;
 pub use need::Need;
 pub use parameter::{COMMON_PARAMETERS, Parameter, ParameterKind, Values};
 pub use shared::{CacheLine, Shared};

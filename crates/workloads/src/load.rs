@@ -1,7 +1,8 @@
 //! One run of a workload, as its `prepare` sees it.
 
 use std::path::PathBuf;
-use std::sync::LazyLock;
+
+use machine::Pace;
 
 use crate::{Spin, Values};
 
@@ -26,8 +27,8 @@ pub struct Load {
     pub directory: PathBuf,
     /// Operations of each task, in a run of a fixed count.
     pub operations: Option<u64>,
-    /// Turns of [`Spin`] per nanosecond, measured where a parameter first asks for work.
-    pub turns_per_ns: LazyLock<f64>,
+    /// How long work takes on the CPUs of the run; measured only if a parameter asks for work.
+    pub pace: Pace,
 }
 
 impl Load {
@@ -35,7 +36,7 @@ impl Load {
     pub fn spin(&self, parameter: &str) -> Spin {
         match self.values.number(parameter) {
             0 => Spin::default(),
-            ns => Spin::new((ns as f64 * *self.turns_per_ns).round() as u64),
+            ns => Spin::new(self.pace.turns(ns)),
         }
     }
 

@@ -23,7 +23,7 @@ use algorithms::locks::{LOCKS, queued::Queued};
 use algorithms::mechanisms::{
     self, Choice, ListedMechanism, MECHANISMS, Mechanism, Settings, Visitor, visit_over,
 };
-use machine::{IpiHandler, Native, Peers, Region, Yielding};
+use machine::{IpiHandler, Native, Pace, Peers, Region, Yielding};
 
 use crate::lock::machine;
 use crate::{
@@ -128,7 +128,7 @@ impl Visitor for Prepare<'_> {
     type Out = Result<Box<dyn Prepared>, Failure>;
 
     fn mechanism<X: Mechanism>(self) -> Self::Out {
-        let Prepare { load: Load { tasks, values, turns_per_ns, .. }, settings } = self;
+        let Prepare { load: Load { tasks, values, pace, .. }, settings } = self;
         if *tasks > X::TASKS_MAX {
             let why = format!("{tasks} tasks: this mechanism supports at most {}", X::TASKS_MAX);
             return Err(Failure::new(why));
@@ -139,7 +139,7 @@ impl Visitor for Prepare<'_> {
         Ok(Box::new(Running {
             mechanism: X::new(&region, *design, *tasks, &settings),
             peers: Peers::new(&region, *tasks),
-            turns_per_ns: **turns_per_ns,
+            pace: *pace,
         }))
     }
 }
@@ -147,12 +147,12 @@ impl Visitor for Prepare<'_> {
 struct Running<X> {
     mechanism: X,
     peers: Peers,
-    turns_per_ns: f64,
+    pace: Pace,
 }
 
 impl<X> Running<X> {
     fn machine(&self, index: usize) -> Native<Yielding> {
-        machine(index).with_turns_per_ns(self.turns_per_ns).with_peers(&self.peers).yielding()
+        machine(index).with_pace(self.pace).with_peers(&self.peers).yielding()
     }
 }
 

@@ -61,6 +61,12 @@ impl Values {
         &self.0
     }
 
+    /// The parameters that ask for CPU work, with its length in ns: all whose unit is ns, unless 0.
+    pub fn work(&self) -> Vec<(&str, u64)> {
+        let names = self.0.keys().map(String::as_str).filter(|name| name.ends_with("_ns"));
+        names.map(|name| (name, self.number(name))).filter(|(_, ns)| *ns > 0).collect()
+    }
+
     /// The value of a choice.
     pub fn choice(&self, name: &str) -> &str {
         self.0.get(name).unwrap_or_else(|| panic!("no parameter {name} is declared"))

@@ -30,6 +30,7 @@ pub(super) fn doubts(
     }
     if !matches!(comparison.design, Design::Blocks { .. }) {
         doubts.extend(differences(arms, comparison.design));
+        doubts.extend(unknown_work(arms, cells));
         doubts.extend(disturbed(arms, cells));
     }
     if !left_out.is_empty() {
@@ -142,6 +143,30 @@ fn differences(arms: &[Arm], design: Design) -> Vec<String> {
         );
     }
     differences
+}
+
+/// Arms whose runs worked for a time that they did not measure, as those of older versions did. The work
+/// of such versions took up to twice as long as it does now.
+fn unknown_work(arms: &[Arm], cells: &[ComparedCell]) -> Vec<String> {
+    let unknown = |(number, arm): (usize, &Arm)| {
+        let works = |cell: &&ComparedCell| {
+            let (record, index) = cell.points[number];
+            let asked = record.record.points[index].parameters.iter();
+            let mut work = asked.filter(|(name, ns)| name.ends_with("_ns") && *ns != "0");
+            let run = cell.sides[number].first();
+            run.is_some_and(|run| {
+                work.any(|(name, _)| run.value(&format!("work.{name}")).is_none())
+            })
+        };
+        cells.iter().find(works)?;
+        Some(format!(
+            "`{}` did not measure how long the work of its parameters took: with other versions of knee, \
+             that work can be of another length",
+            arm.name
+        ))
+    };
+    let unknown: Vec<String> = arms.iter().enumerate().filter_map(unknown).collect();
+    if unknown.len() < arms.len() { unknown } else { Vec::new() }
 }
 
 /// How many runs of each arm were left out, without blocks.

@@ -481,6 +481,42 @@ fn what_is_not_interleaved_shows_how_far_the_host_drifts_by_itself() {
 }
 
 #[test]
+fn work_of_unknown_length_is_compared_with_a_doubt() {
+    let with_work = |id, real_ns: Option<f64>| {
+        let mut opened = alone(id, 1.0);
+        opened.record.points[0].parameters = [("idle_ns".to_string(), "500".to_string())].into();
+        for run in &mut opened.runs {
+            let Outcome::Finished { metrics, .. } = &mut run.outcome else { continue };
+            metrics.extend(real_ns.map(|ns| ("work.idle_ns".to_string(), ns)));
+        }
+        opened
+    };
+    let check = |older_ns, expected| {
+        let records = [with_work("x", older_ns), with_work("y", Some(501.0))];
+        check_records(&records[0], &records[1], &CompareOptions::default(), expected);
+    };
+    check(
+        None,
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0000 [-0.1146, +0.1295] n=12 Relative RankSum CannotTell { more: Some(1803), why: "" }
+        1 CPU work.idle_ns b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "too few runs" }
+        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+        doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
+        doubt: `a` did not measure how long the work of its parameters took: with other versions of knee, that work can be of another length
+    "#]],
+    );
+    check(
+        Some(499.0),
+        expect![[r#"
+        1 CPU operations_per_s b: +0.0000 [-0.1146, +0.1295] n=12 Relative RankSum CannotTell { more: Some(1803), why: "" }
+        1 CPU work.idle_ns b: +0.0040 [+0.0040, +0.0040] n=12 Relative RankSum Same
+        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
+        doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
+    "#]],
+    );
+}
+
+#[test]
 fn other_kernels_need_boots() {
     let mut other = alone("y", 1.8);
     other.record.host.kernel_release = Some("6.19.0".to_string());
@@ -527,6 +563,7 @@ fn other_operations_and_parameters_are_not_compared_unless_forced() {
             1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum NotInterleaved
             doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run y --against x` measures both again, in turn
             doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
+            doubt: `b` did not measure how long the work of its parameters took: with other versions of knee, that work can be of another length
         "#]],
     );
     other.record.points[0].workload = "brk".to_string();

@@ -8,7 +8,7 @@ use records::{Measured, Point, Until, Warmup, Warning};
 use super::ticks::other_busy_percent;
 
 /// A reason to doubt a run's numbers. Percentages are of the run's length or of its CPUs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Doubt {
     NoOperation,
     /// How far apart the first and the last task started, in percent of the run.
@@ -24,6 +24,12 @@ pub enum Doubt {
     /// CPU time of other tasks on the run's CPUs, in percent.
     OtherTasks(f64),
     NeverSteady,
+    /// Work that took another time than its parameter asked for.
+    WorkLength {
+        parameter: String,
+        asked_ns: f64,
+        real_ns: f64,
+    },
 }
 
 impl Doubt {
@@ -34,8 +40,8 @@ impl Doubt {
     }
 
     /// The number in the text.
-    fn amount(self) -> Option<f64> {
-        match self {
+    fn amount(&self) -> Option<f64> {
+        match *self {
             Doubt::NoOperation | Doubt::NeverSteady => None,
             Doubt::StartsApart(amount)
             | Doubt::SlowStop(amount)
@@ -43,10 +49,11 @@ impl Doubt {
             | Doubt::CpuQuota(amount)
             | Doubt::Throttled(amount)
             | Doubt::OtherTasks(amount) => Some(amount),
+            Doubt::WorkLength { asked_ns, real_ns, .. } => Some(off_percent(asked_ns, real_ns)),
         }
     }
 
-    fn advice(self) -> &'static str {
+    fn advice(&self) -> &'static str {
         match self {
             Doubt::NoOperation => "run longer (--seconds), or look at what the operation waits for",
             Doubt::StartsApart(_) => "run longer (--seconds)",
@@ -61,6 +68,9 @@ impl Doubt {
             Doubt::OtherTasks(_) => "`knee doctor` names them",
             Doubt::NeverSteady => {
                 "run longer (--seconds), or read the run as one that ages its files"
+            }
+            Doubt::WorkLength { .. } => {
+                "ask for at least 200 ns, on CPUs of one kind and of constant frequency (`knee doctor`)"
             }
         }
     }
@@ -89,6 +99,10 @@ impl Display for Doubt {
                 write!(f, "other tasks took {percent:.0} % of the CPUs used")
             }
             Doubt::NeverSteady => write!(f, "the rate did not become steady within the run"),
+            Doubt::WorkLength { parameter, asked_ns, real_ns } => {
+                let off = off_percent(*asked_ns, *real_ns);
+                write!(f, "the work of {parameter}={asked_ns} took {real_ns:.0} ns, {off:.0} % off")
+            }
         }
     }
 }
@@ -117,7 +131,28 @@ pub fn doubts(
         above(other_busy_percent(measured), 5.0).map(Doubt::OtherTasks),
         (warmup == Some(Warmup::Never)).then_some(Doubt::NeverSteady),
     ];
-    doubts.into_iter().flatten().collect()
+    doubts.into_iter().flatten().chain(work_lengths(point, metrics)).collect()
+}
+
+/// How far real work may be from what was asked for: 5 %, and 2 ns, which is two turns of its loop.
+const WORK_TOLERANCE: (f64, f64) = (0.05, 2.0);
+
+/// How far real work is from what was asked for, in percent of that.
+fn off_percent(asked_ns: f64, real_ns: f64) -> f64 {
+    100.0 * (real_ns / asked_ns - 1.0).abs()
+}
+
+/// The parameters whose work took longer or shorter than that.
+fn work_lengths(point: &Point, metrics: &BTreeMap<String, f64>) -> impl Iterator<Item = Doubt> {
+    let doubt = |(parameter, asked): (&String, &String)| {
+        let asked_ns = asked.parse::<f64>().ok()?;
+        let real_ns = *metrics.get(&format!("work.{parameter}"))?;
+        let limit_ns = (WORK_TOLERANCE.0 * asked_ns).max(WORK_TOLERANCE.1);
+        let parameter = parameter.clone();
+        above((real_ns - asked_ns).abs(), limit_ns)?;
+        Some(Doubt::WorkLength { parameter, asked_ns, real_ns })
+    };
+    point.parameters.iter().filter_map(doubt)
 }
 
 /// An amount, if it is above a limit.

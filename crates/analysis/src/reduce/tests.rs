@@ -163,6 +163,59 @@ fn work_between_operations_leaves_no_task_time_and_effects_are_summed() {
 }
 
 #[test]
+fn work_that_took_another_time_than_was_asked_for_is_a_doubt() {
+    let run = |asked_ns: &str, real_ns: f64, expected: Expect| {
+        let mut point = point(1, ONE_SECOND);
+        point.parameters.insert("hold_ns".to_string(), asked_ns.to_string());
+        let mut measured = measured(1000, QUIET);
+        if let Event::Measured(measured) = &mut measured {
+            measured.gauges.insert("work.hold_ns".to_string(), real_ns);
+        }
+        let events = [measured, task(0, 900, 0, 1000), Event::Finished];
+        check(&point, &events, &["work.hold_ns"], expected);
+    };
+    run(
+        "1000",
+        1050.0,
+        expect![[r#"
+        work.hold_ns 1050
+    "#]],
+    );
+    run(
+        "1000",
+        1060.0,
+        expect![[r#"
+        work.hold_ns 1060
+        doubt: the work of hold_ns=1000 took 1060 ns, 6 % off
+    "#]],
+    );
+    run(
+        "1000",
+        800.0,
+        expect![[r#"
+        work.hold_ns 800
+        doubt: the work of hold_ns=1000 took 800 ns, 20 % off
+    "#]],
+    );
+    // Of so short work, 5 % is less than a turn of its loop.
+    run(
+        "20",
+        21.9,
+        expect![[r#"
+        work.hold_ns 21.9
+    "#]],
+    );
+    run(
+        "20",
+        23.0,
+        expect![[r#"
+        work.hold_ns 23
+        doubt: the work of hold_ns=20 took 23 ns, 15 % off
+    "#]],
+    );
+}
+
+#[test]
 fn a_run_counts_only_if_every_task_reported_and_the_worker_finished() {
     let two = point(2, ONE_SECOND);
     let tasks = [task(0, 1, 0, 1), task(1, 1, 0, 1)];

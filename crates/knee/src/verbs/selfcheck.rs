@@ -23,7 +23,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Compare real operations on this host instead: identical ones, and ones with a planted cost
-    /// of known size. Takes about half an hour
+    /// of known size. Takes about 40 minutes
     #[arg(long, conflicts_with_all = ["trials", "seed"])]
     host: bool,
     /// Share of the comparisons of --host to run, 1 for all

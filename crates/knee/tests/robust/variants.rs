@@ -226,6 +226,20 @@ fn each_block_has_every_variant_and_the_worker_is_started_as_it_says() {
 }
 
 #[test]
+fn each_run_says_how_long_its_work_took_if_it_was_asked_for_some() {
+    let home = Home::new();
+    let run = "run lock_ticket --cpus 1 --blocks 1 --seconds 0.02 --variant none= --variant";
+    assert!(home.run(&format!("{run} some=hold_ns=2000;idle_ns=500")).status.success());
+    let runs = by_variant(&home);
+    let work = |variant: &str| -> Vec<String> {
+        let metrics = runs[variant][0].metrics().expect("the run finished");
+        metrics.keys().filter(|name| name.starts_with("work.")).cloned().collect()
+    };
+    assert_eq!(work("none"), [""; 0]);
+    assert_eq!(work("some"), ["work.hold_ns", "work.idle_ns"]);
+}
+
+#[test]
 fn a_worker_under_a_command_dies_with_knee() {
     let home = Home::new();
     // Stays between knee and the worker.

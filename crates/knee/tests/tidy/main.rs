@@ -109,7 +109,7 @@ fn no_module_is_a_drawer_for_everything() {
 const ARROWS: &[(&str, &[&str])] = &[
     ("algorithms", &["machine"]),
     ("analysis", &["host", "records"]),
-    ("calibration", &["algorithms", "analysis", "host", "machine", "studies", "workloads"]),
+    ("calibration", &["algorithms", "analysis", "host", "machine", "studies"]),
     ("engines", &["machine"]),
     ("fuzz", &[]),
     ("guests", &["host", "records", "setup"]),

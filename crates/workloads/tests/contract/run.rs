@@ -11,13 +11,14 @@ use std::fs::{self, File};
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use workloads::{CacheLine, Control, Load, Prepared, Shared, Spec, Spin, Task, TaskForm, Values};
+use workloads::{
+    CacheLine, Control, Load, Pace, Prepared, Shared, Spec, Spin, Task, TaskForm, Values,
+};
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -186,7 +187,7 @@ fn load(run: &Run, directory: PathBuf) -> Load {
         values: run.values.clone(),
         directory,
         operations: run.limit(),
-        turns_per_ns: LazyLock::new(|| 1.0),
+        pace: Pace::NOMINAL,
     }
 }
 

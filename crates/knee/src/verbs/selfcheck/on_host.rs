@@ -15,12 +15,49 @@ use runner::{End, new_record};
 use setup::journal::Journal;
 use store::{Id, Store};
 
-/// Workloads to compare: operations of a few microseconds at most, without device I/O, so that a
-/// planted cost of nanoseconds is a known share of an operation.
-const WORKLOADS: [&str; 5] =
-    ["flock_own", "mmap_munmap", "open_close_own", "posix_lock_own", "unix_socket"];
+/// Something to compare with itself and with more of its own work.
+struct Case {
+    workload: &'static str,
+    /// The parameter whose work is lengthened by the planted cost.
+    parameter: &'static str,
+    /// Work of the base variant. Both variants have some, so that both take the same path and differ
+    /// only in its length.
+    work_ns: u64,
+}
 
-/// Planted cost, as a share of an operation, and number of comparisons per workload.
+impl Case {
+    /// A cost between operations.
+    const fn between(workload: &'static str) -> Case {
+        Case { workload, parameter: "idle_ns", work_ns: 50 }
+    }
+
+    /// A cost inside a lock.
+    const fn inside(workload: &'static str, work_ns: u64) -> Case {
+        Case { workload, parameter: "hold_ns", work_ns }
+    }
+
+    /// The workload, and where the cost is planted if not between operations.
+    fn name(&self) -> String {
+        match self.parameter {
+            "idle_ns" => self.workload.to_string(),
+            parameter => format!("{} {parameter}={}", self.workload, self.work_ns),
+        }
+    }
+}
+
+/// Operations of a few microseconds at most, without device I/O, so that a planted cost of nanoseconds
+/// is a known share of an operation.
+const CASES: [Case; 7] = [
+    Case::between("flock_own"),
+    Case::between("mmap_munmap"),
+    Case::between("open_close_own"),
+    Case::between("posix_lock_own"),
+    Case::between("unix_socket"),
+    Case::inside("lock_queued", 1000),
+    Case::inside("posix_lock_own", 1000),
+];
+
+/// Planted cost, as a share of an operation, and number of comparisons per case.
 const PLANTED: [(f64, usize); 3] = [(0.0, 40), (0.02, 20), (0.05, 20)];
 
 /// The options of `--host`.
@@ -55,20 +92,21 @@ fn measure_all(
     journal: &mut Journal,
 ) -> Result<(Vec<HostCheckRow>, End)> {
     let mut rows = Vec::new();
-    for workload in WORKLOADS {
-        let ns = operation_ns(workload, check, store, journal)?;
+    for case in &CASES {
+        let ns = operation_ns(case, check, store, journal)?;
         for (planted, comparisons) in PLANTED {
             let comparisons = ((comparisons as f64 * check.share).ceil() as usize).max(1);
-            let spin_ns = (ns * planted).round() as u64;
+            let planted_ns = (ns * planted).round() as u64;
             talk(format_args!(
-                "{workload}: {comparisons} comparisons with a planted cost of {:.0} % \
-                 ({spin_ns} ns of {ns:.0} ns)",
+                "{}: {comparisons} comparisons with a planted cost of {:.0} % \
+                 ({planted_ns} ns of {ns:.0} ns)",
+                case.name(),
                 100.0 * planted,
             ));
-            let experiment = experiment(workload, check, comparisons, SPIN_NS + spin_ns);
+            let experiment = experiment(case, check, comparisons, planted_ns);
             let (record, end) = measure(experiment, store, journal)?;
             if let Some(record) = &record {
-                rows.push(row(workload, planted, record)?);
+                rows.push(row(case, planted, record)?);
             }
             if end == End::Interrupted {
                 return Ok((rows, end));
@@ -80,12 +118,12 @@ fn measure_all(
 
 /// The duration of one operation on this host, in ns.
 fn operation_ns(
-    workload: &str,
+    case: &Case,
     check: &HostCheckOptions,
     store: &Store,
     journal: &mut Journal,
 ) -> Result<f64> {
-    let mut experiment = experiment(workload, check, 1, SPIN_NS);
+    let mut experiment = experiment(case, check, 1, 0);
     experiment.variants.truncate(1);
     experiment.compare.until_decided = false;
     experiment.blocks = Some(9);
@@ -94,32 +132,29 @@ fn operation_ns(
     let ns = |run: &Run| Some(1e9 * run.value("wall_s")? / run.value("operations")?);
     let times: Vec<f64> = record.runs.iter().filter_map(ns).collect();
     Ok(Spread::from_values(&times)
-        .with_context(|| format!("no run of {workload} finished"))?
+        .with_context(|| format!("no run of {} finished", case.workload))?
         .median)
 }
 
-/// Spin time after each operation of both variants, so that both take the same path through the
-/// loop and differ only in the length of the spin.
-const SPIN_NS: u64 = 50;
-
-/// An experiment with `comparisons` cells of one workload on one CPU. The base variant spins for
-/// [`SPIN_NS`] after each operation, the other one for `spin_ns`.
+/// An experiment with `comparisons` cells of one case on one CPU. The other variant has `planted_ns` more
+/// work than the base variant.
 fn experiment(
-    workload: &str,
+    case: &Case,
     check: &HostCheckOptions,
     comparisons: usize,
-    spin_ns: u64,
+    planted_ns: u64,
 ) -> Experiment {
     let variant = |name: &str, ns: u64| Variant {
         name: name.to_string(),
-        parameters: [("idle_ns".to_string(), Scalar(ns.to_string()))].into(),
+        parameters: [(case.parameter.to_string(), Scalar(ns.to_string()))].into(),
         ..Variant::default()
     };
-    let load = Load { workload: workload.to_string(), ..Load::default() };
+    let (base_ns, other_ns) = (case.work_ns, case.work_ns + planted_ns);
+    let load = Load { workload: case.workload.to_string(), ..Load::default() };
     Experiment {
         name: "selfcheck".to_string(),
         loads: vec![load; comparisons],
-        variants: vec![variant("base", SPIN_NS), variant("other", spin_ns)],
+        variants: vec![variant("base", base_ns), variant("other", other_ns)],
         compare: Judging { until_decided: true, placebo: 0.0, ..Judging::default() },
         axes: Axes {
             cpus: Some(Many(vec![Scalar("1".to_string())])),
@@ -147,11 +182,11 @@ fn measure(
 }
 
 /// Counts the verdicts of a record's comparisons.
-fn row(workload: &str, planted: f64, record: &Opened) -> Result<HostCheckRow> {
+fn row(case: &Case, planted: f64, record: &Opened) -> Result<HostCheckRow> {
     let arms = ["base", "other"].map(|name| Arm { name, record, variant: name });
     let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
     let mut row = HostCheckRow {
-        workload: workload.to_string(),
+        workload: case.name(),
         planted,
         comparisons: comparison.cells.len(),
         changed: 0,
