@@ -498,21 +498,21 @@ fn work_of_unknown_length_is_compared_with_a_doubt() {
     check(
         None,
         expect![[r#"
-        1 CPU operations_per_s b: +0.0000 [-0.1146, +0.1295] n=12 Relative RankSum CannotTell { more: Some(1803), why: "" }
-        1 CPU work.idle_ns b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "too few runs" }
-        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-        doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
-        doubt: `a` did not measure how long the work of its parameters took: with other versions of knee, that work can be of another length
-    "#]],
+            1 CPU operations_per_s b: +0.0000 [-0.1146, +0.1295] n=12 Relative RankSum NotInterleaved
+            1 CPU work.idle_ns b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "too few runs" }
+            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
+            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
+            doubt: `a` did not measure how long the work of its parameters took: with other versions of knee, that work can be of another length
+        "#]],
     );
     check(
         Some(499.0),
         expect![[r#"
-        1 CPU operations_per_s b: +0.0000 [-0.1146, +0.1295] n=12 Relative RankSum CannotTell { more: Some(1803), why: "" }
-        1 CPU work.idle_ns b: +0.0040 [+0.0040, +0.0040] n=12 Relative RankSum Same
-        doubt: the variants were not measured in turn: whatever else changed between them counts as a difference too (`knee run --variant` measures them in turn)
-        doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
-    "#]],
+            1 CPU operations_per_s b: +0.0000 [-0.1146, +0.1295] n=12 Relative RankSum NotInterleaved
+            1 CPU work.idle_ns b: +0.0040 [+0.0040, +0.0040] n=12 Relative RankSum NotInterleaved
+            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
+            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
+        "#]],
     );
 }
 
