@@ -2,6 +2,7 @@
 //! adds up to its parent, in whole nanoseconds, unit by unit. The root is all the time that the
 //! CPUs had. A ledger is a plain value, made from looks or from another tool's samples.
 
+mod answer;
 mod build;
 mod causes;
 mod chance;
@@ -14,6 +15,7 @@ mod sampled;
 mod tables;
 mod trust;
 
+pub use answer::{Answer, BEYOND, answer};
 pub use build::ledger;
 pub use causes::{Cause, CausePart, causes, is_mostly_count};
 pub use difference::{RowChange, Split, difference};

@@ -59,6 +59,7 @@ struct CommandEnd<'a> {
     exit_status: i32,
     values: &'a BTreeMap<String, f64>,
     missing: &'a BTreeMap<String, String>,
+    operations: Option<u64>,
 }
 
 /// The events of a run, sorted by kind.
@@ -128,10 +129,10 @@ fn sort(events: &[Event]) -> SortedEvents<'_> {
             Event::Measured(measured) => sorted.measured = Some(measured),
             Event::Task(report) => sorted.tasks.push(report),
             Event::Latency(latency) => sorted.latency = Some(latency),
-            Event::Ended { exit_status, values, missing } => {
+            Event::Ended { exit_status, values, missing, operations } => {
                 sorted.warnings.extend(missing.iter().map(missing_metric));
-                let exit_status = *exit_status;
-                sorted.command_end = Some(CommandEnd { exit_status, values, missing });
+                let (exit_status, operations) = (*exit_status, *operations);
+                sorted.command_end = Some(CommandEnd { exit_status, values, missing, operations });
             }
             Event::Window(window) => sorted.windows.push(window),
             Event::UnavailableProbe { probe, why } => {
@@ -171,8 +172,10 @@ fn metrics(
     let mut m = Metrics::default();
     let wall_s = seconds(measured.wall_ns);
     match run.command_end {
-        Some(CommandEnd { exit_status, values, .. }) => {
+        Some(CommandEnd { exit_status, values, operations, .. }) => {
             values.iter().for_each(|(name, value)| m.put(name, *value));
+            m.put("operations", operations.map(|n| n as f64));
+            m.put(records::RATE, operations.map(|n| n as f64 / wall_s));
             m.put("exit_status", exit_status as f64);
         }
         None => {

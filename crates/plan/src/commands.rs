@@ -5,13 +5,14 @@
 mod command_job;
 mod placeholders;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::nearest;
 use records::{
-    Command, CommandLine, DescribedMetric, Experiment, Load, Obtained, Point, Record, Variant,
+    Better, Command, CommandLine, DescribedMetric, Experiment, Extract, Load, Obtained,
+    OutputSource, Point, Record, Scalar, Variant,
 };
 
 pub use self::command_job::{RunId, command_job, copy_of_image, values};
@@ -75,12 +76,64 @@ pub fn for_load(load: &Load) -> Result<Option<Command>> {
     Ok(Some(Command { name, ..command.clone() }))
 }
 
+/// The metric that a pattern of `--operations-from` means: text around `{}`, or a regular expression.
+pub fn operations_from(pattern: &str) -> Result<Extract> {
+    let (from, pattern) = match pattern.strip_prefix("stderr:") {
+        Some(pattern) => (OutputSource::Stderr, pattern),
+        None => (OutputSource::Stdout, pattern),
+    };
+    let literal = |text: &str| {
+        let is_special = |c: char| c.is_ascii_punctuation();
+        let escaped = |c: char| if is_special(c) { vec!['\\', c] } else { vec![c] };
+        text.chars().flat_map(escaped).collect::<String>()
+    };
+    let regex = match pattern.split_once("{}") {
+        Some((before, after)) => {
+            format!(r"{}\s*([0-9][0-9.eE+]*)\s*{}", literal(before.trim()), literal(after.trim()))
+        }
+        None => pattern.to_string(),
+    };
+    let extract = Extract {
+        name: "operations_reported".to_string(),
+        unit: "1".to_string(),
+        better: Better::Neither,
+        from,
+        regex: Some(regex),
+        json: None,
+        column: None,
+    };
+    let valid = extract.check_pattern().map_err(anyhow::Error::msg);
+    valid.with_context(|| format!("--operations-from '{pattern}'"))?;
+    Ok(extract)
+}
+
+/// Several command lines as the variants of one load, named after their programs, or `before` and
+/// `after` where these have one name.
+pub fn alternatives(lines: &[String]) -> Result<(String, Vec<Variant>)> {
+    const LINE: &str = "command";
+    let name = |line: &String| program_name(&CommandLine::Text(line.clone()));
+    let mut names = lines.iter().map(name).collect::<Result<Vec<String>>>()?;
+    if names.iter().collect::<BTreeSet<_>>().len() < names.len() {
+        names = match lines.len() {
+            2 => vec!["before".to_string(), "after".to_string()],
+            n => (1..=n).map(|number| format!("command-{number}")).collect(),
+        };
+    }
+    let variant = |(name, line): (String, &String)| Variant {
+        name,
+        parameters: BTreeMap::from([(LINE.to_string(), Scalar(line.clone()))]),
+        ..Variant::default()
+    };
+    Ok((format!("{{{LINE}...}}"), names.into_iter().zip(lines).map(variant).collect()))
+}
+
 /// The file name of the program.
 fn program_name(run: &CommandLine) -> Result<String> {
     let words = placeholders::split(run)?;
     let program = words.first().map(String::as_str).unwrap_or_default();
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let plain = |c: char| !c.is_control() && !",{}".contains(c);
+    let name = name.replace("...}", "}");
     Ok(name.chars().filter(|c| plain(*c)).take(100).collect())
 }
 

@@ -15,6 +15,9 @@ use crate::scalar::{Many, Scalar};
 /// The metric that decides about a command unless its definition names another.
 pub const WALL: &str = "wall_s";
 
+/// The metric of how fast operations were done.
+pub const RATE: &str = "operations_per_s";
+
 /// A program as a load, as an experiment defines it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -52,6 +55,10 @@ pub struct Command {
     /// The package that contains the program, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
+    /// How many operations a run does: a number, a `{NAME}`, or the name of a metric that has the number.
+    /// Without it the run is the operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations: Option<Scalar>,
     /// The metric that decides unless the experiment names another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<String>,
@@ -78,6 +85,7 @@ impl Default for Command {
             timeout_s: 600.0,
             version: None,
             package: None,
+            operations: None,
             primary: None,
             parameters: BTreeMap::new(),
             metrics: Vec::new(),
@@ -271,6 +279,14 @@ impl Command {
         for (name, values) in &self.parameters {
             ensure!(!values.0.is_empty(), "parameter {name} is an empty list");
         }
+        if let Some(Scalar(text)) = &self.operations {
+            let is_number = text.parse::<u64>().is_ok_and(|n| n > 0);
+            let is_metric = self.metrics.iter().any(|extract| extract.name == *text);
+            ensure!(
+                is_number || is_metric || text.contains('{'),
+                "operations is '{text}', must be a number from 1, a {{NAME}}, or one of the metrics"
+            );
+        }
         let mut names = BTreeSet::new();
         for extract in &self.metrics {
             extract.check()?;
@@ -279,9 +295,10 @@ impl Command {
         Ok(())
     }
 
-    /// The metric that decides by default.
+    /// The metric that decides by default: the rate where operations are counted, else the time of a run.
     pub fn primary(&self) -> &str {
-        self.primary.as_deref().unwrap_or(WALL)
+        let default = if self.operations.is_some() { RATE } else { WALL };
+        self.primary.as_deref().unwrap_or(default)
     }
 }
 
@@ -344,6 +361,31 @@ pub struct CommandJob {
     /// Numbers to read from its output and files.
     #[serde(default)]
     pub metrics: Vec<Extract>,
+    /// How many operations the run does; absent if the run is the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<OperationCount>,
+}
+
+/// Where the number of a command's operations comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationCount {
+    /// It is known beforehand.
+    Number(u64),
+    /// One of the command's metrics has it.
+    Metric(String),
+}
+
+impl OperationCount {
+    /// The number of operations of a run with these metrics; `None` if it is not known or not a count.
+    pub fn of_run(&self, values: &BTreeMap<String, f64>) -> Option<u64> {
+        match self {
+            OperationCount::Number(n) => Some(*n),
+            OperationCount::Metric(name) => {
+                values.get(name).filter(|n| **n >= 1.0 && **n < 1e18).map(|n| n.round() as u64)
+            }
+        }
+    }
 }
 
 impl CommandJob {

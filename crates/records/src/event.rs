@@ -62,6 +62,9 @@ pub enum Event {
         /// Metrics for which no number was found, and why, as a sentence.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         missing: BTreeMap<String, String>,
+        /// The number of operations, where the job says how many there are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        operations: Option<u64>,
     },
     /// A window of a profiled run.
     Window(Box<Window>),

@@ -26,7 +26,8 @@ mod tasks;
 mod warning;
 
 pub use command::{
-    Command, CommandJob, CommandLine, Extract, OutputSource, Program, TableColumn, TableRow, WALL,
+    Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Program, RATE,
+    TableColumn, TableRow, WALL,
 };
 pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
@@ -40,7 +41,7 @@ pub use host_facts::{Directory, HostFacts};
 pub use job::{Job, NativeJob, PROTOCOL, ProfileJob, Work};
 pub use metric::{Better, DescribedMetric, METRICS, Metric, Obtained};
 pub use opened::Opened;
-pub use planned::Planned;
+pub use planned::{Planned, UnitOfWork};
 pub use profile::{
     Base, Bursts, CpuMode, CpuState, CpuTime, LockTime, Profile, ProfileKind, SampledStacks, Share,
     Slice, Stack, Window,

@@ -28,6 +28,25 @@ pub struct Planned<'a> {
     pub command: Option<&'a Command>,
 }
 
+/// What times are divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitOfWork {
+    /// An operation.
+    Operation,
+    /// A whole run of a command whose operations are not counted.
+    Run,
+}
+
+impl UnitOfWork {
+    /// "operation" or "run".
+    pub fn name(self) -> &'static str {
+        match self {
+            UnitOfWork::Operation => "operation",
+            UnitOfWork::Run => "run",
+        }
+    }
+}
+
 impl Record {
     /// Looks up the definitions that a point's runs are set up from.
     pub fn planned<'a>(&'a self, point: &'a Point) -> Result<Planned<'a>> {
@@ -58,6 +77,14 @@ impl Record {
         let command = self.commands.get(&point.workload);
         let missing = || format!("the record does not define the command {}", point.workload);
         command.map(Some).with_context(missing)
+    }
+
+    /// What the time of a point is divided by.
+    pub fn unit_of_work(&self, point: &Point) -> UnitOfWork {
+        match self.command(point) {
+            Ok(Some(command)) if command.operations.is_none() => UnitOfWork::Run,
+            _ => UnitOfWork::Operation,
+        }
     }
 
     /// Directories of all points, each once.

@@ -112,10 +112,13 @@ fn run_and_measure(
         gauges: counters.gauges,
         unavailable: counters.unavailable,
     })];
-    events.extend(profiler.end());
+    let operations = command_job.operations.as_ref().map(|count| count.of_run(&values));
+    // The run is the operation, unless its operations are counted; 0 if their number is not known.
+    events.extend(profiler.end(operations.map_or(1, Option::unwrap_or_default)));
     events.extend(warnings.into_iter().map(Event::Warning));
     let exit_status = status.code().unwrap_or_default();
-    events.push(Event::Ended { exit_status, values, missing });
+    let operations = operations.flatten();
+    events.push(Event::Ended { exit_status, values, missing, operations });
     Ok(events)
 }
 

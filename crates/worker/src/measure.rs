@@ -74,7 +74,7 @@ pub fn measure(
     say(&Event::Measured(measured));
     reports.into_iter().for_each(|report| say(&Event::Task(report)));
     latency.into_iter().for_each(|latency| say(&Event::Latency(latency)));
-    profiler.end().iter().for_each(say);
+    profiler.end(operations).iter().for_each(say);
     Ok(())
 }
 

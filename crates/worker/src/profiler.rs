@@ -24,7 +24,7 @@ impl Profiler {
     /// Attaches the probes before the tasks are started. If the kernel refuses them, the run takes
     /// place all the same and its profile has less in it.
     pub fn begin(job: &Job) -> Profiler {
-        // The tasks of a command count no operations: the command is one.
+        // The tasks of a command count no operations.
         let is_command = matches!(job.work, Work::Command(_));
         let tasks = if is_command { 0 } else { job.tasks };
         let none = Profiler { watcher: None, windows: 0, tasks, blind: None };
@@ -106,8 +106,9 @@ impl Profiler {
         }
     }
 
-    /// Detaches the probes and returns what they saw.
-    pub fn end(self) -> Vec<Event> {
+    /// Detaches the probes and returns what they saw. `of_command` is the number of operations that a
+    /// command did; the tasks of a workload have counted theirs.
+    pub fn end(self, of_command: u64) -> Vec<Event> {
         let Some(watcher) = self.watcher else { return self.blind.into_iter().collect() };
         let seen = watcher.end();
         let blind = seen
@@ -117,7 +118,7 @@ impl Profiler {
         let is_command = self.tasks == 0;
         let windows = seen.windows.into_iter().map(|mut window| {
             if is_command {
-                window.operations = 1;
+                window.operations = of_command;
             }
             Event::Window(Box::new(window))
         });

@@ -73,6 +73,9 @@ pub enum Split {
     CountUnknown,
 }
 
+/// Events that happened less than this share as often as on the other side hardly happened.
+const NEARLY_NONE: f64 = 0.01;
+
 /// Changes below this share of an operation do not matter.
 pub(super) const SHARE_MIN: f64 = 0.01;
 
@@ -358,7 +361,12 @@ fn count_and_cost(a: Option<&LedgerRow>, b: Option<&LedgerRow>, before: f64, aft
     };
     let counts = (a.per_operation().mean, b.per_operation().mean);
     let cost = |ns: f64, count: f64| (count > 0.0).then(|| ns / count);
-    let costs = (cost(before, counts.0), cost(after, counts.1));
+    // What hardly ever happened has no cost worth a ratio: the row is new, or gone.
+    let hardly = |count: f64, other: f64| count < NEARLY_NONE * other;
+    let costs = (
+        cost(before, counts.0).filter(|_| !hardly(counts.0, counts.1)),
+        cost(after, counts.1).filter(|_| !hardly(counts.1, counts.0)),
+    );
     let (count_ns, cost_ns) = match costs {
         (Some(was), Some(is)) => {
             ((counts.1 - counts.0) * (was + is) / 2.0, (is - was) * (counts.0 + counts.1) / 2.0)

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::{Opened, Profile, ProfileKind, Run};
+use records::{Opened, Profile, ProfileKind, Run, UnitOfWork};
 use serde::Serialize;
 
 use super::Ledger;
 use super::build::ledger;
 use super::coarse::coarse;
 use super::trust::{LedgerCheck, LookCost, check_ledger, look_cost};
+use crate::Spread;
 
 /// A point with its ledger.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +33,9 @@ pub struct Explained {
     pub failures: BTreeSet<String>,
     /// Whether the point ran in an emulated guest.
     pub emulated: bool,
+    /// Lengths in seconds of the runs that were not profiled, if a run is the unit of work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_lengths: Option<Spread>,
 }
 
 impl Explained {
@@ -39,7 +43,12 @@ impl Explained {
     /// else. The number of calls and faults does not depend on how long they take, so looks at
     /// counts and names are used even then, with their cost shown.
     pub fn refused(&self) -> Option<&LookCost> {
-        self.costs.iter().find(|cost| cost.kind == ProfileKind::Time && cost.is_too_high())
+        self.cost_of_time().filter(|cost| cost.is_too_high())
+    }
+
+    /// How much looks at time slowed operations.
+    pub fn cost_of_time(&self) -> Option<&LookCost> {
+        self.costs.iter().find(|cost| cost.kind == ProfileKind::Time)
     }
 }
 
@@ -60,12 +69,12 @@ fn counts(looks: &[&Profile]) -> BTreeMap<String, f64> {
 pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
     let looks: Vec<&Profile> = looks.iter().filter(|look| look.point as usize == point).collect();
     let runs: Vec<&Run> = opened.runs_of(point).filter(|run| run.finished()).collect();
-    let is_command = opened.record.points[point].command.is_some();
-    let metric = if is_command { records::WALL } else { "operations_per_s" };
+    let is_run = opened.record.unit_of_work(&opened.record.points[point]) == UnitOfWork::Run;
+    let metric = if is_run { records::WALL } else { records::RATE };
     let kinds = [ProfileKind::Time, ProfileKind::Counts, ProfileKind::Names];
     let costs = kinds
         .into_iter()
-        .filter_map(|kind| look_cost(&looks, &runs, kind, metric, is_command))
+        .filter_map(|kind| look_cost(&looks, &runs, kind, metric, is_run))
         .collect();
     let unavailable_probes =
         looks.iter().flat_map(|look| look.unavailable_probes.clone()).collect();
@@ -74,6 +83,8 @@ pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
         records::Outcome::Finished { .. } => None,
     });
     let watched = ledger(&looks);
+    let counted = runs.iter().filter(|run| !run.placebo);
+    let lengths: Vec<f64> = counted.filter_map(|run| run.value(records::WALL)).collect();
     Explained {
         point,
         coarse: watched.is_none(),
@@ -84,5 +95,6 @@ pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
         unavailable_probes,
         failures: failures.collect(),
         emulated: opened.record.emulated(),
+        run_lengths: Spread::from_values(&lengths).filter(|_| is_run),
     }
 }

@@ -271,6 +271,7 @@ fn a_command_has_its_time_and_its_own_numbers_and_no_operations() {
         exit_status: 3,
         values: [("rate".to_string(), 17.5)].into(),
         missing: missing.clone(),
+        operations: None,
     };
     let events = [measured(1000, QUIET), ended, Event::Finished];
     assert_eq!(reduce(&command, &events, "").missing, missing);
@@ -295,6 +296,26 @@ fn a_command_has_its_time_and_its_own_numbers_and_no_operations() {
         &[],
         expect![[r#"
             failed: the worker did not report how the command ended
+        "#]],
+    );
+}
+
+#[test]
+fn a_command_whose_operations_are_counted_has_a_rate() {
+    let command = Point { command: Some("sleep 1".to_string()), ..point(2, Until::End) };
+    let ended = Event::Ended {
+        exit_status: 0,
+        values: BTreeMap::new(),
+        missing: BTreeMap::new(),
+        operations: Some(5000),
+    };
+    check(
+        &command,
+        &[measured(1000, QUIET), ended, Event::Finished],
+        &["operations", "operations_per_s"],
+        expect![[r#"
+            operations 5000
+            operations_per_s 5000
         "#]],
     );
 }

@@ -4,9 +4,10 @@
 mod perf_data;
 mod views;
 
+use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 
-use analysis::ledger::{Explained, explain};
+use analysis::ledger::{Explained, answer, explain};
 use analysis::{Arm, match_points};
 use anyhow::{Result, bail, ensure};
 use host::stderr::{print, talk};
@@ -72,7 +73,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             &arguments.recording,
         );
     }
-    take_command(&mut arguments.run);
+    take_commands(&mut arguments.run)?;
     if arguments.run.plan {
         ensure!(
             is_measured_first(&arguments.run),
@@ -105,11 +106,10 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             points.map(|point| explain(record, looks, point)).collect()
         })
         .collect();
-    let refused = explained.iter().flatten().any(|explained| explained.refused().is_some());
-    if refused && !arguments.force {
+    let arms = named.arms();
+    if !arguments.force && is_refused(&named, &arms, &explained)? {
         code = ExitCode::FAILURE;
     }
-    let arms = named.arms();
     let text = match arms.len() {
         _ if json => as_json(&named, &arms, &explained, arguments.force)?,
         _ if arguments.grow => grown(&named, &explained, arguments.force),
@@ -151,16 +151,17 @@ fn as_json(
     let points: Vec<&Explained> = explained.iter().flatten().collect();
     let mut differences = Vec::new();
     for (before, after) in pairs(named, arms, explained, force)? {
-        let (Some(a), Some(b)) = (&before.explained.ledger, &after.explained.ledger) else {
-            continue;
-        };
-        let change = analysis::ledger::difference(a, b);
+        let Some(answer) = answer(before.explained, after.explained, force) else { continue };
         differences.push(serde_json::json!({
             "before": { "name": before.name, "point": before.explained.point },
             "after": { "name": after.name, "point": after.explained.point },
             "per": reports::unit_of_work(&after),
-            "causes": analysis::ledger::causes(&change),
-            "change": change,
+            "causes": answer.causes,
+            "refused": answer.refused,
+            "bound_by_time": answer.bound_by_time,
+            "disturbance_ns": answer.disturbance_ns,
+            "causes_within_disturbance": answer.causes_within_disturbance,
+            "change": answer.change,
         }));
     }
     let json = serde_json::json!({ "points": points, "differences": differences });
@@ -242,13 +243,57 @@ fn pairs<'a>(
     Ok(pairs)
 }
 
-/// Turns the words after `--` into a command.
-fn take_command(run: &mut run::Arguments) {
+/// Whether profiling cost so much that a ledger, or the answer about two, is refused.
+fn is_refused(named: &NamedRecords, arms: &[Arm], explained: &[Vec<Explained>]) -> Result<bool> {
+    if arms.len() < 2 {
+        return Ok(explained.iter().flatten().any(|explained| explained.refused().is_some()));
+    }
+    let pairs = pairs(named, arms, explained, false)?;
+    let answers = pairs.iter().filter_map(|(a, b)| answer(a.explained, b.explained, false));
+    Ok(answers.into_iter().any(|answer| answer.refused))
+}
+
+/// Turns words that start programs into commands: those after `--`, and programs named by their path.
+/// Several commands are variants of each other.
+fn take_commands(run: &mut run::Arguments) -> Result<()> {
+    let line = |words: &[String]| {
+        words.iter().map(|word| reports::quoted(word)).collect::<Vec<_>>().join(" ")
+    };
     if std::env::args().any(|word| word == "--") && !run.what.is_empty() {
         let words = std::mem::take(&mut run.what);
-        let words: Vec<String> = words.iter().map(|word| reports::quoted(word)).collect();
-        run.commands.push(words.join(" "));
+        run.commands.push(line(&words));
+    } else if run.what.iter().all(|word| starts_program(word)) {
+        run.commands.append(&mut run.what);
+    } else if run.what.first().is_some_and(|word| starts_program(word)) {
+        // Words after a program are its arguments, up to the next program.
+        let starts: Vec<usize> =
+            (0..run.what.len()).filter(|at| starts_program(&run.what[*at])).collect();
+        ensure!(
+            starts.len() <= 2,
+            "{} programs among the words: which is an argument of which? Quote each command: knee \
+             explain './old 1' './new 1'",
+            starts.len()
+        );
+        let words = std::mem::take(&mut run.what);
+        let second = starts.get(1).copied().unwrap_or(words.len());
+        run.commands.push(line(&words[..second]));
+        run.commands.extend((second < words.len()).then(|| line(&words[second..])));
     }
+    if run.commands.len() > 1 && run.variants.is_empty() {
+        let (command, variants) = commands::alternatives(&run.commands)?;
+        (run.commands, run.variants) = (vec![command], variants);
+    }
+    Ok(())
+}
+
+/// Whether a word is the path of a program, or a line that starts with one.
+fn starts_program(word: &str) -> bool {
+    let is_program = |path: &str| {
+        let executable =
+            std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0);
+        path.contains('/') && executable
+    };
+    is_program(word) || word.split_whitespace().next().is_some_and(is_program)
 }
 
 /// Whether the words name loads rather than records.

@@ -53,7 +53,7 @@ pub struct Arguments {
     /// fs.mount, env.NAME, sysctl.NAME, under (a wrapper command for the worker) or binary
     /// (another build of knee)
     #[arg(long = "variant", value_name = "NAME=SETTINGS", value_parser = variants::parse)]
-    variants: Vec<Variant>,
+    pub variants: Vec<Variant>,
     /// Measure what this record measured again, in turn with what the other arguments change of it,
     /// or with another record named instead of a workload. RECORD:VARIANT if it has several
     #[arg(long, value_name = "RECORD", conflicts_with = "resume")]
@@ -73,9 +73,14 @@ pub struct Arguments {
     /// Length of each run, in seconds [default: 1]
     #[arg(long, value_delimiter = ',', conflicts_with = "operations")]
     seconds: Vec<f64>,
-    /// Run a fixed number of operations per task instead of --seconds
-    #[arg(long, value_delimiter = ',', value_name = "PER_TASK")]
+    /// Run a fixed number of operations per task instead of --seconds; of a command: how many
+    /// operations each of its runs does
+    #[arg(long, value_delimiter = ',', value_name = "N")]
     pub operations: Vec<u64>,
+    /// Read how many operations a run of a command did from its output: text around `{}`, such as
+    /// 'ops: {}', or a regular expression with one group; 'stderr:…' reads standard error
+    #[arg(long, value_name = "PATTERN", conflicts_with = "operations")]
+    operations_from: Option<String>,
     /// Directories whose file systems are measured [default: the temporary directory]
     #[arg(long, value_delimiter = ',')]
     dir: Vec<PathBuf>,
@@ -322,11 +327,11 @@ fn changed(
 ) -> Result<Experiment> {
     add_commands(&mut experiment, arguments)?;
     ensure!(
-        !experiment.loads.iter().all(is_command)
-            || (arguments.seconds.is_empty() && arguments.operations.is_empty()),
-        "--seconds and --operations do not apply to a command, which runs to its own end: pass \
-         its length as a {{NAME}} with --axis"
+        !experiment.loads.iter().all(is_command) || arguments.seconds.is_empty(),
+        "--seconds does not apply to a command, which runs to its own end: pass its length as a \
+         {{NAME}} with --axis"
     );
+    count_operations(&mut experiment, arguments)?;
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
     let flags = Axes {
         cpus: arguments.cpus.as_ref().map(|c| Many(vec![Scalar(c.clone())])),
@@ -360,6 +365,31 @@ fn changed(
     experiment.stop_grace_s = arguments.stop_grace.unwrap_or(experiment.stop_grace_s);
     experiment.check()?;
     Ok(experiment)
+}
+
+/// Says how many operations the runs of commands do.
+fn count_operations(experiment: &mut Experiment, arguments: &Arguments) -> Result<()> {
+    let from = arguments.operations_from.as_deref().map(commands::operations_from).transpose()?;
+    let mut commands =
+        experiment.loads.iter_mut().filter_map(|load| load.command.as_mut()).peekable();
+    ensure!(
+        from.is_none() || commands.peek().is_some(),
+        "--operations-from reads the output of a command: name one with --command"
+    );
+    for command in commands {
+        if let Some(extract) = &from {
+            command.operations = Some(Scalar(extract.name.clone()));
+            command.metrics.push(extract.clone());
+        }
+        match arguments.operations[..] {
+            [] => (),
+            [n] => command.operations = Some(Scalar(n.to_string())),
+            _ => {
+                bail!("--operations has several numbers, but a run of a command does one: name one")
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Applies the flags that concern all loads.

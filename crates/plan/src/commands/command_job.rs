@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use records::{Command, CommandJob, CommandLine, Extract, OutputSource, Point};
+use records::{Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Point};
 
 use super::placeholders::{IMAGE, Values, fill, words};
 
@@ -50,7 +50,15 @@ pub fn command_job(
     };
     let environment = command.environment.iter();
     let environment = environment.map(|(name, word)| Ok((name.clone(), fill(&word.0, &values)?)));
+    let operations = command.operations.as_ref().map(|text| -> Result<OperationCount> {
+        let text = fill(&text.0, &values)?;
+        Ok(match text.parse() {
+            Ok(n) => OperationCount::Number(n),
+            Err(_) => OperationCount::Metric(text),
+        })
+    });
     Ok(CommandJob {
+        operations: operations.transpose()?,
         run: words(&command.run, command.shell, &values)?,
         prepare: lines(&command.prepare)?,
         cleanup: lines(&command.cleanup)?,

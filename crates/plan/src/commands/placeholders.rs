@@ -133,6 +133,7 @@ pub fn uses(command: &Command) -> BTreeSet<String> {
         }
     }
     texts.extend(command.directory.as_deref());
+    texts.extend(command.operations.as_ref().map(|text| text.0.as_str()));
     texts.extend(command.environment.values().map(|word| word.0.as_str()));
     texts.extend(command.metrics.iter().filter_map(|extract| match &extract.from {
         OutputSource::File(path) => Some(path.as_str()),

@@ -1,61 +1,189 @@
 //! Causes as sentences: row, size, count and cost per event, evidence, and what would
 //! confirm it.
 
-use analysis::ledger::{Belongs, Cause, INTERRUPTS, RowChange, Split, WORK, causes};
+use analysis::ledger::{
+    Answer, BEYOND, Belongs, Cause, INTERRUPTS, RowChange, Split, WORK, is_mostly_count,
+};
 
 use crate::Style;
 use crate::ledger::numbers;
-use crate::prose::wrapped;
+use crate::prose::{counted, wrapped};
 use crate::quantity::duration_ns;
 
 /// Parts of a change, as shares of an operation, that are worth a word.
 const TOLD_SHARE: f64 = 0.01;
 
-/// What changed, and its causes; `per` is the unit of work, "operation" or "run".
-pub fn text(change: &RowChange, per: &str, style: Style) -> String {
-    let causes = causes(change);
-    let mut text = whole(change, per, style);
-    if causes.is_empty() {
-        return text + &wrapped(nothing(change), style.width, 2);
+/// Causes beyond these are only named.
+const TOLD_MAX: usize = 3;
+
+/// The answer in a sentence, then what changed and its causes. `names` are those of both sides, `per` is
+/// the unit of work, "operation" or "run".
+pub fn text(answer: &Answer, names: [&str; 2], per: &str, style: Style) -> String {
+    let change = &answer.change;
+    let first = wrapped(&in_a_sentence(answer, names, per), style.width, 2);
+    let mut text = style.bold(first.trim_end()) + "\n";
+    if answer.refused || (answer.bound_by_time && !answer.causes.is_empty()) {
+        return text;
     }
-    for (number, cause) in causes.iter().enumerate() {
-        let sentence = sentence(cause, change, &causes, per);
+    text += &whole(change, per, style);
+    let (told, named) = answer.causes.split_at(answer.causes.len().min(TOLD_MAX));
+    for (number, cause) in told.iter().enumerate() {
+        let sentence = sentence(cause, change, &answer.causes, per);
         text += &wrapped(&format!("{}. {sentence}", number + 1), style.width, 3);
     }
-    text + &rest(change, &causes, style)
+    let more: Vec<String> =
+        named.iter().map(|c| format!("{} {}", signed(c.own_ns), place(&c.path))).collect();
+    if !more.is_empty() {
+        text += &wrapped(&format!("smaller causes: {}", more.join(", ")), style.width, 2);
+    }
+    if !answer.causes.is_empty() {
+        text += &rest(change, &answer.causes, style);
+    }
+    text + &within_disturbance(answer, style)
 }
 
-/// "an operation takes 5.32 us more CPU time: …; +1.05 us is its own, …".
-fn whole(change: &RowChange, per: &str, style: Style) -> String {
-    let (article, more) = (if per == "run" { "a" } else { "an" }, change.change);
-    let than = if more < 0.0 { "less" } else { "more" };
-    let mut text = format!(
-        "{article} {per} takes {} {than} CPU time: {} instead of {}",
-        duration_ns(more.abs()),
-        duration_ns(change.after.mean),
-        duration_ns(change.before.mean)
+/// Causes that are left out because profiling may have made them.
+fn within_disturbance(answer: &Answer, style: Style) -> String {
+    let Some(ns) = answer.disturbance_ns.filter(|_| answer.causes_within_disturbance > 0) else {
+        return String::new();
+    };
+    let line = format!(
+        "profiling may have changed this difference by up to {}, so {} below {} {} left out (--force \
+         shows all)",
+        duration_ns(ns),
+        counted(answer.causes_within_disturbance, "cause"),
+        duration_ns(BEYOND * ns),
+        if answer.causes_within_disturbance == 1 { "is" } else { "are" }
     );
-    let length = change.change - change.own_ns;
-    if length.abs() >= TOLD_SHARE * longest(change) {
-        text += &format!(
-            "; {} is its own, {} goes to other tasks, the host and timers, which take {} of any {} {per}",
-            signed(change.own_ns),
-            signed(length),
-            if length < 0.0 { "less" } else { "more" },
-            if length < 0.0 { "shorter" } else { "longer" }
+    wrapped(&line, style.width, 2)
+}
+
+/// "`new` takes 2.26 us more per operation (397 ns -> 2.66 us), mostly because system call newfstatat
+/// is new: 1.000 calls per operation, 967 ns each".
+fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
+    let change = &answer.change;
+    let (before, after) = (change.before.mean, change.after.mean);
+    let Some(cause) = answer.causes.first() else {
+        return if answer.refused { no_answer(answer) } else { nothing(change, names, per) };
+    };
+    if answer.bound_by_time {
+        return format!(
+            "no answer: `{}` and `{}` took the same time in every run, so they look bound by time, and \
+             a run may do any number of operations. Say how many it does: --operations-from \
+             'PATTERN', or --operations N",
+            names[0], names[1]
         );
     }
+    let than = if change.change < 0.0 { "less" } else { "more" };
+    let is_most = cause.own_ns.abs() >= 0.5 * change.own_ns.abs();
+    let mostly = match (is_most, cause.own_ns * change.own_ns < 0.0) {
+        (_, true) => "although",
+        (true, _) => "mostly because",
+        (false, _) => "most of all because",
+    };
+    format!(
+        "`{}` takes {} {than} CPU time per {per} than `{}` ({} -> {}), {mostly} {}",
+        names[1],
+        duration_ns(change.change.abs()),
+        names[0],
+        duration_ns(before),
+        duration_ns(after),
+        because(cause, per)
+    )
+}
+
+fn no_answer(answer: &Answer) -> String {
+    let than = match answer.disturbance_ns {
+        Some(ns) => format!("changed this difference by up to {}", duration_ns(ns)),
+        None => "made operations longer by an amount that no clean run tells".to_string(),
+    };
+    format!(
+        "no answer: profiling {than}, and no cause stands out from that. Try fewer samples (--hertz \
+         49), more blocks (--blocks 20), or look at what there is: knee explain last --force"
+    )
+}
+
+/// What a cause did, as the end of "because …".
+fn because(cause: &Cause, per: &str) -> String {
+    let name = place(&cause.path);
+    let change = &cause.change;
+    match &change.split {
+        Split::CountAndCost { event, per_operation: (was, is), cost_per_event: each, .. } => {
+            let often = |n: f64| format!("{} {event}s per {per}", numbers::times(n));
+            let is_count = is_mostly_count(&change.split) == Some(true);
+            match *each {
+                (None, Some(each)) => {
+                    format!("{name} is new: {}, {} each", often(*is), duration_ns(each))
+                }
+                (Some(each), None) => {
+                    format!("{name} is gone: {}, {} each", often(*was), duration_ns(each))
+                }
+                (Some(cost), Some(costs)) if !is_count => format!(
+                    "each {event} of {name} takes {}: {} -> {}",
+                    compared(costs / cost, "as long", "times as long"),
+                    duration_ns(cost),
+                    duration_ns(costs)
+                ),
+                _ => format!(
+                    "{name} happens {}: {} -> {}",
+                    compared(is / was, "as often", "times as often"),
+                    numbers::times(*was),
+                    often(*is)
+                ),
+            }
+        }
+        Split::ShareAndLength { share, .. } => format!(
+            "{name} takes {:.1} % of the time instead of {:.1} %",
+            100.0 * share.1,
+            100.0 * share.0
+        ),
+        Split::CountUnknown => {
+            let than = if cause.own_ns < 0.0 { "less" } else { "more" };
+            format!("{name} takes {} {than}", duration_ns(cause.own_ns.abs()))
+        }
+    }
+}
+
+/// "of that, +1.5 us is its own, +766 ns goes to other tasks, …"; empty if all is its own.
+fn whole(change: &RowChange, per: &str, style: Style) -> String {
+    let length = change.change - change.own_ns;
+    if length.abs() < TOLD_SHARE * longest(change) {
+        return String::new();
+    }
+    let text = format!(
+        "of that, {} is its own; {} goes to other tasks, the host and timers, which take {} of any {} \
+         {per}",
+        signed(change.own_ns),
+        signed(length),
+        if length < 0.0 { "less" } else { "more" },
+        if length < 0.0 { "shorter" } else { "longer" }
+    );
     wrapped(&text, style.width, 2)
 }
 
-fn nothing(change: &RowChange) -> &'static str {
+/// Why there is no cause, and how large one could be.
+fn nothing(change: &RowChange, names: [&str; 2], per: &str) -> String {
+    let within = change.own_interval.map(|(low, high)| {
+        let share = |ns: f64| format!("{:+.1} %", 100.0 * ns / longest(change).max(1e-9));
+        format!(" ({} to {} at 95 %)", share(low), share(high))
+    });
+    let within = within.unwrap_or_default();
     match change.p {
-        Some(p) if p <= 0.01 => {
-            "the total changed significantly, but no single row did: more blocks would show which"
-        }
-        Some(_) => "no row changed significantly: the ledger shows no cause",
+        Some(p) if p <= 0.01 => format!(
+            "`{}` takes {} per {per} than `{}`{within}, but no single row changed significantly: more \
+             blocks would show which (--blocks 20)",
+            names[1],
+            if change.own_ns < 0.0 { "less" } else { "more" },
+            names[0]
+        ),
+        Some(_) => format!(
+            "no cause: `{}` and `{}` take the same time per {per}, as far as these runs tell{within}",
+            names[0], names[1]
+        ),
         None => {
-            "with only one unit on a side, noise cannot be estimated: run more blocks (--blocks 5)"
+            "no cause: with only one unit on a side, noise cannot be estimated: run more blocks \
+                 (--blocks 5)"
+                .to_string()
         }
     }
 }
@@ -137,7 +265,13 @@ fn count_and_cost(
 }
 
 fn compared(ratio: f64, same: &str, times: &str) -> String {
-    if (0.95..=1.05).contains(&ratio) { same.to_string() } else { format!("{ratio:.2} {times}") }
+    const RATIO_MAX: f64 = 100.0;
+    match ratio {
+        r if (0.95..=1.05).contains(&r) => same.to_string(),
+        r if r > RATIO_MAX => format!("more than {RATIO_MAX:.0} {times}"),
+        r if r < 1.0 / RATIO_MAX => format!("less than 0.01 {times}"),
+        r => format!("{r:.2} {times}"),
+    }
 }
 
 /// "; including +4.4 us in posix_lock_inode (+2.2 us a call)".
@@ -201,7 +335,7 @@ fn two_digits(n: f64) -> String {
 /// A measurement with another tool that would confirm the cause.
 fn confirmation(cause: &Cause) -> &'static str {
     let path_has = |name: &str| cause.path.iter().any(|part| part.contains(name));
-    let is_count = analysis::ledger::is_mostly_count(&cause.change.split) == Some(true);
+    let is_count = is_mostly_count(&cause.change.split) == Some(true);
     if path_has(INTERRUPTS) {
         return "the interrupt counts of `knee show --counters` must agree";
     }

@@ -1,6 +1,6 @@
 //! Two ledgers against each other: what changed per operation, and what made it.
 
-use analysis::ledger::{Explained, RowChange, Split, difference};
+use analysis::ledger::{Answer, Explained, RowChange, Split, answer};
 use records::Opened;
 
 use crate::Style;
@@ -28,21 +28,9 @@ pub struct LedgerSide<'a> {
 pub fn text(before: &LedgerSide, after: &LedgerSide, force: bool, style: Style) -> String {
     let point = |side: &LedgerSide| title(&side.record.record.points[side.explained.point]);
     let mut text = style.bold(&format!("{} -> {}", point(before), point(after))) + "\n";
-    let usable = |side: &LedgerSide| {
-        let refused = side.explained.refused().is_some() && !force;
-        side.explained.ledger.clone().filter(|_| !refused)
-    };
-    if let (Some(a), Some(b)) = (usable(before), usable(after)) {
-        let change = difference(&a, &b);
-        let per = unit_of_work(after);
-        text += &causes::text(&change, per, style);
-        text += "\n";
-        text += &table(&change, per, [before.name, after.name], style);
-        text += &interrupts(&change, per, style);
-        text += &flushes::text(&change, before.explained, after.explained, style);
-        text += &counts(before.explained, after.explained, per, style);
-    } else {
-        text += "no ledgers to compare\n";
+    match answer(before.explained, after.explained, force) {
+        Some(answer) => text += &answered(&answer, before, after, style),
+        None => text += "no ledgers to compare\n",
     }
     for side in [before, after] {
         text += &format!("\n{}:\n{}", side.name, trust::text(side.explained, force, style));
@@ -50,10 +38,25 @@ pub fn text(before: &LedgerSide, after: &LedgerSide, force: bool, style: Style) 
     text
 }
 
-/// What times are divided by: "run" for a command, else "operation".
+/// The answer, its causes, and the ledger that they rest on.
+fn answered(answer: &Answer, before: &LedgerSide, after: &LedgerSide, style: Style) -> String {
+    let (per, names) = (unit_of_work(after), [before.name, after.name]);
+    let mut text = causes::text(answer, names, per, style);
+    if answer.refused {
+        return text;
+    }
+    let change = &answer.change;
+    text += "\n";
+    text += &table(change, per, names, style);
+    text += &interrupts(change, per, style);
+    text += &flushes::text(change, before.explained, after.explained, style);
+    text + &counts(before.explained, after.explained, per, style)
+}
+
+/// What times are divided by: "run" for a command whose operations are not counted, else "operation".
 pub fn unit_of_work(side: &LedgerSide) -> &'static str {
-    let command = &side.record.record.points[side.explained.point].command;
-    if command.is_some() { "run" } else { "operation" }
+    let record = &side.record.record;
+    record.unit_of_work(&record.points[side.explained.point]).name()
 }
 
 pub fn table(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> String {

@@ -1,7 +1,7 @@
 //! The ledger of one load over CPU counts: which row grows, how fast, and whether it happens more
 //! often or costs more each time.
 
-use analysis::ledger::{Explained, Growth, Ledger, difference, growth};
+use analysis::ledger::{Explained, Growth, Ledger, answer, growth};
 use records::Opened;
 
 use crate::Style;
@@ -19,22 +19,22 @@ pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -
     let mut title = points.first().map(|first| title(point(first))).unwrap_or_default();
     title.truncate(title.find(',').unwrap_or(title.len()));
     let is_refused = |explained: &Explained| explained.refused().is_some() && !force;
-    let mut ledgers: Vec<(u32, &Ledger)> = points
-        .iter()
-        .filter(|explained| !is_refused(explained))
-        .filter_map(|explained| Some((point(explained).cpus, explained.ledger.as_ref()?)))
-        .collect();
-    ledgers.sort_by_key(|(cpus, _)| *cpus);
+    let mut known: Vec<&Explained> = points.to_vec();
+    known.retain(|explained| !is_refused(explained) && explained.ledger.is_some());
+    known.sort_by_key(|explained| point(explained).cpus);
     let mut text = style.bold(&format!("{title} over CPU counts")) + "\n";
-    match &ledgers[..] {
+    match &known[..] {
         [] => text += "no profiled run recorded where the time goes\n",
         [_] => text += "only one CPU count: growth needs at least two\n",
-        [(fewest, first), .., (most, last)] => {
-            let per = if point(points[0]).command.is_some() { "run" } else { "operation" };
-            text += &format!("from {} to {most}:\n", counted(*fewest as usize, "CPU"));
-            text += &causes::text(&difference(first, last), per, style);
+        [first, .., last] => {
+            let per = opened.record.unit_of_work(point(first)).name();
+            let names = [first, last].map(|e| counted(point(e).cpus as usize, "CPU"));
+            if let Some(answer) = answer(first, last, force) {
+                text += &causes::text(&answer, [&names[0], &names[1]], per, style);
+            }
             text += "\n";
-            text += &table(&ledgers, style);
+            let ledgers = known.iter().filter_map(|e| Some((point(e).cpus, e.ledger.as_ref()?)));
+            text += &table(&ledgers.collect::<Vec<_>>(), style);
         }
     }
     let refused = points.iter().filter(|explained| is_refused(explained));

@@ -1,0 +1,84 @@
+//! The answer to "why does B take longer than A?": the causes of a difference, weighed against what
+//! profiling itself changed.
+//!
+//! Profiling makes operations longer, and by more on one side than on the other. That part of the
+//! difference is the profiler's doing. A cause counts if it is at least [`BEYOND`] times as large; it
+//! need not be small on both sides, as a slow-down that is the same on both cancels.
+
+use serde::Serialize;
+
+use super::causes::{Cause, causes};
+use super::difference::{RowChange, difference};
+use super::explained::Explained;
+
+/// A cause this many times the size of the disturbance is shown even where profiling cost too much.
+pub const BEYOND: f64 = 3.0;
+
+/// Runs of two sides whose lengths differ by less than this share look bound by time, if they are
+/// as regular.
+const SAME_LENGTH: f64 = 0.01;
+
+/// A judged difference of two points.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The difference, row by row.
+    pub change: RowChange,
+    /// The causes that count.
+    pub causes: Vec<Cause>,
+    /// How much of the difference may be due to profiling, in ns per unit of work; `None` if no run
+    /// that was not profiled tells.
+    pub disturbance_ns: Option<f64>,
+    /// Number of causes that are left out: they are smaller than [`BEYOND`] disturbances.
+    pub causes_within_disturbance: usize,
+    /// Whether profiling slowed a side too much, and no cause stands out from that.
+    pub refused: bool,
+    /// Whether the runs of both sides took the same time whatever they did, so that a time per run
+    /// says nothing about an operation.
+    pub bound_by_time: bool,
+}
+
+/// Judges a difference. `force` lets all causes count. `None` if a side has no ledger.
+pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answer> {
+    let (a, b) = (before.ledger.as_ref()?, after.ledger.as_ref()?);
+    let change = difference(a, b);
+    let disturbance_ns = disturbance(before, after, &change);
+    let cost_too_much = before.refused().is_some() || after.refused().is_some();
+    let mut causes = causes(&change);
+    let found = causes.len();
+    if cost_too_much && !force {
+        // Without a clean run beside it, nothing says how much of a cause is profiling.
+        let limit = disturbance_ns.map_or(f64::INFINITY, |ns| BEYOND * ns);
+        causes.retain(|cause| cause.own_ns.abs() >= limit);
+    }
+    Some(Answer {
+        disturbance_ns,
+        causes_within_disturbance: found - causes.len(),
+        refused: cost_too_much && !force && causes.is_empty(),
+        bound_by_time: bound_by_time(before, after),
+        change,
+        causes,
+    })
+}
+
+/// The most by which profiling may have changed the difference, in ns per unit of work: between the
+/// quartiles of what it added to either side.
+fn disturbance(before: &Explained, after: &Explained, change: &RowChange) -> Option<f64> {
+    let added = |side: &Explained, profiled_ns: f64| {
+        let (low, high) = side.cost_of_time()?.quartiles;
+        let added = |share: f64| profiled_ns * share / (1.0 + share);
+        Some((added(low), added(high)))
+    };
+    let was = added(before, change.before.mean)?;
+    let is = added(after, change.after.mean)?;
+    Some((is.1 - was.0).abs().max((is.0 - was.1).abs()))
+}
+
+fn bound_by_time(before: &Explained, after: &Explained) -> bool {
+    let (Some(a), Some(b)) = (&before.run_lengths, &after.run_lengths) else { return false };
+    let regular = |lengths: &crate::Spread| (lengths.max - lengths.min) / lengths.median;
+    let apart = (b.median / a.median).ln().abs();
+    a.n >= 3 && b.n >= 3 && [regular(a), regular(b), apart].iter().all(|d| *d < SAME_LENGTH)
+}
+
+#[cfg(test)]
+mod tests;
