@@ -26,7 +26,8 @@ mod tasks;
 mod warning;
 
 pub use command::{
-    Command, CommandJob, CommandLine, Extract, OutputSource, Program, TableColumn, TableRow, WALL,
+    AnyStatus, Command, CommandJob, CommandLine, Extract, OutputSource, Program, Success,
+    TableColumn, TableRow, WALL,
 };
 pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
