@@ -16,6 +16,7 @@ use runner::{End, Measured, Options, effects, history, new_record, refusal};
 use store::Store;
 
 use super::compare;
+use crate::defaults::Defaults;
 use crate::experiment_file::{self, ExperimentText};
 use crate::flags::{FileSystemFlags, GuestFlags};
 
@@ -129,6 +130,9 @@ pub struct Arguments {
     /// Print each run as a line of JSON as soon as it is stored
     #[arg(long)]
     pub json: bool,
+    /// Flags that come from the user's defaults.
+    #[arg(skip)]
+    pub defaults: Defaults,
 }
 
 /// Refuses an experiment that judges by, or shows, a metric that no run can have.
@@ -166,6 +170,10 @@ fn all_values(list: &str, separator: char) -> Result<Vec<String>> {
 
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let Defaults { words, file } = &arguments.defaults;
+    if !words.is_empty() {
+        talk(format_args!("defaults of {}: {}", file.display(), words.join(" ")));
+    }
     let request = request(arguments)?;
     check_metrics(&request.experiment)?;
     compare::layout(&request.experiment)?;
@@ -197,6 +205,7 @@ fn options(arguments: &Arguments) -> Result<Options> {
         resume: arguments.resume,
         label: arguments.label.clone(),
         note: arguments.note.clone(),
+        defaults: arguments.defaults.words.clone(),
     })
 }
 
