@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use rand::seq::SliceRandom;
-use records::{CommandJob, Event, Form, Job, PROTOCOL, Pass, Until, Work};
+use records::{CommandJob, Event, Form, Job, PROTOCOL, Pass, Success, Until, Work};
 
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options, fresh_directory, ratio};
@@ -131,7 +131,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
             cleanup: Vec::new(),
             directory: scratch.clone(),
             environment: Default::default(),
-            success: vec![0],
+            success: Success::Statuses(vec![0]),
             timeout_s: 60.0,
             metrics: Vec::new(),
         }),

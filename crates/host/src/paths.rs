@@ -27,6 +27,11 @@ pub fn state() -> Result<PathBuf> {
     xdg("XDG_STATE_HOME", ".local/state")
 }
 
+/// The folder of the user's settings.
+pub fn config() -> Result<PathBuf> {
+    xdg("XDG_CONFIG_HOME", ".config")
+}
+
 /// The effective user id of this process.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()

@@ -4,6 +4,7 @@
 // `println!` and `eprintln!` panic on a closed pipe: `host::stderr` has the replacements.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod defaults;
 mod experiment_file;
 mod flags;
 mod question;
@@ -86,7 +87,15 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let command = Cli::command();
+    let (line, defaults) = match defaults::apply(std::env::args_os().collect(), &command) {
+        Ok(applied) => applied,
+        Err(error) => return fail(&error),
+    };
+    let mut cli = Cli::parse_from(line);
+    if let Verb::Run(arguments) = &mut cli.verb {
+        arguments.defaults = defaults;
+    }
     // A closed pipe (`knee list | head`) kills knee silently, as it kills every filter. Exempt
     // are the worker, whose reader may die first, and verbs that must clean up after themselves.
     let survives_closed_pipe =
@@ -97,11 +106,13 @@ fn main() -> ExitCode {
     }
     match dispatch(cli) {
         Ok(code) => code,
-        Err(error) => {
-            host::stderr::talk(format_args!("knee: {error:#}"));
-            ExitCode::from(2)
-        }
+        Err(error) => fail(&error),
     }
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    host::stderr::talk(format_args!("knee: {error:#}"));
+    ExitCode::from(2)
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {

@@ -46,7 +46,7 @@ pub struct Command {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, Scalar>,
     /// Exit statuses that mean success.
-    pub success: Vec<i32>,
+    pub success: Success,
     /// How long one program may take, in seconds.
     pub timeout_s: f64,
     /// A program whose first line of output is the version that is measured.
@@ -81,7 +81,7 @@ impl Default for Command {
             cleanup: Vec::new(),
             directory: None,
             environment: BTreeMap::new(),
-            success: vec![0],
+            success: Success::Statuses(vec![0]),
             timeout_s: 600.0,
             version: None,
             package: None,
@@ -89,6 +89,36 @@ impl Default for Command {
             primary: None,
             parameters: BTreeMap::new(),
             metrics: Vec::new(),
+        }
+    }
+}
+
+/// Exit statuses that mean success.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "success must be a list of exit statuses, or \"any\"")]
+pub enum Success {
+    /// One of these.
+    Statuses(Vec<i32>),
+    /// The word `any`.
+    Word(AnyStatus),
+}
+
+/// The word that accepts all exit statuses; a signal is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnyStatus {
+    Any,
+}
+
+impl Success {
+    /// Every exit status.
+    pub const ANY: Success = Success::Word(AnyStatus::Any);
+
+    /// Whether an exit status means success.
+    pub fn accepts(&self, status: i32) -> bool {
+        match self {
+            Success::Statuses(statuses) => statuses.contains(&status),
+            Success::Word(AnyStatus::Any) => true,
         }
     }
 }
@@ -268,7 +298,10 @@ impl Command {
             "timeout_s is {}, must be above 0 and at most 1 000 000",
             self.timeout_s
         );
-        ensure!(!self.success.is_empty(), "success is empty: no run could ever succeed");
+        ensure!(
+            self.success != Success::Statuses(Vec::new()),
+            "success is empty: no run could ever succeed"
+        );
         for (name, value) in &self.environment {
             ensure!(
                 !name.is_empty() && !name.contains(['=', '\0']) && !value.0.contains('\0'),
@@ -355,7 +388,7 @@ pub struct CommandJob {
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
     /// Exit statuses that mean success.
-    pub success: Vec<i32>,
+    pub success: Success,
     /// How long one program may take, in seconds.
     pub timeout_s: f64,
     /// Numbers to read from its output and files.

@@ -45,6 +45,9 @@ pub struct Experiment {
     /// decided. See [`Experiment::blocks`] for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
+    /// Runs of each point before the first block of a session, of which nothing is kept: they fill caches.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup_runs: u32,
     /// Seed of the random order; drawn and recorded when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -85,6 +88,13 @@ pub struct Experiment {
     /// An unmounted, filled file system. Each run of a command that names `{image}` gets a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
+}
+
+/// More runs of each point before the first block than this are a mistake.
+const WARMUP_RUNS_MAX: u32 = 1000;
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn default_stop_grace_s() -> f64 {
@@ -265,6 +275,7 @@ impl Default for Experiment {
             size: String::new(),
             sizes: BTreeMap::new(),
             blocks: None,
+            warmup_runs: 0,
             seed: None,
             latency: false,
             stop_grace_s: default_stop_grace_s(),
@@ -351,6 +362,16 @@ impl Experiment {
         ensure!(
             !self.loads.is_empty(),
             "the experiment has no [[load]]: name at least one workload"
+        );
+        ensure!(
+            self.warmup_runs <= WARMUP_RUNS_MAX,
+            "warmup_runs is {}, must be at most {WARMUP_RUNS_MAX}",
+            self.warmup_runs
+        );
+        let guests = self.variants.iter().filter_map(|v| v.guest.as_ref()).chain(&self.guest);
+        ensure!(
+            self.warmup_runs == 0 || guests.into_iter().all(|guest| guest.kernel.is_none()),
+            "warmup_runs is for runs on the host itself: what they warm is gone with the next boot"
         );
         let limits = [("stop_grace_s", self.stop_grace_s), ("timeout_s", self.timeout_s)];
         for (name, value) in limits {

@@ -26,8 +26,8 @@ mod tasks;
 mod warning;
 
 pub use command::{
-    Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Program, RATE,
-    TableColumn, TableRow, WALL,
+    AnyStatus, Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Program,
+    RATE, Success, TableColumn, TableRow, WALL,
 };
 pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};

@@ -197,14 +197,18 @@ fn imported(source: &Source) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// "5 blocks of 8 points, 1 s a run, placement cores, seed 42".
+/// "5 blocks of 8 points, 1 s a run, placement cores, seed 42", and warm-up runs if there are any.
 fn plan(record: &Record) -> String {
     let blocks = counted(record.experiment.blocks() as usize, "block");
     let points = counted(record.points.len(), "point");
     let lengths = different(record, |point| length(point.until));
     let placements = different(record, |point| point.placement.to_string());
+    let warmup = match record.experiment.warmup_runs {
+        0 => String::new(),
+        runs => format!(" after {} of each that are not kept", counted(runs as usize, "run")),
+    };
     format!(
-        "{blocks} of {points}, {} a run, placement {}, seed {}",
+        "{blocks} of {points}{warmup}, {} a run, placement {}, seed {}",
         lengths.join(" or "),
         placements.join(" or "),
         record.seed

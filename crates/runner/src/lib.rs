@@ -52,7 +52,10 @@ pub fn run(
     mut finished: impl FnMut(&Run),
 ) -> Result<End> {
     let mut places = Places::new(journal, record)?;
-    let end = run_blocks(record, &mut places, progress, &mut finished);
+    let end = match warm_up(record, &mut places, progress) {
+        Ok(End::Complete) => run_blocks(record, &mut places, progress, &mut finished),
+        ended => ended,
+    };
     let warnings = places.end(record)?;
     record.record.warnings.extend(warnings);
     let end = end?;
@@ -105,6 +108,23 @@ impl<'a> Places<'a> {
     }
 }
 
+/// Executes the runs of which nothing is kept. Whether one fails does not matter: the run that counts says
+/// so too.
+fn warm_up(record: &mut Growing, places: &mut Places, progress: &mut Progress) -> Result<End> {
+    for number in 0..record.record.experiment.warmup_runs {
+        progress.warm_up(&record.record, number);
+        for point in 0..record.record.points.len() {
+            let assignment = Assignment { block: 0, point, placebo: false, repeat: 0 };
+            let step = Step { assignment, profile: None };
+            let ended = signals::received().is_some();
+            if ended || execute(record, places, progress, step)?.is_none() {
+                return Ok(End::Interrupted);
+            }
+        }
+    }
+    Ok(End::Complete)
+}
+
 /// Executes block after block, until nothing is left to do.
 fn run_blocks(
     record: &mut Growing,
@@ -149,7 +169,7 @@ fn run_blocks(
             let (run, samples) = (result.run, result.samples);
             record.append(&run, samples)?;
             finished(&run);
-            progress.finished(&record.record.points[step.assignment.point], &run);
+            progress.finished(&record.record, &run);
             runs.push(deciding_part(&record.record, &run));
         }
     }
@@ -174,7 +194,7 @@ fn execute(
     let number = record.next_run();
     let point = &record.record.points[index];
     let started = jiff::Timestamp::now();
-    progress.running(point);
+    progress.running(&record.record, index as u32);
     let planned = record.record.planned(point)?;
     let outcome = places.run(&RunRequest {
         record: &record.record,

@@ -1,6 +1,7 @@
 //! Progress on standard error: a bar with the time left in a terminal, else a line now and then. While
 //! tasks are measured, nothing is drawn except one tick a second in long runs.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ pub struct Progress {
     planned: Duration,
     /// "block 3 of at most 60, " if blocks go on until decided.
     stage: String,
+    /// Of each point, the number of runs of this session and the sum of what decides.
+    sums: BTreeMap<u32, (u32, f64)>,
     since: Instant,
     spoken: Instant,
 }
@@ -36,6 +39,7 @@ impl Progress {
             done: 0,
             planned: Duration::ZERO,
             stage: String::new(),
+            sums: BTreeMap::new(),
             since: now,
             spoken: now,
         }
@@ -68,11 +72,16 @@ impl Progress {
         }
     }
 
-    /// A run of this point starts.
-    pub fn running(&self, point: &Point) {
-        if let Some(bar) = &self.bar {
-            let (stage, left) = (&self.stage, self.left());
-            bar.set_message(format!("{stage}{left} left  {}", describe(point)));
+    /// The runs begin of which nothing is kept, for the time of this number.
+    pub fn warm_up(&mut self, record: &Record, number: u32) {
+        self.stage = format!("warm-up {} of {}, ", number + 1, record.experiment.warmup_runs);
+    }
+
+    /// A run of the point with this index starts.
+    pub fn running(&self, record: &Record, index: u32) {
+        if let (Some(bar), Some(point)) = (&self.bar, record.points.get(index as usize)) {
+            let (stage, left, mean) = (&self.stage, self.left(), self.mean(record, index));
+            bar.set_message(format!("{stage}{left} left  {}{mean}", describe(point)));
             bar.tick();
             if is_long(point) {
                 bar.enable_steady_tick(Duration::from_secs(1));
@@ -81,10 +90,15 @@ impl Progress {
     }
 
     /// A run is durable.
-    pub fn finished(&mut self, point: &Point, run: &Run) {
+    pub fn finished(&mut self, record: &Record, run: &Run) {
         self.done += 1;
+        let Some(point) = record.points.get(run.point as usize) else { return };
         if let Outcome::Failed { reason } = &run.outcome {
             self.say(&format!("failed: {}: {reason}", describe(point)));
+        }
+        if let Some(value) = run.value(&record.deciding(point)) {
+            let (runs, sum) = self.sums.entry(run.point).or_default();
+            (*runs, *sum) = (*runs + 1, *sum + value);
         }
         match &self.bar {
             Some(bar) => {
@@ -94,10 +108,23 @@ impl Progress {
             None if self.spoken.elapsed() > LINE_EVERY => {
                 self.spoken = Instant::now();
                 let (stage, done, total) = (&self.stage, self.done, self.total);
-                self.say(&format!("{stage}{done} of {total} runs, {} left", self.left()));
+                let (last, mean) = (describe(point), self.mean(record, run.point));
+                self.say(&format!(
+                    "{stage}{done} of {total} runs, {} left; {last}{mean}",
+                    self.left()
+                ));
             }
             None => (),
         }
+    }
+
+    /// The mean so far of what decides about a point: ", mean wall_s 0.123 of 4 runs".
+    fn mean(&self, record: &Record, index: u32) -> String {
+        let Some((runs, sum)) = self.sums.get(&index) else { return String::new() };
+        let metric = record.deciding(&record.points[index as usize]);
+        let mean = analysis::rounded(sum / f64::from(*runs), 3);
+        let runs = if *runs == 1 { "1 run".to_string() } else { format!("{runs} runs") };
+        format!(", mean {metric} {mean} of {runs}")
     }
 
     /// A profile is durable.
@@ -168,4 +195,24 @@ fn describe(point: &Point) -> String {
         return format!("{workload}{parameters}{variant} on {cpus} CPUs");
     }
     format!("{workload}{variant}, {tasks} {} on {cpus} CPUs", form.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_so_far_is_that_of_the_point() {
+        let golden = "../store/tests/golden/v1/20261120-115530-7f3a9c";
+        let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
+        let opened = store::open(&golden).unwrap();
+        let mut progress = Progress::start();
+        let first = opened.runs[0].point;
+        assert_eq!(progress.mean(&opened.record, first), "");
+        for run in opened.runs.iter().filter(|run| run.point == first) {
+            progress.finished(&opened.record, run);
+        }
+        expect_test::expect![", mean operations_per_s 1 190 000 of 2 runs"]
+            .assert_eq(&progress.mean(&opened.record, first));
+    }
 }

@@ -27,6 +27,8 @@ pub struct Options {
     pub label: Option<String>,
     /// What the user wants to remember about the record.
     pub note: Option<String>,
+    /// Words of the command line that come from the user's defaults: the record states them too.
+    pub defaults: Vec<String>,
 }
 
 /// Measures an experiment and keeps a record of it. The host is as it was before when this returns.
@@ -40,6 +42,9 @@ pub fn measure(
     // First undoes what a killed knee left, so that the record describes the host without it.
     let mut journal = Journal::open()?;
     let mut record = new_record(experiment)?;
+    for session in &mut record.sessions {
+        session.command.extend_from_slice(&options.defaults);
+    }
     check_capacity(&record)?;
     let images = commands::image_directories(&record);
     file_systems::check(&mut record, &images, options.owns_device)?;

@@ -16,8 +16,18 @@ use crate::ownership::Trusted;
 /// Why an open file is not the user's own, to follow the file's name; `None` if it is. Looks at the file
 /// that is open, which may no longer be the one that has its name.
 pub fn why_not_own(file: &File) -> Result<Option<String>> {
-    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let path = fs::read_link(&link).with_context(|| format!("reading {link}"))?;
+    if let Some(why) = why_written_by_others(file)? {
+        return Ok(Some(why));
+    }
+    let path = path_of(file)?;
+    let parent = path.parent().unwrap_or(&path);
+    Ok(why_elsewhere(parent, &own_folders(&Trusted::current())))
+}
+
+/// Why others than the user and root may have written an open file, to follow the file's name; `None` if
+/// they cannot.
+pub fn why_written_by_others(file: &File) -> Result<Option<String>> {
+    let path = path_of(file)?;
     let trusted = Trusted::current();
     let metadata = file.metadata().with_context(|| format!("reading {}", path.display()))?;
     if !metadata.is_file() {
@@ -29,13 +39,16 @@ pub fn why_not_own(file: &File) -> Result<Option<String>> {
         return Ok(Some(format!("can be written by {who}")));
     }
     let Some(parent) = path.parent() else { return Ok(None) };
-    if let Some((who, above)) = trusted.who_can_rename_in(parent)? {
-        return Ok(Some(format!(
-            "can be replaced by {who}, who can rename in {}",
-            above.display()
-        )));
-    }
-    Ok(why_elsewhere(parent, &own_folders(&trusted)))
+    let who = trusted.who_can_rename_in(parent)?;
+    Ok(who.map(|(who, above)| {
+        format!("can be replaced by {who}, who can rename in {}", above.display())
+    }))
+}
+
+/// The path of an open file, without symbolic links.
+fn path_of(file: &File) -> Result<PathBuf> {
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    fs::read_link(&link).with_context(|| format!("reading {link}"))
 }
 
 fn why_elsewhere(parent: &Path, own_folders: &[PathBuf]) -> Option<String> {

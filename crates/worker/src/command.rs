@@ -131,7 +131,7 @@ fn accepted_status(command_job: &CommandJob, run: &ProgramRun) -> Result<ExitSta
     };
     let success = &command_job.success;
     let why = match run.end {
-        ProgramEnd::Exited(status) if status.code().is_some_and(|c| success.contains(&c)) => {
+        ProgramEnd::Exited(status) if status.code().is_some_and(|code| success.accepts(code)) => {
             return Ok(status);
         }
         ProgramEnd::Exited(status) => described(status),

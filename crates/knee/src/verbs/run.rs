@@ -8,7 +8,7 @@ use host::Placement;
 use host::stderr::{print, print_line, talk};
 use plan::{Side, commands, experiments, variants};
 use records::{
-    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant,
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Success, Variant,
     check_label, parse,
 };
 use reports::{Plan, Style, plan_json};
@@ -16,6 +16,7 @@ use runner::{End, Measured, Options, effects, history, new_record, refusal};
 use store::Store;
 
 use super::compare;
+use crate::defaults::Defaults;
 use crate::experiment_file::{self, ExperimentText};
 use crate::flags::{FailIf, FileSystemFlags, GuestFlags};
 
@@ -29,7 +30,17 @@ pub struct Arguments {
     /// values of --axis. See docs/guide/commands.md for [load.command] in an experiment
     #[arg(long = "command", value_name = "PROGRAM ARGUMENTS")]
     pub commands: Vec<String>,
-    /// Values of `{NAME}` in a command, or of a parameter; several values make an axis
+    /// Run this program before each run of a --command, not measured; several run in this order
+    #[arg(long, value_name = "PROGRAM ARGUMENTS", requires = "commands")]
+    prepare: Vec<String>,
+    /// Let a shell interpret --command and --prepare
+    #[arg(long, requires = "commands")]
+    shell: bool,
+    /// Count runs of a --command whatever their exit status
+    #[arg(long, requires = "commands")]
+    ignore_failure: bool,
+    /// Values of `{NAME}` in a command, or of a parameter; several values make an axis. 1..8 is
+    /// 1, 2, 4, 8; 1..8:1 takes steps of 1
     #[arg(long = "axis", value_name = "NAME=VALUE[|VALUE…]", value_parser = axis)]
     axes: Vec<(String, Vec<String>)>,
     /// CPU counts: 1..all (powers of two plus topology boundaries), 1-8 (each), 4, cores, all
@@ -70,6 +81,9 @@ pub struct Arguments {
     /// Passes over all points, each in random order [default: 5; 10 with variants]
     #[arg(long)]
     blocks: Option<u32>,
+    /// Run each point this often before the first block and keep nothing of it [default: 0]
+    #[arg(long, value_name = "RUNS")]
+    warmup: Option<u32>,
     /// Length of each run, in seconds [default: 1]
     #[arg(long, value_delimiter = ',', conflicts_with = "operations")]
     seconds: Vec<f64>,
@@ -88,7 +102,8 @@ pub struct Arguments {
     file_systems: FileSystemFlags,
     #[command(flatten)]
     guests: GuestFlags,
-    /// Set a parameter of all workloads (see `knee describe`); several values make an axis
+    /// Set a parameter of all workloads (see `knee describe`); several values make an axis. 1..8
+    /// is 1, 2, 4, 8; 1..8:1 takes steps of 1
     #[arg(long = "set", value_name = "NAME=VALUE[,VALUE…]", value_parser = setting)]
     settings: Vec<(String, Vec<String>)>,
     /// Also measure the latency of single operations, in separate runs
@@ -124,6 +139,9 @@ pub struct Arguments {
     /// Print each run as a line of JSON as soon as it is stored
     #[arg(long)]
     pub json: bool,
+    /// Flags that come from the user's defaults.
+    #[arg(skip)]
+    pub defaults: Defaults,
     #[command(flatten)]
     fail_if: FailIf,
 }
@@ -155,16 +173,26 @@ fn check_metrics(experiment: &Experiment) -> Result<()> {
 
 fn setting(text: &str) -> Result<(String, Vec<String>)> {
     let (name, values) = text.split_once('=').context("must be NAME=VALUE")?;
-    Ok((name.to_string(), values.split(',').map(str::to_string).collect()))
+    Ok((name.to_string(), all_values(values, ',')?))
 }
 
 fn axis(text: &str) -> Result<(String, Vec<String>)> {
     let (name, values) = text.split_once('=').context("must be NAME='VALUE|VALUE'")?;
-    Ok((name.to_string(), values.split('|').map(str::to_string).collect()))
+    Ok((name.to_string(), all_values(values, '|')?))
+}
+
+/// The values of a list, in which ranges stand for theirs.
+fn all_values(list: &str, separator: char) -> Result<Vec<String>> {
+    let values = list.split(separator).map(parse::values);
+    Ok(values.collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// Measures, keeps and shows.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let Defaults { words, file } = &arguments.defaults;
+    if !words.is_empty() {
+        talk(format_args!("defaults of {}: {}", file.display(), words.join(" ")));
+    }
     let request = match &arguments.against {
         Some(record) => against(arguments, record, store)?,
         None => request(arguments)?,
@@ -199,6 +227,7 @@ fn options(arguments: &Arguments) -> Result<Options> {
         resume: arguments.resume,
         label: arguments.label.clone(),
         note: arguments.note.clone(),
+        defaults: arguments.defaults.words.clone(),
     })
 }
 
@@ -356,6 +385,7 @@ fn changed(
     experiment.blocks = arguments.blocks.or(experiment.blocks);
     // The record states the number: defaults may differ between versions of knee.
     experiment.blocks = Some(experiment.blocks());
+    experiment.warmup_runs = arguments.warmup.unwrap_or(experiment.warmup_runs);
     experiment.latency |= arguments.latency;
     if arguments.explain {
         experiment.explain.get_or_insert_default();
@@ -436,6 +466,13 @@ fn add_commands(experiment: &mut Experiment, arguments: &Arguments) -> Result<()
         let here = std::env::current_dir().context("looking for the current directory")?;
         let command = Command {
             run: CommandLine::Text(line.clone()),
+            prepare: arguments.prepare.iter().cloned().map(CommandLine::Text).collect(),
+            shell: arguments.shell,
+            success: if arguments.ignore_failure {
+                Success::ANY
+            } else {
+                Command::default().success
+            },
             directory: Some(here.to_string_lossy().into_owned()),
             timeout_s: arguments.timeout.unwrap_or(Command::default().timeout_s),
             ..Command::default()

@@ -394,3 +394,35 @@ fn the_ready_stress_ng_is_read() {
     let arguments = "--set stressor=null --set seconds=1 --cpus 1";
     check_ready("stress-ng", arguments, &["bogo_ops_per_s", "bogo_ops"]);
 }
+
+#[test]
+fn a_command_is_prepared_warmed_up_and_may_fail() {
+    let home = Home::new();
+    let lines =
+        |name: &str| fs::read_to_string(home.path(name)).unwrap_or_default().lines().count();
+    let run = |more: &[&str]| {
+        let mut command = home.knee("run --cpus 1 --blocks 2 --json");
+        let ended = home.start(command.args(more)).end();
+        (ended.status.code(), ended.stderr)
+    };
+    let (status, stderr) = run(&[
+        "--command=sh -c 'echo >> ran; exit {status}'",
+        "--axis=status=2..4",
+        "--prepare=sh -c 'echo >> prepared'",
+        "--warmup=3",
+        "--ignore-failure",
+    ]);
+    assert_eq!(status, Some(0), "{stderr}");
+    // Two points, three runs each that are not kept and two that are.
+    assert_eq!((lines("ran"), lines("prepared")), (10, 10));
+    let record = home.record();
+    assert_eq!((record.runs.len(), record.record.experiment.warmup_runs), (4, 3));
+    assert!(record.runs.iter().all(|run| run.value("exit_status").is_some_and(|s| s >= 2.0)));
+    // What a shell interprets needs a shell.
+    let (status, stderr) = run(&["--command=echo x > through && exit 0", "--shell"]);
+    assert_eq!((status, lines("through")), (Some(0), 1), "{stderr}");
+    let (status, stderr) = run(&["--command=true", "--prepare=false"]);
+    assert_eq!(status, Some(1));
+    assert!(stderr.contains("'false' ended with status 1"), "{stderr}");
+    assert_eq!(home.run("run getppid --prepare true").status.code(), Some(2));
+}

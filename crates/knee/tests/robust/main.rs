@@ -7,6 +7,7 @@
 mod bad_input;
 mod check;
 mod commands;
+mod defaults;
 mod downloaded;
 mod explain;
 mod faults;

@@ -71,8 +71,9 @@ pub fn total(record: &Record, past: &[Option<PointHistory>]) -> Range {
     let block = of_runs(record, past).into_iter().flatten().fold(Range::default(), Range::plus);
     let profiles = record.experiment.explain.as_ref().map_or(0, |e| e.profiles.len());
     let steps = (1 + profiles) as f64 * (1.0 + placebo_share(record));
-    let blocks = record.experiment.blocks() as f64;
-    block.times(steps * blocks).plus(before(record, past))
+    let blocks = f64::from(record.experiment.blocks());
+    let warmup_runs = f64::from(record.experiment.warmup_runs);
+    block.times(steps * blocks + warmup_runs).plus(before(record, past))
 }
 
 /// How much longer placebo runs make it.

@@ -8,13 +8,17 @@
 mod assemble;
 mod csv;
 mod fio;
+mod fio_terse;
 mod fs_mark;
 mod hyperfine;
+mod hyperfine_csv;
 mod input;
 mod json;
 mod lkp;
+mod perf_stat;
 mod plain;
 mod stress_ng;
+mod sysbench;
 mod will_it_scale;
 
 use std::collections::BTreeMap;
@@ -85,6 +89,30 @@ pub const FORMATS: &[Format] = &[
         about: "the JSON of --export-json",
         recognise: hyperfine::recognise,
         read: hyperfine::read,
+    },
+    Format {
+        name: "hyperfine-csv",
+        about: "the CSV of --export-csv, which has means only",
+        recognise: hyperfine_csv::recognise,
+        read: hyperfine_csv::read,
+    },
+    Format {
+        name: "fio-terse",
+        about: "the lines of --minimal or --output-format=terse",
+        recognise: fio_terse::recognise,
+        read: fio_terse::read,
+    },
+    Format {
+        name: "perf-stat",
+        about: "the output of perf stat -x, or -j",
+        recognise: perf_stat::recognise,
+        read: perf_stat::read,
+    },
+    Format {
+        name: "sysbench",
+        about: "the text that it prints",
+        recognise: sysbench::recognise,
+        read: sysbench::read,
     },
 ];
 

@@ -223,3 +223,19 @@ fn names_that_would_move_a_terminal_s_cursor_are_made_plain() {
     let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();
     assert_eq!(names, ["a b", "[2Jc"]);
 }
+
+#[test]
+fn lines_of_perf_fio_and_hyperfine_are_refused_by_number() {
+    let perf = |text: &str, parts: &[&str]| refused("perf-stat", text, parts);
+    perf("# started on x\n\n     0.10,0.7,msec,task-clock,7,100.00,,\n", &["line 3", "without -I"]);
+    perf("CPU0,21,,cs,53055319,100.00,,\n", &["line 1", "-A (values of single CPUs)"]);
+    perf("1,,cs,5,100.00,,\n2,,cs,5,100.00,,\n", &["line 2: cs appears twice in one run"]);
+    perf("{\"counter-value\" : \"1\"\n", &["line 1: expected a JSON object of an event"]);
+    refused("fio-terse", "3;fio-3.33;a;0;0;528\n", &["line 1: 6 values, expected at least 92"]);
+    refused("fio-terse", "2;fio-1.0;a;0;0\n", &["line 1: terse version 2: knee reads 3, 4 and 5"]);
+    let hyperfine = |text: &str, parts: &[&str]| refused("hyperfine-csv", text, parts);
+    hyperfine("command,mean\n", &["line 1: there is no column stddev"]);
+    let heading = "command,mean,stddev,median,user,system,min,max\n";
+    hyperfine(&format!("{heading}true,0.1\n"), &["line 2: 2 fields, but the line of column names"]);
+    hyperfine(&format!("{heading}true,x,0,0,0,0,0,0\n"), &["line 2: mean is 'x', not a number"]);
+}

@@ -1,0 +1,160 @@
+//! The output of perf stat -x, (any separator of one character) and -j: a line for each event. Outputs that
+//! were appended to one file are runs of their own. Source: "CSV FORMAT" and "JSON FORMAT" of
+//! perf-stat(1), and the output of 6.1.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use records::Better::Neither;
+use records::{ReplicationUnit, Warning};
+use serde_json::Value;
+
+use crate::import::json::{number as json_number, text as json_text};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun, metric_word, number};
+
+const LACKS: &[&str] = &[
+    "which command was counted, and on which CPUs, is not recorded",
+    "with -r, each value is the mean of the repeats, so that they count as one run",
+];
+
+/// What perf writes in place of a value.
+const NO_VALUE: [&str; 2] = ["<not counted>", "<not supported>"];
+
+/// Events whose value says how long the command took, the best first.
+const TIMES: [&str; 2] = ["perf.duration_time", "perf.task_clock"];
+
+/// Separators that people give -x.
+const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
+
+/// Whether a text has a line of an event.
+pub fn recognise(text: &str) -> bool {
+    let events = || text.lines().filter(|line| !is_heading(line));
+    events().next().is_some_and(|line| is_json(line) || separator(line).is_some())
+}
+
+fn is_heading(line: &str) -> bool {
+    line.trim().is_empty() || line.starts_with('#')
+}
+
+fn is_json(line: &str) -> bool {
+    line.starts_with('{') && line.contains("\"counter-value\"") && line.contains("\"event\"")
+}
+
+/// The separator of a line with value, unit, event, maybe the deviation of repeats, run time and share of
+/// the time.
+fn separator(line: &str) -> Option<char> {
+    SEPARATORS.into_iter().find(|separator| {
+        let fields: Vec<&str> = line.split(*separator).collect();
+        let is_value = |text: &str| NO_VALUE.contains(&text) || text.parse::<f64>().is_ok();
+        let rest = fields.get(3..).unwrap_or_default();
+        let times = match rest {
+            [deviation, rest @ ..] if deviation.ends_with('%') => rest,
+            rest => rest,
+        };
+        // Terse lines of fio have its version in place of the unit.
+        is_value(fields[0])
+            && !fields.get(1).is_some_and(|unit| unit.contains(|c: char| c.is_ascii_digit()))
+            && fields.get(2).is_some_and(|event| event.starts_with(|c: char| c.is_alphabetic()))
+            && matches!(times, [ran, share, ..] if ran.parse::<u64>().is_ok()
+                && share.parse::<f64>().is_ok())
+    })
+}
+
+/// An event of one run.
+struct Event<'a> {
+    value: &'a str,
+    unit: &'a str,
+    name: &'a str,
+    /// The share of the time in which it was counted, in percent.
+    counted_percent: Option<f64>,
+}
+
+/// Reads a run for each output of perf.
+pub fn read(file: &File) -> Result<Foreign> {
+    let mut foreign = Foreign::new(TIMES[0], ReplicationUnit::Run, LACKS);
+    let mut values: BTreeMap<String, f64> = BTreeMap::new();
+    let mut first = None;
+    let mut multiplexed = false;
+    for (index, line) in file.text.lines().enumerate() {
+        if line.starts_with("# started on") {
+            add_run(&mut foreign, std::mem::take(&mut values));
+        }
+        if is_heading(line) {
+            continue;
+        }
+        let parsed: Value;
+        let event = if line.starts_with('{') {
+            let reading = || format!("line {}: expected a JSON object of an event", index + 1);
+            parsed = serde_json::from_str(line).with_context(reading)?;
+            json_event(&parsed).with_context(reading)?
+        } else {
+            csv_event(line, index + 1)?
+        };
+        let name = format!("perf.{}", metric_word(event.name));
+        let unit = match event.unit {
+            "" => "1",
+            "msec" => "ms",
+            unit => unit,
+        };
+        foreign.describe(&name, unit, Neither);
+        first.get_or_insert_with(|| name.clone());
+        multiplexed |= event.counted_percent.is_some_and(|percent| percent < 99.995);
+        if NO_VALUE.contains(&event.value) {
+            continue;
+        }
+        let Some(value) = number(event.value, index + 1, event.name)? else { continue };
+        ensure!(
+            values.insert(name, value).is_none(),
+            "line {}: {} appears twice in one run: import runs from files of their own",
+            index + 1,
+            event.name
+        );
+    }
+    add_run(&mut foreign, values);
+    let has = |name: &&&str| foreign.metrics.contains_key(**name);
+    let primary = TIMES.iter().find(has).map(|name| name.to_string()).or(first);
+    foreign.primary = primary.unwrap_or_default();
+    if let Some(described) = foreign.metrics.get_mut(&foreign.primary)
+        && TIMES.contains(&foreign.primary.as_str())
+    {
+        described.better = records::Better::Lower;
+    }
+    if multiplexed {
+        let text = "some events were counted only part of the time, and scaled";
+        foreign.warnings.push(Warning::new(text, "count fewer events at once"));
+    }
+    Ok(foreign)
+}
+
+fn add_run(foreign: &mut Foreign, values: BTreeMap<String, f64>) {
+    if !values.is_empty() {
+        let cell = ForeignCell::new("command");
+        foreign.runs.push(ForeignRun { cell, values, ..ForeignRun::default() });
+    }
+}
+
+fn json_event(event: &Value) -> Option<Event<'_>> {
+    Some(Event {
+        value: json_text(event, "counter-value")?,
+        unit: json_text(event, "unit").unwrap_or_default(),
+        name: json_text(event, "event")?,
+        counted_percent: json_number(event, "pcnt-running"),
+    })
+}
+
+fn csv_event(line: &str, number: usize) -> Result<Event<'_>> {
+    let Some(separator) = separator(line) else {
+        bail!(
+            "line {number}: expected VALUE,UNIT,EVENT,TIME,PERCENT as perf stat -x, writes it, without -I \
+             (values of intervals) and -A (values of single CPUs)"
+        );
+    };
+    let fields: Vec<&str> = line.split(separator).collect();
+    let share = fields[3..].iter().skip_while(|field| field.ends_with('%')).nth(1);
+    Ok(Event {
+        value: fields[0],
+        unit: fields[1],
+        name: fields[2],
+        counted_percent: share.and_then(|share| share.parse().ok()),
+    })
+}
