@@ -54,6 +54,10 @@ pub fn title(point: &Point) -> String {
         if point.variant.is_empty() { String::new() } else { format!(" as {}", point.variant) };
     let settings = parameters(point).into_iter().map(|setting| format!(" {setting}"));
     let settings: String = settings.collect();
+    let load = match whole_line(point) {
+        Some(line) => line.to_string(),
+        None => format!("{}{settings}", point.workload),
+    };
     let (tasks, cpus) = (point.tasks as usize, point.cpus as usize);
     let tasks = match (&point.command, point.form) {
         (Some(_), _) => String::new(),
@@ -61,7 +65,13 @@ pub fn title(point: &Point) -> String {
         (None, records::Form::Processes) if tasks == 1 => ", 1 process".to_string(),
         (None, records::Form::Processes) => format!(", {tasks} processes"),
     };
-    format!("{}{settings}{variant}{tasks} on {}", point.workload, counted(cpus, "CPU"))
+    format!("{load}{variant}{tasks} on {}", counted(cpus, "CPU"))
+}
+
+/// The line of a command that is nothing but a placeholder, as where whole commands are compared.
+fn whole_line(point: &Point) -> Option<&str> {
+    let name = point.command.as_deref()?.strip_prefix('{')?.strip_suffix("...}")?;
+    Some(point.parameters.get(name)?.as_str())
 }
 
 /// "An operation takes 2.52 us of CPU time: 61 % in system call fcntl (1.54 us), 22 % idle (…), …".

@@ -56,6 +56,9 @@ pub struct Arguments {
     recording: perf_data::Options,
 }
 
+/// Blocks unless the user gives their number: each has three profiled runs beside the clean one.
+const BLOCKS: u32 = 5;
+
 /// Measures if necessary, and explains.
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     if let Some(flag) = arguments.run.only_of_run() {
@@ -310,6 +313,10 @@ fn is_measured_first(run: &run::Arguments) -> bool {
 fn request(arguments: &Arguments) -> Result<run::Request> {
     let mut request = run::request(&arguments.run)?;
     let experiment = &mut request.experiment;
+    let is_file = |what: &String| crate::experiment_file::is_experiment(what);
+    if arguments.run.blocks.is_none() && !arguments.run.what.iter().any(is_file) {
+        experiment.blocks = Some(BLOCKS);
+    }
     let explain = experiment.explain.get_or_insert_default();
     explain.hertz = arguments.hertz.unwrap_or(explain.hertz);
     explain.windows = arguments.windows.unwrap_or(explain.windows);

@@ -80,7 +80,7 @@ pub struct Arguments {
     smallest_effect: Option<f64>,
     /// Passes over all points, each in random order [default: 5; 10 with variants]
     #[arg(long)]
-    blocks: Option<u32>,
+    pub blocks: Option<u32>,
     /// Run each point this often before the first block and keep nothing of it [default: 0]
     #[arg(long, value_name = "RUNS")]
     warmup: Option<u32>,

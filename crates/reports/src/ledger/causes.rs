@@ -190,7 +190,8 @@ fn nothing(change: &RowChange, names: [&str; 2], per: &str) -> String {
 
 /// The change that the causes leave unexplained.
 fn rest(change: &RowChange, causes: &[Cause], style: Style) -> String {
-    let told: f64 = causes.iter().map(|cause| cause.own_ns).sum();
+    let with = |cause: &Cause| cause.with.iter().map(|part| part.own_ns).sum::<f64>();
+    let told: f64 = causes.iter().map(|cause| cause.own_ns + with(cause)).sum();
     let rest = change.own_ns - told;
     if rest.abs() < TOLD_SHARE * longest(change) {
         return String::new();
@@ -224,11 +225,12 @@ fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> Strin
     };
     let against = if cause.own_ns * whole.own_ns < 0.0 { "against" } else { "of" };
     format!(
-        "{} {against} {}: {}: {how}{}{} ({}). To confirm: {}",
+        "{} {against} {}: {}: {how}{}{}{} ({}). To confirm: {}",
         signed(cause.own_ns),
         signed(whole.own_ns),
         place(&cause.path),
         parts(cause),
+        with(cause),
         instead(cause, all),
         evidence(cause),
         confirmation(cause)
@@ -290,6 +292,15 @@ fn parts(cause: &Cause) -> String {
     };
     let parts: Vec<String> = cause.parts.iter().map(part).collect();
     if parts.is_empty() { String::new() } else { format!("; including {}", parts.join(", ")) }
+}
+
+/// "; with it +130 ns in system call entry and exit".
+fn with(cause: &Cause) -> String {
+    let part = |part: &analysis::ledger::CausePart| {
+        format!("{} in {}", signed(part.own_ns), part.name.trim_start_matches("the workload > "))
+    };
+    let parts: Vec<String> = cause.with.iter().map(part).collect();
+    if parts.is_empty() { String::new() } else { format!("; with it {}", parts.join(", ")) }
 }
 
 /// The row beside it that replaced this one, or that it replaces.
