@@ -103,32 +103,46 @@ fn no_answer(answer: &Answer) -> String {
     )
 }
 
+/// One event of a row: "pwrite64 call", "page fault", "idle > in read turn".
+fn event_in(name: &str, event: &str) -> String {
+    match name.strip_prefix("system call ") {
+        Some("entry and exit") => "entry into the kernel and exit".to_string(),
+        Some(call) => format!("{call} call"),
+        None if name == "page faults" => "page fault".to_string(),
+        None => format!("{name} {event}"),
+    }
+}
+
 /// What a cause did, as the end of "because …".
 fn because(cause: &Cause, per: &str) -> String {
     let name = place(&cause.path);
     let change = &cause.change;
     match &change.split {
         Split::CountAndCost { event, per_operation: (was, is), cost_per_event: each, .. } => {
-            let often = |n: f64| format!("{} {event}s per {per}", numbers::times(n));
+            let one = event_in(&name, event);
             let is_count = is_mostly_count(&change.split) == Some(true);
             match *each {
-                (None, Some(each)) => {
-                    format!("{name} is new: {}, {} each", often(*is), duration_ns(each))
-                }
-                (Some(each), None) => {
-                    format!("{name} is gone: {}, {} each", often(*was), duration_ns(each))
-                }
+                (None, Some(each)) => format!(
+                    "{one}s are new: {} per {per}, {} each",
+                    numbers::times(*is),
+                    duration_ns(each)
+                ),
+                (Some(each), None) => format!(
+                    "{one}s are gone: {} per {per}, {} each",
+                    numbers::times(*was),
+                    duration_ns(each)
+                ),
                 (Some(cost), Some(costs)) if !is_count => format!(
-                    "each {event} of {name} takes {}: {} -> {}",
+                    "each {one} takes {}: {} -> {}",
                     compared(costs / cost, "as long", "times as long"),
                     duration_ns(cost),
                     duration_ns(costs)
                 ),
                 _ => format!(
-                    "{name} happens {}: {} -> {}",
-                    compared(is / was, "as often", "times as often"),
+                    "there are {} {one}s: {} -> {} per {per}",
+                    compared(is / was, "as many", "times as many"),
                     numbers::times(*was),
-                    often(*is)
+                    numbers::times(*is)
                 ),
             }
         }
