@@ -162,6 +162,7 @@ fn as_json(
             "causes": answer.causes,
             "refused": answer.refused,
             "bound_by_time": answer.bound_by_time,
+            "too_short_s": answer.too_short_s,
             "disturbance_ns": answer.disturbance_ns,
             "causes_within_disturbance": answer.causes_within_disturbance,
             "change": answer.change,
@@ -277,6 +278,15 @@ fn take_commands(run: &mut run::Arguments) -> Result<()> {
              explain './old 1' './new 1'",
             starts.len()
         );
+        let is_missing = |word: &&String| {
+            word.starts_with("./") && !std::path::Path::new(word.as_str()).exists()
+        };
+        for word in run.what.iter().filter(is_missing) {
+            talk(format_args!(
+                "there is no {word}: it is taken for an argument of {}",
+                run.what[0]
+            ));
+        }
         let words = std::mem::take(&mut run.what);
         let second = starts.get(1).copied().unwrap_or(words.len());
         run.commands.push(line(&words[..second]));

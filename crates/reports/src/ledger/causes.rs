@@ -93,6 +93,13 @@ fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
 }
 
 fn no_answer(answer: &Answer) -> String {
+    if let Some(seconds) = answer.too_short_s {
+        return format!(
+            "no answer: runs of {} are too short to profile, as starting a program takes about as long. \
+             Give the program more to do, 0.1 s or more a run",
+            duration_ns(1e9 * seconds)
+        );
+    }
     let than = match answer.disturbance_ns {
         Some(ns) => format!("changed this difference by up to {}", duration_ns(ns)),
         None => "made operations longer by an amount that no clean run tells".to_string(),
@@ -106,7 +113,7 @@ fn no_answer(answer: &Answer) -> String {
 /// One event of a row: "pwrite64 call", "page fault", "idle > in read turn".
 fn event_in(name: &str, event: &str) -> String {
     match name.strip_prefix("system call ") {
-        Some("entry and exit") => "entry into the kernel and exit".to_string(),
+        Some("entry and exit") => event.to_string(),
         Some(call) => format!("{call} call"),
         None if name == "page faults" => "page fault".to_string(),
         None => format!("{name} {event}"),
