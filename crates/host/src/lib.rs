@@ -2,10 +2,12 @@
 //! user's folders, durable files and unnamed files. It depends on no other crate of knee.
 
 pub mod affinity;
+pub mod children;
 pub mod clock;
 mod cpu_list;
 pub mod descendants;
 pub mod durable;
+pub mod job_control;
 mod kill_with_parent;
 pub mod memfd;
 pub mod mounts;

@@ -112,7 +112,8 @@ impl Progress {
         }
     }
 
-    fn say(&self, line: &str) {
+    /// Says a line above the bar.
+    pub fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| talk(line)),
             None => talk(line),

@@ -155,7 +155,9 @@ fn run_job(
     for (path, value) in before {
         settings::write(&path, &value)?;
     }
-    result.exit = worker_end?.exit;
+    let worker_end = worker_end?;
+    result.exit = worker_end.exit;
+    result.invalid_because.extend(worker_end.invalid_because);
     Ok(result)
 }
 
