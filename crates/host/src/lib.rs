@@ -12,12 +12,14 @@ mod kill_with_parent;
 pub mod memfd;
 pub mod mounts;
 mod nearest;
+pub mod pager;
 mod parallel;
 pub mod paths;
 pub mod pinned;
 mod random;
 pub mod signals;
-pub mod stderr;
+pub mod terminal;
+
 pub mod topology;
 
 pub use cpu_list::parse as parse_cpu_list;

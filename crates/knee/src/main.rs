@@ -1,7 +1,7 @@
 //! knee finds where Linux code stops scaling with CPUs, what stops it, and whether a change
 //! moved the limit. This is the binary; each verb has a file under `verbs/`.
 
-// `println!` and `eprintln!` panic on a closed pipe: `host::stderr` has the replacements.
+// `println!` and `eprintln!` panic on a closed pipe: `host::terminal` has the replacements.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod experiment_file;
@@ -11,7 +11,10 @@ mod verbs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use flags::OutputFlags;
+use host::pager;
+use host::terminal::{has_color, talk, trusted};
 use store::Store;
 
 /// Find where Linux code stops scaling with CPUs.
@@ -21,11 +24,13 @@ use store::Store;
 /// Exit status: 0 success; 1 some runs failed (the record says which and why) or a check found
 /// a fault; 2 the command failed; 130 interrupted, finished runs are kept.
 #[derive(Parser)]
-#[command(name = "knee", version, max_term_width = 100)]
+#[command(name = "knee", version)]
 struct Cli {
     /// Directory of the records [env: KNEE_RECORDS] [default: ~/.local/share/knee/records]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Options of all commands")]
     records: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputFlags,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -78,7 +83,10 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     // A closed pipe (`knee list | head`) kills knee silently, as it kills every filter. Exempt
     // are the worker, whose reader may die first, and verbs that must clean up after themselves.
     let survives_closed_pipe =
@@ -90,10 +98,31 @@ fn main() -> ExitCode {
     match dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
-            host::stderr::talk(format_args!("knee: {error:#}"));
+            talk(format_args!("knee: {error:#}"));
             ExitCode::from(2)
         }
     }
+}
+
+/// Reads the command line. A help page or an error is printed here: what the user typed may hold anything.
+fn parse() -> Result<Cli, ExitCode> {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    flags::scan(words).apply();
+    let command = Cli::command().term_width(reports::stdout_width());
+    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.inspect(|cli| cli.output.apply()).map_err(|error| {
+        let code = ExitCode::from(error.exit_code() as u8);
+        if error.use_stderr() {
+            talk(error.render().to_string().trim_end());
+            return code;
+        }
+        let text = error.render();
+        let text = if has_color() { trusted(&text.ansi().to_string()) } else { text.to_string() };
+        if let Err(why) = pager::page(&text) {
+            talk(format_args!("knee: {why:#}"));
+        }
+        code
+    })
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {

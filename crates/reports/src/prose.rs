@@ -25,6 +25,42 @@ pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     lines.join("\n") + "\n"
 }
 
+/// A text of paragraphs in lines of at most `width` columns. Indented lines, which are diagrams and code,
+/// and rows of tables stay as they are; an item of a list has its later lines indented.
+pub fn reflowed(text: &str, width: usize) -> String {
+    let mut reflowed = String::new();
+    let mut paragraph = String::new();
+    for line in text.lines() {
+        let is_item = line.starts_with("- ") || line.starts_with("* ");
+        let continues_item = line.starts_with("  ") && is_list_item(&paragraph);
+        let is_fixed = (line.starts_with("  ") && !continues_item) || line.starts_with(['|', '#']);
+        if line.is_empty() || is_item || is_fixed {
+            reflowed += &end_paragraph(&mut paragraph, width);
+        }
+        if line.is_empty() || is_fixed {
+            reflowed += &format!("{line}\n");
+        } else {
+            let gap = if paragraph.is_empty() { "" } else { " " };
+            paragraph += &format!("{gap}{}", line.trim());
+        }
+    }
+    reflowed + &end_paragraph(&mut paragraph, width)
+}
+
+fn is_list_item(paragraph: &str) -> bool {
+    paragraph.starts_with("- ") || paragraph.starts_with("* ")
+}
+
+/// The paragraph in lines, which leaves none.
+fn end_paragraph(paragraph: &mut String, width: usize) -> String {
+    let text = std::mem::take(paragraph);
+    match text.as_str() {
+        "" => String::new(),
+        item if is_list_item(item) => wrapped(item, width, 2),
+        text => wrapped(text, width, 0),
+    }
+}
+
 /// Words between spaces at which a line may break; a percent sign stays with its number.
 fn unbreakable(text: &str) -> Vec<&str> {
     let stays = |i: usize| {
@@ -67,6 +103,15 @@ mod tests {
         assert_eq!(wrapped("at 95 %, so", 7, 1), "at\n 95 %,\n so\n");
         assert_eq!(wrapped("unbreakable x", 5, 1), "unbreakable\n x\n");
         assert_eq!(wrapped("", 5, 1), "\n");
+    }
+
+    #[test]
+    fn paragraphs_are_broken_anew_and_diagrams_stay() {
+        let text = "a bb\nccc d\n\n    x ── y ── z\n\n- one\n  two three\n- four\nend\n";
+        assert_eq!(
+            reflowed(text, 8),
+            "a bb ccc\nd\n\n    x ── y ── z\n\n- one\n  two\n  three\n- four\n  end\n"
+        );
     }
 
     #[test]

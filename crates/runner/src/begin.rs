@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::stderr::talk;
+use host::terminal::talk;
 use host::{paths, random, topology};
 use plan::{Usable, commands, guest_config, pitfalls, variants};
 use records::{Directory, Experiment, FORMAT, Point, Record, RecordState, Session, Warning};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use host::durable::Seal;
-use host::stderr::talk;
+use host::terminal::talk;
 use host::{children, memfd, nearest};
 use plan::commands::{RunId, command_job, split, values, words};
 use records::{Command, CommandJob, Program, Record, Variant};

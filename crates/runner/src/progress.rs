@@ -4,7 +4,7 @@
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use host::stderr::talk;
+use host::terminal::{hint, is_quiet, shown, talk};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plan::schedule::Assignment;
 use records::{Outcome, Point, Record, Run, Until};
@@ -29,7 +29,7 @@ impl Progress {
     /// Shows a bar if standard error is a terminal, else lines.
     pub fn start() -> Progress {
         let now = Instant::now();
-        let bar = stderr().is_terminal().then(bar);
+        let bar = (stderr().is_terminal() && !is_quiet()).then(bar);
         Progress {
             bar,
             total: 0,
@@ -68,7 +68,7 @@ impl Progress {
     pub fn running(&self, point: &Point) {
         if let Some(bar) = &self.bar {
             let (stage, left) = (&self.stage, self.left());
-            bar.set_message(format!("{stage}{left} left  {}", describe(point)));
+            bar.set_message(shown(&format!("{stage}{left} left  {}", describe(point))));
             bar.tick();
             if is_long(point) {
                 bar.enable_steady_tick(Duration::from_secs(1));
@@ -90,7 +90,7 @@ impl Progress {
             None if self.spoken.elapsed() > LINE_EVERY => {
                 self.spoken = Instant::now();
                 let (stage, done, total) = (&self.stage, self.done, self.total);
-                self.say(&format!("{stage}{done} of {total} runs, {} left", self.left()));
+                hint(format_args!("{stage}{done} of {total} runs, {} left", self.left()));
             }
             None => (),
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use host::stderr::talk;
+use host::terminal::talk;
 use host::{job_control, signals};
 use plan::commands;
 use records::{Experiment, HostChange, Record, Run, Variant};

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use host::stderr::talk;
+use host::terminal::{hint, is_quiet, shown};
 use host::{children, kill_with_parent, signals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
@@ -136,7 +136,7 @@ impl Progress {
             lines: 0,
             since: now,
             last_update: now,
-            bar: stderr().is_terminal().then(bar),
+            bar: (stderr().is_terminal() && !is_quiet()).then(bar),
         }
     }
 
@@ -150,10 +150,10 @@ impl Progress {
         let line = self.line();
         match &self.bar {
             Some(bar) => {
-                bar.set_message(line);
+                bar.set_message(shown(&line));
                 bar.tick();
             }
-            None => talk(line),
+            None => hint(line),
         }
     }
 

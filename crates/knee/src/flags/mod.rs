@@ -2,6 +2,8 @@
 
 mod file_systems;
 mod guests;
+mod output;
 
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};
+pub use output::{OutputFlags, scan};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use guests::qemu::{GuestOutput, Qemu};
-use host::stderr::{print, talk};
+use host::terminal::{print, talk};
 use host::{job_control, signals};
 use plan::guest_config;
 use records::Guest;

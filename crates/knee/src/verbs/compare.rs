@@ -8,7 +8,7 @@ use analysis::{Arm, CompareOptions, compare};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use host::nearest;
-use host::stderr::print;
+use host::terminal::print;
 use records::{Experiment, Opened};
 use reports;
 use reports::{Layout, Style};

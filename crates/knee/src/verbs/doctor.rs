@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use facts::Facts;
-use host::stderr::print;
+use host::terminal::print;
 use serde::Serialize;
 use setup::journal;
 

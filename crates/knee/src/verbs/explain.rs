@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use analysis::ledger::{Explained, explain};
 use analysis::{Arm, match_points};
 use anyhow::{Result, ensure};
-use host::stderr::{print, talk};
+use host::terminal::{hint, print};
 use plan::commands;
 use records::{Opened, Point, Profile};
 use reports::Style;
@@ -264,7 +264,7 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitC
         anyhow::bail!("interrupted before the first run finished: nothing to explain");
     };
     let record = store::open(&folder)?;
-    talk(format_args!("record {} in {}", record.record.id, folder.display()));
+    hint(format_args!("record {} in {}", record.record.id, folder.display()));
     let code = match end {
         End::Interrupted => ExitCode::from(130),
         End::Complete if record.record.runs_failed > 0 => ExitCode::FAILURE,

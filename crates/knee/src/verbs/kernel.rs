@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use guests::kernels::{
     self, BuildSettings, Builder, BuiltKernel, Cache, Configuration, KernelRequest,
 };
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line, talk};
 use host::{job_control, signals};
 
 /// What to do with kernels.
@@ -182,7 +182,7 @@ fn list(json: bool) -> Result<ExitCode> {
         ))?;
     } else {
         print(tables::kernels_kept(&builds))?;
-        talk(format_args!("in {}", cache.folder().display()));
+        hint(format_args!("in {}", cache.folder().display()));
     }
     Ok(ExitCode::SUCCESS)
 }

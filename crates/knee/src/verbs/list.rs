@@ -6,11 +6,11 @@ use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::Result;
 use host::paths;
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line};
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{METRICS, Metric};
-use reports::{counted, wrapped};
+use reports::{counted, stdout_width, wrapped};
 use serde_json::json;
 use store::{Index, Listed, Store};
 use studies::hosts::{self, DescribedHost, HOSTS};
@@ -92,7 +92,7 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
         text += &format!("… and {} older (-n {count} lists all)\n", count - newest.len());
     }
     print(text)?;
-    talk("see also: knee list workloads|algorithms|hosts|experiments|commands|metrics");
+    hint("see also: knee list workloads|algorithms|hosts|experiments|commands|metrics");
     Ok(())
 }
 
@@ -107,6 +107,16 @@ fn record_line(record: &Listed) -> String {
     format!("{id}  {name}  {runs}{partial}  {host} {kernel}\n")
 }
 
+/// A name, and beside it, from the same column on, the words about it. A long name has a line of its own.
+fn entry(name: &str, column: usize, about: &str) -> String {
+    let lines = wrapped(&format!("{:1$}{about}", "", column + 2), stdout_width(), column + 2);
+    match name.chars().count() {
+        0 => lines,
+        length if length > column => format!("{name}\n{lines}"),
+        length => format!("{name}{}", &lines[length..]),
+    }
+}
+
 fn workloads_text() -> String {
     let mut families: Vec<Family> = WORKLOADS.iter().map(|w| w.spec.family).collect();
     families.sort();
@@ -119,7 +129,8 @@ fn workloads_text() -> String {
                 [] => String::new(),
                 some => format!(" ({})", some.join(", ")),
             };
-            text += &format!("  {:32}{}{aliases}\n", workload.name, workload.summary());
+            let about = format!("{}{aliases}", workload.summary());
+            text += &entry(&format!("  {}", workload.name), 32, &about);
         }
     }
     text
@@ -140,7 +151,7 @@ fn algorithms(as_json: bool) -> Result<()> {
         let list: Vec<_> = LOCKS.iter().map(lock).chain(MECHANISMS.iter().map(mechanism)).collect();
         return print_line(format_args!("{:#}", json!(list)));
     }
-    let line = |name: &str, summary: String| format!("{name:24}{summary}\n");
+    let line = |name: &str, summary: String| entry(name, 22, &summary);
     let locks = LOCKS.iter().map(|lock| line(lock.name, lock.summary()));
     let mechanisms = MECHANISMS.iter().map(|one| line(one.name, one.summary()));
     print(locks.chain(mechanisms).collect::<String>())
@@ -158,7 +169,7 @@ fn described_hosts(as_json: bool) -> Result<()> {
     }
     let host_text = |host: &DescribedHost| {
         let cpus = counted(host.cpus(), "CPU");
-        format!("{}, {cpus}\n{}", host.name, wrapped(&format!("    {}", host.about), 100, 4))
+        format!("{}, {cpus}\n{}", host.name, wrapped(&format!("    {}", host.about), stdout_width(), 4))
     };
     print(described.iter().map(host_text).collect::<String>())
 }
@@ -171,7 +182,7 @@ fn experiments(as_json: bool) -> Result<()> {
         if as_json {
             list.push(json!({"name": name, "description": description}));
         } else {
-            text += &format!("{name:16}{description}\n");
+            text += &entry(name, 22, &description);
         }
     }
     if as_json {
@@ -191,7 +202,7 @@ fn commands(as_json: bool) -> Result<()> {
             list.push(json!({"name": name, "description": command.description,
                              "run": command.run.text(), "primary": command.primary()}));
         } else {
-            text += &wrapped(&format!("{name:24}{}", command.description), 100, 24);
+            text += &entry(&name, 22, &command.description);
         }
     }
     if as_json {
@@ -203,7 +214,11 @@ fn commands(as_json: bool) -> Result<()> {
 
 fn metrics_text() -> String {
     let line = |name: &str, unit: &str, better: &str, obtained: &str, about: &str| {
-        wrapped(&format!("{name:34} {unit:6} {better:7} {obtained:12} {about}"), 100, 63)
+        let head = format!("{name:34} {unit:6} {better:7} {obtained:12}");
+        if stdout_width() < 100 {
+            return format!("{}\n{}", head.trim_end(), entry("", 2, about));
+        }
+        entry(&head, 61, about)
     };
     let metric = |m: &Metric| line(m.name, m.unit, m.better.name(), m.obtained.name(), m.about);
     let head = line("metric", "unit", "better", "obtained", "meaning");

@@ -5,7 +5,7 @@ mod tables;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line};
 use reports::Style;
 use serde_json::{Value, json};
 use studies::hosts::Origin;
@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let mut replays = Vec::new();
     for incident in incidents {
-        talk(format_args!("replaying {}: {} …", incident.name, incident.title));
+        hint(format_args!("replaying {}: {} …", incident.name, incident.title));
         let replay = replays::replay(incident, arguments.draws, arguments.seed)?;
         if !arguments.json {
             print(tables::replayed(&replay, arguments.draws, Style::for_stdout()) + "\n")?;

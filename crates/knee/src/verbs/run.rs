@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line, talk};
 use plan::{commands, variants};
 use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Variant, parse,
@@ -187,7 +187,7 @@ fn conclude(
             _ => compare::of_record(&record, style)?,
         });
     }
-    talk(format_args!("record {} in {}", record.record.id, folder.display()));
+    hint(format_args!("record {} in {}", record.record.id, folder.display()));
     if end == End::Interrupted {
         talk("interrupted: finished runs are kept; the same command with --resume does the rest");
         return Ok(ExitCode::from(130));

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use analysis::selfcheck::selfcheck;
 use anyhow::{Result, ensure};
-use host::stderr::print;
+use host::terminal::print;
 use reports;
 use reports::Style;
 use runner::End;

@@ -10,7 +10,7 @@ use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
 use calibration::native_check::{self, Agreement, Agreements};
 use engines::simulated::{NS, Preemption, Time};
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line};
 use host::topology::{self, points};
 use host::{Placement, nearest};
 use reports::{Style, counted};
@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut curves = Vec::new();
     for mechanism in mechanisms {
-        talk(format_args!("simulating {} …", mechanism.name()));
+        hint(format_args!("simulating {} …", mechanism.name()));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
             simulations::mechanisms::mechanism_point(
@@ -136,7 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         curves.push(SimulatedCurve { name: mechanism.name(), points });
     }
     for name in names {
-        talk(format_args!("simulating {name} …"));
+        hint(format_args!("simulating {name} …"));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
             simulations::lock_point(name, load, &conditions, cpus, arguments.tasks.unwrap_or(cpus))
@@ -171,7 +171,7 @@ fn check(
         cpus.len(),
         cpus.len()
     );
-    talk(format_args!("running {} natively …", counted(names.len(), "lock")));
+    hint(format_args!("running {} natively …", counted(names.len(), "lock")));
     let found = native_check::agreements(names, load, conditions, counts, &cpus)?;
     if arguments.json {
         print_line(format_args!("{:#}", agreements_json(&found, host, load)))?;

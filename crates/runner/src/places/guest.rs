@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use guests::qemu::{GuestOutput, Qemu};
-use host::stderr::talk;
+use host::terminal::hint;
 use host::{job_control, signals};
 use plan::guest_config;
 use records::{Boot, Event, FileSystem, Guest, Policy, Record, Until, Warning};
@@ -105,7 +105,7 @@ impl Guests {
             let advice = "check what it means for what is compared";
             let doubts = said.iter().filter_map(|line| line.strip_prefix(DOUBT_PREFIX));
             record.warnings.extend(doubts.map(|doubt| Warning::new(doubt, advice)));
-            talk(format_args!("Linux {release} booted in {up_s:.1} s ({})", found.accelerator));
+            hint(format_args!("Linux {release} booted in {up_s:.1} s ({})", found.accelerator));
             power_off(booted.qemu);
             hypervisor = Some(found);
         }

@@ -9,7 +9,7 @@ use analysis::ledger::{
     RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings,
 };
 use anyhow::{Context, Result, bail, ensure};
-use host::stderr::print;
+use host::terminal::print;
 use perf_data::recognise;
 use records::recording::Recording;
 use reports::Style;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use analysis::host_check::{HostCheck, HostCheckRow};
 use analysis::{Arm, CompareOptions, Spread, Verdict, compare};
 use anyhow::{Context, Result};
-use host::stderr::talk;
+use host::terminal::talk;
 use host::{job_control, random, signals};
 use records::{Axes, Experiment, Judging, Load, Many, Opened, Run, Scalar, Variant};
 use runner::progress::Progress;

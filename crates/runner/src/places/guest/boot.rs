@@ -11,7 +11,7 @@ use guests::initramfs::{Archive, compressed, stripped};
 use guests::kernel::Kernel;
 use guests::modules::{ModuleTree, NeededModules};
 use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions};
-use host::stderr::talk;
+use host::terminal::talk;
 use host::{Topology, memfd, signals};
 use plan::guest_config;
 use records::{
