@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod children;
 pub mod clock;
+mod counted;
 mod cpu_list;
 pub mod descendants;
 pub mod durable;
@@ -22,6 +23,7 @@ pub mod terminal;
 
 pub mod topology;
 
+pub use counted::counted;
 pub use cpu_list::parse as parse_cpu_list;
 pub use kill_with_parent::kill_with_parent;
 pub use nearest::nearest;

@@ -1,5 +1,7 @@
 //! Lines of words: broken at spaces, with the lines after the first indented.
 
+pub use host::counted;
+
 /// `text` in lines of at most `width` columns, each after the first indented by `indent`.
 /// A word that is longer gets a line of its own.
 pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
@@ -77,11 +79,6 @@ fn unbreakable(text: &str) -> Vec<&str> {
     words
 }
 
-/// `1 run`, `2 runs`.
-pub fn counted(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
-
 /// `2 CPUs`, or `? CPUs` where an imported result has no count and `n` is 0.
 pub fn counted_or_unknown(n: u32, what: &str) -> String {
     if n > 0 { counted(n as usize, what) } else { format!("? {what}s") }
@@ -112,10 +109,5 @@ mod tests {
             reflowed(text, 8),
             "a bb ccc\nd\n\n    x ── y ── z\n\n- one\n  two\n  three\n- four\n  end\n"
         );
-    }
-
-    #[test]
-    fn one_is_singular() {
-        assert_eq!((counted(1, "run"), counted(0, "run")), ("1 run".into(), "0 runs".into()));
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::talk;
-use host::{paths, random, topology};
+use host::{counted, paths, random, topology};
 use plan::{Usable, commands, guest_config, pitfalls, variants};
 use records::{Directory, Experiment, FORMAT, Point, Record, RecordState, Session, Warning};
 use setup::file_systems;
@@ -148,7 +148,7 @@ pub fn open_record(resume: bool, store: &Store, record: Record) -> Result<Growin
     let mut session = record.sessions.into_iter().next().expect("new records have one session");
     session.first_run = growing.next_run();
     let id = &growing.record.id;
-    talk(format_args!("resuming {id}, which has {} runs", session.first_run));
+    talk(format_args!("resuming {id}, which has {}", counted(session.first_run as usize, "run")));
     growing.record.sessions.push(session);
     Ok(growing)
 }

@@ -4,6 +4,7 @@
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
+use host::counted;
 use host::terminal::{hint, is_quiet, shown, talk};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plan::schedule::Assignment;
@@ -90,7 +91,7 @@ impl Progress {
             None if self.spoken.elapsed() > LINE_EVERY => {
                 self.spoken = Instant::now();
                 let (stage, done, total) = (&self.stage, self.done, self.total);
-                hint(format_args!("{stage}{done} of {total} runs, {} left", self.left()));
+                hint(format_args!("{stage}{done} of {}, {} left", counted(total, "run"), self.left()));
             }
             None => (),
         }
@@ -159,10 +160,11 @@ fn is_long(point: &Point) -> bool {
 fn describe(point: &Point) -> String {
     let Point { workload, form, cpus, tasks, variant, .. } = point;
     let variant = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
+    let cpus = counted(*cpus as usize, "CPU");
     if point.command.is_some() {
         let parameters = point.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
         let parameters: String = parameters.collect();
-        return format!("{workload}{parameters}{variant} on {cpus} CPUs");
+        return format!("{workload}{parameters}{variant} on {cpus}");
     }
-    format!("{workload}{variant}, {tasks} {} on {cpus} CPUs", form.name())
+    format!("{workload}{variant}, {} on {cpus}", form.counted(*tasks))
 }

@@ -3,13 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use host::paths;
+use host::{nearest, paths};
 use store::{Index, Listed, Store};
+
+/// Ids of so many records, the newest, are suggested for a misspelt one.
+const SUGGESTED_FROM: usize = 1000;
 
 /// The folder of the record that `which` names.
 pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
     if which.contains('/') || which == "." {
         return Ok(PathBuf::from(which));
+    }
+    if which.ends_with(".data") && !Path::new(which).exists() {
+        bail!("there is no file {which} in the current directory");
     }
     let index = Index::open(store, &paths::cache()?)?;
     let found = match which {
@@ -25,10 +31,15 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
                 store.root().display()
             )
         }
-        [] => bail!(
-            "no record in {} has an id that starts with '{which}': see `knee list`",
-            store.root().display()
-        ),
+        [] => {
+            let ids: Vec<String> =
+                index.newest(SUGGESTED_FROM)?.into_iter().map(|listed| listed.id).collect();
+            bail!(
+                "no record in {} has an id that starts with '{which}'{}; see `knee list`",
+                store.root().display(),
+                nearest(which, ids.iter().map(String::as_str))
+            )
+        }
         several => bail!("'{which}' is ambiguous; it may be any of\n{}", candidates(several)),
     }
 }

@@ -97,14 +97,15 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
 }
 
 fn record_line(record: &Listed) -> String {
+    let planned = counted(record.planned as usize, "run");
     let runs = match (record.failed, record.runs + record.failed < record.planned) {
         (0, false) => counted(record.runs as usize, "run"),
-        (0, true) => format!("{} of {} runs", record.runs, record.planned),
-        (failed, _) => format!("{} of {} runs, {failed} failed", record.runs, record.planned),
+        (0, true) => format!("{} of {planned}", record.runs),
+        (failed, _) => format!("{} of {planned}, {failed} failed", record.runs),
     };
     let Listed { id, state, host, kernel, name, .. } = record;
     let partial = if state == "partial" { "  partial" } else { "" };
-    format!("{id}  {name}  {runs}{partial}  {host} {kernel}\n")
+    wrapped(&format!("{id}  {name}  {runs}{partial}  {host} {kernel}"), stdout_width(), 4)
 }
 
 /// A name, and beside it, from the same column on, the words about it. A long name has a line of its own.

@@ -35,6 +35,9 @@ pub struct Options {
 pub fn recordings(words: &[String]) -> Result<Option<Vec<PathBuf>>> {
     let (recordings, others): (Vec<&String>, Vec<&String>) =
         words.iter().partition(|word| is_recording(Path::new(word)));
+    for word in others.iter().filter(|word| word.ends_with(".data")) {
+        File::open(word).with_context(|| format!("reading the recording {word}"))?;
+    }
     match (recordings.is_empty(), others.first()) {
         (true, _) => Ok(None),
         (false, None) => Ok(Some(words.iter().map(PathBuf::from).collect())),
