@@ -39,12 +39,8 @@ pub enum ColorChoice {
     Never,
 }
 
-static SETTINGS: RwLock<Settings> = RwLock::new(Settings {
-    width: None,
-    color: ColorChoice::Auto,
-    quiet: false,
-    pager: true,
-});
+static SETTINGS: RwLock<Settings> =
+    RwLock::new(Settings { width: None, color: ColorChoice::Auto, quiet: false, pager: true });
 
 /// From now on, output is as the user asked for.
 pub fn configure(settings: Settings) {

@@ -26,7 +26,9 @@ use store::Store;
 #[derive(Parser)]
 #[command(name = "knee", version)]
 struct Cli {
-    /// Directory of the records [env: KNEE_RECORDS] [default: ~/.local/share/knee/records]
+    /// Directory of the records
+    ///
+    /// By default $KNEE_RECORDS, else ~/.local/share/knee/records.
     #[arg(long, global = true, value_name = "DIR", help_heading = "Options of all commands")]
     records: Option<PathBuf>,
     #[command(flatten)]
@@ -109,6 +111,7 @@ fn parse() -> Result<Cli, ExitCode> {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     flags::scan(words).apply();
     let command = Cli::command().term_width(reports::stdout_width());
+    let command = command.mut_subcommand("explain", verbs::explain::with_short_help);
     let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.inspect(|cli| cli.output.apply()).map_err(|error| {
         let code = ExitCode::from(error.exit_code() as u8);

@@ -91,7 +91,11 @@ impl Progress {
             None if self.spoken.elapsed() > LINE_EVERY => {
                 self.spoken = Instant::now();
                 let (stage, done, total) = (&self.stage, self.done, self.total);
-                hint(format_args!("{stage}{done} of {}, {} left", counted(total, "run"), self.left()));
+                hint(format_args!(
+                    "{stage}{done} of {}, {} left",
+                    counted(total, "run"),
+                    self.left()
+                ));
             }
             None => (),
         }

@@ -6,17 +6,25 @@ use host::terminal::{ColorChoice, Settings, configure};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Options of all commands")]
 pub struct OutputFlags {
-    /// Columns for tables and text [default: the terminal's, at most 100]
+    /// Columns to stay within, from 40 on
+    ///
+    /// By default those of the terminal, at most 100.
     #[arg(long, global = true, value_name = "COLUMNS", value_parser = columns)]
     width: Option<usize>,
     /// When to use colours; NO_COLOR is heeded
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_short_help = true
+    )]
     color: ColorFlag,
     /// Print no progress and no hints
     #[arg(long, short, global = true)]
     quiet: bool,
     /// Never start a pager ($KNEE_PAGER, $PAGER or less)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     no_pager: bool,
 }
 

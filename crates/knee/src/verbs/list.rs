@@ -170,7 +170,11 @@ fn described_hosts(as_json: bool) -> Result<()> {
     }
     let host_text = |host: &DescribedHost| {
         let cpus = counted(host.cpus(), "CPU");
-        format!("{}, {cpus}\n{}", host.name, wrapped(&format!("    {}", host.about), stdout_width(), 4))
+        format!(
+            "{}, {cpus}\n{}",
+            host.name,
+            wrapped(&format!("    {}", host.about), stdout_width(), 4)
+        )
     };
     print(described.iter().map(host_text).collect::<String>())
 }

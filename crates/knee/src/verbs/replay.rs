@@ -77,7 +77,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Prints which incidents there are.
 fn list(as_json: bool) -> Result<()> {
     if as_json {
-        let incident = |incident: &&Incident| json!({ "name": incident.name, "title": incident.title });
+        let incident =
+            |incident: &&Incident| json!({ "name": incident.name, "title": incident.title });
         let list: Value = INCIDENTS.iter().map(incident).collect();
         return print_line(format_args!("{list:#}"));
     }

@@ -179,11 +179,10 @@ fn run_lock(
     let result = locks::visit(name, LockVisitor { load, shape, act });
     let result =
         result.with_context(|| format!("no lock is called {name:?}: see knee list algorithms"))?;
-    result
-        .with_context(|| {
-            let (tasks, cpus) = (counted(tasks as usize, "task"), counted(cpus as usize, "CPU"));
-            format!("{name} with {tasks} on {cpus} of {}", described.name)
-        })
+    result.with_context(|| {
+        let (tasks, cpus) = (counted(tasks as usize, "task"), counted(cpus as usize, "CPU"));
+        format!("{name} with {tasks} on {cpus} of {}", described.name)
+    })
 }
 
 /// An operation: takes the lock, works, releases it, works.

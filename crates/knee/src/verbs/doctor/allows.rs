@@ -119,10 +119,11 @@ fn cpu_quota(facts: &Facts) -> Option<Verdict> {
         Ok(Some(quota)) if *quota >= facts.cpus() as f64 => {
             Verdict::note(format!("{quota} CPUs' worth of time, which covers those allowed"))
         }
-        Ok(Some(quota)) => {
-            Verdict::warn(format!("{quota} CPUs' worth of time for {}", counted(facts.cpus(), "CPU")))
-                .advice("run outside the container, or write 'max' to cpu.max of its control group")
-        }
+        Ok(Some(quota)) => Verdict::warn(format!(
+            "{quota} CPUs' worth of time for {}",
+            counted(facts.cpus(), "CPU")
+        ))
+        .advice("run outside the container, or write 'max' to cpu.max of its control group"),
         Err(why) => Verdict::missing(format!("not known: {why}")),
     })
 }

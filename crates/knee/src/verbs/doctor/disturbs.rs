@@ -167,8 +167,10 @@ fn another_run(facts: &Facts) -> Option<Verdict> {
         Some(user) => format!("of user {user}"),
         None => "of an unknown user".to_string(),
     };
-    let names: Vec<String> =
-        others.iter().map(|other| format!("{} ({})", other.process_id, of_user(other.user))).collect();
+    let names: Vec<String> = others
+        .iter()
+        .map(|other| format!("{} ({})", other.process_id, of_user(other.user)))
+        .collect();
     let own: Vec<String> = others
         .iter()
         .filter(|other| other.user == Some(own_user))

@@ -14,7 +14,8 @@ pub fn page(findings: &[Finding], width: usize) -> String {
 }
 
 fn block(group: Group, findings: &[Finding], width: usize) -> String {
-    let lines: String = findings.iter().filter(|f| f.group == group).map(|finding| entry(finding, width)).collect();
+    let lines: String =
+        findings.iter().filter(|f| f.group == group).map(|finding| entry(finding, width)).collect();
     format!("{}\n{lines}", group.title())
 }
 
@@ -23,7 +24,9 @@ fn entry(finding: &Finding, width: usize) -> String {
     let mut text = words_within(&finding.found, width);
     if finding.level != Level::Ok {
         text.extend(words_within(finding.matters, width));
-        text.extend(finding.advice.iter().flat_map(|advice| words_within(&format!("-> {advice}"), width)));
+        text.extend(
+            finding.advice.iter().flat_map(|advice| words_within(&format!("-> {advice}"), width)),
+        );
     }
     let head = format!("  {:LEVEL_WIDTH$}  {:NAME_WIDTH$}  ", finding.level.name(), finding.name);
     format!("{head}{}\n", text.join(&format!("\n{:INDENT$}", "")))

@@ -18,16 +18,23 @@ use serde_json::json;
 
 use super::views::ProfileView;
 
+/// The heading of the options for recordings.
+pub const HEADING: &str = "perf.data";
+
 /// How to read recordings.
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct Options {
-    /// Count tasks with this name as the workload, others as other tasks [default: all but perf]
-    #[arg(long = "task", value_name = "NAME", help_heading = "perf.data options")]
+    /// Count tasks with this name as the workload
+    ///
+    /// The others count as other tasks. By default all but perf are the workload.
+    #[arg(long = "task", value_name = "NAME", help_heading = HEADING)]
     followed: Vec<String>,
-    /// Additional source of symbols, for a recording from another host or boot: a copy of
-    /// /proc/kallsyms, a vmlinux, or a directory like ~/.debug
-    #[arg(long, value_name = "PATH", help_heading = "perf.data options")]
+    /// Additional source of symbols
+    ///
+    /// For a recording from another host or boot: a copy of /proc/kallsyms, a vmlinux, or a directory like
+    /// ~/.debug.
+    #[arg(long, value_name = "PATH", help_heading = HEADING)]
     symbols: Vec<PathBuf>,
 }
 
