@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::{Placement, Topology, topology};
+use host::{Placement, Topology, counted, topology};
 use records::{
     Axes, Experiment, Form, Load, Many, Pass, Point, Policy, Scalar, Storage, TASKS_MAX, Until,
     Variant,
@@ -128,9 +128,13 @@ fn compared(
 }
 
 fn too_many(points_max: usize) -> String {
+    if points_max == 0 {
+        return format!("a record holds at most {RUNS_MAX} runs: use fewer blocks (--blocks)");
+    }
     format!(
-        "more than {points_max} points, and a record holds at most {RUNS_MAX} runs: shorten a \
-         list, use fewer blocks, or make several experiments"
+        "more than {}, and a record holds at most {RUNS_MAX} runs: shorten a list, use fewer blocks, \
+         or make several experiments",
+        counted(points_max, "point")
     )
 }
 
@@ -254,7 +258,7 @@ fn forms(workload: &Workload, axes: &Axes) -> Result<Vec<Form>> {
 }
 
 fn dirs(axes: &Axes, usable: &Usable) -> Result<Vec<PathBuf>> {
-    let dirs = values(&axes.dir, std::env::temp_dir());
+    let dirs = values(&axes.dir, host::paths::temporary());
     dirs.iter().map(|dir| (usable.directory)(dir)).collect()
 }
 
@@ -289,7 +293,8 @@ fn sizes(
         for tasks in tasks {
             let tasks = tasks.filter(|n| (1..=TASKS_MAX).contains(n)).with_context(|| {
                 let asked = tasks.map_or("too many".to_string(), |n| n.to_string());
-                format!("{asked} tasks asked for on {cpus} CPUs: a run has 1 to {TASKS_MAX}")
+                let cpus = counted(cpus as usize, "CPU");
+                format!("{asked} tasks asked for on {cpus}: a run has 1 to {TASKS_MAX}")
             })?;
             // CPUs without a task would be counted as used.
             if tasks >= cpus {

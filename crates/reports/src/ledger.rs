@@ -54,14 +54,12 @@ pub fn title(point: &Point) -> String {
         if point.variant.is_empty() { String::new() } else { format!(" as {}", point.variant) };
     let settings = parameters(point).into_iter().map(|setting| format!(" {setting}"));
     let settings: String = settings.collect();
-    let (tasks, cpus) = (point.tasks as usize, point.cpus as usize);
-    let tasks = match (&point.command, point.form) {
-        (Some(_), _) => String::new(),
-        (None, records::Form::Threads) => format!(", {}", counted(tasks, "thread")),
-        (None, records::Form::Processes) if tasks == 1 => ", 1 process".to_string(),
-        (None, records::Form::Processes) => format!(", {tasks} processes"),
+    let tasks = match &point.command {
+        Some(_) => String::new(),
+        None => format!(", {}", point.form.counted(point.tasks)),
     };
-    format!("{}{settings}{variant}{tasks} on {}", point.workload, counted(cpus, "CPU"))
+    let cpus = counted(point.cpus as usize, "CPU");
+    format!("{}{settings}{variant}{tasks} on {cpus}", point.workload)
 }
 
 /// "An operation takes 2.52 us of CPU time: 61 % in system call fcntl (1.54 us), 22 % idle (…), …".

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use host::stderr::{WRITING, talk};
+use host::terminal::{WRITING, talk};
 use records::{Opened, Warning};
 use reports::{WillItScale, counted, csv, csv_header, whole, will_it_scale};
 use store::{Store, compact};

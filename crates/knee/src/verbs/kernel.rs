@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use guests::kernels::{
     self, BuildSettings, Builder, BuiltKernel, Cache, Configuration, KernelRequest,
 };
-use host::signals;
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line, talk};
+use host::{job_control, signals};
 
 /// What to do with kernels.
 #[derive(clap::Args, Debug)]
@@ -93,6 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn build(arguments: &BuildArguments) -> Result<ExitCode> {
     signals::catch();
+    job_control::follow_terminal();
     let configuration = configuration(arguments)?;
     let mut builder = Builder::open(build_settings(arguments)?)?;
     kernels::check(&arguments.git)?;
@@ -181,7 +182,7 @@ fn list(json: bool) -> Result<ExitCode> {
         ))?;
     } else {
         print(tables::kernels_kept(&builds))?;
-        talk(format_args!("in {}", cache.folder().display()));
+        hint(format_args!("in {}", cache.folder().display()));
     }
     Ok(ExitCode::SUCCESS)
 }

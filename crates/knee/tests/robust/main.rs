@@ -16,6 +16,7 @@ mod guests;
 mod home;
 mod import;
 mod installed;
+mod job_control;
 mod kernels;
 mod kills;
 mod outputs;

@@ -15,10 +15,10 @@ mod tables;
 mod verdicts;
 
 const AGAIN: &str = "knee compare last --layout verdicts";
-const MAIL: Style = Style { width: 100, terminal: false };
-const NARROW_MAIL: Style = Style { width: 72, terminal: false };
-const TERMINAL: Style = Style { width: 100, terminal: true };
-const NARROW: Style = Style { width: 72, terminal: true };
+const MAIL: Style = Style { width: 100, terminal: false, color: false };
+const NARROW_MAIL: Style = Style { width: 72, terminal: false, color: false };
+const TERMINAL: Style = Style { width: 100, terminal: true, color: true };
+const NARROW: Style = Style { width: 72, terminal: true, color: true };
 
 fn check(sample: &Comparison, layout: Layout, style: Style, expected: Expect) {
     let text = comparison(sample, layout, AGAIN, style);
