@@ -60,11 +60,13 @@ pub fn measure(
     let put_back = journal.close();
     let changes = host_state::changes(&before, &watch.look(), &marks);
     keep_changes(&mut growing.record, changes);
-    let folder = growing.finish(jiff::Timestamp::now())?;
-    if let (Some(folder), false) = (&folder, end.is_ok() && put_back.is_ok()) {
+    let folder = growing.finish(jiff::Timestamp::now());
+    if let (Ok(Some(folder)), false) = (&folder, end.is_ok() && put_back.is_ok()) {
         talk(format_args!("the finished runs are kept in {}", folder.display()));
     }
+    // The first error explains the others.
     let end = end?;
+    let folder = folder?;
     put_back?;
     Ok(Measured { end, folder })
 }

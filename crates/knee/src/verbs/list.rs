@@ -80,9 +80,8 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
     let count = index.count()?;
     if count == 0 {
         let root = store.root().display();
-        return print_line(format_args!(
-            "No records in {root} yet. Make one with: knee run first-look"
-        ));
+        let text = format!("No records in {root} yet. Make one with: knee run first-look");
+        return print(wrapped(&text, stdout_width(), 0));
     }
     let mut text = String::new();
     for record in &newest {

@@ -23,4 +23,5 @@ mod putting_back;
 mod random;
 mod skip;
 mod strangers;
+mod terminal;
 mod variants;
