@@ -113,6 +113,14 @@ pub fn is_capable() -> bool {
     io::stdout().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Whether this process may draw on the terminal of standard error: a shell has not put it into the
+/// background.
+pub fn is_foreground() -> bool {
+    // SAFETY: plain calls. Without a terminal the first one fails, and nobody is disturbed.
+    let (foreground, own) = unsafe { (libc::tcgetpgrp(libc::STDERR_FILENO), libc::getpgrp()) };
+    foreground == -1 || foreground == own
+}
+
 /// Whether results are coloured. Options come before NO_COLOR, and that before CLICOLOR_FORCE.
 pub fn has_color() -> bool {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());

@@ -36,7 +36,9 @@ mod tests {
         check("posix_lock_sharde", "did you mean 'posix_lock_shared'");
         check("getpid", "'getppid'");
         check("page_fault", "'page_fault_");
-        check("zzz", "no workload is called 'zzz'; `knee list");
+        check("zzz", "no workload, experiment or command is called 'zzz'; `knee list");
+        check("first-lok", "did you mean 'first-look'?");
+        check("xfs_repiar", "'command:xfs_repair'");
         assert_eq!(workload("posix01").unwrap().name, "posix_lock_shared");
     }
 }

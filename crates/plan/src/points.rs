@@ -390,8 +390,8 @@ mod tests {
         check(
             "[[load]]\nworkload = 'getpppid'",
             expect_test::expect![[r#"
-            planning getpppid: no workload is called 'getpppid', did you mean 'getppid' or 'getppid1'?; `knee list workloads` shows all
-        "#]],
+                planning getpppid: no workload, experiment or command is called 'getpppid', did you mean 'getppid' or 'getppid1'?; `knee list workloads` (or experiments, commands) shows all
+            "#]],
         );
         check(
             "[[load]]\nworkload = 'getppid'\nparameters = { hold = 1 }",
@@ -408,13 +408,13 @@ mod tests {
         check(
             "[axes]\ntasks = 5000\n[[load]]\nworkload = 'getppid'",
             expect_test::expect![[r#"
-                planning getppid: 5000 tasks asked for on 1 CPUs: a run has 1 to 4096
+                planning getppid: 5000 tasks asked for on 1 CPU: a run has 1 to 4096
             "#]],
         );
         check(
             "[axes]\ntasks_per_cpu = 4294967295\n[[load]]\nworkload = 'getppid'",
             expect_test::expect![[r#"
-                planning getppid: 4294967295 tasks asked for on 1 CPUs: a run has 1 to 4096
+                planning getppid: 4294967295 tasks asked for on 1 CPU: a run has 1 to 4096
             "#]],
         );
         check(

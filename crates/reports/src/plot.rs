@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     fn check(drawing: &Plot, style: Style, expected: Expect) {
-        let text = plot(drawing, style);
+        let text = host::terminal::shown(&plot(drawing, style));
         assert!(text.lines().all(|line| line == line.trim_end()));
         expected.assert_eq(&text);
     }

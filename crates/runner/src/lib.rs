@@ -192,9 +192,9 @@ fn execute(
 ) -> Result<Option<StepResult>> {
     let Assignment { block, point: index, placebo, repeat } = step.assignment;
     let number = record.next_run();
-    progress.running(&record.record, index as u32);
     let mut stopped = None;
     let (started, outcome) = loop {
+        progress.running(&record.record, index as u32);
         let (started, stops) = (jiff::Timestamp::now(), job_control::stops());
         let planned = record.record.planned(&record.record.points[index])?;
         let outcome = places.run(&RunRequest {

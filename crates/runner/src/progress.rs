@@ -6,7 +6,7 @@ use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use host::counted;
-use host::terminal::{hint, is_quiet, shown, talk};
+use host::terminal::{hint, is_foreground, is_quiet, shown, talk};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plan::schedule::Assignment;
 use records::{Outcome, Point, Record, Run, Until};
@@ -81,6 +81,9 @@ impl Progress {
     /// A run of the point with this index starts.
     pub fn running(&self, record: &Record, index: u32) {
         if let (Some(bar), Some(point)) = (&self.bar, record.points.get(index as usize)) {
+            if bar.is_hidden() == is_foreground() {
+                bar.set_draw_target(draw_target());
+            }
             let (stage, left, mean) = (&self.stage, self.left(), self.mean(record, index));
             bar.set_message(shown(&format!("{stage}{left} left  {}{mean}", describe(point))));
             bar.tick();
@@ -167,9 +170,18 @@ impl Progress {
 
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:24} {pos} of {len} runs, {msg}");
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(1));
+    let bar = ProgressBar::with_draw_target(None, draw_target());
     bar.set_style(style.expect("the template is a constant that parses"));
     bar
+}
+
+/// A shell whose user has put knee into the background has the terminal for itself.
+fn draw_target() -> ProgressDrawTarget {
+    if is_foreground() {
+        ProgressDrawTarget::stderr_with_hz(1)
+    } else {
+        ProgressDrawTarget::hidden()
+    }
 }
 
 /// How long a run measures, or zero if its length is unknown.

@@ -17,7 +17,7 @@ pub struct FailIf {
     /// Exit with status 3 if a cell has this verdict
     ///
     /// The verdict of the deciding metric counts. Several verdicts are separated by commas.
-    #[arg(long, value_enum, value_name = "VERDICT", value_delimiter = ',')]
+    #[arg(long, value_enum, value_name = "VERDICT", value_delimiter = ',', hide_short_help = true)]
     fail_if: Vec<Condition>,
 }
 

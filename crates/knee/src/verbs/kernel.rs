@@ -11,6 +11,7 @@ use guests::kernels::{
 };
 use host::terminal::{hint, print, print_line, talk};
 use host::{job_control, signals};
+use reports::{stdout_width, wrapped};
 
 /// What to do with kernels.
 #[derive(clap::Args, Debug)]
@@ -177,9 +178,9 @@ fn list(json: bool) -> Result<ExitCode> {
         print_line(serde_json::to_string_pretty(&builds)?)?;
     } else if builds.is_empty() {
         let folder = cache.folder().display();
-        print_line(format_args!(
-            "No kernels in {folder} yet. Build one with: knee kernel build --git DIR"
-        ))?;
+        let text =
+            format!("No kernels in {folder} yet. Build one with: knee kernel build --git DIR");
+        print(wrapped(&text, stdout_width(), 0))?;
     } else {
         print(tables::kernels_kept(&builds))?;
         hint(format_args!("in {}", cache.folder().display()));

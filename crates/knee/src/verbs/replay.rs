@@ -87,7 +87,7 @@ fn list(as_json: bool) -> Result<()> {
         wrapped(&format!("{}  {}", incident.name, incident.title), width, incident.name.len() + 2)
     });
     print(lines.collect::<String>())?;
-    hint("replay one: knee replay I5; all, which takes minutes: knee replay --all");
+    hint("replay one: knee replay I5; all, in about a minute: knee replay --all");
     Ok(())
 }
 

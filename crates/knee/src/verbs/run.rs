@@ -38,7 +38,13 @@ pub struct Arguments {
     /// Run a program before each run of a --command
     ///
     /// It is not measured. Several run in this order.
-    #[arg(long, value_name = "LINE", requires = "commands", help_heading = LOAD)]
+    #[arg(
+        long,
+        value_name = "LINE",
+        requires = "commands",
+        hide_short_help = true,
+        help_heading = LOAD
+    )]
     prepare: Vec<String>,
     /// Let a shell interpret --command and --prepare
     #[arg(long, requires = "commands", hide_short_help = true, help_heading = LOAD)]
@@ -122,7 +128,7 @@ pub struct Arguments {
     /// Run each point this often before the first block
     ///
     /// Nothing of these runs is kept. By default there are none.
-    #[arg(long, value_name = "RUNS", help_heading = RUNS)]
+    #[arg(long, value_name = "RUNS", hide_short_help = true, help_heading = RUNS)]
     warmup: Option<u32>,
     /// Also measure latency, in separate runs
     #[arg(long, help_heading = RUNS)]

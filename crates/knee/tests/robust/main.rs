@@ -27,4 +27,5 @@ mod random;
 mod records;
 mod skip;
 mod strangers;
+mod terminal;
 mod variants;

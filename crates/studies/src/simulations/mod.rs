@@ -180,7 +180,7 @@ fn run_lock(
     let result =
         result.with_context(|| format!("no lock is called {name:?}: see knee list algorithms"))?;
     result.with_context(|| {
-        let (tasks, cpus) = (counted(tasks as usize, "task"), counted(cpus as usize, "CPU"));
+        let (tasks, cpus) = (counted(tasks, "task"), counted(cpus, "CPU"));
         format!("{name} with {tasks} on {cpus} of {}", described.name)
     })
 }

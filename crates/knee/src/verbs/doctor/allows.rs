@@ -105,10 +105,11 @@ fn cpus(facts: &Facts) -> Option<Verdict> {
     };
     Some(match facts.limits.cpus_online.as_ref().map(Vec::len) {
         Some(online) if allowed < online => {
-            Verdict::warn(format!("{allowed} of {}", counted(online, "online CPU")))
+            Verdict::warn(format!("{allowed} of the {online} online CPUs"))
                 .advice("taskset -pc 0-$(($(nproc --all)-1)) $$, or a wider cpuset")
         }
-        Some(online) => Verdict::ok(format!("all of {}", counted(online, "online CPU"))),
+        Some(1) => Verdict::ok("the only online CPU"),
+        Some(online) => Verdict::ok(format!("all {online} online CPUs")),
         None => Verdict::ok(format!("{}; how many are online is unknown", counted(allowed, "CPU"))),
     })
 }

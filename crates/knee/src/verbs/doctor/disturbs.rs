@@ -378,7 +378,7 @@ mod tests {
         judge(
             |f| f.activity.waiting_for_file_locks = Some(2),
             "waiting file locks",
-            "warn: 2 tasks wait",
+            "warn: 2 tasks waiting",
         );
         let load = "warn: 2.50 0.00 0.00 over 1, 5 and 15 minutes";
         judge(|f| f.activity.load = Some([2.5, 0.0, 0.0]), "load", load);
