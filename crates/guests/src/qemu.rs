@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::memfd;
+use host::{children, memfd};
 use records::GuestShape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -100,7 +100,8 @@ const NO_QEMU: &str = "qemu-system-x86_64, which runs virtual machines, is not i
 
 /// The version of QEMU, as it prints it.
 pub fn version() -> Result<String> {
-    let output = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
+    let mut command = Command::new(PROGRAM);
+    let output = children::output(command.arg("--version"));
     let output = match output {
         Err(e) if e.kind() == io::ErrorKind::NotFound => bail!(NO_QEMU),
         output => output.with_context(|| format!("starting {PROGRAM}"))?,
@@ -142,15 +143,14 @@ impl Qemu {
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // Ctrl-C must reach only knee, which shuts the guest down in order.
-                libc::setpgid(0, 0);
                 for fd in numbers {
                     libc::fcntl(fd, libc::F_SETFD, 0);
                 }
                 Ok(())
             });
         }
-        let qemu = match command.spawn() {
+        // Ctrl-C must reach only knee, which shuts the guest down in order.
+        let qemu = match children::spawn(&mut command) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => bail!(NO_QEMU),
             spawned => spawned.with_context(|| format!("starting {PROGRAM}"))?,
         };

@@ -11,6 +11,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 /// How long killed processes may take to disappear: one in uninterruptible sleep takes its time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How often [`stop`] looks whether all have stopped: one in uninterruptible sleep may take its time.
+const STOP_PASSES: usize = 100;
+
 /// From now on, orphans below this process become its children.
 pub fn adopt() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -25,7 +28,7 @@ pub fn has_children() -> bool {
 
 /// The living descendants of this process.
 pub fn living() -> BTreeSet<i32> {
-    below(&BTreeSet::new())
+    below(&processes(), &BTreeSet::new()).into_iter().collect()
 }
 
 /// Kills and reaps all descendants except the `spared` processes and their descendants. The error
@@ -34,7 +37,7 @@ pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
     let since = Instant::now();
     while has_children() {
         reap(spared);
-        let left = below(spared);
+        let left = below(&processes(), spared);
         if left.is_empty() {
             return Ok(());
         }
@@ -46,14 +49,51 @@ pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
                 names.join(", ")
             ));
         }
-        for pid in left.into_iter().filter_map(Pid::from_raw) {
-            // A descendant's id is not reused before it is reaped, by this process or by a
-            // parent that is about to be killed.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
+        signal(&left, Signal::KILL);
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+/// Stops all descendants outside this process's own group, which the terminal stops itself. Returns
+/// those that it stopped, parents before children.
+pub fn stop() -> Vec<i32> {
+    let own_group = rustix::process::getpgrp().as_raw_nonzero().get();
+    let mut signalled: Vec<i32> = Vec::new();
+    // A process may start others until it has stopped, and stops only when it returns to user mode.
+    for _ in 0..STOP_PASSES {
+        let processes = processes();
+        let running: Vec<i32> = below(&processes, &BTreeSet::new())
+            .into_iter()
+            .filter(|pid| {
+                let process = processes.get(pid);
+                process.is_some_and(|process| !process.stopped && process.group != own_group)
+            })
+            .collect();
+        if running.is_empty() {
+            break;
+        }
+        let new: Vec<i32> = running.into_iter().filter(|pid| !signalled.contains(pid)).collect();
+        signal(&new, Signal::STOP);
+        signalled.extend(new);
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    signalled
+}
+
+/// Continues processes that [`stop`] has stopped: children before parents, which could take them for
+/// stopped otherwise.
+pub fn resume(stopped: &[i32]) {
+    let children_first: Vec<i32> = stopped.iter().rev().copied().collect();
+    signal(&children_first, Signal::CONT);
+}
+
+fn signal(pids: &[i32], signal: Signal) {
+    for pid in pids.iter().copied().filter_map(Pid::from_raw) {
+        // A descendant's id is not reused before it is reaped, by this process or by a parent that is
+        // about to be killed or is stopped.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
 }
 
 /// Reaps dead children, except the spared ones.
@@ -72,7 +112,9 @@ fn reap(spared: &BTreeSet<i32>) {
 
 struct Process {
     parent: i32,
+    group: i32,
     dead: bool,
+    stopped: bool,
 }
 
 /// All processes in /proc, by id.
@@ -81,31 +123,32 @@ fn processes() -> BTreeMap<i32, Process> {
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let read = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // State and parent follow the name, which may hold any character.
+        // State, parent and group follow the name, which may hold any character.
         let (_, after) = stat.rsplit_once(") ")?;
         let mut fields = after.split(' ');
-        let dead = ["Z", "X"].contains(&fields.next()?);
-        Some((pid, Process { parent: fields.next()?.parse().ok()?, dead }))
+        let state = fields.next()?;
+        let (dead, stopped) = (["Z", "X"].contains(&state), state == "T");
+        let mut number = || fields.next()?.parse().ok();
+        Some((pid, Process { parent: number()?, group: number()?, dead, stopped }))
     };
     pids.filter_map(read).collect()
 }
 
-/// The living descendants of this process, without the `spared` ones and their descendants.
-fn below(spared: &BTreeSet<i32>) -> BTreeSet<i32> {
-    let processes = processes();
+/// The living descendants of this process, parents before children, without the `spared` ones and their
+/// descendants.
+fn below(processes: &BTreeMap<i32, Process>, spared: &BTreeSet<i32>) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    for (pid, process) in &processes {
+    for (pid, process) in processes {
         children.entry(process.parent).or_default().push(*pid);
     }
-    let mut descendants = BTreeSet::new();
-    let mut to_visit = vec![std::process::id() as i32];
-    while let Some(parent) = to_visit.pop() {
-        for pid in children.get(&parent).into_iter().flatten() {
-            if !spared.contains(pid) && descendants.insert(*pid) {
-                to_visit.push(*pid);
-            }
-        }
+    let mut descendants = vec![std::process::id() as i32];
+    let mut next = 0;
+    while let Some(parent) = descendants.get(next) {
+        let found = children.remove(parent).unwrap_or_default();
+        descendants.extend(found.into_iter().filter(|pid| !spared.contains(pid)));
+        next += 1;
     }
+    descendants.remove(0);
     descendants.retain(|pid| processes.get(pid).is_some_and(|process| !process.dead));
     descendants
 }

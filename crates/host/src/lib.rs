@@ -2,22 +2,28 @@
 //! user's folders, durable files and unnamed files. It depends on no other crate of knee.
 
 pub mod affinity;
+pub mod children;
 pub mod clock;
+mod counted;
 mod cpu_list;
 pub mod descendants;
 pub mod durable;
+pub mod job_control;
 mod kill_with_parent;
 pub mod memfd;
 pub mod mounts;
 mod nearest;
+pub mod pager;
 mod parallel;
 pub mod paths;
 pub mod pinned;
 mod random;
 pub mod signals;
-pub mod stderr;
+pub mod terminal;
+
 pub mod topology;
 
+pub use counted::counted;
 pub use cpu_list::parse as parse_cpu_list;
 pub use kill_with_parent::kill_with_parent;
 pub use nearest::nearest;

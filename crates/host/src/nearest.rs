@@ -4,7 +4,12 @@
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     // A part of a long name counts as near: `page_fault` is in three of them.
     let distance = |known: &str| {
-        if name.len() > 2 && known.contains(name) { 0.9 } else { strsim::jaro_winkler(name, known) }
+        // Users omit the prefix of `command:fio`.
+        let bare = known.rsplit_once(':').map_or(known, |(_, bare)| bare);
+        match strsim::jaro_winkler(name, known).max(strsim::jaro_winkler(name, bare)) {
+            _ if name.len() > 2 && known.contains(name) => 0.9,
+            distance => distance,
+        }
     };
     let mut near: Vec<(f64, &str)> =
         known.map(|k| (distance(k), k)).filter(|(d, _)| *d > 0.82).collect();

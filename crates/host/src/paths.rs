@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// The default folder of records: `$KNEE_RECORDS`, else below the user's data folder.
+/// The default folder of records: `$KNEE_RECORDS`, if that is not empty, else below the user's data folder.
 pub fn records() -> Result<PathBuf> {
     match env::var_os("KNEE_RECORDS") {
-        Some(given) => Ok(PathBuf::from(given)),
-        None => Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("records")),
+        Some(given) if !given.is_empty() => Ok(PathBuf::from(given)),
+        _ => Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("records")),
     }
 }
 
@@ -30,6 +30,11 @@ pub fn state() -> Result<PathBuf> {
 /// The folder of the user's settings.
 pub fn config() -> Result<PathBuf> {
     xdg("XDG_CONFIG_HOME", ".config")
+}
+
+/// The directory for temporary files: `$TMPDIR`, if that is not empty, else /tmp.
+pub fn temporary() -> PathBuf {
+    Some(env::temp_dir()).filter(|path| !path.as_os_str().is_empty()).unwrap_or("/tmp".into())
 }
 
 /// The effective user id of this process.
@@ -92,7 +97,7 @@ fn home_in(passwd: &str, user: u32) -> Option<PathBuf> {
 /// A substitute for a home folder, in a directory that every user may write to: used only if it
 /// belongs to this user.
 fn temporary_home() -> Result<PathBuf> {
-    let path = env::temp_dir().join(format!("knee-{}", user()));
+    let path = temporary().join(format!("knee-{}", user()));
     let made = match DirBuilder::new().mode(0o700).create(&path) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(e).context("creating it"),
         _ => fs::symlink_metadata(&path).context("looking at it"),

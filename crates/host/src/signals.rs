@@ -36,6 +36,20 @@ pub fn received() -> Option<i32> {
     }
 }
 
+/// Blocks signals in the calling thread. Returns the mask from before.
+pub fn block(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: plain calls on live data; a zeroed set is valid.
+    unsafe {
+        let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in signals {
+            libc::sigaddset(&mut set, *signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
+        before
+    }
+}
+
 /// The name of a signal, such as `SIGKILL`.
 pub fn name(signal: i32) -> String {
     let known = match signal {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use host::stderr::{say, talk};
+use host::terminal::{say, talk};
 use plan::experiments;
 use records::Experiment;
 use reports::Style;

@@ -1,7 +1,7 @@
 //! knee finds where Linux code stops scaling with CPUs, what stops it, and whether a change
 //! moved the limit. This is the binary; each verb has a file under `verbs/`.
 
-// `println!` and `eprintln!` panic on a closed pipe: `host::stderr` has the replacements.
+// `println!` and `eprintln!` panic on a closed pipe: `host::terminal` has the replacements.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod defaults;
@@ -10,10 +10,14 @@ mod flags;
 mod question;
 mod verbs;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use flags::OutputFlags;
+use host::pager;
+use host::terminal::{has_color, talk, trusted};
 use store::Store;
 
 /// Find where Linux code stops scaling with CPUs.
@@ -24,11 +28,15 @@ use store::Store;
 /// a fault; 2 the command failed; 3 a verdict is one that --fail-if names; 130 interrupted,
 /// finished runs are kept.
 #[derive(Parser)]
-#[command(name = "knee", version, max_term_width = 100)]
+#[command(name = "knee", version)]
 struct Cli {
-    /// Directory of the records [env: KNEE_RECORDS] [default: ~/.local/share/knee/records]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Directory of the records
+    ///
+    /// By default $KNEE_RECORDS, else ~/.local/share/knee/records.
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Options of all commands")]
     records: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputFlags,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -87,15 +95,10 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::command();
-    let (line, defaults) = match defaults::apply(std::env::args_os().collect(), &command) {
-        Ok(applied) => applied,
-        Err(error) => return fail(&error),
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
     };
-    let mut cli = Cli::parse_from(line);
-    if let Verb::Run(arguments) = &mut cli.verb {
-        arguments.defaults = defaults;
-    }
     // A closed pipe (`knee list | head`) kills knee silently, as it kills every filter. Exempt
     // are the worker, whose reader may die first, and verbs that must clean up after themselves.
     let survives_closed_pipe =
@@ -111,8 +114,44 @@ fn main() -> ExitCode {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    host::stderr::talk(format_args!("knee: {error:#}"));
+    talk(format_args!("knee: {error:#}"));
     ExitCode::from(2)
+}
+
+/// Reads the command line, with the user's defaults. A help page or an error is printed here: what the user
+/// typed may hold anything.
+fn parse() -> Result<Cli, ExitCode> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    flags::scan(words.iter().map(|word| word.to_string_lossy().into_owned())).apply();
+    let command = Cli::command().term_width(reports::stdout_width());
+    let command = command.mut_subcommand("explain", verbs::explain::with_short_help);
+    let (line, defaults) = defaults::apply(words, &command).map_err(|error| fail(&error))?;
+    let matches = command.try_get_matches_from(line);
+    let mut cli = matches
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(|error| help_or_error(&error))?;
+    cli.output.apply();
+    if let Verb::Run(arguments) = &mut cli.verb {
+        arguments.defaults = defaults;
+    }
+    Ok(cli)
+}
+
+/// Prints a help page on standard output, or what is wrong with the command line on standard error.
+fn help_or_error(error: &clap::Error) -> ExitCode {
+    let text = error.render();
+    let printed = if error.use_stderr() {
+        talk(text.to_string().trim_end());
+        Ok(())
+    } else if has_color() {
+        pager::page(&trusted(&text.ansi().to_string()))
+    } else {
+        pager::page(&text.to_string())
+    };
+    if let Err(why) = printed {
+        return fail(&why);
+    }
+    ExitCode::from(error.exit_code() as u8)
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {

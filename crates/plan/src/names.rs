@@ -4,17 +4,21 @@ use host::nearest;
 use workloads::{WORKLOADS, Workload};
 
 use crate::commands::{COMMANDS, PREFIX};
+use crate::experiments::EXPERIMENTS;
 
 /// The workload of this name or alias; otherwise an error with the nearest names.
 pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
     Workload::find(name).ok_or_else(|| {
         let aliases = WORKLOADS.iter().flat_map(|w| w.spec.aliases.iter().copied());
-        let known = WORKLOADS.iter().map(|w| w.name).chain(aliases);
-        // Users may omit the prefix, so compare bare names, and suggest one with the prefix.
-        let commands = nearest(name, COMMANDS.iter().map(|(name, _)| *name));
-        let commands = commands.replace(" '", &format!(" '{PREFIX}"));
-        let hint = Some(nearest(name, known)).filter(|hint| !hint.is_empty()).unwrap_or(commands);
-        anyhow::anyhow!("no workload is called '{name}'{hint}; `knee list workloads` shows all")
+        let experiments = EXPERIMENTS.iter().map(|(name, _)| *name);
+        let commands: Vec<String> =
+            COMMANDS.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect();
+        let known = WORKLOADS.iter().map(|w| w.name).chain(aliases).chain(experiments);
+        let hint = nearest(name, known.chain(commands.iter().map(String::as_str)));
+        anyhow::anyhow!(
+            "no workload, experiment or command is called '{name}'{hint}; `knee list workloads` (or \
+             experiments, commands) shows all"
+        )
     })
 }
 
@@ -32,7 +36,9 @@ mod tests {
         check("posix_lock_sharde", "did you mean 'posix_lock_shared'");
         check("getpid", "'getppid'");
         check("page_fault", "'page_fault_");
-        check("zzz", "no workload is called 'zzz'; `knee list");
+        check("zzz", "no workload, experiment or command is called 'zzz'; `knee list");
+        check("first-lok", "did you mean 'first-look'?");
+        check("xfs_repiar", "'command:xfs_repair'");
         assert_eq!(workload("posix01").unwrap().name, "posix_lock_shared");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::{Placement, Topology, topology};
+use host::{Placement, Topology, counted, topology};
 use records::{
     Axes, Experiment, Form, Load, Many, Pass, Point, Policy, Scalar, Storage, TASKS_MAX, Until,
     Variant,
@@ -128,9 +128,13 @@ fn compared(
 }
 
 fn too_many(points_max: usize) -> String {
+    if points_max == 0 {
+        return format!("a record holds at most {RUNS_MAX} runs: use fewer blocks (--blocks)");
+    }
     format!(
-        "more than {points_max} points, and a record holds at most {RUNS_MAX} runs: shorten a \
-         list, use fewer blocks, or make several experiments"
+        "more than {}, and a record holds at most {RUNS_MAX} runs: shorten a list, use fewer blocks, \
+         or make several experiments",
+        counted(points_max, "point")
     )
 }
 
@@ -254,7 +258,7 @@ fn forms(workload: &Workload, axes: &Axes) -> Result<Vec<Form>> {
 }
 
 fn dirs(axes: &Axes, usable: &Usable) -> Result<Vec<PathBuf>> {
-    let dirs = values(&axes.dir, std::env::temp_dir());
+    let dirs = values(&axes.dir, host::paths::temporary());
     dirs.iter().map(|dir| (usable.directory)(dir)).collect()
 }
 
@@ -289,7 +293,8 @@ fn sizes(
         for tasks in tasks {
             let tasks = tasks.filter(|n| (1..=TASKS_MAX).contains(n)).with_context(|| {
                 let asked = tasks.map_or("too many".to_string(), |n| n.to_string());
-                format!("{asked} tasks asked for on {cpus} CPUs: a run has 1 to {TASKS_MAX}")
+                let cpus = counted(cpus as usize, "CPU");
+                format!("{asked} tasks asked for on {cpus}: a run has 1 to {TASKS_MAX}")
             })?;
             // CPUs without a task would be counted as used.
             if tasks >= cpus {
@@ -385,8 +390,8 @@ mod tests {
         check(
             "[[load]]\nworkload = 'getpppid'",
             expect_test::expect![[r#"
-            planning getpppid: no workload is called 'getpppid', did you mean 'getppid' or 'getppid1'?; `knee list workloads` shows all
-        "#]],
+                planning getpppid: no workload, experiment or command is called 'getpppid', did you mean 'getppid' or 'getppid1'?; `knee list workloads` (or experiments, commands) shows all
+            "#]],
         );
         check(
             "[[load]]\nworkload = 'getppid'\nparameters = { hold = 1 }",
@@ -403,13 +408,13 @@ mod tests {
         check(
             "[axes]\ntasks = 5000\n[[load]]\nworkload = 'getppid'",
             expect_test::expect![[r#"
-                planning getppid: 5000 tasks asked for on 1 CPUs: a run has 1 to 4096
+                planning getppid: 5000 tasks asked for on 1 CPU: a run has 1 to 4096
             "#]],
         );
         check(
             "[axes]\ntasks_per_cpu = 4294967295\n[[load]]\nworkload = 'getppid'",
             expect_test::expect![[r#"
-                planning getppid: 4294967295 tasks asked for on 1 CPUs: a run has 1 to 4096
+                planning getppid: 4294967295 tasks asked for on 1 CPU: a run has 1 to 4096
             "#]],
         );
         check(

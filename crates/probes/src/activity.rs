@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -35,7 +36,15 @@ pub struct Activity {
     /// Tasks waiting for a file lock.
     pub waiting_for_file_locks: Option<usize>,
     /// Other processes with the name of this one.
-    pub namesakes: Vec<u32>,
+    pub namesakes: Vec<Namesake>,
+}
+
+/// Another process with the name of this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namesake {
+    pub process_id: u32,
+    /// Its effective user; unknown if it has just ended.
+    pub user: Option<u32>,
 }
 
 /// A process, and its CPU time as a share of one CPU.
@@ -60,7 +69,7 @@ pub fn activity(root: &Path, window: Duration) -> Activity {
         swap_used_bytes: swap_used_bytes(root),
         throttled: throttled(root),
         waiting_for_file_locks: waiting_for_file_locks(root),
-        namesakes: namesakes(&after.processes, own_id),
+        namesakes: namesakes(root, &after.processes, own_id),
         ..between(&before, &after, own_id, window_s)
     }
 }
@@ -168,11 +177,18 @@ fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
 
-fn namesakes(processes: &BTreeMap<ProcessIdentity, ProcessUsage>, own_id: u32) -> Vec<u32> {
+fn namesakes(
+    root: &Path,
+    processes: &BTreeMap<ProcessIdentity, ProcessUsage>,
+    own_id: u32,
+) -> Vec<Namesake> {
     let own = processes.iter().find(|((id, _), _)| *id == own_id);
     let own_name = own.map(|(_, process)| &process.name);
     let namesake = |(identity, process): (&ProcessIdentity, &ProcessUsage)| {
-        (identity.0 != own_id && Some(&process.name) == own_name).then_some(identity.0)
+        let (process_id, _) = *identity;
+        let user = || fs::metadata(root.join(format!("proc/{process_id}"))).ok().map(|m| m.uid());
+        (process_id != own_id && Some(&process.name) == own_name)
+            .then(|| Namesake { process_id, user: user() })
     };
     processes.iter().filter_map(namesake).collect()
 }
@@ -237,8 +253,12 @@ mod tests {
         let names: Vec<_> = activity.busiest.iter().map(|b| (b.name.as_str(), b.percent)).collect();
         assert_eq!(names, [("cc1", 100.0), ("ld", 25.0)]);
         assert_eq!(
-            namesakes(&usage([0; 3], &[(OWN, "knee", 0), (7, "knee", 0)]).processes, OWN),
-            [7]
+            namesakes(
+                tree::fake(&[]).path(),
+                &usage([0; 3], &[(OWN, "knee", 0), (7, "knee", 0)]).processes,
+                OWN
+            ),
+            [Namesake { process_id: 7, user: None }]
         );
     }
 

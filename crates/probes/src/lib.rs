@@ -16,7 +16,7 @@ mod permissions;
 mod spinlocks;
 mod tree;
 
-pub use activity::{Activity, BusyProcess, activity};
+pub use activity::{Activity, BusyProcess, Namesake, activity};
 pub use directory::directory;
 pub use host::host;
 pub use limits::{Limit, Limits, limits};

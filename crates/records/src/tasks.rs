@@ -24,6 +24,15 @@ impl Form {
             Form::Threads => "threads",
         }
     }
+
+    /// `1 process`, `4 threads`.
+    pub fn counted(self, tasks: u32) -> String {
+        let one = match self {
+            Form::Processes => "process",
+            Form::Threads => "thread",
+        };
+        host::counted(tasks as usize, one)
+    }
 }
 
 /// When the tasks of a run stop.

@@ -4,7 +4,7 @@ use records::Effect;
 
 use crate::Style;
 use crate::header::quoted;
-use crate::prose::{visible, wrapped};
+use crate::prose::wrapped;
 
 /// The room that the kinds have on the left.
 const KIND: usize = 14;
@@ -16,10 +16,10 @@ pub fn effects(effects: &[Effect], style: &Style) -> String {
     }
     let line = |effect: &Effect| {
         let words: Vec<String> = effect.words.iter().map(|word| quoted(word)).collect();
-        let words = visible(&words.join(" ")).replace('\n', "\\n").replace('\t', "\\t");
+        let words = words.join(" ").replace('\n', "\\n").replace('\t', "\\t");
         let note = match effect.note.as_str() {
             "" => String::new(),
-            note => format!("   # {}", visible(note)),
+            note => format!("   # {note}"),
         };
         wrapped(&format!("  {:<KIND$}{words}{note}", effect.kind.name()), style.width, KIND + 4)
     };
@@ -29,6 +29,7 @@ pub fn effects(effects: &[Effect], style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
+    use host::terminal::shown;
     use records::EffectKind;
 
     use super::*;
@@ -47,9 +48,9 @@ mod tests {
         expect_test::expect![[r#"
             what it runs and changes, for the first run of each point:
               prepare       cp 'a b' c
-              command       sh -c 'true\u{1b}[2K;\nfalse'   # in /tmp
+              command       sh -c 'true\u001b[2K;\nfalse'   # in /tmp
         "#]]
-        .assert_eq(&effects(&all, &Style::PLAIN));
+        .assert_eq(&shown(&effects(&all, &Style::PLAIN)));
         assert_eq!(effects(&[], &Style::PLAIN), "it runs only knee's own workloads\n");
     }
 }

@@ -5,7 +5,7 @@ use records::{
 };
 
 use crate::Style;
-use crate::prose::{counted, visible, wrapped};
+use crate::prose::{counted, wrapped};
 
 /// The words on the left, and the room they have.
 const LABEL: usize = 12;
@@ -15,7 +15,7 @@ pub fn header(opened: &Opened, style: Style) -> String {
     let record = &opened.record;
     let state = format!("{}, {}", record.id, state(opened));
     let again = ("rerun", again(record));
-    let named = [("label", visible(&record.label)), ("note", visible(&record.note))];
+    let named = [("label", record.label.clone()), ("note", record.note.clone())];
     let record_lines = [&[("record", state)], &named[..], &circumstances(record)[..], &[again]];
     lines(&record_lines.concat(), style)
 }
@@ -68,7 +68,7 @@ fn state(opened: &Opened) -> String {
     match opened.record.state {
         RecordState::Whole => format!("{name}: {}{failed}", counted(done, what)),
         RecordState::Partial | RecordState::Growing => {
-            format!("{name}: {done} of {planned} runs{failed}")
+            format!("{name}: {done} of {}{failed}", counted(planned as usize, "run"))
         }
     }
 }

@@ -58,14 +58,11 @@ pub fn title(point: &Point) -> String {
         Some(line) => line.to_string(),
         None => format!("{}{settings}", point.workload),
     };
-    let (tasks, cpus) = (point.tasks as usize, point.cpus as usize);
-    let tasks = match (&point.command, point.form) {
-        (Some(_), _) => String::new(),
-        (None, records::Form::Threads) => format!(", {}", counted(tasks, "thread")),
-        (None, records::Form::Processes) if tasks == 1 => ", 1 process".to_string(),
-        (None, records::Form::Processes) => format!(", {tasks} processes"),
+    let tasks = match &point.command {
+        Some(_) => String::new(),
+        None => format!(", {}", point.form.counted(point.tasks)),
     };
-    format!("{load}{variant}{tasks} on {}", counted(cpus, "CPU"))
+    format!("{load}{variant}{tasks} on {}", counted(point.cpus as usize, "CPU"))
 }
 
 /// The line of a command that is nothing but a placeholder, as where whole commands are compared.

@@ -23,9 +23,7 @@ mod selfcheck_host;
 pub mod table;
 mod will_it_scale;
 
-use std::io::{self, IsTerminal};
-
-use host::stderr::stdout_columns;
+use host::terminal::{self, stdout_columns};
 use records::{METRICS, Metric};
 
 pub use crate::boot::boot;
@@ -37,7 +35,7 @@ pub use crate::header::{header, quoted};
 pub use crate::json::{summary, whole};
 pub use crate::ledger::{difference, explained, growth, ipis, locks, title};
 pub use crate::plan::{Plan, plan, plan_json};
-pub use crate::prose::{counted, visible, wrapped};
+pub use crate::prose::{counted, reflowed, wrapped};
 pub use crate::scaling::{Detail, detailed, scaling};
 pub use crate::selfcheck::selfcheck;
 pub use crate::selfcheck_host::selfcheck_host;
@@ -57,22 +55,21 @@ const WIDTH_MIN: usize = 40;
 pub struct Style {
     /// Columns to stay within.
     pub width: usize,
-    /// A terminal shows symbols and colours; anything else gets plain ASCII, which also
-    /// survives mail.
+    /// A terminal shows symbols; anything else gets plain ASCII, which also survives mail.
     pub terminal: bool,
+    /// Whether titles are bold and curves coloured.
+    pub color: bool,
 }
 
 impl Style {
     /// The style for standard output: terminal, pipe or file.
     pub fn for_stdout() -> Style {
-        let terminal = io::stdout().is_terminal();
-        let columns = terminal.then(stdout_columns).flatten().unwrap_or(WIDTH_MAX);
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Style { width: columns.clamp(WIDTH_MIN, WIDTH_MAX), terminal: terminal && !plain }
+        let (terminal, color) = (terminal::is_capable(), terminal::has_color());
+        Style { width: stdout_width(), terminal, color }
     }
 
     /// For a mail, a file or a pipe.
-    pub const PLAIN: Style = Style { width: 100, terminal: false };
+    pub const PLAIN: Style = Style { width: 100, terminal: false, color: false };
 
     /// Plus or minus.
     fn plus_minus(self) -> &'static str {
@@ -81,7 +78,16 @@ impl Style {
 
     /// A title stands out where that is possible.
     pub fn bold(self, text: &str) -> String {
-        if self.terminal { format!("\x1b[1m{text}\x1b[0m") } else { text.to_string() }
+        if self.color { terminal::painted(text, 1) } else { text.to_string() }
+    }
+}
+
+/// The columns for results: those that the user asked for, else those of the terminal up to
+/// [`WIDTH_MAX`].
+pub fn stdout_width() -> usize {
+    match terminal::requested_columns() {
+        Some(columns) => columns.max(WIDTH_MIN),
+        None => stdout_columns().unwrap_or(WIDTH_MAX).clamp(WIDTH_MIN, WIDTH_MAX),
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::Style;
 use crate::header::planned;
 use crate::loads::parameters;
-use crate::prose::{counted, visible, wrapped};
+use crate::prose::{counted, wrapped};
 use crate::table::{Align, Table};
 
 /// Deviations between runs that are common, to plan with where none is known.
@@ -57,9 +57,7 @@ pub fn plan_json(plan: &Plan) -> Value {
 /// The plan as text.
 pub fn plan(plan: &Plan, style: &Style) -> String {
     let Plan { record, past, effects, refusal } = plan;
-    let head = format!("{}\n{}", planned(record, *style), table(record, past, *style));
-    // Names in a file from elsewhere must not hide what follows.
-    let mut text = visible(&head);
+    let mut text = format!("{}\n{}", planned(record, *style), table(record, past, *style));
     let mut line = |sentence: String| text += &wrapped(&sentence, style.width, 2);
     line(String::new());
     line(blocks(record));
@@ -127,7 +125,8 @@ fn blocks(record: &Record) -> String {
     } else {
         String::new()
     };
-    format!("{blocks} of {points}: {} runs{until}{extra}", record.runs_planned())
+    let runs = counted(record.runs_planned() as usize, "run");
+    format!("{blocks} of {points}: {runs}{until}{extra}")
 }
 
 /// The smallest change that the blocks will show in four of five cases.

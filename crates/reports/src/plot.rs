@@ -2,6 +2,8 @@
 //! from 0, the linear ideal as dots that leave at the top. A pure function from series to
 //! text; equal series give equal text.
 
+use host::terminal::painted;
+
 use crate::Style;
 use crate::quantity::short;
 
@@ -75,9 +77,8 @@ const TERMINAL: Symbols = Symbols {
 };
 
 /// ANSI colours of the series: cyan, yellow, magenta, green.
-const COLOURS: [&str; 4] = ["\x1b[36m", "\x1b[33m", "\x1b[35m", "\x1b[32m"];
-const DIM: &str = "\x1b[2m";
-const PLAIN_AGAIN: &str = "\x1b[0m";
+const COLOURS: [u8; 4] = [36, 33, 35, 32];
+const DIM: u8 = 2;
 
 /// The plot as text; empty with fewer than two CPU counts or nothing above 0.
 pub fn plot(plot: &Plot, style: Style) -> String {
@@ -264,17 +265,18 @@ impl Pen {
     /// A mark so many times, in its colour.
     fn marks(&self, mark: PlotMark, times: usize) -> String {
         let (symbol, colour) = match mark {
-            PlotMark::Nothing => (' ', ""),
-            PlotMark::Ideal => (self.symbols.ideal, DIM),
-            PlotMark::Between(series) => (self.symbols.between[series % 4], COLOURS[series % 4]),
-            PlotMark::Point(series) => (self.symbols.points[series % 4], COLOURS[series % 4]),
-            PlotMark::Points => (self.symbols.coincide, ""),
+            PlotMark::Nothing => (' ', None),
+            PlotMark::Ideal => (self.symbols.ideal, Some(DIM)),
+            PlotMark::Between(series) => {
+                (self.symbols.between[series % 4], Some(COLOURS[series % 4]))
+            }
+            PlotMark::Point(series) => (self.symbols.points[series % 4], Some(COLOURS[series % 4])),
+            PlotMark::Points => (self.symbols.coincide, None),
         };
         let symbols = symbol.to_string().repeat(times);
-        if self.style.terminal && !colour.is_empty() {
-            format!("{colour}{symbols}{PLAIN_AGAIN}")
-        } else {
-            symbols
+        match colour.filter(|_| self.style.color) {
+            Some(colour) => painted(&symbols, colour),
+            None => symbols,
         }
     }
 
@@ -308,7 +310,7 @@ mod tests {
     use super::*;
 
     fn check(drawing: &Plot, style: Style, expected: Expect) {
-        let text = plot(drawing, style);
+        let text = host::terminal::shown(&plot(drawing, style));
         assert!(text.lines().all(|line| line == line.trim_end()));
         expected.assert_eq(&text);
     }
@@ -331,7 +333,7 @@ mod tests {
         }
     }
 
-    const TERMINAL: Style = Style { width: 60, terminal: true };
+    const TERMINAL: Style = Style { width: 60, terminal: true, color: true };
 
     #[test]
     fn two_forms_in_plain_ascii() {

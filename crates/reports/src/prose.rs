@@ -1,5 +1,7 @@
 //! Lines of words: broken at spaces, with the lines after the first indented.
 
+pub use host::counted;
+
 /// `text` in lines of at most `width` columns, each after the first indented by `indent`.
 /// A word that is longer gets a line of its own.
 pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
@@ -25,6 +27,42 @@ pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     lines.join("\n") + "\n"
 }
 
+/// A text of paragraphs in lines of at most `width` columns. Indented lines, which are diagrams and code,
+/// and rows of tables stay as they are; an item of a list has its later lines indented.
+pub fn reflowed(text: &str, width: usize) -> String {
+    let mut reflowed = String::new();
+    let mut paragraph = String::new();
+    for line in text.lines() {
+        let is_item = line.starts_with("- ") || line.starts_with("* ");
+        let continues_item = line.starts_with("  ") && is_list_item(&paragraph);
+        let is_fixed = (line.starts_with("  ") && !continues_item) || line.starts_with(['|', '#']);
+        if line.is_empty() || is_item || is_fixed {
+            reflowed += &end_paragraph(&mut paragraph, width);
+        }
+        if line.is_empty() || is_fixed {
+            reflowed += &format!("{line}\n");
+        } else {
+            let gap = if paragraph.is_empty() { "" } else { " " };
+            paragraph += &format!("{gap}{}", line.trim());
+        }
+    }
+    reflowed + &end_paragraph(&mut paragraph, width)
+}
+
+fn is_list_item(paragraph: &str) -> bool {
+    paragraph.starts_with("- ") || paragraph.starts_with("* ")
+}
+
+/// The paragraph in lines, which leaves none.
+fn end_paragraph(paragraph: &mut String, width: usize) -> String {
+    let text = std::mem::take(paragraph);
+    match text.as_str() {
+        "" => String::new(),
+        item if is_list_item(item) => wrapped(item, width, 2),
+        text => wrapped(text, width, 0),
+    }
+}
+
 /// Words between spaces at which a line may break; a percent sign stays with its number.
 fn unbreakable(text: &str) -> Vec<&str> {
     let stays = |i: usize| {
@@ -39,19 +77,6 @@ fn unbreakable(text: &str) -> Vec<&str> {
     }
     words.push(&text[start..]);
     words
-}
-
-/// A text from elsewhere without what a terminal would obey: control characters, and those that turn the
-/// direction of writing, are shown as escapes. Line breaks and tabs stay.
-pub fn visible(text: &str) -> String {
-    let is_plain = |c: char| "\n\t\\'\"".contains(c) || c.escape_debug().len() == 1;
-    let shown = |c: char| if is_plain(c) { c.to_string() } else { c.escape_debug().to_string() };
-    text.chars().map(shown).collect()
-}
-
-/// `1 run`, `2 runs`.
-pub fn counted(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 /// `2 CPUs`, or `? CPUs` where an imported result has no count and `n` is 0.
@@ -78,13 +103,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown() {
-        assert_eq!(visible("it's \"é\"\\\n\t"), "it's \"é\"\\\n\t");
-        assert_eq!(visible("a\x1b[2Kb\r\u{202e}c"), "a\\u{1b}[2Kb\\r\\u{202e}c");
-    }
-
-    #[test]
-    fn one_is_singular() {
-        assert_eq!((counted(1, "run"), counted(0, "run")), ("1 run".into(), "0 runs".into()));
+    fn paragraphs_are_broken_anew_and_diagrams_stay() {
+        let text = "a bb\nccc d\n\n    x ── y ── z\n\n- one\n  two three\n- four\nend\n";
+        assert_eq!(
+            reflowed(text, 8),
+            "a bb ccc\nd\n\n    x ── y ── z\n\n- one\n  two\n  three\n- four\n  end\n"
+        );
     }
 }

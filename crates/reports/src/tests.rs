@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
+use host::terminal::shown;
 use records::Opened;
 use store::import::{Input, Telling, assemble};
 
@@ -14,7 +15,7 @@ pub fn golden() -> Opened {
 }
 
 fn check(detail: &Detail, style: Style, expected: Expect) {
-    let text = detailed(&golden(), detail, &style);
+    let text = shown(&detailed(&golden(), detail, &style));
     assert!(text.lines().all(|line| line == line.trim_end()));
     if !style.terminal {
         assert!(text.is_ascii());
@@ -121,7 +122,7 @@ fn the_scaling_report_of_the_golden_record() {
 fn a_title_says_what_an_operation_was_for_the_knee_that_measured_it() {
     let mut golden = golden();
     golden.record.operations.insert("posix_lock_shared".into(), "what it was then".into());
-    let text = scaling(&golden, &Style { width: 100, terminal: false });
+    let text = scaling(&golden, &Style { width: 100, terminal: false, color: false });
     assert!(text.contains("processes: what it was then"), "{text}");
     assert!(will_it_scale(&golden).iter().all(|file| file.title == "what it was then"));
 }
@@ -132,7 +133,7 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
     // Its first curve is enough.
     golden.record.points.truncate(4);
     golden.runs.retain(|run| run.point < 4);
-    let text = scaling(&golden, &Style { width: 60, terminal: true });
+    let text = shown(&scaling(&golden, &Style { width: 60, terminal: true, color: true }));
     expect![[r#"
         record      20261120-115530-7f3a9c, partial: 8 of 8 runs
         experiment  golden: one POSIX lock, all tasks

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::stderr::talk;
-use host::{paths, random, topology};
+use host::terminal::talk;
+use host::{counted, paths, random, topology};
 use plan::{Usable, commands, guest_config, pitfalls, variants};
 use records::{Directory, Experiment, FORMAT, HERE, Point, Record, RecordState, Session, Warning};
 use setup::file_systems;
@@ -168,7 +168,7 @@ pub fn open_record(resume: bool, store: &Store, record: Record) -> Result<Growin
     let mut session = record.sessions.into_iter().next().expect("new records have one session");
     session.first_run = growing.next_run();
     let id = &growing.record.id;
-    talk(format_args!("resuming {id}, which has {} runs", session.first_run));
+    talk(format_args!("resuming {id}, which has {}", counted(session.first_run as usize, "run")));
     growing.record.sessions.push(session);
     for (kept, given) in
         [(&mut growing.record.label, record.label), (&mut growing.record.note, record.note)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::stderr::talk;
+use host::terminal::talk;
 use plan::commands;
 use records::{
     Event, Filled, Form, Image, Job, NativeJob, PROTOCOL, Pass, Point, Record, Storage, Until,

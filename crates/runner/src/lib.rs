@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use analysis::Reduced;
 use anyhow::Result;
-use host::signals;
+use host::{job_control, signals};
 use plan::commands::RunId;
 use plan::guest_config;
 use plan::schedule::{self, Assignment};
@@ -192,20 +192,28 @@ fn execute(
 ) -> Result<Option<StepResult>> {
     let Assignment { block, point: index, placebo, repeat } = step.assignment;
     let number = record.next_run();
-    let point = &record.record.points[index];
-    let started = jiff::Timestamp::now();
-    progress.running(&record.record, index as u32);
-    let planned = record.record.planned(point)?;
-    let outcome = places.run(&RunRequest {
-        record: &record.record,
-        planned: &planned,
-        id: RunId { block, run: number, seed: record.record.seed },
-        placebo,
-        profile: step.profile,
-        deadline: deadline(&record.record, &planned),
-    });
-    places.keep_boots(record)?;
-    let Some(outcome) = outcome? else { return Ok(None) };
+    let mut stopped = None;
+    let (started, outcome) = loop {
+        progress.running(&record.record, index as u32);
+        let (started, stops) = (jiff::Timestamp::now(), job_control::stops());
+        let planned = record.record.planned(&record.record.points[index])?;
+        let outcome = places.run(&RunRequest {
+            record: &record.record,
+            planned: &planned,
+            id: RunId { block, run: number, seed: record.record.seed },
+            placebo,
+            profile: step.profile,
+            deadline: deadline(&record.record, &planned),
+        });
+        places.keep_boots(record)?;
+        let Some(outcome) = outcome? else { return Ok(None) };
+        if stops == job_control::stops() {
+            break (started, outcome);
+        }
+        // Its times include the stop.
+        progress.say("knee was stopped and continued: the run that was under way starts again");
+        stopped = Some(stopped_warning());
+    };
     let point = &record.record.points[index];
     let reduced = analysis::reduce(point, &outcome.events, &outcome.exit);
     let reduced = outcome.invalid_because.into_iter().fold(reduced, Reduced::invalidated);
@@ -219,10 +227,19 @@ fn execute(
         file_system: outcome.file_system,
         boot: outcome.boot,
         outcome: require_deciding_metric(&record.record, point, reduced.outcome, &reduced.missing),
-        warnings: [outcome.warnings, reduced.warnings].concat(),
+        warnings: [outcome.warnings, reduced.warnings, Vec::from_iter(stopped)].concat(),
     };
     let Reduced { samples, windows, unavailable_probes, .. } = reduced;
     Ok(Some(StepResult { run, samples, windows, unavailable_probes }))
+}
+
+/// The mark of a run whose first attempt does not count.
+fn stopped_warning() -> Warning {
+    Warning::new(
+        "knee was stopped (Ctrl-Z) during the run and continued: what it had measured was discarded, \
+         and the run repeated",
+        "let knee run through where the runs of a block must lie close in time",
+    )
 }
 
 /// Fails a command's run that lacks the metric that decides; `missing` says why.

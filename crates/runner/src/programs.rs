@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Seek};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use host::durable::Seal;
-use host::stderr::talk;
-use host::{memfd, nearest};
+use host::terminal::talk;
+use host::{children, memfd, nearest};
 use plan::commands::{RunId, command_job, split, values, words};
 use records::{Command, CommandJob, Program, Record, Variant};
 
@@ -139,21 +138,12 @@ pub fn identify(record: &mut Record) -> Result<()> {
 fn first_line(words: &[String], command: &Command, variant: Option<&Variant>) -> Result<String> {
     let mut output = memfd::create(c"version")?;
     let mut program = std::process::Command::new(&words[0]);
-    program.args(&words[1..]).process_group(0).stdin(Stdio::null());
+    program.args(&words[1..]).stdin(Stdio::null());
     program.stdout(output.try_clone()?).stderr(output.try_clone()?);
     program.envs(variant.iter().flat_map(|v| &v.environment).map(|(name, word)| (name, &word.0)));
     program.envs(command.environment.iter().map(|(name, word)| (name, &word.0)));
-    let mut child = program.spawn().with_context(|| format!("starting {}", words.join(" ")))?;
-    let since = Instant::now();
-    while child.try_wait()?.is_none() && since.elapsed() < VERSION_TIMEOUT {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    if child.try_wait()?.is_none() {
-        // SAFETY: a plain call; the group is of a child that has not been waited for.
-        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
-        child.wait()?;
-        bail!("{} did not end within {} s", words.join(" "), VERSION_TIMEOUT.as_secs());
-    }
+    children::run(&mut program, VERSION_TIMEOUT)
+        .with_context(|| format!("running {}", words.join(" ")))?;
     let mut text = Vec::new();
     output.rewind()?;
     output.take(1 << 16).read_to_end(&mut text)?;

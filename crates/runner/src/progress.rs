@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use host::stderr::talk;
+use host::counted;
+use host::terminal::{hint, is_foreground, is_quiet, shown, talk};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plan::schedule::Assignment;
 use records::{Outcome, Point, Record, Run, Until};
@@ -32,7 +33,7 @@ impl Progress {
     /// Shows a bar if standard error is a terminal, else lines.
     pub fn start() -> Progress {
         let now = Instant::now();
-        let bar = stderr().is_terminal().then(bar);
+        let bar = (stderr().is_terminal() && !is_quiet()).then(bar);
         Progress {
             bar,
             total: 0,
@@ -80,8 +81,11 @@ impl Progress {
     /// A run of the point with this index starts.
     pub fn running(&self, record: &Record, index: u32) {
         if let (Some(bar), Some(point)) = (&self.bar, record.points.get(index as usize)) {
+            if bar.is_hidden() == is_foreground() {
+                bar.set_draw_target(draw_target());
+            }
             let (stage, left, mean) = (&self.stage, self.left(), self.mean(record, index));
-            bar.set_message(format!("{stage}{left} left  {}{mean}", describe(point)));
+            bar.set_message(shown(&format!("{stage}{left} left  {}{mean}", describe(point))));
             bar.tick();
             if is_long(point) {
                 bar.enable_steady_tick(Duration::from_secs(1));
@@ -109,8 +113,9 @@ impl Progress {
                 self.spoken = Instant::now();
                 let (stage, done, total) = (&self.stage, self.done, self.total);
                 let (last, mean) = (describe(point), self.mean(record, run.point));
-                self.say(&format!(
-                    "{stage}{done} of {total} runs, {} left; {last}{mean}",
+                hint(format_args!(
+                    "{stage}{done} of {}, {} left; {last}{mean}",
+                    counted(total, "run"),
                     self.left()
                 ));
             }
@@ -123,8 +128,7 @@ impl Progress {
         let Some((runs, sum)) = self.sums.get(&index) else { return String::new() };
         let metric = record.deciding(&record.points[index as usize]);
         let mean = analysis::rounded(sum / f64::from(*runs), 3);
-        let runs = if *runs == 1 { "1 run".to_string() } else { format!("{runs} runs") };
-        format!(", mean {metric} {mean} of {runs}")
+        format!(", mean {metric} {mean} of {}", counted(*runs as usize, "run"))
     }
 
     /// A profile is durable.
@@ -143,7 +147,8 @@ impl Progress {
         }
     }
 
-    fn say(&self, line: &str) {
+    /// Says a line above the bar.
+    pub fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| talk(line)),
             None => talk(line),
@@ -165,9 +170,18 @@ impl Progress {
 
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:24} {pos} of {len} runs, {msg}");
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(1));
+    let bar = ProgressBar::with_draw_target(None, draw_target());
     bar.set_style(style.expect("the template is a constant that parses"));
     bar
+}
+
+/// A shell whose user has put knee into the background has the terminal for itself.
+fn draw_target() -> ProgressDrawTarget {
+    if is_foreground() {
+        ProgressDrawTarget::stderr_with_hz(1)
+    } else {
+        ProgressDrawTarget::hidden()
+    }
 }
 
 /// How long a run measures, or zero if its length is unknown.
@@ -189,12 +203,13 @@ fn is_long(point: &Point) -> bool {
 fn describe(point: &Point) -> String {
     let Point { workload, form, cpus, tasks, variant, .. } = point;
     let variant = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
+    let cpus = counted(*cpus as usize, "CPU");
     if point.command.is_some() {
         let parameters = point.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
         let parameters: String = parameters.collect();
-        return format!("{workload}{parameters}{variant} on {cpus} CPUs");
+        return format!("{workload}{parameters}{variant} on {cpus}");
     }
-    format!("{workload}{variant}, {tasks} {} on {cpus} CPUs", form.name())
+    format!("{workload}{variant}, {} on {cpus}", form.counted(*tasks))
 }
 
 #[cfg(test)]

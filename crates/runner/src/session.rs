@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use host::signals;
-use host::stderr::talk;
+use host::terminal::talk;
+use host::{job_control, signals};
 use plan::commands;
 use records::{Experiment, HostChange, Record, Run, Variant};
 use setup::host_state::{self, HostWatch};
@@ -63,6 +63,7 @@ pub fn measure(
     let mut progress = Progress::start();
     // Not earlier: up to here a signal ends knee, whatever it waits for, and the next start cleans up.
     signals::catch();
+    job_control::follow_terminal();
     let end = run(&mut growing, &mut journal, &mut progress, finished);
     progress.end();
     // Whatever went wrong, the finished runs are kept and the changes to the host are undone.

@@ -28,7 +28,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use host::stderr::talk;
+use host::terminal::talk;
 
 use self::changed_setting::ChangedSetting;
 use self::folder::JournalFolder;

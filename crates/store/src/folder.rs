@@ -312,12 +312,23 @@ impl Growing {
         self.append_all(vec![(run.clone(), samples)])
     }
 
+    /// Fails if somebody has removed the folder: what is written to its open files would be lost.
+    fn check_not_removed(&self) -> Result<()> {
+        let folder = self.folder.display();
+        ensure!(
+            self.folder.is_dir(),
+            "{folder} was removed while it was being measured: its runs are lost, so measure again"
+        );
+        Ok(())
+    }
+
     /// Adds several runs with their samples: all of them or, if it fails, none. When this returns, they
     /// survive a crash.
     pub fn append_all(&mut self, added: Vec<(Run, Vec<Sample>)>) -> Result<()> {
         let write = |mut file: &File, lines: Vec<u8>| {
             file.write_all(&lines).and_then(|()| file.sync_data())
         };
+        self.check_not_removed()?;
         let first = self.next_run;
         let count = added.len() as u32;
         let numbers = added.iter().map(|(run, _)| run.run);

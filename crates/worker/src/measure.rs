@@ -120,6 +120,7 @@ fn run_phases(
     };
     let grace = Duration::from_secs_f64(job.stop_grace_s);
     until_arrived(context, tasks, 2, stop_ns.map(|_| grace))?;
+    tasks.reap()?;
     if stop_ns.is_none() {
         profiler.edge(board, job.form)?;
     }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use host::clock::now_ns;
-use host::{affinity, memfd, signals};
+use host::{affinity, children, memfd, signals};
 use probes::ledger::Marker;
 use records::{CommandJob, Usage};
 
@@ -197,7 +197,7 @@ fn command(words: &[String], job: &CommandJob) -> Command {
             if libc::getppid() as u32 != worker {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
-            Ok(())
+            children::clean_signals()
         });
     }
     command

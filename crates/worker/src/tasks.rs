@@ -65,13 +65,21 @@ impl Tasks {
     }
 
     /// Reaps tasks that have ended, without waiting. A task that a signal or an exit status other than
-    /// 0 ended is an error.
+    /// 0 ended is an error, and so is one that was stopped and continued.
     pub fn reap(&mut self) -> Result<(), String> {
         let mut died = Ok(());
         while !self.alive.is_empty()
-            && let Some((pid, status)) = collect(-1, libc::WNOHANG)
+            && let Some((pid, status)) = collect(-1, libc::WNOHANG | libc::WCONTINUED)
         {
             let index = self.alive.iter().position(|(_, p)| *p == pid);
+            if libc::WIFCONTINUED(status) {
+                let task = index.map_or(pid, |at| self.alive[at].0 as i32);
+                died = Err(format!(
+                    "task {task} (process {pid}) was stopped and continued by signals (SIGSTOP, SIGCONT): \
+                     the time between them would count as its own"
+                ));
+                continue;
+            }
             let index = index.map(|i| self.alive.swap_remove(i).0);
             if let (Some(index), Some(how)) = (index, abnormal(status)) {
                 died = Err(format!("task {index} (process {pid}) {how}"));

@@ -119,7 +119,8 @@ fn distance(a: &Point, b: &Point) -> usize {
 /// "brk, 4 processes on 2 CPUs (cores)".
 fn size(point: &Point) -> String {
     let Point { workload, tasks, cpus, placement, .. } = point;
-    format!("{workload}, {tasks} {} on {cpus} CPUs ({placement})", point.form.name())
+    let (tasks, cpus) = (point.form.counted(*tasks), host::counted(*cpus as usize, "CPU"));
+    format!("{workload}, {tasks} on {cpus} ({placement})")
 }
 
 fn points_of<'a>(arm: &Arm<'a>) -> impl Iterator<Item = (usize, &'a Point)> {

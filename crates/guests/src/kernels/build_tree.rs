@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use anyhow::{Context, Result, ensure};
-use host::stderr::talk;
+use host::terminal::talk;
 use setup::journal::Journal;
 use setup::ownership::DIRECTORY_PREFIX;
 

@@ -13,9 +13,10 @@
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use host::children;
 use host::durable::Seal;
 use host::paths::{self, check_private};
 use serde::{Deserialize, Serialize};
@@ -209,8 +210,7 @@ impl Cache {
 fn strip(from: &Path, to: &Path) -> Result<()> {
     let mut command = Command::new("strip");
     command.args(["--strip-debug", "-o"]).arg(to).arg(from);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if !command.status().is_ok_and(|status| status.success()) && to.exists() {
+    if !children::output(&mut command).is_ok_and(|output| output.status.success()) && to.exists() {
         fs::remove_file(to)?;
     }
     Ok(())

@@ -3,10 +3,10 @@
 //! index, which leaves files alone that do not differ, so that make compiles only what does.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use host::{kill_with_parent, nearest};
+use host::{children, kill_with_parent, nearest};
 
 /// Variables that redirect git, perhaps set by a hook that called knee; the user named a repository.
 const REDIRECTIONS: &[&str] = &[
@@ -159,7 +159,7 @@ impl Repository {
 
 fn in_folder(path: &Path) -> Command {
     let mut git = Command::new("git");
-    git.current_dir(path).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null());
+    git.current_dir(path).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
     for variable in REDIRECTIONS {
         git.env_remove(variable);
     }
@@ -170,7 +170,8 @@ fn in_folder(path: &Path) -> Command {
 
 /// Runs git; returns its output, or its first line on stderr as the error.
 fn ask(git: &mut Command) -> Result<String> {
-    let output = git.output().context("starting git (is it installed? apt install git)")?;
+    let output =
+        children::output(git).context("starting git (is it installed? apt install git)")?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string());
     }

@@ -4,14 +4,13 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Read, stderr};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use host::stderr::talk;
-use host::{kill_with_parent, signals};
+use host::terminal::{hint, is_quiet, shown};
+use host::{children, kill_with_parent, signals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
 
@@ -71,13 +70,13 @@ pub fn run(arguments: &[OsString], log: &Path, progress: &mut Progress) -> Resul
     let file = File::options().append(true).open(log);
     let file = file.with_context(|| format!("opening {}", log.display()))?;
     let mut command = Command::new("sh");
-    command.args(["-c", GUARD, "sh"]).args(arguments).process_group(0).env("LC_ALL", "C");
+    command.args(["-c", GUARD, "sh"]).args(arguments).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_foreign(&name.to_string_lossy())) {
         command.env_remove(name);
     }
     kill_with_parent(&mut command, libc::SIGTERM);
-    let child = command.spawn().context("starting a shell for make")?;
+    let child = children::spawn(&mut command).context("starting a shell for make")?;
     wait(Group(child), progress).with_context(|| format!("the log: {}", log.display()))
 }
 
@@ -137,7 +136,7 @@ impl Progress {
             lines: 0,
             since: now,
             last_update: now,
-            bar: stderr().is_terminal().then(bar),
+            bar: (stderr().is_terminal() && !is_quiet()).then(bar),
         }
     }
 
@@ -151,10 +150,10 @@ impl Progress {
         let line = self.line();
         match &self.bar {
             Some(bar) => {
-                bar.set_message(line);
+                bar.set_message(shown(&line));
                 bar.tick();
             }
-            None => talk(line),
+            None => hint(line),
         }
     }
 

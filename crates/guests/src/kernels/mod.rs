@@ -22,7 +22,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use host::descendants;
 use host::durable::Seal;
-use host::stderr::talk;
+use host::terminal::talk;
 use serde::Serialize;
 use setup::journal::Journal;
 

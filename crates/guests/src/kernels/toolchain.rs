@@ -2,9 +2,10 @@
 //! reads the versions that the image depends on.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use host::children;
 
 /// Programs that every kernel's build needs, and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -100,14 +101,13 @@ fn on_path(name: &str) -> Option<PathBuf> {
 fn has_header(compiler: &str, header: &str) -> Result<bool> {
     let include = ["-E", "-include", header, "-x", "c", "/dev/null"];
     let mut command = Command::new(compiler);
-    command.args(include).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(command.status().with_context(|| format!("starting {compiler}"))?.success())
+    let output = children::output(command.args(include));
+    Ok(output.with_context(|| format!("starting {compiler}"))?.status.success())
 }
 
 /// The first line of a program's `--version`.
 fn version(name: &str) -> Result<String> {
-    let output =
-        Command::new(name).arg("--version").env("LC_ALL", "C").stdin(Stdio::null()).output();
+    let output = children::output(Command::new(name).arg("--version").env("LC_ALL", "C"));
     let output = output.with_context(|| format!("starting {name}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().map(str::trim).filter(|line| !line.is_empty());

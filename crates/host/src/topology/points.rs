@@ -6,7 +6,7 @@ use std::iter;
 
 use anyhow::{anyhow, bail};
 
-use crate::{Cpu, Placement, Topology};
+use crate::{Cpu, Placement, Topology, counted};
 
 /// The number of a CPU's group, for one kind of group.
 type Group = fn(&Cpu) -> u32;
@@ -98,7 +98,7 @@ impl Scale {
     }
 
     fn allows(&self) -> String {
-        let cpus = if self.all == 1 { "1 CPU".to_string() } else { format!("{} CPUs", self.all) };
+        let cpus = counted(self.all as usize, "CPU");
         match self.placement {
             Placement::OnePerLlc | Placement::OnePerNode => {
                 format!("placement {} uses {cpus} of this host", self.placement)

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use analysis::{Comparison, Verdict};
 use clap::ValueEnum;
-use host::stderr::talk;
+use host::terminal::talk;
 use reports::verdicts_in_words;
 
 /// Exit status of a comparison with a verdict that `--fail-if` names. 1 and 2 mean that something
@@ -14,8 +14,10 @@ const FAILED: u8 = 3;
 /// The verdicts that make knee fail.
 #[derive(clap::Args, Debug)]
 pub struct FailIf {
-    /// Exit with status 3 if the deciding metric of any cell has one of these verdicts
-    #[arg(long, value_enum, value_name = "VERDICT", value_delimiter = ',')]
+    /// Exit with status 3 if a cell has this verdict
+    ///
+    /// The verdict of the deciding metric counts. Several verdicts are separated by commas.
+    #[arg(long, value_enum, value_name = "VERDICT", value_delimiter = ',', hide_short_help = true)]
     fail_if: Vec<Condition>,
 }
 

@@ -5,30 +5,39 @@ use records::{Age, Experiment, FileSystem, Policy, Scalar, Variant, parse};
 
 /// File systems to make for the runs.
 #[derive(clap::Args)]
+#[command(next_help_heading = "File systems")]
 pub struct FileSystemFlags {
-    /// File systems to make for the runs: kinds to compare (ext4,xfs), or one kind with options,
-    /// KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each optionally named, NAME=KIND. A single one
-    /// applies to all variants
-    #[arg(long = "fs", value_name = "KIND[,KIND…][:OPTIONS]", value_parser = file_system_list)]
+    /// File systems to make for the runs, as ext4,xfs
+    ///
+    /// Kinds to compare (ext4,xfs), or one kind with options, KIND:'mkfs=ARGUMENTS;mount=OPTIONS', each
+    /// optionally named, NAME=KIND. A single one applies to all variants.
+    #[arg(long = "fs", value_name = "KINDS", value_parser = file_system_list)]
     file_systems: Vec<FileSystemList>,
-    /// Where to make them: loop (images in --dir), ram, or a block device [default: loop]
-    #[arg(long, value_name = "loop|ram|/dev/NAME")]
+    /// Where to make them: loop, ram or /dev/NAME
+    ///
+    /// loop: images in --dir [default]; ram: a RAM disk; or a block device.
+    #[arg(long, value_name = "WHERE")]
     on: Option<String>,
     /// Size of each file system [default: 8G], or the name of one of the experiment's sizes
     /// (here, reported; see `knee describe`)
-    #[arg(long, value_name = "BYTES|NAME")]
+    #[arg(long, value_name = "BYTES|NAME", hide_short_help = true)]
     size: Option<String>,
     /// Lifetime of a file system: fresh (made for every run), kept (shared by the runs of a
     /// variant) or aged (each run gets a copy of one that was filled and churned)
     /// [default: fresh]
-    #[arg(long, value_parser = policy)]
+    #[arg(long, value_parser = policy, hide_short_help = true)]
     policy: Option<Policy>,
     /// How to age file systems: the share to fill with files, and how often to replace half of
     /// them [default: filled=50%,rounds=4]
-    #[arg(long, value_name = "filled=PERCENT,rounds=N", value_parser = age)]
+    #[arg(
+        long,
+        value_name = "filled=PERCENT,rounds=N",
+        value_parser = age,
+        hide_short_help = true
+    )]
     age: Option<Age>,
     /// Allow --on /dev/NAME to destroy all data on that device
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub i_own_this_device: bool,
 }
 

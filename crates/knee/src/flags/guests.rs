@@ -8,16 +8,21 @@ use records::{Experiment, Guest, PointOrder, Scalar, Variant};
 
 /// Virtual machines for the runs.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Virtual machines")]
 pub struct GuestFlags {
-    /// Run in a virtual machine that boots this kernel (a vmlinuz or bzImage); several kernels
-    /// are compared. Optionally named: patched=../linux/arch/x86/boot/bzImage
+    /// Boot this kernel in a virtual machine
+    ///
+    /// A vmlinuz or bzImage, optionally named: patched=../linux/arch/x86/boot/bzImage. Several kernels
+    /// are compared.
     #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
     kernels: Vec<(String, PathBuf)>,
-    /// Add words to the kernel command line; several are compared: plain='' nopv='nopvspin'
+    /// Add words to its command line
+    ///
+    /// Several are compared: plain='' nopv='nopvspin'.
     #[arg(long = "cmdline", value_name = "NAME=WORDS", value_parser = cmdline)]
     cmdlines: Vec<(String, String)>,
     /// Runs of each point per boot; their mean is one value [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     runs_per_boot: Option<u32>,
     #[command(flatten)]
     machine: MachineFlags,
@@ -25,37 +30,38 @@ pub struct GuestFlags {
 
 /// The shape of a virtual machine.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Virtual machines")]
 pub struct MachineFlags {
     /// Directory of the kernel's modules [default: next to the kernel, or this host's]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     modules: Option<PathBuf>,
     /// Sockets of the virtual machine [default: 1]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     sockets: Option<u32>,
     /// Cores per socket [default: enough for the highest CPU count]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     cores: Option<u32>,
     /// Hardware threads per core [default: 1]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     threads: Option<u32>,
     /// Make each socket a NUMA node, with these distances to itself and to the others
-    #[arg(long, value_name = "OWN,OTHER")]
+    #[arg(long, value_name = "OWN,OTHER", hide_short_help = true)]
     numa_distance: Option<String>,
     /// Host CPUs to pin the vCPUs to, in order; vCPUs share them if there are fewer [default: all]
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", hide_short_help = true)]
     host_cpus: Option<String>,
     /// Memory of the virtual machine [default: 1 GiB plus 64 MiB per vCPU]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
     guest_memory: Option<String>,
     /// CPU model of the virtual machine, as in QEMU's -cpu [default: max]
-    #[arg(long, value_name = "MODEL[,FEATURE…]")]
+    #[arg(long, value_name = "MODEL[,FEATURE…]", hide_short_help = true)]
     guest_cpu: Option<String>,
     /// QEMU accelerator: kvm or tcg (emulation) [default: kvm if a boot with it succeeds]
-    #[arg(long, value_name = "kvm|tcg")]
+    #[arg(long, value_name = "kvm|tcg", hide_short_help = true)]
     accelerator: Option<String>,
     /// Give up on a guest that has not run at all for this long, or is silent for this much
     /// longer than its run takes [default: 120]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", hide_short_help = true)]
     patience: Option<f64>,
 }
 

@@ -3,9 +3,11 @@
 mod fail_if;
 mod file_systems;
 mod guests;
+mod output;
 mod times;
 
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};
+pub use output::{OutputFlags, scan};
 pub use times::{age, since, until};

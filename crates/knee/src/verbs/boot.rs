@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use guests::qemu::{GuestOutput, Qemu};
-use host::signals;
-use host::stderr::{print, talk};
+use host::terminal::{print, talk};
+use host::{job_control, signals};
 use plan::guest_config;
 use records::Guest;
 use reports;
@@ -57,6 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut booter = Booter::without_file_systems();
     booter.added = arguments.added.iter().map(|text| added(text)).collect::<Result<_>>()?;
     signals::catch();
+    job_control::follow_terminal();
     let (hypervisor, booted) = booter.try_out(&guest)?;
     if arguments.command.is_empty() {
         print(reports::boot(&booted.boot, &hypervisor))?;

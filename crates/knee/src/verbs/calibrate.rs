@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use calibration;
 use calibration::{CpuLayout, Provenance};
-use host::stderr::{print, talk};
+use host::terminal::{hint, print};
 use host::topology;
 use studies::hosts;
 
@@ -32,7 +32,7 @@ pub fn run(_: &Arguments) -> Result<ExitCode> {
     ensure!(!topology.cpus.is_empty(), "no online CPU is in the CPU affinity of knee");
     let layout = CpuLayout::from_topology(&topology, sys);
     let measured =
-        calibration::measure(&layout, &|what| talk(format_args!("measuring: {what} …")))?;
+        calibration::measure(&layout, &|what| hint(format_args!("measuring: {what} …")))?;
     let now = jiff::Zoned::now();
     let unknown = || "unknown".to_string();
     let provenance = Provenance {

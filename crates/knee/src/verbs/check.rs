@@ -14,7 +14,7 @@ use engines::checker::{
     Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample, search,
 };
 use host::nearest;
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line, talk};
 use reports::Style;
 use serde_json::{Value, json};
 use studies::checks::against_kernel::{KernelComparison, compare};
@@ -137,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let style = Style::for_stdout();
     let mut results = Vec::new();
     for subject in subjects {
-        talk(format_args!("checking {} …", subject.name()));
+        hint(format_args!("checking {} …", subject.name()));
         results.push(check(arguments, subject)?);
     }
     if arguments.json {
@@ -304,7 +304,7 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
             talk(format_args!("{name} is skipped: unlike the kernel, it ignores deadlocks"));
             continue;
         }
-        talk(format_args!("comparing {name} with the kernel …"));
+        hint(format_args!("comparing {name} with the kernel …"));
         all.push(one_against_kernel(arguments, &name, design, calls)?);
     }
     ensure!(
@@ -388,13 +388,13 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
     for subject in subjects {
         let (name, judged) = match *subject {
             Subject::Lock(lock) => {
-                talk(format_args!("judging mutants of {} …", lock.name));
+                hint(format_args!("judging mutants of {} …", lock.name));
                 (lock.name, mutants::judge(lock)?)
             }
             // Judged once for all designs: a mutant is caught if one of them catches it.
             Subject::Mechanism(mechanism, _) if !mechanisms.contains(&mechanism.name) => {
                 mechanisms.push(mechanism.name);
-                talk(format_args!("judging mutants of {} …", mechanism.name));
+                hint(format_args!("judging mutants of {} …", mechanism.name));
                 (mechanism.name, mutants::judge_mechanism(mechanism)?)
             }
             Subject::Mechanism(..) => continue,

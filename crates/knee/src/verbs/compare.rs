@@ -8,7 +8,7 @@ use analysis::{Arm, CompareOptions, Comparison, compare, join_sessions};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use host::nearest;
-use host::stderr::print;
+use host::terminal::print;
 use plan::Side;
 use records::{Experiment, Opened};
 use reports;
@@ -243,7 +243,7 @@ impl NamedRecords {
         let mut known: Vec<Vec<PathBuf>> = Vec::new();
         for name in what {
             let (folders, variant) =
-                records_and_variant(name, store).with_context(|| hint(name, last))?;
+                records_and_variant(name, store).map_err(|why| unknown(name, last, why))?;
             let index = match known.iter().position(|known| *known == folders) {
                 Some(index) => index,
                 None => {
@@ -320,11 +320,14 @@ fn the_variant(record: &Opened, variant: Option<&str>, name: &str) -> Result<Str
 }
 
 /// The error for a name that is no record, with the nearest variant.
-fn hint(name: &str, last: Option<&Opened>) -> String {
+fn unknown(name: &str, last: Option<&Opened>, why: anyhow::Error) -> anyhow::Error {
+    if name.contains('/') || name.ends_with(".data") {
+        return why;
+    }
     let variants = last.map(|last| &last.record.variants).into_iter().flatten();
     let variants: Vec<&str> = variants.map(|variant| variant.name.as_str()).collect();
     let near = nearest(name, variants.iter().copied());
-    format!("'{name}' is neither a variant of the last record{near} nor a record")
+    why.context(format!("'{name}' is neither a variant of the last record{near} nor a record"))
 }
 
 /// Refuses metrics that no run has.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::{Shell, generate};
-use host::stderr::print;
+use host::terminal::print;
 
 /// For which shell.
 #[derive(clap::Args)]

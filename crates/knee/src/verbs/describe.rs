@@ -7,11 +7,12 @@ use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result};
 use host::nearest;
-use host::stderr::{print, print_line};
+use host::pager::page;
+use host::terminal::print_line;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{Effect, Metric};
-use reports::{Style, visible, wrapped};
+use reports::{Style, reflowed, stdout_width, wrapped};
 use runner::{effects, planned_record};
 use serde_json::json;
 use studies::hosts::{self, DescribedHost, HOSTS, Number, Origin};
@@ -42,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         print_line(entry.json()?)?;
     } else {
-        print(entry.page())?;
+        page(&entry.page(stdout_width()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -80,13 +81,14 @@ impl<'a> ManualEntry<'a> {
             .or_else(|| Some(ManualEntry::Command(name, commands::built_in(name)?)))
     }
 
-    fn page(&self) -> String {
+    /// The page in lines of at most `width` columns, except the files of experiments, hosts and commands.
+    fn page(&self, width: usize) -> String {
         match self {
-            ManualEntry::Workload(workload) => workload_page(workload),
-            ManualEntry::Lock(lock) => lock_page(lock),
-            ManualEntry::Mechanism(mechanism) => mechanism_page(mechanism),
-            ManualEntry::Metric(name, metric) => metric_page(name, metric),
-            ManualEntry::Experiment(name, text) => experiment_page(name, text),
+            ManualEntry::Workload(workload) => workload_page(workload, width),
+            ManualEntry::Lock(lock) => lock_page(lock, width),
+            ManualEntry::Mechanism(mechanism) => mechanism_page(mechanism, width),
+            ManualEntry::Metric(name, metric) => metric_page(name, metric, width),
+            ManualEntry::Experiment(name, text) => experiment_page(name, text, width),
             ManualEntry::Host(_, text) | ManualEntry::Command(_, text) => text.to_string(),
         }
     }
@@ -123,14 +125,16 @@ fn unknown(name: &str) -> String {
 }
 
 /// The file, and what it would run on this host: a reader decides by this page whether to run it.
-fn experiment_page(name: &str, text: &str) -> String {
+fn experiment_page(name: &str, text: &str, width: usize) -> String {
     let effects = match experiment_effects(name, text) {
         Ok(effects) => reports::effects(&effects, &Style::for_stdout()),
         Err(why) => {
-            format!("this host cannot run it, so only the file says what it runs: {why:#}\n")
+            let text =
+                format!("this host cannot run it, so only the file says what it runs: {why:#}");
+            wrapped(&text, width, 0)
         }
     };
-    format!("{}\n\n{effects}", visible(text.trim_end()))
+    format!("{}\n\n{effects}", text.trim_end())
 }
 
 fn experiment_json(name: &str, text: &str) -> Result<serde_json::Value> {
@@ -146,26 +150,25 @@ fn experiment_effects(name: &str, text: &str) -> Result<Vec<Effect>> {
     effects(&planned_record(experiments::parse_at(name, text, None)?.0)?)
 }
 
-fn workload_page(workload: &Workload) -> String {
+fn workload_page(workload: &Workload, width: usize) -> String {
     let spec = workload.spec;
     let mut page = format!("{}  ({})\n\n", workload.name, spec.family.title());
-    page += &format!("{}\n\n", workload.manual().trim_end());
-    page += &format!("one operation   {}\n", spec.operation);
-    page += &wrapped(&format!("runs as         {}", forms(&spec.forms)), 100, 16);
+    page += &format!("{}\n", reflowed(workload.manual().trim_end(), width));
+    page += &entry("one operation", spec.operation, width);
+    page += &entry("runs as", &forms(&spec.forms), width);
     if !spec.aliases.is_empty() {
-        page += &format!("also called     {}\n", spec.aliases.join(", "));
+        page += &entry("also called", &spec.aliases.join(", "), width);
     }
     for (i, need) in spec.needs.iter().enumerate() {
-        page += &format!("{:16}{need}\n", if i == 0 { "needs" } else { "" });
+        page += &entry(if i == 0 { "needs" } else { "" }, &need.to_string(), width);
     }
-    page += &format!("semantics       version {}\n", spec.semantics);
+    page += &entry("semantics", &format!("version {}", spec.semantics), width);
     page += "\nparameters (--set NAME=VALUE[,VALUE…])\n";
     for parameter in workload.parameters() {
-        page += &parameter_lines(parameter);
+        page += &parameter_lines(parameter, width);
     }
-    page += &format!("\n{}", wrapped(WORK_ACCURACY, 100, 0));
-    page += &format!("\ntry it          knee run {} --cpus 1..all\n", workload.name);
-    page
+    page += &format!("\n{}\n", wrapped(WORK_ACCURACY, width, 0));
+    page + &entry("try it", &format!("knee run {} --cpus 1..all", workload.name), width)
 }
 
 /// What a parameter in ns gives: each is CPU work.
@@ -173,31 +176,35 @@ const WORK_ACCURACY: &str = "Parameters in ns are CPU work. From 200 ns up it ta
     within 3 %, in 95 % of runs; interruptions and preemption come on top. Each run measures the real \
     length afterwards (metric work.NAME), and has a doubt if it is more than 5 % off.";
 
-fn lock_page(lock: &ListedLock) -> String {
-    format!(
-        "{0}  ({1})\n\n{2}\n\nsearch it       knee check {0} --threads 3 --acquires 2\n\
-         mutants         knee check {0} --mutants\n\
-         run natively    knee run lock_{0} --cpus 1..all\n",
-        lock.name,
-        lock.kind(),
-        lock.manual().trim_end(),
-    )
+/// A line of a page: what it says, and below each other the words about it.
+fn entry(title: &str, text: &str, width: usize) -> String {
+    // The title's own spaces are no place to break a line.
+    let lines = wrapped(&format!("{:17}{text}", ""), width, 17);
+    format!("{title:17}{}", lines.trim_start_matches(' '))
 }
 
-fn mechanism_page(mechanism: &ListedMechanism) -> String {
-    let workload = format!("mechanism_{}", mechanism.name);
-    let natively = match Workload::find(&workload) {
-        Some(_) => format!("run natively     knee run {workload} --cpus 1..all\n"),
-        None => String::new(),
-    };
-    format!(
-        "{0}  (mechanism)\n\n{1}\n\n{2}search all       knee check {0} --threads 2\n\
-         search one       knee check {0}:after --threads 2 --acquires 2 --over ticket\n{3}",
-        mechanism.name,
-        mechanism.manual().trim_end(),
-        wrapped(&format!("designs          {}", mechanism.designs().join(", ")), 100, 17),
-        natively,
-    )
+fn lock_page(lock: &ListedLock, width: usize) -> String {
+    let name = lock.name;
+    let manual = reflowed(lock.manual().trim_end(), width);
+    let mut page = format!("{name}  ({})\n\n{manual}\n", lock.kind());
+    page += &entry("search it", &format!("knee check {name} --threads 3 --acquires 2"), width);
+    page += &entry("mutants", &format!("knee check {name} --mutants"), width);
+    page + &entry("run natively", &format!("knee run lock_{name} --cpus 1..all"), width)
+}
+
+fn mechanism_page(mechanism: &ListedMechanism, width: usize) -> String {
+    let name = mechanism.name;
+    let manual = reflowed(mechanism.manual().trim_end(), width);
+    let mut page = format!("{name}  (mechanism)\n\n{manual}\n");
+    page += &entry("designs", &mechanism.designs().join(", "), width);
+    page += &entry("search all", &format!("knee check {name} --threads 2"), width);
+    let one = format!("knee check {name}:after --threads 2 --acquires 2 --over ticket");
+    page += &entry("search one", &one, width);
+    let workload = format!("mechanism_{name}");
+    if Workload::find(&workload).is_some() {
+        page += &entry("run natively", &format!("knee run {workload} --cpus 1..all"), width);
+    }
+    page
 }
 
 fn mechanism_json(mechanism: &ListedMechanism) -> serde_json::Value {
@@ -250,13 +257,13 @@ fn forms(forms: &Forms) -> String {
     }
 }
 
-fn parameter_lines(parameter: &Parameter) -> String {
+fn parameter_lines(parameter: &Parameter, width: usize) -> String {
     let values = match parameter.kind {
         ParameterKind::Number { min, max } => format!("{min} to {max}"),
         ParameterKind::Choice(words) => words.join("|"),
     };
     let head = format!("  {}={}", parameter.name, parameter.default);
-    wrapped(&format!("{head:26} {} ({values})", parameter.about), 100, 27)
+    wrapped(&format!("{head:26} {} ({values})", parameter.about), width, 27)
 }
 
 fn workload_json(workload: &Workload) -> serde_json::Value {
@@ -276,15 +283,13 @@ fn workload_json(workload: &Workload) -> serde_json::Value {
     })
 }
 
-fn metric_page(name: &str, metric: &Metric) -> String {
-    format!(
-        "{name}\n\n{}\n\nunit            {}\nbetter          {}\nobtained        {}\n\n\
-         show it         knee show last --metric {name}\n",
-        metric.about,
-        metric.unit,
-        metric.better.name(),
-        metric.obtained.name()
-    )
+fn metric_page(name: &str, metric: &Metric, width: usize) -> String {
+    let mut page = format!("{name}\n\n{}\n", reflowed(metric.about, width));
+    page += &entry("unit", metric.unit, width);
+    page += &entry("better", metric.better.name(), width);
+    page += &entry("obtained", metric.obtained.name(), width);
+    page += "\n";
+    page + &entry("show it", &format!("knee show last --metric {name}"), width)
 }
 
 fn metric_json(metric: &Metric) -> serde_json::Value {

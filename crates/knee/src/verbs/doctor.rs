@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use facts::Facts;
-use host::stderr::print;
+use host::terminal::print;
 use serde::Serialize;
 use setup::journal;
 
@@ -42,7 +42,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let text = if arguments.json {
         serde_json::to_string_pretty(&findings)? + "\n"
     } else {
-        page::page(&findings)
+        page::page(&findings, reports::stdout_width())
     };
     print(text)?;
     Ok(ExitCode::SUCCESS)

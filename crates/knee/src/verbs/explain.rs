@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use analysis::ledger::{Explained, answer, explain};
 use analysis::{Arm, match_points};
 use anyhow::{Result, bail, ensure};
-use host::stderr::{print, talk};
+use host::terminal::{hint, print, talk};
 use plan::commands;
 use records::{Opened, Point, Profile};
 use reports::Style;
@@ -32,25 +32,29 @@ use super::run;
 pub struct Arguments {
     #[command(flatten)]
     run: run::Arguments,
-    /// Sampling frequency per CPU, for time that no event attributes [default: 199]
-    #[arg(long)]
+    /// Sampling frequency per CPU [default: 199]
+    ///
+    /// Samples attribute the time that no event attributes.
+    #[arg(long, help_heading = EXPLAIN)]
     hertz: Option<u32>,
     /// Windows to divide each profile into [default: 1]
-    #[arg(long)]
+    #[arg(long, help_heading = EXPLAIN)]
     windows: Option<u32>,
-    /// Kernel functions whose calls to count, with kprobes; sample rows of these functions then
-    /// show the cost per call
-    #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
+    /// Kernel functions whose calls to count
+    ///
+    /// They are counted with kprobes. Sample rows of these functions then show the cost per call.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = EXPLAIN)]
     functions: Vec<String>,
     /// Explain at 1, 2, 4 … CPUs and show which rows grow
-    #[arg(long)]
+    #[arg(long, help_heading = EXPLAIN)]
     grow: bool,
     /// Form of the report
-    #[arg(long, value_enum, default_value = "ledger")]
+    #[arg(long, value_enum, default_value = "ledger", help_heading = EXPLAIN)]
     view: ProfileView,
-    /// Show profiles even if profiling disturbed the run too much, and compare even if operations
-    /// differ
-    #[arg(long)]
+    /// Show profiles that disturbed the run too much
+    ///
+    /// Also compare points whose operations differ.
+    #[arg(long, help_heading = EXPLAIN)]
     force: bool,
     #[command(flatten)]
     recording: perf_data::Options,
@@ -58,6 +62,19 @@ pub struct Arguments {
 
 /// Blocks unless the user gives their number: each has three profiled runs beside the clean one.
 const BLOCKS: u32 = 5;
+
+/// The heading of the options that only this verb has.
+const EXPLAIN: &str = "Ledger";
+
+/// The verb with a short help of one screen: of the options of `knee run`, only those that say what is
+/// measured.
+pub fn with_short_help(verb: clap::Command) -> clap::Command {
+    let shown = [None, Some(EXPLAIN), Some(run::LOAD), Some(perf_data::HEADING)];
+    verb.mut_args(|argument| {
+        let is_shown = argument.is_global_set() || shown.contains(&argument.get_help_heading());
+        if is_shown { argument } else { argument.hide_short_help(true) }
+    })
+}
 
 /// Measures if necessary, and explains.
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
@@ -349,7 +366,7 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitC
         bail!("interrupted before the first run finished: nothing to explain");
     };
     let record = store::open(&folder)?;
-    talk(format_args!("record {} in {}", record.record.id, folder.display()));
+    hint(format_args!("record {} in {}", record.record.id, folder.display()));
     let code = match end {
         End::Interrupted => ExitCode::from(130),
         End::Complete if record.record.runs_failed > 0 => ExitCode::FAILURE,

@@ -1,13 +1,13 @@
 //! `knee export`: writes records for other tools.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use host::stderr::{WRITING, talk};
+use host::terminal::{WRITING, print, talk};
 use records::{Opened, Warning};
 use reports::{WillItScale, counted, csv, csv_header, whole, will_it_scale};
 use store::{Store, compact};
@@ -101,6 +101,11 @@ fn to_output(
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<()> {
     let Some(path) = &arguments.output else {
+        if io::stdout().is_terminal() {
+            let mut text = Vec::new();
+            write(&mut text)?;
+            return print(String::from_utf8_lossy(&text));
+        }
         let mut out = BufWriter::new(io::stdout().lock());
         return write(&mut out).and_then(|()| Ok(out.flush()?)).context(WRITING);
     };

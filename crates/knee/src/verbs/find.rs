@@ -3,14 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use host::paths;
+use host::{nearest, paths};
 use reports::counted;
 use store::{Filter, Index, Listed, Store};
+
+/// Names of this many records, the newest, are suggested for a misspelt one.
+const SUGGESTED_FROM: usize = 1000;
 
 /// The folder of the record that `which` names.
 pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
     if which.contains('/') || which == "." {
         return Ok(PathBuf::from(which));
+    }
+    if which.ends_with(".data") && !Path::new(which).exists() {
+        bail!("there is no file {which} in the current directory");
     }
     let index = Index::open(store, &paths::cache()?)?;
     let found = match which {
@@ -43,10 +49,16 @@ fn unlisted(which: &str, index: &Index, store: &Store) -> Result<PathBuf> {
     let named: Vec<&Listed> = others.iter().filter(is_named).collect();
     match named[..] {
         [one] => Ok(one.folder.clone()),
-        _ if which != "last" && index.count(&Filter::default())? + others.len() > 0 => bail!(
-            "no record in {root} has the label '{which}' or an id that starts with it: see \
-             `knee list`"
-        ),
+        _ if which != "last" && index.count(&Filter::default())? + others.len() > 0 => {
+            let newest = index.newest(SUGGESTED_FROM)?;
+            let names = newest.iter().chain(&others).flat_map(|one| [&one.id, &one.label]);
+            let names = names.map(String::as_str).filter(|name| !name.is_empty());
+            bail!(
+                "no record in {root} has the label '{which}' or an id that starts with it{}; see \
+                 `knee list`",
+                nearest(which, names)
+            )
+        }
         _ if !others.is_empty() => bail!(
             "no finished record in {root}; `knee list` says why for {}",
             counted(others.len(), "folder")

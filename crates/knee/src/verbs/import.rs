@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use host::nearest;
-use host::stderr::{print_line, talk};
+use host::terminal::{print_line, talk};
 use records::{Outcome, ReplicationUnit, Session};
 use reports::counted;
 use serde_json::json;

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, ensure};
 use guests::kernels::{
     self, BuildSettings, Builder, BuiltKernel, Cache, Configuration, KernelRequest,
 };
-use host::signals;
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line, talk};
+use host::{job_control, signals};
+use reports::{stdout_width, wrapped};
 
 /// What to do with kernels.
 #[derive(clap::Args, Debug)]
@@ -93,6 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn build(arguments: &BuildArguments) -> Result<ExitCode> {
     signals::catch();
+    job_control::follow_terminal();
     let configuration = configuration(arguments)?;
     let mut builder = Builder::open(build_settings(arguments)?)?;
     kernels::check(&arguments.git)?;
@@ -176,12 +178,12 @@ fn list(json: bool) -> Result<ExitCode> {
         print_line(serde_json::to_string_pretty(&builds)?)?;
     } else if builds.is_empty() {
         let folder = cache.folder().display();
-        print_line(format_args!(
-            "No kernels in {folder} yet. Build one with: knee kernel build --git DIR"
-        ))?;
+        let text =
+            format!("No kernels in {folder} yet. Build one with: knee kernel build --git DIR");
+        print(wrapped(&text, stdout_width(), 0))?;
     } else {
         print(tables::kernels_kept(&builds))?;
-        talk(format_args!("in {}", cache.folder().display()));
+        hint(format_args!("in {}", cache.folder().display()));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,13 +6,13 @@ use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::Result;
 use host::paths;
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{METRICS, Metric};
-use reports::{counted, visible, wrapped};
+use reports::{counted, stdout_width, wrapped};
 use serde_json::json;
 use store::{Filter, Index, Listed, Store};
 use studies::hosts::{self, DescribedHost, HOSTS};
@@ -38,11 +38,14 @@ pub struct Arguments {
     /// List only records of this host
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// List only records that started at this time or later: a date, a time or an age
-    /// (2026-11-20, 2026-11-20T12:00, 7d)
+    /// List only records that started at this time or later
+    ///
+    /// A date, a time or an age: 2026-11-20, 2026-11-20T12:00, 7d.
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Timestamp>,
-    /// List only records that started before this time, or on this date or earlier
+    /// List only records that started before this time
+    ///
+    /// Of a date, records of that day are listed too.
     #[arg(long, value_name = "TIME", value_parser = until)]
     until: Option<Timestamp>,
     /// Print JSON
@@ -107,10 +110,11 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
     let count = index.count(&filter)?;
     if count + others.len() == 0 {
         let root = store.root().display();
-        return print_line(match is_filtered {
+        let text = match is_filtered {
             true => format!("No record in {root} matches: `knee list` shows all"),
             false => format!("No records in {root} yet. Make one with: knee run first-look"),
-        });
+        };
+        return print(wrapped(&text, stdout_width(), 0));
     }
     let mut text: String = newest.iter().map(record_line).collect();
     if count > newest.len() {
@@ -121,16 +125,17 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
         text += &others.iter().map(other_lines).collect::<String>();
     }
     print(text)?;
-    talk("see also: knee list workloads|algorithms|hosts|experiments|commands|metrics");
+    hint("see also: knee list workloads|algorithms|hosts|experiments|commands|metrics");
     Ok(())
 }
 
 /// The line of a finished record, with the local time of its start; a note has a line of its own.
 pub fn record_line(record: &Listed) -> String {
+    let planned = counted(record.planned as usize, "run");
     let runs = match (record.failed, record.runs + record.failed < record.planned) {
         (0, false) => counted(record.runs as usize, "run"),
-        (0, true) => format!("{} of {} runs", record.runs, record.planned),
-        (failed, _) => format!("{} of {} runs, {failed} failed", record.runs, record.planned),
+        (0, true) => format!("{} of {planned}", record.runs),
+        (failed, _) => format!("{} of {planned}, {failed} failed", record.runs),
     };
     let Listed { id, state, host, kernel, name, label, note, .. } = record;
     let partial = if state == "partial" { "  partial" } else { "" };
@@ -142,9 +147,9 @@ pub fn record_line(record: &Listed) -> String {
     let line = format!("{id}  {started}  {label}{name}  {runs}{partial}  {host} {kernel}");
     let note = match note.as_str() {
         "" => String::new(),
-        note => format!("    {}\n", note.replace('\n', " ")),
+        note => wrapped(&format!("    {}", note.replace('\n', " ")), stdout_width(), 4),
     };
-    visible(&format!("{line}\n{note}"))
+    wrapped(&line, stdout_width(), 4) + &note
 }
 
 /// The lines of a folder that is no finished record.
@@ -153,9 +158,19 @@ fn other_lines(other: &Listed) -> String {
     let runs = if other.planned == 0 {
         String::new()
     } else {
-        format!("  {name}, {} of {} runs", other.runs, other.planned)
+        format!("  {name}, {} of {}", other.runs, counted(other.planned as usize, "run"))
     };
-    visible(&wrapped(&format!("{id}  {state}{runs}: {reason}"), 100, 24))
+    wrapped(&format!("{id}  {state}{runs}: {reason}"), stdout_width(), 4)
+}
+
+/// A name, and beside it, from the same column on, the words about it. A long name has a line of its own.
+fn entry(name: &str, column: usize, about: &str) -> String {
+    let lines = wrapped(&format!("{:1$}{about}", "", column + 2), stdout_width(), column + 2);
+    match name.chars().count() {
+        0 => lines,
+        length if length > column => format!("{name}\n{lines}"),
+        length => format!("{name}{}", &lines[length..]),
+    }
 }
 
 fn workloads_text() -> String {
@@ -170,7 +185,8 @@ fn workloads_text() -> String {
                 [] => String::new(),
                 some => format!(" ({})", some.join(", ")),
             };
-            text += &format!("  {:32}{}{aliases}\n", workload.name, workload.summary());
+            let about = format!("{}{aliases}", workload.summary());
+            text += &entry(&format!("  {}", workload.name), 32, &about);
         }
     }
     text
@@ -191,7 +207,7 @@ fn algorithms(as_json: bool) -> Result<()> {
         let list: Vec<_> = LOCKS.iter().map(lock).chain(MECHANISMS.iter().map(mechanism)).collect();
         return print_line(format_args!("{:#}", json!(list)));
     }
-    let line = |name: &str, summary: String| format!("{name:24}{summary}\n");
+    let line = |name: &str, summary: String| entry(name, 22, &summary);
     let locks = LOCKS.iter().map(|lock| line(lock.name, lock.summary()));
     let mechanisms = MECHANISMS.iter().map(|one| line(one.name, one.summary()));
     print(locks.chain(mechanisms).collect::<String>())
@@ -209,7 +225,11 @@ fn described_hosts(as_json: bool) -> Result<()> {
     }
     let host_text = |host: &DescribedHost| {
         let cpus = counted(host.cpus(), "CPU");
-        format!("{}, {cpus}\n{}", host.name, wrapped(&format!("    {}", host.about), 100, 4))
+        format!(
+            "{}, {cpus}\n{}",
+            host.name,
+            wrapped(&format!("    {}", host.about), stdout_width(), 4)
+        )
     };
     print(described.iter().map(host_text).collect::<String>())
 }
@@ -222,7 +242,7 @@ fn experiments(as_json: bool) -> Result<()> {
         if as_json {
             list.push(json!({"name": name, "description": description}));
         } else {
-            text += &format!("{name:16}{description}\n");
+            text += &entry(name, 22, &description);
         }
     }
     if as_json {
@@ -242,7 +262,7 @@ fn commands(as_json: bool) -> Result<()> {
             list.push(json!({"name": name, "description": command.description,
                              "run": command.run.text(), "primary": command.primary()}));
         } else {
-            text += &wrapped(&format!("{name:24}{}", command.description), 100, 24);
+            text += &entry(&name, 22, &command.description);
         }
     }
     if as_json {
@@ -254,7 +274,11 @@ fn commands(as_json: bool) -> Result<()> {
 
 fn metrics_text() -> String {
     let line = |name: &str, unit: &str, better: &str, obtained: &str, about: &str| {
-        wrapped(&format!("{name:34} {unit:6} {better:7} {obtained:12} {about}"), 100, 63)
+        let head = format!("{name:34} {unit:6} {better:7} {obtained:12}");
+        if stdout_width() < 100 {
+            return format!("{}\n{}", head.trim_end(), entry("", 2, about));
+        }
+        entry(&head, 61, about)
     };
     let metric = |m: &Metric| line(m.name, m.unit, m.better.name(), m.obtained.name(), m.about);
     let head = line("metric", "unit", "better", "obtained", "meaning");

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use host::stderr::{print_line, talk};
+use host::terminal::{print_line, talk};
 use records::check_label;
 use store::Store;
 
@@ -16,8 +16,9 @@ pub struct Arguments {
     which: String,
     /// Note to attach; it replaces the present one, and '' removes it
     text: Option<String>,
-    /// Label to give, usable wherever a record is named; '' removes it. A label that several
-    /// records have names the newest of them
+    /// Label to give; '' removes it
+    ///
+    /// A label can be used wherever a record is named. If several records have it, it names the newest.
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
 }
@@ -35,7 +36,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             );
         }
         for part in [&record.label, &record.note].into_iter().filter(|part| !part.is_empty()) {
-            print_line(reports::visible(part))?;
+            print_line(part)?;
         }
         return Ok(ExitCode::SUCCESS);
     }

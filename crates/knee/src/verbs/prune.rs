@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use host::paths;
-use host::stderr::{print, talk};
+use host::terminal::{print, talk};
 use jiff::{SignedDuration, Timestamp};
 use records::parse;
 use reports::counted;
@@ -24,7 +24,9 @@ pub struct Arguments {
     /// Keep this many of the newest records and remove the others
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
-    /// Keep the newest records that have this size together, such as 10G, and remove the others
+    /// Keep the newest records up to this size together
+    ///
+    /// Such as 10G. The others are removed.
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     size: Option<u64>,
     /// Remove them without asking

@@ -5,8 +5,9 @@ mod tables;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use host::stderr::{print, print_line, talk};
-use reports::Style;
+use host::nearest;
+use host::terminal::{hint, print, print_line};
+use reports::{Style, stdout_width, wrapped};
 use serde_json::{Value, json};
 use studies::hosts::Origin;
 use studies::replays::{
@@ -16,8 +17,11 @@ use studies::replays::{
 /// What to replay.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Incidents to replay, such as I5 [default: all]
+    /// Incidents to replay, such as I5; none lists them
     names: Vec<String>,
+    /// Replay all incidents, one after the other
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
     /// Random draws of the inputs that are known only as a range, in addition to a simulation
     /// with the middle values
     #[arg(long, default_value_t = 20)]
@@ -33,22 +37,27 @@ pub struct Arguments {
 /// Replays the incidents and prints their tables.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
-    let known = || INCIDENTS.iter().map(|incident| incident.name).collect::<Vec<_>>().join(", ");
     let find = |name: &String| {
         let has_name = |incident: &&&Incident| incident.name.eq_ignore_ascii_case(name);
         let incident = INCIDENTS.iter().find(has_name).copied();
         incident.with_context(|| {
-            format!("no incident is called '{name}'; the incidents are {}", known())
+            let known = || INCIDENTS.iter().map(|incident| incident.name);
+            let hint = nearest(&name.to_uppercase(), known());
+            let all = known().collect::<Vec<_>>().join(", ");
+            format!("no incident is called '{name}'{hint}; the incidents are {all}")
         })
     };
-    let incidents: Vec<_> = if arguments.names.is_empty() {
+    if arguments.names.is_empty() && !arguments.all {
+        return list(arguments.json).map(|()| ExitCode::SUCCESS);
+    }
+    let incidents: Vec<_> = if arguments.all {
         INCIDENTS.to_vec()
     } else {
         arguments.names.iter().map(find).collect::<Result<_>>()?
     };
     let mut replays = Vec::new();
     for incident in incidents {
-        talk(format_args!("replaying {}: {} …", incident.name, incident.title));
+        hint(format_args!("replaying {}: {} …", incident.name, incident.title));
         let replay = replays::replay(incident, arguments.draws, arguments.seed)?;
         if !arguments.json {
             print(tables::replayed(&replay, arguments.draws, Style::for_stdout()) + "\n")?;
@@ -63,6 +72,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         print_line(format_args!("{value:#}"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints which incidents there are.
+fn list(as_json: bool) -> Result<()> {
+    if as_json {
+        let incident =
+            |incident: &&Incident| json!({ "name": incident.name, "title": incident.title });
+        let list: Value = INCIDENTS.iter().map(incident).collect();
+        return print_line(format_args!("{list:#}"));
+    }
+    let width = stdout_width();
+    let lines = INCIDENTS.iter().map(|incident| {
+        wrapped(&format!("{}  {}", incident.name, incident.title), width, incident.name.len() + 2)
+    });
+    print(lines.collect::<String>())?;
+    hint("replay one: knee replay I5; all, in about a minute: knee replay --all");
+    Ok(())
 }
 
 fn as_json(replay: &Replay) -> Value {

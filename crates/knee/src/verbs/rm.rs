@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use host::stderr::talk;
+use host::terminal::talk;
 use reports::counted;
 use store::Store;
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line, talk};
 use plan::{Side, commands, experiments, variants};
 use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Success, Variant,
@@ -23,128 +23,206 @@ use crate::flags::{FailIf, FileSystemFlags, GuestFlags};
 /// What to measure, and how.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Workloads, or one experiment: a TOML file or a name from `knee list experiments`
+    /// Workloads, or one experiment
+    ///
+    /// An experiment is a TOML file or a name from `knee list experiments`; `knee list workloads` and
+    /// `knee list commands` show the others.
     #[arg(required_unless_present_any = ["commands", "against"])]
     pub what: Vec<String>,
-    /// Use any program as the load, run in the current directory; `{NAME}` is replaced by the
-    /// values of --axis. See docs/guide/commands.md for [load.command] in an experiment
-    #[arg(long = "command", value_name = "PROGRAM ARGUMENTS")]
+    /// Use any program as the load
+    ///
+    /// It runs in the current directory. `{NAME}` is replaced by the values of --axis. See
+    /// docs/guide/commands.md for [load.command] in an experiment.
+    #[arg(long = "command", value_name = "LINE", help_heading = LOAD)]
     pub commands: Vec<String>,
-    /// Run this program before each run of a --command, not measured; several run in this order
-    #[arg(long, value_name = "PROGRAM ARGUMENTS", requires = "commands")]
+    /// Run a program before each run of a --command
+    ///
+    /// It is not measured. Several run in this order.
+    #[arg(
+        long,
+        value_name = "LINE",
+        requires = "commands",
+        hide_short_help = true,
+        help_heading = LOAD
+    )]
     prepare: Vec<String>,
     /// Let a shell interpret --command and --prepare
-    #[arg(long, requires = "commands")]
+    #[arg(long, requires = "commands", hide_short_help = true, help_heading = LOAD)]
     shell: bool,
     /// Count runs of a --command whatever their exit status
-    #[arg(long, requires = "commands")]
+    #[arg(long, requires = "commands", hide_short_help = true, help_heading = LOAD)]
     ignore_failure: bool,
-    /// Values of `{NAME}` in a command, or of a parameter; several values make an axis. 1..8 is
-    /// 1, 2, 4, 8; 1..8:1 takes steps of 1
-    #[arg(long = "axis", value_name = "NAME=VALUE[|VALUE…]", value_parser = axis)]
+    /// Values of `{NAME}` or of a parameter: NAME='1|2'
+    ///
+    /// Several values make an axis. 1..8 is 1, 2, 4, 8; 1..8:1 takes steps of 1.
+    #[arg(long = "axis", value_name = "NAME=VALUES", value_parser = axis, help_heading = LOAD)]
     axes: Vec<(String, Vec<String>)>,
-    /// CPU counts: 1..all (powers of two plus topology boundaries), 1-8 (each), 4, cores, all
-    #[arg(long)]
+    /// Set a parameter of all workloads: NAME=1,2
+    ///
+    /// `knee describe` shows the parameters of a workload. Several values make an axis. 1..8 is 1, 2, 4, 8;
+    /// 1..8:1 takes steps of 1.
+    #[arg(long = "set", value_name = "NAME=VALUES", value_parser = setting, help_heading = LOAD)]
+    settings: Vec<(String, Vec<String>)>,
+    /// CPU counts: 1..all, 1-8, 4, cores or all
+    ///
+    /// 1..all takes powers of two and the boundaries of the topology, 1-8 each count.
+    #[arg(long, help_heading = LOAD)]
     pub cpus: Option<String>,
-    /// Number of tasks at every CPU count; points with fewer tasks than CPUs are skipped
-    #[arg(long, value_delimiter = ',', conflicts_with = "tasks_per_cpu")]
+    /// Number of tasks at every CPU count
+    ///
+    /// Points with fewer tasks than CPUs are skipped.
+    #[arg(long, value_delimiter = ',', conflicts_with = "tasks_per_cpu", help_heading = LOAD)]
     tasks: Vec<u32>,
     /// Tasks per CPU [default: 1]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', hide_short_help = true, help_heading = LOAD)]
     tasks_per_cpu: Vec<u32>,
     /// Run tasks as processes, threads or both (processes,threads) [default: processes]
-    #[arg(long = "as", value_delimiter = ',', value_parser = variants::form)]
+    #[arg(
+        long = "as",
+        value_delimiter = ',',
+        value_parser = variants::form,
+        hide_short_help = true,
+        help_heading = LOAD
+    )]
     forms: Vec<Form>,
     /// Order in which CPUs are used: compact, cores, scatter, one-per-llc, one-per-node
     /// [default: cores]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', hide_short_help = true, help_heading = LOAD)]
     placement: Vec<Placement>,
-    /// A variant to compare: its name and its settings, NAME='KEY=VALUE;…'; the first variant is
-    /// the baseline. A KEY is a parameter, workload, as, placement, dir, fs (see --fs), fs.mkfs,
-    /// fs.mount, env.NAME, sysctl.NAME, under (a wrapper command for the worker) or binary
-    /// (another build of knee)
-    #[arg(long = "variant", value_name = "NAME=SETTINGS", value_parser = variants::parse)]
+    /// Directories to measure in [default: temporary]
+    ///
+    /// Their file systems are what file operations measure. The default is $TMPDIR or /tmp.
+    #[arg(long, value_delimiter = ',', help_heading = LOAD)]
+    dir: Vec<PathBuf>,
+    /// Length of each run, in seconds [default: 1]
+    #[arg(long, value_delimiter = ',', conflicts_with = "operations", help_heading = RUNS)]
+    seconds: Vec<f64>,
+    /// Number of operations per task, instead of --seconds
+    ///
+    /// Of a command: how many operations each of its runs does.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N",
+        hide_short_help = true,
+        help_heading = RUNS
+    )]
+    pub operations: Vec<u64>,
+    /// Read from a command's output how many operations a run did
+    ///
+    /// Text around `{}`, such as 'ops: {}', or a regular expression with one group; 'stderr:…' reads
+    /// standard error.
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        conflicts_with = "operations",
+        hide_short_help = true,
+        help_heading = RUNS
+    )]
+    operations_from: Option<String>,
+    /// Passes over all points [default: 5, variants 10]
+    ///
+    /// Each pass takes the points in random order. The default is 5, or 10 with variants.
+    #[arg(long, help_heading = RUNS)]
+    pub blocks: Option<u32>,
+    /// Run each point this often before the first block
+    ///
+    /// Nothing of these runs is kept. By default there are none.
+    #[arg(long, value_name = "RUNS", hide_short_help = true, help_heading = RUNS)]
+    warmup: Option<u32>,
+    /// Also measure latency, in separate runs
+    #[arg(long, help_heading = RUNS)]
+    latency: bool,
+    /// Also profile each point, for `knee explain`
+    ///
+    /// Profiles are runs of their own.
+    #[arg(long, help_heading = RUNS)]
+    explain: bool,
+    /// Print the planned runs and what they can detect
+    ///
+    /// Also prints how long they take. Measures nothing.
+    #[arg(long, conflicts_with = "resume", help_heading = RUNS)]
+    pub plan: bool,
+    /// Do the missing runs of the newest partial record
+    ///
+    /// The record must be of this experiment.
+    #[arg(long, help_heading = RUNS)]
+    resume: bool,
+    /// Seed of the random order [default: random, stored in the record]
+    #[arg(long, hide_short_help = true, help_heading = RUNS)]
+    seed: Option<u64>,
+    /// Time limit of a run in addition to its length, or of a --command in all [default: 600]
+    #[arg(long, value_name = "SECONDS", hide_short_help = true, help_heading = RUNS)]
+    timeout: Option<f64>,
+    /// How long tasks may take to stop at the end of a run [default: 10]
+    #[arg(long, value_name = "SECONDS", hide_short_help = true, help_heading = RUNS)]
+    stop_grace: Option<f64>,
+    /// Print each run as a line of JSON when it is stored
+    #[arg(long, help_heading = RUNS)]
+    pub json: bool,
+    /// Name the record, as a label
+    ///
+    /// The label can be used wherever a record is named.
+    #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = RUNS)]
+    label: Option<String>,
+    /// Attach a note to the record
+    #[arg(long, value_name = "TEXT", hide_short_help = true, help_heading = RUNS)]
+    note: Option<String>,
+    /// Run an experiment file that is not yours without asking (see docs/safety.md)
+    #[arg(long, hide_short_help = true, help_heading = RUNS)]
+    yes: bool,
+    /// A variant to compare: NAME='KEY=VALUE;…'
+    ///
+    /// The first variant is the baseline. A KEY is a parameter, workload, as, placement, dir, fs (see
+    /// --fs), fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under (a wrapper command for the worker) or
+    /// binary (another build of knee).
+    #[arg(
+        long = "variant",
+        value_name = "SETTINGS",
+        value_parser = variants::parse,
+        help_heading = COMPARISON
+    )]
     pub variants: Vec<Variant>,
-    /// Measure what this record measured again, in turn with what the other arguments change of it,
-    /// or with another record named instead of a workload. RECORD:VARIANT if it has several
-    #[arg(long, value_name = "RECORD", conflicts_with = "resume")]
+    /// Measure again what a record measured, to compare
+    ///
+    /// It is measured in turn with what the other arguments change of it, or with another record named
+    /// instead of a workload. RECORD:VARIANT if it has several.
+    #[arg(long, value_name = "RECORD", conflicts_with = "resume", help_heading = COMPARISON)]
     against: Option<String>,
-    /// Run until each comparison is decided, for at most --blocks blocks [default: 60]
-    #[arg(long)]
+    /// Run until each comparison is decided
+    ///
+    /// At most --blocks blocks [default: 60].
+    #[arg(long, help_heading = COMPARISON)]
     until_decided: bool,
-    /// Metric to judge variants by [default: operations_per_s; for commands wall_s]
-    #[arg(long, value_name = "NAME")]
+    /// Metric to judge variants by
+    ///
+    /// The default is operations_per_s, for commands wall_s.
+    #[arg(long, value_name = "NAME", help_heading = COMPARISON)]
     metric: Option<String>,
     /// Smallest change that matters: smaller differences count as equal [default: 2%]
-    #[arg(long, value_name = "PERCENT", value_parser = parse::percent)]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        value_parser = parse::percent,
+        hide_short_help = true,
+        help_heading = COMPARISON
+    )]
     smallest_effect: Option<f64>,
-    /// Passes over all points, each in random order [default: 5; 10 with variants]
-    #[arg(long)]
-    pub blocks: Option<u32>,
-    /// Run each point this often before the first block and keep nothing of it [default: 0]
-    #[arg(long, value_name = "RUNS")]
-    warmup: Option<u32>,
-    /// Length of each run, in seconds [default: 1]
-    #[arg(long, value_delimiter = ',', conflicts_with = "operations")]
-    seconds: Vec<f64>,
-    /// Run a fixed number of operations per task instead of --seconds; of a command: how many
-    /// operations each of its runs does
-    #[arg(long, value_delimiter = ',', value_name = "N")]
-    pub operations: Vec<u64>,
-    /// Read how many operations a run of a command did from its output: text around `{}`, such as
-    /// 'ops: {}', or a regular expression with one group; 'stderr:…' reads standard error
-    #[arg(long, value_name = "PATTERN", conflicts_with = "operations")]
-    operations_from: Option<String>,
-    /// Directories whose file systems are measured [default: the temporary directory]
-    #[arg(long, value_delimiter = ',')]
-    dir: Vec<PathBuf>,
+    #[command(flatten, next_help_heading = COMPARISON)]
+    fail_if: FailIf,
     #[command(flatten)]
     file_systems: FileSystemFlags,
     #[command(flatten)]
     guests: GuestFlags,
-    /// Set a parameter of all workloads (see `knee describe`); several values make an axis. 1..8
-    /// is 1, 2, 4, 8; 1..8:1 takes steps of 1
-    #[arg(long = "set", value_name = "NAME=VALUE[,VALUE…]", value_parser = setting)]
-    settings: Vec<(String, Vec<String>)>,
-    /// Also measure the latency of single operations, in separate runs
-    #[arg(long)]
-    latency: bool,
-    /// Seed of the random order [default: random, stored in the record]
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Time limit of a run in addition to its length, or of a --command in all [default: 600]
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<f64>,
-    /// How long tasks may take to stop at the end of a run [default: 10]
-    #[arg(long, value_name = "SECONDS")]
-    stop_grace: Option<f64>,
-    /// Name the record; the label can be used wherever a record is named
-    #[arg(long, value_name = "NAME")]
-    label: Option<String>,
-    /// Attach a note to the record
-    #[arg(long, value_name = "TEXT")]
-    note: Option<String>,
-    /// Do the missing runs of the newest partial record of this experiment
-    #[arg(long)]
-    resume: bool,
-    /// Print the planned runs, their duration and what they can detect, without running them
-    #[arg(long, conflicts_with = "resume")]
-    pub plan: bool,
-    /// Run an experiment file that is not yours without asking (see docs/safety.md)
-    #[arg(long)]
-    yes: bool,
-    /// Also profile each point, in separate runs, for `knee explain last`
-    #[arg(long)]
-    explain: bool,
-    /// Print each run as a line of JSON as soon as it is stored
-    #[arg(long)]
-    pub json: bool,
     /// Flags that come from the user's defaults.
     #[arg(skip)]
     pub defaults: Defaults,
-    #[command(flatten)]
-    fail_if: FailIf,
 }
+
+/// Headings of the help, which group the options.
+pub const LOAD: &str = "Load";
+const RUNS: &str = "Runs";
+const COMPARISON: &str = "Comparison";
 
 impl Arguments {
     /// A flag that was given and that only `knee run` knows.
@@ -272,7 +350,7 @@ fn conclude(
             _ => compare::shown(&record, &compare::of_record(&record)?, style)?,
         });
     }
-    talk(format_args!("record {} in {}", record.record.id, folder.display()));
+    hint(format_args!("record {} in {}", record.record.id, folder.display()));
     if end == End::Interrupted {
         talk("interrupted: finished runs are kept; the same command with --resume does the rest");
         return Ok(ExitCode::from(130));

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use analysis::selfcheck::selfcheck;
 use anyhow::{Result, ensure};
-use host::stderr::print;
+use host::terminal::print;
 use reports;
 use reports::Style;
 use runner::End;
@@ -65,7 +65,7 @@ fn check_host(arguments: &Arguments, style: &Style) -> Result<ExitCode> {
     let options = on_host::HostCheckOptions {
         seconds: arguments.seconds,
         share: arguments.share,
-        dir: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
+        dir: arguments.dir.clone().unwrap_or_else(host::paths::temporary),
     };
     let (check, end) = on_host::check(&options)?;
     let text = if arguments.json {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use host::nearest;
-use host::stderr::{print, talk};
+use host::terminal::{print, talk};
 use records::{Opened, Outcome};
 use reports::{Detail, Style, detailed, summary};
 use store::Store;

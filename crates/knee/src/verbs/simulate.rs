@@ -10,7 +10,7 @@ use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
 use calibration::native_check::{self, Agreement, Agreements};
 use engines::simulated::{NS, Preemption, Time};
-use host::stderr::{print, print_line, talk};
+use host::terminal::{hint, print, print_line};
 use host::topology::{self, points};
 use host::{Placement, nearest};
 use reports::{Style, counted};
@@ -22,18 +22,26 @@ use studies::simulations::{self, Conditions, LockLoad, SimulatedCurve, Simulated
 /// What to simulate, and where.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Locks, `all` locks, or mechanisms, in all their designs or in one, as in
-    /// `file_locks:after` (see `knee list algorithms`)
+    /// Locks, `all` locks, or mechanisms
+    ///
+    /// A mechanism is simulated in all its designs, or in one, as in `file_locks:after` (see `knee list
+    /// algorithms`).
     #[arg(required = true, value_delimiter = ',')]
     names: Vec<String>,
-    /// Host to simulate: a built-in one (see `knee list hosts`), NAME for hosts/NAME.toml in the
-    /// current directory (see `knee calibrate`), or the path of a file
+    /// Host to simulate, from `knee list hosts`
+    ///
+    /// A built-in host, NAME for hosts/NAME.toml in the current directory (see `knee calibrate`), or the
+    /// path of a file.
     #[arg(long, default_value = "generic-2s")]
     host: String,
-    /// CPU counts: 1..all (powers of two plus topology boundaries), 1-8 (each), 4, cores, all
+    /// CPU counts: 1..all, 1-8, 4, cores or all
+    ///
+    /// 1..all takes powers of two and the boundaries of the topology, 1-8 each count.
     #[arg(long, default_value = "1..all")]
     cpus: String,
-    /// Number of tasks, at least the number of CPUs [default: one per CPU]
+    /// Number of tasks [default: one per CPU]
+    ///
+    /// At least the number of CPUs.
     #[arg(long)]
     tasks: Option<usize>,
     /// Simulate only these designs of a mechanism
@@ -42,44 +50,63 @@ pub struct Arguments {
     /// Lock that guards a mechanism
     #[arg(long, default_value = "ticket", value_name = "LOCK")]
     over: String,
-    /// Set a parameter of a mechanism, such as `in_lock_ns=300` (see `knee describe
-    /// mechanism_NAME`); repeatable
+    /// Set a parameter of a mechanism
+    ///
+    /// Such as `in_lock_ns=300` (see `knee describe mechanism_NAME`). May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Time of the work outside the lock, between two operations: 500ns, 2us
+    /// Time outside the lock between two operations
+    ///
+    /// Such as 500ns or 2us.
     #[arg(long, default_value = "1us", value_parser = duration_ns)]
     work: u64,
     /// Time for which a lock is held
     #[arg(long, default_value = "200ns", value_parser = duration_ns)]
     hold: u64,
-    /// Percentage of operations that take a read-write lock for reading
+    /// Operations that only read, in percent
+    ///
+    /// They take a read-write lock for reading.
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(0..=100))]
     reads: u32,
-    /// Order in which CPUs are used: compact, cores, scatter, one-per-llc, one-per-node
+    /// Order in which CPUs are used
+    ///
+    /// One of compact, cores, scatter, one-per-llc, one-per-node.
     #[arg(long, default_value = "cores")]
     placement: Placement,
-    /// Preempt tasks anywhere, even while they hold or wait for a lock, as hosts do with vCPUs;
-    /// without it only between operations or when asleep, as in the kernel
+    /// Preempt tasks anywhere, as hosts do with vCPUs
+    ///
+    /// Even while they hold or wait for a lock. Without this option only between operations or when
+    /// asleep, as in the kernel.
     #[arg(long)]
     preempt_anywhere: bool,
-    /// Let tasks migrate on wakeup and to idle CPUs, as Linux does with unpinned tasks
+    /// Let tasks migrate on wakeup and to idle CPUs
+    ///
+    /// As Linux does with unpinned tasks.
     #[arg(long)]
     unpinned: bool,
-    /// Random draws of the host's parameters that are known only as a range, in addition to a
-    /// simulation with the middle values
+    /// Random draws of uncertain host parameters
+    ///
+    /// Draws of those that are known only as a range, in addition to a simulation with the middle values.
     #[arg(long, default_value_t = 8)]
     draws: u64,
-    /// Simulated time to measure [default: 2ms; 200ms with --tasks]
+    /// Simulated time to measure
+    ///
+    /// The default is 2ms, and 200ms with --tasks.
     #[arg(long, value_parser = duration_ns)]
     length: Option<u64>,
-    /// Seed of all random choices: a seed gives the same results on every computer
+    /// Seed of all random choices
+    ///
+    /// A seed gives the same results on every computer.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Show this many memory accesses from the middle of a run, at the highest CPU count
+    /// Show this many memory accesses of a run
+    ///
+    /// From the middle of the run at the highest CPU count.
     #[arg(long, value_name = "ACCESSES")]
     trace: Option<usize>,
-    /// Also run the tasks natively on this host, and compare with the simulation
-    /// (after `knee calibrate > hosts/mine.toml`, with `--host mine`)
+    /// Also run the tasks natively, and compare
+    ///
+    /// On this host, after `knee calibrate > hosts/mine.toml`, with `--host mine`.
     #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere", "unpinned"])]
     check: bool,
     /// Print JSON
@@ -122,7 +149,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut curves = Vec::new();
     for mechanism in mechanisms {
-        talk(format_args!("simulating {} …", mechanism.name()));
+        hint(format_args!("simulating {} …", mechanism.name()));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
             simulations::mechanisms::mechanism_point(
@@ -136,7 +163,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         curves.push(SimulatedCurve { name: mechanism.name(), points });
     }
     for name in names {
-        talk(format_args!("simulating {name} …"));
+        hint(format_args!("simulating {name} …"));
         let point = |&cpus: &u32| {
             let cpus = cpus as usize;
             simulations::lock_point(name, load, &conditions, cpus, arguments.tasks.unwrap_or(cpus))
@@ -171,7 +198,7 @@ fn check(
         cpus.len(),
         cpus.len()
     );
-    talk(format_args!("running {} natively …", counted(names.len(), "lock")));
+    hint(format_args!("running {} natively …", counted(names.len(), "lock")));
     let found = native_check::agreements(names, load, conditions, counts, &cpus)?;
     if arguments.json {
         print_line(format_args!("{:#}", agreements_json(&found, host, load)))?;

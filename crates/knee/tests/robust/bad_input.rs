@@ -33,9 +33,19 @@ fn check_in(home: &Home, arguments: &str, parts: &[&str], status: i32) {
 
 #[test]
 fn unknown_names_suggest_the_nearest() {
-    check("run getpid", &["no workload is called 'getpid'", "did you mean 'getppid'"], 2);
+    check(
+        "run getpid",
+        &["no workload, experiment or command is called 'getpid'", "did you mean 'getppid'"],
+        2,
+    );
     check("run posix_lock_sharde", &["did you mean 'posix_lock_shared'"], 2);
-    check("run zzz", &["no workload is called 'zzz'; `knee list workloads` shows all"], 2);
+    check("run first-lok", &["did you mean 'first-look'"], 2);
+    check("run stres-ng", &["did you mean 'command:stress-ng'"], 2);
+    let all = "`knee list workloads` (or experiments, commands) shows all";
+    check("run zzz", &["is called 'zzz'; ", all], 2);
+    check("replay I9", &["no incident is called 'I9'", "the incidents are I1, I2"], 2);
+    check("compare base.data new.data", &["there is no file base.data"], 2);
+    check("explain base.data", &["reading the recording base.data: No such file"], 2);
     check("run getppid first-look", &["first-look is an experiment: run it alone"], 2);
     check("run", &["<WHAT>", "Usage: knee run"], 2);
     check("rnu", &["unrecognized subcommand 'rnu'", "--help"], 2);

@@ -11,6 +11,7 @@ use std::process::Command;
 use records::{Opened, Outcome, RecordState, Run};
 
 use crate::home::{Cast, Home};
+use crate::process::Process;
 use crate::skip::{is_root, skip};
 
 /// Tasks of the run that is struck.
@@ -110,6 +111,19 @@ fn a_task_that_does_not_stop_fails_its_run() {
     let stop = |cast: &Cast| cast.tasks[1].kill(libc::SIGSTOP);
     let parts = ["1 of 3 tasks did not stop within 1.0 s after the end", "task 1: ", "state T"];
     check("create_files --stop-grace 1", "3", stop, &parts);
+}
+
+#[test]
+fn a_task_that_is_stopped_and_continued_fails_its_run() {
+    let pause = |process: &Process| {
+        process.kill(libc::SIGSTOP);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        process.kill(libc::SIGCONT);
+    };
+    let parts = ["task 1 (process ", "was stopped and continued by signals (SIGSTOP, SIGCONT)"];
+    check("create_files", "3", |cast: &Cast| pause(&cast.tasks[1]), &parts);
+    let parts = ["the worker was stopped and continued by signals (SIGSTOP, SIGCONT)"];
+    check("create_files --as threads", "3", |cast: &Cast| pause(&cast.worker), &parts);
 }
 
 #[test]

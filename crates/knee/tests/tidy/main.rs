@@ -103,6 +103,29 @@ fn no_module_is_a_drawer_for_everything() {
     });
 }
 
+/// Where a child may be started without [`host::children`]: there; the pager, which needs the terminal;
+/// in the worker, whose commands get a session of their own; in a guest's init, which has no terminal.
+const OTHER_STARTS: &[&str] = &[
+    "crates/host/src/children.rs",
+    "crates/host/src/pager.rs",
+    "crates/runner/src/places/guest/init.rs",
+    "crates/worker/src/program.rs",
+];
+
+#[test]
+fn children_are_started_out_of_the_terminals_reach() {
+    check(".rs", |path, text| {
+        let is_ours = path.starts_with("crates/") && path.contains("/src/");
+        let source = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let starts = [".spawn()", ".output()", ".status()"];
+        let starts_child =
+            source.contains("Command::new") && starts.iter().any(|start| source.contains(start));
+        (is_ours && starts_child && !OTHER_STARTS.contains(&path)).then(|| {
+            "start children by host::children: Ctrl-Z may stop them before exec".to_string()
+        })
+    });
+}
+
 /// Which crates of ours each crate may use; `knee` may use all. Each missing arrow is a wall: types
 /// do no IO, analysis and plan read nothing, reports know no probe and no place, algorithms know
 /// no engine and engines no lock.

@@ -12,7 +12,7 @@ use crate::compare::verdicts::{Deviations, described, rows, table};
 use crate::{Style, WIDTH_MAX};
 
 /// Pages have no width and know all symbols.
-const STYLE: Style = Style { width: WIDTH_MAX, terminal: true };
+const STYLE: Style = Style { width: WIDTH_MAX, terminal: true, color: false };
 
 /// The whole report.
 pub fn markdown(comparison: &Comparison, again: &str) -> String {

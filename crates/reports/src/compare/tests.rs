@@ -3,6 +3,7 @@
 use analysis::{Comparison, Spread};
 use clap::ValueEnum;
 use expect_test::Expect;
+use host::terminal::shown;
 
 use crate::Style;
 use crate::compare::tests::fixtures::{attributes, creation, curve, locks, oddities, repairs};
@@ -15,13 +16,13 @@ mod tables;
 mod verdicts;
 
 const AGAIN: &str = "knee compare last --layout verdicts";
-const MAIL: Style = Style { width: 100, terminal: false };
-const NARROW_MAIL: Style = Style { width: 72, terminal: false };
-const TERMINAL: Style = Style { width: 100, terminal: true };
-const NARROW: Style = Style { width: 72, terminal: true };
+const MAIL: Style = Style { width: 100, terminal: false, color: false };
+const NARROW_MAIL: Style = Style { width: 72, terminal: false, color: false };
+const TERMINAL: Style = Style { width: 100, terminal: true, color: true };
+const NARROW: Style = Style { width: 72, terminal: true, color: true };
 
 fn check(sample: &Comparison, layout: Layout, style: Style, expected: Expect) {
-    let text = comparison(sample, layout, AGAIN, style);
+    let text = shown(&comparison(sample, layout, AGAIN, style));
     expected.assert_eq(&text);
 }
 
@@ -47,7 +48,7 @@ fn what_all_layouts_promise() {
     for (i, sample) in samples.iter().enumerate() {
         for layout in layouts {
             for style in styles {
-                let text = comparison(sample, layout, AGAIN, style);
+                let text = shown(&comparison(sample, layout, AGAIN, style));
                 let which = format!("sample {i}, {layout:?}, {style:?}");
                 for line in text.lines() {
                     assert_eq!(line, line.trim_end(), "{which}");

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use guests::qemu::{GuestOutput, Qemu};
-use host::signals;
-use host::stderr::talk;
+use host::terminal::hint;
+use host::{job_control, signals};
 use plan::guest_config;
 use records::{Boot, Event, FileSystem, Guest, Policy, Record, Until, Warning};
 use setup::journal::Journal;
@@ -62,6 +62,9 @@ struct RunningGuest {
     formatted: Option<FormattedDisk>,
     boot: Boot,
     since: Instant,
+    /// [`job_control::stops`] before the boot: the kernel of a guest that was stopped meanwhile has missed
+    /// ticks.
+    stops: u64,
 }
 
 /// Runs with equal keys share a boot.
@@ -102,7 +105,7 @@ impl Guests {
             let advice = "check what it means for what is compared";
             let doubts = said.iter().filter_map(|line| line.strip_prefix(DOUBT_PREFIX));
             record.warnings.extend(doubts.map(|doubt| Warning::new(doubt, advice)));
-            talk(format_args!("Linux {release} booted in {up_s:.1} s ({})", found.accelerator));
+            hint(format_args!("Linux {release} booted in {up_s:.1} s ({})", found.accelerator));
             power_off(booted.qemu);
             hypervisor = Some(found);
         }
@@ -123,7 +126,9 @@ impl Guests {
         let guest = request.planned.guest.clone().context("the run has no guest")?;
         let (block, placebo) = (request.id.block, request.placebo);
         let key = BootKey { guest, block, placebo, kept: kept(request).cloned() };
-        if self.running.as_ref().is_some_and(|running| running.key == key) {
+        let stops = job_control::stops();
+        let can_serve = |guest: &RunningGuest| guest.key == key && guest.stops == stops;
+        if self.running.as_ref().is_some_and(can_serve) {
             return Ok(Ok(Vec::new()));
         }
         self.end_guest(SWITCHED_OFF);
@@ -136,7 +141,8 @@ impl Guests {
                     self.next_boot += 1;
                     self.unwritten.push(boot.clone());
                     let (formatted, since) = (None, Instant::now());
-                    self.running = Some(RunningGuest { key, qemu, disk, formatted, boot, since });
+                    self.running =
+                        Some(RunningGuest { key, qemu, disk, formatted, boot, since, stops });
                     return Ok(Ok(errors));
                 }
                 Err(why) => errors.push(format!("{why:#}")),

@@ -70,6 +70,7 @@ impl Local {
         Ok((!end.interrupted).then(|| RunOutcome {
             events: end.events,
             exit: end.exit,
+            invalid_because: Vec::from_iter(end.invalid_because),
             ..RunOutcome::default()
         }))
     }

@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use host::{descendants, memfd, signals};
+use host::{children, descendants, memfd, signals};
 use records::{Event, Job, Variant, Warning, Work};
 use setup::directory;
 
@@ -23,6 +23,8 @@ pub struct WorkerEnd {
     pub exit: String,
     /// Whether we ended it because we were asked to end.
     pub interrupted: bool,
+    /// Why the run does not count, although the worker finished it.
+    pub invalid_because: Option<String>,
 }
 
 /// Does a job on this host, in a worker that is started as the variant says and must end within
@@ -43,7 +45,7 @@ pub fn run(
         // A host too full for one run may have room for the next.
         Err(e) => return Ok(WorkerEnd::failed_to_start(format!("could not be started ({e:#})"))),
     };
-    let (mut events, reason) = listen(&mut worker, deadline, &mut on_event);
+    let (mut events, reason, continued) = listen(&mut worker, deadline, &mut on_event);
     let group = worker.id() as i32;
     if matches!(job.work, Work::Command(_)) && reason != ListenEnd::Closed {
         terminate_and_wait(&worker);
@@ -74,12 +76,16 @@ pub fn run(
     if let Some(last) = last_words(&stderr) {
         exit += &format!(", saying: {last}");
     }
-    Ok(WorkerEnd { events, exit, interrupted: reason == ListenEnd::Interrupted })
+    let invalid_because = continued.then(|| {
+        "the worker was stopped and continued by signals (SIGSTOP, SIGCONT), and its tasks may have been"
+            .to_string()
+    });
+    Ok(WorkerEnd { events, exit, interrupted: reason == ListenEnd::Interrupted, invalid_because })
 }
 
 impl WorkerEnd {
     fn failed_to_start(exit: String) -> WorkerEnd {
-        WorkerEnd { events: Vec::new(), exit, interrupted: false }
+        WorkerEnd { events: Vec::new(), exit, interrupted: false, invalid_because: None }
     }
 }
 
@@ -94,9 +100,8 @@ enum ListenEnd {
 
 fn start(job: &Job, variant: Option<&Variant>, stderr: &File) -> Result<Child> {
     let mut command = worker_command(variant);
-    command.process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
-    let mut worker = command.spawn().context("starting the worker")?;
+    let mut worker = children::spawn(&mut command).context("starting the worker")?;
     let text = serde_json::to_string(job)?;
     let mut stdin = worker.stdin.take().context("the worker's input is a pipe")?;
     // A worker that died before it read all will say so by its status.
@@ -144,17 +149,19 @@ fn worker_command(variant: Option<&Variant>) -> Command {
 }
 
 /// Reads events until the worker closes its output, the deadline passes, or we are asked to
-/// end.
+/// end. Also returns whether somebody stopped and continued the worker.
 fn listen(
     worker: &mut Child,
     deadline: Duration,
     on_event: &mut impl FnMut(&Event),
-) -> (Vec<Event>, ListenEnd) {
+) -> (Vec<Event>, ListenEnd, bool) {
     let mut output = worker.stdout.take().expect("the worker's output is a pipe");
     let since = Instant::now();
     let (mut events, mut text) = (Vec::new(), Vec::new());
     let mut chunk = vec![0; 1 << 16];
+    let mut continued = false;
     let reason = loop {
+        continued |= has_changed(worker.id(), libc::WCONTINUED);
         // Events that were sent in time count, even if we read them late (stopped by Ctrl-Z, say).
         let left = deadline.saturating_sub(since.elapsed());
         if !readable(output.as_raw_fd(), left) {
@@ -174,7 +181,7 @@ fn listen(
             Err(_) => break ListenEnd::Closed,
         }
     };
-    (events, reason)
+    (events, reason, continued)
 }
 
 /// Removes the complete lines from `text` and returns their events. A line that is not an event is
@@ -204,18 +211,21 @@ fn terminate_and_wait(worker: &Child) {
     // SAFETY: the group of a child that has not been waited for yet.
     unsafe { libc::kill(-(worker.id() as i32), libc::SIGTERM) };
     let since = Instant::now();
-    while since.elapsed() < CLEANUP_TIMEOUT && !has_ended(worker.id()) {
+    while since.elapsed() < CLEANUP_TIMEOUT
+        && !has_changed(worker.id(), libc::WEXITED | libc::WNOWAIT)
+    {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Whether a child has ended. It is not reaped, so its id stays valid.
-fn has_ended(child: u32) -> bool {
-    // SAFETY: a zeroed siginfo is valid, and stays zero if the child has not ended.
+/// Whether a child has changed its state in a way that waitid(2) has a flag for. With `WNOWAIT` it is not
+/// reaped, so its id stays valid.
+fn has_changed(child: u32, flags: i32) -> bool {
+    // SAFETY: a zeroed siginfo is valid, and stays zero if the state has not changed.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        libc::waitid(libc::P_PID, child, &mut info, flags) != 0 || info.si_pid() != 0
+        let waited = libc::waitid(libc::P_PID, child, &mut info, flags | libc::WNOHANG);
+        waited == 0 && info.si_pid() != 0
     }
 }
 

@@ -3,13 +3,12 @@
 
 use std::ffi::OsStr;
 use std::io::{Read, Seek};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use host::kill_with_parent;
+use anyhow::{Context, Result};
+use host::{children, kill_with_parent, memfd};
 
 /// A program and the Debian package that has it.
 #[derive(Clone, Copy, Debug)]
@@ -82,25 +81,14 @@ impl Program {
 }
 
 fn run(command: &mut Command, time: Duration) -> Result<ProgramOutput> {
-    let mut output = host::memfd::create(c"output")?;
-    command.process_group(0).env("LC_ALL", "C");
-    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
+    let mut output = memfd::create(c"output")?;
+    command
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output.try_clone()?);
     kill_with_parent(command, libc::SIGKILL);
-    let mut child = command.spawn().context("starting the program")?;
-    let since = Instant::now();
-    let mut pause = Duration::from_micros(500);
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if since.elapsed() > time {
-            let _ = child.kill();
-            child.wait()?;
-            bail!("it was killed, as it did not end within {:.0} s", time.as_secs_f64());
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
-    };
+    let status = children::run(command, time)?;
     let mut text = Vec::new();
     output.rewind()?;
     output.read_to_end(&mut text)?;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use engines::simulated::{
     NS, Options, Preemption, ROWS, Setup, Simulated, SimulatedRun, Time, TraceWindow, simulate,
 };
-use host::Placement;
+use host::{Placement, counted};
 use machine::{Annotation, Machine, Region};
 
 use crate::hosts::{DescribedHost, Draw};
@@ -179,8 +179,10 @@ fn run_lock(
     let result = locks::visit(name, LockVisitor { load, shape, act });
     let result =
         result.with_context(|| format!("no lock is called {name:?}: see knee list algorithms"))?;
-    result
-        .with_context(|| format!("{name} with {tasks} tasks on {cpus} CPUs of {}", described.name))
+    result.with_context(|| {
+        let (tasks, cpus) = (counted(tasks, "task"), counted(cpus, "CPU"));
+        format!("{name} with {tasks} on {cpus} of {}", described.name)
+    })
 }
 
 /// An operation: takes the lock, works, releases it, works.

@@ -7,9 +7,9 @@ use engines::{CodeSite, Mutant};
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{CheckResult, CheckSize};
 
-use reports::Style;
 use reports::prose::{counted, wrapped};
 use reports::table::{Align, Table};
+use reports::{Style, stdout_width};
 
 /// The memory model, in the words of the command line.
 pub fn memory(memory: Memory) -> &'static str {
@@ -128,7 +128,7 @@ pub fn mutants(name: &str, judged: &[JudgedMutant]) -> String {
         table.text()
     );
     for reason in reasons {
-        text += &wrapped(&reason, 100, 2);
+        text += &wrapped(&reason, stdout_width(), 2);
     }
     text + "\n"
 }

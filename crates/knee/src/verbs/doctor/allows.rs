@@ -1,5 +1,7 @@
 //! What this host allows: CPUs, tasks, files, observing the kernel, the directory.
 
+use host::counted;
+
 use super::facts::{DoctorDirectory, Facts};
 use super::{Check, Verdict};
 
@@ -106,8 +108,9 @@ fn cpus(facts: &Facts) -> Option<Verdict> {
             Verdict::warn(format!("{allowed} of the {online} online CPUs"))
                 .advice("taskset -pc 0-$(($(nproc --all)-1)) $$, or a wider cpuset")
         }
+        Some(1) => Verdict::ok("the only online CPU"),
         Some(online) => Verdict::ok(format!("all {online} online CPUs")),
-        None => Verdict::ok(format!("{allowed} CPUs; how many are online is unknown")),
+        None => Verdict::ok(format!("{}; how many are online is unknown", counted(allowed, "CPU"))),
     })
 }
 
@@ -117,10 +120,11 @@ fn cpu_quota(facts: &Facts) -> Option<Verdict> {
         Ok(Some(quota)) if *quota >= facts.cpus() as f64 => {
             Verdict::note(format!("{quota} CPUs' worth of time, which covers those allowed"))
         }
-        Ok(Some(quota)) => {
-            Verdict::warn(format!("{quota} CPUs' worth of time for {} CPUs", facts.cpus()))
-                .advice("run outside the container, or write 'max' to cpu.max of its control group")
-        }
+        Ok(Some(quota)) => Verdict::warn(format!(
+            "{quota} CPUs' worth of time for {}",
+            counted(facts.cpus(), "CPU")
+        ))
+        .advice("run outside the container, or write 'max' to cpu.max of its control group"),
         Err(why) => Verdict::missing(format!("not known: {why}")),
     })
 }

@@ -1,6 +1,8 @@
 //! What would disturb a measurement: others on this host, settings that move while
 //! it runs, and settings that make it another host than the reader thinks.
 
+use host::counted;
+
 use super::facts::Facts;
 use super::{Check, Verdict};
 
@@ -155,22 +157,38 @@ fn load(facts: &Facts) -> Option<Verdict> {
 }
 
 fn another_run(facts: &Facts) -> Option<Verdict> {
-    let ids = &facts.activity.namesakes;
-    if ids.is_empty() {
+    let others = &facts.activity.namesakes;
+    if others.is_empty() {
         return Some(Verdict::ok("none"));
     }
-    let ids: Vec<_> = ids.iter().map(u32::to_string).collect();
-    Some(
-        Verdict::warn(format!("processes of the same name: {}", ids.join(", ")))
-            .advice(format!("wait for them, or kill {}", ids.join(" "))),
-    )
+    let own_user = facts.permissions.user_id;
+    let of_user = |user: Option<u32>| match user {
+        Some(user) if user == own_user => "yours".to_string(),
+        Some(user) => format!("of user {user}"),
+        None => "of an unknown user".to_string(),
+    };
+    let names: Vec<String> = others
+        .iter()
+        .map(|other| format!("{} ({})", other.process_id, of_user(other.user)))
+        .collect();
+    let own: Vec<String> = others
+        .iter()
+        .filter(|other| other.user == Some(own_user))
+        .map(|other| other.process_id.to_string())
+        .collect();
+    let advice = match own.len() {
+        0 => "wait for them, or ask their users".to_string(),
+        n if n == others.len() => format!("wait for them, or end them: kill {}", own.join(" ")),
+        _ => format!("wait for them, or end yours: kill {}", own.join(" ")),
+    };
+    Some(Verdict::warn(format!("processes of the same name: {}", names.join(", "))).advice(advice))
 }
 
 fn waiting_file_locks(facts: &Facts) -> Option<Verdict> {
     Some(match facts.activity.waiting_for_file_locks {
         None => Verdict::missing(NOT_SAID),
         Some(0) => Verdict::ok("none"),
-        Some(n) => Verdict::warn(format!("{n} tasks wait"))
+        Some(n) => Verdict::warn(format!("{} waiting", counted(n, "task")))
             .advice("see who: lslocks -o COMMAND,PID,BLOCKER,PATH"),
     })
 }
@@ -350,12 +368,17 @@ mod tests {
         );
         let busy = "warn: 1.25 CPUs busy over 1.0 s: cc1plus (pid 4711) 99 %";
         check(CHECKS, "other processes", &facts, busy);
-        let same = "warn: processes of the same name: 12, 13";
-        judge(|f| f.activity.namesakes = vec![12, 13], "another run", same);
+        let of = |process_id, user| probes::Namesake { process_id, user };
+        let same = "warn: processes of the same name: 12 (yours), 13 (of user 1000)";
+        judge(
+            |f| f.activity.namesakes = vec![of(12, Some(0)), of(13, Some(1000))],
+            "another run",
+            same,
+        );
         judge(
             |f| f.activity.waiting_for_file_locks = Some(2),
             "waiting file locks",
-            "warn: 2 tasks wait",
+            "warn: 2 tasks waiting",
         );
         let load = "warn: 2.50 0.00 0.00 over 1, 5 and 15 minutes";
         judge(|f| f.activity.load = Some([2.5, 0.0, 0.0]), "load", load);

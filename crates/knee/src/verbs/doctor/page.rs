@@ -1,4 +1,4 @@
-//! The findings as text, at most a hundred columns wide: one block a group, the worst
+//! The findings as text: one block a group, the worst
 //! first, then what it comes to in one line.
 
 use super::{Finding, Group, Level};
@@ -7,37 +7,39 @@ use super::{Finding, Group, Level};
 pub const NAME_WIDTH: usize = 18;
 const LEVEL_WIDTH: usize = 7;
 const INDENT: usize = 2 + LEVEL_WIDTH + 2 + NAME_WIDTH + 2;
-const PAGE_WIDTH: usize = 100;
 
-pub fn page(findings: &[Finding]) -> String {
-    let blocks = Group::ALL.map(|group| block(group, findings));
+pub fn page(findings: &[Finding], width: usize) -> String {
+    let blocks = Group::ALL.map(|group| block(group, findings, width));
     format!("{}\n{}\n", blocks.join("\n"), summary(findings))
 }
 
-fn block(group: Group, findings: &[Finding]) -> String {
-    let lines: String = findings.iter().filter(|f| f.group == group).map(entry).collect();
+fn block(group: Group, findings: &[Finding], width: usize) -> String {
+    let lines: String =
+        findings.iter().filter(|f| f.group == group).map(|finding| entry(finding, width)).collect();
     format!("{}\n{lines}", group.title())
 }
 
 /// What is fine needs no explanation.
-fn entry(finding: &Finding) -> String {
-    let mut text = wrapped(&finding.found);
+fn entry(finding: &Finding, width: usize) -> String {
+    let mut text = words_within(&finding.found, width);
     if finding.level != Level::Ok {
-        text.extend(wrapped(finding.matters));
-        text.extend(finding.advice.iter().flat_map(|advice| wrapped(&format!("-> {advice}"))));
+        text.extend(words_within(finding.matters, width));
+        text.extend(
+            finding.advice.iter().flat_map(|advice| words_within(&format!("-> {advice}"), width)),
+        );
     }
     let head = format!("  {:LEVEL_WIDTH$}  {:NAME_WIDTH$}  ", finding.level.name(), finding.name);
     format!("{head}{}\n", text.join(&format!("\n{:INDENT$}", "")))
 }
 
 /// Lines that fit beside the names, broken at spaces.
-fn wrapped(text: &str) -> Vec<String> {
+fn words_within(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is a line from the start");
         match line.chars().count() {
             0 => line.push_str(word),
-            used if INDENT + used + 1 + word.chars().count() <= PAGE_WIDTH => {
+            used if INDENT + used + 1 + word.chars().count() <= width => {
                 line.extend([" ", word]);
             }
             _ => lines.push(word.to_owned()),
@@ -67,8 +69,8 @@ mod tests {
 
     #[test]
     fn a_page_is_two_blocks_and_a_summary() {
-        let page = page(&findings(&troubled()));
-        assert!(page.lines().all(|line| line.chars().count() <= PAGE_WIDTH));
+        let page = page(&findings(&troubled()), 100);
+        assert!(page.lines().all(|line| line.chars().count() <= 100));
         expect![[r#"
             What this host allows
               warn     CPU quota           1.5 CPUs' worth of time for 4 CPUs

@@ -9,7 +9,7 @@ use analysis::ledger::{
     RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings,
 };
 use anyhow::{Context, Result, bail, ensure};
-use host::stderr::print;
+use host::terminal::print;
 use perf_data::recognise;
 use records::recording::Recording;
 use reports::Style;
@@ -18,16 +18,23 @@ use serde_json::json;
 
 use super::views::ProfileView;
 
+/// The heading of the options for recordings.
+pub const HEADING: &str = "perf.data";
+
 /// How to read recordings.
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct Options {
-    /// Count tasks with this name as the workload, others as other tasks [default: all but perf]
-    #[arg(long = "task", value_name = "NAME", help_heading = "perf.data options")]
+    /// Count tasks with this name as the workload
+    ///
+    /// The others count as other tasks. By default all but perf are the workload.
+    #[arg(long = "task", value_name = "NAME", help_heading = HEADING)]
     followed: Vec<String>,
-    /// Additional source of symbols, for a recording from another host or boot: a copy of
-    /// /proc/kallsyms, a vmlinux, or a directory like ~/.debug
-    #[arg(long, value_name = "PATH", help_heading = "perf.data options")]
+    /// Additional source of symbols
+    ///
+    /// For a recording from another host or boot: a copy of /proc/kallsyms, a vmlinux, or a directory like
+    /// ~/.debug.
+    #[arg(long, value_name = "PATH", help_heading = HEADING)]
     symbols: Vec<PathBuf>,
 }
 
@@ -35,6 +42,9 @@ pub struct Options {
 pub fn recordings(words: &[String]) -> Result<Option<Vec<PathBuf>>> {
     let (recordings, others): (Vec<&String>, Vec<&String>) =
         words.iter().partition(|word| is_recording(Path::new(word)));
+    for word in others.iter().filter(|word| word.ends_with(".data")) {
+        File::open(word).with_context(|| format!("reading the recording {word}"))?;
+    }
     match (recordings.is_empty(), others.first()) {
         (true, _) => Ok(None),
         (false, None) => Ok(Some(words.iter().map(PathBuf::from).collect())),

@@ -11,8 +11,8 @@ use guests::initramfs::{Archive, compressed, stripped};
 use guests::kernel::Kernel;
 use guests::modules::{ModuleTree, NeededModules};
 use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions};
-use host::stderr::talk;
-use host::{Topology, memfd, signals};
+use host::terminal::talk;
+use host::{Topology, memfd, paths, signals};
 use plan::guest_config;
 use records::{
     AcceleratorChoice, Aged, Boot, FileSystem, Guest, GuestShape, Hypervisor, Policy, Record,
@@ -133,7 +133,7 @@ impl Booter {
             aged_disks: Vec::new(),
             seed: 0,
             time: Duration::from_secs(600),
-            dir: std::env::temp_dir(),
+            dir: paths::temporary(),
             has_probes: false,
             accelerator: None,
             added: Vec::new(),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use guests::qemu::PORT;
-use host::{stderr, topology};
+use host::{terminal, topology};
 use records::{Aged, FileSystem, Mounted, Variant};
 use setup::file_systems::{self, mount};
 use setup::settings;
@@ -94,7 +94,7 @@ fn serve(
             Request::PowerOff => {
                 // The host checks the disk, and finds what could not be written.
                 let unmounted = kept.map_or(Ok(()), |mounted| unmount_disk(&mounted));
-                unmounted.unwrap_or_else(|why| stderr::talk(format_args!("{why:#}")));
+                unmounted.unwrap_or_else(|why| terminal::talk(format_args!("{why:#}")));
                 return Ok(());
             }
             Request::Age(request) => {
@@ -155,7 +155,9 @@ fn run_job(
     for (path, value) in before {
         settings::write(&path, &value)?;
     }
-    result.exit = worker_end?.exit;
+    let worker_end = worker_end?;
+    result.exit = worker_end.exit;
+    result.invalid_because.extend(worker_end.invalid_because);
     Ok(result)
 }
 
@@ -360,7 +362,7 @@ fn power_off() -> Result<()> {
         libc::sync();
         libc::reboot(libc::RB_AUTOBOOT);
     }
-    stderr::talk("the machine could not be reset");
+    terminal::talk("the machine could not be reset");
     std::thread::sleep(Duration::from_secs(600));
     Ok(())
 }

@@ -1,0 +1,190 @@
+//! knee in a terminal: a shell stops it with Ctrl-Z at random instants and continues it. The shell
+//! gets the terminal back each time, nothing of knee goes on while it is stopped, and the record says
+//! which runs were repeated for that reason.
+//!
+//! KNEE_STOPS=5000 stops more often; KNEE_SEED repeats the choices, though not the instants to the
+//! nanosecond.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use records::RecordState;
+
+use crate::home::Home;
+use crate::process::{Process, wait_for};
+use crate::random::{choices, times};
+
+const STOPS: u64 = 240;
+
+/// What is measured when knee is stopped, and the number of its runs.
+const LOADS: &[(&str, usize)] = &[
+    ("getppid --tasks 2 --blocks 12", 12),
+    ("create_files --as threads --tasks 2 --blocks 12", 12),
+    ("--command sleep$IFS.02 --blocks 12", 12),
+];
+
+/// What the shell prints when it waits for a command.
+const PROMPT: &str = "<ready>";
+
+/// An interactive shell on a pseudo-terminal.
+struct Shell {
+    shell: Child,
+    terminal: File,
+    output: Receiver<Vec<u8>>,
+    /// What the terminal shows that [`Shell::wait_for_prompt`] has not looked at.
+    shown: String,
+}
+
+impl Shell {
+    fn new(home: &Home) -> Shell {
+        let (mut master, mut slave) = (0, 0);
+        let null = std::ptr::null_mut();
+        // SAFETY: two live integers; no name, settings or size.
+        let opened =
+            unsafe { libc::openpty(&mut master, &mut slave, null, null.cast(), null.cast()) };
+        assert_eq!(opened, 0, "opening a pseudo-terminal");
+        // SAFETY: new descriptors that nothing else owns.
+        let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        let mut command = Command::new("sh");
+        home.move_in(&mut command);
+        command.arg("-i").env("PS1", PROMPT).env("ENV", "").env("TERM", "dumb");
+        let copy = || slave.try_clone().expect("duplicating a descriptor");
+        command.stdin(copy()).stdout(copy()).stderr(copy());
+        // SAFETY: system calls only.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                libc::ioctl(0, libc::TIOCSCTTY, 0);
+                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                Ok(())
+            });
+        }
+        let shell = command.spawn().expect("starting a shell");
+        let mut reader = master.try_clone().expect("duplicating a descriptor");
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut chunk) {
+                if sender.send(chunk[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut shell = Shell { shell, terminal: master, output, shown: String::new() };
+        shell.wait_for_prompt();
+        shell
+    }
+
+    fn type_line(&mut self, line: &str) {
+        self.terminal.write_all(format!("{line}\n").as_bytes()).expect("typing");
+    }
+
+    fn type_ctrl_z(&mut self) {
+        self.terminal.write_all(b"\x1a").expect("typing");
+    }
+
+    /// Waits until the shell has the terminal again.
+    fn wait_for_prompt(&mut self) {
+        while !self.shown.contains(PROMPT) {
+            match self.output.recv_timeout(Duration::from_secs(100)) {
+                Ok(bytes) => self.shown += &String::from_utf8_lossy(&bytes),
+                Err(_) => panic!("the shell did not get the terminal back: {}", self.shown),
+            }
+        }
+        let end = self.shown.find(PROMPT).expect("it is there") + PROMPT.len();
+        self.shown.drain(..end);
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+#[test]
+fn ctrl_z_at_any_instant_gives_the_terminal_back_and_fg_goes_on() {
+    let mut random = choices("ctrl_z_at_any_instant");
+    let wanted = times("KNEE_STOPS", STOPS);
+    let (mut stops, mut marked, mut records) = (0, 0, 0);
+    while stops < wanted {
+        let record = measure_with_stops(&mut random, wanted - stops);
+        stops += record.0;
+        marked += record.1;
+        records += 1;
+    }
+    println!("{stops} stops, {records} records, {marked} runs repeated");
+    assert!(
+        marked > 0 && marked as u64 <= stops,
+        "{marked} runs were repeated after {stops} stops"
+    );
+}
+
+/// Measures one record and stops knee some times. Returns how often, and how many runs were repeated.
+fn measure_with_stops(random: &mut Xoshiro256PlusPlus, stops_max: u64) -> (u64, usize) {
+    let home = Home::new();
+    let mut shell = Shell::new(&home);
+    let (load, planned) = LOADS[random.random_range(0..LOADS.len())];
+    let seconds = if load.starts_with("--command") { "" } else { "--seconds 0.03" };
+    let knee = env!("CARGO_BIN_EXE_knee");
+    let load = load.replace("sleep$IFS.02", "'sleep 0.02'");
+    shell.type_line(&format!("{knee} run {load} --cpus 1 {seconds} --seed 1"));
+    // Ctrl-Z also discards what the shell has not read yet.
+    wait_for("knee", || home.processes().iter().any(is_knee).then_some(()));
+    let mut stops = 0;
+    let most = random.random_range(20..60).min(stops_max);
+    while stops < most {
+        let longest_us = [3_000, 30_000, 150_000][random.random_range(0..3)];
+        std::thread::sleep(Duration::from_micros(random.random_range(0..longest_us)));
+        shell.type_ctrl_z();
+        shell.wait_for_prompt();
+        if !home.processes().iter().any(is_knee) {
+            break;
+        }
+        wait_for("all of knee to be stopped", || all_stopped(&home).then_some(()));
+        stops += 1;
+        shell.type_line("fg");
+        wait_for("knee to go on or end", || {
+            let ended = !home.processes().iter().any(is_knee);
+            (ended || !all_stopped(&home)).then_some(())
+        });
+    }
+    if home.processes().iter().any(is_knee) {
+        shell.wait_for_prompt();
+    }
+    wait_for("knee to end", || (!home.processes().iter().any(is_knee)).then_some(()));
+    if stops == 0 && home.records().is_empty() {
+        return (0, 0);
+    }
+    let record = home.record();
+    assert_eq!(record.record.state, RecordState::Whole);
+    assert_eq!(record.runs.len(), planned);
+    let failed: Vec<_> = record.runs.iter().filter(|run| !run.finished()).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    let repeated = |warning: &records::Warning| warning.text.contains("was stopped (Ctrl-Z)");
+    let marked = record.runs.iter().filter(|run| run.warnings.iter().any(repeated)).count();
+    (stops, marked)
+}
+
+fn is_knee(process: &Process) -> bool {
+    process.program.ends_with("knee")
+}
+
+/// Whether every process of knee is stopped; the shell is not one.
+fn all_stopped(home: &Home) -> bool {
+    let stopped = |process: &Process| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z']))
+    };
+    home.processes().iter().filter(|process| !process.program.ends_with("dash")).all(stopped)
+}
