@@ -19,7 +19,7 @@ use super::find::find;
 /// What to compare, and how to show it.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Variants of the last record; or records (`last`, an id or its start, a directory), as
+    /// Variants of the last record; or records (`last`, a label, an id or its start, a directory), as
     /// RECORD:VARIANT if a record has several. Records with the same variants are compared variant
     /// by variant. The first is the baseline. A single record: all its variants [default: last]
     what: Vec<String>,
