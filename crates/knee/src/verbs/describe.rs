@@ -35,7 +35,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
     let is_file = experiments::built_in(name).is_none() && experiment_file::is_experiment(name);
     let entry = if is_file {
-        ManualEntry::Experiment(name, experiment_file::read(name)?.text)
+        let text = experiment_file::read(name)?.text;
+        experiments::parse_at(name, &text, None)?;
+        ManualEntry::Experiment(name, text)
     } else {
         ManualEntry::find(name).with_context(|| unknown(name))?
     };
@@ -127,7 +129,8 @@ fn experiment_page(name: &str, text: &str) -> String {
     let effects = match experiment_effects(name, text) {
         Ok(effects) => reports::effects(&effects, &Style::for_stdout()),
         Err(why) => {
-            format!("this host cannot run it, so only the file says what it runs: {why:#}\n")
+            let why = visible(&format!("{why:#}"));
+            format!("this host cannot run it, so only the file says what it runs: {why}\n")
         }
     };
     format!("{}\n\n{effects}", visible(text.trim_end()))

@@ -229,7 +229,13 @@ mod tests {
             let variant = |name: &str| Variant { name: name.to_string(), ..Variant::default() };
             record.variants = vec![variant("a"), variant("b")];
         };
-        check(compared, 16, expect!["time: about 1 min 16 s to 1 min 48 s, from record 20261120-115530-7f3a9c; blocks disturbed by the host are repeated"]);
+        check(
+            compared,
+            16,
+            expect![
+                "time: about 1 min 16 s to 1 min 48 s, from record 20261120-115530-7f3a9c; blocks disturbed by the host are repeated"
+            ],
+        );
     }
 
     #[test]
