@@ -44,9 +44,14 @@ fn unbreakable(text: &str) -> Vec<&str> {
 /// A text from elsewhere without what a terminal would obey: control characters, and those that turn the
 /// direction of writing, are shown as escapes. Line breaks and tabs stay.
 pub fn visible(text: &str) -> String {
-    let is_plain = |c: char| "\n\t\\'\"".contains(c) || c.escape_debug().len() == 1;
-    let shown = |c: char| if is_plain(c) { c.to_string() } else { c.escape_debug().to_string() };
-    text.chars().map(shown).collect()
+    let is_plain = |c: char| {
+        c.is_ascii_graphic() || " \n\t".contains(c) || !c.is_ascii() && c.escape_debug().len() == 1
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_plain(c) { shown.push(c) } else { shown.extend(c.escape_debug()) }
+    }
+    shown
 }
 
 /// `1 run`, `2 runs`.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use host::stderr::talk;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plan::schedule::Assignment;
-use records::{Outcome, Point, Record, Run, Until};
+use records::{Form, Outcome, Point, Record, Run, Until};
 
 /// Shows the progress of one `knee run`.
 pub struct Progress {
@@ -184,13 +184,19 @@ fn is_long(point: &Point) -> bool {
 
 fn describe(point: &Point) -> String {
     let Point { workload, form, cpus, tasks, variant, .. } = point;
+    let cpus = if *cpus == 1 { "1 CPU".to_string() } else { format!("{cpus} CPUs") };
+    let tasks = match (form, tasks) {
+        (Form::Processes, 1) => "1 process".to_string(),
+        (Form::Threads, 1) => "1 thread".to_string(),
+        (form, tasks) => format!("{tasks} {}", form.name()),
+    };
     let variant = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
     if point.command.is_some() {
         let parameters = point.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
         let parameters: String = parameters.collect();
-        return format!("{workload}{parameters}{variant} on {cpus} CPUs");
+        return format!("{workload}{parameters}{variant} on {cpus}");
     }
-    format!("{workload}{variant}, {tasks} {} on {cpus} CPUs", form.name())
+    format!("{workload}{variant}, {tasks} on {cpus}")
 }
 
 #[cfg(test)]
