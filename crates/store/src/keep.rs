@@ -19,6 +19,11 @@ use crate::folder::{
 /// Everything else in `record.json` stays, also what a newer knee wrote.
 pub fn annotate(folder: &Path, label: Option<&str>, note: Option<&str>) -> Result<()> {
     check_own(folder)?;
+    ensure!(
+        !is_hidden(folder),
+        "{} is not finished: the next `knee run` finishes what a dead knee left",
+        folder.display()
+    );
     let _lock = lock_record(folder)?;
     read_record(folder)?;
     let path = folder.join(RECORD);
@@ -47,10 +52,7 @@ pub fn remove(folder: &Path) -> Result<bool> {
     let removing = || format!("removing {}", folder.display());
     let is_growing = is_hidden(folder) && matches!(writer(folder), Ok(Writer::Alive));
     ensure!(!is_growing, "{} is not removed: a knee is writing it", folder.display());
-    let _lock = match folder.join(RECORD).exists() {
-        true => Some(lock_record(folder)?),
-        false => None,
-    };
+    let _lock = if folder.join(RECORD).exists() { Some(lock_record(folder)?) } else { None };
     let is_gone = remove_record(folder).with_context(removing)?;
     sync_folder(folder.parent().unwrap_or(Path::new("/")))?;
     Ok(is_gone)

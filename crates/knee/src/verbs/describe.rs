@@ -36,7 +36,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
     let is_file = experiments::built_in(name).is_none() && experiment_file::is_experiment(name);
     let entry = if is_file {
-        ManualEntry::Experiment(name, experiment_file::read(name)?.text)
+        let text = experiment_file::read(name)?.text;
+        experiments::parse_at(name, &text, None)?;
+        ManualEntry::Experiment(name, text)
     } else {
         ManualEntry::find(name).with_context(|| unknown(name))?
     };

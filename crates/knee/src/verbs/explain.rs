@@ -24,7 +24,7 @@ use super::run;
 /// Account for the time of an operation, or for the difference between two variants.
 ///
 /// WHAT is a workload or an experiment, which is measured first, with the flags of `knee run`;
-/// or records (`last`, an id, a directory) or variants of the last record, measured with
+/// or records (`last`, a label, an id, a directory) or variants of the last record, measured with
 /// `knee run --explain` or `knee explain`; or, after `--`, any command; or one or two perf.data
 /// files, the baseline first, with --operations for the number of operations in each.
 #[derive(clap::Args)]

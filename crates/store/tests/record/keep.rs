@@ -24,6 +24,8 @@ fn a_record_that_is_written_or_was_left_behind_is_listed_with_its_runs() {
     add(&mut growing, 5);
     check_other(&place, "growing", "a knee is writing it");
     drop(growing);
+    let refused = store::annotate(&place.hidden(), Some("x"), None).unwrap_err();
+    assert!(refused.to_string().contains("is not finished"), "{refused}");
     check_other(&place, "unfinished", "--resume does the missing runs");
     let index = Index::open(&place.store, &place.cache()).unwrap();
     let other = &index.others().unwrap()[0];
@@ -96,7 +98,7 @@ fn the_last_record_is_the_last_even_within_a_second_and_filters_choose() {
     let time = |text: &str| Some(text.parse().unwrap());
     let since = time("2026-11-20T12:00:00.2Z");
     assert_eq!(ids(Filter { since, ..Filter::default() }), [third.clone(), second.clone()]);
-    assert_eq!(ids(Filter { until: since, ..Filter::default() }), [first.clone()]);
+    assert_eq!(ids(Filter { until: since, ..Filter::default() }), std::slice::from_ref(&first));
     assert_eq!(ids(Filter { label: some("x"), ..Filter::default() }), [first]);
     assert_eq!(ids(Filter { workload: some("posix_lock_shared"), ..Filter::default() }).len(), 3);
     assert!(ids(Filter { workload: some("posix_lock"), ..Filter::default() }).is_empty());
