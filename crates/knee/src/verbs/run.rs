@@ -71,7 +71,8 @@ pub struct Arguments {
     /// Run a fixed number of operations per task instead of --seconds
     #[arg(long, value_delimiter = ',', value_name = "PER_TASK")]
     pub operations: Vec<u64>,
-    /// Directories whose file systems are measured [default: the temporary directory]
+    /// Directories whose file systems are measured [default: the temporary directory; for create_files and
+    /// unlink, unless $TMPDIR is set, /dev/shm]
     #[arg(long, value_delimiter = ',')]
     dir: Vec<PathBuf>,
     #[command(flatten)]
