@@ -45,7 +45,7 @@ pub struct Arguments {
     since: Option<Timestamp>,
     /// List only records that started before this time
     ///
-    /// Of a date, records of that day are listed too.
+    /// With a date, records of that day are listed too.
     #[arg(long, value_name = "TIME", value_parser = until)]
     until: Option<Timestamp>,
     /// Print JSON
