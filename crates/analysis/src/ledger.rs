@@ -44,6 +44,8 @@ pub const OTHERS: &str = "other tasks";
 pub const STOLEN: &str = "stolen by the host";
 /// Row of the CPU time that knee itself used.
 pub const OWN: &str = "knee itself";
+/// Row of the time that the CPUs took to enter the kernel for system calls and to leave it.
+pub const ENTRY_AND_EXIT: &str = "system call entry and exit";
 /// Row below [`WORK`], [`IDLE`] and [`OTHERS`].
 pub const SPINNING: &str = "spinning for locks";
 /// Row below [`WORK`], [`IDLE`] and [`OTHERS`].

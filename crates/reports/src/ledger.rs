@@ -54,12 +54,22 @@ pub fn title(point: &Point) -> String {
         if point.variant.is_empty() { String::new() } else { format!(" as {}", point.variant) };
     let settings = parameters(point).into_iter().map(|setting| format!(" {setting}"));
     let settings: String = settings.collect();
+    let load = match whole_line(point) {
+        Some(line) => line.to_string(),
+        None => format!("{}{settings}", point.workload),
+    };
     let tasks = match &point.command {
         Some(_) => String::new(),
         None => format!(", {}", point.form.counted(point.tasks)),
     };
     let cpus = counted(point.cpus as usize, "CPU");
-    format!("{}{settings}{variant}{tasks} on {cpus}", point.workload)
+    format!("{load}{variant}{tasks} on {cpus}")
+}
+
+/// The line of a command that is nothing but a placeholder, as where whole commands are compared.
+fn whole_line(point: &Point) -> Option<&str> {
+    let name = point.command.as_deref()?.strip_prefix('{')?.strip_suffix("...}")?;
+    Some(point.parameters.get(name)?.as_str())
 }
 
 /// "An operation takes 2.52 us of CPU time: 61 % in system call fcntl (1.54 us), 22 % idle (…), …".

@@ -18,6 +18,9 @@ pub const BEYOND: f64 = 3.0;
 /// as regular.
 const SAME_LENGTH: f64 = 0.01;
 
+/// Runs shorter than this are mostly the start and the end of a program.
+const RUN_MIN_S: f64 = 0.02;
+
 /// A judged difference of two points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
@@ -32,6 +35,9 @@ pub struct Answer {
     pub causes_within_disturbance: usize,
     /// Whether profiling slowed a side too much, and no cause stands out from that.
     pub refused: bool,
+    /// Length in seconds of the shorter side's runs, if a run is the unit of work and they are too short
+    /// to profile: starting a program takes about as long.
+    pub too_short_s: Option<f64>,
     /// Whether the runs of both sides took the same time whatever they did, so that a time per run
     /// says nothing about an operation.
     pub bound_by_time: bool,
@@ -54,6 +60,7 @@ pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answ
         disturbance_ns,
         causes_within_disturbance: found - causes.len(),
         refused: cost_too_much && !force && causes.is_empty(),
+        too_short_s: too_short_s(before, after),
         bound_by_time: bound_by_time(before, after),
         change,
         causes,
@@ -73,9 +80,16 @@ fn disturbance(before: &Explained, after: &Explained, change: &RowChange) -> Opt
     Some((is.1 - was.0).abs().max((is.0 - was.1).abs()))
 }
 
+fn too_short_s(before: &Explained, after: &Explained) -> Option<f64> {
+    let lengths = [before, after].into_iter().filter_map(|side| side.run_lengths.as_ref());
+    let shortest = lengths.map(|lengths| lengths.median).fold(f64::INFINITY, f64::min);
+    (shortest < RUN_MIN_S).then_some(shortest)
+}
+
 fn bound_by_time(before: &Explained, after: &Explained) -> bool {
     let (Some(a), Some(b)) = (&before.run_lengths, &after.run_lengths) else { return false };
-    let regular = |lengths: &crate::Spread| (lengths.max - lengths.min) / lengths.median;
+    // A busy host makes some runs longer, but never one shorter.
+    let regular = |lengths: &crate::Spread| 1.0 - lengths.min / lengths.median;
     let apart = (b.median / a.median).ln().abs();
     a.n >= 3 && b.n >= 3 && [regular(a), regular(b), apart].iter().all(|d| *d < SAME_LENGTH)
 }

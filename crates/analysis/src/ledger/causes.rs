@@ -12,6 +12,8 @@
 //! Source: D. Yekutieli, "Hierarchical False Discovery Rate-Controlling Methodology", Journal of the
 //! American Statistical Association 103, 2008, for families below what was rejected.
 
+mod folding;
+
 use serde::Serialize;
 
 use super::difference::{RowChange, SHARE_MIN, Split};
@@ -31,9 +33,12 @@ pub struct Cause {
     pub p: f64,
     /// The rows below that make most of the change, the largest first.
     pub parts: Vec<CausePart>,
+    /// Rows elsewhere whose change follows from this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<CausePart>,
 }
 
-/// A row below a cause, in which much of the cause's change lies.
+/// A row that is told with a cause: one below it in which much of its change lies, or one elsewhere.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CausePart {
     pub name: String,
@@ -69,7 +74,7 @@ pub fn causes(difference: &RowChange) -> Vec<Cause> {
     causes.sort_by(|a, b| {
         is_against(a).cmp(&is_against(b)).then(b.own_ns.abs().total_cmp(&a.own_ns.abs()))
     });
-    causes
+    folding::fold(causes)
 }
 
 /// A row after its test.
@@ -143,7 +148,7 @@ impl Limits {
         let part = |cause: Cause| CausePart { name: cause.change.name, own_ns: cause.own_ns };
         let parts = parts.into_iter().take(PARTS_MAX).map(part).collect();
         let (own_ns, p) = (row.own_ns, tested.p);
-        vec![Cause { path: row_path, own_ns, change: row.clone(), p, parts }]
+        vec![Cause { path: row_path, own_ns, change: row.clone(), p, parts, with: Vec::new() }]
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack, Window};
 
-use super::{LedgerRow, split};
+use super::{ENTRY_AND_EXIT, LedgerRow, split};
 
 /// The row that a sample belongs to: group and function.
 type RowPath = (String, String);
@@ -25,8 +25,6 @@ pub(super) struct Sampled {
 
 /// The group of samples in user mode.
 const USER: &str = "user code";
-/// The group of the cost that every system call has.
-const ENTRY: &str = "system call entry and exit";
 /// The group of kernel samples outside of system calls and page faults.
 const OTHER: &str = "kernel, neither call nor fault";
 
@@ -101,7 +99,7 @@ pub(super) fn row_path(samples: &SampledStacks, stack: &Stack, late: &[String]) 
             return (USER.to_string(), function);
         }
         CpuMode::AfterSystemCall => {
-            return (ENTRY.to_string(), "exit, where interrupts are off".to_string());
+            return (ENTRY_AND_EXIT.to_string(), "exit, where interrupts are off".to_string());
         }
         CpuMode::Kernel => (),
     }
@@ -151,7 +149,7 @@ fn group(frames: &[&str], call: Option<&str>, is_entry: bool) -> String {
         return "page faults".to_string();
     }
     let is_entry = is_entry || has_frame(&["do_syscall_64", "entry_SYSCALL", "syscall_"]);
-    if is_entry { ENTRY.to_string() } else { OTHER.to_string() }
+    if is_entry { ENTRY_AND_EXIT.to_string() } else { OTHER.to_string() }
 }
 
 /// Splits `rest`, a time for each unit, into rows by each unit's own samples.

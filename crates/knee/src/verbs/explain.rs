@@ -73,6 +73,9 @@ pub fn with_short_help(verb: clap::Command) -> clap::Command {
     })
 }
 
+/// Blocks unless the user gives their number: each has three profiled runs beside the clean one.
+const BLOCKS: u32 = 5;
+
 /// Measures if necessary, and explains.
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     if let Some(flag) = arguments.run.only_of_run() {
@@ -176,6 +179,7 @@ fn as_json(
             "causes": answer.causes,
             "refused": answer.refused,
             "bound_by_time": answer.bound_by_time,
+            "too_short_s": answer.too_short_s,
             "disturbance_ns": answer.disturbance_ns,
             "causes_within_disturbance": answer.causes_within_disturbance,
             "change": answer.change,
@@ -291,6 +295,15 @@ fn take_commands(run: &mut run::Arguments) -> Result<()> {
              explain './old 1' './new 1'",
             starts.len()
         );
+        let is_missing = |word: &&String| {
+            word.starts_with("./") && !std::path::Path::new(word.as_str()).exists()
+        };
+        for word in run.what.iter().filter(is_missing) {
+            talk(format_args!(
+                "there is no {word}: it is taken for an argument of {}",
+                run.what[0]
+            ));
+        }
         let words = std::mem::take(&mut run.what);
         let second = starts.get(1).copied().unwrap_or(words.len());
         run.commands.push(line(&words[..second]));
@@ -327,6 +340,10 @@ fn is_measured_first(run: &run::Arguments) -> bool {
 fn request(arguments: &Arguments) -> Result<run::Request> {
     let mut request = run::request(&arguments.run)?;
     let experiment = &mut request.experiment;
+    let is_file = |what: &String| crate::experiment_file::is_experiment(what);
+    if arguments.run.blocks.is_none() && !arguments.run.what.iter().any(is_file) {
+        experiment.blocks = Some(BLOCKS);
+    }
     let explain = experiment.explain.get_or_insert_default();
     explain.hertz = arguments.hertz.unwrap_or(explain.hertz);
     explain.windows = arguments.windows.unwrap_or(explain.windows);

@@ -124,7 +124,7 @@ pub struct Arguments {
     ///
     /// Each pass takes the points in random order. The default is 5, or 10 with variants.
     #[arg(long, help_heading = RUNS)]
-    blocks: Option<u32>,
+    pub blocks: Option<u32>,
     /// Run each point this often before the first block
     ///
     /// Nothing of these runs is kept. By default there are none.

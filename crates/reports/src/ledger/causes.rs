@@ -93,6 +93,13 @@ fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
 }
 
 fn no_answer(answer: &Answer) -> String {
+    if let Some(seconds) = answer.too_short_s {
+        return format!(
+            "no answer: runs of {} are too short to profile, as starting a program takes about as long. \
+             Give the program more to do, 0.1 s or more a run",
+            duration_ns(1e9 * seconds)
+        );
+    }
     let than = match answer.disturbance_ns {
         Some(ns) => format!("changed this difference by up to {}", duration_ns(ns)),
         None => "made operations longer by an amount that no clean run tells".to_string(),
@@ -103,32 +110,46 @@ fn no_answer(answer: &Answer) -> String {
     )
 }
 
+/// One event of a row: "pwrite64 call", "page fault", "idle > in read turn".
+fn event_in(name: &str, event: &str) -> String {
+    match name.strip_prefix("system call ") {
+        Some("entry and exit") => event.to_string(),
+        Some(call) => format!("{call} call"),
+        None if name == "page faults" => "page fault".to_string(),
+        None => format!("{name} {event}"),
+    }
+}
+
 /// What a cause did, as the end of "because …".
 fn because(cause: &Cause, per: &str) -> String {
     let name = place(&cause.path);
     let change = &cause.change;
     match &change.split {
         Split::CountAndCost { event, per_operation: (was, is), cost_per_event: each, .. } => {
-            let often = |n: f64| format!("{} {event}s per {per}", numbers::times(n));
+            let one = event_in(&name, event);
             let is_count = is_mostly_count(&change.split) == Some(true);
             match *each {
-                (None, Some(each)) => {
-                    format!("{name} is new: {}, {} each", often(*is), duration_ns(each))
-                }
-                (Some(each), None) => {
-                    format!("{name} is gone: {}, {} each", often(*was), duration_ns(each))
-                }
+                (None, Some(each)) => format!(
+                    "{one}s are new: {} per {per}, {} each",
+                    numbers::times(*is),
+                    duration_ns(each)
+                ),
+                (Some(each), None) => format!(
+                    "{one}s are gone: {} per {per}, {} each",
+                    numbers::times(*was),
+                    duration_ns(each)
+                ),
                 (Some(cost), Some(costs)) if !is_count => format!(
-                    "each {event} of {name} takes {}: {} -> {}",
+                    "each {one} takes {}: {} -> {}",
                     compared(costs / cost, "as long", "times as long"),
                     duration_ns(cost),
                     duration_ns(costs)
                 ),
                 _ => format!(
-                    "{name} happens {}: {} -> {}",
-                    compared(is / was, "as often", "times as often"),
+                    "there are {} {one}s: {} -> {} per {per}",
+                    compared(is / was, "as many", "times as many"),
                     numbers::times(*was),
-                    often(*is)
+                    numbers::times(*is)
                 ),
             }
         }
@@ -190,7 +211,8 @@ fn nothing(change: &RowChange, names: [&str; 2], per: &str) -> String {
 
 /// The change that the causes leave unexplained.
 fn rest(change: &RowChange, causes: &[Cause], style: Style) -> String {
-    let told: f64 = causes.iter().map(|cause| cause.own_ns).sum();
+    let with = |cause: &Cause| cause.with.iter().map(|part| part.own_ns).sum::<f64>();
+    let told: f64 = causes.iter().map(|cause| cause.own_ns + with(cause)).sum();
     let rest = change.own_ns - told;
     if rest.abs() < TOLD_SHARE * longest(change) {
         return String::new();
@@ -224,11 +246,12 @@ fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> Strin
     };
     let against = if cause.own_ns * whole.own_ns < 0.0 { "against" } else { "of" };
     format!(
-        "{} {against} {}: {}: {how}{}{} ({}). To confirm: {}",
+        "{} {against} {}: {}: {how}{}{}{} ({}). To confirm: {}",
         signed(cause.own_ns),
         signed(whole.own_ns),
         place(&cause.path),
         parts(cause),
+        with(cause),
         instead(cause, all),
         evidence(cause),
         confirmation(cause)
@@ -290,6 +313,15 @@ fn parts(cause: &Cause) -> String {
     };
     let parts: Vec<String> = cause.parts.iter().map(part).collect();
     if parts.is_empty() { String::new() } else { format!("; including {}", parts.join(", ")) }
+}
+
+/// "; with it +130 ns in system call entry and exit".
+fn with(cause: &Cause) -> String {
+    let part = |part: &analysis::ledger::CausePart| {
+        format!("{} in {}", signed(part.own_ns), part.name.trim_start_matches("the workload > "))
+    };
+    let parts: Vec<String> = cause.with.iter().map(part).collect();
+    if parts.is_empty() { String::new() } else { format!("; with it {}", parts.join(", ")) }
 }
 
 /// The row beside it that replaced this one, or that it replaces.

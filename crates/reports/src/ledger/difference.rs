@@ -28,14 +28,29 @@ pub struct LedgerSide<'a> {
 pub fn text(before: &LedgerSide, after: &LedgerSide, force: bool, style: Style) -> String {
     let point = |side: &LedgerSide| title(&side.record.record.points[side.explained.point]);
     let mut text = style.bold(&format!("{} -> {}", point(before), point(after))) + "\n";
-    match answer(before.explained, after.explained, force) {
-        Some(answer) => text += &answered(&answer, before, after, style),
-        None => text += "no ledgers to compare\n",
+    let answer = answer(before.explained, after.explained, force);
+    match &answer {
+        Some(answer) => text += &answered(answer, before, after, style),
+        None => text += &wrapped(&no_ledgers(before, after), style.width, 2),
     }
+    // Where the answer stands, so do the ledgers that it rests on.
+    let force = force || answer.is_some_and(|answer| !answer.refused);
     for side in [before, after] {
         text += &format!("\n{}:\n{}", side.name, trust::text(side.explained, force, style));
     }
     text
+}
+
+/// Why nothing can be compared.
+fn no_ledgers(before: &LedgerSide, after: &LedgerSide) -> String {
+    let side = [before, after].into_iter().find(|side| side.explained.ledger.is_none());
+    let Some(side) = side else { return "no answer: no ledgers to compare".to_string() };
+    match side.explained.failures.first() {
+        Some(why) => format!("no answer: no run of `{}` finished: {why}", side.name),
+        None => {
+            format!("no answer: no profiled run of `{}` recorded where the time goes", side.name)
+        }
+    }
 }
 
 /// The answer, its causes, and the ledger that they rest on.

@@ -83,8 +83,8 @@ fn causes_are_told_with_what_they_rest_on() {
     let before = ledger(vec![user(50.0), fcntl(200.0)], 100.0);
     let dearer = ledger(vec![user(50.0), fcntl(2200.0)], 100.0 * 2550.0 / 550.0);
     expect![[r#"
-        `b` takes 2.36 us more CPU time per operation than `a` (650 ns -> 3.01 us), mostly because each call
-          of system call fcntl takes 5.00 times as long: 250 ns -> 1.25 us
+        `b` takes 2.36 us more CPU time per operation than `a` (650 ns -> 3.01 us), mostly because each
+          fcntl call takes 5.00 times as long: 250 ns -> 1.25 us
         of that, +2 us is its own; +364 ns goes to other tasks, the host and timers, which take more of any
           longer operation
         1. +2 us of +2 us: system call fcntl: as often as before (2.000 -> 2.000 calls per operation), 5.00
@@ -95,8 +95,8 @@ fn causes_are_told_with_what_they_rest_on() {
     "#]].assert_eq(&told(&before, &dearer, "operation"));
     let other = ledger(vec![user(50.0), flock], 100.0 * 450.0 / 550.0);
     expect![[r#"
-        `b` takes 118 ns less CPU time per run than `a` (650 ns -> 532 ns), mostly because system call fcntl
-          is gone: 2.000 calls per run, 250 ns each
+        `b` takes 118 ns less CPU time per run than `a` (650 ns -> 532 ns), mostly because fcntl calls are
+          gone: 2.000 per run, 250 ns each
         of that, -100 ns is its own; -18.2 ns goes to other tasks, the host and timers, which take less of
           any shorter run
         1. -500 ns of -100 ns: system call fcntl: gone: 2.000 calls per run, 250 ns each; including -300 ns

@@ -82,7 +82,20 @@ fn runs_as_long_as_each_other_to_a_hundredth_look_bound_by_time() {
         answer(&lasting(a), &lasting(b), false).expect("both have a ledger").bound_by_time
     };
     assert!(bound(&[2.001, 2.003, 2.002], &[2.002, 2.001, 2.004]));
-    assert!(!bound(&[2.001, 2.103, 2.002], &[2.002, 2.001, 2.004]), "not regular");
+    assert!(bound(&[2.001, 2.303, 2.002], &[2.002, 2.001, 2.004]), "one was disturbed");
+    assert!(!bound(&[2.001, 2.103, 2.102], &[2.002, 2.001, 2.004]), "not regular");
     assert!(!bound(&[2.001, 2.003, 2.002], &[2.102, 2.101, 2.104]), "not as long");
     assert!(!bound(&[2.001], &[2.001]), "too few runs");
+}
+
+#[test]
+fn runs_of_milliseconds_are_too_short() {
+    let lasting = |seconds: f64| Explained {
+        run_lengths: crate::Spread::from_values(&[seconds; 3]),
+        ..point(100.0, 500.0, None)
+    };
+    let short = |a: f64, b: f64| answer(&lasting(a), &lasting(b), false).unwrap().too_short_s;
+    assert_eq!(short(0.5, 0.001), Some(0.001));
+    assert_eq!(short(0.5, 0.4), None);
+    assert_eq!(answer(&point(1.0, 1.0, None), &lasting(0.5), false).unwrap().too_short_s, None);
 }

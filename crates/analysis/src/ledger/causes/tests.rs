@@ -41,6 +41,37 @@ fn ledger(rows: &[(&str, f64, Option<f64>)], noise: f64, seed: u64) -> Ledger {
 }
 
 #[test]
+fn what_follows_from_a_cause_is_told_with_it() {
+    let check = |before: &[(&str, f64, Option<f64>)], after: &[_], expected: &[(&str, &[&str])]| {
+        let difference = difference(&ledger(before, 0.01, 1), &ledger(after, 0.01, 2));
+        let causes = causes(&difference);
+        let told: Vec<(&str, Vec<&str>)> = causes
+            .iter()
+            .map(|c| (c.change.name.as_str(), c.with.iter().map(|w| w.name.as_str()).collect()))
+            .collect();
+        let told: Vec<(&str, &[&str])> = told.iter().map(|(a, b)| (*a, b.as_slice())).collect();
+        assert_eq!(told, expected);
+    };
+    const ENTRIES: &str = "system call entry and exit";
+    // A new call enters the kernel once more.
+    check(
+        &[("user code", 500.0, None), (ENTRIES, 100.0, Some(1.0))],
+        &[
+            ("user code", 500.0, None),
+            (ENTRIES, 200.0, Some(2.0)),
+            ("system call stat", 800.0, Some(1.0)),
+        ],
+        &[("system call stat", &[ENTRIES])],
+    );
+    // Twice the entries, but only a fifth of them by this call: something else enters too.
+    check(
+        &[("system call stat", 150.0, Some(0.2)), (ENTRIES, 100.0, Some(1.0))],
+        &[("system call stat", 300.0, Some(0.4)), (ENTRIES, 200.0, Some(2.0))],
+        &[("system call stat", &[]), (ENTRIES, &[])],
+    );
+}
+
+#[test]
 fn a_doubled_row_is_count_and_a_slowed_one_is_cost_and_both_add_up() {
     let before = ledger(&[("a", 100.0, Some(1.0)), ("b", 300.0, Some(2.0))], 0.01, 1);
     let after = ledger(&[("a", 200.0, Some(2.0)), ("b", 600.0, Some(2.0))], 0.01, 2);

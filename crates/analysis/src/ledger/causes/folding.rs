@@ -1,0 +1,86 @@
+//! One change is one cause. What follows from a cause in other rows is told with it, not beside it:
+//!
+//!     a call that is made more often   the CPU enters and leaves the kernel more often
+//!     a call that waits longer         its CPUs are idle for longer, in that call
+//!
+//! Otherwise one doubled call would be two causes, and a reader would look for a second change.
+
+use super::super::difference::Split;
+use super::super::{ENTRY_AND_EXIT, IDLE};
+use super::{Cause, CausePart};
+
+/// Calls that make this share of all calls that came or went explain the entries and exits.
+const EXPLAINED_MIN: f64 = 0.8;
+
+/// Folds causes that follow from others into these. Keeps the order.
+pub(super) fn fold(causes: Vec<Cause>) -> Vec<Cause> {
+    fold_waits(fold_entries(causes))
+}
+
+/// Entries into the kernel and exits from it follow from the calls that are made.
+fn fold_entries(mut causes: Vec<Cause>) -> Vec<Cause> {
+    let is_entries = |cause: &Cause| cause.change.name == ENTRY_AND_EXIT;
+    let Some(at) = causes.iter().position(is_entries) else { return causes };
+    let Some(entered) = more_events(&causes[at]) else { return causes };
+    let called = |cause: &Cause| match call(cause) {
+        Some(_) => more_events(cause).filter(|more| more * entered > 0.0),
+        None => None,
+    };
+    let explained: f64 = causes.iter().filter_map(called).sum();
+    if explained / entered < EXPLAINED_MIN {
+        return causes;
+    }
+    let entries = causes.remove(at);
+    let most = (0..causes.len()).filter(|at| called(&causes[*at]).is_some());
+    let most = most.max_by(|a, b| {
+        let more = |at: usize| called(&causes[at]).unwrap_or(0.0).abs();
+        more(*a).total_cmp(&more(*b))
+    });
+    tell_with(&mut causes, most, entries);
+    causes
+}
+
+/// A CPU that is idle in a call waits for that call. The smaller of both is told with the larger.
+fn fold_waits(mut causes: Vec<Cause>) -> Vec<Cause> {
+    let waits: Vec<String> = causes.iter().filter_map(wait).map(str::to_string).collect();
+    for name in waits {
+        let of_call = causes.iter().position(|cause| call(cause) == Some(&name));
+        let of_wait = causes.iter().position(|cause| wait(cause) == Some(&name));
+        let (Some(a), Some(b)) = (of_call, of_wait) else { continue };
+        if causes[a].own_ns * causes[b].own_ns < 0.0 {
+            continue;
+        }
+        let smaller = if causes[a].own_ns.abs() < causes[b].own_ns.abs() { a } else { b };
+        let larger = a + b - smaller;
+        let folded = causes.remove(smaller);
+        tell_with(&mut causes, Some(larger - usize::from(smaller < larger)), folded);
+    }
+    causes
+}
+
+fn tell_with(causes: &mut [Cause], at: Option<usize>, folded: Cause) {
+    if let Some(cause) = at.and_then(|at| causes.get_mut(at)) {
+        cause.with.push(CausePart { name: folded.path.join(" > "), own_ns: folded.own_ns });
+        cause.with.extend(folded.with);
+    }
+}
+
+/// How many more events there are per operation; `None` if they are not counted.
+fn more_events(cause: &Cause) -> Option<f64> {
+    match &cause.change.split {
+        Split::CountAndCost { per_operation: (was, is), .. } if was != is => Some(is - was),
+        _ => None,
+    }
+}
+
+/// The call that a cause is about.
+fn call(cause: &Cause) -> Option<&str> {
+    let is_all = cause.change.name == ENTRY_AND_EXIT;
+    cause.change.name.strip_prefix("system call ").filter(|_| !is_all)
+}
+
+/// The call in which CPUs wait, if a cause is about that.
+fn wait(cause: &Cause) -> Option<&str> {
+    let is_idle = cause.path.first().is_some_and(|row| row == IDLE);
+    cause.change.name.strip_prefix("in ").filter(|_| is_idle)
+}
