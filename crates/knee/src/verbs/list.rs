@@ -6,7 +6,7 @@ use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::Result;
 use host::paths;
-use host::terminal::{hint, print, print_line};
+use host::terminal::{hint, one_line, print, print_line};
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{METRICS, Metric};
@@ -104,7 +104,8 @@ fn record_line(record: &Listed) -> String {
     };
     let Listed { id, state, host, kernel, name, .. } = record;
     let partial = if state == "partial" { "  partial" } else { "" };
-    wrapped(&format!("{id}  {name}  {runs}{partial}  {host} {kernel}"), stdout_width(), 4)
+    let line = one_line(&format!("{id}  {name}  {runs}{partial}  {host} {kernel}"));
+    wrapped(&line, stdout_width(), 4)
 }
 
 /// A name, and beside it, from the same column on, the words about it. A long name has a line of its own.
