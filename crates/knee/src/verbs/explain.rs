@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use analysis::ledger::{Explained, answer, explain};
 use analysis::{Arm, match_points};
 use anyhow::{Result, bail, ensure};
-use host::terminal::{hint, print};
+use host::terminal::{hint, print, talk};
 use plan::commands;
 use records::{Opened, Point, Profile};
 use reports::Style;

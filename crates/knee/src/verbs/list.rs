@@ -6,7 +6,7 @@ use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::Result;
 use host::paths;
-use host::terminal::{hint, print, print_line};
+use host::terminal::{hint, one_line, print, print_line};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use plan::commands::{self, COMMANDS, PREFIX};
@@ -149,7 +149,7 @@ pub fn record_line(record: &Listed) -> String {
         "" => String::new(),
         note => wrapped(&format!("    {}", note.replace('\n', " ")), stdout_width(), 4),
     };
-    wrapped(&line, stdout_width(), 4) + &note
+    wrapped(&one_line(&line), stdout_width(), 4) + &note
 }
 
 /// The lines of a folder that is no finished record.
@@ -160,7 +160,7 @@ fn other_lines(other: &Listed) -> String {
     } else {
         format!("  {name}, {} of {}", other.runs, counted(other.planned as usize, "run"))
     };
-    wrapped(&format!("{id}  {state}{runs}: {reason}"), stdout_width(), 4)
+    wrapped(&one_line(&format!("{id}  {state}{runs}: {reason}")), stdout_width(), 4)
 }
 
 /// A name, and beside it, from the same column on, the words about it. A long name has a line of its own.
