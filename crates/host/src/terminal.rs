@@ -170,6 +170,11 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
+/// A name as a part of one line: its own line breaks and tabs are shown as escapes too.
+pub fn one_line(name: &str) -> String {
+    name.replace('\n', "\\u000a").replace('\t', "\\u0009")
+}
+
 /// Whether a terminal would obey a character, or show it as nothing, instead of as itself.
 fn is_control(char: char) -> bool {
     match char {
@@ -194,6 +199,7 @@ mod tests {
             "\\u202egpj.exe\\u009b31m\\u007f\\u000d"
         );
         assert_eq!(shown("\u{e0041}"), "\\udb40\\udc41");
+        assert_eq!(one_line("a\nb\tc"), "a\\u000ab\\u0009c");
         assert_eq!(shown("naïve ± 你好"), "naïve ± 你好");
     }
 

@@ -1,5 +1,6 @@
 //! What an experiment starts and changes, as a list for a reader who decides whether to run it.
 
+use host::terminal::one_line;
 use records::Effect;
 
 use crate::Style;
@@ -16,7 +17,7 @@ pub fn effects(effects: &[Effect], style: &Style) -> String {
     }
     let line = |effect: &Effect| {
         let words: Vec<String> = effect.words.iter().map(|word| quoted(word)).collect();
-        let words = words.join(" ").replace('\n', "\\n").replace('\t', "\\t");
+        let words = one_line(&words.join(" "));
         let note = match effect.note.as_str() {
             "" => String::new(),
             note => format!("   # {note}"),
@@ -48,7 +49,7 @@ mod tests {
         expect_test::expect![[r#"
             what it runs and changes, for the first run of each point:
               prepare       cp 'a b' c
-              command       sh -c 'true\u001b[2K;\nfalse'   # in /tmp
+              command       sh -c 'true\u001b[2K;\u000afalse'   # in /tmp
         "#]]
         .assert_eq(&shown(&effects(&all, &Style::PLAIN)));
         assert_eq!(effects(&[], &Style::PLAIN), "it runs only knee's own workloads\n");

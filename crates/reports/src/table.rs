@@ -1,6 +1,8 @@
 //! A table of text: columns as wide as their content, two spaces between them, nothing
 //! at the ends of lines. Headings may have several lines; they stand on the first row.
 
+use host::terminal::one_line;
+
 /// Between two columns.
 const GAP: usize = 2;
 
@@ -30,7 +32,7 @@ impl Table {
     /// Adds a row, one cell a column.
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|cell| one_line(cell)).collect());
     }
 
     /// The table as lines of at most `width`: the last columns go if they do not fit.

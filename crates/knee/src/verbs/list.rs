@@ -6,7 +6,7 @@ use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::Result;
 use host::paths;
-use host::terminal::{hint, print, print_line};
+use host::terminal::{hint, one_line, print, print_line};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use plan::commands::{self, COMMANDS, PREFIX};
@@ -45,7 +45,7 @@ pub struct Arguments {
     since: Option<Timestamp>,
     /// List only records that started before this time
     ///
-    /// Of a date, records of that day are listed too.
+    /// With a date, records of that day are listed too.
     #[arg(long, value_name = "TIME", value_parser = until)]
     until: Option<Timestamp>,
     /// Print JSON
@@ -150,7 +150,7 @@ pub fn record_line(record: &Listed) -> String {
         "" => String::new(),
         note => wrapped(&format!("    {}", note.replace('\n', " ")), stdout_width(), 4),
     };
-    wrapped(&line, stdout_width(), 4) + &note
+    wrapped(&one_line(&line), stdout_width(), 4) + &note
 }
 
 /// The lines of a folder that is no finished record.
@@ -161,7 +161,7 @@ fn other_lines(other: &Listed) -> String {
     } else {
         format!("  {name}, {} of {}", other.runs, counted(other.planned as usize, "run"))
     };
-    wrapped(&format!("{id}  {state}{runs}: {reason}"), stdout_width(), 4)
+    wrapped(&one_line(&format!("{id}  {state}{runs}: {reason}")), stdout_width(), 4)
 }
 
 /// A name, and beside it, from the same column on, the words about it. A long name has a line of its own.

@@ -100,7 +100,7 @@ pub struct Arguments {
     seconds: Vec<f64>,
     /// Number of operations per task, instead of --seconds
     ///
-    /// Of a command: how many operations each of its runs does.
+    /// For a command, how many operations each of its runs does.
     #[arg(
         long,
         value_delimiter = ',',

@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::RecordState;
 
+use crate::guests;
 use crate::home::Home;
-use crate::process::{Process, wait_for};
+use crate::process::{Process, wait_for, wait_within};
 use crate::random::{choices, times};
 
 const STOPS: u64 = 240;
@@ -94,13 +96,18 @@ impl Shell {
 
     /// Waits until the shell has the terminal again.
     fn wait_for_prompt(&mut self) {
-        while !self.shown.contains(PROMPT) {
-            match self.output.recv_timeout(Duration::from_secs(100)) {
+        self.wait_for_text(PROMPT, Duration::from_secs(100));
+    }
+
+    /// Waits until the terminal shows a text, for at most `time` without anything new.
+    fn wait_for_text(&mut self, text: &str, time: Duration) {
+        while !self.shown.contains(text) {
+            match self.output.recv_timeout(time) {
                 Ok(bytes) => self.shown += &String::from_utf8_lossy(&bytes),
-                Err(_) => panic!("the shell did not get the terminal back: {}", self.shown),
+                Err(_) => panic!("the terminal did not show {text}, only: {}", self.shown),
             }
         }
-        let end = self.shown.find(PROMPT).expect("it is there") + PROMPT.len();
+        let end = self.shown.find(text).expect("it is there") + text.len();
         self.shown.drain(..end);
     }
 }
@@ -151,12 +158,12 @@ fn measure_with_stops(random: &mut Xoshiro256PlusPlus, stops_max: u64) -> (u64, 
         if !home.processes().iter().any(is_knee) {
             break;
         }
-        wait_for("all of knee to be stopped", || all_stopped(&home).then_some(()));
+        wait_for("all of knee to be stopped", || all_stopped(&home, &shell).then_some(()));
         stops += 1;
         shell.type_line("fg");
         wait_for("knee to go on or end", || {
             let ended = !home.processes().iter().any(is_knee);
-            (ended || !all_stopped(&home)).then_some(())
+            (ended || !all_stopped(&home, &shell)).then_some(())
         });
     }
     if home.processes().iter().any(is_knee) {
@@ -176,15 +183,48 @@ fn measure_with_stops(random: &mut Xoshiro256PlusPlus, stops_max: u64) -> (u64, 
     (stops, marked)
 }
 
+#[test]
+fn ctrl_z_stops_a_guest_and_its_run_is_repeated_in_a_new_boot() {
+    let Some(kernel) = guests::kernel("Ctrl-Z while a guest runs") else { return };
+    let _alone = guests::ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Home::new();
+    let mut shell = Shell::new(&home);
+    let knee = env!("CARGO_BIN_EXE_knee");
+    let kernel = kernel.display();
+    shell.type_line(&format!(
+        "{knee} run getppid --kernel {kernel} --cpus 1 --seconds 5 --blocks 1"
+    ));
+    // A first boot is only tried out.
+    shell.wait_for_text("booted in", guests::PATIENCE);
+    let guests = || {
+        let is_qemu = |process: &Process| process.program.ends_with("qemu-system-x86_64");
+        home.processes().into_iter().filter(is_qemu).map(|qemu| qemu.pid).collect::<Vec<i32>>()
+    };
+    let tried_out = guests();
+    let is_new = |pid: &i32| !tried_out.contains(pid);
+    wait_for("the guest of the run", || guests().iter().any(is_new).then_some(()));
+    shell.type_ctrl_z();
+    shell.wait_for_prompt();
+    wait_for("the guest to be stopped", || all_stopped(&home, &shell).then_some(()));
+    shell.type_line("fg");
+    wait_within(guests::PATIENCE, "the record", || (!home.records().is_empty()).then_some(()));
+    let record = home.record();
+    let [run] = &record.runs[..] else { panic!("one run: {:?}", record.runs) };
+    assert!(run.finished(), "{run:?}");
+    assert!(run.warnings.iter().any(|warning| warning.text.contains("was stopped (Ctrl-Z)")));
+    assert_eq!(run.boot, Some(1), "the boot that was stopped does no other run");
+}
+
 fn is_knee(process: &Process) -> bool {
     process.program.ends_with("knee")
 }
 
 /// Whether every process of knee is stopped; the shell is not one.
-fn all_stopped(home: &Home) -> bool {
+fn all_stopped(home: &Home, shell: &Shell) -> bool {
     let stopped = |process: &Process| {
         let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
         stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z']))
     };
-    home.processes().iter().filter(|process| !process.program.ends_with("dash")).all(stopped)
+    let is_shell = |process: &Process| process.pid == shell.shell.id() as i32;
+    home.processes().iter().filter(|process| !is_shell(process)).all(stopped)
 }
