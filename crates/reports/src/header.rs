@@ -66,7 +66,7 @@ fn state(opened: &Opened) -> String {
     match opened.record.state {
         RecordState::Whole => format!("{name}: {}{failed}", counted(done, what)),
         RecordState::Partial | RecordState::Growing => {
-            format!("{name}: {done} of {planned} runs{failed}")
+            format!("{name}: {done} of {}{failed}", counted(planned as usize, "run"))
         }
     }
 }

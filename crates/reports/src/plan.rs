@@ -78,7 +78,8 @@ fn blocks(record: &Record) -> String {
     } else {
         String::new()
     };
-    format!("{blocks} of {points}: {} runs{until}{extra}", record.runs_planned())
+    let runs = counted(record.runs_planned() as usize, "run");
+    format!("{blocks} of {points}: {runs}{until}{extra}")
 }
 
 /// "about 3 min 20 s".
