@@ -281,7 +281,7 @@ mod tests {
         let drawn = svg(&record, &[]).unwrap();
         assert!(!drawn.contains("<script") && !drawn.contains('\u{1b}'));
         assert!(
-            drawn.contains("&lt;/text&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&amp;\\u{1b}]")
+            drawn.contains("&lt;/text&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&amp;\\u001b]")
         );
     }
 
