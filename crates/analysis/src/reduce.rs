@@ -98,7 +98,8 @@ pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
         return failed("the worker did not report how the command ended".to_string());
     }
     if sorted.command_end.is_none() && !reported.iter().copied().eq(0..point.tasks) {
-        return failed(format!("{} of {} tasks reported", reported.len(), point.tasks));
+        let tasks = host::counted(point.tasks as usize, "task");
+        return failed(format!("{} of {tasks} reported", reported.len()));
     }
     let warmup = warmup(&sorted.intervals);
     let metrics = metrics(point, &sorted, measured, warmup);

@@ -47,10 +47,7 @@ pub fn remove(folder: &Path) -> Result<bool> {
     let removing = || format!("removing {}", folder.display());
     let is_growing = is_hidden(folder) && matches!(writer(folder), Ok(Writer::Alive));
     ensure!(!is_growing, "{} is not removed: a knee is writing it", folder.display());
-    let _lock = match folder.join(RECORD).exists() {
-        true => Some(lock_record(folder)?),
-        false => None,
-    };
+    let _lock = if folder.join(RECORD).exists() { Some(lock_record(folder)?) } else { None };
     let is_gone = remove_record(folder).with_context(removing)?;
     sync_folder(folder.parent().unwrap_or(Path::new("/")))?;
     Ok(is_gone)

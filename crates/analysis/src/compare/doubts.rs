@@ -176,11 +176,9 @@ fn disturbed(arms: &[Arm], cells: &[ComparedCell]) -> Vec<String> {
         let (_, why) = left_out().next()?;
         let kept: usize = cells.iter().map(|cell| cell.sides[number].len()).sum();
         let n = left_out().count();
-        Some(format!(
-            "{n} of {} runs of `{}` were disturbed and left out (the first: {why})",
-            n + kept,
-            arm.name
-        ))
+        let (runs, were) = (host::counted(n + kept, "run"), if n == 1 { "was" } else { "were" });
+        let name = arm.name;
+        Some(format!("{n} of {runs} of `{name}` {were} disturbed and left out (the first: {why})"))
     };
     arms.iter().enumerate().filter_map(sentence).collect()
 }

@@ -110,9 +110,10 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
     let count = index.count(&filter)?;
     if count + others.len() == 0 {
         let root = store.root().display();
-        let text = match is_filtered {
-            true => format!("No record in {root} matches: `knee list` shows all"),
-            false => format!("No records in {root} yet. Make one with: knee run first-look"),
+        let text = if is_filtered {
+            format!("No record in {root} matches: `knee list` shows all")
+        } else {
+            format!("No records in {root} yet. Make one with: knee run first-look")
         };
         return print(wrapped(&text, stdout_width(), 0));
     }

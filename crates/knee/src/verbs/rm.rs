@@ -38,9 +38,10 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 /// Removes a record, and says so.
 pub fn remove(folder: &Path) -> Result<()> {
     let folder_text = folder.display();
-    match store::remove(folder)? {
-        true => talk(format_args!("removed {folder_text}")),
-        false => talk(format_args!("removed the record in {folder_text}; other files in it stay")),
+    if store::remove(folder)? {
+        talk(format_args!("removed {folder_text}"));
+    } else {
+        talk(format_args!("removed the record in {folder_text}; other files in it stay"));
     }
     Ok(())
 }
