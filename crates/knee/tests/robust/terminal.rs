@@ -225,6 +225,7 @@ fn poison_record(folder: &Path, random: &mut Xoshiro256PlusPlus) {
     for _ in 0..3 {
         poison(&mut record[&fields[random.random_range(0..fields.len())]], random);
     }
+    record["note"] = CONTROLS[random.random_range(0..CONTROLS.len())].into();
     fs::write(&path, record.to_string()).unwrap();
     let path = folder.join("runs.ndjson");
     let text = fs::read_to_string(&path).unwrap();
@@ -259,7 +260,12 @@ fn check_clean(what: &str, ended: &Ended) {
 fn no_text_of_a_record_controls_the_terminal() {
     let mut random = choices("no_text_of_a_record_controls");
     let verbs = ["list", "list --json", "show", "show --counters", "show --json"];
-    let others = ["compare last --layout curves", "compare last --json", "export --format json"];
+    let others = [
+        "note last",
+        "compare last --layout curves",
+        "compare last --json",
+        "export --format json",
+    ];
     for _ in 0..times("KNEE_POISONED", 12) {
         let home = home_with_a_record();
         poison_record(&record_folder(&home), &mut random);
