@@ -63,6 +63,17 @@ pub struct Arguments {
 /// Blocks unless the user gives their number: each has three profiled runs beside the clean one.
 const BLOCKS: u32 = 5;
 
+/// Every form of what can be explained.
+const WHAT: &str = "\
+What to explain: it is measured first, unless it has been.
+
+  posix_lock_shared            workloads, or an experiment
+  ./old 1000 ./new 1000        one or two programs, by path
+  './prog -m 1' './prog -m 2'  quoted lines; also --command, and --
+  RECORD, RECORD:VARIANT       made by this, or by run --explain
+  base new                     variants of the last record
+  perf.data                    one or two recordings of perf";
+
 /// The heading of the options that only this verb has.
 const EXPLAIN: &str = "Ledger";
 
@@ -70,7 +81,10 @@ const EXPLAIN: &str = "Ledger";
 /// measured.
 pub fn with_short_help(verb: clap::Command) -> clap::Command {
     let shown = [None, Some(EXPLAIN), Some(run::LOAD), Some(perf_data::HEADING)];
-    verb.mut_args(|argument| {
+    let what = |what: clap::Arg| {
+        what.help("Workloads, programs, records, variants or perf.data").long_help(WHAT)
+    };
+    verb.mut_arg("what", what).mut_args(|argument| {
         let is_shown = argument.is_global_set() || shown.contains(&argument.get_help_heading());
         if is_shown { argument } else { argument.hide_short_help(true) }
     })
