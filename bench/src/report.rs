@@ -36,6 +36,8 @@ pub enum Limit {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Met,
+    /// The median keeps the limit, but by chance it could be on the other side.
+    MetWithinNoise,
     /// On which side of the limit it is could be chance.
     Open,
     Missed,
@@ -45,6 +47,7 @@ impl Verdict {
     fn told(self) -> &'static str {
         match self {
             Verdict::Met => "met",
+            Verdict::MetWithinNoise => "met within noise",
             Verdict::Open => "open",
             Verdict::Missed => "MISSED",
         }
@@ -89,6 +92,10 @@ impl Report {
         }
         let told = |verdict| limited.iter().filter(|f| f.verdict() == verdict).count();
         text += &format!("\n{} of {} limits missed", told(Verdict::Missed), limited.len());
+        if told(Verdict::MetWithinNoise) > 0 {
+            let met = told(Verdict::MetWithinNoise);
+            text += &format!(", {met} met within noise: chance alone could sink them");
+        }
         if told(Verdict::Open) > 0 {
             text +=
                 &format!(", {} open: chance alone could lift or sink them", told(Verdict::Open));
@@ -169,6 +176,8 @@ impl Figure {
             Limit::AtMost(limit) if self.quantile(0.5) > limit => Verdict::Missed,
             Limit::SurelyAtLeast(limit) if high < limit => Verdict::Missed,
             Limit::SurelyAtLeast(limit) if low < limit => Verdict::Open,
+            Limit::AtLeast(limit) if low < limit => Verdict::MetWithinNoise,
+            Limit::AtMost(limit) if high > limit => Verdict::MetWithinNoise,
             _ => Verdict::Met,
         }
     }

@@ -18,6 +18,8 @@ pub struct PointHistory {
     pub run_s: f64,
     /// Time from the start of knee to the first run, in seconds: file systems are tried and aged then.
     pub before_s: f64,
+    /// Runs of the earlier record over those that it planned, at least 1: disturbed blocks are repeated.
+    pub repeats: f64,
 }
 
 impl PointHistory {
@@ -34,6 +36,7 @@ impl PointHistory {
             deviation: Some(spread.stddev? / spread.mean),
             run_s: run_s(past, index)?,
             before_s: before_s(past)?,
+            repeats: repeats(past),
         })
     }
 
@@ -53,8 +56,13 @@ impl PointHistory {
             Some((distance(other), run_s))
         });
         let (_, run_s) = timed.min_by(|a, b| a.0.cmp(&b.0))?;
-        let record = past.record.id.clone();
-        Some(PointHistory { record, deviation: None, run_s, before_s: before_s(past)? })
+        Some(PointHistory {
+            record: past.record.id.clone(),
+            deviation: None,
+            run_s,
+            before_s: before_s(past)?,
+            repeats: repeats(past),
+        })
     }
 }
 
@@ -139,6 +147,10 @@ fn scaled(past: &Opened, index: usize, other: &Point, point: &Point) -> Option<f
         (Until::End, Until::End) => Some(run_s),
         _ => None,
     }
+}
+
+fn repeats(past: &Opened) -> f64 {
+    (past.runs.len() as f64 / f64::from(past.record.runs_planned().max(1))).max(1.0)
 }
 
 fn before_s(past: &Opened) -> Option<f64> {

@@ -71,7 +71,6 @@ enum Verb {
     Note(verbs::note::Arguments),
     /// Remove records
     Rm(verbs::rm::Arguments),
-    /// Remove old records, by age, number or size
     Prune(verbs::prune::Arguments),
     /// Build, list and remove kernels to boot and compare
     Kernel(verbs::kernel::Arguments),

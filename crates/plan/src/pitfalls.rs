@@ -20,6 +20,11 @@ const PITFALLS: &[Pitfall] = &[Pitfall {
              a fresh file system (--fs)",
 }];
 
+/// Whether a workload's rate depends on what was removed from its file system before.
+pub fn depends_on_history(workload: &str) -> bool {
+    PITFALLS.iter().any(|pitfall| pitfall.workloads.contains(&workload))
+}
+
 /// The pitfalls that apply to these points. They are effects of earlier runs, so a file system that is
 /// made fresh for each run has none.
 pub fn warnings(

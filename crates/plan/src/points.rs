@@ -12,7 +12,7 @@ use records::{
 };
 use workloads::{Forms, Values, Workload};
 
-use crate::names;
+use crate::{names, pitfalls};
 
 mod commands;
 
@@ -22,7 +22,7 @@ const RUNS_MAX: usize = 100_000;
 /// The key of the mark on points whose file system is made for them.
 const MADE: &str = "file_system";
 
-/// The CPUs of the host that a run may use.
+/// What runs may use of the host: CPUs and directories.
 #[derive(Clone)]
 pub struct Usable {
     /// The CPUs that this process may use.
@@ -31,6 +31,9 @@ pub struct Usable {
     pub at_once: Option<u32>,
     /// Returns the path of a directory that a record keeps, or refuses the directory.
     pub directory: fn(&Path) -> Result<PathBuf>,
+    /// A directory whose file system forgets what was removed from it. Workloads whose rate depends on
+    /// that run there unless told otherwise.
+    pub without_history: Option<PathBuf>,
 }
 
 /// The points of an experiment on these CPUs, in the order in which its loads and axes are written. Each
@@ -65,15 +68,24 @@ pub fn points(
     Ok(points)
 }
 
-/// The CPUs that runs of a variant may use: those of its guest, if it has one.
+/// What runs of a variant may use: the CPUs of its guest, if it has one. A guest, or a file system that
+/// is made for the variant, takes the place of the host's directories.
 pub fn usable<'a>(
     experiment: &Experiment,
     variant: Option<&Variant>,
     host: &'a Usable,
 ) -> Result<Cow<'a, Usable>> {
-    let Some(guest) = experiment.guest(variant) else { return Ok(Cow::Borrowed(host)) };
-    let topology = guest.shape()?.topology();
-    Ok(Cow::Owned(Usable { topology, at_once: None, directory: host.directory }))
+    let on_host = Usable { without_history: None, ..host.clone() };
+    match experiment.guest(variant) {
+        Some(guest) => {
+            let topology = guest.shape()?.topology();
+            Ok(Cow::Owned(Usable { topology, at_once: None, ..on_host }))
+        }
+        None if variant.is_some_and(|variant| variant.file_system.is_some()) => {
+            Ok(Cow::Owned(on_host))
+        }
+        None => Ok(Cow::Borrowed(host)),
+    }
 }
 
 /// Marks points whose file system is made for them. Across records, they must not count as equal to
@@ -157,7 +169,9 @@ fn points_of(
         .into_iter()
         .map(|placement| Ok((placement, sizes(axes, usable, placement, points_max)?)))
         .collect::<Result<Vec<_>>>()?;
-    let dirs = dirs(axes, usable)?;
+    let own_default = usable.without_history.as_ref();
+    let own_default = own_default.filter(|_| pitfalls::depends_on_history(workload.name));
+    let dirs = dirs(axes, own_default, usable)?;
     let passes: &[Pass] =
         if experiment.latency { &[Pass::Rate, Pass::Latency] } else { &[Pass::Rate] };
     let untils = untils(axes);
@@ -257,8 +271,9 @@ fn forms(workload: &Workload, axes: &Axes) -> Result<Vec<Form>> {
     Ok(vec![only])
 }
 
-fn dirs(axes: &Axes, usable: &Usable) -> Result<Vec<PathBuf>> {
-    let dirs = values(&axes.dir, host::paths::temporary());
+/// The directories to measure in. The default is that of the workload, if it has one.
+fn dirs(axes: &Axes, own_default: Option<&PathBuf>, usable: &Usable) -> Result<Vec<PathBuf>> {
+    let dirs = values(&axes.dir, own_default.cloned().unwrap_or_else(host::paths::temporary));
     dirs.iter().map(|dir| (usable.directory)(dir)).collect()
 }
 
@@ -325,6 +340,7 @@ mod tests {
                 ensure!(path != Path::new("/no/such"), "no directory {}", path.display());
                 Ok(path.to_path_buf())
             },
+            without_history: Some("/dev/shm".into()),
         }
     }
 
@@ -429,6 +445,23 @@ mod tests {
             planning brk: brk runs only as processes: all threads share one program break, where malloc's heap ends: threads that move it would take memory from each other
         "#]],
         );
+    }
+
+    #[test]
+    fn what_depends_on_deleted_files_runs_where_they_are_forgotten_unless_told_otherwise() {
+        let elsewhere = "[[variant]]\nname = 'xfs'\nfile_system = { kind = 'xfs' }";
+        let of = |name: &str, more: &str| {
+            let toml = format!("{more}\n[[load]]\nworkload = '{name}'\naxes = {{ cpus = 1 }}\n");
+            let experiment = Experiment::read(&toml).unwrap();
+            let variants = combined(&experiment).unwrap();
+            points(&experiment, &variants, &host(1, None)).unwrap().remove(0).dir
+        };
+        for name in ["create_files", "unlink"] {
+            assert_eq!(of(name, ""), Path::new("/dev/shm"));
+            assert_eq!(of(name, "[axes]\ndir = '/var'"), Path::new("/var"));
+            assert_eq!(of(name, elsewhere), std::env::temp_dir());
+        }
+        assert_eq!(of("stat", ""), std::env::temp_dir());
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! Source: `kvm_spinlock_init` in arch/x86/kernel/kvm.c, `virt_spin_lock` in
 //! arch/x86/include/asm/qspinlock.h, Linux 4.2 to 6.18; Documentation/virt/kvm/x86/cpuid.rst.
 
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::tree::value;
@@ -18,8 +20,8 @@ const PV_UNHALT: u32 = 1 << 7;
 /// KVM_HINTS_REALTIME: vCPUs are never preempted for long.
 const REALTIME: u32 = 1 << 0;
 
-/// A line of /proc/kallsyms that only kernels with CONFIG_PARAVIRT_SPINLOCKS have.
-const PARAVIRTUAL: &str = " __pv_queued_spin_lock_slowpath\n";
+/// A function that only kernels with CONFIG_PARAVIRT_SPINLOCKS have.
+const PARAVIRTUAL: &str = "__pv_queued_spin_lock_slowpath";
 
 /// The facts by which a kernel chooses its spinlocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,19 +44,44 @@ pub fn spinlocks(root: &Path) -> Option<String> {
     let processor = value(root, "proc/cpuinfo")?;
     let flags = processor.lines().find(|line| line.starts_with("flags"))?;
     let guest = flags.split_whitespace().any(|flag| flag == "hypervisor");
-    // A recorded tree has neither CPUID nor symbols, and the list of symbols is long.
+    // A recorded tree has neither CPUID nor symbols.
     let here = guest && root == Path::new("/");
-    let symbols = here.then(|| value(root, "proc/kallsyms")).flatten().unwrap_or_default();
     let words = value(root, "proc/cmdline").unwrap_or_default();
     let facts = SpinlockFacts {
         guest,
         kvm: if here { kvm() } else { None },
-        built_in: (!symbols.is_empty()).then(|| symbols.contains(PARAVIRTUAL)),
+        built_in: if here { built_in(root) } else { None },
         forbidden: words.split_whitespace().any(|word| word == "nopvspin"),
         single_cpu: value(root, "sys/devices/system/cpu/possible").as_deref() == Some("0"),
     };
     // Of a guest in a recorded tree, the deciding facts are unknown.
     (!guest || here).then(|| kind(facts).to_string())
+}
+
+/// Whether the kernel has [`PARAVIRTUAL`]. Its types name most functions; /proc/kallsyms names all, but
+/// the kernel formats it anew for each reader, which takes some 50 ms.
+fn built_in(root: &Path) -> Option<bool> {
+    let names = names_of_types(&root.join("sys/kernel/btf/vmlinux")).unwrap_or_default();
+    if names.split(|byte| *byte == 0).any(|name| name == PARAVIRTUAL.as_bytes()) {
+        return Some(true);
+    }
+    let symbols = value(root, "proc/kallsyms")?;
+    Some(symbols.lines().any(|line| line.split_whitespace().nth(2) == Some(PARAVIRTUAL)))
+}
+
+/// The names in a file of BTF, each with a zero byte behind it, and nothing else of the file: the kernel
+/// gives a page for each read.
+fn names_of_types(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut header = [0; 24];
+    file.read_exact(&mut header)?;
+    let number = |at: usize| {
+        u64::from(u32::from_ne_bytes(header[at..at + 4].try_into().expect("four bytes")))
+    };
+    file.seek(SeekFrom::Start(number(4) + number(16)))?;
+    let mut names = Vec::new();
+    file.take(number(20)).read_to_end(&mut names)?;
+    Ok(names)
 }
 
 fn kind(facts: SpinlockFacts) -> &'static str {
@@ -129,6 +156,28 @@ mod tests {
             SpinlockFacts { built_in: Some(false), forbidden: true, ..guest },
             "test-and-set (a guest",
         );
+    }
+
+    #[test]
+    fn the_kernel_has_a_function_that_its_types_or_its_symbols_name() {
+        // magic, version, flags; lengths of the header and offsets of types and strings.
+        let types = |names: &str, length: u32| {
+            let header = [24, 0, 4, 4, length].map(u32::to_ne_bytes).concat();
+            [&[0x9f, 0xeb, 1, 0][..], &header, &[0xff; 4], names.as_bytes()].concat()
+        };
+        let check = |types: &[u8], symbols: &str, expected: Option<bool>| {
+            let files = [("sys/kernel/btf/vmlinux", ""), ("proc/kallsyms", symbols)];
+            let root = crate::tree::fake(&files);
+            std::fs::write(root.path().join(files[0].0), types).unwrap();
+            assert_eq!(built_in(root.path()), expected, "{types:?} {symbols}");
+        };
+        let found = format!("\0int\0{PARAVIRTUAL}\0");
+        check(&types(&found, found.len() as u32), "", Some(true));
+        check(&types(&found, u32::MAX), "", Some(true));
+        check(&types(&found, 5), "", None);
+        check(&types(&found, 5), "ffff T _text", Some(false));
+        check(&[0x9f, 0xeb], &format!("ffff T _text\nffff T {PARAVIRTUAL}\n"), Some(true));
+        check(&[], &format!("ffff t {PARAVIRTUAL}_x"), Some(false));
     }
 
     #[test]

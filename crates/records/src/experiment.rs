@@ -256,7 +256,8 @@ pub struct Axes {
     /// Which CPUs first. Default `cores`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Many<Placement>>,
-    /// Directories whose file system is measured. Default: the temporary directory.
+    /// Directories whose file system is measured. Default: the temporary directory, or for workloads
+    /// whose rate depends on files deleted there before, a tmpfs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<Many<PathBuf>>,
     /// Length of a run in seconds. Default 1.

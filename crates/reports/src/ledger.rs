@@ -62,8 +62,7 @@ pub fn title(point: &Point) -> String {
         Some(_) => String::new(),
         None => format!(", {}", point.form.counted(point.tasks)),
     };
-    let cpus = counted(point.cpus as usize, "CPU");
-    format!("{load}{variant}{tasks} on {cpus}")
+    format!("{load}{variant}{tasks} on {}", counted(point.cpus as usize, "CPU"))
 }
 
 /// The line of a command that is nothing but a placeholder, as where whole commands are compared.

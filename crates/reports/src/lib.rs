@@ -20,6 +20,7 @@ pub mod recording;
 mod scaling;
 mod selfcheck;
 mod selfcheck_host;
+mod svg;
 pub mod table;
 mod will_it_scale;
 
@@ -39,6 +40,7 @@ pub use crate::prose::{counted, reflowed, wrapped};
 pub use crate::scaling::{Detail, detailed, scaling};
 pub use crate::selfcheck::selfcheck;
 pub use crate::selfcheck_host::selfcheck_host;
+pub use crate::svg::svg;
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
 pub use ledger::{LedgerSide, unit_of_work};
 

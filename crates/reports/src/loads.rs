@@ -72,7 +72,8 @@ fn same_load(a: &Point, b: &Point) -> bool {
             == (&b.workload, b.semantics, &b.parameters, &b.command, b.until, b.pass, &b.other)
 }
 
-fn grouped<'a>(
+/// Curves that belong together, in order of appearance.
+pub fn grouped<'a>(
     curves: impl Iterator<Item = &'a Curve<'a>>,
     together: impl Fn(&Curve, &Curve) -> bool,
 ) -> Vec<Vec<&'a Curve<'a>>> {

@@ -186,7 +186,7 @@ impl Scale {
 }
 
 /// The smallest of 1, 2, 5 times a power of ten that is not below `least`.
-fn round_step(least: f64) -> f64 {
+pub fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let nice = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
     nice.into_iter().find(|step| *step >= least * 0.999_999).unwrap_or(10.0 * power)

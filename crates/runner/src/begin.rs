@@ -26,7 +26,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
 
 /// The plan of the record, whether or not the programs that it needs are installed.
 pub fn planned_record(experiment: Experiment) -> Result<Record> {
-    let (usable, warning) = usable_cpus()?;
+    let (usable, warning) = usable_of_host()?;
     file_systems::check_experiment(&experiment)?;
     let variants = variants::combined(&experiment)?;
     guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
@@ -98,8 +98,8 @@ fn operations(points: &[Point]) -> BTreeMap<String, String> {
     workloads.map(|w| (w.name.to_string(), w.spec.operation.to_string())).collect()
 }
 
-/// The CPUs that this process may use, and a warning if a quota leaves some of them out.
-fn usable_cpus() -> Result<(Usable, Option<Warning>)> {
+/// What this process may use of the host, and a warning if a quota leaves some of them out.
+fn usable_of_host() -> Result<(Usable, Option<Warning>)> {
     let limits = probes::limits(Path::new("/"));
     let allowed = limits.cpus_allowed.map_err(anyhow::Error::msg)?;
     let topology = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
@@ -115,7 +115,16 @@ fn usable_cpus() -> Result<(Usable, Option<Warning>)> {
         )
     });
     let at_once = quota.map(|quota| quota.max(1.0) as u32);
-    Ok((Usable { topology, at_once, directory: measured_directory }, warning))
+    let without_history = directory_without_history();
+    Ok((Usable { topology, at_once, directory: measured_directory, without_history }, warning))
+}
+
+/// The shared memory's directory, if it is a tmpfs. Not if the user chose a temporary directory.
+fn directory_without_history() -> Option<PathBuf> {
+    let chosen = std::env::var_os("TMPDIR").is_some_and(|path| !path.is_empty());
+    let memory = Path::new("/dev/shm");
+    let is_tmpfs = probes::directory(memory).file_system.as_deref() == Some("tmpfs");
+    (!chosen && is_tmpfs).then(|| memory.to_path_buf())
 }
 
 /// The canonical path of a directory to measure in.

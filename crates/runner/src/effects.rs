@@ -55,7 +55,11 @@ fn directory(point: &Point) -> PathBuf {
 }
 
 fn boot(guest: &Guest) -> Effect {
-    effect(EffectKind::Boot, guest.words(), "in a virtual machine of QEMU")
+    let kernel = guest.kernel.iter().map(|path| path.display().to_string()).collect();
+    let rest = guest.words().into_iter().filter(|word| !word.starts_with("kernel "));
+    let rest: Vec<String> =
+        ["in a virtual machine of QEMU".to_string()].into_iter().chain(rest).collect();
+    effect(EffectKind::Boot, kernel, rest.join(", "))
 }
 
 /// What a variant changes around its runs.

@@ -20,7 +20,7 @@ pub struct Progress {
     planned: Duration,
     /// "block 3 of at most 60, " if blocks go on until decided.
     stage: String,
-    /// By point: the number of runs of this session, and the sum of what decides.
+    /// The number of runs of this session and the sum of their deciding values, by point.
     sums: BTreeMap<u32, (u32, f64)>,
     since: Instant,
     spoken: Instant,

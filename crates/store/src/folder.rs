@@ -495,6 +495,12 @@ pub fn record_modified_ns(folder: &Path) -> Option<i64> {
     Some(metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec())
 }
 
+/// Length of a finished record's files, from their seals.
+pub fn bytes(folder: &Path, record: &Record) -> u64 {
+    let own = fs::metadata(folder.join(RECORD)).map_or(0, |metadata| metadata.len());
+    own + record.files.values().map(|seal| seal.bytes).sum::<u64>()
+}
+
 /// Reads the record in a folder, finished or growing. Refuses one whose folder has the id of another.
 pub fn read_record(folder: &Path) -> Result<Record> {
     for name in [RECORD, PLAN] {
@@ -543,12 +549,6 @@ pub fn writer(folder: &Path) -> io::Result<Writer> {
 pub enum Writer {
     Alive,
     Dead,
-}
-
-/// Length of the files in a record's folder.
-pub fn bytes(folder: &Path) -> u64 {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    files.filter_map(|file| file.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len()).sum()
 }
 
 /// The number of whole lines in a record's file of runs.

@@ -19,6 +19,11 @@ use crate::folder::{
 /// Everything else in `record.json` stays, also what a newer knee wrote.
 pub fn annotate(folder: &Path, label: Option<&str>, note: Option<&str>) -> Result<()> {
     check_own(folder)?;
+    ensure!(
+        !is_hidden(folder),
+        "{} is not finished: the next `knee run` finishes what a dead knee left",
+        folder.display()
+    );
     let _lock = lock_record(folder)?;
     read_record(folder)?;
     let path = folder.join(RECORD);

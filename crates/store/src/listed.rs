@@ -43,7 +43,7 @@ pub struct Listed {
     pub note: String,
     /// When its first session started; absent if the record cannot be read.
     pub started: Option<Timestamp>,
-    /// Length of its files.
+    /// Length of its files; 0 if it is not finished.
     pub bytes: u64,
     /// Why it is neither whole nor partial.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -75,7 +75,7 @@ impl Listed {
             label: record.label.clone(),
             note: record.note.clone(),
             started: record.started(),
-            bytes: folder::bytes(folder),
+            bytes: folder::bytes(folder, record),
             reason: String::new(),
         }
     }

@@ -2,12 +2,13 @@
 //!
 //! Each task starts a partner thread on its own CPU. One operation is one round trip, a
 //! byte there and a byte back through two pipes: two context switches, four system calls
-//! and two wake-ups, so half its time is the price of one switch, pipes included. (The
-//! same load as will-it-scale's context_switch1, which counts each round trip twice.)
+//! and two wake-ups, so half its time is the price of one switch, pipes included.
 //! Run queues are per CPU and no CPU waits for another, so a bend means that CPUs share
 //! something in the scheduler, or in the page tables and mitigations a switch pays for.
-//! Partners are threads in both forms: no switch changes the address space. They are not
-//! tasks and are not counted. A task that the runner did not pin pins itself to the CPU on
+//! Partners are threads in both forms: no switch changes the address space. So as threads
+//! this is will-it-scale's context_switch1, which counts each round trip twice; as
+//! processes that has two processes switch, which costs more. Partners are not tasks and
+//! are not counted. A task that the runner did not pin pins itself to the CPU on
 //! which it started.
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,7 +20,7 @@ use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, sys};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
-    aliases: &["context_switch1"],
+    aliases: &[],
     family: Family::Scheduling,
     operation: "one round trip to a partner on the same CPU: two context switches",
     forms: Forms::Both,

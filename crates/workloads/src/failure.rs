@@ -41,6 +41,11 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.error {
+            Some(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+                let advice =
+                    "run shorter, or choose a directory with more free space and inodes (--dir)";
+                write!(f, "{}: {error}: {advice}", self.what)
+            }
             Some(error) => write!(f, "{}: {error}", self.what),
             None => f.write_str(&self.what),
         }

@@ -20,7 +20,7 @@ use crate::{
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
-    aliases: &["fallocate1", "fallocate2"],
+    aliases: &["fallocate2"],
     family: Family::Files,
     operation: "one fallocate at the end of the file; one truncation per `size_bytes` allocated",
     forms: Forms::Both,

@@ -8,8 +8,12 @@
 //! write that one reference count, and call=wait adds the lock of one bucket. key=private
 //! identifies it by its address and touches no page. All words of the host share one hash
 //! table, where buckets may collide; kernels with CONFIG_FUTEX_PRIVATE_HASH give the
-//! private words of a multi-threaded process a table of their own. Own words with
-//! key=shared are will-it-scale's futex1 and futex2, with key=private futex3 and futex4.
+//! private words of a multi-threaded process a table of their own.
+//!
+//! An own word lies in private memory, so that key=shared finds a page that no other
+//! process can have, and takes the address for the key after all. A shared word lies in a
+//! shared mapping, whose inode is the key. With own words, call=wake and call=wait are
+//! will-it-scale's futex1 and futex2, and with key=private futex3 and futex4.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -20,7 +24,7 @@ use crate::{
 };
 
 pub(crate) static SPEC: Spec = Spec {
-    semantics: 1,
+    semantics: 2,
     aliases: &["futex1"],
     family: Family::Scheduling,
     operation: "one futex() call that neither wakes nor sleeps",
@@ -78,13 +82,18 @@ impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let word = match &self.shared {
             Some(shared) => FutexWord::Shared(&shared[0]),
-            None => FutexWord::Own(word()?),
+            None => FutexWord::Own(Box::default()),
         };
         // Faults the page in before the first operation.
         word.store(0, Relaxed);
         Ok(Box::new(Caller { word, command: self.command, answer: self.answer }))
     }
 }
+
+/// A word alone on its page.
+#[derive(Default)]
+#[repr(align(4096))]
+struct OwnPage(AtomicU32);
 
 fn word() -> Result<Shared<CacheLine<AtomicU32>>, Failure> {
     // SAFETY: an atomic of zero bytes is 0.
@@ -93,7 +102,7 @@ fn word() -> Result<Shared<CacheLine<AtomicU32>>, Failure> {
 
 enum FutexWord<'a> {
     Shared(&'a AtomicU32),
-    Own(Shared<CacheLine<AtomicU32>>),
+    Own(Box<OwnPage>),
 }
 
 impl Deref for FutexWord<'_> {
@@ -103,7 +112,7 @@ impl Deref for FutexWord<'_> {
     fn deref(&self) -> &AtomicU32 {
         match self {
             FutexWord::Shared(word) => word,
-            FutexWord::Own(mapping) => &mapping[0],
+            FutexWord::Own(page) => &page.0,
         }
     }
 }

@@ -4,7 +4,9 @@
 //! bookkeeping: before Linux 3.11 one global spinlock, since then per-CPU lists that
 //! keep /proc/locks. lockperf calls it posix02 and quotes the sum over tasks of the time
 //! in lock and unlock (`task_time_s`). Taking a free lock costs the same whether the call
-//! may wait or not, so `mode` should make no difference here.
+//! may wait or not, so `mode` should make no difference here. The lock is of the whole
+//! file: will-it-scale's lock1 locks one byte, and to unlock a part of a file the kernel
+//! first allocates two more locks, in case it must split one.
 
 use crate::file_lock::{self, Exclusion, LockMode, LockOwner, RecordLock};
 use crate::files::FileSharing;
@@ -12,7 +14,7 @@ use crate::{Family, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
-    aliases: &["posix02", "lock1"],
+    aliases: &["posix02"],
     family: Family::FileLocks,
     operation: "one fcntl write lock and one unlock of the whole file",
     forms: Forms::Both,

@@ -5,6 +5,7 @@
 //! them before Linux 5.0, a tree of them since), each wait runs deadlock detection.
 //! lockperf calls it posix01 and quotes the sum over tasks of the time in lock and
 //! unlock (`task_time_s`). Check fairness too: a fast unfair lock starves some tasks.
+//! will-it-scale's lock2 locks one byte, whose unlock costs more (see posix_lock_own).
 
 use crate::file_lock::{self, Exclusion, LockMode, LockOwner, RecordLock};
 use crate::files::FileSharing;
@@ -12,7 +13,7 @@ use crate::{Family, Forms, Need, Spec, TaskForm};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
-    aliases: &["posix01", "lock2"],
+    aliases: &["posix01"],
     family: Family::FileLocks,
     operation: "one fcntl write lock and one unlock of the whole file",
     forms: Forms::Noted(

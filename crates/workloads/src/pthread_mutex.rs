@@ -5,9 +5,10 @@
 //! operations per second cannot grow with CPUs, and what matters is how far they fall as
 //! the line travels and waiters sleep and wake through futexes. The mutex is not handed
 //! over: a woken waiter competes with newcomers, so check fairness too. With mutex=own no
-//! task waits, no system call is made, and the curve should be straight. The mutex is
-//! process-shared in both forms, so both run the same code; as threads, mutex=shared is
-//! the load of will-it-scale's pthread_mutex3.
+//! task waits, no system call is made, and the curve should be straight. As processes
+//! the mutex is process-shared, so a waiter's futex is found by its page; as threads it is
+//! private, and mutex=shared is the load of will-it-scale's pthread_mutex3. (As processes,
+//! each task of that has a mutex of its own.)
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -16,11 +17,12 @@ use std::mem::MaybeUninit;
 use crate::file_lock::HOLD;
 use crate::{
     Failure, Family, Forms, Load, Parameter, ParameterKind, Prepared, Shared, Spec, Spin, Task,
+    TaskForm,
 };
 
 pub(crate) static SPEC: Spec = Spec {
-    semantics: 1,
-    aliases: &["pthread_mutex3"],
+    semantics: 2,
+    aliases: &[],
     family: Family::UserLocks,
     operation: "one lock, one increment and one unlock of a pthread mutex",
     forms: Forms::Both,
@@ -46,9 +48,9 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     // counter; neither holds a pointer.
     let guarded = unsafe { Shared::<Guarded>::zeroed(mutexes)? };
     if mutexes == 1 {
-        guarded[0].initialise()?;
+        guarded[0].initialise(load.form)?;
     }
-    Ok(Box::new(Setup { guarded, hold: load.spin("hold_ns") }))
+    Ok(Box::new(Setup { guarded, form: load.form, hold: load.spin("hold_ns") }))
 }
 
 /// A mutex and what it guards, on one line of a page of its own: the task that initialises
@@ -66,6 +68,7 @@ unsafe impl Sync for Guarded {}
 
 struct Setup {
     guarded: Shared<Guarded>,
+    form: TaskForm,
     hold: Spin,
 }
 
@@ -74,7 +77,7 @@ impl Prepared for Setup {
         let guarded = match &self.guarded[..] {
             [shared] => shared,
             own => {
-                own[index].initialise()?;
+                own[index].initialise(self.form)?;
                 &own[index]
             }
         };
@@ -115,8 +118,8 @@ impl Task for Locker<'_> {
 }
 
 impl Guarded {
-    /// Initialises the mutex, before any task locks it.
-    fn initialise(&self) -> Result<(), Failure> {
+    /// Initialises the mutex for these tasks, before any of them locks it.
+    fn initialise(&self, form: TaskForm) -> Result<(), Failure> {
         let mut attributes = MaybeUninit::uninit();
         // SAFETY: the attributes are live and initialised before their use; the mutex is
         // live, and no task uses it yet.
@@ -125,7 +128,10 @@ impl Guarded {
                 "pthread_mutexattr_init",
                 libc::pthread_mutexattr_init(attributes.as_mut_ptr()),
             )?;
-            let shared = libc::PTHREAD_PROCESS_SHARED;
+            let shared = match form {
+                TaskForm::Processes => libc::PTHREAD_PROCESS_SHARED,
+                TaskForm::Threads => libc::PTHREAD_PROCESS_PRIVATE,
+            };
             checked(
                 "pthread_mutexattr_setpshared",
                 libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), shared),

@@ -1,4 +1,4 @@
-//! Send and receive over a pair of Unix sockets of the task's own.
+//! Write to and read from a pair of Unix sockets of the task's own.
 //!
 //! Each message is a buffer from the slab allocator, charged to the sending socket and
 //! to the memory cgroup, put into the receiver's queue under its lock and freed again.
@@ -14,10 +14,10 @@ use crate::{
 };
 
 pub(crate) static SPEC: Spec = Spec {
-    semantics: 1,
+    semantics: 2,
     aliases: &["unix1"],
     family: Family::Scheduling,
-    operation: "one message sent into a Unix socket and received from its peer",
+    operation: "one message written to a Unix socket and read from its peer",
     forms: Forms::Both,
     parameters: &[
         message::SIZE,
@@ -50,7 +50,9 @@ impl Prepared for Setup {
         let mut ends = [0; 2];
         // SAFETY: the kernel writes two live ints.
         sys("socketpair", unsafe {
-            libc::socketpair(libc::AF_UNIX, self.kind | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr())
+            // The calls must not block: a host that allows too small a buffer gets an error.
+            let kind = self.kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr())
         })?;
         // SAFETY: just opened, owned by nothing else.
         let [near, far] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
@@ -68,13 +70,11 @@ impl Task for Passer {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         let (near, far) = (self.near.as_raw_fd(), self.far.as_raw_fd());
-        // The calls must not block: a host that allows too small a buffer gets an error.
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         self.message.pass(
             // SAFETY: the socket is open and the bytes are live.
-            |bytes| unsafe { libc::send(near, bytes.as_ptr().cast(), bytes.len(), flags) },
+            |bytes| unsafe { libc::write(near, bytes.as_ptr().cast(), bytes.len()) },
             // SAFETY: as above.
-            |bytes| unsafe { libc::recv(far, bytes.as_mut_ptr().cast(), bytes.len(), flags) },
+            |bytes| unsafe { libc::read(far, bytes.as_mut_ptr().cast(), bytes.len()) },
         )
     }
 

@@ -22,7 +22,7 @@ use crate::flags::FailIf;
 /// What to compare, and how to show it.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Variants of the last record; or records (`last`, an id or its start, a directory), as
+    /// Variants of the last record; or records (`last`, a label, an id or its start, a directory), as
     /// RECORD:VARIANT if a record has several. Records with the same variants are compared variant
     /// by variant. Sessions taken in turn: A1,A2,A3,A4 B1,B2,B3,B4. The first is the baseline. A
     /// single record: all its variants [default: last]

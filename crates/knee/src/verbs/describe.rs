@@ -36,7 +36,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
     let is_file = experiments::built_in(name).is_none() && experiment_file::is_experiment(name);
     let entry = if is_file {
-        ManualEntry::Experiment(name, experiment_file::read(name)?.text)
+        let text = experiment_file::read(name)?.text;
+        experiments::parse_at(name, &text, None)?;
+        ManualEntry::Experiment(name, text)
     } else {
         ManualEntry::find(name).with_context(|| unknown(name))?
     };
@@ -172,8 +174,8 @@ fn workload_page(workload: &Workload, width: usize) -> String {
 }
 
 /// What a parameter in ns gives: each is CPU work.
-const WORK_ACCURACY: &str = "Parameters in ns are CPU work. From 200 ns up it takes what you ask for \
-    within 3 %, in 95 % of runs; interruptions and preemption come on top. Each run measures the real \
+const WORK_ACCURACY: &str = "Parameters in ns are CPU work. From 200 ns up its CPU time was within \
+    3 % of what you ask for in 9 of 10 runs or more; interruptions and preemption come on top. Each run measures the real \
     length afterwards (metric work.NAME), and has a doubt if it is more than 5 % off.";
 
 /// A line of a page: what it says, and below each other the words about it.

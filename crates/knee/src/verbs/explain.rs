@@ -24,7 +24,7 @@ use super::run;
 /// Account for the time of an operation, or for the difference between two variants.
 ///
 /// WHAT is a workload or an experiment, which is measured first, with the flags of `knee run`;
-/// or records (`last`, an id, a directory) or variants of the last record, measured with
+/// or records (`last`, a label, an id, a directory) or variants of the last record, measured with
 /// `knee run --explain` or `knee explain`; or, after `--`, any command; or one or two perf.data
 /// files, the baseline first, with --operations for the number of operations in each.
 #[derive(clap::Args)]
@@ -60,6 +60,9 @@ pub struct Arguments {
     recording: perf_data::Options,
 }
 
+/// Blocks unless the user gives their number: each has three profiled runs beside the clean one.
+const BLOCKS: u32 = 5;
+
 /// The heading of the options that only this verb has.
 const EXPLAIN: &str = "Ledger";
 
@@ -72,9 +75,6 @@ pub fn with_short_help(verb: clap::Command) -> clap::Command {
         if is_shown { argument } else { argument.hide_short_help(true) }
     })
 }
-
-/// Blocks unless the user gives their number: each has three profiled runs beside the clean one.
-const BLOCKS: u32 = 5;
 
 /// Measures if necessary, and explains.
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {

@@ -17,7 +17,7 @@ use super::find::{all, find};
 /// What to write, and where.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Records to export: `last`, ids or their starts, directories, or `all`
+    /// Records to export: `last`, labels, ids or their starts, directories, or `all`
     #[arg(default_value = "last")]
     which: Vec<String>,
     /// Format: csv (a line per metric and run), json (one complete record) or will-it-scale

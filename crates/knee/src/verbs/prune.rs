@@ -15,7 +15,9 @@ use super::rm::remove;
 use crate::flags::age;
 use crate::question;
 
-/// Which records to keep. Records with a label are always kept.
+/// Remove old records, by age, number or size.
+///
+/// Lists what would go, and asks. Records with a label are always kept.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Remove records that started longer ago than this: 30d, 12h, 2w

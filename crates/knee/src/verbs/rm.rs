@@ -37,11 +37,8 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 
 /// Removes a record, and says so.
 pub fn remove(folder: &Path) -> Result<()> {
-    let folder_text = folder.display();
-    if store::remove(folder)? {
-        talk(format_args!("removed {folder_text}"));
-    } else {
-        talk(format_args!("removed the record in {folder_text}; other files in it stay"));
-    }
+    let is_gone = store::remove(folder)?;
+    let rest = if is_gone { "" } else { "; other files in the folder stay" };
+    talk(format_args!("removed the record {}{rest}", folder.display()));
     Ok(())
 }

@@ -91,7 +91,8 @@ pub struct Arguments {
     placement: Vec<Placement>,
     /// Directories to measure in [default: temporary]
     ///
-    /// Their file systems are what file operations measure. The default is $TMPDIR or /tmp.
+    /// Their file systems are what file operations measure. The default is $TMPDIR or /tmp; for
+    /// create_files and unlink, unless $TMPDIR is set, /dev/shm.
     #[arg(long, value_delimiter = ',', help_heading = LOAD)]
     dir: Vec<PathBuf>,
     /// Length of each run, in seconds [default: 1]

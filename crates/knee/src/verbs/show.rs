@@ -1,13 +1,15 @@
 //! `knee show`: shows a record as tables and curves.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use host::nearest;
 use host::terminal::{print, talk};
 use records::{Opened, Outcome};
-use reports::{Detail, Style, detailed, summary};
+use reports::{Detail, Style, detailed, summary, svg};
 use store::Store;
 
 use super::find::find;
@@ -15,7 +17,7 @@ use super::find::find;
 /// What to show.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Record to show: `last`, an id or its start, or a directory
+    /// Record to show: `last`, a label, an id or its start, or a directory
     #[arg(default_value = "last")]
     which: String,
     /// Show these metrics instead of operations per second; NAME/op is a counter per operation
@@ -27,6 +29,9 @@ pub struct Arguments {
     /// Also show the kernel's counters per operation
     #[arg(long)]
     counters: bool,
+    /// Draw the curves into this file as SVG, of the metrics of --metric or of what decides
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "counters", "json"])]
+    svg: Option<PathBuf>,
     /// Print a summary of each cell as JSON
     #[arg(long)]
     json: bool,
@@ -36,6 +41,15 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let record = store::open(&find(&arguments.which, store)?)?;
     check_metrics(&arguments.metrics, &record)?;
+    if let Some(path) = &arguments.svg {
+        let drawn = svg(&record, &arguments.metrics);
+        let drawn = drawn.with_context(|| {
+            let id = &record.record.id;
+            format!("{id} has no curve: that takes values at two CPU counts (--cpus 1..all)")
+        })?;
+        fs::write(path, drawn).with_context(|| format!("writing {}", path.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let text = if arguments.json {
         serde_json::to_string_pretty(&summary(&record, &arguments.metrics))? + "\n"
     } else {

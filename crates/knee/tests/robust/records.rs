@@ -4,6 +4,7 @@
 use std::fs;
 
 use crate::home::{Ended, Home};
+use crate::skip::skip;
 
 const RUN: &str = "run getppid --cpus 1 --blocks 1 --seconds 0.01 --json";
 
@@ -43,6 +44,22 @@ fn a_label_names_a_record_wherever_one_is_named() {
     refused(&home, &format!("{RUN} --label 2026"), "'2026' cannot be a label");
     refused(&home, "note after x --label last", "'last' cannot be a label");
     refused(&home, "show nothing", "no record in");
+}
+
+#[test]
+fn the_curves_of_a_record_become_an_svg_file() {
+    let home = Home::new();
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
+        return skip("curves as SVG", "there is one CPU");
+    }
+    done(&home, "run getppid --cpus 1-2 --blocks 1 --seconds 0.01 --json --label a");
+    done(&home, "show a --svg a.svg");
+    let drawn = fs::read_to_string(home.path("a.svg")).unwrap();
+    assert!(drawn.starts_with("<svg xmlns=") && drawn.ends_with("</svg>\n"), "{drawn}");
+    assert!(drawn.contains("getppid, operations_per_s"), "{drawn}");
+    refused(&home, "show a --svg /proc/none/a.svg", "writing /proc/none/a.svg");
+    done(&home, RUN);
+    refused(&home, "show last --svg b.svg", "has no curve");
 }
 
 #[test]

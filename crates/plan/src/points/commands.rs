@@ -34,7 +34,7 @@ pub fn points(
         .into_iter()
         .map(|placement| Ok((placement, sizes(&axes, usable, placement, points_max)?)))
         .collect::<Result<Vec<_>>>()?;
-    let dirs = dirs(&axes, usable)?;
+    let dirs = dirs(&axes, None, usable)?;
     let mut points = Vec::new();
     let combinations = combinations(&parameters, points_max)?;
     let places = product(&dirs, &placements, points_max)?;

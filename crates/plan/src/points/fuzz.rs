@@ -137,6 +137,7 @@ fn host(cpus: u32) -> Usable {
         topology: Topology { cpus: (0..cpus).map(cpu).collect() },
         at_once: None,
         directory: |path| Ok(path.to_path_buf()),
+        without_history: None,
     }
 }
 

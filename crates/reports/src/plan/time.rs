@@ -73,7 +73,12 @@ pub fn total(record: &Record, past: &[Option<PointHistory>]) -> Range {
     let steps = (1 + profiles) as f64 * (1.0 + placebo_share(record));
     let blocks = f64::from(record.experiment.blocks());
     let warmup_runs = f64::from(record.experiment.warmup_runs);
-    block.times(steps * blocks + warmup_runs).plus(before(record, past))
+    let planned = block.times(steps * blocks + warmup_runs);
+    // Comparisons repeat disturbed blocks, on this host as often as before.
+    let repeats = past.iter().flatten().map(|seen| seen.repeats).fold(1.0, f64::max);
+    let repeats = if record.variants.len() > 1 { repeats } else { 1.0 };
+    let planned = Range { low: planned.low, high: planned.high * repeats };
+    planned.plus(before(record, past))
 }
 
 /// How much longer placebo runs make it.
@@ -167,6 +172,7 @@ mod tests {
             deviation: None,
             run_s: 2.0,
             before_s: 10.0,
+            repeats: 1.5,
         };
         let past = |index: usize| Some(history.clone()).filter(|_| index < known);
         let past: Vec<_> = (0..record.points.len()).map(past).collect();
@@ -214,6 +220,21 @@ mod tests {
             },
             0,
             expect!["time: about 56 s to 3 min 32 s"],
+        );
+    }
+
+    #[test]
+    fn comparisons_repeat_disturbed_blocks_as_often_as_before() {
+        let compared = |record: &mut Record| {
+            let variant = |name: &str| Variant { name: name.to_string(), ..Variant::default() };
+            record.variants = vec![variant("a"), variant("b")];
+        };
+        check(
+            compared,
+            16,
+            expect![
+                "time: about 1 min 16 s to 1 min 48 s, from record 20261120-115530-7f3a9c; blocks disturbed by the host are repeated"
+            ],
         );
     }
 

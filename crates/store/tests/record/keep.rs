@@ -24,6 +24,8 @@ fn a_record_that_is_written_or_was_left_behind_is_listed_with_its_runs() {
     add(&mut growing, 5);
     check_other(&place, "growing", "a knee is writing it");
     drop(growing);
+    let refused = store::annotate(&place.hidden(), Some("x"), None).unwrap_err();
+    assert!(refused.to_string().contains("is not finished"), "{refused}");
     check_other(&place, "unfinished", "--resume does the missing runs");
     let index = Index::open(&place.store, &place.cache()).unwrap();
     let other = &index.others().unwrap()[0];
