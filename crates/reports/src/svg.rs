@@ -268,7 +268,8 @@ mod tests {
     #[test]
     fn a_record_becomes_one_file_with_a_panel_for_each_load() {
         let drawn = svg(&golden(), &[]).unwrap();
-        expect_test::expect_file!["svg/golden.svg"].assert_eq(&drawn);
+        expect_test::expect_file![concat!(env!("CARGO_MANIFEST_DIR"), "/src/svg/golden.svg")]
+            .assert_eq(&drawn);
         for outside in ["href", "<script", "<style", "url(", "@import"] {
             assert!(!drawn.contains(outside), "{outside}");
         }
