@@ -71,6 +71,12 @@ struct Options {
     /// Run only planted causes whose name contains this
     #[arg(long)]
     planted: Vec<String>,
+    /// Instead of the planted causes of the file, draw this number of pairs of programs from --seed
+    #[arg(long, default_value_t = 0)]
+    drawn: usize,
+    /// And this number of pairs of programs that do the same
+    #[arg(long, default_value_t = 0)]
+    drawn_equal: usize,
     /// Run only these of knee's locks
     #[arg(long, value_delimiter = ',')]
     lock: Vec<String>,

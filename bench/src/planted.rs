@@ -1,9 +1,11 @@
 //! The battery of planted causes: pairs of variants whose difference is known because it was made,
 //! in `bench/planted/pairs.toml`, and what `knee explain` says of each. Scored: is the cause that
 //! it names first the planted one, is it right about more often or dearer, is the size that of
-//! clean runs, and is it silent where variants are equal.
+//! clean runs, and is it silent where variants are equal. With `--drawn`, the pairs are drawn from a seed
+//! instead.
 
 mod answer;
+mod drawn;
 mod pair;
 mod verdict;
 
@@ -23,7 +25,13 @@ const PROGRAMS: &[&str] = &["calls", "tasks", "beside"];
 /// Measures the pairs that are wanted, prints what was said of each, and returns the score.
 pub fn measure(bench: &Bench, options: &Options) -> Result<Vec<Figure>> {
     let folder = built()?;
-    let pairs = wanted(options)?;
+    let pairs = if options.drawn + options.drawn_equal > 0 {
+        let seed =
+            options.seed.context("--drawn needs a --seed, so that its score can be repeated")?;
+        drawn::pairs(seed, options.drawn, options.drawn_equal, &folder)?
+    } else {
+        wanted(options)?
+    };
     let mut verdicts = Vec::new();
     for (number, pair) in pairs.iter().enumerate() {
         eprintln!("planted {} of {}: {}", number + 1, pairs.len(), pair.name);

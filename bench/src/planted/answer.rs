@@ -17,7 +17,7 @@ pub struct Answer {
     /// What the change of CPU time per operation is in clean runs, in ns; nothing where no run
     /// tells.
     pub clean_cpu_ns: Option<f64>,
-    /// Whether knee would refuse to say this, since looking cost too much.
+    /// Whether knee refuses to answer, since looking cost too much.
     pub refused: bool,
 }
 
@@ -37,8 +37,7 @@ pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Res
             file
         }
     };
-    let said =
-        bench.knee(home).arg("explain").arg(what).args(["--yes", "--json", "--force"]).output()?;
+    let said = bench.knee(home).arg("explain").arg(what).args(["--yes", "--json"]).output()?;
     let why = String::from_utf8_lossy(&said.stderr).trim().to_string();
     // Where looking cost too much, the status says so.
     let json: Value = serde_json::from_slice(&said.stdout)

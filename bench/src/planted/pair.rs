@@ -79,6 +79,27 @@ pub enum Size {
 }
 
 impl Pair {
+    /// Two programs, each a line; they are equal if there is no truth about them. Both print `ops: N`.
+    pub fn of_programs(name: String, before: &str, after: &str, causes: Vec<Truth>) -> Pair {
+        let line = |line: &str| {
+            let command = Table::from_iter([("command".to_string(), Value::String(line.into()))]);
+            Table::from_iter([("parameters".to_string(), Value::Table(command))])
+        };
+        let load = "command.run = '{command...}'\ncommand.operations = 'ops'\n\
+                    [[command.metric]]\nname = 'ops'\nregex = 'ops: ([0-9]+)'\n";
+        Pair {
+            name,
+            load: load.parse().expect("a table"),
+            axes: "dir = '/dev/shm'\ncpus = 'all'".parse().expect("a table"),
+            before: line(before),
+            after: line(after),
+            same: if causes.is_empty() { 2 } else { 0 },
+            operations: one(),
+            causes,
+            size: None,
+        }
+    }
+
     /// Names of the variants; the first is the baseline.
     pub fn variants(&self) -> Vec<String> {
         match self.same {

@@ -62,7 +62,7 @@ impl Verdict {
             _ => verdict.count_invented(pair, answers),
         }
         if answers.iter().any(|answer| answer.refused) {
-            verdict.misses.push("refused, but for --force".to_string());
+            verdict.misses.push("refused".to_string());
         }
         verdict
     }

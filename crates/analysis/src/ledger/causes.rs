@@ -74,7 +74,7 @@ pub fn causes(difference: &RowChange) -> Vec<Cause> {
     causes.sort_by(|a, b| {
         is_against(a).cmp(&is_against(b)).then(b.own_ns.abs().total_cmp(&a.own_ns.abs()))
     });
-    folding::fold(causes)
+    folding::fold(causes, difference)
 }
 
 /// A row after its test.

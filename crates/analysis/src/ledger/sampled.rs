@@ -23,6 +23,8 @@ pub(super) struct Sampled {
     units: Vec<BTreeMap<RowPath, u64>>,
 }
 
+/// The row of samples whose process had ended before its code was looked up.
+const GONE: &str = "processes that ended before their code was named";
 /// The group of samples in user mode.
 const USER: &str = "user code";
 /// The group of kernel samples outside of system calls and page faults.
@@ -90,7 +92,7 @@ pub(super) fn row_path(samples: &SampledStacks, stack: &Stack, late: &[String]) 
     match stack.mode {
         CpuMode::User => {
             let function =
-                if stack.frames.len() > kernel { name(samples, stack, kernel) } else { "" };
+                if stack.frames.len() > kernel { name(samples, stack, kernel) } else { GONE };
             // Without symbols each address has its own name, and would get its own row.
             let function = match function.split_once("+0x") {
                 Some((object, _)) => format!("{object} (no symbols)"),

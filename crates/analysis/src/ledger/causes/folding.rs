@@ -5,7 +5,7 @@
 //!
 //! Otherwise one doubled call would be two causes, and a reader would look for a second change.
 
-use super::super::difference::Split;
+use super::super::difference::{RowChange, Split};
 use super::super::{ENTRY_AND_EXIT, IDLE};
 use super::{Cause, CausePart};
 
@@ -13,8 +13,29 @@ use super::{Cause, CausePart};
 const EXPLAINED_MIN: f64 = 0.8;
 
 /// Folds causes that follow from others into these. Keeps the order.
-pub(super) fn fold(causes: Vec<Cause>) -> Vec<Cause> {
-    fold_waits(fold_entries(causes))
+pub(super) fn fold(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
+    fold_waits(name_call(fold_entries(causes), difference))
+}
+
+/// Entries that no cause explains have one: the call whose count changed by as much. Its own row may be
+/// too small to test, as a call can take less time than the way into the kernel and back.
+fn name_call(mut causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
+    let is_entries = |cause: &Cause| cause.change.name == ENTRY_AND_EXIT;
+    let Some(at) = causes.iter().position(is_entries) else { return causes };
+    let Some(entered) = more(&causes[at].change) else { return causes };
+    let is_enough = |row: &&RowChange| {
+        call_of(row).is_some() && more(row).is_some_and(|called| called / entered >= EXPLAINED_MIN)
+    };
+    let Some(row) = difference.walk().into_iter().find(is_enough) else { return causes };
+    let mut path = causes[at].path.clone();
+    path.pop();
+    path.push(row.name.clone());
+    let (own_ns, p) = (row.own_ns, causes[at].p);
+    let called =
+        Cause { path, own_ns, change: row.clone(), p, parts: Vec::new(), with: Vec::new() };
+    let entries = std::mem::replace(&mut causes[at], called);
+    tell_with(&mut causes, Some(at), entries);
+    causes
 }
 
 /// Entries into the kernel and exits from it follow from the calls that are made.
@@ -65,9 +86,13 @@ fn tell_with(causes: &mut [Cause], at: Option<usize>, folded: Cause) {
     }
 }
 
-/// How many more events there are per operation; `None` if they are not counted.
 fn more_events(cause: &Cause) -> Option<f64> {
-    match &cause.change.split {
+    more(&cause.change)
+}
+
+/// How many more events there are per operation; `None` if they are not counted.
+fn more(row: &RowChange) -> Option<f64> {
+    match &row.split {
         Split::CountAndCost { per_operation: (was, is), .. } if was != is => Some(is - was),
         _ => None,
     }
@@ -75,8 +100,12 @@ fn more_events(cause: &Cause) -> Option<f64> {
 
 /// The call that a cause is about.
 fn call(cause: &Cause) -> Option<&str> {
-    let is_all = cause.change.name == ENTRY_AND_EXIT;
-    cause.change.name.strip_prefix("system call ").filter(|_| !is_all)
+    call_of(&cause.change)
+}
+
+/// The call that a row is about.
+fn call_of(row: &RowChange) -> Option<&str> {
+    row.name.strip_prefix("system call ").filter(|_| row.name != ENTRY_AND_EXIT)
 }
 
 /// The call in which CPUs wait, if a cause is about that.

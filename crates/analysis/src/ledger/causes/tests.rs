@@ -63,6 +63,20 @@ fn what_follows_from_a_cause_is_told_with_it() {
         ],
         &[("system call stat", &[ENTRIES])],
     );
+    // A call so short that its own row says nothing: its count does.
+    check(
+        &[
+            ("user code", 5000.0, None),
+            (ENTRIES, 100.0, Some(1.0)),
+            ("system call lseek", 1.0, Some(0.0)),
+        ],
+        &[
+            ("user code", 5000.0, None),
+            (ENTRIES, 200.0, Some(2.0)),
+            ("system call lseek", 2.0, Some(1.0)),
+        ],
+        &[("system call lseek", &[ENTRIES])],
+    );
     // Twice the entries, but only a fifth of them by this call: something else enters too.
     check(
         &[("system call stat", 150.0, Some(0.2)), (ENTRIES, 100.0, Some(1.0))],

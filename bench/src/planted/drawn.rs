@@ -1,0 +1,174 @@
+//! Pairs of programs drawn from a seed. Nobody wrote them down before: the seed draws the language, what an
+//! operation consists of, how many tasks do it, the one thing that differs, its size and its place. The
+//! other actions of both programs are the same, in another order.
+//!
+//! A battery of pairs that were written by hand is one that rules can be tuned on. So score seeds that
+//! nobody has looked at: `bench --only planted --drawn 200 --drawn-equal 40 --seed N`.
+
+mod program;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus as Random;
+
+use super::pair::{How, Pair, Truth};
+use program::{Action, Language, Program};
+
+/// How long a run should take, in seconds, by the rough costs of its actions.
+const RUN_S: f64 = 0.4;
+
+/// Draws `unequal` pairs with a cause and `equal` pairs without, and builds their programs in `folder`.
+pub fn pairs(seed: u64, unequal: usize, equal: usize, folder: &Path) -> Result<Vec<Pair>> {
+    let pair = |number: usize| {
+        // Each pair by itself, so that one can be drawn again without the others.
+        let mut random = Random::seed_from_u64(seed ^ (number as u64).wrapping_mul(0x9E37_79B9));
+        let before = draw(&mut random);
+        let (after, cause) = if number < unequal {
+            clearly_changed(&before, &mut random)
+        } else {
+            (before.clone(), Cause::default())
+        };
+        let after = Program { actions: shuffled(&after.actions, &mut random), ..after };
+        let home = folder.join(format!("drawn-{seed}-{number}"));
+        fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
+        let lines = [("old", &before), ("new", &after)]
+            .into_iter()
+            .map(|(name, program)| program.build(&home, name))
+            .collect::<Result<Vec<String>>>()?;
+        let what = if cause.what.is_empty() { "nothing" } else { &cause.what };
+        let name = format!("{seed}/{number} {}: {what}", before.language.name());
+        Ok(Pair::of_programs(name, &lines[0], &lines[1], cause.truths))
+    };
+    (0..unequal + equal).map(pair).collect()
+}
+
+/// What differs, and the rows that may be named first for it.
+#[derive(Default)]
+struct Cause {
+    what: String,
+    truths: Vec<Truth>,
+}
+
+fn draw(random: &mut Random) -> Program {
+    let language = *one_of(
+        &[Language::C, Language::C, Language::C, Language::Python, Language::Rust, Language::Shell],
+        random,
+    );
+    let mut actions = Action::all(language);
+    actions.shuffle(random);
+    actions.truncate(random.random_range(2..=4));
+    let tasks = if language == Language::C { random.random_range(1..=2) } else { 1 };
+    let threads = tasks > 1 && random.random();
+    let mut program = Program { language, actions, tasks, threads, operations: 1 };
+    program.operations = program.operations_in(RUN_S);
+    program
+}
+
+/// The least that the change adds, as a share of an operation by the rough costs of its actions.
+const CHANGE_MIN: f64 = 0.1;
+
+/// The program with one change that is large enough to be looked for.
+fn clearly_changed(before: &Program, random: &mut Random) -> (Program, Cause) {
+    loop {
+        let (after, cause) = changed(before, random);
+        if after.cost_ns() >= (1.0 + CHANGE_MIN) * before.cost_ns() {
+            return (after, cause);
+        }
+    }
+}
+
+/// The program with one change.
+fn changed(before: &Program, random: &mut Random) -> (Program, Cause) {
+    let mut after = before.clone();
+    let place = random.random_range(0..after.actions.len());
+    let absent: Vec<Action> = Action::all(before.language)
+        .into_iter()
+        .filter(|action| !before.actions.iter().any(|own| own.kind() == action.kind()))
+        .collect();
+    let cause = match random.random_range(0..3) {
+        0 if !absent.is_empty() => {
+            let added = *one_of(&absent, random);
+            after.actions.push(added);
+            Cause { what: format!("also {added:?}"), truths: added.truths(None) }
+        }
+        1 => {
+            let times = random.random_range(2..=4);
+            let repeated = after.actions[place];
+            after.actions.extend(vec![repeated; times - 1]);
+            let what = format!("{times} times {repeated:?}");
+            Cause { what, truths: repeated.truths(Some(times as f64)) }
+        }
+        _ => {
+            let larger = after.actions[place].larger(random.random_range(3..=8));
+            match larger {
+                Some((larger, truths)) => {
+                    after.actions[place] = larger;
+                    Cause {
+                        what: format!("{larger:?} instead of {:?}", before.actions[place]),
+                        truths,
+                    }
+                }
+                // An action that has no size is made twice.
+                None => {
+                    let repeated = after.actions[place];
+                    after.actions.push(repeated);
+                    Cause {
+                        what: format!("2 times {repeated:?}"),
+                        truths: repeated.truths(Some(2.0)),
+                    }
+                }
+            }
+        }
+    };
+    (after, cause)
+}
+
+fn shuffled(actions: &[Action], random: &mut Random) -> Vec<Action> {
+    let mut actions = actions.to_vec();
+    actions.shuffle(random);
+    actions
+}
+
+fn one_of<'a, T>(all: &'a [T], random: &mut Random) -> &'a T {
+    &all[random.random_range(0..all.len())]
+}
+
+impl Action {
+    /// What may be named first if there is more of the action, `ratio` times as much if known.
+    fn truths(self, ratio: Option<f64>) -> Vec<Truth> {
+        let count = |row: &str| Truth { row: row.to_string(), how: How::Count, ratio };
+        let any = |row: &str| Truth { row: row.to_string(), how: How::Any, ratio: None };
+        match self {
+            Action::Parent => vec![count("getppid")],
+            Action::Status => vec![count("stat")],
+            Action::Open => vec![count("open"), count("close")],
+            Action::Read(_) => vec![count("read")],
+            Action::Write(_) => vec![count("write")],
+            Action::Seek => vec![count("lseek")],
+            Action::Compute(_) => vec![any("user code")],
+            // Which of the two is larger depends on the kernel.
+            Action::Touch(_) => vec![any("page faults"), any("munmap"), any("mmap")],
+            Action::Sleep => vec![any("nanosleep"), any("clock_nanosleep"), any("idle")],
+            Action::Spawn => {
+                ["clone", "vfork", "execve", "wait4", "exit", "page faults", "idle"].map(any).into()
+            }
+        }
+    }
+
+    /// The action made larger, and what may then be named first; `None` if it has no size.
+    fn larger(self, factor: u32) -> Option<(Action, Vec<Truth>)> {
+        let cost = |row: &str| vec![Truth { row: row.to_string(), how: How::Cost, ratio: None }];
+        let count = |row: &str| vec![Truth { row: row.to_string(), how: How::Count, ratio: None }];
+        match self {
+            Action::Read(pages) => Some((Action::Read(pages * factor), cost("read"))),
+            Action::Write(pages) => Some((Action::Write(pages * factor), cost("write"))),
+            Action::Compute(turns) => Some((Action::Compute(turns * factor), self.truths(None))),
+            Action::Touch(pages) => Some((Action::Touch(pages * factor), count("page faults"))),
+            _ => None,
+        }
+    }
+}
