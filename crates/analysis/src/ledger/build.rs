@@ -70,6 +70,9 @@ struct LedgerBuilder<'a> {
     names: LockNames,
 }
 
+/// Idle time of CPUs that no task of the workload had left to wait; the second is its older name.
+const UNUSED: [&str; 2] = ["no task of the workload", "no task yet"];
+
 /// At most this number of other tasks get a row of their own.
 const NEIGHBOURS_MAX: usize = 8;
 
@@ -228,6 +231,10 @@ impl LedgerBuilder<'_> {
         if rows.is_empty() {
             let rest = self.each(|w| w.time_ns(is_slice(Base::Idle, CpuState::Rest)));
             rows.push(LedgerRow::new("for reasons not known", self.obtained(), rest));
+        }
+        for row in rows.iter_mut().filter(|row| UNUSED.contains(&row.name.as_str())) {
+            // Nobody waited: longer operations leave such a CPU unused for longer.
+            *row = row.clone().belonging_to_time();
         }
         rows.push(self.interrupts(Base::Idle));
         let spin = self.each(|w| w.time_ns(is_slice(Base::Idle, CpuState::Spin)));

@@ -61,8 +61,8 @@ const ANOMALIES: [&str; 8] = [
 
 /// Why a CPU was idle, in the order of `enum reason`; higher numbers are system calls.
 const REASON_NAMES: [&str; 7] = [
-    "no task yet",
-    "no task yet",
+    "no task of the workload",
+    "no task of the workload",
     "wake-up latency",
     "kernel lock",
     "input and output",

@@ -149,8 +149,9 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	}
 	if (c->base == WORK) {
 		mark = bpf_task_storage_get(&marks, prev, 0, 0);
+		// A task that is still runnable waits for nothing: it goes on here or on another CPU.
 		if (mark)
-			c->reason = reason_of(prev, mark);
+			c->reason = prev->__state ? reason_of(prev, mark) : NO_TASK;
 	}
 	mark = bpf_task_storage_get(&marks, next, 0, 0);
 	if (mark && mark->waking_ns) {

@@ -172,7 +172,8 @@ fn whole(change: &RowChange, per: &str, style: Style) -> String {
         return String::new();
     }
     let text = format!(
-        "of that, {} is its own; {} goes to other tasks, the host and timers, which take {} of any {} \
+        "of that, {} is its own; {} goes to other tasks, unused CPUs, the host and timers, which take {} of \
+         any {} \
          {per}",
         signed(change.own_ns),
         signed(length),

@@ -85,8 +85,8 @@ fn causes_are_told_with_what_they_rest_on() {
     expect![[r#"
         `b` takes 2.36 us more CPU time per operation than `a` (650 ns -> 3.01 us), mostly because each
           fcntl call takes 5.00 times as long: 250 ns -> 1.25 us
-        of that, +2 us is its own; +364 ns goes to other tasks, the host and timers, which take more of any
-          longer operation
+        of that, +2 us is its own; +364 ns goes to other tasks, unused CPUs, the host and timers, which take
+          more of any longer operation
         1. +2 us of +2 us: system call fcntl: as often as before (2.000 -> 2.000 calls per operation), 5.00
            times the cost (250 ns -> 1.25 us each); including +2 us in posix_lock_inode (+1 us a call)
            (sampled, 498 -> 2498 samples; +1.94 us to +2.07 us at 95 %; expected by chance less than once in
@@ -97,8 +97,8 @@ fn causes_are_told_with_what_they_rest_on() {
     expect![[r#"
         `b` takes 118 ns less CPU time per run than `a` (650 ns -> 532 ns), mostly because fcntl calls are
           gone: 2.000 per run, 250 ns each
-        of that, -100 ns is its own; -18.2 ns goes to other tasks, the host and timers, which take less of
-          any shorter run
+        of that, -100 ns is its own; -18.2 ns goes to other tasks, unused CPUs, the host and timers, which
+          take less of any shorter run
         1. -500 ns of -100 ns: system call fcntl: gone: 2.000 calls per run, 250 ns each; including -300 ns
            in fcntl_setlk, -200 ns in posix_lock_inode; replaced by system call flock (sampled, 498 -> 0
            samples; -574 ns to -435 ns at 95 %; expected by chance less than once in a million comparisons).
