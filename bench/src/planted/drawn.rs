@@ -1,4 +1,4 @@
-//! Pairs of programs drawn from a seed. Nobody wrote them down before: the seed draws the language, what an
+//! Pairs of programs drawn from a seed. The seed draws the language, what an
 //! operation consists of, how many tasks do it, the one thing that differs, its size and its place. The
 //! other actions of both programs are the same, in another order.
 //!

@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod children;
 pub mod clock;
+mod command_line;
 mod counted;
 mod cpu_list;
 pub mod descendants;
@@ -23,6 +24,7 @@ pub mod terminal;
 
 pub mod topology;
 
+pub use command_line::command_line;
 pub use counted::counted;
 pub use cpu_list::parse as parse_cpu_list;
 pub use kill_with_parent::kill_with_parent;

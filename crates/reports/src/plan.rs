@@ -28,22 +28,22 @@ pub struct Plan<'a> {
     pub refusal: Option<String>,
 }
 
-/// The plan as JSON.
-pub fn plan_json(plan: &Plan) -> Value {
+/// The plan as JSON. Fails where the experiment names a path that is not UTF-8.
+pub fn plan_json(plan: &Plan) -> serde_json::Result<Value> {
     let Plan { record, past, effects, refusal } = plan;
     let runs = time::of_runs(record, past);
     let of_unknown_length = runs.iter().filter(|run| run.is_none()).count();
     let points = record.points.iter().zip(*past).zip(runs).map(|((point, seen), seconds)| {
-        let mut json = serde_json::to_value(point).expect("points are plain data");
+        let mut json = serde_json::to_value(point)?;
         json["run_seconds"] = json!(seconds);
         json["earlier_record"] = json!(seen.as_ref().map(|seen| &seen.record));
         json["earlier_deviation"] = json!(seen.as_ref().and_then(|seen| seen.deviation));
-        json
+        Ok(json)
     });
-    json!({
-        "experiment": record.experiment,
+    Ok(json!({
+        "experiment": serde_json::to_value(&record.experiment)?,
         "seed": record.seed,
-        "points": points.collect::<Vec<_>>(),
+        "points": points.collect::<serde_json::Result<Vec<_>>>()?,
         "blocks": record.experiment.blocks(),
         "runs": record.runs_planned(),
         "seconds": time::total(record, past),
@@ -51,7 +51,7 @@ pub fn plan_json(plan: &Plan) -> Value {
         "effects": effects,
         "warnings": record.warnings,
         "refused": refusal,
-    })
+    }))
 }
 
 /// The plan as text.

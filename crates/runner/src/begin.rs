@@ -30,8 +30,8 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
     file_systems::check_experiment(&experiment)?;
     let variants = variants::combined(&experiment)?;
     guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
-    let points =
-        plan::points(&experiment, &variants, &usable).with_context(|| size(&experiment))?;
+    let points = plan::points(&experiment, &variants, &usable);
+    let points = points.map_err(|why| does_not_fit(why, &experiment))?;
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
     let commands = commands::for_experiment(&experiment, &variants)?;
     let metrics = commands::described(&commands)?;
@@ -43,7 +43,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
     let topology = plan::usable(&experiment, variants.first(), &usable)?.topology.clone();
     let seed = experiment.seed.unwrap_or_else(random);
     let session = Session {
-        command: std::env::args().collect(),
+        command: host::command_line(),
         knee: env!("CARGO_PKG_VERSION").to_string(),
         started: jiff::Timestamp::now(),
         finished: None,
@@ -79,15 +79,15 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
     })
 }
 
-/// The experiment at its size, for an error: another size may fit this host.
-fn size(experiment: &Experiment) -> String {
+/// An error of planning; if the experiment has sizes, with the advice that another may fit this host.
+fn does_not_fit(why: anyhow::Error, experiment: &Experiment) -> anyhow::Error {
     let Experiment { name, size, .. } = experiment;
     match size.as_str() {
-        "" | HERE => format!("planning {name}"),
-        size => format!(
+        "" | HERE => why,
+        size => why.context(format!(
             "{name} at the size {size} does not fit this host; --size {HERE} may, and flags such as \
              --cpus change it"
-        ),
+        )),
     }
 }
 
@@ -133,6 +133,12 @@ fn measured_directory(dir: &Path) -> Result<PathBuf> {
         .canonicalize()
         .with_context(|| format!("looking for the directory {} (--dir)", dir.display()))?;
     ensure!(path.is_dir(), "{} is not a directory (--dir)", path.display());
+    // Records are JSON.
+    ensure!(
+        path.to_str().is_some(),
+        "the name of {} is not UTF-8, which a record must be: choose another --dir",
+        path.display()
+    );
     Ok(path)
 }
 

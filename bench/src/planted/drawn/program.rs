@@ -46,7 +46,7 @@ pub enum Action {
     Write(u32),
     /// Moves the offset of a file.
     Seek,
-    /// Computes, so many turns.
+    /// Computes for this many turns.
     Compute(u32),
     /// Maps, touches and unmaps this many pages.
     Touch(u32),

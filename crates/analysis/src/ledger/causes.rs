@@ -38,7 +38,7 @@ pub struct Cause {
     pub with: Vec<CausePart>,
 }
 
-/// A row that is told with a cause: one below it in which much of its change lies, or one elsewhere.
+/// A row that the report names with a cause: a part of it, or a row elsewhere that follows from it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CausePart {
     pub name: String,

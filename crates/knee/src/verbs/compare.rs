@@ -100,7 +100,8 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
         past: past(&named, store)?,
     };
     let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
-    let again = std::env::args().map(|word| reports::quoted(&word)).collect::<Vec<_>>().join(" ");
+    let again =
+        host::command_line().iter().map(|word| reports::quoted(word)).collect::<Vec<_>>().join(" ");
     let style = Style::for_stdout();
     let mut text = reports::comparison(&comparison, layout, &again, style);
     if layout != Layout::Json {

@@ -294,7 +294,7 @@ fn take_commands(run: &mut run::Arguments) -> Result<()> {
     let line = |words: &[String]| {
         words.iter().map(|word| reports::quoted(word)).collect::<Vec<_>>().join(" ")
     };
-    if std::env::args().any(|word| word == "--") && !run.what.is_empty() {
+    if std::env::args_os().any(|word| word == "--") && !run.what.is_empty() {
         let words = std::mem::take(&mut run.what);
         run.commands.push(line(&words));
     } else if run.what.iter().all(|word| starts_program(word)) {

@@ -99,7 +99,7 @@ fn check_names(arguments: &Arguments) -> Result<()> {
 
 fn session() -> Session {
     Session {
-        command: std::env::args().collect(),
+        command: host::command_line(),
         knee: env!("CARGO_PKG_VERSION").to_string(),
         started: jiff::Timestamp::now(),
         finished: None,

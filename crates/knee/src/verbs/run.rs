@@ -294,7 +294,10 @@ pub fn show_plan(arguments: &Arguments, experiment: Experiment, store: &Store) -
     let effects = effects(&record)?;
     let plan = Plan { record: &record, past: &past, effects: &effects, refusal };
     if arguments.json {
-        return print_line(format_args!("{:#}", plan_json(&plan)));
+        return print_line(format_args!(
+            "{:#}",
+            plan_json(&plan).context("writing the plan as JSON")?
+        ));
     }
     print(reports::plan(&plan, &Style::for_stdout()))
 }

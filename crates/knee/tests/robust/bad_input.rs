@@ -1,8 +1,10 @@
 //! What cannot be done is refused before anything is measured, or fails the runs it
 //! concerns and no others; either way the words say what is wrong and what to do.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -49,6 +51,24 @@ fn unknown_names_suggest_the_nearest() {
     check("run getppid first-look", &["first-look is an experiment: run it alone"], 2);
     check("run", &["<WHAT>", "Usage: knee run"], 2);
     check("rnu", &["unrecognized subcommand 'rnu'", "--help"], 2);
+}
+
+#[test]
+fn words_that_are_not_utf_8_are_refused_and_never_a_panic() {
+    let home = Home::new();
+    let word = |text: &[u8]| OsStr::from_bytes(text).to_os_string();
+    let odd = home.path("odd").join(word(b"a\xff"));
+    fs::create_dir_all(&odd).expect("a directory");
+    for verb in ["run getppid --plan --json", "run getppid --plan", "run getppid --seconds 0.02"] {
+        let ended = home.start(home.knee(&format!("{verb} --cpus 1 --dir")).arg(&odd)).end();
+        assert_eq!(ended.status.code(), Some(2), "{verb}: {}", ended.stderr);
+        assert!(ended.stderr.contains("is not UTF-8"), "{verb}: {}", ended.stderr);
+    }
+    for verb in ["compare", "explain", "describe", "export", "import", "show", "simulate", "rm"] {
+        let ended = home.start(home.knee(verb).arg(word(b"b\xff"))).end();
+        assert_eq!(ended.status.code(), Some(2), "{verb}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("panicked"), "{verb}: {}", ended.stderr);
+    }
 }
 
 #[test]

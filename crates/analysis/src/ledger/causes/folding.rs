@@ -1,4 +1,4 @@
-//! One change is one cause. What follows from a cause in other rows is told with it, not beside it:
+//! One change is one cause. Rows that change because of a cause are reported with it, not as further causes:
 //!
 //!     a call that is made more often   the CPU enters and leaves the kernel more often
 //!     a call that waits longer         its CPUs are idle for longer, in that call
@@ -17,8 +17,8 @@ pub(super) fn fold(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
     fold_waits(name_call(fold_entries(causes), difference))
 }
 
-/// Entries that no cause explains have one: the call whose count changed by as much. Its own row may be
-/// too small to test, as a call can take less time than the way into the kernel and back.
+/// If no cause explains the entries, the call whose count changed by as much is the cause. Its own row may be
+/// too small to test: a call can take less time than the way into the kernel and back.
 fn name_call(mut causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
     let is_entries = |cause: &Cause| cause.change.name == ENTRY_AND_EXIT;
     let Some(at) = causes.iter().position(is_entries) else { return causes };
@@ -61,7 +61,7 @@ fn fold_entries(mut causes: Vec<Cause>) -> Vec<Cause> {
     causes
 }
 
-/// A CPU that is idle in a call waits for that call. The smaller of both is told with the larger.
+/// A CPU that is idle in a call waits for that call. The report names the smaller of both with the larger.
 fn fold_waits(mut causes: Vec<Cause>) -> Vec<Cause> {
     let waits: Vec<String> = causes.iter().filter_map(wait).map(str::to_string).collect();
     for name in waits {
