@@ -25,6 +25,10 @@ pub(crate) trait Pages {
     /// Whether the kernel must take a fault for each page: no huge pages, and no fault
     /// that maps several pages.
     fn fault_on_each(&self) -> bool;
+    /// Whether the pages come from a file, which keeps them between the passes.
+    fn of_a_file(&self) -> bool {
+        true
+    }
 }
 
 /// Prepares a workload whose tasks touch the pages that `make` makes of the task's own path
@@ -60,15 +64,20 @@ where
 {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let pages = (self.make)(&self.paths[index], self.size)?;
-        Ok(Box::new(Toucher {
+        let mut toucher = Toucher {
             mapping: pages.map(self.size)?,
             pages,
             size: self.size,
             page: mapping::page_bytes(),
             next: 0,
             passes: 0,
-            faults_before: mapping::faults(),
-        }))
+            faults_before: 0,
+        };
+        if toucher.pages.of_a_file() {
+            toucher.first_pass()?;
+        }
+        toucher.faults_before = mapping::faults();
+        Ok(Box::new(toucher))
     }
 }
 
@@ -133,6 +142,15 @@ impl<P: Pages> Toucher<P> {
     /// Faults since the task was made.
     fn faults(&self) -> u64 {
         mapping::faults() - self.faults_before
+    }
+
+    /// Fills the page cache and allocates the file's blocks, which only a first pass does:
+    /// counted, it would make short runs slower than long ones.
+    fn first_pass(&mut self) -> Result<(), Failure> {
+        for _ in 0..self.size / self.page {
+            self.operate()?;
+        }
+        self.map_again()
     }
 
     #[cold]

@@ -17,7 +17,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::{io, ptr};
+use std::ptr;
 
 use crate::{
     CacheLine, Failure, Family, Forms, Load, Parameter, ParameterKind, Prepared, Shared, Spec, Task,
@@ -139,10 +139,8 @@ impl Task for Caller<'_> {
                 ptr::null::<libc::timespec>(),
             )
         };
-        if answer != self.answer {
-            return Err(unexpected(answer));
-        }
-        if answer == -1 && io::Error::last_os_error().raw_os_error() != Some(libc::EAGAIN) {
+        // SAFETY: errno of this thread. `io::Error::last_os_error` would take 6 ns of 320.
+        if answer != self.answer || answer == -1 && unsafe { *libc::__errno_location() } != libc::EAGAIN {
             return Err(unexpected(answer));
         }
         Ok(())

@@ -79,4 +79,8 @@ impl Pages for Anonymous {
     fn fault_on_each(&self) -> bool {
         *self == Anonymous::Small
     }
+
+    fn of_a_file(&self) -> bool {
+        false
+    }
 }

@@ -3,9 +3,9 @@
 //! The semantics of will-it-scale's page_fault2: each task maps its own unlinked file
 //! (128 MiB by default) privately, writes one byte to each page, unmaps and maps again.
 //! Each fault finds the page in the page cache, copies it to a fresh anonymous page and
-//! charges that to the memory cgroup; munmap frees the copies. The first pass also fills
-//! the page cache from the empty file. The file is never written, so its file system
-//! hardly matters: compare with page_fault_anonymous, which clears a page where this one
+//! charges that to the memory cgroup; munmap frees the copies. A first pass, which fills the
+//! page cache from the empty file, is made before the run begins. The file is never written,
+//! so its file system hardly matters: compare with page_fault_anonymous, which clears a page where this one
 //! copies, and with page_fault_shared_file, which calls into the file system. Threads
 //! share one address space, so their curve bends earlier than that of processes.
 
@@ -17,7 +17,7 @@ use crate::mapping::Mapping;
 use crate::{Failure, Family, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
-    semantics: 1,
+    semantics: 2,
     aliases: &["page_fault2"],
     family: Family::PageFaults,
     operation: "one copy-on-write fault; one mmap and munmap per pass over the file",

@@ -2,10 +2,9 @@
 //!
 //! The semantics of will-it-scale's page_fault3: each task maps its own unlinked file
 //! (128 MiB by default) shared, writes one byte to each page, unmaps and maps again.
-//! Blocks are allocated during the first pass only, so a run of only a few passes measures
-//! allocation; the detected warm-up shows it. The fault calls the file system's
-//! page_mkwrite: on journalling file systems that starts a transaction, whose locks bend
-//! the curve.
+//! A first pass, which allocates the file's blocks, is made before the run begins. The fault
+//! calls the file system's page_mkwrite: on journalling file systems that starts a
+//! transaction, whose locks bend the curve.
 //!
 //! Operations are pages touched, as in page_fault3. A file system with large folios maps a whole
 //! folio with one fault (see `vmstat.pgfault/op`: 0.03 on ext4 and XFS of Linux 6.18 with 128 MiB,
@@ -20,7 +19,7 @@ use crate::mapping::Mapping;
 use crate::{Failure, Family, Forms, Need, Spec};
 
 pub(crate) static SPEC: Spec = Spec {
-    semantics: 1,
+    semantics: 2,
     aliases: &["page_fault3"],
     family: Family::PageFaults,
     operation: "one write fault; one mmap and munmap per pass over the file",
