@@ -15,7 +15,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Random;
 
-use super::pair::{How, Pair, Truth};
+use super::pair::{How, Pair, Size, Truth};
 use program::{Action, Language, Program};
 
 /// How long a run should take, in seconds, by the rough costs of its actions.
@@ -41,7 +41,8 @@ pub fn pairs(seed: u64, unequal: usize, equal: usize, folder: &Path) -> Result<V
             .collect::<Result<Vec<String>>>()?;
         let what = if cause.what.is_empty() { "nothing" } else { &cause.what };
         let name = format!("{seed}/{number} {}: {what}", before.language.name());
-        Ok(Pair::of_programs(name, &lines[0], &lines[1], cause.truths))
+        let size = cause.is_of_cpu_time.then_some(Size::CpuOfAll);
+        Ok(Pair::of_programs(name, [&lines[0], &lines[1]], cause.truths, size))
     };
     (0..unequal + equal).map(pair).collect()
 }
@@ -51,6 +52,16 @@ pub fn pairs(seed: u64, unequal: usize, equal: usize, folder: &Path) -> Result<V
 struct Cause {
     what: String,
     truths: Vec<Truth>,
+    /// Whether the tasks' CPU time grows by all of it: they do not wait, and end no process.
+    is_of_cpu_time: bool,
+}
+
+impl Cause {
+    /// More of an action, `ratio` times as much if known.
+    fn more_of(action: Action, what: String, ratio: Option<f64>) -> Cause {
+        let waits = matches!(action, Action::Sleep | Action::Spawn | Action::Locked(_));
+        Cause { what, truths: action.truths(ratio), is_of_cpu_time: !waits }
+    }
 }
 
 fn draw(random: &mut Random) -> Program {
@@ -63,7 +74,7 @@ fn draw(random: &mut Random) -> Program {
     actions.truncate(random.random_range(2..=4));
     let tasks = if language == Language::C { random.random_range(1..=2) } else { 1 };
     let threads = tasks > 1 && random.random();
-    let mut program = Program { language, actions, tasks, threads, operations: 1 };
+    let mut program = Program { language, actions, tasks, threads, operations: 1, confined: false };
     program.operations = program.operations_in(RUN_S);
     program
 }
@@ -75,7 +86,7 @@ const CHANGE_MIN: f64 = 0.1;
 fn clearly_changed(before: &Program, random: &mut Random) -> (Program, Cause) {
     loop {
         let (after, cause) = changed(before, random);
-        if after.cost_ns() >= (1.0 + CHANGE_MIN) * before.cost_ns() {
+        if after.confined || after.cost_ns() >= (1.0 + CHANGE_MIN) * before.cost_ns() {
             return (after, cause);
         }
     }
@@ -89,37 +100,38 @@ fn changed(before: &Program, random: &mut Random) -> (Program, Cause) {
         .into_iter()
         .filter(|action| !before.actions.iter().any(|own| own.kind() == action.kind()))
         .collect();
-    let cause = match random.random_range(0..3) {
-        0 if !absent.is_empty() => {
+    let cause = match random.random_range(0..if before.tasks > 1 { 10 } else { 9 }) {
+        9 => {
+            after.confined = true;
+            let any = |row: &str| Truth { row: row.to_string(), how: How::Any, ratio: None };
+            let truths = vec![any("affinity")];
+            Cause { what: "one CPU for all tasks".to_string(), truths, is_of_cpu_time: false }
+        }
+        0..=2 if !absent.is_empty() => {
             let added = *one_of(&absent, random);
             after.actions.push(added);
-            Cause { what: format!("also {added:?}"), truths: added.truths(None) }
+            Cause::more_of(added, format!("also {added:?}"), None)
         }
-        1 => {
+        3..=5 => {
             let times = random.random_range(2..=4);
             let repeated = after.actions[place];
             after.actions.extend(vec![repeated; times - 1]);
             let what = format!("{times} times {repeated:?}");
-            Cause { what, truths: repeated.truths(Some(times as f64)) }
+            Cause::more_of(repeated, what, Some(times as f64))
         }
         _ => {
             let larger = after.actions[place].larger(random.random_range(3..=8));
             match larger {
                 Some((larger, truths)) => {
                     after.actions[place] = larger;
-                    Cause {
-                        what: format!("{larger:?} instead of {:?}", before.actions[place]),
-                        truths,
-                    }
+                    let what = format!("{larger:?} instead of {:?}", before.actions[place]);
+                    Cause { truths, ..Cause::more_of(larger, what, None) }
                 }
                 // An action that has no size is made twice.
                 None => {
                     let repeated = after.actions[place];
                     after.actions.push(repeated);
-                    Cause {
-                        what: format!("2 times {repeated:?}"),
-                        truths: repeated.truths(Some(2.0)),
-                    }
+                    Cause::more_of(repeated, format!("2 times {repeated:?}"), Some(2.0))
                 }
             }
         }
@@ -156,6 +168,17 @@ impl Action {
             Action::Spawn => {
                 ["clone", "vfork", "execve", "wait4", "exit", "page faults", "idle"].map(any).into()
             }
+            Action::Yield => vec![count("sched_yield")],
+            Action::Signal => vec![count("tgkill"), count("rt_sigreturn")],
+            Action::Socket => vec![count("sendto"), count("recvfrom")],
+            Action::Pipe => vec![count("write"), count("read")],
+            Action::List => ["getdents64", "open", "close", "stat"].map(count).into(),
+            Action::Rename => vec![count("rename")],
+            Action::Protect => vec![count("mprotect"), count("page faults")],
+            Action::Random => vec![count("getrandom")],
+            Action::Poll => vec![count("poll")],
+            // With one task the work in the lock is all there is; tasks that wait sleep in the futex.
+            Action::Locked(_) => ["user code", "futex", "idle"].map(any).into(),
         }
     }
 
@@ -167,6 +190,7 @@ impl Action {
             Action::Read(pages) => Some((Action::Read(pages * factor), cost("read"))),
             Action::Write(pages) => Some((Action::Write(pages * factor), cost("write"))),
             Action::Compute(turns) => Some((Action::Compute(turns * factor), self.truths(None))),
+            Action::Locked(turns) => Some((Action::Locked(turns * factor), self.truths(None))),
             Action::Touch(pages) => Some((Action::Touch(pages * factor), count("page faults"))),
             _ => None,
         }

@@ -74,13 +74,21 @@ pub enum How {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// The CPU time of the tasks per operation.
+    /// The CPU time of the tasks per operation, of the first cause.
     Cpu,
+    /// The CPU time of the tasks per operation, of all causes: one change may be several calls.
+    CpuOfAll,
 }
 
 impl Pair {
     /// Two programs, each a line; they are equal if there is no truth about them. Both print `ops: N`.
-    pub fn of_programs(name: String, before: &str, after: &str, causes: Vec<Truth>) -> Pair {
+    /// Their size is judged if the change is in the CPU time of the tasks.
+    pub fn of_programs(
+        name: String,
+        [before, after]: [&str; 2],
+        causes: Vec<Truth>,
+        size: Option<Size>,
+    ) -> Pair {
         let line = |line: &str| {
             let command = Table::from_iter([("command".to_string(), Value::String(line.into()))]);
             Table::from_iter([("parameters".to_string(), Value::Table(command))])
@@ -96,7 +104,7 @@ impl Pair {
             same: if causes.is_empty() { 2 } else { 0 },
             operations: one(),
             causes,
-            size: None,
+            size,
         }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::answer::Answer;
-use super::pair::{How, Pair, Truth};
+use super::pair::{How, Pair, Size, Truth};
 
 /// The judgement of one pair.
 pub struct Verdict {
@@ -28,6 +28,8 @@ pub struct Verdict {
 
 /// How far a size may be from that of clean runs.
 const SIZE_MAX: f64 = 0.10;
+/// How far the sizes of all causes together may be from that of clean runs, where a pair is drawn.
+const SIZE_OF_DRAWN_MAX: f64 = 0.15;
 /// How far a count may be from the true one.
 const RATIO_MAX: f64 = 0.02;
 
@@ -89,7 +91,7 @@ impl Verdict {
         match truth {
             Some(truth) => {
                 self.judge_how(truth, first);
-                self.judge_size(pair, first, answer.clean_cpu_ns);
+                self.judge_size(pair, answer);
             }
             None => {
                 let named = |truth: &Truth| {
@@ -123,13 +125,17 @@ impl Verdict {
         self.how_right = Some(is_right && off.is_none());
     }
 
-    fn judge_size(&mut self, pair: &Pair, first: &Value, clean_ns: Option<f64>) {
-        let (Some(_), Some(clean_ns)) = (pair.size, clean_ns) else { return };
-        let told = first["own_ns"].as_f64().unwrap_or(0.0) / pair.operations;
+    fn judge_size(&mut self, pair: &Pair, answer: &Answer) {
+        let (Some(size), Some(clean_ns)) = (pair.size, answer.clean_cpu_ns) else { return };
+        let (told, off_max) = match size {
+            Size::Cpu => (answer.causes.first().map_or(0.0, own_ns), SIZE_MAX),
+            Size::CpuOfAll => (answer.causes.iter().map(with_folded).sum(), SIZE_OF_DRAWN_MAX),
+        };
+        let told = told / pair.operations;
         let off = told / clean_ns - 1.0;
         self.size = format!("{told:+.0} / {clean_ns:+.0} ns ({:+.1} %)", 100.0 * off);
-        self.size_right = Some(off.abs() <= SIZE_MAX);
-        if off.abs() > SIZE_MAX {
+        self.size_right = Some(off.abs() <= off_max);
+        if off.abs() > off_max {
             self.misses.push(format!("size off by {:+.1} %", 100.0 * off));
         }
     }
@@ -141,6 +147,20 @@ impl Verdict {
         format!("{} | {} | {verdict}", self.said, self.size)
     }
 }
+
+fn own_ns(cause: &Value) -> f64 {
+    cause["own_ns"].as_f64().unwrap_or(0.0)
+}
+
+/// The CPU time of a cause in the workload's tasks, with what was folded into it.
+fn with_folded(cause: &Value) -> f64 {
+    let folded = cause["with"].as_array().into_iter().flatten();
+    let of_tasks = |part: &&Value| part["name"].as_str().is_some_and(|name| name.starts_with(WORK));
+    let folded: f64 = folded.filter(of_tasks).map(own_ns).sum();
+    if path(cause).starts_with(WORK) { own_ns(cause) + folded } else { folded }
+}
+
+const WORK: &str = "the workload";
 
 fn path(cause: &Value) -> String {
     let names = cause["path"].as_array().into_iter().flatten().filter_map(Value::as_str);

@@ -12,6 +12,7 @@ mod explained;
 mod growth;
 mod recording;
 mod sampled;
+mod shared_line;
 mod tables;
 mod trust;
 
@@ -25,6 +26,7 @@ pub use recording::{
     LOST, Measure, Per, RecordedLedger, RecordingQuestion, UNSEEN, Whole, ledgers_from_recordings,
     recording_from_looks,
 };
+pub use shared_line::{HotInstruction, SharedLine};
 pub use tables::{IpiSender, Ipis, LockRow, Locks, ipis, locks};
 pub use trust::{CLOCK_MAX, COST_MAX, LedgerCheck, LookCost, check_ledger, look_cost};
 
@@ -38,12 +40,16 @@ use crate::student::quantile;
 pub const WORK: &str = "the workload";
 /// Row of the time in which CPUs were idle.
 pub const IDLE: &str = "idle";
+/// Row below [`IDLE`]: CPUs that waiting tasks were not allowed to use.
+pub const AFFINITY: &str = "affinity to other CPUs";
 /// Row of the CPU time of tasks that are neither the workload's nor knee's.
 pub const OTHERS: &str = "other tasks";
 /// Row of the time that the hypervisor gave to others.
 pub const STOLEN: &str = "stolen by the host";
 /// Row of the CPU time that knee itself used.
 pub const OWN: &str = "knee itself";
+/// Row below [`WORK`]: samples in user mode.
+pub const USER: &str = "user code";
 /// Row of the time that the CPUs took to enter the kernel for system calls and to leave it.
 pub const ENTRY_AND_EXIT: &str = "system call entry and exit";
 /// Row below [`WORK`], [`IDLE`] and [`OTHERS`].

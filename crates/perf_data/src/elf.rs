@@ -7,7 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use cpp_demangle::{DemangleOptions, DemangleWrite};
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use records::ProgramPlace;
 
 use crate::kallsyms::plainness;
 use crate::{caught, printable};
@@ -40,6 +41,100 @@ pub fn functions(path: &Path, question: &Question) -> Result<Vec<Option<String>>
             Some(Ok(names)) => Ok(names),
             _ => with(path, question, |elf| names(elf, &addresses)),
         }
+    })
+}
+
+/// The build id of a file; empty if it has none.
+pub fn build_id(path: &Path) -> Result<Vec<u8>> {
+    let question = Question { build_id: &[], trusted: true, offsets: &[], debug: None };
+    caught("ELF", || {
+        let id = |elf: &Elf| Ok(elf.build_id().ok().flatten().unwrap_or_default().to_vec());
+        with(path, &question, id)
+    })
+}
+
+/// Where a probe of a program is to be placed, as offsets in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeSite {
+    /// The instruction.
+    pub offset: u64,
+    /// A counter that must not be 0 for the program to pass here; 0 if it has none.
+    pub enabler: u64,
+}
+
+/// The sites of a function or of a static tracepoint. Several functions may have one name, and a
+/// tracepoint several sites.
+pub fn probe_sites(path: &Path, place: &ProgramPlace) -> Result<Vec<ProbeSite>> {
+    let question = Question { build_id: &[], trusted: true, offsets: &[], debug: None };
+    let sites = caught("ELF", || {
+        with(path, &question, |elf| match place {
+            ProgramPlace::Function(name) => Ok(function_sites(elf, name)),
+            ProgramPlace::Usdt(provider, name) => usdt_sites(elf, provider, name),
+        })
+    })?;
+    anyhow::ensure!(
+        !sites.is_empty(),
+        "{} has no {}",
+        path.display(),
+        match place {
+            ProgramPlace::Function(name) => format!("symbol of a function {name}"),
+            ProgramPlace::Usdt(provider, name) => format!("static tracepoint {provider}:{name}"),
+        }
+    );
+    Ok(sites)
+}
+
+fn function_sites(elf: &Elf, name: &str) -> Vec<ProbeSite> {
+    let has_name = |bytes: &[u8]| bytes == name.as_bytes() || name_of(bytes) == name;
+    let symbols = elf.symbols().chain(elf.dynamic_symbols()).take(SYMBOLS_MAX).filter(is_function);
+    let named = symbols.filter(|symbol| symbol.name_bytes().is_ok_and(has_name));
+    let mut offsets: Vec<u64> =
+        named.filter_map(|symbol| file_offset(elf, symbol.address())).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    offsets.into_iter().map(|offset| ProbeSite { offset, enabler: 0 }).collect()
+}
+
+/// Reads `.note.stapsdt`, as SystemTap's sys/sdt.h writes it: addresses of the site, of the section
+/// `.stapsdt.base` when the note was written, and of the enabler; then provider and name.
+fn usdt_sites(elf: &Elf, provider: &str, name: &str) -> Result<Vec<ProbeSite>> {
+    const NOTE_TYPE: u32 = 3;
+    let Some(section) = elf.section_by_name(".note.stapsdt") else { return Ok(Vec::new()) };
+    let base = elf.section_by_name(".stapsdt.base").map(|base| base.address());
+    let notes = section.data().context("reading .note.stapsdt")?;
+    let word = |at: usize| Some(u32::from_le_bytes(notes.get(at..at + 4)?.try_into().ok()?));
+    let long = |at: usize| Some(u64::from_le_bytes(notes.get(at..at + 8)?.try_into().ok()?));
+    let text = |at: usize| notes.get(at..).and_then(|rest| rest.split(|b| *b == 0).next());
+    let (mut sites, mut at) = (Vec::new(), 0);
+    while let (Some(name_bytes), Some(bytes), Some(kind)) = (word(at), word(at + 4), word(at + 8)) {
+        let padded = |n: u32| (n as usize).saturating_add(3) & !3;
+        let content = at + 12 + padded(name_bytes);
+        at = content.saturating_add(padded(bytes));
+        let addresses = (long(content), long(content + 8), long(content + 16));
+        let (Some(site), Some(noted), Some(enabler)) = addresses else { break };
+        let found = text(content + 24).unwrap_or_default();
+        let is_wanted = found == provider.as_bytes()
+            && text(content + 24 + found.len() + 1) == Some(name.as_bytes());
+        if kind != NOTE_TYPE || !is_wanted {
+            continue;
+        }
+        // A linker that moved the section moved the sites by as much.
+        let moved = base.unwrap_or(noted).wrapping_sub(noted);
+        let offset = |address: u64| file_offset(elf, address.wrapping_add(moved));
+        let enabler = if enabler == 0 { Some(0) } else { offset(enabler) };
+        sites.extend(
+            offset(site).zip(enabler).map(|(offset, enabler)| ProbeSite { offset, enabler }),
+        );
+    }
+    Ok(sites)
+}
+
+/// The place in the file of what lies at an address.
+fn file_offset(elf: &Elf, address: u64) -> Option<u64> {
+    elf.segments().find_map(|segment| {
+        let (start, length) = segment.file_range();
+        let distance = address.checked_sub(segment.address())?;
+        (distance < length).then_some(start + distance)
     })
 }
 

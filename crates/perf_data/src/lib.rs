@@ -30,6 +30,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use records::recording::Recording;
 
 pub use crate::container::recognise;
+pub use elf::{ProbeSite, probe_sites};
 
 use crate::container::Container;
 use crate::resolve::Local;
@@ -71,9 +72,13 @@ fn whole(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The function at each offset of a program or library of this host, as far as it has symbols.
+/// The function at each offset of a program or library of this host, as far as it, or a file of debug
+/// symbols with its build id, has symbols.
 pub fn functions_of(file: &Path, offsets: &[u64]) -> Vec<Option<String>> {
-    let question = elf::Question { build_id: &[], trusted: true, offsets, debug: None };
+    let build_id = elf::build_id(file).unwrap_or_default();
+    let debug = resolve::by_id(&resolve::caches(), &build_id);
+    let debug = debug.first().map(PathBuf::as_path);
+    let question = elf::Question { build_id: &build_id, trusted: true, offsets, debug };
     elf::functions(file, &question).unwrap_or_else(|_| vec![None; offsets.len()])
 }
 

@@ -64,13 +64,12 @@ impl Local {
     /// one.
     pub fn for_host(symbols: &[PathBuf], recorded: &Features) -> Local {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
-        let (mut caches, kernels): (Vec<_>, Vec<_>) =
+        let (mut folders, kernels): (Vec<_>, Vec<_>) =
             symbols.iter().cloned().partition(|path| path.is_dir());
-        caches.extend(std::env::var_os("HOME").map(|home| Path::new(&home).join(".debug")));
-        caches.push(PathBuf::from("/usr/lib/debug"));
+        folders.extend(caches());
         let mut local = Local {
             running: None,
-            caches,
+            caches: folders,
             kernels,
             host: text("/proc/sys/kernel/hostname"),
             release: text("/proc/sys/kernel/osrelease"),
@@ -111,16 +110,26 @@ impl Local {
         read_kernel(file, if is_named { &[] } else { build_id })
     }
 
-    /// Files that perf or a distribution stores by build id.
     fn by_id(&self, build_id: &[u8]) -> Vec<PathBuf> {
-        let Some((first, rest)) = build_id.split_first() else { return Vec::new() };
-        let (first, rest) = (hex(&[*first]), hex(rest));
-        let below = |cache: &PathBuf| {
-            let folder = cache.join(".build-id").join(&first);
-            [folder.join(&rest).join("elf"), folder.join(format!("{rest}.debug"))]
-        };
-        self.caches.iter().flat_map(below).filter(|path| path.is_file()).collect()
+        by_id(&self.caches, build_id)
     }
+}
+
+/// Folders in which perf and the distributions keep files by build id.
+pub fn caches() -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".debug"));
+    home.into_iter().chain([PathBuf::from("/usr/lib/debug")]).collect()
+}
+
+/// Files that perf or a distribution keeps by build id.
+pub fn by_id(caches: &[PathBuf], build_id: &[u8]) -> Vec<PathBuf> {
+    let Some((first, rest)) = build_id.split_first() else { return Vec::new() };
+    let (first, rest) = (hex(&[*first]), hex(rest));
+    let below = |cache: &PathBuf| {
+        let folder = cache.join(".build-id").join(&first);
+        [folder.join(&rest).join("elf"), folder.join(format!("{rest}.debug"))]
+    };
+    caches.iter().flat_map(below).filter(|path| path.is_file()).collect()
 }
 
 /// Names the sites of a recording.

@@ -30,7 +30,7 @@ pub(crate) const EXCLUDE_IDLE: u64 = 1 << 7;
 /// What a perf event watches: a process and a CPU; -1 is any.
 pub(crate) type PerfTarget = (libc::pid_t, libc::c_int);
 
-/// The first version of perf_event_attr, which every kernel accepts.
+/// The first versions of perf_event_attr, which every kernel accepts.
 #[repr(C)]
 pub(crate) struct EventAttributes {
     kind: u32,
@@ -42,10 +42,13 @@ pub(crate) struct EventAttributes {
     flags: u64,
     wakeup_events: u32,
     breakpoint_type: u32,
-    breakpoint: u64,
+    /// Address of a breakpoint, or of the path of a probed file.
+    place: u64,
+    /// Length of a breakpoint, or offset in a probed file.
+    extent: u64,
 }
 
-const _: () = assert!(size_of::<EventAttributes>() == 64, "PERF_ATTR_SIZE_VER0");
+const _: () = assert!(size_of::<EventAttributes>() == 72, "PERF_ATTR_SIZE_VER1");
 
 impl EventAttributes {
     pub(crate) fn new(kind: u32, config: u64, period: u64, flags: u64) -> EventAttributes {
@@ -59,8 +62,14 @@ impl EventAttributes {
             flags,
             wakeup_events: 0,
             breakpoint_type: 0,
-            breakpoint: 0,
+            place: 0,
+            extent: 0,
         }
+    }
+
+    /// A probe at an offset of the file with this path, which must live until the event is open.
+    pub(crate) fn at(self, path: &std::ffi::CStr, offset: u64) -> EventAttributes {
+        EventAttributes { place: path.as_ptr() as u64, extent: offset, ..self }
     }
 
     /// Makes a read return the value with the times for which the event was enabled and ran.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -154,6 +154,142 @@ fn scheduler_gives_busy_time_to_the_workload_and_sleep_to_its_reason() {
     let others_ns = time_ns(window, Base::Other, CpuState::Rest);
     let has_others = others_ns > window.budget_ns() / 10;
     assert!((slept && woken) || has_others, "{:?}, {others_ns} ns of others", window.idle);
+}
+
+/// A reason of idle time, in ms.
+fn idle_ms(window: &Window, reason: &str) -> u64 {
+    let shares = window.idle.iter().filter(|share| share.name == reason);
+    shares.map(|share| share.ns / 1_000_000).sum()
+}
+
+/// What tasks that could run waited for, in ms.
+fn waited_ms(window: &Window, what: &str) -> u64 {
+    let waits = window.waits.iter().filter(|wait| wait.name == what);
+    waits.map(|wait| wait.ns / 1_000_000).sum()
+}
+
+/// Runs `works` on marked threads of one CPU.
+fn on_one_cpu(marker: Marker, works: &[&(dyn Fn() + Sync)]) {
+    std::thread::scope(|scope| {
+        for work in works {
+            scope.spawn(move || {
+                pin(cpus()[0]);
+                marker.mark().unwrap();
+                work();
+            });
+        }
+    });
+}
+
+fn spin(ms: u64) {
+    let start = std::time::Instant::now();
+    while start.elapsed() < Duration::from_millis(ms) {}
+}
+
+#[test]
+fn idle_time_is_charged_to_the_wait_that_ended_it() {
+    let (mut read, write) = std::io::pipe().unwrap();
+    let observed = watch("idle by what ended it", ProfileKind::Time, 0, |marker| {
+        std::thread::scope(|scope| {
+            // It leaves the CPU last, and sleeps for longer than the other.
+            let sleeper = || {
+                std::thread::sleep(Duration::from_millis(20));
+                std::thread::sleep(Duration::from_millis(500));
+            };
+            let reader = move || {
+                read.read_exact(&mut [0]).unwrap();
+                spin(1);
+            };
+            let reader = Mutex::new(Some(reader));
+            let reader = || reader.lock().unwrap().take().unwrap()();
+            let mut write = write;
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(220));
+                write.write_all(&[0]).unwrap();
+            });
+            on_one_cpu(marker, &[&reader, &sleeper]);
+        });
+    });
+    let Some(observed) = observed else { return };
+    let window = &observed.windows[0];
+    // Other tasks of the host may have the CPU in between.
+    assert!(idle_ms(window, "pipe (read)") >= 100, "{:?}", window.idle);
+}
+
+#[test]
+fn tasks_that_share_a_cpu_wait_for_each_other() {
+    let observed = watch("tasks that share a CPU", ProfileKind::Time, 0, |marker| {
+        on_one_cpu(marker, &[&|| spin(200), &|| spin(200)]);
+    });
+    let Some(observed) = observed else { return };
+    let name = match cpus().len() {
+        1 => records::OWN_TASK,
+        _ => records::OWN_TASK_ON_THE_ONLY_CPUS,
+    };
+    assert!(waited_ms(&observed.windows[0], name) >= 50, "{:?}", observed.windows[0].waits);
+}
+
+#[test]
+fn a_task_waits_for_tasks_of_others() {
+    let observed = watch("tasks of others", ProfileKind::Time, 0, |marker| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pin(cpus()[0]);
+                spin(250);
+            });
+            on_one_cpu(marker, &[&|| spin(200)]);
+        });
+    });
+    let Some(observed) = observed else { return };
+    let waits = &observed.windows[0].waits;
+    assert!(waited_ms(&observed.windows[0], records::OTHER_TASK) >= 50, "{waits:?}");
+}
+
+/// A cgroup of its own; removed when it goes out of scope.
+struct Cgroup(std::path::PathBuf);
+
+impl Cgroup {
+    /// A cgroup whose tasks may use 20 ms of every 100 ms; `None` if this host has no such.
+    fn with_quota() -> Option<Cgroup> {
+        let make = |parent: &str, file: &str, value: &str| {
+            let group = Cgroup(format!("{parent}/knee-test-{}", std::process::id()).into());
+            std::fs::create_dir(&group.0).ok()?;
+            std::fs::write(group.0.join(file), value).ok()?;
+            Some(group)
+        };
+        let cpu = "/sys/fs/cgroup/cpu";
+        if Path::new(cpu).exists() {
+            return make(cpu, "cpu.cfs_quota_us", "20000");
+        }
+        make("/sys/fs/cgroup", "cpu.max", "20000 100000")
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn idle_time_that_a_quota_causes_has_its_name() {
+    let Some(group) = Cgroup::with_quota() else {
+        return skip("quota", "no cgroup with a quota of CPU time can be made here");
+    };
+    let observed = watch("quota", ProfileKind::Time, 0, |marker| {
+        let path = group.0.display().to_string();
+        let mut shell = std::process::Command::new("sh");
+        let script = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+        let enter = format!("echo 0 > {path}/cgroup.procs && {script}");
+        shell.args(["-c", &enter]);
+        // SAFETY: the mark makes plain system calls only.
+        unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, move || marker.mark()) };
+        assert!(shell.status().unwrap().success());
+    });
+    let Some(observed) = observed else { return };
+    let window = &observed.windows[0];
+    assert!(idle_ms(window, "quota of a cgroup") >= 40, "{:?}", window.idle);
+    assert!(waited_ms(window, records::QUOTA) >= 40, "{:?}", window.waits);
 }
 
 fn cpu_clock_ns() -> u64 {

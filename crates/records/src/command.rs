@@ -5,11 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use host::durable::Seal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::metric::{Better, METRICS};
+use crate::program_probe::ProgramProbe;
 use crate::scalar::{Many, Scalar};
 
 /// The metric that decides about a command unless its definition names another.
@@ -55,8 +56,8 @@ pub struct Command {
     /// The package that contains the program, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
-    /// How many operations a run does: a number, a `{NAME}`, or the name of a metric that has the number.
-    /// Without it the run is the operation.
+    /// How many operations a run does: a number, a `{NAME}`, the name of a metric that has the number, or
+    /// a probe whose passes are counted ([`ProgramProbe`]). Without it the run is the operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations: Option<Scalar>,
     /// The metric that decides unless the experiment names another.
@@ -315,10 +316,15 @@ impl Command {
         if let Some(Scalar(text)) = &self.operations {
             let is_number = text.parse::<u64>().is_ok_and(|n| n > 0);
             let is_metric = self.metrics.iter().any(|extract| extract.name == *text);
-            ensure!(
-                is_number || is_metric || text.contains('{'),
-                "operations is '{text}', must be a number from 1, a {{NAME}}, or one of the metrics"
-            );
+            if ProgramProbe::is_meant(text) {
+                ProgramProbe::parse(text).context("operations is")?;
+            } else {
+                ensure!(
+                    is_number || is_metric || text.contains('{'),
+                    "operations is '{text}', must be a number from 1, a {{NAME}}, one of the metrics, or \
+                     a probe such as uprobe:FUNCTION"
+                );
+            }
         }
         let mut names = BTreeSet::new();
         for extract in &self.metrics {
@@ -407,13 +413,17 @@ pub enum OperationCount {
     Number(u64),
     /// One of the command's metrics has it.
     Metric(String),
+    /// The worker counts how often tasks pass a place of this file.
+    Passes { file: PathBuf, probe: ProgramProbe },
 }
 
 impl OperationCount {
-    /// The number of operations of a run with these metrics; `None` if it is not known or not a count.
-    pub fn of_run(&self, values: &BTreeMap<String, f64>) -> Option<u64> {
+    /// The number of operations of a run with these metrics and passes of its probe; `None` if it is not
+    /// known or not a count.
+    pub fn of_run(&self, values: &BTreeMap<String, f64>, passes: Option<u64>) -> Option<u64> {
         match self {
             OperationCount::Number(n) => Some(*n),
+            OperationCount::Passes { .. } => passes.filter(|n| *n > 0),
             OperationCount::Metric(name) => {
                 values.get(name).filter(|n| **n >= 1.0 && **n < 1e18).map(|n| n.round() as u64)
             }

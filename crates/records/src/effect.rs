@@ -49,6 +49,8 @@ pub enum EffectKind {
     Reads,
     /// Calls of a kernel function are counted by a kprobe.
     Kprobe,
+    /// Passes of a place in a program are counted by a uprobe.
+    Uprobe,
 }
 
 impl EffectKind {
@@ -70,6 +72,7 @@ impl EffectKind {
             EffectKind::Cleanup => "cleanup",
             EffectKind::Reads => "reads",
             EffectKind::Kprobe => "kprobe",
+            EffectKind::Uprobe => "uprobe",
         }
     }
 }

@@ -17,6 +17,7 @@ mod opened;
 pub mod parse;
 mod planned;
 mod profile;
+mod program_probe;
 mod record;
 pub mod recording;
 mod run;
@@ -43,9 +44,11 @@ pub use metric::{Better, DescribedMetric, METRICS, Metric, Obtained};
 pub use opened::Opened;
 pub use planned::{Planned, UnitOfWork};
 pub use profile::{
-    Base, Bursts, CpuMode, CpuState, CpuTime, LockTime, Profile, ProfileKind, SampledStacks, Share,
-    Slice, Stack, Window,
+    Base, Bursts, CpuMode, CpuState, CpuTime, LockTime, OTHER_TASK, OWN_TASK,
+    OWN_TASK_ON_THE_ONLY_CPUS, Profile, ProfileKind, QUOTA, SampledStacks, Share, Slice, Stack,
+    Window,
 };
+pub use program_probe::{ProgramPlace, ProgramProbe};
 pub use record::{
     FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source, check_label,
 };

@@ -91,6 +91,10 @@ pub struct Window {
     /// Other tasks that had the CPUs, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Share>,
+    /// What tasks of the workload that could run waited for, by name: [`OWN_TASK`] and those below it.
+    /// It is time of tasks, not of CPUs, so it is no part of the time of `cpus`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Share>,
     /// The stacks that the CPUs were sampled in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<SampledStacks>,
@@ -274,6 +278,16 @@ pub struct LockTime {
     pub sleep_ns: u64,
 }
 
+/// A task that could run waited while another task of the workload had its CPU.
+pub const OWN_TASK: &str = "behind other tasks of the workload";
+/// The same wait of a task that may use only some of the workload's CPUs.
+pub const OWN_TASK_ON_THE_ONLY_CPUS: &str =
+    "behind other tasks of the workload, where it may not use all CPUs";
+/// A task that could run waited while a task that is not of the workload had its CPU.
+pub const OTHER_TASK: &str = "behind tasks of others";
+/// A task that could run waited because its cgroup had used up its quota of CPU time.
+pub const QUOTA: &str = "for a quota";
+
 /// A named part of a slice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
@@ -314,8 +328,8 @@ pub struct Stack {
     pub frames: Vec<u32>,
     /// How many of the frames are the kernel's.
     pub kernel_frames: u32,
-    /// Offset of the instruction in the innermost function. Samples of a section with interrupts off
-    /// all sit on the instruction that ends the section.
+    /// Offset of the instruction in the innermost function; in user mode, in its file. Samples of a
+    /// section with interrupts off all sit on the instruction that ends the section.
     pub offset: u64,
     /// The system call that the task was in, by its number: the name is an index into `functions`.
     /// Absent if the task was in none, or if it was not recorded. The frames are not enough: a tail
@@ -451,6 +465,7 @@ mod tests {
             }],
             idle: vec![share("sleep", 50)],
             others: vec![share("kworker", 150)],
+            waits: Vec::new(),
             samples: None,
             counts: BTreeMap::new(),
             bursts: None,

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use plan::commands::{self, RunId, command_job, values, words};
 use plan::guest_config;
 use records::{
-    Command, Effect, EffectKind, Guest, OutputSource, Planned, Point, Record, Storage, Variant,
+    Command, Effect, EffectKind, Guest, OperationCount, OutputSource, Planned, Point, Record,
+    Storage, Variant,
 };
 use setup::file_systems;
 use setup::ownership::DIRECTORY_PREFIX;
@@ -129,6 +130,10 @@ fn of_point(record: &Record, planned: &Planned, command: &Command) -> Result<Vec
         OutputSource::Stdout | OutputSource::Stderr => None,
     });
     effects.extend(files);
+    if let Some(OperationCount::Passes { file, probe }) = &job.operations {
+        let words = vec![probe.to_string()];
+        effects.push(effect(EffectKind::Uprobe, words, format!("in {}", file.display())));
+    }
     Ok(effects)
 }
 

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use host::clock::now_ns;
 use host::descendants;
+use probes::Passes;
 use probes::counters::Snapshot;
-use records::{CommandJob, Event, Job, Measured, OutputSource, Warning};
+use records::{CommandJob, Event, Job, Measured, OperationCount, OutputSource, Warning};
 
 use crate::output::KeptOutput;
 use crate::priority::{self, SchedulingPolicy};
@@ -88,6 +89,12 @@ fn run_and_measure(
     say(&Event::Ready { tasks: 1, startup_s: (now_ns() - started_ns) as f64 / 1e9 });
     let root = Path::new("/");
     let mut profiler = Profiler::begin(job);
+    let mut passes = match &command_job.operations {
+        Some(OperationCount::Passes { file, probe }) => {
+            Some(Passes::begin(file, probe, &job.cpus)?)
+        }
+        _ => None,
+    };
     let own_before = usage::process();
     let before = Snapshot::before(root, &job.cpus);
     profiler.edge_of_command(0)?;
@@ -112,7 +119,8 @@ fn run_and_measure(
         gauges: counters.gauges,
         unavailable: counters.unavailable,
     })];
-    let operations = command_job.operations.as_ref().map(|count| count.of_run(&values));
+    let passes = passes.as_mut().map(Passes::count).transpose()?;
+    let operations = command_job.operations.as_ref().map(|count| count.of_run(&values, passes));
     // The run is the operation, unless its operations are counted; 0 if their number is not known.
     events.extend(profiler.end(operations.map_or(1, Option::unwrap_or_default)));
     events.extend(warnings.into_iter().map(Event::Warning));

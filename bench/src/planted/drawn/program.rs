@@ -54,12 +54,35 @@ pub enum Action {
     Sleep,
     /// Starts a program and waits for its end.
     Spawn,
+    /// sched_yield(2)
+    Yield,
+    /// Sends itself a signal, and handles it.
+    Signal,
+    /// Sends a byte through a pair of sockets and receives it.
+    Socket,
+    /// Writes a byte to a pipe and reads it.
+    Pipe,
+    /// Lists a directory.
+    List,
+    /// Renames a file.
+    Rename,
+    /// Takes the write permission of a page, gives it back, and writes to the page.
+    Protect,
+    /// Computes for this many turns while it has a lock that all tasks share.
+    Locked(u32),
+    /// Reads random bytes from the kernel.
+    Random,
+    /// poll(2) of a pipe, without a wait.
+    Poll,
 }
 
 impl Action {
     /// All that a program in this language can do, at the usual sizes.
     pub fn all(language: Language) -> Vec<Action> {
-        use Action::{Compute, Open, Parent, Read, Seek, Sleep, Spawn, Status, Touch, Write};
+        use Action::{
+            Compute, List, Locked, Open, Parent, Pipe, Poll, Protect, Random, Read, Rename, Seek,
+            Signal, Sleep, Socket, Spawn, Status, Touch, Write, Yield,
+        };
         match language {
             Language::C => vec![
                 Parent,
@@ -72,11 +95,48 @@ impl Action {
                 Touch(4),
                 Sleep,
                 Spawn,
+                Yield,
+                Signal,
+                Socket,
+                Pipe,
+                List,
+                Rename,
+                Protect,
+                Locked(2000),
+                Random,
+                Poll,
             ],
             Language::Python => {
-                vec![Parent, Status, Open, Read(1), Write(1), Seek, Compute(100), Sleep, Spawn]
+                vec![
+                    Parent,
+                    Status,
+                    Open,
+                    Read(1),
+                    Write(1),
+                    Seek,
+                    Compute(100),
+                    Sleep,
+                    Spawn,
+                    Yield,
+                    List,
+                    Rename,
+                    Random,
+                ]
             }
-            Language::Rust => vec![Status, Open, Read(1), Write(1), Seek, Compute(2000), Sleep],
+            Language::Rust => {
+                vec![
+                    Status,
+                    Open,
+                    Read(1),
+                    Write(1),
+                    Seek,
+                    Compute(2000),
+                    Sleep,
+                    Yield,
+                    List,
+                    Rename,
+                ]
+            }
             Language::Shell => vec![Status, Open, Compute(20), Spawn],
         }
     }
@@ -104,10 +164,18 @@ impl Action {
                 Action::Status => 700.0,
                 Action::Open => 1500.0,
                 Action::Read(pages) | Action::Write(pages) => 300.0 + 250.0 * f64::from(pages),
-                Action::Compute(turns) => turn_ns * f64::from(turns),
+                Action::Compute(turns) | Action::Locked(turns) => turn_ns * f64::from(turns),
                 Action::Touch(pages) => 2000.0 + 600.0 * f64::from(pages),
                 Action::Sleep => 160_000.0,
                 Action::Spawn => 900_000.0,
+                Action::Yield | Action::Random => 400.0,
+                Action::Poll => 300.0,
+                Action::Pipe => 900.0,
+                Action::Signal => 1200.0,
+                Action::Socket => 2000.0,
+                Action::List => 3000.0,
+                Action::Rename => 2500.0,
+                Action::Protect => 2500.0,
             }
     }
 }
@@ -123,6 +191,8 @@ pub struct Program {
     pub threads: bool,
     /// Operations of each task.
     pub operations: u64,
+    /// Whether all its tasks may use one CPU only.
+    pub confined: bool,
 }
 
 impl Program {
@@ -144,6 +214,7 @@ impl Program {
             Language::Rust => (self.rust(), "rs"),
             Language::Shell => (self.shell(), "sh"),
         };
+        let with = if self.confined { "taskset -c 0 " } else { "" };
         let source = folder.join(name).with_extension(ending);
         fs::write(&source, text).with_context(|| format!("writing {}", source.display()))?;
         let program = folder.join(name);
@@ -161,10 +232,10 @@ impl Program {
             }
             Language::Python | Language::Shell => {
                 fs::set_permissions(&source, fs::Permissions::from_mode(0o755))?;
-                return Ok(source.display().to_string());
+                return Ok(format!("{with}{}", source.display()));
             }
         }
-        Ok(program.display().to_string())
+        Ok(format!("{with}{}", program.display()))
     }
 
     /// The actions, a line each.
@@ -187,6 +258,20 @@ impl Program {
             Action::Touch(pages) => format!("touch({pages});"),
             Action::Sleep => "usleep(100);".to_string(),
             Action::Spawn => "spawn();".to_string(),
+            Action::Yield => "sched_yield();".to_string(),
+            Action::Signal => "syscall(SYS_tgkill, getpid(), gettid(), SIGUSR1);".to_string(),
+            Action::Socket => {
+                "take(send(ends[0], buffer, 1, 0) + recv(ends[1], buffer, 1, 0));".to_string()
+            }
+            Action::Pipe => {
+                "take(write(tube[1], buffer, 1) + read(tube[0], buffer, 1));".to_string()
+            }
+            Action::List => "list();".to_string(),
+            Action::Rename => "rename(own[turn & 1], own[(turn + 1) & 1]), turn++;".to_string(),
+            Action::Protect => "protect(page);".to_string(),
+            Action::Locked(turns) => format!("locked({turns});"),
+            Action::Random => "take(getrandom(buffer, 64, 0));".to_string(),
+            Action::Poll => "poll(&waits, 1, 0);".to_string(),
         });
         let tasks = match (self.threads, self.tasks) {
             (_, 1) => "\tlong n = N;\n\twork(&n);\n".to_string(),
@@ -217,15 +302,13 @@ impl Program {
             Action::Compute(turns) => format!("mix({turns})"),
             Action::Sleep => "time.sleep(1e-4)".to_string(),
             Action::Spawn => "subprocess.run(['/bin/true'])".to_string(),
-            Action::Touch(_) => unreachable!("not among the actions of Python"),
+            Action::Yield => "os.sched_yield()".to_string(),
+            Action::List => "os.listdir('.')".to_string(),
+            Action::Rename => "move()".to_string(),
+            Action::Random => "os.getrandom(64)".to_string(),
+            _ => unreachable!("not among the actions of Python"),
         });
-        format!(
-            "#!/usr/bin/env python3\nimport os, subprocess, time\nfull = bytes(1 << 18)\nwith \
-             open('data', 'wb') as made:\n    made.write(full)\nfile = os.open('data', os.O_RDWR)\n\
-             def mix(turns):\n    x = 1\n    for _ in range(turns):\n        x = x * 5 + 1 & 0xffff\n    \
-             return x\nfor i in range({0}):\n{actions}print('ops:', {0})\n",
-            self.operations
-        )
+        PYTHON.replace("ACTIONS", &actions).replace("TOTAL", &self.operations.to_string())
     }
 
     fn rust(&self) -> String {
@@ -243,9 +326,12 @@ impl Program {
             Action::Sleep => {
                 "std::thread::sleep(std::time::Duration::from_micros(100));".to_string()
             }
-            Action::Parent | Action::Touch(_) | Action::Spawn => {
-                unreachable!("not among the actions of Rust")
+            Action::Yield => "std::thread::yield_now();".to_string(),
+            Action::List => "black_box(fs::read_dir(\".\").unwrap().count());".to_string(),
+            Action::Rename => {
+                "fs::rename(own[turn & 1], own[(turn + 1) & 1]).unwrap(); turn += 1;".to_string()
             }
+            _ => unreachable!("not among the actions of Rust"),
         });
         RUST.replace("ACTIONS", &actions).replace("TOTAL", &self.operations.to_string())
     }
@@ -269,18 +355,25 @@ impl Program {
 }
 
 const C: &str = r#"#define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static volatile unsigned long sink;
+static pthread_mutex_t *lock;
 static int file;
 extern char **environ;
 
@@ -310,13 +403,47 @@ __attribute__((noinline)) static void spawn(void)
 		waitpid(child, NULL, 0);
 }
 
+__attribute__((noinline)) static void list(void)
+{
+	DIR *directory = opendir(".");
+	while (readdir(directory))
+		;
+	closedir(directory);
+}
+
+__attribute__((noinline)) static void protect(char *page)
+{
+	mprotect(page, 4096, PROT_READ);
+	mprotect(page, 4096, PROT_READ | PROT_WRITE);
+	*(volatile char *)page = 1;
+}
+
+__attribute__((noinline)) static void locked(unsigned long turns)
+{
+	pthread_mutex_lock(lock);
+	mix(turns);
+	pthread_mutex_unlock(lock);
+}
+
+static void ignore(int number) { (void)number; }
+
 static void *work(void *count)
 {
 	char *buffer = calloc(1, 1 << 18);
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char own[2][32];
+	int ends[2], tube[2], turn = 0;
 	struct stat status;
+	for (int i = 0; i < 2; i++)
+		snprintf(own[i], sizeof(own[i]), "own%d-%d", gettid(), i);
+	close(open(own[0], O_CREAT | O_RDWR, 0600));
+	take(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) + pipe(tube));
+	struct pollfd waits = { tube[0], POLLIN, 0 };
 	for (long i = 0; i < *(long *)count; i++) {
-ACTIONS		take((long)&status);
+ACTIONS		take((long)&status + (long)page + waits.fd + turn);
 	}
+	unlink(own[0]);
+	unlink(own[1]);
 	free(buffer);
 	return NULL;
 }
@@ -324,6 +451,12 @@ ACTIONS		take((long)&status);
 int main(void)
 {
 	char *full = calloc(1, 1 << 18);
+	pthread_mutexattr_t shared;
+	lock = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_init(&shared);
+	pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(lock, &shared);
+	signal(SIGUSR1, ignore);
 	file = open("data", O_RDWR | O_CREAT, 0600);
 	take(pwrite(file, full, 1 << 18, 0));
 TASKS	printf("ops: %ld\n", TOTALl);
@@ -346,8 +479,35 @@ fn main() {
     let mut buffer = vec![0_u8; 1 << 18];
     fs::write("data", &buffer).unwrap();
     let file = File::options().read(true).write(true).open("data").unwrap();
+    let own = ["own0", "own1"];
+    let mut turn = 0;
+    fs::write(own[0], "").unwrap();
     for i in 0..TOTAL_u64 {
 ACTIONS    }
     println!("ops: {}", TOTAL_u64);
 }
+"#;
+
+const PYTHON: &str = r#"#!/usr/bin/env python3
+import os, subprocess, time
+full = bytes(1 << 18)
+with open('data', 'wb') as made:
+    made.write(full)
+file = os.open('data', os.O_RDWR)
+open('own0', 'w').close()
+turn = 0
+
+def move():
+    global turn
+    os.rename('own%d' % (turn & 1), 'own%d' % (turn + 1 & 1))
+    turn += 1
+
+def mix(turns):
+    x = 1
+    for _ in range(turns):
+        x = x * 5 + 1 & 0xffff
+    return x
+
+for i in range(TOTAL):
+ACTIONSprint('ops:', TOTAL)
 "#;

@@ -10,6 +10,8 @@ use serde::Serialize;
 use super::causes::{Cause, causes};
 use super::difference::{RowChange, difference};
 use super::explained::Explained;
+use super::shared_line::SharedLine;
+use super::{USER, WORK};
 
 /// A cause this many times the size of the disturbance is shown even where profiling cost too much.
 pub const BEYOND: f64 = 3.0;
@@ -38,6 +40,9 @@ pub struct Answer {
     /// Length in seconds of the shorter side's runs, if a run is the unit of work and they are too short
     /// to profile: starting a program takes about as long.
     pub too_short_s: Option<f64>,
+    /// A cache line that the first cause may wait for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_line: Option<SharedLine>,
     /// Whether the runs of both sides took the same time whatever they did, so that a time per run
     /// says nothing about an operation.
     pub bound_by_time: bool,
@@ -62,6 +67,7 @@ pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answ
         refused: cost_too_much && !force && causes.is_empty(),
         too_short_s: too_short_s(before, after),
         bound_by_time: bound_by_time(before, after),
+        shared_line: shared_line(before, after, &causes),
         change,
         causes,
     })
@@ -78,6 +84,19 @@ fn disturbance(before: &Explained, after: &Explained, change: &RowChange) -> Opt
     let was = added(before, change.before.mean)?;
     let is = added(after, change.after.mean)?;
     Some((is.1 - was.0).abs().max((is.0 - was.1).abs()))
+}
+
+/// The cache line that the first cause may wait for, if it is user code of tasks that run at the same time.
+fn shared_line(before: &Explained, after: &Explained, causes: &[Cause]) -> Option<SharedLine> {
+    let cause = causes.first()?;
+    let [work, user, ..] = &cause.path[..] else { return None };
+    let slower = if cause.own_ns > 0.0 { after } else { before };
+    if work != WORK || user != USER || !slower.parallel {
+        return None;
+    }
+    let function = cause.path.get(2).or(cause.parts.first().map(|part| &part.name))?;
+    let at = slower.hot_instructions.get(function).filter(|at| at.is_clear())?;
+    Some(SharedLine { function: function.clone(), at: at.clone() })
 }
 
 fn too_short_s(before: &Explained, after: &Explained) -> Option<f64> {

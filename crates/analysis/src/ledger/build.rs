@@ -2,23 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use records::{Base, CpuState, LockTime, Obtained, Profile, ProfileKind, Share, Window};
-
-use super::sampled::{Sampled, sampled_rows};
-use super::{
-    IDLE, INTERRUPTS, Ledger, LedgerRow, LedgerUnit, OTHERS, OWN, RowEvents, SPINNING, STOLEN,
-    WORK, split,
+use records::{
+    Base, CpuState, LockTime, OWN_TASK_ON_THE_ONLY_CPUS, Obtained, Profile, ProfileKind, Share,
+    Window,
 };
 
-/// The ledger of one point, from its looks. `None` if none of them saw where the time went.
-pub fn ledger(looks: &[&Profile]) -> Option<Ledger> {
+use super::sampled::{Sampled, late_functions, sampled_rows};
+use super::{
+    AFFINITY, IDLE, INTERRUPTS, Ledger, LedgerRow, LedgerUnit, OTHERS, OWN, RowEvents, SPINNING,
+    STOLEN, WORK, split,
+};
+
+/// The ledger of one point, from its looks. `None` if none of them saw where the time went. `compared` are
+/// the looks of all points that it may be compared with: samples at one place have one name in all of them.
+pub fn ledger(looks: &[&Profile], compared: &[&Profile]) -> Option<Ledger> {
     let (blocks, times) = units(looks, ProfileKind::Time);
     if times.is_empty() {
         return None;
     }
     let (_, counted) = units(looks, ProfileKind::Counts);
-    let builder =
-        LedgerBuilder { units: &times, counted: &counted, names: LockNames::from_looks(looks) };
+    let windows = compared.iter().flat_map(|look| &look.windows);
+    let builder = LedgerBuilder {
+        units: &times,
+        counted: &counted,
+        names: LockNames::from_looks(looks),
+        late: late_functions(windows.filter_map(|window| window.samples.as_ref())),
+    };
     let root = builder.root();
     let unit = |(block, windows): (&Option<u32>, &Vec<&Window>)| LedgerUnit {
         operations: windows.iter().map(|window| window.operations).sum(),
@@ -68,6 +77,8 @@ struct LedgerBuilder<'a> {
     units: &'a [Vec<&'a Window>],
     counted: &'a [Vec<&'a Window>],
     names: LockNames,
+    /// Functions whose samples come late.
+    late: Vec<String>,
 }
 
 /// Idle time of CPUs that no task of the workload had left to wait; the second is its older name.
@@ -111,7 +122,7 @@ impl LedgerBuilder<'_> {
 
     /// The workload's time that no event divides, divided by samples.
     fn rest_of_work(&self, rest: Vec<u64>) -> Vec<LedgerRow> {
-        let samples = Sampled::from_units(self.units);
+        let samples = Sampled::from_units(self.units, &self.late);
         match samples {
             Some(samples) => {
                 let (sampled, lost) = self.without_lost(&rest);
@@ -227,7 +238,7 @@ impl LedgerBuilder<'_> {
     }
 
     fn idle(&self) -> LedgerRow {
-        let mut rows = self.shares("turn", |window| &window.idle);
+        let mut rows = self.shares("wait", |window| &window.idle);
         if rows.is_empty() {
             let rest = self.each(|w| w.time_ns(is_slice(Base::Idle, CpuState::Rest)));
             rows.push(LedgerRow::new("for reasons not known", self.obtained(), rest));
@@ -236,10 +247,25 @@ impl LedgerBuilder<'_> {
             // Nobody waited: longer operations leave such a CPU unused for longer.
             *row = row.clone().belonging_to_time();
         }
+        self.name_affinity(&mut rows);
         rows.push(self.interrupts(Base::Idle));
         let spin = self.each(|w| w.time_ns(is_slice(Base::Idle, CpuState::Spin)));
         rows.push(LedgerRow::new(SPINNING, self.obtained(), spin));
         self.sum(IDLE, rows)
+    }
+
+    /// Divides the time of unused CPUs: as long as tasks waited that may only use others, their
+    /// affinity left these CPUs unused.
+    fn name_affinity(&self, rows: &mut Vec<LedgerRow>) {
+        let waited = self.each(|window| {
+            let waits = window.waits.iter().filter(|wait| wait.name == OWN_TASK_ON_THE_ONLY_CPUS);
+            waits.map(|wait| wait.ns).sum()
+        });
+        let Some(unused) = rows.iter_mut().find(|row| row.name == UNUSED[0]) else { return };
+        let affinity: Vec<u64> =
+            unused.ns.iter().zip(&waited).map(|(unused, waited)| *unused.min(waited)).collect();
+        unused.ns.iter_mut().zip(&affinity).for_each(|(unused, affinity)| *unused -= affinity);
+        rows.push(LedgerRow::new(AFFINITY, Obtained::Apportioned, affinity));
     }
 
     fn others(&self) -> LedgerRow {

@@ -16,7 +16,7 @@ mod folding;
 
 use serde::Serialize;
 
-use super::difference::{RowChange, SHARE_MIN, Split};
+use super::difference::{RowChange, SHARE_MIN, Split, counting_length};
 use super::{IDLE, INTERRUPTS, OTHERS, WORK};
 use crate::holm_adjusted;
 
@@ -63,10 +63,8 @@ const PART_NAMED_MIN: f64 = 0.1;
 /// first, then those against it.
 pub fn causes(difference: &RowChange) -> Vec<Cause> {
     let least_ns = SHARE_MIN * difference.before.mean.max(difference.after.mean);
-    let limits = Limits { least_ns };
-    let rows = limits.tested(&difference.rows, 0.0);
-    let mut causes: Vec<Cause> =
-        rows.iter().flat_map(|row| limits.named(row, &mut Vec::new())).collect();
+    let rows = tested(&difference.rows, 0.0, least_ns);
+    let mut causes: Vec<Cause> = rows.iter().flat_map(|row| named(row, &mut Vec::new())).collect();
     // Without a significant change, the whole has no direction.
     let has_direction =
         difference.own_ns.abs() >= least_ns && difference.p.is_some_and(|p| p <= ALPHA);
@@ -82,82 +80,86 @@ struct TestedRow<'a> {
     row: &'a RowChange,
     /// Probability of such a change in any row of the family; 1 for a row that was not tested.
     p: f64,
+    /// Changes below this do not matter, per operation.
+    least_ns: f64,
     parts: Vec<TestedRow<'a>>,
 }
 
-struct Limits {
-    /// Changes below this do not matter, per operation.
+/// Tests rows as one family, and then the parts of those that changed. No row's p is below `above`, the
+/// p of the row above it. Changes below `least_ns` do not matter.
+fn tested(rows: &[RowChange], above: f64, least_ns: f64) -> Vec<TestedRow<'_>> {
+    let mut family = Vec::new();
+    gather(rows, least_ns, &mut family);
+    let testable = family.iter().filter(|(row, least_ns)| is_testable(row, *least_ns));
+    let p: Vec<f64> = testable.filter_map(|(row, _)| row.p).collect();
+    let adjusted = holm_adjusted(&p).into_iter().map(|p| p.max(above));
+    assign(rows, least_ns, &mut adjusted.into_iter())
+}
+
+/// Gives each row its adjusted p, in the order of [`gather`].
+fn assign<'a>(
+    rows: &'a [RowChange],
     least_ns: f64,
-}
-
-impl Limits {
-    /// Tests rows as one family, and then the parts of those that changed. No row's p is below
-    /// `above`, the p of the row above it.
-    fn tested<'a>(&self, rows: &'a [RowChange], above: f64) -> Vec<TestedRow<'a>> {
-        let mut family = Vec::new();
-        gather(rows, &mut family);
-        let p: Vec<f64> =
-            family.iter().filter(|row| self.is_testable(row)).filter_map(|row| row.p).collect();
-        let adjusted = holm_adjusted(&p).into_iter().map(|p| p.max(above));
-        self.assign(rows, &mut adjusted.into_iter())
-    }
-
-    /// Gives each row its adjusted p, in the order of [`gather`].
-    fn assign<'a>(
-        &self,
-        rows: &'a [RowChange],
-        adjusted: &mut dyn Iterator<Item = f64>,
-    ) -> Vec<TestedRow<'a>> {
-        let tested = |row: &'a RowChange| {
-            let p = if self.is_testable(row) { adjusted.next().unwrap_or(1.0) } else { 1.0 };
-            let parts = if is_container(row) {
-                self.assign(&row.rows, adjusted)
-            } else if self.is_changed(row, p) {
-                self.tested(&row.rows, p)
-            } else {
-                Vec::new()
-            };
-            TestedRow { row, p, parts }
+    adjusted: &mut dyn Iterator<Item = f64>,
+) -> Vec<TestedRow<'a>> {
+    let test = |row: &'a RowChange| {
+        let p = if is_testable(row, least_ns) { adjusted.next().unwrap_or(1.0) } else { 1.0 };
+        let parts = if is_container(row) {
+            assign(&row.rows, least_below(row, least_ns), adjusted)
+        } else if is_changed(row, p, least_ns) {
+            tested(&row.rows, p, least_ns)
+        } else {
+            Vec::new()
         };
-        rows.iter().map(tested).collect()
-    }
-
-    /// Whether a row has enough samples, and enough time on either side, to be a cause.
-    fn is_testable(&self, row: &RowChange) -> bool {
-        let has_samples = row.samples.is_none_or(|(a, b)| a + b >= SAMPLES_MIN);
-        has_samples && row.p.is_some() && row.before.mean.max(row.after.mean) >= self.least_ns
-    }
-
-    fn is_changed(&self, row: &RowChange, p: f64) -> bool {
-        p <= ALPHA && row.own_ns.abs() >= self.least_ns
-    }
-
-    /// The causes in a row: parts that say more, else the row itself.
-    fn named(&self, tested: &TestedRow, path: &mut Vec<String>) -> Vec<Cause> {
-        let row = tested.row;
-        path.push(row.name.clone());
-        let mut parts: Vec<Cause> =
-            tested.parts.iter().flat_map(|part| self.named(part, path)).collect();
-        let row_path = path.clone();
-        path.pop();
-        if !self.is_changed(row, tested.p) || parts_say_more(row, &parts) {
-            return parts;
-        }
-        parts.retain(|part| part.own_ns / row.own_ns >= PART_NAMED_MIN);
-        parts.sort_by(|a, b| b.own_ns.abs().total_cmp(&a.own_ns.abs()));
-        let part = |cause: Cause| CausePart { name: cause.change.name, own_ns: cause.own_ns };
-        let parts = parts.into_iter().take(PARTS_MAX).map(part).collect();
-        let (own_ns, p) = (row.own_ns, tested.p);
-        vec![Cause { path: row_path, own_ns, change: row.clone(), p, parts, with: Vec::new() }]
-    }
+        TestedRow { row, p, least_ns, parts }
+    };
+    rows.iter().map(test).collect()
 }
 
-/// Gathers the rows of one family: `rows`, and the parts of those that only say where time went.
-fn gather<'a>(rows: &'a [RowChange], family: &mut Vec<&'a RowChange>) {
+/// Whether a row has enough samples, and enough time on either side, to be a cause.
+fn is_testable(row: &RowChange, least_ns: f64) -> bool {
+    let has_samples = row.samples.is_none_or(|(a, b)| a + b >= SAMPLES_MIN);
+    has_samples && row.p.is_some() && row.before.mean.max(row.after.mean) >= least_ns
+}
+
+fn is_changed(row: &RowChange, p: f64, least_ns: f64) -> bool {
+    p <= ALPHA && row.own_ns.abs() >= least_ns
+}
+
+/// What matters in the parts of a row where changes of `least_ns` matter in the row.
+fn least_below(row: &RowChange, least_ns: f64) -> f64 {
+    if row.name != WORK {
+        return least_ns;
+    }
+    let work_ns = row.before.mean.max(row.after.mean);
+    SHARE_MIN * counting_length(work_ns, least_ns / SHARE_MIN)
+}
+
+/// The causes in a row: parts that say more, else the row itself.
+fn named(tested: &TestedRow, path: &mut Vec<String>) -> Vec<Cause> {
+    let row = tested.row;
+    path.push(row.name.clone());
+    let mut parts: Vec<Cause> = tested.parts.iter().flat_map(|part| named(part, path)).collect();
+    let row_path = path.clone();
+    path.pop();
+    if !is_changed(row, tested.p, tested.least_ns) || parts_say_more(row, &parts) {
+        return parts;
+    }
+    parts.retain(|part| part.own_ns / row.own_ns >= PART_NAMED_MIN);
+    parts.sort_by(|a, b| b.own_ns.abs().total_cmp(&a.own_ns.abs()));
+    let part = |cause: Cause| CausePart { name: cause.change.name, own_ns: cause.own_ns };
+    let parts = parts.into_iter().take(PARTS_MAX).map(part).collect();
+    let (own_ns, p) = (row.own_ns, tested.p);
+    vec![Cause { path: row_path, own_ns, change: row.clone(), p, parts, with: Vec::new() }]
+}
+
+/// Gathers the rows of one family, each with the change that matters in it: `rows`, and the parts of those
+/// that only say where time went.
+fn gather<'a>(rows: &'a [RowChange], least_ns: f64, family: &mut Vec<(&'a RowChange, f64)>) {
     for row in rows {
-        family.push(row);
+        family.push((row, least_ns));
         if is_container(row) {
-            gather(&row.rows, family);
+            gather(&row.rows, least_below(row, least_ns), family);
         }
     }
 }

@@ -6,7 +6,7 @@ use records::Obtained;
 use serde::Serialize;
 
 use super::chance::{self, Side};
-use super::{Belongs, Ledger, LedgerRow, LedgerUnit, PerOperation, RowEvents};
+use super::{Belongs, Ledger, LedgerRow, LedgerUnit, PerOperation, RowEvents, WORK};
 
 /// The change of a row between two ledgers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -84,7 +84,15 @@ pub fn difference(before: &Ledger, after: &Ledger) -> RowChange {
     let length = |ledger: &Ledger| ledger.ns_per_operation(&ledger.root).mean;
     let lengths = (length(before), length(after));
     let ledgers = LedgerPair { before, after, lengths, pairs: pairs(before, after) };
-    ledgers.change(Some(&before.root), Some(&after.root), &SampledWhole::default())
+    let whole = SampledWhole { length: ledgers.mean_length(), ..SampledWhole::default() };
+    ledgers.change(Some(&before.root), Some(&after.root), &whole)
+}
+
+/// Rows of the workload are small or large against the time of the workload, not against an operation
+/// in which its CPUs are mostly idle; but a row of next to nothing is small all the same.
+pub(super) fn counting_length(work_ns: f64, operation_ns: f64) -> f64 {
+    const WORK_SHARE_MIN: f64 = 0.1;
+    work_ns.max(WORK_SHARE_MIN * operation_ns)
 }
 
 /// Pairs of units of the same block. If both sides are of one record, these ran next to each other.
@@ -128,6 +136,8 @@ struct SampledWhole {
     samples: (u64, u64),
     /// The exact time of both sides; `None` above the root.
     sides: Option<(Side, Side)>,
+    /// Changes far below this do not count: see [`counting_length`].
+    length: f64,
 }
 
 impl LedgerPair<'_> {
@@ -147,7 +157,7 @@ impl LedgerPair<'_> {
             Belongs::Operation => count_and_cost(a, b, before.mean, after.mean),
         };
         let noise = self.noise(a, b, within.samples);
-        let start = SHARE_MIN * self.mean_length() + noise.start;
+        let start = SHARE_MIN * within.length + noise.start;
         let chance = |before: Vec<f64>, after: Vec<f64>| {
             let before = Side { values: before, noise: noise.before };
             let after = Side { values: after, noise: noise.after };
@@ -177,46 +187,10 @@ impl LedgerPair<'_> {
             half: whole.and_then(|whole| whole.half),
             own_ns,
             own_interval: own.and_then(|own| own.interval(own_ns)),
-            p: smaller(own.map(|own| own.p), self.p_of_count(a, b, &split, own_ns)),
+            p: smaller(own.map(|own| own.p), p_of_count(a, b, &split, own_ns, within.length)),
             split,
             rows,
         }
-    }
-
-    /// The p of the change in the number of events. `None` if nothing counted them, or if the count
-    /// does not make the change. Counts are exact even if time is sampled: one call more in each
-    /// operation is beyond doubt, however few samples fell into it.
-    fn p_of_count(
-        &self,
-        a: Option<&LedgerRow>,
-        b: Option<&LedgerRow>,
-        split: &Split,
-        own_ns: f64,
-    ) -> Option<f64> {
-        let Split::CountAndCost { per_operation, count_ns, .. } = split else { return None };
-        let makes_change =
-            count_ns * own_ns > 0.0 && count_ns.abs() >= SHARE_MIN * self.mean_length();
-        let side =
-            |row: Option<&LedgerRow>, units: usize| match row.and_then(|row| row.events.as_ref()) {
-                Some(events) => {
-                    let values = events.counts.iter().zip(&events.operations);
-                    let operations: u64 = events.operations.iter().sum();
-                    let noise = (events.counts.iter().sum::<u64>() as f64).max(1.0).sqrt();
-                    Side {
-                        values: values
-                            .map(|(n, operations)| *n as f64 / (*operations).max(1) as f64)
-                            .collect(),
-                        noise: noise / operations.max(1) as f64,
-                    }
-                }
-                None => Side { values: vec![0.0; units], noise: 0.0 },
-            };
-        let counting = |row: Option<&LedgerRow>| Some(row?.events.as_ref()?.counts.len());
-        let units = counting(a).or(counting(b)).filter(|_| makes_change)?;
-        let (before, after) = (side(a, units), side(b, units));
-        let row = chance::RowTest { before, after, whole: None, pairs: &[] };
-        let start = SHARE_MIN * (per_operation.0 + per_operation.1) / 2.0;
-        row.chance(start).map(|chance| chance.p).or_else(|| row.p_of_constants(start))
     }
 
     /// The mean length of an operation of both sides, in ns.
@@ -297,6 +271,7 @@ impl LedgerPair<'_> {
             None => Some(SampledWhole {
                 samples: (below(a), below(b)),
                 sides: Some((side(self.before, a), side(self.after, b))),
+                length: self.length_below(a, b, within),
             }),
         };
         let within = exact_row.as_ref().unwrap_or(within);
@@ -308,6 +283,20 @@ impl LedgerPair<'_> {
         in_second.chain(gone).map(|(a, b)| self.change(a, b, within)).collect()
     }
 
+    /// The length for the parts of a row.
+    fn length_below(
+        &self,
+        a: Option<&LedgerRow>,
+        b: Option<&LedgerRow>,
+        within: &SampledWhole,
+    ) -> f64 {
+        if b.or(a).is_none_or(|row| row.name != WORK) {
+            return within.length;
+        }
+        let (was, is) = (per_operation(self.before, a).mean, per_operation(self.after, b).mean);
+        counting_length((was + is) / 2.0, self.mean_length())
+    }
+
     fn share_and_length(&self, before: f64, after: f64) -> Split {
         let (long, longer) = self.lengths;
         let share = (before / long, after / longer);
@@ -317,6 +306,41 @@ impl LedgerPair<'_> {
             length_ns: (longer - long) * (share.0 + share.1) / 2.0,
         }
     }
+}
+
+/// The p of the change in the number of events. `None` if nothing counted them, or if the count
+/// does not make the change. Counts are exact even if time is sampled: one call more in each
+/// operation is beyond doubt, however few samples fell into it.
+fn p_of_count(
+    a: Option<&LedgerRow>,
+    b: Option<&LedgerRow>,
+    split: &Split,
+    own_ns: f64,
+    length: f64,
+) -> Option<f64> {
+    let Split::CountAndCost { per_operation, count_ns, .. } = split else { return None };
+    let makes_change = count_ns * own_ns > 0.0 && count_ns.abs() >= SHARE_MIN * length;
+    let side = |row: Option<&LedgerRow>, units: usize| match row.and_then(|row| row.events.as_ref())
+    {
+        Some(events) => {
+            let values = events.counts.iter().zip(&events.operations);
+            let operations: u64 = events.operations.iter().sum();
+            let noise = (events.counts.iter().sum::<u64>() as f64).max(1.0).sqrt();
+            Side {
+                values: values
+                    .map(|(n, operations)| *n as f64 / (*operations).max(1) as f64)
+                    .collect(),
+                noise: noise / operations.max(1) as f64,
+            }
+        }
+        None => Side { values: vec![0.0; units], noise: 0.0 },
+    };
+    let counting = |row: Option<&LedgerRow>| Some(row?.events.as_ref()?.counts.len());
+    let units = counting(a).or(counting(b)).filter(|_| makes_change)?;
+    let (before, after) = (side(a, units), side(b, units));
+    let row = chance::RowTest { before, after, whole: None, pairs: &[] };
+    let start = SHARE_MIN * (per_operation.0 + per_operation.1) / 2.0;
+    row.chance(start).map(|chance| chance.p).or_else(|| row.p_of_constants(start))
 }
 
 /// The smaller of two p, doubled for the choice.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Ledger;
 use super::build::ledger;
 use super::coarse::coarse;
+use super::shared_line::{HotInstruction, hot_instructions, ran_in_parallel};
 use super::trust::{LedgerCheck, LookCost, check_ledger, look_cost};
 use crate::Spread;
 
@@ -22,6 +23,9 @@ pub struct Explained {
     pub coarse: bool,
     /// Counts per operation by name; names that were not counted are absent.
     pub counts: BTreeMap<String, f64>,
+    /// What tasks that could run waited for: ns per operation by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub waits: BTreeMap<String, f64>,
     /// How much each kind of look slowed operations.
     pub costs: Vec<LookCost>,
     /// Whether the looks at time are consistent in themselves.
@@ -33,6 +37,12 @@ pub struct Explained {
     pub failures: BTreeSet<String>,
     /// Whether the point ran in an emulated guest.
     pub emulated: bool,
+    /// The hottest instruction of each function of the workload's user code.
+    #[serde(skip)]
+    pub hot_instructions: BTreeMap<String, HotInstruction>,
+    /// Whether tasks of the workload ran on several CPUs at the same time.
+    #[serde(skip)]
+    pub parallel: bool,
     /// Lengths in seconds of the runs that were not profiled, if a run is the unit of work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_lengths: Option<Spread>,
@@ -65,8 +75,21 @@ fn counts(looks: &[&Profile]) -> BTreeMap<String, f64> {
     names.into_iter().map(per_operation).collect()
 }
 
+/// What tasks that could run waited for, in ns per operation, all looks at time together.
+fn waits(looks: &[&Profile]) -> BTreeMap<String, f64> {
+    let timing = looks.iter().filter(|look| look.kind == ProfileKind::Time && look.finished());
+    let windows: Vec<&records::Window> = timing.flat_map(|look| &look.windows).collect();
+    let operations: u64 = windows.iter().map(|window| window.operations).sum();
+    let mut waits = BTreeMap::new();
+    for wait in windows.iter().flat_map(|window| &window.waits) {
+        *waits.entry(wait.name.clone()).or_default() += wait.ns as f64 / operations.max(1) as f64;
+    }
+    waits
+}
+
 /// Explains a point by the looks of its record.
 pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
+    let all: Vec<&Profile> = looks.iter().collect();
     let looks: Vec<&Profile> = looks.iter().filter(|look| look.point as usize == point).collect();
     let runs: Vec<&Run> = opened.runs_of(point).filter(|run| run.finished()).collect();
     let is_run = opened.record.unit_of_work(&opened.record.points[point]) == UnitOfWork::Run;
@@ -82,7 +105,7 @@ pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
         records::Outcome::Failed { reason } => Some(reason.clone()),
         records::Outcome::Finished { .. } => None,
     });
-    let watched = ledger(&looks);
+    let watched = ledger(&looks, &all);
     let counted = runs.iter().filter(|run| !run.placebo);
     let lengths: Vec<f64> = counted.filter_map(|run| run.value(records::WALL)).collect();
     Explained {
@@ -90,11 +113,14 @@ pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
         coarse: watched.is_none(),
         ledger: watched.or_else(|| coarse(&runs, &opened.record.points[point])),
         counts: counts(&looks),
+        waits: waits(&looks),
         costs,
         check: check_ledger(&looks),
         unavailable_probes,
         failures: failures.collect(),
         emulated: opened.record.emulated(),
+        hot_instructions: hot_instructions(&looks),
+        parallel: ran_in_parallel(&looks),
         run_lengths: Spread::from_values(&lengths).filter(|_| is_run),
     }
 }

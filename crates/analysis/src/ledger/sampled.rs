@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack, Window};
 
-use super::{ENTRY_AND_EXIT, LedgerRow, split};
+use super::{ENTRY_AND_EXIT, LedgerRow, USER, split};
 
 /// The row that a sample belongs to: group and function.
 type RowPath = (String, String);
@@ -25,8 +25,6 @@ pub(super) struct Sampled {
 
 /// The row of samples whose process had ended before its code was looked up.
 const GONE: &str = "processes that ended before their code was named";
-/// The group of samples in user mode.
-const USER: &str = "user code";
 /// The group of kernel samples outside of system calls and page faults.
 const OTHER: &str = "kernel, neither call nor fault";
 
@@ -40,16 +38,15 @@ const LATE_MIN: u64 = 8;
 const LATE_SHARE: f64 = 0.9;
 
 impl Sampled {
-    /// The samples of the units' windows; `None` if no window was sampled.
-    pub(super) fn from_units(units: &[Vec<&Window>]) -> Option<Sampled> {
-        let samples = || units.iter().flatten().filter_map(|window| window.samples.as_ref());
-        samples().next()?;
-        let late = late_functions(samples());
+    /// The samples of the units' windows; `None` if no window was sampled. `late` are the functions whose
+    /// samples come late.
+    pub(super) fn from_units(units: &[Vec<&Window>], late: &[String]) -> Option<Sampled> {
+        units.iter().flatten().find_map(|window| window.samples.as_ref())?;
         let unit = |windows: &Vec<&Window>| {
             let mut counts: BTreeMap<RowPath, u64> = BTreeMap::new();
             for samples in windows.iter().filter_map(|window| window.samples.as_ref()) {
                 for stack in samples.stacks.iter().filter(|stack| is_rest_of_work(stack)) {
-                    *counts.entry(row_path(samples, stack, &late)).or_default() += stack.count;
+                    *counts.entry(row_path(samples, stack, late)).or_default() += stack.count;
                 }
             }
             counts

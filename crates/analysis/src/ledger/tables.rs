@@ -195,7 +195,7 @@ mod tests {
         let lines = include_str!("build/recorded.ndjson").lines();
         let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
         let looks: Vec<&Profile> = looks.iter().collect();
-        let ledger = ledger(&looks).unwrap();
+        let ledger = ledger(&looks, &looks).unwrap();
         let spinning = ledger.find(&[WORK, SPINNING]).unwrap();
         let locks = locks(&looks).unwrap();
         let sum = |unit: usize| locks.rows.iter().map(|row| row.spins.ns[unit]).sum::<u64>();

@@ -5,6 +5,7 @@ mod perf_data;
 mod views;
 
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::ledger::{Explained, answer, explain};
@@ -297,7 +298,7 @@ fn take_commands(run: &mut run::Arguments) -> Result<()> {
     if std::env::args_os().any(|word| word == "--") && !run.what.is_empty() {
         let words = std::mem::take(&mut run.what);
         run.commands.push(line(&words));
-    } else if run.what.iter().all(|word| starts_program(word)) {
+    } else if run.what.iter().all(|word| starts_program(word) || is_line(word)) {
         run.commands.append(&mut run.what);
     } else if run.what.first().is_some_and(|word| starts_program(word)) {
         // Words after a program are its arguments, up to the next program.
@@ -340,6 +341,13 @@ fn starts_program(word: &str) -> bool {
     is_program(word) || word.split_whitespace().next().is_some_and(is_program)
 }
 
+/// Whether a word is a line that starts with the name of a program in PATH: "taskset -c 0 ./prog".
+fn is_line(word: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let is_in_path = |name: &str| std::env::split_paths(&folders).any(|f| f.join(name).is_file());
+    word.split_once(' ').is_some_and(|(program, _)| is_in_path(program))
+}
+
 /// Whether the words name loads rather than records.
 fn is_measured_first(run: &run::Arguments) -> bool {
     let is_load = |name: &String| {
@@ -374,6 +382,10 @@ fn request(arguments: &Arguments) -> Result<run::Request> {
 /// Measures, and returns the new record.
 fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitCode)> {
     let request = request(arguments)?;
+    let kprobes = probes::permissions(Path::new("/")).kprobes;
+    if let (false, Err(why)) = (arguments.functions.is_empty(), kprobes) {
+        hint(format_args!("this kernel has no kprobes, so it counts no calls of functions: {why}"));
+    }
     let (Measured { end, folder }, printed) = run::measure(&arguments.run, request, store)?;
     printed?;
     let Some(folder) = folder else {

@@ -8,8 +8,8 @@ use host::Placement;
 use host::terminal::{hint, print, print_line, talk};
 use plan::{Side, commands, experiments, variants};
 use records::{
-    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Scalar, Success, Variant,
-    check_label, parse,
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, ProgramProbe, Scalar,
+    Success, Variant, check_label, parse,
 };
 use reports::{Plan, Style, plan_json};
 use runner::{End, Measured, Options, effects, history, new_record, refusal};
@@ -109,10 +109,12 @@ pub struct Arguments {
         help_heading = RUNS
     )]
     pub operations: Vec<u64>,
-    /// Read from a command's output how many operations a run did
+    /// Where to learn how many operations a run of a command did
     ///
-    /// Text around `{}`, such as 'ops: {}', or a regular expression with one group; 'stderr:…' reads
-    /// standard error.
+    /// Text of its output around `{}`, such as 'ops: {}', or a regular expression with one group;
+    /// 'stderr:…' reads standard error. Or a place in a program whose passes are counted:
+    /// 'uprobe:[PROGRAM:]FUNCTION' or 'usdt:[PROGRAM:]PROVIDER:NAME'. Without PROGRAM it is the command's
+    /// own. This needs root, and a pass takes about 1 us longer.
     #[arg(
         long,
         value_name = "PATTERN",
@@ -481,15 +483,21 @@ fn changed(
 
 /// Says how many operations the runs of commands do.
 fn count_operations(experiment: &mut Experiment, arguments: &Arguments) -> Result<()> {
-    let from = arguments.operations_from.as_deref().map(commands::operations_from).transpose()?;
+    let from = arguments.operations_from.as_deref();
+    let probe = from.filter(|from| ProgramProbe::is_meant(from));
+    let probe = probe.map(ProgramProbe::parse).transpose()?;
+    let output = from.filter(|_| probe.is_none()).map(commands::operations_from).transpose()?;
     let mut commands =
         experiment.loads.iter_mut().filter_map(|load| load.command.as_mut()).peekable();
     ensure!(
         from.is_none() || commands.peek().is_some(),
-        "--operations-from reads the output of a command: name one with --command"
+        "--operations-from counts operations of a command: name one with --command"
     );
     for command in commands {
-        if let Some(extract) = &from {
+        if let Some(probe) = &probe {
+            command.operations = Some(Scalar(probe.to_string()));
+        }
+        if let Some(extract) = &output {
             command.operations = Some(Scalar(extract.name.clone()));
             command.metrics.push(extract.clone());
         }

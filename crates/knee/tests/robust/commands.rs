@@ -426,3 +426,34 @@ fn a_command_is_prepared_warmed_up_and_may_fail() {
     assert!(stderr.contains("'false' ended with status 1"), "{stderr}");
     assert_eq!(home.run("run getppid --prepare true").status.code(), Some(2));
 }
+
+/// Operations of the runs of `sh -c 'knee --version; …'`, `times` times, counted by a probe.
+#[test]
+fn passes_of_a_function_are_operations() {
+    if !is_root() || !std::path::Path::new("/sys/bus/event_source/devices/uprobe").exists() {
+        return skip("passes of a function", "uprobes need root and a kernel that has them");
+    }
+    let home = Home::new();
+    let knee = env!("CARGO_BIN_EXE_knee");
+    let check = |probe: &str, operations: f64| {
+        let lines = format!(
+            "run = \"sh -c '{knee} --version; {knee} --version; {knee} --version'\"\n\
+             name = 'thrice'\noperations = '{probe}'"
+        );
+        let ended = run(&home, &lines, &[]);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        for run in &home.record().runs {
+            assert_eq!(run.value("operations"), Some(operations), "{run:?}");
+        }
+        std::fs::remove_dir_all(home.path("records")).unwrap();
+    };
+    check(&format!("uprobe:{knee}:main"), 3.0);
+    let fails = |probe: &str, part: &str| {
+        let ended = run(&home, &format!("run = \"sh -c true\"\noperations = '{probe}'"), &[]);
+        let all = ended.stdout + &ended.stderr;
+        assert!(ended.status.code() != Some(0) && all.contains(part), "no '{part}' in: {all}");
+    };
+    fails(&format!("uprobe:{knee}:no_such_function"), "has no symbol of a function");
+    fails("uprobe:./no-such-file:main", "no file ./no-such-file is found");
+    fails("uprobe:", "a probe is uprobe:");
+}

@@ -26,6 +26,7 @@ mod putting_back;
 mod random;
 mod records;
 mod skip;
+mod snapshots;
 mod strangers;
 mod terminal;
 mod variants;

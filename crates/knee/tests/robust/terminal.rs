@@ -14,7 +14,7 @@ use crate::process::wait_for;
 use crate::random::{choices, times};
 
 /// A home with the golden record.
-fn home_with_a_record() -> Home {
+pub fn home_with_a_record() -> Home {
     let home = Home::new();
     copy(&golden(), &record_folder(&home));
     home
@@ -62,7 +62,7 @@ const PRINTING: &[&str] = &[
 ];
 
 /// All verbs, for their help.
-const VERBS: &[&str] = &[
+pub const VERBS: &[&str] = &[
     "",
     "list",
     "describe",

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use records::{Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Point};
+use anyhow::{Context, Result};
+use records::{
+    Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Point, ProgramProbe,
+};
 
 use super::placeholders::{IMAGE, Values, fill, words};
 
@@ -48,10 +50,14 @@ pub fn command_job(
         };
         Ok(Extract { from, ..extract.clone() })
     };
+    let run_words = words(&command.run, command.shell, &values)?;
     let environment = command.environment.iter();
     let environment = environment.map(|(name, word)| Ok((name.clone(), fill(&word.0, &values)?)));
     let operations = command.operations.as_ref().map(|text| -> Result<OperationCount> {
         let text = fill(&text.0, &values)?;
+        if ProgramProbe::is_meant(&text) {
+            return passes(ProgramProbe::parse(&text)?, &run_words[0]);
+        }
         Ok(match text.parse() {
             Ok(n) => OperationCount::Number(n),
             Err(_) => OperationCount::Metric(text),
@@ -59,7 +65,7 @@ pub fn command_job(
     });
     Ok(CommandJob {
         operations: operations.transpose()?,
-        run: words(&command.run, command.shell, &values)?,
+        run: run_words.clone(),
         prepare: lines(&command.prepare)?,
         cleanup: lines(&command.cleanup)?,
         environment: environment.collect::<Result<_>>()?,
@@ -68,6 +74,24 @@ pub fn command_job(
         metrics: command.metrics.iter().map(extract).collect::<Result<_>>()?,
         directory,
     })
+}
+
+/// Counts passes of a probe, in the program that is run unless the probe names another.
+fn passes(probe: ProgramProbe, program: &str) -> Result<OperationCount> {
+    let program = probe.program.as_deref().unwrap_or(program);
+    let file = file_of(program)
+        .with_context(|| format!("counting operations by {probe}: no file {program} is found"))?;
+    Ok(OperationCount::Passes { file, probe })
+}
+
+/// The file of a program, by its path or by PATH, as execvp(3) finds it.
+fn file_of(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Path::new(program).canonicalize().ok().filter(|file| file.is_file());
+    }
+    let folders = std::env::var_os("PATH")?;
+    let files = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    files.filter_map(|file| file.canonicalize().ok()).find(|file| file.is_file())
 }
 
 /// The values of all placeholders in a run.

@@ -1,16 +1,35 @@
 //! Names of system calls by number, and what a task waits for in them.
 
-/// What a task waits for in a system call.
+/// More than there are system calls: CALLS_MAX of `state.bpf.h`.
+const CALLS_MAX: u64 = 1024;
+
+/// What a task waits for in a system call. The number is that of the call, and CALLS_MAX times what it
+/// waits for, in the order of `enum wait_kind`.
 pub fn waiting_in(number: u64) -> String {
-    let name = name(number);
-    let what = match name.as_str() {
-        "fcntl" | "flock" => "file lock",
-        "futex" => "futex",
-        "nanosleep" | "clock_nanosleep" => "sleep",
-        "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait" => "poll",
-        "wait4" | "waitid" => "wait for a child",
-        "fsync" | "fdatasync" | "sync" | "syncfs" | "msync" => "sync",
-        "pause" | "rt_sigsuspend" | "rt_sigtimedwait" => "signal",
+    let name = name(number % CALLS_MAX);
+    let what = match (number / CALLS_MAX, name.as_str()) {
+        (1, _) => "pipe",
+        (2, _) => "socket",
+        (3, _) => "character device",
+        (4, _) => "input and output",
+        (5, _) => "kernel lock",
+        (6, _) => "memory reclaim",
+        (_, "fcntl" | "flock") => "file lock",
+        (_, "futex") => "futex",
+        (_, "nanosleep" | "clock_nanosleep") => "sleep",
+        (
+            _,
+            "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait"
+            | "epoll_pwait2",
+        ) => "poll",
+        (_, "wait4" | "waitid") => "wait for a child",
+        (_, "fsync" | "fdatasync" | "sync" | "syncfs" | "msync") => "sync",
+        (_, "pause" | "rt_sigsuspend" | "rt_sigtimedwait") => "signal",
+        (
+            _,
+            "accept" | "accept4" | "connect" | "recvfrom" | "recvmsg" | "recvmmsg" | "sendto"
+            | "sendmsg" | "sendmmsg",
+        ) => "socket",
         _ => return format!("in {name}"),
     };
     if what == name { name } else { format!("{what} ({name})") }
@@ -106,5 +125,6 @@ mod tests {
         assert_eq!(name(4321), "system call 4321");
         assert_eq!(waiting_in(libc::SYS_futex as u64), "futex");
         assert_eq!(waiting_in(libc::SYS_read as u64), "in read");
+        assert_eq!(waiting_in(CALLS_MAX + libc::SYS_read as u64), "pipe (read)");
     }
 }

@@ -9,6 +9,7 @@ struct rq;
 
 struct cfs_rq {
 	struct rq *rq;
+	int throttle_count;
 };
 
 struct sched_entity {
@@ -20,11 +21,29 @@ struct sched_info {
 };
 
 struct pt_regs___x86 {
+	unsigned long di;
 	unsigned long orig_ax;
 };
 
 struct pt_regs___arm64 {
+	__u64 orig_x0;
 	int syscallno;
+};
+
+struct inode {
+	unsigned short i_mode;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
 };
 
 struct task_struct {
@@ -32,6 +51,9 @@ struct task_struct {
 	int tgid;
 	unsigned int __state;
 	unsigned in_iowait : 1;
+	unsigned in_memstall : 1;
+	int nr_cpus_allowed;
+	struct files_struct *files;
 	char comm[16];
 	struct sched_info sched_info;
 	struct sched_entity se;
@@ -50,10 +72,14 @@ struct kmem_cache {
 
 #pragma clang attribute pop
 
-// include/trace/events/lock.h, include/linux/sched.h
+// include/trace/events/lock.h, include/linux/sched.h, include/uapi/linux/stat.h
 enum {
 	CONTENTION_SPIN = 1,
-	TASK_DEAD = 0x80
+	TASK_DEAD = 0x80,
+	FILE_TYPE = 0170000,
+	SOCKET = 0140000,
+	CHARACTER_DEVICE = 0020000,
+	PIPE = 0010000
 };
 
 // Absent before Linux 6.14: then an interrupt may come between the two halves of an update, and

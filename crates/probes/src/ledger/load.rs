@@ -81,6 +81,9 @@ struct ProgramConfig {
     knee_pid: u32,
     tasks: u32,
     stack_every: u32,
+    cpus: u32,
+    file_calls: [u32; 4],
+    unused: u32,
     steal_offset: i64,
 }
 
@@ -184,6 +187,10 @@ fn configure(
         knee_pid: plan.knee,
         tasks: plan.tasks,
         stack_every: 16,
+        cpus: plan.cpus.len() as u32,
+        file_calls: [libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev]
+            .map(|call| call as u32),
+        unused: 0,
         steal_offset: steal_offset.unwrap_or(0),
     };
     for mut map in open.maps_mut() {

@@ -1,9 +1,14 @@
 //! User functions by address. The mapped files of a process are read from /proc/PID/maps while it
 //! lives, soon after one of its samples arrived; names are looked up after the run, once for each
 //! file. An address without a name is `FILE+0xOFFSET`.
+//!
+//! Code that a program generates lies in no file. A program that wants it named writes
+//! /tmp/perf-PID.map, as perf documents (tools/perf/Documentation/jit-interface.txt). The kernel's
+//! vdso lies in no file either, but it is the same in all processes, this one too.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use perf_data::functions_of;
@@ -40,7 +45,7 @@ impl Programs {
         // The process may have called exec, or mapped more code: read its maps again.
         if self.location(process, *leaf).is_none() && fresh.insert(process) {
             let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-            let mapped = self.parse(&maps);
+            let mapped = self.parse(process, &maps);
             if !mapped.is_empty() {
                 self.mapped.insert(process, mapped);
             }
@@ -59,8 +64,10 @@ impl Programs {
         Some((code.file, address - code.start + code.offset))
     }
 
-    /// Parses lines `START-END rwxp OFFSET DEVICE INODE   PATH`; keeps executable ones with a path.
-    fn parse(&mut self, maps: &str) -> Vec<MappedCode> {
+    /// Parses lines `START-END rwxp OFFSET DEVICE INODE   PATH`; keeps executable ones whose code may
+    /// have names.
+    fn parse(&mut self, process: u32, maps: &str) -> Vec<MappedCode> {
+        let generated = generated_names(process);
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let mut mapped = Vec::new();
         for line in maps.lines() {
@@ -71,6 +78,11 @@ impl Programs {
             let Some((start, end)) = range.split_once('-') else { continue };
             let (Some(start), Some(end), Some(offset)) = (hex(start), hex(end), hex(offset)) else {
                 continue;
+            };
+            // In a list of generated functions, an offset is the address itself.
+            let (path, offset) = match &generated {
+                Some(list) if path.is_empty() => (list.as_str(), start),
+                _ => (path, offset),
             };
             if access.contains('x') && !path.is_empty() {
                 mapped.push(MappedCode { start, end, offset, file: self.file(path) });
@@ -98,10 +110,7 @@ impl Programs {
             let in_file: Vec<CodeLocation> =
                 locations.iter().filter(|(file, _)| *file as usize == index).copied().collect();
             let offsets: Vec<u64> = in_file.iter().map(|(_, offset)| *offset).collect();
-            // The worker's own program is at this path even if its file has been replaced.
-            let is_own = fs::read_link("/proc/self/exe").is_ok_and(|own| own == Path::new(path));
-            let file = if is_own { Path::new("/proc/self/exe") } else { Path::new(path) };
-            let names = functions_of(file, &offsets);
+            let names = names(path, &offsets);
             let object =
                 if path.starts_with('[') { path } else { path.rsplit('/').next().unwrap_or(path) };
             for (location, name) in in_file.into_iter().zip(names) {
@@ -111,6 +120,65 @@ impl Programs {
         }
         functions
     }
+}
+
+/// The function at each offset of a file, of the vdso, or of a list of generated functions.
+fn names(path: &str, offsets: &[u64]) -> Vec<Option<String>> {
+    if path.starts_with(GENERATED) {
+        let list = fs::read_to_string(path).unwrap_or_default();
+        return generated_functions(&list, offsets);
+    }
+    if path == "[vdso]" {
+        let names = vdso_functions(offsets).unwrap_or_else(|| vec![None; offsets.len()]);
+        let from_vdso = |name: String| format!("{} (vdso)", name.trim_start_matches("__vdso_"));
+        return names.into_iter().map(|name| name.map(from_vdso)).collect();
+    }
+    // The worker's own program is at this path even if its file has been replaced.
+    let is_own = fs::read_link("/proc/self/exe").is_ok_and(|own| own == Path::new(path));
+    functions_of(if is_own { Path::new("/proc/self/exe") } else { Path::new(path) }, offsets)
+}
+
+const GENERATED: &str = "/tmp/perf-";
+
+/// The list of the functions that a process has generated, if it wrote one. Anybody may write to /tmp: the
+/// list counts if the owner of the process owns it.
+fn generated_names(process: u32) -> Option<String> {
+    const BYTES_MAX: u64 = 64 << 20;
+    let path = format!("{GENERATED}{process}.map");
+    let list = fs::symlink_metadata(&path).ok()?;
+    let owner = fs::metadata(format!("/proc/{process}")).ok()?.uid();
+    (list.is_file() && list.uid() == owner && list.len() <= BYTES_MAX).then_some(path)
+}
+
+/// The functions at these addresses, by lines `START SIZE NAME` with hexadecimal numbers. Where code was
+/// generated twice, the later line counts.
+fn generated_functions(list: &str, addresses: &[u64]) -> Vec<Option<String>> {
+    let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+    let line = |line: &str| {
+        let mut words = line.splitn(3, ' ');
+        let (start, size) = (hex(words.next()?)?, hex(words.next()?)?);
+        Some((start, start.checked_add(size)?, words.next()?.to_string()))
+    };
+    let functions: Vec<(u64, u64, String)> = list.lines().filter_map(line).collect();
+    let at = |address: &u64| {
+        let mut later_first = functions.iter().rev();
+        let found = later_first.find(|(start, end, _)| (start..end).contains(&address));
+        found.map(|(_, _, name)| name.clone())
+    };
+    addresses.iter().map(at).collect()
+}
+
+/// The functions at offsets of the vdso, from the one of this process.
+fn vdso_functions(offsets: &[u64]) -> Option<Vec<Option<String>>> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let range = maps.lines().find(|line| line.ends_with("[vdso]"))?.split(' ').next()?;
+    let hex = |text: &str| usize::from_str_radix(text, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let (start, end) = (hex(start)?, hex(end)?);
+    // SAFETY: the kernel mapped these bytes readable for as long as this process lives.
+    let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, end - start) };
+    let file = host::memfd::in_memory("vdso", bytes).ok()?;
+    Some(functions_of(&host::memfd::path(&file), offsets))
 }
 
 #[cfg(test)]
@@ -124,7 +192,7 @@ mod tests {
                     55e0-5600 r-xp 00001000 fe:00 12   /usr/bin/a program\n\
                     7f00-7f10 rwxp 00000000 00:00 0 \n\
                     ffd0-ffe0 r-xp 00000000 00:00 0    [vdso]\n";
-        let mapped = programs.parse(maps);
+        let mapped = programs.parse(u32::MAX, maps);
         assert_eq!(programs.files, ["/usr/bin/a program", "[vdso]"]);
         programs.mapped.insert(7, mapped);
         let mut fresh = BTreeSet::from([7]);
@@ -133,6 +201,27 @@ mod tests {
         assert_eq!(locations(&[0xffd4]), [(1, 4)]);
         assert_eq!(locations(&[0x5600]), []);
         assert_eq!(locations(&[]), []);
+    }
+
+    #[test]
+    fn generated_functions_have_the_names_of_their_list() {
+        let list = "1000 20 first\n1020 10 py::work:a.py\n1010 8 later one\nnonsense\n";
+        let names = generated_functions(list, &[0x1000, 0x1012, 0x1018, 0x102f, 0x1030]);
+        let names: Vec<&str> = names.iter().map(|name| name.as_deref().unwrap_or("-")).collect();
+        assert_eq!(names, ["first", "later one", "first", "py::work:a.py", "-"]);
+    }
+
+    #[test]
+    fn the_vdso_has_names() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        if !maps.contains("[vdso]") {
+            return;
+        }
+        // Somewhere behind its headers is the code of clock_gettime.
+        let offsets: Vec<u64> = (0x400..0x2000).step_by(16).collect();
+        let named = names("[vdso]", &offsets);
+        let has = |name: &str| named.iter().flatten().any(|known| known == name);
+        assert!(has("clock_gettime (vdso)"), "{:?}", named.iter().flatten().next());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::calls;
 
 const STATES: usize = CpuState::ALL.len();
 const BASES: usize = Base::ALL.len();
-const REASONS: usize = 32;
+const REASONS: usize = 64;
 const OTHERS: usize = 64;
 const LOCKS: usize = 128;
 const COUNTED: usize = 64;
@@ -60,15 +60,20 @@ const ANOMALIES: [&str; 8] = [
 ];
 
 /// Why a CPU was idle, in the order of `enum reason`; higher numbers are system calls.
-const REASON_NAMES: [&str; 7] = [
+const REASON_NAMES: [&str; 8] = [
     "no task of the workload",
     "no task of the workload",
     "wake-up latency",
     "kernel lock",
     "input and output",
     "not in a system call",
-    "task ended",
+    "quota of a cgroup",
+    "memory reclaim",
 ];
+
+/// What a task that could run waited for, in the order of `enum wait`.
+const WAIT_NAMES: [&str; 4] =
+    [records::OWN_TASK, records::OWN_TASK_ON_THE_ONLY_CPUS, records::OTHER_TASK, records::QUOTA];
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -89,6 +94,13 @@ struct RawShare {
     name: [u8; 16],
 }
 
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawWaits {
+    ns: u64,
+    times: u64,
+}
+
 /// The totals of one CPU at one instant.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -102,6 +114,7 @@ pub struct Totals {
     idle: [RawShare; REASONS + 1],
     others: [RawShare; OTHERS + 1],
     locks: [RawLock; LOCKS + 1],
+    waits: [RawWaits; WAIT_NAMES.len()],
     counts: [u64; COUNTED],
     calls: [u64; CALLS],
 }
@@ -140,14 +153,19 @@ pub fn window(
     let operations = pairs().map(|(_, a, b)| b.operations - a.operations).sum();
     let mut idle = Shares::default();
     let mut others = Shares::default();
+    let mut waits = Shares::default();
     let mut locks = BTreeMap::new();
     let mut anomalies = BTreeMap::new();
     for (_, a, b) in pairs() {
         for (before, after) in a.idle.iter().zip(&b.idle) {
-            idle.add(reason(after.key), before, after);
+            idle.add(reason(after.key), (before.ns, before.times), (after.ns, after.times));
         }
         for (before, after) in a.others.iter().zip(&b.others) {
-            others.add(name(&after.name, "tasks beyond the table"), before, after);
+            let name = name(&after.name, "tasks beyond the table");
+            others.add(name, (before.ns, before.times), (after.ns, after.times));
+        }
+        for ((before, after), name) in a.waits.iter().zip(&b.waits).zip(WAIT_NAMES) {
+            waits.add(name.to_string(), (before.ns, before.times), (after.ns, after.times));
         }
         for (before, after) in a.locks.iter().zip(&b.locks) {
             add_lock(&mut locks, before, after);
@@ -166,6 +184,7 @@ pub fn window(
         locks: locks.into_values().collect(),
         idle: idle.into(),
         others: others.into(),
+        waits: waits.into(),
         samples: None,
         counts: counts(before, after, is_counted),
         senders: BTreeMap::new(),
@@ -262,8 +281,9 @@ fn cpu_time(cpu: u32, a: &Totals, b: &Totals) -> CpuTime {
 struct Shares(BTreeMap<String, Share>);
 
 impl Shares {
-    fn add(&mut self, name: String, before: &RawShare, after: &RawShare) {
-        let (ns, times) = (after.ns.wrapping_sub(before.ns), after.times - before.times);
+    /// Adds the time and the number of times that came between `before` and `after`.
+    fn add(&mut self, name: String, before: (u64, u64), after: (u64, u64)) {
+        let (ns, times) = (after.0.wrapping_sub(before.0), after.1 - before.1);
         if ns == 0 && times == 0 {
             return;
         }
@@ -356,7 +376,8 @@ mod tests {
         after.ns[0][0] = 200;
         after.ns[2][0] = 100;
         after.entries[1][0] = 2;
-        after.idle[3] = RawShare { key: 7 + 72, ns: 200, times: 1, name: [0; 16] };
+        after.idle[3] =
+            RawShare { key: REASON_NAMES.len() as u64 + 72, ns: 200, times: 1, name: [0; 16] };
         after.others[OTHERS] = RawShare { key: 0, ns: 100, times: 1, name: [0; 16] };
         after.locks[5].address = 0xffff_8880_0000_1000;
         after.locks[5].spins[1] = 3;

@@ -167,7 +167,12 @@ pub fn folded(
             None => ("[unknown]".to_string(), 0),
         };
         let named: Vec<(String, u64)> = sample.kernel.iter().map(name).collect();
-        let offset = named.first().map_or(0, |(_, offset)| *offset);
+        let in_file = sample.user_locations.first().map(|(_, offset)| *offset);
+        let offset = match (named.first(), sample.mode) {
+            (Some((_, offset)), _) => *offset,
+            (None, CpuMode::User) => in_file.unwrap_or(0),
+            (None, _) => 0,
+        };
         let mut frames: Vec<u32> =
             named.into_iter().map(|(name, _)| functions.index(name, String::new())).collect();
         let kernel_frames = frames.len() as u32;

@@ -25,12 +25,7 @@ static __always_inline void name_other(struct cpu *c, struct task_struct *task)
 
 static __always_inline void name_idle(struct cpu *c)
 {
-	__u64 key = c->reason ? c->reason : NO_TASK;
-	__u32 slot = SLOT(c->totals.idle, REASONS, key, key);
-
-	c->idle_slot = slot;
-	c->idle_rest_ns = 0;
-	c->totals.idle[slot].times++;
+	c->idle_slot = IDLE_SLOT(c, c->reason ? c->reason : NO_TASK);
 }
 
 static __always_inline void give_to(struct cpu *c, struct task_struct *task)
@@ -90,37 +85,168 @@ static __always_inline long call_of(struct task_struct *task)
 	return call;
 }
 
-// Why a task of the workload left its CPU.
+// The kind of file that the system call of a task was given first.
+static __always_inline __u32 file_kind_of(struct task_struct *task)
+{
+	void *registers = (void *)bpf_task_pt_regs(task);
+	struct file **files = BPF_CORE_READ(task, files, fdt, fd);
+	struct file *file = NULL;
+	__u64 number = 0;
+
+	if (bpf_core_field_exists(((struct pt_regs___x86 *)0)->orig_ax))
+		bpf_probe_read_kernel(&number, sizeof(number),
+			registers + bpf_core_field_offset(struct pt_regs___x86, di));
+	else if (bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno))
+		bpf_probe_read_kernel(&number, sizeof(number),
+			registers + bpf_core_field_offset(struct pt_regs___arm64, orig_x0));
+	bpf_probe_read_kernel(&file, sizeof(file), files + (__u32)number);
+	switch (BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE) {
+	case PIPE:
+		return OF_PIPE;
+	case SOCKET:
+		return OF_SOCKET;
+	case CHARACTER_DEVICE:
+		return OF_DEVICE;
+	}
+	return IN_CALL;
+}
+
+// Why a task of the workload left its CPU: for what, and in which call.
 static __always_inline __u32 reason_of(struct task_struct *task, struct mark *mark)
 {
+	__u32 outside = NOT_IN_A_CALL, kind = IN_CALL;
 	long call;
 
 	if (task->__state & TASK_DEAD)
-		return ENDED;
-	if (mark->lock)
-		return LOCK_SLEEP;
-	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
-		return INPUT_OUTPUT;
+		return NO_TASK;
+	if (mark->lock) {
+		outside = LOCK_SLEEP;
+		kind = FOR_LOCK;
+	} else if (bpf_core_field_exists(task->in_memstall) &&
+		   BPF_CORE_READ_BITFIELD(task, in_memstall)) {
+		outside = RECLAIM;
+		kind = FOR_MEMORY;
+	} else if (BPF_CORE_READ_BITFIELD(task, in_iowait)) {
+		outside = INPUT_OUTPUT;
+		kind = FOR_IO;
+	}
 	call = call_of(task);
-	if (call < 0 || call > 1000)
-		return NOT_IN_A_CALL;
-	return FIRST_CALL + call;
+	if (call < 0 || call >= CALLS_MAX)
+		return outside;
+	if (kind == IN_CALL &&
+	    (call == config.file_calls[0] || call == config.file_calls[1] ||
+	     call == config.file_calls[2] || call == config.file_calls[3]))
+		kind = file_kind_of(task);
+	return FIRST_CALL + kind * CALLS_MAX + call;
 }
 
-// Idle time between the wake-up of a task and the switch to it is not part of what the task
-// waited for. Moves it to another reason: the sum stays the same.
-static __always_inline void move_waking(struct cpu *c, struct mark *mark, __u64 now)
+// Moves idle time to another reason: the sum stays the same.
+static __always_inline void move_idle(struct cpu *c, __u32 to, __u64 ns)
 {
-	__u64 latency = now - mark->waking_ns;
+	c->totals.idle[within(c->idle_slot, REASONS)].ns -= ns;
+	c->totals.idle[within(to, REASONS)].ns += ns;
+}
+
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	struct cfs_rq *queue = task->se.cfs_rq;
+
+	return queue && bpf_core_field_exists(queue->throttle_count) && queue->throttle_count;
+}
+
+// A task that can run and leaves its CPU to no other task has used up the quota of its cgroup.
+static __always_inline void leaves(
+	struct cpu *c, struct task_struct *task, struct mark *mark, bool to_idle, __u64 now)
+{
+	if (task->__state) {
+		c->reason = reason_of(task, mark);
+		mark->runnable_ns = 0;
+	} else {
+		c->reason = to_idle || is_throttled(task) ? THROTTLED : NO_TASK;
+		mark->runnable_ns = now;
+	}
+	c->left_pid = task->pid;
+	c->gone_ns = 0;
+	c->idle_rest_ns = 0;
+	mark->left_ns = now;
+	mark->left_reason = c->reason;
+	mark->left_cpu = bpf_get_smp_processor_id();
+	mark->waking_ns = 0;
+	mark->woken_throttled = 0;
+}
+
+// What a task that could run waited for, before it got a CPU.
+static __always_inline void count_wait(
+	struct cpu *c, struct task_struct *task, struct mark *mark, __u64 now)
+{
+	__u32 wait = QUOTA;
+
+	if (!mark->runnable_ns)
+		return;
+	if (c->base == WORK)
+		wait = task->nr_cpus_allowed < config.cpus ? OWN_TASK_ON_THE_ONLY_CPUS : OWN_TASK;
+	else if (c->base != IDLE)
+		wait = OTHER_TASK;
+	else if (mark->left_reason != THROTTLED && !mark->woken_throttled)
+		return;
+	c->totals.waits[wait].ns += now - mark->runnable_ns;
+	c->totals.waits[wait].times++;
+}
+
+// Whether this CPU was idle for a task that left another CPU: not if that CPU is idle for it.
+static __always_inline bool waited_here(struct cpu *c, struct mark *mark, __u32 pid, __u64 now)
+{
+	__u32 index = mark->left_cpu;
+	struct cpu *left;
+
+	if (index == bpf_get_smp_processor_id())
+		return true;
+	left = bpf_map_lookup_elem(&cpus, &index);
+	if (!left || left->base != IDLE)
+		return true;
+	if (left->left_pid == pid)
+		left->gone_ns = now;
+	return false;
+}
+
+// Idle time is charged to what ended it: the wait of the task that gets the CPU, as far back as it
+// waited. What lies before stays with the task that had left this CPU last.
+//
+//     task:            | left ......... waking | runnable | running
+//     CPU:    idle ..... idle ................. idle ..... |
+//             the other | reason of the task   | wake-up  |
+static __always_inline void arrives(
+	struct cpu *c, struct task_struct *task, struct mark *mark, __u64 now)
+{
+	bool slept = mark->left_reason > NO_TASK && mark->left_reason != THROTTLED;
+	__u64 rest = c->idle_rest_ns, until = now, part;
 	__u32 to;
 
-	if (latency > c->idle_rest_ns)
-		latency = c->idle_rest_ns;
+	count_wait(c, task, mark, now);
+	if (slept && mark->waking_ns)
+		until = mark->waking_ns;
+	else if (slept && mark->runnable_ns)
+		until = mark->runnable_ns;
+	if (c->base == IDLE && until < now) {
+		part = now - until < rest ? now - until : rest;
+		to = IDLE_SLOT(c, mark->woken_throttled ? THROTTLED : WAKING);
+		move_idle(c, to, part);
+		c->totals.idle[within(to, REASONS)].times++;
+		c->totals.woken_ns += mark->runnable_ns ? now - mark->runnable_ns : 0;
+		rest -= part;
+	}
+	part = 0;
+	if (mark->left_ns && mark->left_reason > NO_TASK) {
+		to = IDLE_SLOT(c, mark->left_reason);
+		c->totals.idle[within(to, REASONS)].times++;
+		part = until > mark->left_ns ? until - mark->left_ns : 0;
+		part = waited_here(c, mark, task->pid, now) ? (part < rest ? part : rest) : 0;
+		move_idle(c, to, part);
+	}
 	c->idle_rest_ns = 0;
-	to = SLOT(c->totals.idle, REASONS, (__u64)WAKING, key);
-	c->totals.idle[within(c->idle_slot, REASONS)].ns -= latency;
-	c->totals.idle[to].ns += latency;
-	c->totals.idle[to].times++;
+	mark->left_ns = 0;
+	mark->waking_ns = 0;
+	mark->runnable_ns = 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -149,18 +275,12 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	}
 	if (c->base == WORK) {
 		mark = bpf_task_storage_get(&marks, prev, 0, 0);
-		// A task that is still runnable waits for nothing: it goes on here or on another CPU.
 		if (mark)
-			c->reason = prev->__state ? reason_of(prev, mark) : NO_TASK;
+			leaves(c, prev, mark, !next->pid, now);
 	}
 	mark = bpf_task_storage_get(&marks, next, 0, 0);
-	if (mark && mark->waking_ns) {
-		if (c->base == IDLE) {
-			move_waking(c, mark, now);
-			c->totals.woken_ns += now - mark->woken_ns;
-		}
-		mark->waking_ns = 0;
-	}
+	if (mark)
+		arrives(c, next, mark, now);
 	give_to(c, next);
 	c->switched_ns = now;
 	return 0;
@@ -184,8 +304,10 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
 	struct mark *mark = bpf_task_storage_get(&marks, task, 0, 0);
 
-	if (mark)
-		mark->woken_ns = bpf_ktime_get_ns();
+	if (mark) {
+		mark->runnable_ns = bpf_ktime_get_ns();
+		mark->woken_throttled = is_throttled(task);
+	}
 	return 0;
 }
 
@@ -193,8 +315,13 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
 {
-	if (bpf_task_storage_get(&marks, parent, 0, 0))
-		bpf_task_storage_get(&marks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct mark *mark;
+
+	if (!bpf_task_storage_get(&marks, parent, 0, 0))
+		return 0;
+	mark = bpf_task_storage_get(&marks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (mark)
+		mark->runnable_ns = bpf_ktime_get_ns();
 	return 0;
 }
 

@@ -13,7 +13,7 @@
 #define DEPTH 16
 #define LOCKS 128
 #define OTHERS 64
-#define REASONS 32
+#define REASONS 64
 #define COUNTS 64
 #define CALLS 512
 #define NANOSECONDS_OF_STEAL 20000
@@ -35,10 +35,20 @@ enum anomaly {
 	ANOMALIES
 };
 
-// Why a CPU is idle; higher numbers are system calls. In the order of REASON_NAMES in raw.rs.
+// Why a CPU is idle: for a task that left it, or for none. Higher numbers are system calls, with what
+// the task waits for in them. In the order of REASON_NAMES in raw.rs.
 enum reason {
-	NO_TASK = 1, WAKING, LOCK_SLEEP, INPUT_OUTPUT, NOT_IN_A_CALL, ENDED, FIRST_CALL
+	NO_TASK = 1, WAKING, LOCK_SLEEP, INPUT_OUTPUT, NOT_IN_A_CALL, THROTTLED, RECLAIM, FIRST_CALL
 };
+
+// What a task waits for in a call. In the order of `waiting_in` in calls.rs.
+enum wait_kind { IN_CALL, OF_PIPE, OF_SOCKET, OF_DEVICE, FOR_IO, FOR_LOCK, FOR_MEMORY };
+
+// More than there are system calls: a reason is FIRST_CALL + kind * CALLS_MAX + call.
+#define CALLS_MAX 1024
+
+// What a task that could run waited for. In the order of WAIT_NAMES in raw.rs.
+enum wait { OWN_TASK, OWN_TASK_ON_THE_ONLY_CPUS, OTHER_TASK, QUOTA, WAITS };
 
 struct lock {
 	__u64 address;
@@ -55,6 +65,11 @@ struct share {
 	char name[16];
 };
 
+struct waits {
+	__u64 ns;
+	__u64 times;
+};
+
 // What a snapshot copies. The last lock, reason and other task stand for all that did not fit.
 struct totals {
 	__u64 at_ns;
@@ -67,6 +82,7 @@ struct totals {
 	struct share idle[REASONS + 1];
 	struct share others[OTHERS + 1];
 	struct lock locks[LOCKS + 1];
+	struct waits waits[WAITS];
 	__u64 counts[COUNTS];
 	__u64 calls[CALLS];
 };
@@ -89,6 +105,9 @@ struct cpu {
 	__u32 idle_slot;
 	__u32 other_slot;
 	__u32 reason;
+	// The task of the workload that last left this CPU, and when another CPU got it; 0 if none did.
+	__u32 left_pid;
+	__u64 gone_ns;
 	__u64 waits;
 	// When the current task was switched to, and our clock minus the scheduler's.
 	__u64 switched_ns;
@@ -98,9 +117,17 @@ struct cpu {
 };
 
 // The state of a task of the workload; other tasks have none.
+//
+//     running -> left_ns, left_reason -> waking_ns -> runnable_ns -> running     slept
+//     running -> left_ns = runnable_ns -> running                                preempted, throttled
 struct mark {
+	__u64 left_ns;
 	__u64 waking_ns;
-	__u64 woken_ns;
+	__u64 runnable_ns;
+	__u32 left_reason;
+	__u32 left_cpu;
+	__u32 woken_throttled;
+	__u32 unused;
 	__u64 lock;
 	__u64 lock_since_ns;
 };
@@ -142,6 +169,11 @@ const volatile struct {
 	__u32 knee_pid;
 	__u32 tasks;
 	__u32 stack_every;
+	// Number of CPUs that the workload may have.
+	__u32 cpus;
+	// Calls that wait for whatever file they are given: read, write, readv, writev.
+	__u32 file_calls[4];
+	__u32 unused;
 	// From the run queue to the hypervisor's per-CPU count of stolen time; 0 if there is none.
 	__s64 steal_offset;
 } config = {};
@@ -201,13 +233,56 @@ static __always_inline __u32 within(__u32 slot, __u32 last)
 	return slot > last ? last : slot;
 }
 
+// The slot of a key in a small hash table: one of four probed slots, or the last one, which is
+// shared by all keys that do not fit.
+#define SLOT(table, size, wanted, member) ({ \
+	__u32 slot_ = size; \
+	__u64 hash_ = (wanted) * 0x9e3779b97f4a7c15ULL >> 40; \
+	for (int probe_ = 0; probe_ < 4; probe_++) { \
+		__u32 at_ = (hash_ + probe_) & (size - 1); \
+		if (table[at_].member == (wanted)) { \
+			slot_ = at_; \
+			break; \
+		} \
+		if (!table[at_].member) { \
+			table[at_].member = (wanted); \
+			slot_ = at_; \
+			break; \
+		} \
+	} \
+	within(slot_, size); \
+})
+
+#define IDLE_SLOT(c, reason) SLOT((c)->totals.idle, REASONS, (__u64)(reason), key)
+
+// The task that an idle CPU waits for may wake on another CPU. Nobody waits for this CPU from then on.
+static __noinline void end_with_gone(struct cpu *c, __u64 began, __u64 now, __u64 d)
+{
+	__u64 gone_ns = c->gone_ns, after;
+	__u32 to;
+
+	if (!gone_ns || gone_ns >= now)
+		return;
+	after = now - (gone_ns > began ? gone_ns : began);
+	if (after > d)
+		after = d;
+	c->gone_ns = 0;
+	c->reason = NO_TASK;
+	to = IDLE_SLOT(c, NO_TASK);
+	c->totals.idle[within(c->idle_slot, REASONS)].ns -= after;
+	c->totals.idle[to].ns += after;
+	c->idle_slot = to;
+	c->idle_rest_ns = after;
+}
+
 // Adds the time since the last event to its total.
 static __always_inline void close_interval(struct cpu *c, __u64 now)
 {
 	__u32 base = c->base & (BASES - 1);
 	struct frame *f = top(c);
 	__u32 state = f->state;
-	__u64 d = without_steal(c, base, now - c->last_ns);
+	__u64 began = c->last_ns;
+	__u64 d = without_steal(c, base, now - began);
 
 	c->last_ns = now;
 	if (state >= STATES)
@@ -219,6 +294,7 @@ static __always_inline void close_interval(struct cpu *c, __u64 now)
 	} else if (state == REST && base == IDLE) {
 		c->idle_rest_ns += d;
 		c->totals.idle[within(c->idle_slot, REASONS)].ns += d;
+		end_with_gone(c, began, now, d);
 	} else if (state == REST && base == OTHER) {
 		c->totals.others[within(c->other_slot, OTHERS)].ns += d;
 	}
@@ -268,23 +344,3 @@ static __always_inline void own_interrupt(struct cpu *c, __u32 state)
 	c->totals.entries[base][SAMPLING]++;
 	f->state = SAMPLING;
 }
-
-// The slot of a key in a small hash table: one of four probed slots, or the last one, which is
-// shared by all keys that do not fit.
-#define SLOT(table, size, wanted, member) ({ \
-	__u32 slot_ = size; \
-	__u64 hash_ = (wanted) * 0x9e3779b97f4a7c15ULL >> 40; \
-	for (int probe_ = 0; probe_ < 4; probe_++) { \
-		__u32 at_ = (hash_ + probe_) & (size - 1); \
-		if (table[at_].member == (wanted)) { \
-			slot_ = at_; \
-			break; \
-		} \
-		if (!table[at_].member) { \
-			table[at_].member = (wanted); \
-			slot_ = at_; \
-			break; \
-		} \
-	} \
-	within(slot_, size); \
-})

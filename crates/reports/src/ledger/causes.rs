@@ -2,7 +2,8 @@
 //! confirm it.
 
 use analysis::ledger::{
-    Answer, BEYOND, Belongs, Cause, INTERRUPTS, RowChange, Split, WORK, is_mostly_count,
+    AFFINITY, Answer, BEYOND, Belongs, Cause, HotInstruction, INTERRUPTS, RowChange, SharedLine,
+    Split, WORK, is_mostly_count,
 };
 
 use crate::Style;
@@ -30,6 +31,8 @@ pub fn text(answer: &Answer, names: [&str; 2], per: &str, style: Style) -> Strin
     for (number, cause) in told.iter().enumerate() {
         let sentence = sentence(cause, change, &answer.causes, per);
         text += &wrapped(&format!("{}. {sentence}", number + 1), style.width, 3);
+        let line = answer.shared_line.as_ref().filter(|_| number == 0);
+        text += &line.map_or_else(String::new, |line| wrapped(&suspected(line), style.width, 3));
     }
     let more: Vec<String> =
         named.iter().map(|c| format!("{} {}", signed(c.own_ns), place(&c.path))).collect();
@@ -40,6 +43,18 @@ pub fn text(answer: &Answer, names: [&str; 2], per: &str, style: Style) -> Strin
         text += &rest(change, &answer.causes, style);
     }
     text + &within_disturbance(answer, style)
+}
+
+/// "   If it does no more work than before, its tasks may take a cache line from each other …".
+fn suspected(line: &SharedLine) -> String {
+    let HotInstruction { object, offset, .. } = &line.at;
+    format!(
+        "   If {} does the same work as before, its tasks may take a cache line from each other (false \
+         sharing): then the difference vanishes with --cpus 1. {:.0} % of its samples are on one \
+         instruction, {object}+{offset:#x} (addr2line -e {object} {offset:#x})",
+        line.function,
+        100.0 * line.at.share()
+    )
 }
 
 /// Causes that are left out because profiling may have made them.
@@ -110,14 +125,34 @@ fn no_answer(answer: &Answer) -> String {
     )
 }
 
-/// One event of a row: "pwrite64 call", "page fault", "idle > in read turn".
-fn event_in(name: &str, event: &str) -> String {
-    match name.strip_prefix("system call ") {
-        Some("entry and exit") => event.to_string(),
-        Some(call) => format!("{call} call"),
-        None if name == "page faults" => "page fault".to_string(),
-        None => format!("{name} {event}"),
+/// An event of a cause, as the noun that has a plural and what follows it: "pwrite64 call" and
+/// nothing, "wait" and " in read".
+fn event_in(cause: &Cause, event: &str) -> (String, String) {
+    let name = place(&cause.path);
+    if let Some(call) = name.strip_prefix("system call ") {
+        let noun =
+            if call == "entry and exit" { event.to_string() } else { format!("{call} call") };
+        return (noun, String::new());
     }
+    match (name.as_str(), name.strip_prefix("idle > ")) {
+        ("page faults", _) => ("page fault".to_string(), String::new()),
+        ("idle > wake-up latency", _) => ("wake-up".to_string(), String::new()),
+        (_, Some(for_what)) => match for_what.strip_prefix("in ") {
+            Some(call) => ("wait".to_string(), format!(" in {call}")),
+            None => ("wait".to_string(), format!(" for {}", with_article(for_what))),
+        },
+        _ => (format!("{name} {event}"), String::new()),
+    }
+}
+
+/// "a pipe (read)", "the quota of a cgroup", "memory reclaim".
+fn with_article(what: &str) -> String {
+    let article = match what.split(' ').next() {
+        Some("quota") => "the ",
+        Some("pipe" | "socket" | "character" | "file" | "futex" | "kernel" | "signal") => "a ",
+        _ => "",
+    };
+    format!("{article}{what}")
 }
 
 /// What a cause did, as the end of "because …".
@@ -126,16 +161,17 @@ fn because(cause: &Cause, per: &str) -> String {
     let change = &cause.change;
     match &change.split {
         Split::CountAndCost { event, per_operation: (was, is), cost_per_event: each, .. } => {
-            let one = event_in(&name, event);
+            let (noun, of_what) = event_in(cause, event);
+            let (one, many) = (format!("{noun}{of_what}"), format!("{noun}s{of_what}"));
             let is_count = is_mostly_count(&change.split) == Some(true);
             match *each {
                 (None, Some(each)) => format!(
-                    "{one}s are new: {} per {per}, {} each",
+                    "{many} are new: {} per {per}, {} each",
                     numbers::times(*is),
                     duration_ns(each)
                 ),
                 (Some(each), None) => format!(
-                    "{one}s are gone: {} per {per}, {} each",
+                    "{many} are gone: {} per {per}, {} each",
                     numbers::times(*was),
                     duration_ns(each)
                 ),
@@ -146,7 +182,7 @@ fn because(cause: &Cause, per: &str) -> String {
                     duration_ns(costs)
                 ),
                 _ => format!(
-                    "there are {} {one}s: {} -> {} per {per}",
+                    "there are {} {many}: {} -> {} per {per}",
                     compared(is / was, "as many", "times as many"),
                     numbers::times(*was),
                     numbers::times(*is)
@@ -160,7 +196,13 @@ fn because(cause: &Cause, per: &str) -> String {
         ),
         Split::CountUnknown => {
             let than = if cause.own_ns < 0.0 { "less" } else { "more" };
-            format!("{name} takes {} {than}", duration_ns(cause.own_ns.abs()))
+            let time = duration_ns(cause.own_ns.abs());
+            if cause.change.name == AFFINITY {
+                return format!(
+                    "CPUs that its waiting tasks may not use are idle for {time} {than} (affinity)"
+                );
+            }
+            format!("{name} takes {time} {than}")
         }
     }
 }
@@ -377,6 +419,15 @@ fn confirmation(cause: &Cause) -> &'static str {
     }
     if path_has("spinning") {
         return "the row must disappear with fewer tasks, or with one lock per task";
+    }
+    if path_has("quota") {
+        return "nr_throttled in cpu.stat of the cgroup must grow on one side only";
+    }
+    if path_has(AFFINITY) {
+        return "taskset -pc of its tasks; the row must disappear if they may use all CPUs";
+    }
+    if path_has("idle") && path_has("(") {
+        return "strace -c -w -f on both must show the same waits";
     }
     if path_has("idle") {
         return "the row must shrink with fewer tasks, or if what they wait for gets faster";

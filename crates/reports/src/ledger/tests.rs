@@ -58,11 +58,14 @@ fn told(before: &Ledger, after: &Ledger, per: &str) -> String {
         ledger: Some(ledger.clone()),
         coarse: false,
         counts: Default::default(),
+        waits: Default::default(),
         costs: Vec::new(),
         check: Default::default(),
         unavailable_probes: Default::default(),
         failures: Default::default(),
         emulated: false,
+        hot_instructions: Default::default(),
+        parallel: false,
         run_lengths: None,
     };
     let answer = answer(&explained(before), &explained(after), false).expect("two ledgers");

@@ -3,7 +3,7 @@
 use analysis::ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
 
 use crate::Style;
-use crate::ledger::{counted, numbers, wrapped};
+use crate::ledger::{counted, duration_ns, numbers, wrapped};
 
 /// All of it, as sentences.
 pub fn text(explained: &Explained, force: bool, style: Style) -> String {
@@ -26,6 +26,7 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
                 .to_string(),
         );
     }
+    sentences.extend(waits(explained));
     sentences.extend(counts(explained));
     sentences.extend(explained.costs.iter().map(cost));
     sentences.extend(checks(&explained.check));
@@ -36,6 +37,24 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
         sentences.push(format!("a profiled run failed: {reason}"));
     }
     sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style.width, 2)).collect()
+}
+
+/// "tasks that could run waited 1.2 ms per operation: 1.1 ms behind other tasks of the workload, …".
+fn waits(explained: &Explained) -> Option<String> {
+    const TOLD_NS: f64 = 1.0;
+    let waited: f64 = explained.waits.values().sum();
+    let mut waits: Vec<(&String, &f64)> = explained.waits.iter().collect();
+    waits.sort_by(|a, b| b.1.total_cmp(a.1));
+    let told = waits.iter().filter(|(_, ns)| **ns >= TOLD_NS);
+    let told: Vec<String> =
+        told.map(|(name, ns)| format!("{} {name}", duration_ns(**ns))).collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "tasks that could run waited {} per operation for a CPU: {}",
+            duration_ns(waited),
+            told.join(", ")
+        )
+    })
 }
 
 /// "counted per operation: 2.000 syscall.fcntl, …": events above 1 in 10 000 operations.

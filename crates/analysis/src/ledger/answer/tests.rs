@@ -33,11 +33,14 @@ fn point(user_ns: f64, call_ns: f64, cost: Option<(f64, f64)>) -> Explained {
         ledger: Some(Ledger { units, root }),
         coarse: false,
         counts: Default::default(),
+        waits: Default::default(),
         costs: cost.into_iter().collect(),
         check: LedgerCheck::default(),
         unavailable_probes: Default::default(),
         failures: Default::default(),
         emulated: false,
+        hot_instructions: Default::default(),
+        parallel: false,
         run_lengths: None,
     }
 }

@@ -29,6 +29,7 @@ fn window(random: &mut Xoshiro256PlusPlus) -> Window {
         locks: Vec::new(),
         idle: Vec::new(),
         others: Vec::new(),
+        waits: Vec::new(),
         samples: None,
         counts: BTreeMap::new(),
         bursts: None,
@@ -119,7 +120,7 @@ fn rows_of_any_windows_add_up_to_the_budget_in_every_unit() {
             })
             .collect();
         let looks: Vec<&Profile> = looks.iter().collect();
-        let ledger = ledger(&looks).unwrap();
+        let ledger = ledger(&looks, &looks).unwrap();
         assert_eq!(ledger.broken(), None);
         let units = if looks.len() > 1 { looks.len() } else { looks[0].windows.len() };
         assert_eq!(ledger.units.len(), units);
@@ -134,7 +135,7 @@ fn recorded_looks_keep_their_laws_and_make_a_ledger() {
     for window in looks.iter().flat_map(|look| &look.windows) {
         assert_eq!(window.broken_law(), None);
     }
-    let ledger = ledger(&borrowed).unwrap();
+    let ledger = ledger(&borrowed, &borrowed).unwrap();
     assert_eq!(ledger.broken(), None);
     let call = ledger.find(&[WORK, "system call fcntl"]).unwrap();
     let calls = call.events.as_ref().unwrap().per_operation().mean;
@@ -160,7 +161,8 @@ fn lost_samples_are_a_row_with_their_share_of_the_time() {
         let (locks, idle, others) = Default::default();
         let window = window(&mut random.clone());
         let window = Window { cpus, locks, idle, others, samples: Some(sampled), ..window };
-        let ledger = ledger(&[&look(0, vec![window])]).unwrap();
+        let look = look(0, vec![window]);
+        let ledger = ledger(&[&look], &[&look]).unwrap();
         assert_eq!(ledger.broken(), None);
         ledger.find(&[WORK, "where samples were lost"]).map(|row| row.total_ns())
     };
@@ -170,8 +172,8 @@ fn lost_samples_are_a_row_with_their_share_of_the_time() {
 
 #[test]
 fn looks_that_saw_nothing_make_no_ledger() {
-    assert_eq!(ledger(&[]), None);
-    assert_eq!(ledger(&[&look(0, Vec::new())]), None);
+    assert_eq!(ledger(&[], &[]), None);
+    assert_eq!(ledger(&[&look(0, Vec::new())], &[]), None);
 }
 
 #[test]
@@ -199,4 +201,31 @@ fn a_lock_is_named_after_its_member_or_after_the_function_that_waits_for_it() {
     assert_eq!(name("b+2", &[]), "a lock in g (b+2)");
     assert_eq!(name("0xffff", &[]), "a lock in futex_wake");
     assert_eq!(name("0xfffe", &[]), "locks whose waiters were not looked at");
+}
+
+#[test]
+fn unused_cpus_go_by_the_affinity_of_tasks_that_wait() {
+    let slice = |base, ns| Slice { base, state: CpuState::Rest, ns, entries: 1 };
+    let cpu = |cpu, base| CpuTime { cpu, length_ns: 1000, slices: vec![slice(base, 1000)] };
+    let share = |name: &str, ns| Share { name: name.to_string(), ns, times: 1 };
+    let rows = |waited_ns| {
+        let plain = window(&mut Xoshiro256PlusPlus::seed_from_u64(1));
+        let window = Window {
+            cpus: vec![cpu(0, Base::Work), cpu(1, Base::Idle)],
+            locks: Vec::new(),
+            others: Vec::new(),
+            samples: None,
+            idle: vec![share("no task of the workload", 900), share("futex", 100)],
+            waits: vec![share(OWN_TASK_ON_THE_ONLY_CPUS, waited_ns), share("for a quota", 7)],
+            ..plain
+        };
+        let look = look(0, vec![window]);
+        let ledger = ledger(&[&look], &[&look]).unwrap();
+        assert_eq!(ledger.broken(), None);
+        let ns = |row: &str| ledger.find(&[IDLE, row]).map(LedgerRow::total_ns);
+        (ns(AFFINITY), ns("no task of the workload"), ns("futex"))
+    };
+    assert_eq!(rows(300), (Some(300), Some(600), Some(100)));
+    assert_eq!(rows(5000), (Some(900), Some(0), Some(100)));
+    assert_eq!(rows(0), (None, Some(900), Some(100)));
 }

@@ -108,8 +108,12 @@ fn call_of(row: &RowChange) -> Option<&str> {
     row.name.strip_prefix("system call ").filter(|_| row.name != ENTRY_AND_EXIT)
 }
 
-/// The call in which CPUs wait, if a cause is about that.
+/// The call in which CPUs wait, if a cause is about that: "read" of "in read" or of "pipe (read)".
 fn wait(cause: &Cause) -> Option<&str> {
-    let is_idle = cause.path.first().is_some_and(|row| row == IDLE);
-    cause.change.name.strip_prefix("in ").filter(|_| is_idle)
+    let name = cause.change.name.as_str();
+    if cause.path.first().is_none_or(|row| row != IDLE) || name == IDLE {
+        return None;
+    }
+    let in_parentheses = name.split_once(" (").and_then(|(_, call)| call.strip_suffix(')'));
+    in_parentheses.or(name.strip_prefix("in ")).or(Some(name))
 }

@@ -330,3 +330,27 @@ fn what_was_planted_is_named_first() {
     check("system call fcntl", Some(false), 1, 1.0, 2.0, 0.02);
     check("page faults", Some(false), 3, 1.0, 3.0, 0.05);
 }
+
+/// A call more in each operation counts, however long the operation sleeps.
+#[test]
+fn a_change_of_the_workload_does_not_drown_in_idle_time() {
+    let side = |call_ns: f64| {
+        let value = |ns: f64| vec![(ns * 1000.0) as u64; 5].into_iter().enumerate();
+        let noisy = |ns: f64, noise: u64| value(ns).map(|(i, ns)| ns + i as u64 * noise).collect();
+        let call = LedgerRow::new("system call stat", Obtained::Exact, noisy(call_ns, 300));
+        let user = LedgerRow::new("user code", Obtained::Exact, noisy(8_000.0, 3000));
+        let work = LedgerRow::from_parts(WORK, Obtained::Exact, vec![call, user]);
+        let idle = LedgerRow::new("sleep", Obtained::Exact, noisy(1_000_000.0, 500_000));
+        let idle = LedgerRow::from_parts(IDLE, Obtained::Exact, vec![idle]);
+        let root = LedgerRow::from_parts("all", Obtained::Exact, vec![work, idle]);
+        let unit = |ns: &u64| LedgerUnit { operations: 1000, budget_ns: *ns, block: None };
+        Ledger { units: root.ns.iter().map(unit).collect(), root }
+    };
+    let check = |after_ns: f64, expected: &[&str]| {
+        let causes = causes(&difference(&side(700.0), &side(after_ns)));
+        let named: Vec<&str> = causes.iter().map(|cause| cause.change.name.as_str()).collect();
+        assert_eq!(named, expected);
+    };
+    check(3_000.0, &["system call stat"]);
+    check(700.0, &[]);
+}
