@@ -26,11 +26,11 @@ pub fn pairs(seed: u64, unequal: usize, equal: usize, folder: &Path) -> Result<V
     let pair = |number: usize| {
         // Each pair by itself, so that one can be drawn again without the others.
         let mut random = Random::seed_from_u64(seed ^ (number as u64).wrapping_mul(0x9E37_79B9));
-        let before = draw(&mut random);
-        let (after, cause) = if number < unequal {
-            clearly_changed(&before, &mut random)
+        let (before, after, cause) = if number < unequal {
+            changed_clearly(&mut random)
         } else {
-            (before.clone(), Cause::default())
+            let program = draw(&mut random);
+            (program.clone(), program, Cause::default())
         };
         let after = Program { actions: shuffled(&after.actions, &mut random), ..after };
         let home = folder.join(format!("drawn-{seed}-{number}"));
@@ -79,15 +79,22 @@ fn draw(random: &mut Random) -> Program {
     program
 }
 
-/// The least that the change adds, as a share of an operation by the rough costs of its actions.
-const CHANGE_MIN: f64 = 0.1;
+/// How many times as long an operation may become, by the rough costs of its actions: a smaller change is not
+/// looked for, and a larger one needs no tool.
+const CHANGE: std::ops::Range<f64> = 1.1..6.0;
 
-/// The program with one change that is large enough to be looked for.
-fn clearly_changed(before: &Program, random: &mut Random) -> (Program, Cause) {
+/// Programs that differ by one change that is large enough to be looked for. Both do as many operations, which
+/// take RUN_S in the geometric mean.
+fn changed_clearly(random: &mut Random) -> (Program, Program, Cause) {
     loop {
-        let (after, cause) = changed(before, random);
-        if after.confined || after.cost_ns() >= (1.0 + CHANGE_MIN) * before.cost_ns() {
-            return (after, cause);
+        let before = draw(random);
+        let (after, cause) = changed(&before, random);
+        let ratio = after.cost_ns() / before.cost_ns();
+        if after.confined || CHANGE.contains(&ratio) {
+            let operations = before.operations_in(RUN_S / ratio.sqrt());
+            let (before, after) =
+                (Program { operations, ..before }, Program { operations, ..after });
+            return (before, after, cause);
         }
     }
 }
