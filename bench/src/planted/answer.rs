@@ -14,6 +14,8 @@ use crate::{Bench, Options, fresh_directory};
 pub struct Answer {
     /// Causes as `knee explain --json` has them, the largest first.
     pub causes: Vec<Value>,
+    /// How much more CPU time the workload's tasks took per operation while knee looked, in ns.
+    pub work_ns: Option<f64>,
     /// What the change of CPU time per operation is in clean runs, in ns; nothing where no run
     /// tells.
     pub clean_cpu_ns: Option<f64>,
@@ -47,8 +49,9 @@ pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Res
     let mut told = Vec::new();
     collect(&json, &mut told);
     ensure!(told.len() == points.len() - 1, "knee told of {} differences", told.len());
-    let variants = points[1..].iter().zip(told).map(|(point, causes)| Answer {
-        causes,
+    let variants = points[1..].iter().zip(told).map(|(point, difference)| Answer {
+        causes: difference["causes"].as_array().cloned().unwrap_or_default(),
+        work_ns: work_ns(&difference["change"]),
         clean_cpu_ns: clean(&opened, pair, [points[0], *point]),
         refused: !said.status.success(),
     });
@@ -73,18 +76,23 @@ fn points(pair: &Pair, opened: &Opened) -> Result<Vec<usize>> {
     Ok(points)
 }
 
-/// All lists of causes in what knee printed, in their order.
-fn collect(json: &Value, lists: &mut Vec<Vec<Value>>) {
+/// All differences in what knee printed, in their order.
+fn collect<'a>(json: &'a Value, differences: &mut Vec<&'a Value>) {
     match json {
-        Value::Array(values) => values.iter().for_each(|value| collect(value, lists)),
+        Value::Array(values) => values.iter().for_each(|value| collect(value, differences)),
         Value::Object(fields) => {
-            if let Some(Value::Array(causes)) = fields.get("causes") {
-                lists.push(causes.clone());
+            if fields.contains_key("causes") {
+                differences.push(json);
             }
-            fields.values().for_each(|value| collect(value, lists));
+            fields.values().for_each(|value| collect(value, differences));
         }
         _ => (),
     }
+}
+
+fn work_ns(change: &Value) -> Option<f64> {
+    let mut rows = change["rows"].as_array()?.iter();
+    rows.find(|row| row["name"] == "the workload")?["change"].as_f64()
 }
 
 /// The difference of CPU time per operation between runs that nobody watched.

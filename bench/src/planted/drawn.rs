@@ -9,6 +9,8 @@ mod program;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use rand::seq::SliceRandom;
@@ -16,6 +18,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Random;
 
 use super::pair::{How, Pair, Size, Truth};
+use crate::{fresh_directory, output};
 use program::{Action, Language, Program};
 
 /// How long a run should take, in seconds, by the rough costs of its actions.
@@ -35,16 +38,31 @@ pub fn pairs(seed: u64, unequal: usize, equal: usize, folder: &Path) -> Result<V
         let after = Program { actions: shuffled(&after.actions, &mut random), ..after };
         let home = folder.join(format!("drawn-{seed}-{number}"));
         fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
-        let lines = [("old", &before), ("new", &after)]
-            .into_iter()
-            .map(|(name, program)| program.build(&home, name))
-            .collect::<Result<Vec<String>>>()?;
+        let lines = built(&before, &after, &home)?;
         let what = if cause.what.is_empty() { "nothing" } else { &cause.what };
         let name = format!("{seed}/{number} {}: {what}", before.language.name());
         let size = cause.is_of_cpu_time.then_some(Size::CpuOfAll);
         Ok(Pair::of_programs(name, [&lines[0], &lines[1]], cause.truths, size))
     };
     (0..unequal + equal).map(pair).collect()
+}
+
+/// Builds two programs twice: with the operations that should take [`RUN_S`] by the rough costs, and with those
+/// that do by a trial. Both do as many, so that their starts and ends weigh as much. Returns their lines.
+fn built(before: &Program, after: &Program, home: &Path) -> Result<Vec<String>> {
+    let build = |operations: u64| {
+        let named = [("old", before), ("new", after)].into_iter();
+        let scaled = |program: &Program| Program { operations, ..program.clone() };
+        named.map(|(name, program)| scaled(program).build(home, name)).collect::<Result<Vec<_>>>()
+    };
+    let lines = build(before.operations)?;
+    let directory = fresh_directory(Path::new("/dev/shm"))?;
+    let product = lines.iter().try_fold(1.0, |product, line| {
+        let start = Instant::now();
+        output(Command::new("sh").args(["-c", line]).current_dir(directory.path()))?;
+        anyhow::Ok(product * start.elapsed().as_secs_f64())
+    })?;
+    build(((before.operations as f64) * RUN_S / product.sqrt()).ceil() as u64)
 }
 
 /// What differs, and the rows that may be named first for it.
@@ -84,7 +102,7 @@ fn draw(random: &mut Random) -> Program {
 const CHANGE: std::ops::Range<f64> = 1.1..6.0;
 
 /// Programs that differ by one change that is large enough to be looked for. Both do as many operations, which
-/// take RUN_S in the geometric mean.
+/// take [`RUN_S`] in the geometric mean, by the rough costs.
 fn changed_clearly(random: &mut Random) -> (Program, Program, Cause) {
     loop {
         let before = draw(random);
@@ -164,7 +182,8 @@ impl Action {
         match self {
             Action::Parent => vec![count("getppid")],
             Action::Status => vec![count("stat")],
-            Action::Open => vec![count("open"), count("close")],
+            // The shell reads a line byte by byte.
+            Action::Open => vec![count("open"), count("close"), count("system call read")],
             Action::Read(_) => vec![count("read")],
             Action::Write(_) => vec![count("write")],
             Action::Seek => vec![count("lseek")],
@@ -173,7 +192,10 @@ impl Action {
             Action::Touch(_) => vec![any("page faults"), any("munmap"), any("mmap")],
             Action::Sleep => vec![any("nanosleep"), any("clock_nanosleep"), any("idle")],
             Action::Spawn => {
-                ["clone", "vfork", "execve", "wait4", "exit", "page faults", "idle"].map(any).into()
+                // Most of it is the start of the program, in user code.
+                ["clone", "vfork", "execve", "wait4", "exit", "page faults", "idle", "processes"]
+                    .map(any)
+                    .into()
             }
             Action::Yield => vec![count("sched_yield")],
             Action::Signal => vec![count("tgkill"), count("rt_sigreturn")],

@@ -76,7 +76,8 @@ pub enum How {
 pub enum Size {
     /// The CPU time of the tasks per operation, of the first cause.
     Cpu,
-    /// The CPU time of the tasks per operation, of all causes: one change may be several calls.
+    /// The CPU time of the tasks per operation, all of it: one change may be several calls and much user
+    /// code.
     CpuOfAll,
 }
 

@@ -28,7 +28,7 @@ pub struct Verdict {
 
 /// How far a size may be from that of clean runs.
 const SIZE_MAX: f64 = 0.10;
-/// How far the sizes of all causes together may be from that of clean runs, where a pair is drawn.
+/// How far the told change of the tasks' CPU time may be from that of clean runs, where a pair is drawn.
 const SIZE_OF_DRAWN_MAX: f64 = 0.15;
 /// How far a count may be from the true one.
 const RATIO_MAX: f64 = 0.02;
@@ -129,7 +129,7 @@ impl Verdict {
         let (Some(size), Some(clean_ns)) = (pair.size, answer.clean_cpu_ns) else { return };
         let (told, off_max) = match size {
             Size::Cpu => (answer.causes.first().map_or(0.0, own_ns), SIZE_MAX),
-            Size::CpuOfAll => (answer.causes.iter().map(with_folded).sum(), SIZE_OF_DRAWN_MAX),
+            Size::CpuOfAll => (answer.work_ns.unwrap_or(0.0), SIZE_OF_DRAWN_MAX),
         };
         let told = told / pair.operations;
         let off = told / clean_ns - 1.0;
@@ -151,16 +151,6 @@ impl Verdict {
 fn own_ns(cause: &Value) -> f64 {
     cause["own_ns"].as_f64().unwrap_or(0.0)
 }
-
-/// The CPU time of a cause in the workload's tasks, with what was folded into it.
-fn with_folded(cause: &Value) -> f64 {
-    let folded = cause["with"].as_array().into_iter().flatten();
-    let of_tasks = |part: &&Value| part["name"].as_str().is_some_and(|name| name.starts_with(WORK));
-    let folded: f64 = folded.filter(of_tasks).map(own_ns).sum();
-    if path(cause).starts_with(WORK) { own_ns(cause) + folded } else { folded }
-}
-
-const WORK: &str = "the workload";
 
 fn path(cause: &Value) -> String {
     let names = cause["path"].as_array().into_iter().flatten().filter_map(Value::as_str);

@@ -7,8 +7,8 @@
 
 use serde::Serialize;
 
-use super::causes::{Cause, causes};
-use super::difference::{RowChange, difference};
+use super::causes::{Cause, causes, is_mostly_count};
+use super::difference::{RowChange, Split, difference};
 use super::explained::Explained;
 use super::shared_line::SharedLine;
 use super::{USER, WORK};
@@ -59,7 +59,8 @@ pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answ
     if cost_too_much && !force {
         // Without a clean run beside it, nothing says how much of a cause is profiling.
         let limit = disturbance_ns.map_or(f64::INFINITY, |ns| BEYOND * ns);
-        causes.retain(|cause| cause.own_ns.abs() >= limit);
+        // How often something happens does not depend on how long it takes.
+        causes.retain(|cause| is_counted(cause) || cause.own_ns.abs() >= limit);
     }
     Some(Answer {
         disturbance_ns,
@@ -71,6 +72,17 @@ pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answ
         change,
         causes,
     })
+}
+
+/// Whether the number of events makes a cause, and what profiling adds to each does not: they hardly happened on
+/// one side, or at least half as often again.
+fn is_counted(cause: &Cause) -> bool {
+    const MORE_MIN: f64 = 1.5;
+    let Split::CountAndCost { per_operation: (was, is), .. } = cause.change.split else {
+        return false;
+    };
+    let more = was.max(is) / was.min(is).max(f64::MIN_POSITIVE);
+    is_mostly_count(&cause.change.split) == Some(true) && more >= MORE_MIN
 }
 
 /// The most by which profiling may have changed the difference, in ns per unit of work: between the

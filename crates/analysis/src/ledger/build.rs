@@ -7,7 +7,7 @@ use records::{
     Window,
 };
 
-use super::sampled::{Sampled, late_functions, sampled_rows};
+use super::sampled::{GONE, Sampled, late_functions, sampled_rows};
 use super::{
     AFFINITY, IDLE, INTERRUPTS, Ledger, LedgerRow, LedgerUnit, OTHERS, OWN, RowEvents, SPINNING,
     STOLEN, WORK, split,
@@ -188,14 +188,18 @@ impl LedgerBuilder<'_> {
         }
     }
 
-    /// Adds how often the functions that the user named were called. Only for functions with a single
-    /// row: a count does not say which of two rows a call belongs to.
+    /// Adds how often the functions that the user named were called, and how many processes were started.
+    /// Only for functions with a single row: a count does not say which of two rows a call belongs to.
     fn with_calls(&self, mut rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
         let names: Vec<String> =
             rows.iter().flat_map(|row| &row.rows).map(|part| part.name.clone()).collect();
         for part in rows.iter_mut().flat_map(|row| &mut row.rows) {
             if names.iter().filter(|name| **name == part.name).count() == 1 {
-                let calls = counted(self.counted, "call", &[format!("function.{}", part.name)]);
+                let (what, name) = match part.name.as_str() {
+                    GONE => ("process", "syscall.execve".to_string()),
+                    name => ("call", format!("function.{name}")),
+                };
+                let calls = counted(self.counted, what, &[name]);
                 part.events = part.events.take().or(calls);
             }
         }

@@ -24,7 +24,7 @@ pub(super) struct Sampled {
 }
 
 /// The row of samples whose process had ended before its code was looked up.
-const GONE: &str = "processes that ended before their code was named";
+pub(super) const GONE: &str = "processes that ended before their code was named";
 /// The group of kernel samples outside of system calls and page faults.
 const OTHER: &str = "kernel, neither call nor fault";
 

@@ -135,6 +135,7 @@ fn event_in(cause: &Cause, event: &str) -> (String, String) {
         return (noun, String::new());
     }
     match (name.as_str(), name.strip_prefix("idle > ")) {
+        _ if event == "process" => ("short-lived process".to_string(), String::new()),
         ("page faults", _) => ("page fault".to_string(), String::new()),
         ("idle > wake-up latency", _) => ("wake-up".to_string(), String::new()),
         (_, Some(for_what)) => match for_what.strip_prefix("in ") {
@@ -162,7 +163,8 @@ fn because(cause: &Cause, per: &str) -> String {
     match &change.split {
         Split::CountAndCost { event, per_operation: (was, is), cost_per_event: each, .. } => {
             let (noun, of_what) = event_in(cause, event);
-            let (one, many) = (format!("{noun}{of_what}"), format!("{noun}s{of_what}"));
+            let plural = if noun.ends_with('s') { "es" } else { "s" };
+            let (one, many) = (format!("{noun}{of_what}"), format!("{noun}{plural}{of_what}"));
             let is_count = is_mostly_count(&change.split) == Some(true);
             match *each {
                 (None, Some(each)) => format!(

@@ -27,6 +27,7 @@ fn point(user_ns: f64, call_ns: f64, cost: Option<(f64, f64)>) -> Explained {
         pairs: 5,
         median: (quartiles.0 + quartiles.1) / 2.0,
         quartiles,
+        above: if quartiles.0 > super::super::COST_MAX { 5 } else { 3 },
     });
     Explained {
         point: 0,
