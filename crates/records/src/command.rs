@@ -414,7 +414,7 @@ pub enum OperationCount {
     /// One of the command's metrics has it.
     Metric(String),
     /// The worker counts how often tasks pass a place of this file.
-    Passes { file: PathBuf, probe: ProgramProbe },
+    Passes { file: PathBuf, probe: Box<ProgramProbe> },
 }
 
 impl OperationCount {

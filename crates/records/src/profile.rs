@@ -280,7 +280,8 @@ pub struct LockTime {
 
 /// A task that could run waited while another task of the workload had its CPU.
 pub const OWN_TASK: &str = "behind other tasks of the workload";
-/// The same wait of a task that may use only some of the workload's CPUs.
+/// A task that may use only some of the workload's CPUs could run, and waited while another task of the workload
+/// had one of these.
 pub const OWN_TASK_ON_THE_ONLY_CPUS: &str =
     "behind other tasks of the workload, where it may not use all CPUs";
 /// A task that could run waited while a task that is not of the workload had its CPU.

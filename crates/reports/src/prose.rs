@@ -24,7 +24,8 @@ pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
         }
         fresh = false;
     }
-    lines.join("\n") + "\n"
+    // Columns are apart by several blanks: a line may have been broken at the second.
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// A text of paragraphs in lines of at most `width` columns. Indented lines, which are diagrams and code,

@@ -123,7 +123,18 @@ fn is_testable(row: &RowChange, least_ns: f64) -> bool {
 }
 
 fn is_changed(row: &RowChange, p: f64, least_ns: f64) -> bool {
-    p <= ALPHA && row.own_ns.abs() >= least_ns
+    p <= ALPHA && size(row) >= least_ns
+}
+
+/// The size of a change: of all of it, or of what its count makes. The count is exact where the cost of an
+/// event is noise.
+fn size(row: &RowChange) -> f64 {
+    match row.split {
+        Split::CountAndCost { count_ns, .. } if count_ns * row.own_ns > 0.0 => {
+            row.own_ns.abs().max(count_ns.abs())
+        }
+        _ => row.own_ns.abs(),
+    }
 }
 
 /// What matters in the parts of a row where changes of `least_ns` matter in the row.

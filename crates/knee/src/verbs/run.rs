@@ -114,7 +114,8 @@ pub struct Arguments {
     /// Text of its output around `{}`, such as 'ops: {}', or a regular expression with one group;
     /// 'stderr:…' reads standard error. Or a place in a program whose passes are counted:
     /// 'uprobe:[PROGRAM:]FUNCTION' or 'usdt:[PROGRAM:]PROVIDER:NAME'. Without PROGRAM it is the command's
-    /// own. This needs root, and a pass takes about 1 us longer.
+    /// own. This needs root, counts all processes on the measured CPUs that run this file, and a pass takes
+    /// about 1 us longer.
     #[arg(
         long,
         value_name = "PATTERN",

@@ -21,7 +21,6 @@ const REPEATABLE: &[&str] = &[
     "show --counters",
     "show --time",
     "compare last --layout curves",
-    "export last",
     "selfcheck --trials 20",
     "simulate ticket --cpus 1,2 --draws 0 --length 100us",
     "kernel list",

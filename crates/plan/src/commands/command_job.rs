@@ -81,7 +81,7 @@ fn passes(probe: ProgramProbe, program: &str) -> Result<OperationCount> {
     let program = probe.program.as_deref().unwrap_or(program);
     let file = file_of(program)
         .with_context(|| format!("counting operations by {probe}: no file {program} is found"))?;
-    Ok(OperationCount::Passes { file, probe })
+    Ok(OperationCount::Passes { file, probe: Box::new(probe) })
 }
 
 /// The file of a program, by its path or by PATH, as execvp(3) finds it.

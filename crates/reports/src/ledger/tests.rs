@@ -104,10 +104,10 @@ fn causes_are_told_with_what_they_rest_on() {
           take less of any shorter run
         1. -500 ns of -100 ns: system call fcntl: gone: 2.000 calls per run, 250 ns each; including -300 ns
            in fcntl_setlk, -200 ns in posix_lock_inode; replaced by system call flock (sampled, 498 -> 0
-           samples; -574 ns to -435 ns at 95 %; expected by chance less than once in a million comparisons).
+           samples; -579 ns to -432 ns at 95 %; expected by chance less than once in a million comparisons).
            To confirm: strace -c -f, or perf trace -s, on both must show the same counts
         2. +400 ns against -100 ns: system call flock: new: 2.000 calls per run, 200 ns each; including +400
-           ns in flock_lock_inode; replaces system call fcntl (sampled, 0 -> 399 samples; +347 ns to +460 ns
+           ns in flock_lock_inode; replaces system call fcntl (sampled, 0 -> 399 samples; +345 ns to +464 ns
            at 95 %; expected by chance less than once in a million comparisons). To confirm: strace -c -f,
            or perf trace -s, on both must show the same counts
     "#]].assert_eq(&told(&before, &other, "run"));
