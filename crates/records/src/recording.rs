@@ -34,6 +34,13 @@ pub struct Recording {
     pub doubts: Vec<String>,
 }
 
+impl Recording {
+    /// Whether callers were recorded, as `perf record -g` does.
+    pub fn has_callers(&self) -> bool {
+        (0..self.chains.len()).any(|chain| self.chains.locations(chain as u32).len() > 1)
+    }
+}
+
 /// Where and how a recording was made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Origin {

@@ -427,7 +427,56 @@ fn a_command_is_prepared_warmed_up_and_may_fail() {
     assert_eq!(home.run("run getppid --prepare true").status.code(), Some(2));
 }
 
-/// Operations of the runs of `sh -c 'knee --version; …'`, `times` times, counted by a probe.
+/// A program that passes a static tracepoint as often as its argument says; with `ENABLER`, only while
+/// somebody listens. The note is what SystemTap's sys/sdt.h writes.
+const TRACED: &str = r#"
+#include <stdlib.h>
+#ifdef ENABLER
+unsigned short enabler __attribute__((section(".probes"), used));
+#define ADDRESS "enabler"
+#define LISTENED() (*(volatile unsigned short *)&enabler)
+#else
+#define ADDRESS "0"
+#define LISTENED() 1
+#endif
+int main(int c, char **words)
+{
+	for (volatile int i = 0; i < atoi(words[c - 1]); i++)
+		if (LISTENED())
+			__asm__ volatile("990: nop\n"
+				".pushsection .note.stapsdt,\"?\",\"note\"\n.balign 4\n"
+				".4byte 992f-991f,994f-993f,3\n991: .asciz \"stapsdt\"\n992: .balign 4\n"
+				"993: .8byte 990b\n.8byte _.stapsdt.base\n.8byte " ADDRESS "\n"
+				".asciz \"app\"\n.asciz \"operation\"\n.asciz \"\"\n994: .balign 4\n.popsection\n"
+				".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"
+				".weak _.stapsdt.base\n.hidden _.stapsdt.base\n_.stapsdt.base: .space 1\n.popsection\n");
+	return 0;
+}
+"#;
+
+#[test]
+fn passes_of_a_static_tracepoint_are_operations() {
+    if !is_root() || !std::path::Path::new("/sys/bus/event_source/devices/uprobe").exists() {
+        return skip("static tracepoints", "uprobes need root and a kernel that has them");
+    }
+    let home = Home::new();
+    fs::write(home.path("traced.c"), TRACED).unwrap();
+    for define in ["PLAIN", "ENABLER"] {
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-D", define, "-o"]).arg(home.path("traced")).arg(home.path("traced.c"));
+        if !cfg!(target_arch = "x86_64") || !cc.status().is_ok_and(|status| status.success()) {
+            return skip("static tracepoints", "no C compiler for x86-64");
+        }
+        let lines = "run = '{home}traced 4321'\noperations = 'usdt:app:operation'";
+        let ended = run(&home, lines, &[]);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        for run in &home.record().runs {
+            assert_eq!(run.value("operations"), Some(4321.0), "{define}: {run:?}");
+        }
+        fs::remove_dir_all(home.path("records")).unwrap();
+    }
+}
+
 #[test]
 fn passes_of_a_function_are_operations() {
     if !is_root() || !std::path::Path::new("/sys/bus/event_source/devices/uprobe").exists() {

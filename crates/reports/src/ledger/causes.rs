@@ -73,11 +73,29 @@ fn within_disturbance(answer: &Answer, style: Style) -> String {
     wrapped(&line, style.width, 2)
 }
 
+/// The time before and after that the answer tells: of the workload and of CPUs that wait for it; or all
+/// of the CPUs' time, if others take more or less of that.
+fn told(change: &RowChange, cause: &Cause) -> (f64, f64) {
+    if cause.change.belongs == Belongs::Time {
+        return (change.before.mean, change.after.mean);
+    }
+    let of_others = |side: fn(&RowChange) -> f64| of_time(change, side);
+    let before = change.before.mean - of_others(|row| row.before.mean);
+    (before, change.after.mean - of_others(|row| row.after.mean))
+}
+
+/// The rows that belong to time, together.
+fn of_time(row: &RowChange, side: fn(&RowChange) -> f64) -> f64 {
+    match row.belongs {
+        Belongs::Time => side(row),
+        Belongs::Operation => row.rows.iter().map(|part| of_time(part, side)).sum(),
+    }
+}
+
 /// "`new` takes 2.26 us more per operation (397 ns -> 2.66 us), mostly because system call newfstatat
 /// is new: 1.000 calls per operation, 967 ns each".
 fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
     let change = &answer.change;
-    let (before, after) = (change.before.mean, change.after.mean);
     let Some(cause) = answer.causes.first() else {
         return if answer.refused { no_answer(answer) } else { nothing(change, names, per) };
     };
@@ -89,7 +107,8 @@ fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
             names[0], names[1]
         );
     }
-    let than = if change.change < 0.0 { "less" } else { "more" };
+    let (before, after) = told(change, cause);
+    let than = if after < before { "less" } else { "more" };
     let is_most = cause.own_ns.abs() >= 0.5 * change.own_ns.abs();
     let mostly = match (is_most, cause.own_ns * change.own_ns < 0.0) {
         (_, true) => "although",
@@ -97,9 +116,9 @@ fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
         (false, _) => "most of all because",
     };
     format!(
-        "`{}` takes {} {than} CPU time per {per} than `{}` ({} -> {}), {mostly} {}",
+        "`{}` takes {} {than} per {per} than `{}` ({} -> {}), {mostly} {}",
         names[1],
-        duration_ns(change.change.abs()),
+        duration_ns((after - before).abs()),
         names[0],
         duration_ns(before),
         duration_ns(after),
@@ -209,17 +228,17 @@ fn because(cause: &Cause, per: &str) -> String {
     }
 }
 
-/// "of that, +1.5 us is its own, +766 ns goes to other tasks, …"; empty if all is its own.
+/// "2 CPUs x time: 1.06 us -> 5.3 us; the rest goes to other tasks, …"; empty if there is no rest.
 fn whole(change: &RowChange, per: &str, style: Style) -> String {
     let length = change.change - change.own_ns;
     if length.abs() < TOLD_SHARE * longest(change) {
         return String::new();
     }
     let text = format!(
-        "of that, {} is its own; {} goes to other tasks, unused CPUs, the host and timers, which take {} of \
-         any {} \
-         {per}",
-        signed(change.own_ns),
+        "CPUs x time per {per}: {} -> {}; {} of that goes to other tasks, unused CPUs, the host and timers, \
+         which take {} of any {} {per}",
+        duration_ns(change.before.mean),
+        duration_ns(change.after.mean),
         signed(length),
         if length < 0.0 { "less" } else { "more" },
         if length < 0.0 { "shorter" } else { "longer" }

@@ -86,10 +86,10 @@ fn causes_are_told_with_what_they_rest_on() {
     let before = ledger(vec![user(50.0), fcntl(200.0)], 100.0);
     let dearer = ledger(vec![user(50.0), fcntl(2200.0)], 100.0 * 2550.0 / 550.0);
     expect![[r#"
-        `b` takes 2.36 us more CPU time per operation than `a` (650 ns -> 3.01 us), mostly because each
-          fcntl call takes 5.00 times as long: 250 ns -> 1.25 us
-        of that, +2 us is its own; +364 ns goes to other tasks, unused CPUs, the host and timers, which take
-          more of any longer operation
+        `b` takes 2 us more per operation than `a` (550 ns -> 2.55 us), mostly because each fcntl call takes
+          5.00 times as long: 250 ns -> 1.25 us
+        CPUs x time per operation: 650 ns -> 3.01 us; +364 ns of that goes to other tasks, unused CPUs, the
+          host and timers, which take more of any longer operation
         1. +2 us of +2 us: system call fcntl: as often as before (2.000 -> 2.000 calls per operation), 5.00
            times the cost (250 ns -> 1.25 us each); including +2 us in posix_lock_inode (+1 us a call)
            (sampled, 498 -> 2498 samples; +1.94 us to +2.07 us at 95 %; expected by chance less than once in
@@ -98,10 +98,10 @@ fn causes_are_told_with_what_they_rest_on() {
     "#]].assert_eq(&told(&before, &dearer, "operation"));
     let other = ledger(vec![user(50.0), flock], 100.0 * 450.0 / 550.0);
     expect![[r#"
-        `b` takes 118 ns less CPU time per run than `a` (650 ns -> 532 ns), mostly because fcntl calls are
-          gone: 2.000 per run, 250 ns each
-        of that, -100 ns is its own; -18.2 ns goes to other tasks, unused CPUs, the host and timers, which
-          take less of any shorter run
+        `b` takes 100 ns less per run than `a` (550 ns -> 450 ns), mostly because fcntl calls are gone:
+          2.000 per run, 250 ns each
+        CPUs x time per run: 650 ns -> 532 ns; -18.2 ns of that goes to other tasks, unused CPUs, the host
+          and timers, which take less of any shorter run
         1. -500 ns of -100 ns: system call fcntl: gone: 2.000 calls per run, 250 ns each; including -300 ns
            in fcntl_setlk, -200 ns in posix_lock_inode; replaced by system call flock (sampled, 498 -> 0
            samples; -579 ns to -432 ns at 95 %; expected by chance less than once in a million comparisons).

@@ -131,6 +131,13 @@ fn times(n: u64) -> String {
 /// What the reader of a recording should know before believing it.
 pub fn doubts(named: &NamedRecording) -> Vec<String> {
     let mut doubts = named.recording.doubts.clone();
+    if !named.recording.has_callers() {
+        doubts.push(
+            "Recorded without callers: functions of the kernel cannot be assigned to system calls. perf \
+             record -g records them."
+                .to_string(),
+        );
+    }
     let others = &named.recording.other_events;
     if !others.is_empty() {
         let names: Vec<String> = others.iter().map(|(name, n)| format!("{name} ({n})")).collect();

@@ -44,6 +44,11 @@ pub fn recordings(words: &[String]) -> Result<Option<Vec<PathBuf>>> {
         words.iter().partition(|word| is_recording(Path::new(word)));
     for word in others.iter().filter(|word| word.ends_with(".data")) {
         File::open(word).with_context(|| format!("reading the recording {word}"))?;
+        let is_file = Path::new(word).is_file();
+        ensure!(
+            !is_file,
+            "{word} is not a recording of perf: it does not begin like a perf.data file"
+        );
     }
     match (recordings.is_empty(), others.first()) {
         (true, _) => Ok(None),
@@ -145,6 +150,14 @@ impl Options {
             "cannot compare samples of {} with samples of {}: record both with the same event",
             base.recording.event.name,
             new.recording.event.name
+        );
+        let (with, without) = if base.recording.has_callers() { (base, new) } else { (new, base) };
+        ensure!(
+            with.recording.has_callers() == without.recording.has_callers(),
+            "{} was recorded with callers (perf record -g) and {} without: their rows are of different kinds. \
+             Record both alike",
+            with.name,
+            without.name
         );
         let change = difference(&recorded[0].ledger, &recorded[1].ledger);
         if json {
