@@ -251,6 +251,8 @@ impl LedgerBuilder<'_> {
             // Nobody waited: longer operations leave such a CPU unused for longer.
             *row = row.clone().belonging_to_time();
         }
+        let woken = rows.iter_mut().filter(|row| row.name == "wake-up latency");
+        woken.filter_map(|row| row.events.as_mut()).for_each(|e| e.what = "wake-up".to_string());
         self.name_affinity(&mut rows);
         rows.push(self.interrupts(Base::Idle));
         let spin = self.each(|w| w.time_ns(is_slice(Base::Idle, CpuState::Spin)));

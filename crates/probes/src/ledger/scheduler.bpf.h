@@ -171,7 +171,6 @@ static __always_inline void leaves(
 	mark->left_ns = now;
 	mark->left_reason = c->reason;
 	mark->left_cpu = bpf_get_smp_processor_id();
-	mark->waking_ns = 0;
 	mark->woken_throttled = 0;
 }
 
@@ -215,6 +214,9 @@ static __always_inline bool waited_here(struct cpu *c, struct mark *mark, __u32 
 //     task:            | left ......... waking | runnable | running
 //     CPU:    idle ..... idle ................. idle ..... |
 //             the other | reason of the task   | wake-up  |
+//
+// A task may be woken while it still leaves its CPU, after it is off the run queue: then all of it is
+// wake-up.
 static __always_inline void arrives(
 	struct cpu *c, struct task_struct *task, struct mark *mark, __u64 now)
 {

@@ -211,7 +211,8 @@ fn because(cause: &Cause, per: &str) -> String {
             }
         }
         Split::ShareAndLength { share, .. } => format!(
-            "{name} takes {:.1} % of the time instead of {:.1} %",
+            "{name} {} {:.1} % of the time instead of {:.1} %",
+            if name.ends_with("tasks") { "take" } else { "takes" },
             100.0 * share.1,
             100.0 * share.0
         ),
