@@ -186,34 +186,45 @@ fn spin(ms: u64) {
     while start.elapsed() < Duration::from_millis(ms) {}
 }
 
-#[test]
-fn idle_time_is_charged_to_the_wait_that_ended_it() {
-    let (mut read, write) = std::io::pipe().unwrap();
-    let observed = watch("idle by what ended it", ProfileKind::Time, 0, |marker| {
+/// A task reads a pipe into which nothing is written for 220 ms; another leaves their CPU after it, and sleeps
+/// for longer. `None` if this host cannot watch.
+fn reader_and_sleeper() -> Option<Observations> {
+    let (mut read, mut write) = std::io::pipe().unwrap();
+    watch("idle by what ended it", ProfileKind::Time, 0, |marker| {
+        let sleeper = || {
+            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(500));
+        };
+        let reader = move || {
+            read.read_exact(&mut [0]).unwrap();
+            spin(1);
+        };
+        let reader = Mutex::new(Some(reader));
+        let reader = || reader.lock().unwrap().take().unwrap()();
         std::thread::scope(|scope| {
-            // It leaves the CPU last, and sleeps for longer than the other.
-            let sleeper = || {
-                std::thread::sleep(Duration::from_millis(20));
-                std::thread::sleep(Duration::from_millis(500));
-            };
-            let reader = move || {
-                read.read_exact(&mut [0]).unwrap();
-                spin(1);
-            };
-            let reader = Mutex::new(Some(reader));
-            let reader = || reader.lock().unwrap().take().unwrap()();
-            let mut write = write;
             scope.spawn(move || {
                 std::thread::sleep(Duration::from_millis(220));
                 write.write_all(&[0]).unwrap();
             });
             on_one_cpu(marker, &[&reader, &sleeper]);
         });
-    });
-    let Some(observed) = observed else { return };
-    let window = &observed.windows[0];
-    // Other tasks of the host may have the CPU in between.
-    assert!(idle_ms(window, "pipe (read)") >= 100, "{:?}", window.idle);
+    })
+}
+
+#[test]
+fn idle_time_is_charged_to_the_wait_that_ended_it() {
+    // Kernels do not report every switch, and other tasks may have the CPU in between.
+    const TRIES: usize = 3;
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        let Some(observed) = reader_and_sleeper() else { return };
+        let window = &observed.windows[0];
+        if idle_ms(window, "pipe (read)") >= 100 {
+            return;
+        }
+        seen.push(window.idle.clone());
+    }
+    panic!("{seen:?}");
 }
 
 #[test]
