@@ -1,6 +1,8 @@
 //! What each verb prints at 72, 80 and 120 columns, and in a terminal that is dumb: the texts in the folder
 //! `snapshots`, a file for each verb. UPDATE_EXPECT=1 writes them anew.
 
+use std::os::unix::process::CommandExt;
+
 use expect_test::expect_file;
 
 use crate::home::Home;
@@ -31,6 +33,8 @@ fn at_all_widths(home: &Home, arguments: &str) -> String {
     let said = |more: &str, terminal: &str| {
         let arguments = format!("{arguments}{more}");
         let mut command = home.knee(&arguments);
+        // Reports name the program as it was called.
+        command.arg0("knee");
         let ended = home.start(command.env("TERM", terminal).env("TZ", "UTC")).end();
         let text = ended.stdout.replace(&home.path("").display().to_string(), "HOME/");
         let term = if terminal == "dumb" { "TERM=dumb " } else { "" };
