@@ -25,7 +25,6 @@ const REPEATABLE: &[&str] = &[
     "compare last --layout curves",
     "selfcheck --trials 20",
     "simulate ticket --cpus 1,2 --draws 0 --length 100us",
-    "kernel list",
 ];
 
 /// The output at each width, and in a dumb terminal of unknown width.
