@@ -162,7 +162,7 @@ fn idle_ms(window: &Window, reason: &str) -> u64 {
     shares.map(|share| share.ns / 1_000_000).sum()
 }
 
-/// What tasks that could run waited for, in ms.
+/// How long runnable tasks waited, in ms, by what kept them from a CPU.
 fn waited_ms(window: &Window, what: &str) -> u64 {
     let waits = window.waits.iter().filter(|wait| wait.name == what);
     waits.map(|wait| wait.ns / 1_000_000).sum()

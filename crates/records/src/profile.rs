@@ -91,8 +91,8 @@ pub struct Window {
     /// Other tasks that had the CPUs, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Share>,
-    /// What tasks of the workload that could run waited for, by name: [`OWN_TASK`] and those below it.
-    /// It is time of tasks, not of CPUs, so it is no part of the time of `cpus`.
+    /// How long runnable tasks of the workload waited for a CPU, by what kept them: [`OWN_TASK`] and those
+    /// below it. It is time of tasks, not of CPUs, so it is no part of the time of `cpus`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Share>,
     /// The stacks that the CPUs were sampled in.
@@ -278,16 +278,16 @@ pub struct LockTime {
     pub sleep_ns: u64,
 }
 
-/// A task that could run waited while another task of the workload had its CPU.
-pub const OWN_TASK: &str = "behind other tasks of the workload";
-/// A task that may use only some of the workload's CPUs could run, and waited while another task of the workload
-/// had one of these.
+/// A runnable task waited while another task of the workload had its CPU.
+pub const OWN_TASK: &str = "behind tasks of the workload";
+/// A runnable task, whose affinity excludes some of the workload's CPUs, waited while another task of the
+/// workload had its CPU.
 pub const OWN_TASK_ON_THE_ONLY_CPUS: &str =
-    "behind other tasks of the workload, where it may not use all CPUs";
-/// A task that could run waited while a task that is not of the workload had its CPU.
-pub const OTHER_TASK: &str = "behind tasks of others";
-/// A task that could run waited because its cgroup had used up its quota of CPU time.
-pub const QUOTA: &str = "for a quota";
+    "behind tasks of the workload, where affinity kept them";
+/// A runnable task waited while a task that is not of the workload had its CPU.
+pub const OTHER_TASK: &str = "behind other tasks";
+/// A runnable task waited because its cgroup had used up its quota of CPU time.
+pub const QUOTA: &str = "throttled by a quota";
 
 /// A named part of a slice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

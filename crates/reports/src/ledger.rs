@@ -34,10 +34,10 @@ const TOGETHER_MIN: usize = 2;
 pub fn explained(opened: &Opened, explained: &Explained, force: bool, style: Style) -> String {
     let point = &opened.record.points[explained.point];
     let mut text = style.bold(&title(point)) + "\n";
+    let per = opened.record.unit_of_work(point).name();
     match &explained.ledger {
         Some(_) if explained.refused().is_some() && !force => (),
         Some(ledger) => {
-            let per = opened.record.unit_of_work(point).name();
             let sentence = wrapped(&in_a_sentence(ledger, per), style.width, 2);
             text += &format!("{}\n\n", style.bold(sentence.trim_end()));
             text += &table(ledger, point, per, style);
@@ -45,7 +45,7 @@ pub fn explained(opened: &Opened, explained: &Explained, force: bool, style: Sty
         None => text += "no profiled run recorded where the time goes\n",
     }
     text += "\n";
-    text + &trust::text(explained, force, style)
+    text + &trust::text(explained, per, force, style)
 }
 
 /// "posix_lock_shared, 2 processes on 2 CPUs".

@@ -1,6 +1,5 @@
 //! A program of a drawn pair, in one of four languages.
 
-use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -77,68 +76,138 @@ pub enum Action {
 }
 
 impl Action {
+    /// Every action, at its usual size.
+    const ALL: [Action; 20] = [
+        Action::Parent,
+        Action::Status,
+        Action::Open,
+        Action::Read(1),
+        Action::Write(1),
+        Action::Seek,
+        Action::Compute(2000),
+        Action::Touch(4),
+        Action::Sleep,
+        Action::Spawn,
+        Action::Yield,
+        Action::Signal,
+        Action::Socket,
+        Action::Pipe,
+        Action::List,
+        Action::Rename,
+        Action::Protect,
+        Action::Locked(2000),
+        Action::Random,
+        Action::Poll,
+    ];
+
     /// All that a program in this language can do, at the usual sizes.
     pub fn all(language: Language) -> Vec<Action> {
-        use Action::{
-            Compute, List, Locked, Open, Parent, Pipe, Poll, Protect, Random, Read, Rename, Seek,
-            Signal, Sleep, Socket, Spawn, Status, Touch, Write, Yield,
+        // A turn takes longer in an interpreter.
+        let sized = |action| match (action, language) {
+            (Action::Compute(_), Language::Python) => Action::Compute(100),
+            (Action::Compute(_), Language::Shell) => Action::Compute(20),
+            _ => action,
         };
+        let can = |action: &Action| action.line(language).is_some();
+        Action::ALL.into_iter().filter(can).map(sized).collect()
+    }
+
+    /// The action as a line of a program; `None` if programs in this language cannot do it.
+    fn line(self, language: Language) -> Option<String> {
         match language {
-            Language::C => vec![
-                Parent,
-                Status,
-                Open,
-                Read(1),
-                Write(1),
-                Seek,
-                Compute(2000),
-                Touch(4),
-                Sleep,
-                Spawn,
-                Yield,
-                Signal,
-                Socket,
-                Pipe,
-                List,
-                Rename,
-                Protect,
-                Locked(2000),
-                Random,
-                Poll,
-            ],
-            Language::Python => {
-                vec![
-                    Parent,
-                    Status,
-                    Open,
-                    Read(1),
-                    Write(1),
-                    Seek,
-                    Compute(100),
-                    Sleep,
-                    Spawn,
-                    Yield,
-                    List,
-                    Rename,
-                    Random,
-                ]
-            }
-            Language::Rust => {
-                vec![
-                    Status,
-                    Open,
-                    Read(1),
-                    Write(1),
-                    Seek,
-                    Compute(2000),
-                    Sleep,
-                    Yield,
-                    List,
-                    Rename,
-                ]
-            }
-            Language::Shell => vec![Status, Open, Compute(20), Spawn],
+            Language::C => Some(self.c()),
+            Language::Python => self.python(),
+            Language::Rust => self.rust(),
+            Language::Shell => self.shell(),
         }
+    }
+
+    /// The action in C, whose programs can do all of them.
+    fn c(self) -> String {
+        match self {
+            Action::Parent => "syscall(SYS_getppid);".to_string(),
+            Action::Status => "stat(\"data\", &status);".to_string(),
+            Action::Open => "close(open(\"data\", O_RDONLY));".to_string(),
+            Action::Read(pages) => format!("take(pread(file, buffer, {pages} * 4096, 0));"),
+            Action::Write(pages) => format!("take(pwrite(file, buffer, {pages} * 4096, 0));"),
+            Action::Seek => "lseek(file, i & 4095, SEEK_SET);".to_string(),
+            Action::Compute(turns) => format!("mix({turns});"),
+            Action::Touch(pages) => format!("touch({pages});"),
+            Action::Sleep => "usleep(100);".to_string(),
+            Action::Spawn => "spawn();".to_string(),
+            Action::Yield => "sched_yield();".to_string(),
+            Action::Signal => "syscall(SYS_tgkill, getpid(), gettid(), SIGUSR1);".to_string(),
+            Action::Socket => {
+                "take(send(ends[0], buffer, 1, 0) + recv(ends[1], buffer, 1, 0));".to_string()
+            }
+            Action::Pipe => {
+                "take(write(tube[1], buffer, 1) + read(tube[0], buffer, 1));".to_string()
+            }
+            Action::List => "list();".to_string(),
+            Action::Rename => "rename(own[turn & 1], own[(turn + 1) & 1]), turn++;".to_string(),
+            Action::Protect => "protect(page);".to_string(),
+            Action::Locked(turns) => format!("locked({turns});"),
+            Action::Random => "take(getrandom(buffer, 64, 0));".to_string(),
+            Action::Poll => "poll(&waits, 1, 0);".to_string(),
+        }
+    }
+
+    /// The action in Python.
+    fn python(self) -> Option<String> {
+        Some(match self {
+            Action::Parent => "os.getppid()".to_string(),
+            Action::Status => "os.stat('data')".to_string(),
+            Action::Open => "os.close(os.open('data', os.O_RDONLY))".to_string(),
+            Action::Read(pages) => format!("os.pread(file, {pages} * 4096, 0)"),
+            Action::Write(pages) => format!("os.pwrite(file, full[:{pages} * 4096], 0)"),
+            Action::Seek => "os.lseek(file, i & 4095, os.SEEK_SET)".to_string(),
+            Action::Compute(turns) => format!("mix({turns})"),
+            Action::Sleep => "time.sleep(1e-4)".to_string(),
+            Action::Spawn => "subprocess.run(['/bin/true'])".to_string(),
+            Action::Yield => "os.sched_yield()".to_string(),
+            Action::List => "os.listdir('.')".to_string(),
+            Action::Rename => "move()".to_string(),
+            Action::Random => "os.getrandom(64)".to_string(),
+            _ => return None,
+        })
+    }
+
+    /// The action in Rust.
+    fn rust(self) -> Option<String> {
+        Some(match self {
+            Action::Status => "black_box(fs::metadata(\"data\").unwrap());".to_string(),
+            Action::Open => "black_box(File::open(\"data\").unwrap());".to_string(),
+            Action::Read(pages) => {
+                format!("file.read_at(&mut buffer[..{pages} * 4096], 0).unwrap();")
+            }
+            Action::Write(pages) => {
+                format!("file.write_at(&buffer[..{pages} * 4096], 0).unwrap();")
+            }
+            Action::Seek => "(&file).seek(SeekFrom::Start(i & 4095)).unwrap();".to_string(),
+            Action::Compute(turns) => format!("mix({turns});"),
+            Action::Sleep => {
+                "std::thread::sleep(std::time::Duration::from_micros(100));".to_string()
+            }
+            Action::Yield => "std::thread::yield_now();".to_string(),
+            Action::List => "black_box(fs::read_dir(\".\").unwrap().count());".to_string(),
+            Action::Rename => {
+                "fs::rename(own[turn & 1], own[(turn + 1) & 1]).unwrap(); turn += 1;".to_string()
+            }
+            _ => return None,
+        })
+    }
+
+    /// The action in the shell.
+    fn shell(self) -> Option<String> {
+        Some(match self {
+            Action::Status => "[ -e data ]".to_string(),
+            Action::Open => "read -r line < data".to_string(),
+            Action::Compute(turns) => {
+                format!("x=0; while [ $x -lt {turns} ]; do x=$((x + 1)); done")
+            }
+            Action::Spawn => "/bin/true".to_string(),
+            _ => return None,
+        })
     }
 
     /// The action whatever its size.
@@ -239,40 +308,12 @@ impl Program {
     }
 
     /// The actions, a line each.
-    fn lines(&self, indent: &str, line: impl Fn(Action) -> String) -> String {
-        self.actions.iter().fold(String::new(), |mut text, action| {
-            writeln!(text, "{indent}{}", line(*action)).expect("a text grows");
-            text
-        })
+    fn lines(&self, indent: &str) -> String {
+        let lines = self.actions.iter().filter_map(|action| action.line(self.language));
+        lines.map(|line| format!("{indent}{line}\n")).collect()
     }
 
     fn c(&self) -> String {
-        let actions = self.lines("\t\t", |action| match action {
-            Action::Parent => "syscall(SYS_getppid);".to_string(),
-            Action::Status => "stat(\"data\", &status);".to_string(),
-            Action::Open => "close(open(\"data\", O_RDONLY));".to_string(),
-            Action::Read(pages) => format!("take(pread(file, buffer, {pages} * 4096, 0));"),
-            Action::Write(pages) => format!("take(pwrite(file, buffer, {pages} * 4096, 0));"),
-            Action::Seek => "lseek(file, i & 4095, SEEK_SET);".to_string(),
-            Action::Compute(turns) => format!("mix({turns});"),
-            Action::Touch(pages) => format!("touch({pages});"),
-            Action::Sleep => "usleep(100);".to_string(),
-            Action::Spawn => "spawn();".to_string(),
-            Action::Yield => "sched_yield();".to_string(),
-            Action::Signal => "syscall(SYS_tgkill, getpid(), gettid(), SIGUSR1);".to_string(),
-            Action::Socket => {
-                "take(send(ends[0], buffer, 1, 0) + recv(ends[1], buffer, 1, 0));".to_string()
-            }
-            Action::Pipe => {
-                "take(write(tube[1], buffer, 1) + read(tube[0], buffer, 1));".to_string()
-            }
-            Action::List => "list();".to_string(),
-            Action::Rename => "rename(own[turn & 1], own[(turn + 1) & 1]), turn++;".to_string(),
-            Action::Protect => "protect(page);".to_string(),
-            Action::Locked(turns) => format!("locked({turns});"),
-            Action::Random => "take(getrandom(buffer, 64, 0));".to_string(),
-            Action::Poll => "poll(&waits, 1, 0);".to_string(),
-        });
         let tasks = match (self.threads, self.tasks) {
             (_, 1) => "\tlong n = N;\n\twork(&n);\n".to_string(),
             (true, tasks) => format!(
@@ -285,67 +326,25 @@ impl Program {
                  \twhile (wait(NULL) > 0);\n"
             ),
         };
-        C.replace("ACTIONS", &actions)
+        C.replace("ACTIONS", &self.lines("\t\t"))
             .replace("TASKS", &tasks)
             .replace("TOTAL", &(self.operations * u64::from(self.tasks)).to_string())
             .replace("= N;", &format!("= {};", self.operations))
     }
 
     fn python(&self) -> String {
-        let actions = self.lines("    ", |action| match action {
-            Action::Parent => "os.getppid()".to_string(),
-            Action::Status => "os.stat('data')".to_string(),
-            Action::Open => "os.close(os.open('data', os.O_RDONLY))".to_string(),
-            Action::Read(pages) => format!("os.pread(file, {pages} * 4096, 0)"),
-            Action::Write(pages) => format!("os.pwrite(file, full[:{pages} * 4096], 0)"),
-            Action::Seek => "os.lseek(file, i & 4095, os.SEEK_SET)".to_string(),
-            Action::Compute(turns) => format!("mix({turns})"),
-            Action::Sleep => "time.sleep(1e-4)".to_string(),
-            Action::Spawn => "subprocess.run(['/bin/true'])".to_string(),
-            Action::Yield => "os.sched_yield()".to_string(),
-            Action::List => "os.listdir('.')".to_string(),
-            Action::Rename => "move()".to_string(),
-            Action::Random => "os.getrandom(64)".to_string(),
-            _ => unreachable!("not among the actions of Python"),
-        });
-        PYTHON.replace("ACTIONS", &actions).replace("TOTAL", &self.operations.to_string())
+        PYTHON
+            .replace("ACTIONS", &self.lines("    "))
+            .replace("TOTAL", &self.operations.to_string())
     }
 
     fn rust(&self) -> String {
-        let actions = self.lines("        ", |action| match action {
-            Action::Status => "black_box(fs::metadata(\"data\").unwrap());".to_string(),
-            Action::Open => "black_box(File::open(\"data\").unwrap());".to_string(),
-            Action::Read(pages) => {
-                format!("file.read_at(&mut buffer[..{pages} * 4096], 0).unwrap();")
-            }
-            Action::Write(pages) => {
-                format!("file.write_at(&buffer[..{pages} * 4096], 0).unwrap();")
-            }
-            Action::Seek => "(&file).seek(SeekFrom::Start(i & 4095)).unwrap();".to_string(),
-            Action::Compute(turns) => format!("mix({turns});"),
-            Action::Sleep => {
-                "std::thread::sleep(std::time::Duration::from_micros(100));".to_string()
-            }
-            Action::Yield => "std::thread::yield_now();".to_string(),
-            Action::List => "black_box(fs::read_dir(\".\").unwrap().count());".to_string(),
-            Action::Rename => {
-                "fs::rename(own[turn & 1], own[(turn + 1) & 1]).unwrap(); turn += 1;".to_string()
-            }
-            _ => unreachable!("not among the actions of Rust"),
-        });
-        RUST.replace("ACTIONS", &actions).replace("TOTAL", &self.operations.to_string())
+        RUST.replace("ACTIONS", &self.lines("        "))
+            .replace("TOTAL", &self.operations.to_string())
     }
 
     fn shell(&self) -> String {
-        let actions = self.lines("    ", |action| match action {
-            Action::Status => "[ -e data ]".to_string(),
-            Action::Open => "read -r line < data".to_string(),
-            Action::Compute(turns) => {
-                format!("x=0; while [ $x -lt {turns} ]; do x=$((x + 1)); done")
-            }
-            Action::Spawn => "/bin/true".to_string(),
-            _ => unreachable!("not among the actions of the shell"),
-        });
+        let actions = self.lines("    ");
         format!(
             "#!/bin/sh\necho some text > data\ni=0\nwhile [ $i -lt {0} ]; do\n{actions}    \
              i=$((i + 1))\ndone\necho \"ops: {0}\"\n",

@@ -60,7 +60,7 @@ pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answ
         // Without a clean run beside it, nothing says how much of a cause is profiling.
         let limit = disturbance_ns.map_or(f64::INFINITY, |ns| BEYOND * ns);
         // How often something happens does not depend on how long it takes.
-        causes.retain(|cause| is_counted(cause) || cause.own_ns.abs() >= limit);
+        causes.retain(|cause| is_made_by_count(cause) || cause.own_ns.abs() >= limit);
     }
     Some(Answer {
         disturbance_ns,
@@ -76,7 +76,7 @@ pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answ
 
 /// Whether the number of events makes a cause, and what profiling adds to each does not: they hardly happened on
 /// one side, or at least half as often again.
-fn is_counted(cause: &Cause) -> bool {
+fn is_made_by_count(cause: &Cause) -> bool {
     const MORE_MIN: f64 = 1.5;
     let Split::CountAndCost { per_operation: (was, is), .. } = cause.change.split else {
         return false;

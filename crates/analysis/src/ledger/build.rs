@@ -81,6 +81,8 @@ struct LedgerBuilder<'a> {
     late: Vec<String>,
 }
 
+/// Idle time after a task was woken.
+const WAKE_UP: &str = "wake-up latency";
 /// Idle time of CPUs that no task of the workload had left to wait; the second is its older name.
 const UNUSED: [&str; 2] = ["no task of the workload", "no task yet"];
 
@@ -251,7 +253,7 @@ impl LedgerBuilder<'_> {
             // Nobody waited: longer operations leave such a CPU unused for longer.
             *row = row.clone().belonging_to_time();
         }
-        let woken = rows.iter_mut().filter(|row| row.name == "wake-up latency");
+        let woken = rows.iter_mut().filter(|row| row.name == WAKE_UP);
         woken.filter_map(|row| row.events.as_mut()).for_each(|e| e.what = "wake-up".to_string());
         self.name_affinity(&mut rows);
         rows.push(self.interrupts(Base::Idle));

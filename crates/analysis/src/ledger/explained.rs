@@ -23,7 +23,7 @@ pub struct Explained {
     pub coarse: bool,
     /// Counts per operation by name; names that were not counted are absent.
     pub counts: BTreeMap<String, f64>,
-    /// What tasks that could run waited for: ns per operation by name.
+    /// How long runnable tasks waited for a CPU: ns per operation, by what kept them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub waits: BTreeMap<String, f64>,
     /// How much each kind of look slowed operations.
@@ -75,7 +75,7 @@ fn counts(looks: &[&Profile]) -> BTreeMap<String, f64> {
     names.into_iter().map(per_operation).collect()
 }
 
-/// What tasks that could run waited for, in ns per operation, all looks at time together.
+/// How long runnable tasks waited for a CPU, in ns per operation, all looks at time together.
 fn waits(looks: &[&Profile]) -> BTreeMap<String, f64> {
     let timing = looks.iter().filter(|look| look.kind == ProfileKind::Time && look.finished());
     let windows: Vec<&records::Window> = timing.flat_map(|look| &look.windows).collect();

@@ -382,8 +382,9 @@ fn request(arguments: &Arguments) -> Result<run::Request> {
 /// Measures, and returns the new record.
 fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitCode)> {
     let request = request(arguments)?;
-    let kprobes = probes::permissions(Path::new("/")).kprobes;
-    if let (false, Err(why)) = (arguments.functions.is_empty(), kprobes) {
+    if !arguments.functions.is_empty()
+        && let Err(why) = probes::permissions(Path::new("/")).kprobes
+    {
         hint(format_args!("this kernel has no kprobes, so it counts no calls of functions: {why}"));
     }
     let (Measured { end, folder }, printed) = run::measure(&arguments.run, request, store)?;

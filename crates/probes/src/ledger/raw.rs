@@ -71,7 +71,7 @@ const REASON_NAMES: [&str; 8] = [
     "memory reclaim",
 ];
 
-/// What a task that could run waited for, in the order of `enum wait`.
+/// What kept a runnable task from a CPU, in the order of `enum wait`.
 const WAIT_NAMES: [&str; 4] =
     [records::OWN_TASK, records::OWN_TASK_ON_THE_ONLY_CPUS, records::OTHER_TASK, records::QUOTA];
 

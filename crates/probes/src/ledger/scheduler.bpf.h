@@ -154,7 +154,7 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	return queue && bpf_core_field_exists(queue->throttle_count) && queue->throttle_count;
 }
 
-// A task that can run and leaves its CPU to no other task has used up the quota of its cgroup.
+// A runnable task that leaves its CPU to no other task has used up the quota of its cgroup.
 static __always_inline void leaves(
 	struct cpu *c, struct task_struct *task, struct mark *mark, bool to_idle, __u64 now)
 {
@@ -174,7 +174,7 @@ static __always_inline void leaves(
 	mark->woken_throttled = 0;
 }
 
-// What a task that could run waited for, before it got a CPU.
+// Adds how long a runnable task waited, to what kept it from a CPU.
 static __always_inline void count_wait(
 	struct cpu *c, struct task_struct *task, struct mark *mark, __u64 now)
 {

@@ -47,7 +47,7 @@ enum wait_kind { IN_CALL, OF_PIPE, OF_SOCKET, OF_DEVICE, FOR_IO, FOR_LOCK, FOR_M
 // More than there are system calls: a reason is FIRST_CALL + kind * CALLS_MAX + call.
 #define CALLS_MAX 1024
 
-// What a task that could run waited for. In the order of WAIT_NAMES in raw.rs.
+// What kept a runnable task from a CPU. In the order of WAIT_NAMES in raw.rs.
 enum wait { OWN_TASK, OWN_TASK_ON_THE_ONLY_CPUS, OTHER_TASK, QUOTA, WAITS };
 
 struct lock {

@@ -45,11 +45,11 @@ pub fn text(answer: &Answer, names: [&str; 2], per: &str, style: Style) -> Strin
     text + &within_disturbance(answer, style)
 }
 
-/// "   If it does no more work than before, its tasks may take a cache line from each other …".
+/// "   If work() has no more to do than before, its tasks may take a cache line from each other …".
 fn suspected(line: &SharedLine) -> String {
     let HotInstruction { object, offset, .. } = &line.at;
     format!(
-        "   If {} does the same work as before, its tasks may take a cache line from each other (false \
+        "   If `{}` has no more to do than before, tasks may take a cache line from each other (false \
          sharing): then the difference vanishes with --cpus 1. {:.0} % of its samples are on one \
          instruction, {object}+{offset:#x} (addr2line -e {object} {offset:#x})",
         line.function,
@@ -97,7 +97,7 @@ fn of_time(row: &RowChange, side: fn(&RowChange) -> f64) -> f64 {
 fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
     let change = &answer.change;
     let Some(cause) = answer.causes.first() else {
-        return if answer.refused { no_answer(answer) } else { nothing(change, names, per) };
+        return if answer.refused { no_answer(answer, per) } else { nothing(change, names, per) };
     };
     if answer.bound_by_time {
         return format!(
@@ -126,7 +126,7 @@ fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
     )
 }
 
-fn no_answer(answer: &Answer) -> String {
+fn no_answer(answer: &Answer, per: &str) -> String {
     if let Some(seconds) = answer.too_short_s {
         return format!(
             "no answer: runs of {} are too short to profile, as starting a program takes about as long. \
@@ -136,7 +136,7 @@ fn no_answer(answer: &Answer) -> String {
     }
     let than = match answer.disturbance_ns {
         Some(ns) => format!("changed this difference by up to {}", duration_ns(ns)),
-        None => "made operations longer by an amount that no clean run tells".to_string(),
+        None => format!("made {per}s longer by an amount that no clean run tells"),
     };
     format!(
         "no answer: profiling {than}, and no cause stands out from that. Try fewer samples (--hertz \

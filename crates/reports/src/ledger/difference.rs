@@ -36,7 +36,8 @@ pub fn text(before: &LedgerSide, after: &LedgerSide, force: bool, style: Style) 
     // Where the answer stands, so do the ledgers that it rests on.
     let force = force || answer.is_some_and(|answer| !answer.refused);
     for side in [before, after] {
-        text += &format!("\n{}:\n{}", side.name, trust::text(side.explained, force, style));
+        let notes = trust::text(side.explained, unit_of_work(side), force, style);
+        text += &format!("\n{}:\n{notes}", side.name);
     }
     text
 }

@@ -5,8 +5,8 @@ use analysis::ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
 use crate::Style;
 use crate::ledger::{counted, duration_ns, numbers, wrapped};
 
-/// All of it, as sentences.
-pub fn text(explained: &Explained, force: bool, style: Style) -> String {
+/// All of it, as sentences. `per` is the unit of work, "operation" or "run".
+pub fn text(explained: &Explained, per: &str, force: bool, style: Style) -> String {
     let mut sentences = Vec::new();
     if explained.emulated {
         sentences.push(
@@ -16,7 +16,7 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
         );
     }
     if let Some(cost) = explained.refused().filter(|_| !force) {
-        sentences.push(refused(cost));
+        sentences.push(refused(cost, per));
     }
     if explained.coarse && explained.ledger.is_some() {
         sentences.push(
@@ -26,9 +26,9 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
                 .to_string(),
         );
     }
-    sentences.extend(waits(explained));
-    sentences.extend(counts(explained));
-    sentences.extend(explained.costs.iter().map(cost));
+    sentences.extend(waits(explained, per));
+    sentences.extend(counts(explained, per));
+    sentences.extend(explained.costs.iter().map(|each| cost(each, per)));
     sentences.extend(checks(&explained.check));
     for (probe, why) in &explained.unavailable_probes {
         sentences.push(format!("not measured: {probe}: {why}"));
@@ -39,8 +39,8 @@ pub fn text(explained: &Explained, force: bool, style: Style) -> String {
     sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style.width, 2)).collect()
 }
 
-/// "tasks that could run waited 1.2 ms per operation: 1.1 ms behind other tasks of the workload, …".
-fn waits(explained: &Explained) -> Option<String> {
+/// "runnable tasks waited 1.2 ms per operation for a CPU: 1.1 ms behind tasks of the workload, …".
+fn waits(explained: &Explained, per: &str) -> Option<String> {
     const TOLD_NS: f64 = 1.0;
     let waited: f64 = explained.waits.values().sum();
     let mut waits: Vec<(&String, &f64)> = explained.waits.iter().collect();
@@ -50,7 +50,7 @@ fn waits(explained: &Explained) -> Option<String> {
         told.map(|(name, ns)| format!("{} {name}", duration_ns(**ns))).collect();
     (!told.is_empty()).then(|| {
         format!(
-            "tasks that could run waited {} per operation for a CPU: {}",
+            "runnable tasks waited {} per {per} for a CPU: {}",
             duration_ns(waited),
             told.join(", ")
         )
@@ -58,7 +58,7 @@ fn waits(explained: &Explained) -> Option<String> {
 }
 
 /// "counted per operation: 2.000 syscall.fcntl, …": events above 1 in 10 000 operations.
-fn counts(explained: &Explained) -> Option<String> {
+fn counts(explained: &Explained, per: &str) -> Option<String> {
     const TOLD_MIN: f64 = 1e-4;
     const CALLS_MAX: usize = 8;
     let often = explained.counts.iter().filter(|(_, times)| **times >= TOLD_MIN);
@@ -75,12 +75,12 @@ fn counts(explained: &Explained) -> Option<String> {
         0 => String::new(),
         more => format!(", and {more} rarer calls (--json)"),
     };
-    (!told.is_empty()).then(|| format!("counted per operation: {}{more}", told.join(", ")))
+    (!told.is_empty()).then(|| format!("counted per {per}: {}{more}", told.join(", ")))
 }
 
-fn refused(cost: &LookCost) -> String {
+fn refused(cost: &LookCost, per: &str) -> String {
     format!(
-        "refused: profiling ({}) made operations {} longer, more than {:.0} %, so the profile does \
+        "refused: profiling ({}) made {per}s {} longer, more than {:.0} %, so the profile does \
          not represent the clean runs; try fewer samples (--hertz 49), longer runs, a quieter \
          host, or --force to print it anyway",
         cost.kind.name(),
@@ -89,10 +89,10 @@ fn refused(cost: &LookCost) -> String {
     )
 }
 
-fn cost(cost: &LookCost) -> String {
+fn cost(cost: &LookCost, per: &str) -> String {
     let (low, high) = cost.quartiles;
     format!(
-        "profiling ({}) made operations {} longer than in clean runs of the same block (quartiles \
+        "profiling ({}) made {per}s {} longer than in clean runs of the same block (quartiles \
          {} to {}, {})",
         cost.kind.name(),
         percent(cost.median),

@@ -216,7 +216,10 @@ fn unused_cpus_go_by_the_affinity_of_tasks_that_wait() {
             others: Vec::new(),
             samples: None,
             idle: vec![share("no task of the workload", 900), share("futex", 100)],
-            waits: vec![share(OWN_TASK_ON_THE_ONLY_CPUS, waited_ns), share("for a quota", 7)],
+            waits: vec![
+                share(OWN_TASK_ON_THE_ONLY_CPUS, waited_ns),
+                share("throttled by a quota", 7),
+            ],
             ..plain
         };
         let look = look(0, vec![window]);
