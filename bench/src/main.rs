@@ -77,6 +77,12 @@ struct Options {
     /// And this number of pairs of programs that do the same
     #[arg(long, default_value_t = 0)]
     drawn_equal: usize,
+    /// Keep all CPUs busy a third of the time meanwhile, in bursts
+    #[arg(long)]
+    neighbour: bool,
+    /// Explain drawn pairs from two recordings of perf each, instead of measuring them
+    #[arg(long)]
+    from_perf: bool,
     /// Run only these of knee's locks
     #[arg(long, value_delimiter = ',')]
     lock: Vec<String>,
@@ -158,7 +164,7 @@ const BENCHMARKS: &[Benchmark] = &[
     required("comparing", |bench, _| comparing::measure(bench)),
     required("perf-data", |bench, _| perf_data::measure(bench)),
     required("turnover", |bench, _| turnover::measure(bench)),
-    on_request("planted", |bench, options| planted::measure(bench, options)),
+    on_request("planted", planted::measure),
     on_request("looking", looking::measure),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),
 ];

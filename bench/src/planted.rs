@@ -2,10 +2,11 @@
 //! in `bench/planted/pairs.toml`, and what `knee explain` says of each. Scored: is the cause that
 //! it names first the planted one, is it right about more often or dearer, is the size that of
 //! clean runs, and is it silent where variants are equal. With `--drawn`, the pairs are drawn from a seed
-//! instead.
+//! instead; `--neighbour` keeps the host busy beside them, and `--from-perf` explains what perf recorded of them.
 
 mod answer;
 mod drawn;
+mod neighbour;
 mod pair;
 mod verdict;
 
@@ -13,17 +14,19 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use rand::RngExt;
 
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options, output, workspace};
 pub use answer::only_record;
+use neighbour::Neighbour;
 use pair::{Pair, Pairs};
 use verdict::Verdict;
 
 const PROGRAMS: &[&str] = &["calls", "tasks", "beside"];
 
 /// Measures the pairs that are wanted, prints what was said of each, and returns the score.
-pub fn measure(bench: &Bench, options: &Options) -> Result<Vec<Figure>> {
+pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     let folder = built()?;
     let pairs = if options.drawn + options.drawn_equal > 0 {
         let seed =
@@ -32,10 +35,16 @@ pub fn measure(bench: &Bench, options: &Options) -> Result<Vec<Figure>> {
     } else {
         wanted(options)?
     };
+    let _neighbour = options.neighbour.then(|| Neighbour::start(bench.random.random()));
     let mut verdicts = Vec::new();
     for (number, pair) in pairs.iter().enumerate() {
         eprintln!("planted {} of {}: {}", number + 1, pairs.len(), pair.name);
-        let verdict = answer::of(bench, pair, options, &folder)
+        let answers = if options.from_perf {
+            answer::from_perf(bench, pair)
+        } else {
+            answer::of(bench, pair, options, &folder)
+        };
+        let verdict = answers
             .map_or_else(|why| Verdict::failed(pair, &why), |answers| Verdict::of(pair, &answers));
         eprintln!("    {}", verdict.line());
         verdicts.push(verdict);
@@ -88,6 +97,7 @@ fn score(verdicts: &[Verdict]) -> Vec<Figure> {
         share("first cause right", Limit::AtLeast(0.9), &|v| v.first_right),
         share("of those, count or cost right", Limit::AtLeast(0.95), &|v| v.how_right),
         share("of those, size within 10 % (drawn: 15 %)", Limit::AtLeast(0.9), &|v| v.size_right),
+        share("refused", Limit::AtMost(0.02), &|v| v.first_right.map(|_| v.refused)),
     ];
     figures.into_iter().flatten().chain((equal > 0).then_some(invented)).collect()
 }

@@ -2,13 +2,14 @@
 
 use std::env::temp_dir;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use records::{Opened, Run};
 use serde_json::Value;
 
 use super::pair::Pair;
-use crate::{Bench, Options, fresh_directory};
+use crate::{Bench, Options, fresh_directory, output};
 
 /// What knee says of one variant against the first.
 pub struct Answer {
@@ -21,6 +22,35 @@ pub struct Answer {
     pub clean_cpu_ns: Option<f64>,
     /// Whether knee refuses to answer, since looking cost too much.
     pub refused: bool,
+    /// Whether events were counted.
+    pub counts: bool,
+}
+
+/// Has perf record both programs, all CPUs and call chains at its usual rate, and asks.
+pub fn from_perf(bench: &Bench, pair: &Pair) -> Result<Vec<Answer>> {
+    let fresh = fresh_directory(Path::new("/dev/shm"))?;
+    let home = fresh.path();
+    let mut operations = Vec::new();
+    for (side, line) in pair.lines().into_iter().enumerate() {
+        let place = fresh_directory(Path::new("/dev/shm"))?;
+        let mut perf = Command::new("perf");
+        perf.args(["record", "-q", "-a", "-g", "-o"]).arg(home.join(format!("{side}.data")));
+        let said = output(perf.args(["--", "sh", "-c", line]).current_dir(place.path()))?.stdout;
+        let said = String::from_utf8_lossy(&said);
+        let number = said.lines().find_map(|line| line.strip_prefix("ops: "));
+        operations.push(number.context("the program printed no number of operations")?.to_string());
+    }
+    let mut command = bench.knee(home);
+    command.current_dir(home).args(["explain", "0.data", "1.data", "--json", "--operations"]);
+    let said = output(command.arg(operations.join(",")))?.stdout;
+    let json: Value = serde_json::from_slice(&said)?;
+    Ok(vec![Answer {
+        causes: json["causes"].as_array().cloned().context("no causes")?,
+        work_ns: None,
+        clean_cpu_ns: None,
+        refused: false,
+        counts: false,
+    }])
 }
 
 /// Measures a pair and asks.
@@ -54,6 +84,7 @@ pub fn of(bench: &Bench, pair: &Pair, options: &Options, programs: &Path) -> Res
         work_ns: work_ns(&difference["change"]),
         clean_cpu_ns: clean(&opened, pair, [points[0], *point]),
         refused: !said.status.success(),
+        counts: true,
     });
     Ok(variants.collect())
 }

@@ -109,6 +109,12 @@ impl Pair {
         }
     }
 
+    /// The lines of two programs, the first twice if they are equal; nothing of a pair that is an experiment.
+    pub fn lines(&self) -> Vec<&str> {
+        let sides = [&self.before, &self.after].into_iter();
+        sides.filter_map(|side| side.get("parameters")?.get("command")?.as_str()).collect()
+    }
+
     /// Names of the variants; the first is the baseline.
     pub fn variants(&self) -> Vec<String> {
         match self.same {

@@ -20,6 +20,8 @@ pub struct Verdict {
     pub how_right: Option<bool>,
     /// Whether the size is, of right causes whose size is known.
     pub size_right: Option<bool>,
+    /// Whether knee refused to answer.
+    pub refused: bool,
     /// Causes named where there are none.
     pub invented: usize,
     /// Differences of equals.
@@ -43,6 +45,7 @@ impl Verdict {
             first_right: None,
             how_right: None,
             size_right: None,
+            refused: false,
             invented: 0,
             equal: 0,
         }
@@ -63,7 +66,8 @@ impl Verdict {
             0 => verdict.judge(pair, &answers[0]),
             _ => verdict.count_invented(pair, answers),
         }
-        if answers.iter().any(|answer| answer.refused) {
+        verdict.refused = answers.iter().any(|answer| answer.refused);
+        if verdict.refused {
             verdict.misses.push("refused".to_string());
         }
         verdict
@@ -90,7 +94,7 @@ impl Verdict {
         self.first_right = Some(truth.is_some());
         match truth {
             Some(truth) => {
-                self.judge_how(truth, first);
+                self.judge_how(truth, first, answer);
                 self.judge_size(pair, answer);
             }
             None => {
@@ -108,8 +112,9 @@ impl Verdict {
         }
     }
 
-    fn judge_how(&mut self, truth: &Truth, first: &Value) {
-        if truth.how == How::Any {
+    fn judge_how(&mut self, truth: &Truth, first: &Value, answer: &Answer) {
+        // Recordings of perf count nothing.
+        if truth.how == How::Any || !answer.counts {
             return;
         }
         let said = how(first);
