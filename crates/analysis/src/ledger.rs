@@ -40,6 +40,10 @@ use crate::student::quantile;
 pub const WORK: &str = "the workload";
 /// Row of the time in which CPUs were idle.
 pub const IDLE: &str = "idle";
+/// Row below [`IDLE`]: CPUs that the workload has no task for.
+const NO_TASK: &str = "no task of the workload";
+/// Row below [`IDLE`]: CPUs whose tasks wait, where nothing tells for what.
+const FOR_REASONS_NOT_KNOWN: &str = "for reasons not known";
 /// Row below [`IDLE`]: CPUs that waiting tasks were not allowed to use.
 pub const AFFINITY: &str = "affinity to other CPUs";
 /// Row of the CPU time of tasks that are neither the workload's nor knee's.
@@ -133,6 +137,11 @@ pub struct PerOperation {
 }
 
 impl Ledger {
+    /// Whether the units are windows of one run.
+    fn is_one_run(&self) -> bool {
+        self.units.iter().all(|unit| unit.block.is_none())
+    }
+
     /// A row's time per operation.
     pub fn ns_per_operation(&self, row: &LedgerRow) -> PerOperation {
         let operations: Vec<u64> = self.units.iter().map(|unit| unit.operations).collect();

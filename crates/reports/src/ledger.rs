@@ -10,6 +10,7 @@ mod locks;
 mod numbers;
 mod trust;
 
+pub use crate::ledger::causes::place;
 pub use crate::ledger::difference::{LedgerSide, text as difference, unit_of_work};
 pub use crate::ledger::growth::text as growth;
 pub use crate::ledger::ipis::text as ipis;

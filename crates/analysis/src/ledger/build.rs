@@ -9,8 +9,8 @@ use records::{
 
 use super::sampled::{GONE, Sampled, late_functions, sampled_rows};
 use super::{
-    AFFINITY, IDLE, INTERRUPTS, Ledger, LedgerRow, LedgerUnit, OTHERS, OWN, RowEvents, SPINNING,
-    STOLEN, WORK, split,
+    AFFINITY, FOR_REASONS_NOT_KNOWN, IDLE, INTERRUPTS, Ledger, LedgerRow, LedgerUnit, NO_TASK,
+    OTHERS, OWN, RowEvents, SPINNING, STOLEN, WORK, split,
 };
 
 /// The ledger of one point, from its looks. `None` if none of them saw where the time went. `compared` are
@@ -84,7 +84,7 @@ struct LedgerBuilder<'a> {
 /// Idle time after a task was woken.
 const WAKE_UP: &str = "wake-up latency";
 /// Idle time of CPUs that no task of the workload had left to wait; the second is its older name.
-const UNUSED: [&str; 2] = ["no task of the workload", "no task yet"];
+const UNUSED: [&str; 2] = [NO_TASK, "no task yet"];
 
 /// At most this number of other tasks get a row of their own.
 const NEIGHBOURS_MAX: usize = 8;
@@ -247,7 +247,7 @@ impl LedgerBuilder<'_> {
         let mut rows = self.shares("wait", |window| &window.idle);
         if rows.is_empty() {
             let rest = self.each(|w| w.time_ns(is_slice(Base::Idle, CpuState::Rest)));
-            rows.push(LedgerRow::new("for reasons not known", self.obtained(), rest));
+            rows.push(LedgerRow::new(FOR_REASONS_NOT_KNOWN, self.obtained(), rest));
         }
         for row in rows.iter_mut().filter(|row| UNUSED.contains(&row.name.as_str())) {
             // Nobody waited: longer operations leave such a CPU unused for longer.

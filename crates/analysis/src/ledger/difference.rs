@@ -5,7 +5,7 @@
 use records::Obtained;
 use serde::Serialize;
 
-use super::chance::{self, Side};
+use super::chance::{self, RUN_TO_RUN, Side};
 use super::{Belongs, Ledger, LedgerRow, LedgerUnit, PerOperation, RowEvents, WORK};
 
 /// The change of a row between two ledgers.
@@ -96,8 +96,12 @@ pub(super) fn counting_length(work_ns: f64, operation_ns: f64) -> f64 {
 }
 
 /// Pairs of units of the same block. If both sides are of one record, these ran next to each other.
-/// If not, no units did, and these pairs are as good as any others.
+/// If not, no units did, and these pairs are as good as any others. Windows of two runs are pairs by their
+/// order, as both runs begin and end alike.
 fn pairs(before: &Ledger, after: &Ledger) -> Vec<(usize, usize)> {
+    if before.is_one_run() && after.is_one_run() && before.units.len() == after.units.len() {
+        return (0..before.units.len()).map(|window| (window, window)).collect();
+    }
     let partner = |block: Option<u32>| {
         let block = block?;
         after.units.iter().position(|unit| unit.block == Some(block))
@@ -159,8 +163,8 @@ impl LedgerPair<'_> {
         let noise = self.noise(a, b, within.samples);
         let start = SHARE_MIN * within.length + noise.start;
         let chance = |before: Vec<f64>, after: Vec<f64>| {
-            let before = Side { values: before, noise: noise.before };
-            let after = Side { values: after, noise: noise.after };
+            let before = Side { noise: noise.before, ..side(self.before, before) };
+            let after = Side { noise: noise.after, ..side(self.after, after) };
             let whole = within.sides.as_ref();
             chance::RowTest { before, after, whole, pairs: &self.pairs }.chance(start)
         };
@@ -265,7 +269,7 @@ impl LedgerPair<'_> {
     ) -> Vec<RowChange> {
         // The first sampled rows on the way down are parts of this exact row, and of all its samples.
         let below = |row: Option<&LedgerRow>| rows(row).iter().filter_map(|row| row.samples).sum();
-        let side = |ledger: &Ledger, row| Side { values: self.own(ledger, row), noise: 0.0 };
+        let side = |ledger: &Ledger, row| side(ledger, self.own(ledger, row));
         let exact_row = match samples(a).or(samples(b)) {
             Some(_) => None,
             None => Some(SampledWhole {
@@ -331,9 +335,10 @@ fn p_of_count(
                     .map(|(n, operations)| *n as f64 / (*operations).max(1) as f64)
                     .collect(),
                 noise: noise / operations.max(1) as f64,
+                between_runs: 0.0,
             }
         }
-        None => Side { values: vec![0.0; units], noise: 0.0 },
+        None => Side { values: vec![0.0; units], noise: 0.0, between_runs: 0.0 },
     };
     let counting = |row: Option<&LedgerRow>| Some(row?.events.as_ref()?.counts.len());
     let units = counting(a).or(counting(b)).filter(|_| makes_change)?;
@@ -349,6 +354,13 @@ fn smaller(p: Option<f64>, counted: Option<f64>) -> Option<f64> {
         (Some(p), Some(counted)) => Some((2.0 * p.min(counted)).min(1.0)),
         _ => p.or(counted),
     }
+}
+
+/// The units of a side, without the noise of samples.
+fn side(ledger: &Ledger, values: Vec<f64>) -> Side {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let between_runs = if ledger.is_one_run() { RUN_TO_RUN * mean } else { 0.0 };
+    Side { values, noise: 0.0, between_runs }
 }
 
 fn rows(row: Option<&LedgerRow>) -> &[LedgerRow] {

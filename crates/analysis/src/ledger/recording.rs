@@ -6,6 +6,7 @@
 //! of tasks, or by another event, each sample stands for its period, and rows add up to the periods.
 
 mod from_looks;
+mod unused;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,9 @@ use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack};
 use serde::Serialize;
 
 use super::sampled::{group_row, late_functions, row_path};
-use super::{IDLE, Ledger, LedgerRow, LedgerUnit, OTHERS, WORK, split};
+use super::{
+    FOR_REASONS_NOT_KNOWN, IDLE, Ledger, LedgerRow, LedgerUnit, NO_TASK, OTHERS, WORK, split,
+};
 
 pub use from_looks::recording_from_looks;
 
@@ -109,9 +112,12 @@ pub fn ledgers_from_recordings(
         .map(|(recording, question)| WorkSamples::new(recording, question))
         .collect();
     let late = late_functions(work.iter().map(|work| &work.samples));
+    let used =
+        recordings.iter().map(|(recording, question)| unused::cpus_used(recording, question));
+    let used = used.max().unwrap_or(0);
     let ledger = |((recording, question), work): (&(&Recording, &RecordingQuestion), _)| {
         let rows = RowIndex::new(recording, question, work, &late);
-        LedgerBuilder::new(recording, question, rows).build()
+        LedgerBuilder::new(recording, question, rows, used).build()
     };
     recordings.iter().zip(&work).map(ledger).collect()
 }
@@ -254,6 +260,8 @@ struct LedgerBuilder<'a> {
     samples: Vec<u64>,
     /// Time without samples, by window.
     unseen: Vec<u64>,
+    /// CPUs that the workload keeps busy at once where it does not wait.
+    used: u32,
 }
 
 impl<'a> LedgerBuilder<'a> {
@@ -261,6 +269,7 @@ impl<'a> LedgerBuilder<'a> {
         recording: &'a Recording,
         question: &'a RecordingQuestion,
         rows: RowIndex,
+        used: u32,
     ) -> LedgerBuilder<'a> {
         let (start, end) = recording.span_ns();
         let span = end - start;
@@ -279,6 +288,7 @@ impl<'a> LedgerBuilder<'a> {
             unseen: vec![0; ends.len()],
             ends,
             rows,
+            used,
         }
     }
 
@@ -294,7 +304,7 @@ impl<'a> LedgerBuilder<'a> {
                 self.lost_beside()
             }
         };
-        let root = self.root(lost);
+        let root = self.root(lost, whole);
         let units = self.units(&root);
         let event = &self.recording.event;
         RecordedLedger {
@@ -388,7 +398,7 @@ impl<'a> LedgerBuilder<'a> {
         split(self.lost().saturating_mul(period).min(sum), &windows)
     }
 
-    fn root(&mut self, lost: Vec<u64>) -> LedgerRow {
+    fn root(&mut self, lost: Vec<u64>, whole: Whole) -> LedgerRow {
         let mut groups: BTreeMap<&str, Vec<LedgerRow>> = BTreeMap::new();
         let (mut others, mut rows) = (Vec::new(), Vec::new());
         for (index, (base, group, function)) in self.rows.paths.iter().enumerate() {
@@ -399,7 +409,7 @@ impl<'a> LedgerBuilder<'a> {
             let row = LedgerRow { samples: Some(samples), ..row };
             match base {
                 Base::Work => groups.entry(group).or_default().push(row),
-                Base::Idle => rows.push(LedgerRow { name: IDLE.to_string(), ..row }),
+                Base::Idle => rows.push(self.idle(row, whole)),
                 _ => others.push(row),
             }
         }
@@ -419,11 +429,38 @@ impl<'a> LedgerBuilder<'a> {
         }
     }
 
+    /// The idle time: of CPUs that the workload has no task for, and of those whose tasks wait.
+    fn idle(&self, row: LedgerRow, whole: Whole) -> LedgerRow {
+        let Whole::CpusTime { cpus } = whole else {
+            return LedgerRow { name: IDLE.to_string(), ..row };
+        };
+        let unused_cpus = u64::from(cpus.saturating_sub(self.used));
+        let unused = row
+            .ns
+            .iter()
+            .zip(self.window_lengths())
+            .map(|(idle, ns)| *idle.min(&(unused_cpus * ns)));
+        let unused: Vec<u64> = unused.collect();
+        let waits: Vec<u64> =
+            row.ns.iter().zip(&unused).map(|(all, unused)| all - unused).collect();
+        let part = |name: &str, ns: Vec<u64>| {
+            let share = ns.iter().sum::<u64>() as f64 / row.total_ns().max(1) as f64;
+            let samples = row.samples.map(|samples| (samples as f64 * share).round() as u64);
+            LedgerRow { samples, ..LedgerRow::new(name, Obtained::Apportioned, ns) }
+        };
+        let parts = [part(FOR_REASONS_NOT_KNOWN, waits), part(NO_TASK, unused).belonging_to_time()];
+        group_row(IDLE, parts.into_iter().filter(|part| part.total_ns() > 0).collect())
+    }
+
+    fn window_lengths(&self) -> Vec<u64> {
+        let starts = std::iter::once(self.start).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(from, to)| to - from).collect()
+    }
+
     /// The units, one for each window. Nothing counted operations window by window, so they are spread
     /// evenly over the time.
     fn units(&self, root: &LedgerRow) -> Vec<LedgerUnit> {
-        let starts = std::iter::once(self.start).chain(self.ends.iter().copied());
-        let lengths: Vec<u64> = starts.zip(&self.ends).map(|(from, to)| to - from).collect();
+        let lengths = self.window_lengths();
         let operations = match self.question.operations {
             Some(operations) => split(operations, &lengths),
             None => lengths,

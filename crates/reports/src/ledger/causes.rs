@@ -324,7 +324,7 @@ fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> Strin
 }
 
 /// The path without its first part if that is the workload.
-fn place(path: &[String]) -> String {
+pub fn place(path: &[String]) -> String {
     let from = usize::from(path.len() > 1 && path[0] == WORK);
     path[from..].join(" > ")
 }

@@ -96,6 +96,7 @@ fn a_ledger_shows_all_time_and_how_sure_it_is() {
             per operation    +-     share  samples  where
                     80 us     -  100.00 %       82  all
                     40 us  0 ns   50.00 %       41    idle
+                    40 us  0 ns   50.00 %       41      no task of the workload
                     40 us  0 ns   50.00 %       41    the workload
                     20 us  0 ns   25.00 %       21      system call fcntl
                     20 us  0 ns   25.00 %       21        interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcnt...
@@ -110,7 +111,7 @@ fn a_ledger_shows_all_time_and_how_sure_it_is() {
 }
 
 #[test]
-fn a_difference_without_noise_has_no_cause_and_adds_up() {
+fn a_difference_begins_with_its_cause_and_adds_up() {
     let (base, new) = (recording(20), recording(400));
     let question = RecordingQuestion { operations: Some(1000), tasks: Vec::new() };
     let recorded = ledgers_from_recordings(&[(&base, &question), (&new, &question)]);
@@ -119,17 +120,22 @@ fn a_difference_without_noise_has_no_cause_and_adds_up() {
     check(
         &changes(both, [&recorded[0], &recorded[1]], &difference, Style::PLAIN),
         expect![[r#"
+            `perf.data` takes 380 us more per operation than `perf.data`, mostly because system call fcntl >
+              interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcntl takes 380 us more
+
             perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
             perf.data: all time of 2 CPUs, by cpu-clock, 842 samples in 420 ms on lab1, Linux 6.12.0
 
                      change of
-            time per operation  +-  before     now  why  where
-                       +760 us                           all other rows together: below noise
-                       +760 us       80 us  840 us       all
+            time per operation       +-  before     now  why            where
+                       +380 us  71.8 us   20 us  400 us  count unknown  the workload: system call fcntl: interrupts off, until native_queued_spi...
+                       +380 us                                          rows that follow the length of an operation
+                         +0 ns                                          all other rows together: below noise
+                       +760 us            80 us  840 us                 all
 
             - The rows add up to the total change. All named rows together are significant at 99 %, judged by
-              windows within each recording; differences from run to run are not included. Record both sides
-              several times before you believe a small change.
+              windows within each recording, and as if runs of one program differed by 8 %: nothing in one
+              recording tells by how much they do.
         "#]],
     );
     check(

@@ -2,19 +2,53 @@
 //!
 //!     a call that is made more often   the CPU enters and leaves the kernel more often
 //!     a call that waits longer         its CPUs are idle for longer, in that call
+//!     a call that is made more often   the user code around it runs more often, too
 //!
 //! Otherwise one doubled call would be two causes, and a reader would look for a second change.
 
 use super::super::difference::{RowChange, Split};
-use super::super::{ENTRY_AND_EXIT, IDLE};
-use super::{Cause, CausePart};
+use super::super::{ENTRY_AND_EXIT, IDLE, USER};
+use super::{Cause, CausePart, is_mostly_count};
 
 /// Calls that make this share of all calls that came or went explain the entries and exits.
 const EXPLAINED_MIN: f64 = 0.8;
 
+/// User code that changed by up to this many times as much as a call goes with the call: an interpreter takes
+/// longer to make a call than the kernel takes for it.
+const AROUND_MAX: f64 = 3.0;
+
 /// Folds causes that follow from others into these. Keeps the order.
 pub(super) fn fold(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
-    fold_waits(name_call(fold_entries(causes), difference))
+    fold_user_code(fold_waits(name_call(fold_entries(causes), difference)))
+}
+
+/// User code runs more often if it makes a call more often. The count of the call is exact; nothing counts user
+/// code, so that it says less.
+fn fold_user_code(mut causes: Vec<Cause>) -> Vec<Cause> {
+    let is_user = |cause: &Cause| cause.path.iter().any(|row| row == USER);
+    let user_ns: f64 = causes.iter().filter(|cause| is_user(cause)).map(|cause| cause.own_ns).sum();
+    let makes = |cause: &Cause| {
+        let is_count = is_mostly_count(&cause.change.split) == Some(true);
+        call(cause).is_some() && is_count && user_ns / whole_ns(cause) > 0.0
+    };
+    let largest =
+        |a: &usize, b: &usize| whole_ns(&causes[*a]).abs().total_cmp(&whole_ns(&causes[*b]).abs());
+    let Some(at) = (0..causes.len()).filter(|at| makes(&causes[*at])).max_by(largest) else {
+        return causes;
+    };
+    if user_ns / whole_ns(&causes[at]) > AROUND_MAX {
+        return causes;
+    }
+    let path = causes[at].path.clone();
+    let (around, mut rest): (Vec<Cause>, Vec<Cause>) = causes.drain(..).partition(is_user);
+    let at = rest.iter().position(|cause| cause.path == path);
+    around.into_iter().for_each(|cause| tell_with(&mut rest, at, cause));
+    rest
+}
+
+/// The time that a cause adds per operation, with what follows from it.
+fn whole_ns(cause: &Cause) -> f64 {
+    cause.own_ns + cause.with.iter().map(|part| part.own_ns).sum::<f64>()
 }
 
 /// If no cause explains the entries, the call whose count changed by as much is the cause. Its own row may be

@@ -33,11 +33,16 @@ fn ledger(rows: &[(&str, f64, Option<f64>)], noise: f64, seed: u64) -> Ledger {
         .map(|row| if row.name == "other tasks" { row.belonging_to_time() } else { row })
         .collect();
     let root = LedgerRow::from_parts("all", Obtained::Exact, rows);
-    let unit =
-        |budget_ns: &u64| LedgerUnit { operations: OPERATIONS, budget_ns: *budget_ns, block: None };
-    let ledger = Ledger { units: root.ns.iter().map(unit).collect(), root };
+    let ledger = Ledger { units: units(&root.ns, OPERATIONS), root };
     assert_eq!(ledger.broken(), None);
     ledger
+}
+
+/// Runs of as many operations, in one block each.
+fn units(budgets: &[u64], operations: u64) -> Vec<LedgerUnit> {
+    let unit =
+        |(block, ns): (u32, &u64)| LedgerUnit { operations, budget_ns: *ns, block: Some(block) };
+    (0..).zip(budgets).map(unit).collect()
 }
 
 #[test]
@@ -76,6 +81,18 @@ fn what_follows_from_a_cause_is_told_with_it() {
             ("system call lseek", 2.0, Some(1.0)),
         ],
         &[("system call lseek", &[ENTRIES])],
+    );
+    // The interpreter takes longer to make the call than the kernel takes for it.
+    check(
+        &[("user code", 5000.0, None), ("system call stat", 800.0, Some(1.0))],
+        &[("user code", 6200.0, None), ("system call stat", 1600.0, Some(2.0))],
+        &[("system call stat", &["user code"])],
+    );
+    // Much more user code than a call explains is a change of its own.
+    check(
+        &[("user code", 5000.0, None), ("system call stat", 800.0, Some(1.0))],
+        &[("user code", 9000.0, None), ("system call stat", 1600.0, Some(2.0))],
+        &[("user code", &[]), ("system call stat", &[])],
     );
     // Twice the entries, but only a fifth of them by this call: something else enters too.
     check(
@@ -343,8 +360,7 @@ fn a_change_of_the_workload_does_not_drown_in_idle_time() {
         let idle = LedgerRow::new("sleep", Obtained::Exact, noisy(1_000_000.0, 500_000));
         let idle = LedgerRow::from_parts(IDLE, Obtained::Exact, vec![idle]);
         let root = LedgerRow::from_parts("all", Obtained::Exact, vec![work, idle]);
-        let unit = |ns: &u64| LedgerUnit { operations: 1000, budget_ns: *ns, block: None };
-        Ledger { units: root.ns.iter().map(unit).collect(), root }
+        Ledger { units: units(&root.ns, 1000), root }
     };
     let check = |after_ns: f64, expected: &[&str]| {
         let causes = causes(&difference(&side(700.0), &side(after_ns)));

@@ -67,6 +67,24 @@ fn samples_tile_the_time_of_all_cpus() {
 }
 
 #[test]
+fn a_cpu_without_a_task_is_unused_and_one_whose_task_waits_is_not() {
+    let check = |busy_ms: fn(u64, u32) -> bool, unused_ms: u64| {
+        let mut recording = recording();
+        for sample in &mut recording.samples {
+            let task = u32::from(busy_ms(sample.time_ns / MS, sample.cpu));
+            (sample.task, sample.pid, sample.tid) = (task, 10 * task as i32, 10 * task as i32);
+        }
+        let recorded = ledger(&recording, &RecordingQuestion::default());
+        let row = recorded.ledger.find(&[IDLE, NO_TASK]).map_or(0, LedgerRow::total_ns);
+        assert_eq!(row, unused_ms * MS);
+    };
+    // One task, which moves to the other CPU.
+    check(|ms, cpu| (ms < 50) == (cpu == 0), 99);
+    // Two tasks, of which one waits for half of the time.
+    check(|ms, cpu| cpu == 0 || ms < 50, 0);
+}
+
+#[test]
 fn gaps_and_cpus_without_samples_are_rows() {
     let mut recording = recording();
     recording.samples.retain(|s| s.cpu == 1 || !(30 * MS..60 * MS).contains(&s.time_ns));
