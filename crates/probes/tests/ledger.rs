@@ -259,20 +259,41 @@ fn a_task_waits_for_tasks_of_others() {
 /// A cgroup of its own; removed when it goes out of scope.
 struct Cgroup(std::path::PathBuf);
 
+/// A file of a controller, and what is written to it.
+type Limit = (&'static str, &'static str);
+
+/// 20 ms of every 100 ms.
+const CPU_QUOTA: (Limit, Limit) = (("cpu/cpu.cfs_quota_us", "20000"), ("cpu.max", "20000 100000"));
+/// Less memory than the test writes.
+const MEMORY: (Limit, Limit) = (("memory/memory.limit_in_bytes", "8M"), ("memory.high", "8M"));
+
 impl Cgroup {
-    /// A cgroup whose tasks may use 20 ms of every 100 ms; `None` if this host has no such.
-    fn with_quota() -> Option<Cgroup> {
-        let make = |parent: &str, file: &str, value: &str| {
-            let group = Cgroup(format!("{parent}/knee-test-{}", std::process::id()).into());
-            std::fs::create_dir(&group.0).ok()?;
-            std::fs::write(group.0.join(file), value).ok()?;
-            Some(group)
+    /// A cgroup whose tasks have a limit, by version 1 or 2; `None` if this host has no such.
+    fn with((version_1, version_2): (Limit, Limit)) -> Option<Cgroup> {
+        let root = Path::new("/sys/fs/cgroup");
+        let (folder, name, value) = match version_1.0.split_once('/') {
+            Some((folder, name)) if root.join(folder).exists() => (folder, name, version_1.1),
+            _ => ("", version_2.0, version_2.1),
         };
-        let cpu = "/sys/fs/cgroup/cpu";
-        if Path::new(cpu).exists() {
-            return make(cpu, "cpu.cfs_quota_us", "20000");
-        }
-        make("/sys/fs/cgroup", "cpu.max", "20000 100000")
+        let group =
+            Cgroup(root.join(folder).join(format!("knee-test-{}-{name}", std::process::id())));
+        std::fs::create_dir(&group.0).ok()?;
+        std::fs::write(group.0.join(name), value).ok()?;
+        Some(group)
+    }
+
+    /// Watches a shell's script in the cgroup.
+    fn watch(&self, what: &str, script: &str) -> Option<Observations> {
+        let enter = format!("echo 0 > {}/cgroup.procs && {script}", self.0.display());
+        watch(what, ProfileKind::Time, 0, |marker| {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", &enter]);
+            // SAFETY: the mark makes plain system calls only.
+            unsafe {
+                std::os::unix::process::CommandExt::pre_exec(&mut shell, move || marker.mark())
+            };
+            assert!(shell.status().unwrap().success());
+        })
     }
 }
 
@@ -284,23 +305,28 @@ impl Drop for Cgroup {
 
 #[test]
 fn idle_time_that_a_quota_causes_has_its_name() {
-    let Some(group) = Cgroup::with_quota() else {
+    let Some(group) = Cgroup::with(CPU_QUOTA) else {
         return skip("quota", "no cgroup with a quota of CPU time can be made here");
     };
-    let observed = watch("quota", ProfileKind::Time, 0, |marker| {
-        let path = group.0.display().to_string();
-        let mut shell = std::process::Command::new("sh");
-        let script = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
-        let enter = format!("echo 0 > {path}/cgroup.procs && {script}");
-        shell.args(["-c", &enter]);
-        // SAFETY: the mark makes plain system calls only.
-        unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, move || marker.mark()) };
-        assert!(shell.status().unwrap().success());
-    });
-    let Some(observed) = observed else { return };
+    let script = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+    let Some(observed) = group.watch("quota", script) else { return };
     let window = &observed.windows[0];
     assert!(idle_ms(window, "quota of a cgroup") >= 40, "{:?}", window.idle);
     assert!(waited_ms(window, records::QUOTA) >= 40, "{:?}", window.waits);
+}
+
+#[test]
+fn idle_time_that_reclaim_causes_has_its_name() {
+    let Some(group) = Cgroup::with(MEMORY) else {
+        return skip("reclaim", "no cgroup with a limit of memory can be made here");
+    };
+    let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/reclaim");
+    let script = format!("dd if=/dev/zero of={file} bs=1M count=300 2> /dev/null; rm {file}");
+    let Some(observed) = group.watch("reclaim", &script) else { return };
+    let window = &observed.windows[0];
+    // In whichever call: a page cache that is full of dirty pages waits for their writeback.
+    let waits = window.idle.iter().filter(|share| share.name.starts_with("memory reclaim"));
+    assert!(waits.map(|share| share.ns).sum::<u64>() >= 1_000_000, "{:?}", window.idle);
 }
 
 fn cpu_clock_ns() -> u64 {

@@ -16,7 +16,7 @@ mod folding;
 
 use serde::Serialize;
 
-use super::difference::{RowChange, SHARE_MIN, Split, counting_length};
+use super::difference::{RowChange, SAMPLES_MIN, SHARE_MIN, Split, counting_length};
 use super::{IDLE, INTERRUPTS, OTHERS, WORK};
 use crate::holm_adjusted;
 
@@ -52,8 +52,6 @@ const ALPHA: f64 = 0.01;
 const PART_MIN: f64 = 0.6;
 /// For rows that only say where time went, this share suffices: any part says more.
 const PART_OF_CONTAINER_MIN: f64 = 0.3;
-/// Rows with fewer samples, both sides together, are too uncertain to test.
-const SAMPLES_MIN: u64 = 8;
 /// The largest number of parts named with a cause.
 const PARTS_MAX: usize = 3;
 /// Parts that make a smaller share of a cause are not named with it.

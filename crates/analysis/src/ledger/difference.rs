@@ -76,6 +76,12 @@ pub enum Split {
 /// Events that happened less than this share as often as on the other side hardly happened.
 const NEARLY_NONE: f64 = 0.01;
 
+/// Events that happened less than this share as often as on the other side are clearly rarer.
+const RARER: f64 = 0.67;
+
+/// Fewer samples than these do not tell what an event costs, nor whether a row changed.
+pub(super) const SAMPLES_MIN: u64 = 8;
+
 /// Changes below this share of an operation do not matter.
 pub(super) const SHARE_MIN: f64 = 0.01;
 
@@ -388,6 +394,8 @@ fn per_unit(ledger: &Ledger, row: Option<&LedgerRow>) -> Vec<f64> {
 /// first and once second, so that no order is favoured and nothing remains.
 fn count_and_cost(a: Option<&LedgerRow>, b: Option<&LedgerRow>, before: f64, after: f64) -> Split {
     let events = |row: Option<&LedgerRow>| row.map(|row| row.events.clone());
+    let few_samples = |row: Option<&LedgerRow>| samples(row).is_some_and(|n| n < SAMPLES_MIN);
+    let few = (few_samples(a), few_samples(b));
     let (a, b) = match (events(a), events(b)) {
         // A row that a ledger lacks did not happen there.
         (None, Some(Some(b))) => (no_events(&b), b),
@@ -403,7 +411,12 @@ fn count_and_cost(a: Option<&LedgerRow>, b: Option<&LedgerRow>, before: f64, aft
         cost(before, counts.0).filter(|_| !hardly(counts.0, counts.1)),
         cost(after, counts.1).filter(|_| !hardly(counts.1, counts.0)),
     );
+    // Of the side with fewer events, too few samples say what each of them cost.
+    let is_rarer = |count: f64, other: f64| count < RARER * other;
+    let unknown =
+        (few.0 && is_rarer(counts.0, counts.1)) || (few.1 && is_rarer(counts.1, counts.0));
     let (count_ns, cost_ns) = match costs {
+        _ if unknown => (after - before, 0.0),
         (Some(was), Some(is)) => {
             ((counts.1 - counts.0) * (was + is) / 2.0, (is - was) * (counts.0 + counts.1) / 2.0)
         }

@@ -121,6 +121,19 @@ fn a_doubled_row_is_count_and_a_slowed_one_is_cost_and_both_add_up() {
 }
 
 #[test]
+fn a_call_of_which_few_were_sampled_is_no_dearer_for_that() {
+    let side = |times: f64, ns: f64, samples: u64| {
+        let ledger = ledger(&[("a", 3000.0, None), ("stat", ns, Some(times))], 0.01, samples);
+        let mut root = ledger.root;
+        root.rows[1].samples = Some(samples);
+        Ledger { root, ..ledger }
+    };
+    let difference = difference(&side(0.05, 1.0, 1), &side(1.05, 1400.0, 300));
+    let stat = difference.walk().into_iter().find(|row| row.name == "stat").unwrap();
+    assert_eq!(is_mostly_count(&stat.split), Some(true));
+}
+
+#[test]
 fn a_row_that_is_new_or_gone_is_count() {
     let with = ledger(&[("a", 100.0, None), ("b", 300.0, Some(2.0))], 0.01, 1);
     let without = ledger(&[("a", 100.0, None)], 0.01, 2);
