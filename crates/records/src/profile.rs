@@ -268,6 +268,10 @@ pub struct LockTime {
     /// How often each function was seen waiting for the lock.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub callers: BTreeMap<String, u64>,
+    /// How often each task was seen to have the lock while another waited: the call that a task of the workload
+    /// was in, or the name of another task. Only mutexes and rwsems tell.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub holders: BTreeMap<String, u64>,
     /// How often tasks spun for the lock.
     pub spins: u64,
     /// How long they spun, without the interrupts during that time.
@@ -459,6 +463,7 @@ mod tests {
                 place: "task_struct+2028".to_string(),
                 members: vec!["task_struct.pi_lock".to_string()],
                 callers: BTreeMap::new(),
+                holders: BTreeMap::new(),
                 spins: 1,
                 spin_ns: 100,
                 sleeps: 0,

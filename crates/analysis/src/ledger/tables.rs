@@ -16,6 +16,9 @@ pub struct LockRow {
     pub sleeps: LedgerRow,
     /// Functions that waited, with the number of waits seen, the most frequent first.
     pub callers: Vec<(String, u64)>,
+    /// Who had the lock meanwhile, with the number of waits seen, the most frequent first: calls of the
+    /// workload, and names of other tasks. Empty for locks that do not know.
+    pub holders: Vec<(String, u64)>,
 }
 
 /// All locks of a point.
@@ -32,15 +35,15 @@ pub fn locks(looks: &[&Profile]) -> Option<Locks> {
     let (_, units) = units(looks, ProfileKind::Time);
     let ledger = frame(&units)?;
     let names = LockNames::from_looks(looks);
-    let mut callers: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    let mut seen: BTreeMap<String, [BTreeMap<String, u64>; 2]> = BTreeMap::new();
     let windows = looks.iter().flat_map(|look| &look.windows);
     for lock in windows.flat_map(|window| &window.locks).filter(|lock| lock.base == Base::Work) {
-        let lock_callers = callers.entry(names.name(lock)).or_default();
-        for (caller, times) in &lock.callers {
-            *lock_callers.entry(caller.clone()).or_default() += times;
+        let seen = seen.entry(names.name(lock)).or_default();
+        for (seen, counts) in seen.iter_mut().zip([&lock.callers, &lock.holders]) {
+            counts.iter().for_each(|(name, n)| *seen.entry(name.clone()).or_default() += n);
         }
     }
-    let row = |(name, callers): (String, BTreeMap<String, u64>)| {
+    let row = |(name, seen): (String, [BTreeMap<String, u64>; 2])| {
         let each = |value: fn(&LockTime) -> u64| {
             each(&units, |window| {
                 let locks = window.locks.iter().filter(|lock| lock.base == Base::Work);
@@ -54,11 +57,14 @@ pub fn locks(looks: &[&Profile]) -> Option<Locks> {
         };
         let spins = row("spin", each(|lock| lock.spin_ns), each(|lock| lock.spins));
         let sleeps = row("sleep", each(|lock| lock.sleep_ns), each(|lock| lock.sleeps));
-        let mut callers: Vec<(String, u64)> = callers.into_iter().collect();
-        callers.sort_by_key(|(name, times)| (std::cmp::Reverse(*times), name.clone()));
-        LockRow { spins, sleeps, callers }
+        let [callers, holders] = seen.map(|seen| {
+            let mut seen: Vec<(String, u64)> = seen.into_iter().collect();
+            seen.sort_by_key(|(name, times)| (std::cmp::Reverse(*times), name.clone()));
+            seen
+        });
+        LockRow { spins, sleeps, callers, holders }
     };
-    let mut rows: Vec<LockRow> = callers.into_iter().map(row).collect();
+    let mut rows: Vec<LockRow> = seen.into_iter().map(row).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.spins.total_ns() + row.sleeps.total_ns()));
     Some(Locks { ledger, rows })
 }

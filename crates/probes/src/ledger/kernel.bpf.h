@@ -59,6 +59,18 @@ struct task_struct {
 	struct sched_entity se;
 };
 
+struct holder {
+	long counter;
+};
+
+struct mutex {
+	struct holder owner;
+};
+
+struct rw_semaphore {
+	struct holder owner;
+};
+
 struct kmem_cache_order_objects {
 	unsigned int x;
 };
@@ -75,12 +87,22 @@ struct kmem_cache {
 // include/trace/events/lock.h, include/linux/sched.h, include/uapi/linux/stat.h
 enum {
 	CONTENTION_SPIN = 1,
+	CONTENTION_READ = 2,
+	CONTENTION_WRITE = 4,
+	CONTENTION_MUTEX = 32,
 	TASK_DEAD = 0x80,
 	FILE_TYPE = 0170000,
 	SOCKET = 0140000,
 	CHARACTER_DEVICE = 0020000,
 	PIPE = 0010000
 };
+
+// kernel/locking/mutex.h and rwsem.c: the low bits of an owner are flags.
+enum { OWNER_FLAGS = 7, OWNED_BY_READERS = 1 };
+
+// Absent before Linux 6.2: then nothing says in which call the holder of a lock is.
+extern struct task_struct *bpf_task_from_pid(int pid) __ksym __weak;
+extern void bpf_task_release(struct task_struct *task) __ksym __weak;
 
 // Absent before Linux 6.14: then an interrupt may come between the two halves of an update, and
 // the look's record says so.

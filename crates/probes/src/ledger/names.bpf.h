@@ -49,10 +49,42 @@ int describe(__u64 *context)
 	return 1;
 }
 
+// Says whose task has a mutex, or an rwsem for writing. Other locks do not know.
+static __always_inline void name_holder(struct sample *s, void *lock, unsigned int flags)
+{
+	struct task_struct *task, *trusted;
+	__u64 owner = 0;
+
+	s->holder = HOLDER_UNKNOWN;
+	s->call = -1;
+	if (flags & CONTENTION_MUTEX)
+		owner = BPF_CORE_READ((struct mutex *)lock, owner.counter);
+	else if (flags == CONTENTION_READ || flags == CONTENTION_WRITE)
+		owner = BPF_CORE_READ((struct rw_semaphore *)lock, owner.counter);
+	if (!(flags & CONTENTION_MUTEX) && (owner & OWNED_BY_READERS)) {
+		s->holder = HOLDER_READERS;
+		return;
+	}
+	task = (struct task_struct *)(owner & ~(__u64)OWNER_FLAGS);
+	if (!task)
+		return;
+	s->holder = HOLDER_OTHER;
+	BPF_CORE_READ_STR_INTO(&s->holder_name, task, comm);
+	if (!bpf_task_from_pid)
+		return;
+	trusted = bpf_task_from_pid(BPF_CORE_READ(task, pid));
+	if (!trusted)
+		return;
+	s->call = call_of(trusted);
+	if (bpf_task_storage_get(&marks, trusted, 0, 0))
+		s->holder = HOLDER_WORK;
+	bpf_task_release(trusted);
+}
+
 // Sends one event in `stack_every` with its stack: taking a stack costs as much as the event
 // itself, and delays tasks that are about to join the queue. `what` is the lock, or how an IPI is
 // sent.
-static __always_inline void send_stack(void *context, __u32 mode, __u64 what)
+static __always_inline void send_stack(void *context, __u32 mode, __u64 what, unsigned int flags)
 {
 	__u32 zero = 0, size;
 	struct sample *s;
@@ -68,7 +100,8 @@ static __always_inline void send_stack(void *context, __u32 mode, __u64 what)
 		s->mode = mode;
 		s->lock = what;
 		s->tgid = 0;
-		s->call = -1;
+		if (mode == WAIT)
+			name_holder(s, (void *)what, flags);
 		s->user_frames = 0;
 		s->kernel_frames = frames_of(bpf_get_stack(context, s->frames, KERNEL_FRAMES * 8, 0));
 		size = s->kernel_frames;
@@ -82,22 +115,22 @@ static __always_inline void send_stack(void *context, __u32 mode, __u64 what)
 }
 
 SEC("tp_btf/contention_begin")
-int BPF_PROG(stack_contention_begin, void *lock)
+int BPF_PROG(stack_contention_begin, void *lock, unsigned int flags)
 {
-	send_stack(ctx, WAIT, (__u64)lock);
+	send_stack(ctx, WAIT, (__u64)lock, flags);
 	return 0;
 }
 
 SEC("tp_btf/ipi_send_cpu")
 int BPF_PROG(stack_ipi_send_cpu, unsigned int cpu, unsigned long caller, void *callback)
 {
-	send_stack(ctx, SEND, callback ? IPI_CALL_ONE : IPI_RESCHEDULE);
+	send_stack(ctx, SEND, callback ? IPI_CALL_ONE : IPI_RESCHEDULE, 0);
 	return 0;
 }
 
 SEC("tp_btf/ipi_send_cpumask")
 int BPF_PROG(stack_ipi_send_cpumask)
 {
-	send_stack(ctx, SEND, IPI_CALL_MANY);
+	send_stack(ctx, SEND, IPI_CALL_MANY, 0);
 	return 0;
 }

@@ -324,6 +324,7 @@ fn add_lock(locks: &mut BTreeMap<(u64, Base), LockTime>, before: &RawLock, after
             place,
             members: Vec::new(),
             callers: BTreeMap::new(),
+            holders: BTreeMap::new(),
             spins: 0,
             spin_ns: 0,
             sleeps: 0,
@@ -345,7 +346,7 @@ fn reason(key: u64) -> String {
 
 /// A task's name without the suffix that distinguishes kernel threads of a kind: `kworker/0:1` and
 /// `ksoftirqd/1` become `kworker` and `ksoftirqd`.
-fn name(bytes: &[u8], nameless: &str) -> String {
+pub fn name(bytes: &[u8], nameless: &str) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(&bytes[..end]);
     match text.split_once('/') {

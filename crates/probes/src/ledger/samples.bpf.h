@@ -10,6 +10,9 @@
 // Not a clock sample but an IPI that is sent.
 #define SEND 4
 
+// Of a wait: whose task has the lock. In the order of `Holder` in samples.rs.
+enum holder_kind { HOLDER_UNKNOWN, HOLDER_READERS, HOLDER_WORK, HOLDER_OTHER };
+
 // Read by `RawSample::read` in samples.rs.
 struct sample {
 	__u32 base;
@@ -19,8 +22,13 @@ struct sample {
 	__u32 user_frames;
 	__u32 tgid;
 	__u64 lock;
-	// The number of the system call that the task is in, or an invalid one.
+	// The number of the system call that the task is in, or an invalid one. Of a wait: the task that has
+	// the lock.
 	__s64 call;
+	// Of a wait: whose task has the lock.
+	__u32 holder;
+	__u32 unused;
+	char holder_name[16];
 	__u64 frames[KERNEL_FRAMES + USER_FRAMES];
 };
 

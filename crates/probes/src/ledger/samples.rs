@@ -9,10 +9,10 @@ use std::rc::Rc;
 use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
 use records::{Base, CpuMode, CpuState, SampledStacks, Stack};
 
-use super::calls;
 use super::load::SAMPLER;
 use super::programs::{CodeLocation, Programs};
 use super::symbols::Symbols;
+use super::{calls, raw};
 use crate::perf_event::{self, EventAttributes};
 
 /// One `struct sample` of `samples.bpf.h`: a sample, a wait for a lock, or an IPI sent.
@@ -32,8 +32,36 @@ pub struct RawSample {
     pub lock: Option<u64>,
     /// The number of its count (how it was sent), if this is an IPI sent.
     pub sent: Option<u64>,
-    /// The number of the system call that the task was in.
+    /// The number of the system call that the task was in. Of a wait: the task that had the lock.
     call: Option<u64>,
+    /// Who had the lock, if this is a wait for one that knows.
+    pub holder: Option<Holder>,
+}
+
+/// Who has a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Tasks that read.
+    Readers,
+    /// A task of the workload.
+    Work,
+    /// Another task, by name.
+    Other(String),
+}
+
+impl RawSample {
+    /// Who had the lock, and in which call: "pwrite64", "kworker", "readers". `None` if this is no wait, or for a
+    /// lock that does not know.
+    pub fn held_by(&self) -> Option<String> {
+        let call = self.call.map(calls::name);
+        Some(match (self.holder.as_ref()?, call) {
+            (Holder::Readers, _) => "readers".to_string(),
+            (Holder::Work, Some(call)) => call,
+            (Holder::Work, None) => "the workload, in no call".to_string(),
+            (Holder::Other(name), Some(call)) => format!("{name} in {call}"),
+            (Holder::Other(name), None) => name.clone(),
+        })
+    }
 }
 
 /// Takes samples until it is dropped.
@@ -117,7 +145,7 @@ impl StackSampler {
 
 impl RawSample {
     fn read(bytes: &[u8]) -> Option<RawSample> {
-        const HEAD_BYTES: usize = 40;
+        const HEAD_BYTES: usize = 64;
         // Larger numbers were left by a signal or a debugger.
         const CALL_MAX: u64 = 1000;
         const WAIT: u32 = 3;
@@ -129,6 +157,12 @@ impl RawSample {
         let kernel = frames.by_ref().take(kernel_frames).collect();
         let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
         let lock_or_count = long(24);
+        let holder = match word(40)? {
+            1 => Some(Holder::Readers),
+            2 => Some(Holder::Work),
+            3 => Some(Holder::Other(raw::name(bytes.get(48..64)?, "a task without a name"))),
+            _ => None,
+        };
         let mode = match word(8)? {
             WAIT | SEND => 0,
             mode => mode,
@@ -144,6 +178,7 @@ impl RawSample {
             lock: lock_or_count.filter(|_| word(8) == Some(WAIT)),
             sent: lock_or_count.filter(|_| word(8) == Some(SEND)),
             call: long(32).filter(|number| *number < CALL_MAX),
+            holder: holder.filter(|_| word(8) == Some(WAIT)),
         })
     }
 }
@@ -223,8 +258,9 @@ mod tests {
     use super::*;
 
     fn bytes(words: [u32; 6], frames: &[u64]) -> Vec<u8> {
-        let longs = [0xabc_u64, 72].into_iter().flat_map(u64::to_ne_bytes);
+        let longs = [0xabc_u64, 72, 3].into_iter().flat_map(u64::to_ne_bytes);
         let words = words.iter().flat_map(|w| w.to_ne_bytes()).chain(longs);
+        let words = words.chain(*b"kworker/0:1\0\0\0\0\0");
         words.chain(frames.iter().flat_map(|f| f.to_ne_bytes())).collect()
     }
 
@@ -240,6 +276,7 @@ mod tests {
         faulted[32..40].copy_from_slice(&(-1_i64).to_ne_bytes());
         assert_eq!(RawSample::read(&faulted), Some(none));
         let wait = RawSample::read(&bytes([1, 1, 3, 1, 0, 0], &[10])).unwrap();
+        assert_eq!(wait.held_by().as_deref(), Some("kworker in fcntl"));
         assert_eq!((wait.lock, wait.sent, wait.kernel), (Some(0xabc), None, vec![10]));
         let sent = RawSample::read(&bytes([1, 0, 4, 1, 0, 0], &[10])).unwrap();
         assert_eq!((sent.lock, sent.sent), (None, Some(0xabc)));

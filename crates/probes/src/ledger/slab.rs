@@ -65,6 +65,7 @@ impl<'a> LockNamer<'a> {
                 place: format!("{address:#x}"),
                 members: Vec::new(),
                 callers: BTreeMap::new(),
+                holders: BTreeMap::new(),
                 spins: 0,
                 spin_ns: 0,
                 sleeps: 0,
@@ -73,6 +74,9 @@ impl<'a> LockNamer<'a> {
             let caller =
                 self.symbols.and_then(|symbols| callers(symbols, wait, PARTS_OF_WAITING).next());
             *lock.callers.entry(caller.unwrap_or("[unknown]").to_string()).or_default() += 1;
+            if let Some(holder) = wait.held_by() {
+                *lock.holders.entry(holder).or_default() += 1;
+            }
         }
         locks.into_values().collect()
     }
@@ -148,8 +152,9 @@ fn add(known: &mut LockTime, lock: LockTime) {
     known.spin_ns += lock.spin_ns;
     known.sleeps += lock.sleeps;
     known.sleep_ns += lock.sleep_ns;
-    for (caller, times) in lock.callers {
-        *known.callers.entry(caller).or_default() += times;
+    let counts = [(&mut known.callers, lock.callers), (&mut known.holders, lock.holders)];
+    for (known, counted) in counts {
+        counted.into_iter().for_each(|(name, times)| *known.entry(name).or_default() += times);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Locks that the workload waited for, as a table.
 
-use analysis::ledger::{Ledger, LedgerRow, LockRow, Locks};
+use analysis::ledger::{Ledger, LedgerRow, Locks};
 
 use crate::Style;
 use crate::ledger::{numbers, shortened};
@@ -10,8 +10,8 @@ use crate::table::{Align, Table};
 
 /// More than anybody reads.
 const LOCKS_MAX: usize = 40;
-/// Functions that are named for each.
-const CALLERS_MAX: usize = 2;
+/// Functions, and holders, that are named for each.
+const NAMED_MAX: usize = 2;
 
 /// Locks, those waited for longest first.
 pub fn text(locks: &Locks, style: Style) -> String {
@@ -28,6 +28,7 @@ pub fn text(locks: &Locks, style: Style) -> String {
         ("sleeps\nper op", right),
         ("asleep\neach", right),
         ("waiters", Align::Left),
+        ("held by", Align::Left),
     ]);
     for row in locks.rows.iter().take(LOCKS_MAX) {
         let (spins, each) = times(&locks.ledger, &row.spins);
@@ -41,13 +42,17 @@ pub fn text(locks: &Locks, style: Style) -> String {
             spun.half.map_or_else(String::new, |half| format!("{half:.2}")),
             sleeps,
             asleep.map_or_else(String::new, duration_ns),
-            who(row),
+            shares(&row.callers),
+            shares(&row.holders),
         ]);
     }
     let notes = [
         "Exact, from lock:contention_begin and _end, which see only contended acquisitions. The \
          kernel reports a spinlock's first waiter only under a hypervisor, and never a writer that \
          spins for an rwsem: that time is in the samples of the lock's function.",
+        "Held by: the system call of the workload's task that had the lock when another began to wait, or the \
+         name of another task. Only mutexes and rwsems know; for how long they were held, the kernel \
+         does not tell: the wait is what was left of it.",
         "Sleeping takes no CPU time, so it is not in the ledger; the rows of idle show the reason.",
     ];
     let more = locks.rows.len().saturating_sub(LOCKS_MAX);
@@ -65,10 +70,10 @@ fn times(ledger: &Ledger, row: &LedgerRow) -> (String, Option<f64>) {
 }
 
 /// "posix_lock_inode 61 %, finish_wait 39 %": shares of the sampled waits.
-fn who(row: &LockRow) -> String {
-    let all: u64 = row.callers.iter().map(|(_, times)| times).sum();
+fn shares(seen: &[(String, u64)]) -> String {
+    let all: u64 = seen.iter().map(|(_, times)| times).sum();
     let share = |times: u64| 100.0 * times as f64 / all.max(1) as f64;
-    let named = row.callers.iter().take(CALLERS_MAX);
+    let named = seen.iter().take(NAMED_MAX);
     let named = named.map(|(name, times)| format!("{name} {:.0} %", share(*times)));
     named.collect::<Vec<_>>().join(", ")
 }
