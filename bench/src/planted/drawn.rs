@@ -80,6 +80,13 @@ impl Cause {
         let waits = matches!(action, Action::Sleep | Action::Spawn | Action::Locked(_));
         Cause { what, truths: action.truths(ratio), is_of_cpu_time: !waits }
     }
+
+    /// An action of a program, so many times instead of once.
+    fn repeated(action: Action, times: usize, before: &Program) -> Cause {
+        let is_alone = !before.actions.iter().any(|other| other.shares_calls(&action));
+        let ratio = is_alone.then_some(times as f64);
+        Cause::more_of(action, format!("{times} times {action:?}"), ratio)
+    }
 }
 
 fn draw(random: &mut Random) -> Program {
@@ -125,11 +132,13 @@ fn changed(before: &Program, random: &mut Random) -> (Program, Cause) {
         .into_iter()
         .filter(|action| !before.actions.iter().any(|own| own.kind() == action.kind()))
         .collect();
-    let cause = match random.random_range(0..if before.tasks > 1 { 10 } else { 9 }) {
+    let can_be_confined = before.tasks > 1 && before.actions.iter().all(Action::is_undisturbed);
+    let cause = match random.random_range(0..if can_be_confined { 10 } else { 9 }) {
         9 => {
             after.confined = true;
             let any = |row: &str| Truth { row: row.to_string(), how: How::Any, ratio: None };
-            let truths = vec![any("affinity")];
+            // A recording of perf only says that a CPU is idle.
+            let truths = vec![any("affinity"), any("idle > for reasons not known")];
             Cause { what: "one CPU for all tasks".to_string(), truths, is_of_cpu_time: false }
         }
         0..=2 if !absent.is_empty() => {
@@ -141,8 +150,7 @@ fn changed(before: &Program, random: &mut Random) -> (Program, Cause) {
             let times = random.random_range(2..=4);
             let repeated = after.actions[place];
             after.actions.extend(vec![repeated; times - 1]);
-            let what = format!("{times} times {repeated:?}");
-            Cause::more_of(repeated, what, Some(times as f64))
+            Cause::repeated(repeated, times, before)
         }
         _ => {
             let larger = after.actions[place].larger(random.random_range(3..=8));
@@ -156,7 +164,7 @@ fn changed(before: &Program, random: &mut Random) -> (Program, Cause) {
                 None => {
                     let repeated = after.actions[place];
                     after.actions.push(repeated);
-                    Cause::more_of(repeated, format!("2 times {repeated:?}"), Some(2.0))
+                    Cause::repeated(repeated, 2, before)
                 }
             }
         }
@@ -175,6 +183,22 @@ fn one_of<'a, T>(all: &'a [T], random: &mut Random) -> &'a T {
 }
 
 impl Action {
+    /// Whether tasks that do it at the same time do not disturb each other. With those that do, one CPU for all
+    /// tasks makes an operation shorter: nobody waits for a lock or a TLB flush.
+    fn is_undisturbed(&self) -> bool {
+        !matches!(self, Action::Touch(_) | Action::Protect | Action::Locked(_))
+    }
+
+    /// Whether another action makes some of the same calls, so that these become less than twice as many if only
+    /// one of both actions is made twice.
+    fn shares_calls(&self, other: &Action) -> bool {
+        let both = |a: Action, b: Action| {
+            (self.kind() == a.kind() && other.kind() == b.kind())
+                || (self.kind() == b.kind() && other.kind() == a.kind())
+        };
+        both(Action::Open, Action::List) || both(Action::Touch(1), Action::Protect)
+    }
+
     /// What may be named first if there is more of the action, `ratio` times as much if known.
     fn truths(self, ratio: Option<f64>) -> Vec<Truth> {
         let count = |row: &str| Truth { row: row.to_string(), how: How::Count, ratio };
