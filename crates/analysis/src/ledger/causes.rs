@@ -14,10 +14,11 @@
 
 mod folding;
 
+use records::Obtained;
 use serde::Serialize;
 
 use super::difference::{RowChange, SAMPLES_MIN, SHARE_MIN, Split, counting_length};
-use super::{IDLE, INTERRUPTS, OTHERS, WORK};
+use super::{IDLE, INTERRUPTS, NO_TASK, OTHERS, WORK};
 use crate::holm_adjusted;
 
 /// A row that makes part of a difference. No cause is part of another.
@@ -117,7 +118,9 @@ fn assign<'a>(
 /// Whether a row has enough samples, and enough time on either side, to be a cause.
 fn is_testable(row: &RowChange, least_ns: f64) -> bool {
     let has_samples = row.samples.is_none_or(|(a, b)| a + b >= SAMPLES_MIN);
-    has_samples && row.p.is_some() && row.before.mean.max(row.after.mean) >= least_ns
+    // What a recording leaves of idle time after its waits is no cause.
+    let is_rest = row.name == NO_TASK && row.obtained == Obtained::Apportioned;
+    has_samples && !is_rest && row.p.is_some() && row.before.mean.max(row.after.mean) >= least_ns
 }
 
 fn is_changed(row: &RowChange, p: f64, least_ns: f64) -> bool {
