@@ -19,6 +19,7 @@ mod trust;
 pub use answer::{Answer, BEYOND, answer};
 pub use build::ledger;
 pub use causes::{Cause, CausePart, causes, is_mostly_count};
+pub use chance::RUN_TO_RUN;
 pub use difference::{RowChange, Split, difference};
 pub use explained::{Explained, explain};
 pub use growth::{Growth, Power, growth};
@@ -64,7 +65,7 @@ pub const INTERRUPTS: &str = "interrupts";
 /// Where the time of a point went.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ledger {
-    /// The replicates: runs, or windows of a single run. Each row has one value for each unit.
+    /// The replicates: runs, or parts of a single run. Each row has one value for each unit.
     pub units: Vec<LedgerUnit>,
     /// All the time of the CPUs, and the rows that it consists of.
     pub root: LedgerRow,
@@ -78,7 +79,7 @@ pub struct LedgerUnit {
     /// CPUs × time.
     pub budget_ns: u64,
     /// The block of the unit's run. In a difference, units of the same block ran next to each
-    /// other. `None` if units are windows of one run.
+    /// other. `None` if units are parts of one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<u32>,
 }
@@ -137,7 +138,7 @@ pub struct PerOperation {
 }
 
 impl Ledger {
-    /// Whether the units are windows of one run.
+    /// Whether the units are parts of one run.
     fn is_one_run(&self) -> bool {
         self.units.iter().all(|unit| unit.block.is_none())
     }

@@ -282,6 +282,23 @@ pub struct LockTime {
     pub sleep_ns: u64,
 }
 
+impl LockTime {
+    /// A lock at a place that nothing is known of yet.
+    pub fn new(base: Base, place: String) -> LockTime {
+        LockTime {
+            base,
+            place,
+            members: Vec::new(),
+            callers: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            spins: 0,
+            spin_ns: 0,
+            sleeps: 0,
+            sleep_ns: 0,
+        }
+    }
+}
+
 /// A runnable task waited while another task of the workload had its CPU.
 pub const OWN_TASK: &str = "behind tasks of the workload";
 /// A runnable task, whose affinity excludes some of the workload's CPUs, waited while another task of the
@@ -459,15 +476,10 @@ mod tests {
             obtained: Obtained::Exact,
             cpus: vec![CpuTime { cpu: 0, length_ns: 1000, slices }],
             locks: vec![LockTime {
-                base: Base::Work,
-                place: "task_struct+2028".to_string(),
                 members: vec!["task_struct.pi_lock".to_string()],
-                callers: BTreeMap::new(),
-                holders: BTreeMap::new(),
                 spins: 1,
                 spin_ns: 100,
-                sleeps: 0,
-                sleep_ns: 0,
+                ..LockTime::new(Base::Work, "task_struct+2028".to_string())
             }],
             idle: vec![share("sleep", 50)],
             others: vec![share("kworker", 150)],

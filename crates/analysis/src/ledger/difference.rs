@@ -102,12 +102,8 @@ pub(super) fn counting_length(work_ns: f64, operation_ns: f64) -> f64 {
 }
 
 /// Pairs of units of the same block. If both sides are of one record, these ran next to each other.
-/// If not, no units did, and these pairs are as good as any others. Windows of two runs are pairs by their
-/// order, as both runs begin and end alike.
+/// If not, no units did, and these pairs are as good as any others.
 fn pairs(before: &Ledger, after: &Ledger) -> Vec<(usize, usize)> {
-    if before.is_one_run() && after.is_one_run() && before.units.len() == after.units.len() {
-        return (0..before.units.len()).map(|window| (window, window)).collect();
-    }
     let partner = |block: Option<u32>| {
         let block = block?;
         after.units.iter().position(|unit| unit.block == Some(block))

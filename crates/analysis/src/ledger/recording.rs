@@ -6,6 +6,7 @@
 //! of tasks, or by another event, each sample stands for its period, and rows add up to the periods.
 
 mod from_looks;
+mod parts;
 mod unused;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,15 +20,13 @@ use super::{
     FOR_REASONS_NOT_KNOWN, IDLE, Ledger, LedgerRow, LedgerUnit, NO_TASK, OTHERS, WORK, split,
 };
 
+use parts::Parts;
+
 pub use from_looks::recording_from_looks;
 
-/// The number of windows of a ledger: enough for meaningful intervals.
-const WINDOWS: u64 = 10;
 /// A gap longer than this many times the sampling period was not sampled.
 const GAP: u64 = 3;
 
-/// Longer than anybody records, and short enough that sums over all CPUs do not overflow.
-const SPAN_NS_MAX: u64 = 1 << 50;
 /// More CPUs than a host has.
 const CPUS_MAX: u32 = 8192;
 
@@ -245,20 +244,17 @@ impl RowIndex {
     }
 }
 
-/// Adds up the time of samples by row and window.
+/// Adds up the time of samples by row and unit.
 struct LedgerBuilder<'a> {
     recording: &'a Recording,
     question: &'a RecordingQuestion,
     rows: RowIndex,
-    /// Start of the recording, and so of its first window.
-    start: u64,
-    /// End of each window.
-    ends: Vec<u64>,
-    /// Time by row and window.
+    parts: Parts,
+    /// Time by row and unit.
     ns: Vec<Vec<u64>>,
     /// Number of samples by row.
     samples: Vec<u64>,
-    /// Time without samples, by window.
+    /// Time without samples, by unit.
     unseen: Vec<u64>,
     /// CPUs that the workload keeps busy at once where it does not wait.
     used: u32,
@@ -271,22 +267,14 @@ impl<'a> LedgerBuilder<'a> {
         rows: RowIndex,
         used: u32,
     ) -> LedgerBuilder<'a> {
-        let (start, end) = recording.span_ns();
-        let span = end - start;
-        // Without times, or with times that no clock can have shown, there is a single window.
-        let windows = if (WINDOWS..SPAN_NS_MAX).contains(&span) { WINDOWS } else { 1 };
-        let end_of = |window: u64| {
-            start + (u128::from(span) * u128::from(window) / u128::from(windows)) as u64
-        };
-        let ends: Vec<u64> = (1..=windows).map(end_of).collect();
+        let parts = Parts::new(recording);
         LedgerBuilder {
             recording,
             question,
-            start,
-            ns: vec![vec![0; ends.len()]; rows.paths.len()],
+            ns: vec![vec![0; parts.units]; rows.paths.len()],
             samples: vec![0; rows.paths.len()],
-            unseen: vec![0; ends.len()],
-            ends,
+            unseen: vec![0; parts.units],
+            parts,
             rows,
             used,
         }
@@ -316,7 +304,7 @@ impl<'a> LedgerBuilder<'a> {
             },
             per: if self.question.operations.is_some() { Per::Operation } else { Per::Second },
             whole,
-            span_ns: self.ends.last().map_or(0, |end| end - self.start),
+            span_ns: self.parts.end() - self.parts.start,
             samples: self.recording.samples.len() as u64,
         }
     }
@@ -329,7 +317,7 @@ impl<'a> LedgerBuilder<'a> {
         // A CPU without samples had time as well.
         let online = origin.cpus_online.filter(|_| !cpus_chosen).unwrap_or(0);
         let cpus = (sampled_cpus.len() as u32).max(online);
-        let is_whole = self.recording.all_cpus && event.is_clock && self.ends.len() > 1;
+        let is_whole = self.recording.all_cpus && event.is_clock && self.parts.units > 1;
         if is_whole && cpus <= CPUS_MAX { Whole::CpusTime { cpus } } else { Whole::Samples }
     }
 
@@ -347,21 +335,18 @@ impl<'a> LedgerBuilder<'a> {
         // For each CPU, the time up to which it is added.
         let mut added_until: BTreeMap<u32, u64> = BTreeMap::new();
         for sample in &recording.samples {
-            let from = added_until.insert(sample.cpu, sample.time_ns).unwrap_or(self.start);
+            let from = added_until.insert(sample.cpu, sample.time_ns).unwrap_or(self.parts.start);
             let is_gap = sample.time_ns - from > sample.period.saturating_mul(GAP);
             let seen_from = if is_gap { sample.time_ns - sample.period } else { from };
             let row = self.count(sample);
-            each_window(&self.ends, from, seen_from, |window, ns| self.unseen[window] += ns);
-            each_window(&self.ends, seen_from, sample.time_ns, |window, ns| {
-                self.ns[row][window] += ns
-            });
+            self.parts.add(from, seen_from, &mut self.unseen);
+            self.parts.add(seen_from, sample.time_ns, &mut self.ns[row]);
         }
-        let end = self.ends.last().copied().unwrap_or(self.start);
         let unsampled_cpus = (cpus as usize).saturating_sub(added_until.len());
-        let unsampled = std::iter::repeat_n(self.start, unsampled_cpus);
+        let unsampled = std::iter::repeat_n(self.parts.start, unsampled_cpus);
         let rests = added_until.into_values().chain(unsampled);
         for from in rests {
-            each_window(&self.ends, from, end, |window, ns| self.unseen[window] += ns);
+            self.parts.add(from, self.parts.end(), &mut self.unseen);
         }
     }
 
@@ -369,8 +354,7 @@ impl<'a> LedgerBuilder<'a> {
     fn add_periods(&mut self) {
         for sample in &self.recording.samples {
             let row = self.count(sample);
-            let window = self.ends.partition_point(|end| *end < sample.time_ns);
-            self.ns[row][window.min(self.ends.len() - 1)] += sample.period;
+            self.ns[row][self.parts.unit(sample.time_ns)] += sample.period;
         }
     }
 
@@ -379,7 +363,7 @@ impl<'a> LedgerBuilder<'a> {
         self.recording.losses.iter().fold(0_u64, |sum, loss| sum.saturating_add(loss.samples))
     }
 
-    /// Takes the time of lost samples, by window, out of the time without samples.
+    /// Takes the time of lost samples, by unit, out of the time without samples.
     fn lost_of_unseen(&mut self) -> Vec<u64> {
         let period = self.recording.samples.first().map_or(0, |sample| sample.period);
         let unseen: u64 = self.unseen.iter().sum();
@@ -388,14 +372,14 @@ impl<'a> LedgerBuilder<'a> {
         lost
     }
 
-    /// The time of lost samples, by window, if the whole is unknown: each lost sample counts as much
+    /// The time of lost samples, by unit, if the whole is unknown: each lost sample counts as much
     /// as the mean of those that were kept.
     fn lost_beside(&self) -> Vec<u64> {
-        let windows: Vec<u64> =
-            (0..self.ends.len()).map(|w| self.ns.iter().map(|row| row[w]).sum()).collect();
-        let sum: u64 = windows.iter().sum();
+        let units: Vec<u64> =
+            (0..self.parts.units).map(|u| self.ns.iter().map(|row| row[u]).sum()).collect();
+        let sum: u64 = units.iter().sum();
         let period = sum / (self.recording.samples.len() as u64).max(1);
-        split(self.lost().saturating_mul(period).min(sum), &windows)
+        split(self.lost().saturating_mul(period).min(sum), &units)
     }
 
     fn root(&mut self, lost: Vec<u64>, whole: Whole) -> LedgerRow {
@@ -438,7 +422,7 @@ impl<'a> LedgerBuilder<'a> {
         let unused = row
             .ns
             .iter()
-            .zip(self.window_lengths())
+            .zip(self.parts.lengths())
             .map(|(idle, ns)| *idle.min(&(unused_cpus * ns)));
         let unused: Vec<u64> = unused.collect();
         let waits: Vec<u64> =
@@ -452,15 +436,9 @@ impl<'a> LedgerBuilder<'a> {
         group_row(IDLE, parts.into_iter().filter(|part| part.total_ns() > 0).collect())
     }
 
-    fn window_lengths(&self) -> Vec<u64> {
-        let starts = std::iter::once(self.start).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(from, to)| to - from).collect()
-    }
-
-    /// The units, one for each window. Nothing counted operations window by window, so they are spread
-    /// evenly over the time.
+    /// The units. Nothing counted operations part by part, so they are spread evenly over the time.
     fn units(&self, root: &LedgerRow) -> Vec<LedgerUnit> {
-        let lengths = self.window_lengths();
+        let lengths = self.parts.lengths();
         let operations = match self.question.operations {
             Some(operations) => split(operations, &lengths),
             None => lengths,
@@ -469,19 +447,6 @@ impl<'a> LedgerBuilder<'a> {
         units
             .map(|(operations, ns)| LedgerUnit { operations, budget_ns: *ns, block: None })
             .collect()
-    }
-}
-
-/// Cuts the time from `from` to `to` at the ends of windows, and passes the part in each window to
-/// `add`.
-fn each_window(ends: &[u64], from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
-    let mut start = from;
-    let mut window = ends.partition_point(|end| *end <= from);
-    while start < to && window < ends.len() {
-        let end = to.min(ends[window]);
-        add(window, end - start);
-        start = end;
-        window += 1;
     }
 }
 

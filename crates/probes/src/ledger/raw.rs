@@ -319,17 +319,7 @@ fn add_lock(locks: &mut BTreeMap<(u64, Base), LockTime>, before: &RawLock, after
             0 => "locks beyond the table".to_string(),
             address => format!("{address:#x}"),
         };
-        let lock = locks.entry((after.address, base)).or_insert_with(|| LockTime {
-            base,
-            place,
-            members: Vec::new(),
-            callers: BTreeMap::new(),
-            holders: BTreeMap::new(),
-            spins: 0,
-            spin_ns: 0,
-            sleeps: 0,
-            sleep_ns: 0,
-        });
+        let lock = locks.entry((after.address, base)).or_insert_with(|| LockTime::new(base, place));
         lock.spins += spins;
         lock.spin_ns += spin_ns;
         lock.sleeps += sleeps;

@@ -60,17 +60,8 @@ impl<'a> LockNamer<'a> {
         let mut locks: BTreeMap<u64, LockTime> = BTreeMap::new();
         for wait in waits {
             let Some(address) = wait.lock else { continue };
-            let lock = locks.entry(address).or_insert_with(|| LockTime {
-                base: Base::Work,
-                place: format!("{address:#x}"),
-                members: Vec::new(),
-                callers: BTreeMap::new(),
-                holders: BTreeMap::new(),
-                spins: 0,
-                spin_ns: 0,
-                sleeps: 0,
-                sleep_ns: 0,
-            });
+            let unknown = || LockTime::new(Base::Work, format!("{address:#x}"));
+            let lock = locks.entry(address).or_insert_with(unknown);
             let caller =
                 self.symbols.and_then(|symbols| callers(symbols, wait, PARTS_OF_WAITING).next());
             *lock.callers.entry(caller.unwrap_or("[unknown]").to_string()).or_default() += 1;

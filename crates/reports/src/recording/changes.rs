@@ -1,6 +1,6 @@
 //! The difference of two recordings, ranked.
 
-use analysis::ledger::{Cause, Per, RecordedLedger, RowChange, Split, causes};
+use analysis::ledger::{Cause, Per, RUN_TO_RUN, RecordedLedger, RowChange, Split, causes};
 
 use crate::Style;
 use crate::ledger::place;
@@ -131,12 +131,12 @@ fn why(cause: &Cause) -> String {
 }
 
 fn notes(named: [&NamedRecording; 2], recorded: [&RecordedLedger; 2], style: Style) -> String {
-    let mut notes = vec![
+    let mut notes = vec![format!(
         "The rows add up to the total change. All named rows together are significant at 99 %, judged by \
-         windows within each recording, and as if runs of one program differed by 8 %: nothing in one \
-         recording tells by how much they do."
-            .to_string(),
-    ];
+         parts of each recording, and as if runs of one program differed by {:.0} %: nothing in one \
+         recording tells by how much they do.",
+        100.0 * RUN_TO_RUN
+    )];
     if named.iter().any(|named| named.operations.is_none()) {
         notes.push(
             "Values are per second, not per operation: faster code does more work in a second. \

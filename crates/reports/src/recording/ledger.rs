@@ -110,7 +110,7 @@ fn notes(named: &NamedRecording, recorded: &RecordedLedger, style: Style) -> Str
         }
     }];
     notes.push(format!(
-        "Intervals are 95 %, from {} windows of this one recording; they do not include \
+        "Intervals are 95 %, from {} parts of this one recording; they do not include \
          differences from run to run.",
         recorded.ledger.units.len()
     ));

@@ -46,14 +46,10 @@ fn window(random: &mut Xoshiro256PlusPlus) -> Window {
     for base in Base::ALL {
         let spun = parts(window.time_ns(is_slice(base, CpuState::Spin)));
         window.locks.extend(spun.into_iter().enumerate().map(|(index, spin_ns)| LockTime {
-            base,
-            place: ["a+1", "b+2", "0xffff", "0xfffe"][index].to_string(),
             members: if index == 0 { vec!["a.lock".to_string()] } else { Vec::new() },
-            callers: BTreeMap::new(),
             spins: 1,
             spin_ns,
-            sleeps: 0,
-            sleep_ns: 0,
+            ..LockTime::new(base, ["a+1", "b+2", "0xffff", "0xfffe"][index].to_string())
         }));
     }
     let mut shares = |whole: u64| -> Vec<Share> {
@@ -179,14 +175,11 @@ fn looks_that_saw_nothing_make_no_ledger() {
 #[test]
 fn a_lock_is_named_after_its_member_or_after_the_function_that_waits_for_it() {
     let lock = |place: &str, members: &[&str], callers: &[(&str, u64)]| LockTime {
-        base: Base::Work,
-        place: place.to_string(),
         members: members.iter().map(|member| member.to_string()).collect(),
         callers: callers.iter().map(|(caller, times)| (caller.to_string(), *times)).collect(),
         spins: 1,
         spin_ns: 10,
-        sleeps: 0,
-        sleep_ns: 0,
+        ..LockTime::new(Base::Work, place.to_string())
     };
     let mut window = window(&mut Xoshiro256PlusPlus::seed_from_u64(1));
     window.locks = vec![
