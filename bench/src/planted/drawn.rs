@@ -217,9 +217,9 @@ impl Action {
             Action::Sleep => vec![any("nanosleep"), any("clock_nanosleep"), any("idle")],
             Action::Spawn => {
                 // Most of it is the start of the program, in user code.
-                ["clone", "vfork", "execve", "wait4", "exit", "page faults", "idle", "processes"]
-                    .map(any)
-                    .into()
+                let calls = ["clone", "vfork", "execve", "wait4", "exit"];
+                let around = ["page faults", "idle", "processes", "user code"];
+                calls.into_iter().chain(around).map(any).collect()
             }
             Action::Yield => vec![count("sched_yield")],
             Action::Signal => vec![count("tgkill"), count("rt_sigreturn")],

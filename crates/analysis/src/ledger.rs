@@ -19,7 +19,6 @@ mod trust;
 pub use answer::{Answer, BEYOND, answer};
 pub use build::ledger;
 pub use causes::{Cause, CausePart, causes, is_mostly_count};
-pub use chance::RUN_TO_RUN;
 pub use difference::{RowChange, Split, difference};
 pub use explained::{Explained, explain};
 pub use growth::{Growth, Power, growth};
@@ -69,6 +68,9 @@ pub struct Ledger {
     pub units: Vec<LedgerUnit>,
     /// All the time of the CPUs, and the rows that it consists of.
     pub root: LedgerRow,
+    /// Standard deviation between runs, as a share of a row, where units are parts of one run and do not show it;
+    /// 0 if units are runs.
+    pub between_runs: f64,
 }
 
 /// One replicate of a ledger.
@@ -138,9 +140,9 @@ pub struct PerOperation {
 }
 
 impl Ledger {
-    /// Whether the units are parts of one run.
-    fn is_one_run(&self) -> bool {
-        self.units.iter().all(|unit| unit.block.is_none())
+    /// A ledger whose units are runs.
+    pub fn of_runs(units: Vec<LedgerUnit>, root: LedgerRow) -> Ledger {
+        Ledger { units, root, between_runs: 0.0 }
     }
 
     /// A row's time per operation.
@@ -311,7 +313,7 @@ mod tests {
         let rows = vec![exact("work", [70, 80]), exact("idle", [30, 20])];
         let unit = |operations| LedgerUnit { operations, budget_ns: 100, block: None };
         let root = LedgerRow::from_parts("all", Obtained::Exact, rows);
-        let mut ledger = Ledger { units: vec![unit(10), unit(20)], root };
+        let mut ledger = Ledger::of_runs(vec![unit(10), unit(20)], root);
         assert_eq!(ledger.broken(), None);
         let total = ledger.ns_per_operation(&ledger.root);
         assert_eq!(total.mean, 200.0 / 30.0);

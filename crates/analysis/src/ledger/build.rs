@@ -34,7 +34,7 @@ pub fn ledger(looks: &[&Profile], compared: &[&Profile]) -> Option<Ledger> {
         budget_ns: windows.iter().map(|window| window.budget_ns()).sum(),
         block: *block,
     };
-    Some(Ledger { units: blocks.iter().zip(&times).map(unit).collect(), root })
+    Some(Ledger::of_runs(blocks.iter().zip(&times).map(unit).collect(), root))
 }
 
 /// The replicates and their blocks: looks, or the windows of a single look, which have no block.

@@ -40,7 +40,7 @@ pub fn coarse(runs: &[&Run], point: &Point) -> Option<Ledger> {
     ];
     let rows = rows.into_iter().filter(|row| row.total_ns() > 0).collect();
     let root = LedgerRow::from_parts("all", Obtained::Sampled, rows);
-    Some(Ledger { units: times.iter().map(|times| times.unit).collect(), root })
+    Some(Ledger::of_runs(times.iter().map(|times| times.unit).collect(), root))
 }
 
 fn times(run: &Run, point: &Point) -> Option<RunTimes> {

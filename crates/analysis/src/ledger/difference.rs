@@ -5,7 +5,7 @@
 use records::Obtained;
 use serde::Serialize;
 
-use super::chance::{self, RUN_TO_RUN, Side};
+use super::chance::{self, Side};
 use super::{Belongs, Ledger, LedgerRow, LedgerUnit, PerOperation, RowEvents, WORK};
 
 /// The change of a row between two ledgers.
@@ -361,8 +361,7 @@ fn smaller(p: Option<f64>, counted: Option<f64>) -> Option<f64> {
 /// The units of a side, without the noise of samples.
 fn side(ledger: &Ledger, values: Vec<f64>) -> Side {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let between_runs = if ledger.is_one_run() { RUN_TO_RUN * mean } else { 0.0 };
-    Side { values, noise: 0.0, between_runs }
+    Side { values, noise: 0.0, between_runs: ledger.between_runs * mean }
 }
 
 fn rows(row: Option<&LedgerRow>) -> &[LedgerRow] {

@@ -109,7 +109,7 @@ mod tests {
         let user = LedgerRow::new("user", Obtained::Exact, in_units(100.0));
         let root = LedgerRow::from_parts("all", Obtained::Exact, vec![user, spinning]);
         let unit = |ns: &u64| LedgerUnit { operations: OPERATIONS, budget_ns: *ns, block: None };
-        Ledger { units: root.ns.iter().map(unit).collect(), root }
+        Ledger::of_runs(root.ns.iter().map(unit).collect(), root)
     }
 
     #[track_caller]

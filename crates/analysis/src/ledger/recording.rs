@@ -15,6 +15,7 @@ use records::recording::{Function, PerfSample, Recording};
 use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack};
 use serde::Serialize;
 
+use super::chance::{RUN_TO_RUN, RUN_TO_RUN_OF_STARTS};
 use super::sampled::{group_row, late_functions, row_path};
 use super::{
     FOR_REASONS_NOT_KNOWN, IDLE, Ledger, LedgerRow, LedgerUnit, NO_TASK, OTHERS, WORK, split,
@@ -295,8 +296,9 @@ impl<'a> LedgerBuilder<'a> {
         let root = self.root(lost, whole);
         let units = self.units(&root);
         let event = &self.recording.event;
+        let between_runs = if self.starts_often(whole) { RUN_TO_RUN_OF_STARTS } else { RUN_TO_RUN };
         RecordedLedger {
-            ledger: Ledger { units, root },
+            ledger: Ledger { units, root, between_runs },
             measure: if event.is_clock {
                 Measure::Nanoseconds
             } else {
@@ -319,6 +321,19 @@ impl<'a> LedgerBuilder<'a> {
         let cpus = (sampled_cpus.len() as u32).max(online);
         let is_whole = self.recording.all_cpus && event.is_clock && self.parts.units > 1;
         if is_whole && cpus <= CPUS_MAX { Whole::CpusTime { cpus } } else { Whole::Samples }
+    }
+
+    /// Whether the sampling clock, which perf keeps for each task, starts again and again: the tasks sleep often,
+    /// or live shortly. Samples then fall some time after a start, and see the same few functions.
+    fn starts_often(&self, whole: Whole) -> bool {
+        const SAMPLES_PER_TASK: usize = 20;
+        const BUSY: f64 = 0.7;
+        let samples = &self.recording.samples;
+        let tasks: BTreeSet<i32> = samples.iter().map(|sample| sample.tid).collect();
+        let sampled_ns: u64 = samples.iter().map(|sample| sample.period).sum();
+        let busy = sampled_ns as f64 / (self.parts.end() - self.parts.start).max(1) as f64;
+        let is_clock = whole == Whole::Samples && self.recording.event.is_clock;
+        is_clock && (busy < BUSY || samples.len() < SAMPLES_PER_TASK * tasks.len())
     }
 
     /// Counts a sample, and returns its row.

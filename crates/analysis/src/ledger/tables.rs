@@ -188,7 +188,7 @@ fn frame(units: &[Vec<&Window>]) -> Option<Ledger> {
     let ledger_units =
         operations(units).into_iter().zip(budgets.iter().copied()).map(unit).collect();
     let root = LedgerRow::new("all", Obtained::Exact, budgets);
-    (!units.is_empty()).then_some(Ledger { units: ledger_units, root })
+    (!units.is_empty()).then_some(Ledger::of_runs(ledger_units, root))
 }
 
 #[cfg(test)]

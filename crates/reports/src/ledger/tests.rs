@@ -47,7 +47,7 @@ fn ledger(rows: Vec<LedgerRow>, others_ns: f64) -> Ledger {
         budget_ns: *ns,
         block: Some(block as u32),
     };
-    let ledger = Ledger { units: root.ns.iter().enumerate().map(unit).collect(), root };
+    let ledger = Ledger::of_runs(root.ns.iter().enumerate().map(unit).collect(), root);
     assert_eq!(ledger.broken(), None);
     ledger
 }

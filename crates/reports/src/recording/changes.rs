@@ -1,6 +1,6 @@
 //! The difference of two recordings, ranked.
 
-use analysis::ledger::{Cause, Per, RUN_TO_RUN, RecordedLedger, RowChange, Split, causes};
+use analysis::ledger::{Cause, Per, RecordedLedger, RowChange, Split, causes};
 
 use crate::Style;
 use crate::ledger::place;
@@ -135,7 +135,7 @@ fn notes(named: [&NamedRecording; 2], recorded: [&RecordedLedger; 2], style: Sty
         "The rows add up to the total change. All named rows together are significant at 99 %, judged by \
          parts of each recording, and as if runs of one program differed by {:.0} %: nothing in one \
          recording tells by how much they do.",
-        100.0 * RUN_TO_RUN
+        100.0 * recorded.map(|side| side.ledger.between_runs).into_iter().fold(0.0, f64::max)
     )];
     if named.iter().any(|named| named.operations.is_none()) {
         notes.push(

@@ -31,7 +31,7 @@ fn point(user_ns: f64, call_ns: f64, cost: Option<(f64, f64)>) -> Explained {
     });
     Explained {
         point: 0,
-        ledger: Some(Ledger { units, root }),
+        ledger: Some(Ledger::of_runs(units, root)),
         coarse: false,
         counts: Default::default(),
         waits: Default::default(),

@@ -33,7 +33,7 @@ fn ledger(rows: &[(&str, f64, Option<f64>)], noise: f64, seed: u64) -> Ledger {
         .map(|row| if row.name == "other tasks" { row.belonging_to_time() } else { row })
         .collect();
     let root = LedgerRow::from_parts("all", Obtained::Exact, rows);
-    let ledger = Ledger { units: units(&root.ns, OPERATIONS), root };
+    let ledger = Ledger::of_runs(units(&root.ns, OPERATIONS), root);
     assert_eq!(ledger.broken(), None);
     ledger
 }
@@ -257,10 +257,8 @@ impl Load {
         let mut parts: Vec<LedgerRow> = parts.collect();
         parts[0].ns.iter_mut().zip(&others).for_each(|(ns, all)| *ns += all - 8 * (all / 8));
         let others = LedgerRow::from_parts(OTHERS, Obtained::Exact, parts).belonging_to_time();
-        let ledger = Ledger {
-            units,
-            root: LedgerRow::from_parts("all", Obtained::Exact, vec![work, others]),
-        };
+        let root = LedgerRow::from_parts("all", Obtained::Exact, vec![work, others]);
+        let ledger = Ledger::of_runs(units, root);
         assert_eq!(ledger.broken(), None);
         ledger
     }
@@ -373,7 +371,7 @@ fn a_change_of_the_workload_does_not_drown_in_idle_time() {
         let idle = LedgerRow::new("sleep", Obtained::Exact, noisy(1_000_000.0, 500_000));
         let idle = LedgerRow::from_parts(IDLE, Obtained::Exact, vec![idle]);
         let root = LedgerRow::from_parts("all", Obtained::Exact, vec![work, idle]);
-        Ledger { units: units(&root.ns, 1000), root }
+        Ledger::of_runs(units(&root.ns, 1000), root)
     };
     let check = |after_ns: f64, expected: &[&str]| {
         let causes = causes(&difference(&side(700.0), &side(after_ns)));
