@@ -10,8 +10,14 @@ use super::super::difference::{RowChange, Split};
 use super::super::{ENTRY_AND_EXIT, IDLE, USER};
 use super::{Cause, CausePart, is_mostly_count};
 
+/// Rows of calls begin with this.
+const CALL: &str = "system call ";
+
 /// Calls that make this share of all calls that came or went explain the entries and exits.
 const EXPLAINED_MIN: f64 = 0.8;
+
+/// A call whose change is at most this probable by chance may have made entries that nothing counts.
+const LIKELY_P: f64 = 0.05;
 
 /// User code that changed by up to this many times as much as a call goes with the call: an interpreter takes
 /// longer to make a call than the kernel takes for it.
@@ -54,16 +60,18 @@ fn whole_ns(cause: &Cause) -> f64 {
 /// If no cause explains the entries, the call whose count changed by as much is the cause. Its own row may be
 /// too small to test: a call can take less time than the way into the kernel and back.
 fn name_call(mut causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
-    let is_entries = |cause: &Cause| cause.change.name == ENTRY_AND_EXIT;
     let Some(at) = causes.iter().position(is_entries) else { return causes };
-    let Some(entered) = more(&causes[at].change) else { return causes };
-    let is_enough = |row: &&RowChange| {
-        call_of(row).is_some() && more(row).is_some_and(|called| called / entered >= EXPLAINED_MIN)
+    let calls = difference.walk().into_iter().filter(|row| call_of(row).is_some());
+    let row = match more(&causes[at].change) {
+        Some(entered) => {
+            let share = |row: &RowChange| more(row).map_or(0.0, |called| called / entered);
+            calls.into_iter().find(|row| share(row) >= EXPLAINED_MIN)
+        }
+        None => likeliest(calls, &causes[at]),
     };
-    let Some(row) = difference.walk().into_iter().find(is_enough) else { return causes };
-    let mut path = causes[at].path.clone();
-    path.pop();
-    path.push(row.name.clone());
+    let Some(row) = row else { return causes };
+    let above = causes[at].path.iter().take_while(|name| *name != ENTRY_AND_EXIT);
+    let path = above.chain([&row.name]).cloned().collect();
     let (own_ns, p) = (row.own_ns, causes[at].p);
     let called =
         Cause { path, own_ns, change: row.clone(), p, parts: Vec::new(), with: Vec::new() };
@@ -72,17 +80,31 @@ fn name_call(mut causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
     causes
 }
 
+/// The call that most likely makes the entries, where nothing counts them: the one that surely changed most with
+/// them.
+fn likeliest<'a>(
+    calls: impl Iterator<Item = &'a RowChange>,
+    entries: &Cause,
+) -> Option<&'a RowChange> {
+    let p = |row: &RowChange| row.p.unwrap_or(1.0);
+    calls
+        .filter(|row| row.own_ns * entries.own_ns > 0.0 && p(row) <= LIKELY_P)
+        .min_by(|a, b| p(a).total_cmp(&p(b)))
+}
+
 /// Entries into the kernel and exits from it follow from the calls that are made.
 fn fold_entries(mut causes: Vec<Cause>) -> Vec<Cause> {
-    let is_entries = |cause: &Cause| cause.change.name == ENTRY_AND_EXIT;
     let Some(at) = causes.iter().position(is_entries) else { return causes };
-    let Some(entered) = more_events(&causes[at]) else { return causes };
-    let called = |cause: &Cause| match call(cause) {
-        Some(_) => more_events(cause).filter(|more| more * entered > 0.0),
-        None => None,
+    // Where nothing counts, time has to do.
+    let entered = more_events(&causes[at]).unwrap_or(causes[at].own_ns);
+    let is_counted = more_events(&causes[at]).is_some();
+    let called = |cause: &Cause| {
+        call(cause)?;
+        let more = if is_counted { more_events(cause)? } else { cause.own_ns };
+        Some(more).filter(|more| more * entered > 0.0)
     };
     let explained: f64 = causes.iter().filter_map(called).sum();
-    if explained / entered < EXPLAINED_MIN {
+    if explained == 0.0 || (is_counted && explained / entered < EXPLAINED_MIN) {
         return causes;
     }
     let entries = causes.remove(at);
@@ -92,7 +114,13 @@ fn fold_entries(mut causes: Vec<Cause>) -> Vec<Cause> {
         more(*a).total_cmp(&more(*b))
     });
     tell_with(&mut causes, most, entries);
-    causes
+    // Where nothing counts them, several functions of the entry may have changed.
+    fold_entries(causes)
+}
+
+/// Whether a cause is the way into the kernel and out of it, or a function of that.
+fn is_entries(cause: &Cause) -> bool {
+    cause.path.iter().any(|row| row == ENTRY_AND_EXIT)
 }
 
 /// A CPU that is idle in a call waits for that call. The report names the smaller of both with the larger.
@@ -132,14 +160,15 @@ fn more(row: &RowChange) -> Option<f64> {
     }
 }
 
-/// The call that a cause is about.
+/// The call that a cause is about, or a function of.
 fn call(cause: &Cause) -> Option<&str> {
-    call_of(&cause.change)
+    let row = cause.path.iter().find(|row| row.starts_with(CALL) && *row != ENTRY_AND_EXIT)?;
+    row.strip_prefix(CALL)
 }
 
 /// The call that a row is about.
 fn call_of(row: &RowChange) -> Option<&str> {
-    row.name.strip_prefix("system call ").filter(|_| row.name != ENTRY_AND_EXIT)
+    row.name.strip_prefix(CALL).filter(|_| row.name != ENTRY_AND_EXIT)
 }
 
 /// The call in which CPUs wait, if a cause is about that: "read" of "in read" or of "pipe (read)".

@@ -94,6 +94,20 @@ fn what_follows_from_a_cause_is_told_with_it() {
         &[("user code", 9000.0, None), ("system call stat", 1600.0, Some(2.0))],
         &[("user code", &[]), ("system call stat", &[])],
     );
+    // Nothing counts, as in recordings: the call that likely changed makes the entries.
+    check(
+        &[
+            ("system call stat", 150.0, None),
+            ("system call poll", 150.0, None),
+            (ENTRIES, 100.0, None),
+        ],
+        &[
+            ("system call stat", 157.0, None),
+            ("system call poll", 150.0, None),
+            (ENTRIES, 200.0, None),
+        ],
+        &[("system call stat", &[ENTRIES])],
+    );
     // Twice the entries, but only a fifth of them by this call: something else enters too.
     check(
         &[("system call stat", 150.0, Some(0.2)), (ENTRIES, 100.0, Some(1.0))],
