@@ -26,7 +26,7 @@ pub struct Answer {
     pub counts: bool,
 }
 
-/// Has perf record both programs with call chains, otherwise as it does by default, and asks.
+/// Has perf record all CPUs with call chains while each program runs, and asks.
 pub fn from_perf(bench: &Bench, pair: &Pair) -> Result<Vec<Answer>> {
     let fresh = fresh_directory(Path::new("/dev/shm"))?;
     let home = fresh.path();
@@ -34,7 +34,7 @@ pub fn from_perf(bench: &Bench, pair: &Pair) -> Result<Vec<Answer>> {
     for (side, line) in pair.lines().into_iter().enumerate() {
         let place = fresh_directory(Path::new("/dev/shm"))?;
         let mut perf = Command::new("perf");
-        perf.args(["record", "-q", "-g", "-o"]).arg(home.join(format!("{side}.data")));
+        perf.args(["record", "-q", "-a", "-g", "-o"]).arg(home.join(format!("{side}.data")));
         let said = output(perf.args(["--", "sh", "-c", line]).current_dir(place.path()))?.stdout;
         let said = String::from_utf8_lossy(&said);
         let number = said.lines().find_map(|line| line.strip_prefix("ops: "));

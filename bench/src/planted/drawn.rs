@@ -138,7 +138,8 @@ fn changed(before: &Program, random: &mut Random) -> (Program, Cause) {
             after.confined = true;
             let any = |row: &str| Truth { row: row.to_string(), how: How::Any, ratio: None };
             // A recording of perf only says that a CPU is idle.
-            let truths = vec![any("affinity"), any("idle > for reasons not known")];
+            let truths =
+                vec![any("affinity"), any("idle > for reasons not known"), any("not sampled")];
             Cause { what: "one CPU for all tasks".to_string(), truths, is_of_cpu_time: false }
         }
         0..=2 if !absent.is_empty() => {
@@ -214,7 +215,8 @@ impl Action {
             Action::Compute(_) => vec![any("user code")],
             // Which of the two is larger depends on the kernel.
             Action::Touch(_) => vec![any("page faults"), any("munmap"), any("mmap")],
-            Action::Sleep => vec![any("nanosleep"), any("clock_nanosleep"), any("idle")],
+            // A recording of perf lacks samples of idle CPUs.
+            Action::Sleep => ["nanosleep", "idle", "not sampled"].map(any).into(),
             Action::Spawn => {
                 // Most of it is the start of the program, in user code.
                 let calls = ["clone", "vfork", "execve", "wait4", "exit"];

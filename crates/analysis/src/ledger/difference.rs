@@ -5,8 +5,11 @@
 use records::Obtained;
 use serde::Serialize;
 
-use super::chance::{self, Side};
-use super::{Belongs, Ledger, LedgerRow, LedgerUnit, PerOperation, RowEvents, WORK};
+use super::chance::{self, RUN_TO_RUN_OF_STARTS, Side};
+use super::{
+    Belongs, FOR_REASONS_NOT_KNOWN, IDLE, Ledger, LedgerRow, LedgerUnit, PerOperation, RowEvents,
+    UNSEEN, WORK,
+};
 
 /// The change of a row between two ledgers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -165,8 +168,8 @@ impl LedgerPair<'_> {
         let noise = self.noise(a, b, within.samples);
         let start = SHARE_MIN * within.length + noise.start;
         let chance = |before: Vec<f64>, after: Vec<f64>| {
-            let before = Side { noise: noise.before, ..side(self.before, before) };
-            let after = Side { noise: noise.after, ..side(self.after, after) };
+            let before = Side { noise: noise.before, ..side(self.before, a, before) };
+            let after = Side { noise: noise.after, ..side(self.after, b, after) };
             let whole = within.sides.as_ref();
             chance::RowTest { before, after, whole, pairs: &self.pairs }.chance(start)
         };
@@ -271,7 +274,7 @@ impl LedgerPair<'_> {
     ) -> Vec<RowChange> {
         // The first sampled rows on the way down are parts of this exact row, and of all its samples.
         let below = |row: Option<&LedgerRow>| rows(row).iter().filter_map(|row| row.samples).sum();
-        let side = |ledger: &Ledger, row| side(ledger, self.own(ledger, row));
+        let side = |ledger: &Ledger, row| side(ledger, row, self.own(ledger, row));
         let exact_row = match samples(a).or(samples(b)) {
             Some(_) => None,
             None => Some(SampledWhole {
@@ -359,9 +362,15 @@ fn smaller(p: Option<f64>, counted: Option<f64>) -> Option<f64> {
 }
 
 /// The units of a side, without the noise of samples.
-fn side(ledger: &Ledger, values: Vec<f64>) -> Side {
+fn side(ledger: &Ledger, row: Option<&LedgerRow>, values: Vec<f64>) -> Side {
+    const WAITS: [&str; 3] = [IDLE, FOR_REASONS_NOT_KNOWN, UNSEEN];
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    Side { values, noise: 0.0, between_runs: ledger.between_runs * mean }
+    let is_wait = row.is_some_and(|row| WAITS.contains(&row.name.as_str()));
+    let share = match ledger.between_runs {
+        share if is_wait && share > 0.0 => RUN_TO_RUN_OF_STARTS,
+        share => share,
+    };
+    Side { values, noise: 0.0, between_runs: share * mean }
 }
 
 fn rows(row: Option<&LedgerRow>) -> &[LedgerRow] {

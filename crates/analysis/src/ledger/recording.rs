@@ -31,9 +31,9 @@ const GAP: u64 = 3;
 /// More CPUs than a host has.
 const CPUS_MAX: u32 = 8192;
 
-/// Row of the CPU time without samples: interrupts off for long, a guest not running, sampling
-/// throttled.
-pub const UNSEEN: &str = "not sampled";
+/// Row of the CPU time without samples: an idle CPU may take none; the host had the CPU; interrupts were off for long;
+/// sampling was throttled.
+pub const UNSEEN: &str = "not sampled: idle, or the host had the CPU";
 /// Row of the time of samples that perf lost.
 pub const LOST: &str = "samples lost";
 
@@ -323,17 +323,23 @@ impl<'a> LedgerBuilder<'a> {
         if is_whole && cpus <= CPUS_MAX { Whole::CpusTime { cpus } } else { Whole::Samples }
     }
 
-    /// Whether the sampling clock, which perf keeps for each task, starts again and again: the tasks sleep often,
-    /// or live shortly. Samples then fall some time after a start, and see the same few functions.
+    /// Whether the sampling clock starts again and again, so that samples fall some time after a start and see the
+    /// same few functions: without -a it is the tasks', which sleep often or live shortly.
     fn starts_often(&self, whole: Whole) -> bool {
         const SAMPLES_PER_TASK: usize = 20;
         const BUSY: f64 = 0.7;
+        const UNSEEN_MAX: f64 = 0.1;
         let samples = &self.recording.samples;
         let tasks: BTreeSet<i32> = samples.iter().map(|sample| sample.tid).collect();
         let sampled_ns: u64 = samples.iter().map(|sample| sample.period).sum();
         let busy = sampled_ns as f64 / (self.parts.end() - self.parts.start).max(1) as f64;
-        let is_clock = whole == Whole::Samples && self.recording.event.is_clock;
-        is_clock && (busy < BUSY || samples.len() < SAMPLES_PER_TASK * tasks.len())
+        if let Whole::CpusTime { .. } = whole {
+            // The clock of an idle CPU stops, and samples then fall where it wakes up.
+            let all_ns: u64 = self.parts.lengths().iter().sum();
+            return self.unseen.iter().sum::<u64>() as f64 > UNSEEN_MAX * all_ns as f64;
+        }
+        self.recording.event.is_clock
+            && (busy < BUSY || samples.len() < SAMPLES_PER_TASK * tasks.len())
     }
 
     /// Counts a sample, and returns its row.
@@ -399,7 +405,7 @@ impl<'a> LedgerBuilder<'a> {
 
     fn root(&mut self, lost: Vec<u64>, whole: Whole) -> LedgerRow {
         let mut groups: BTreeMap<&str, Vec<LedgerRow>> = BTreeMap::new();
-        let (mut others, mut rows) = (Vec::new(), Vec::new());
+        let (mut others, mut rows, mut idle) = (Vec::new(), Vec::new(), None);
         for (index, (base, group, function)) in self.rows.paths.iter().enumerate() {
             let samples = Some(self.samples[index]).filter(|samples| *samples > 0);
             let Some(samples) = samples else { continue };
@@ -408,7 +414,7 @@ impl<'a> LedgerBuilder<'a> {
             let row = LedgerRow { samples: Some(samples), ..row };
             match base {
                 Base::Work => groups.entry(group).or_default().push(row),
-                Base::Idle => rows.push(self.idle(row, whole)),
+                Base::Idle => idle = Some(LedgerRow { name: IDLE.to_string(), ..row }),
                 _ => others.push(row),
             }
         }
@@ -416,10 +422,13 @@ impl<'a> LedgerBuilder<'a> {
             groups.into_iter().map(|(name, rows)| group_row(name, rows)).collect();
         rows.extend((!groups.is_empty()).then(|| group_row(WORK, groups)));
         rows.extend((!others.is_empty()).then(|| group_row(OTHERS, others).belonging_to_time()));
-        let unsampled = [(UNSEEN, self.unseen.clone()), (LOST, lost)];
-        for (name, ns) in unsampled.into_iter().filter(|(_, ns)| ns.iter().any(|ns| *ns > 0)) {
-            rows.push(LedgerRow::new(name, Obtained::Apportioned, ns).belonging_to_time());
+        match whole {
+            Whole::CpusTime { cpus } => rows.extend(self.idle(idle, cpus)),
+            Whole::Samples => rows.extend(idle),
         }
+        let row = |name, ns: &[u64]| LedgerRow::new(name, Obtained::Apportioned, ns.to_vec());
+        rows.extend([row(UNSEEN, &self.unseen), row(LOST, &lost).belonging_to_time()]);
+        rows.retain(|row| row.total_ns() > 0);
         rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns()));
         let samples = rows.iter().filter_map(|row| row.samples).sum();
         LedgerRow {
@@ -428,27 +437,28 @@ impl<'a> LedgerBuilder<'a> {
         }
     }
 
-    /// The idle time: of CPUs that the workload has no task for, and of those whose tasks wait.
-    fn idle(&self, row: LedgerRow, whole: Whole) -> LedgerRow {
-        let Whole::CpusTime { cpus } = whole else {
-            return LedgerRow { name: IDLE.to_string(), ..row };
-        };
-        let unused_cpus = u64::from(cpus.saturating_sub(self.used));
-        let unused = row
-            .ns
-            .iter()
-            .zip(self.parts.lengths())
-            .map(|(idle, ns)| *idle.min(&(unused_cpus * ns)));
-        let unused: Vec<u64> = unused.collect();
-        let waits: Vec<u64> =
-            row.ns.iter().zip(&unused).map(|(all, unused)| all - unused).collect();
-        let part = |name: &str, ns: Vec<u64>| {
-            let share = ns.iter().sum::<u64>() as f64 / row.total_ns().max(1) as f64;
-            let samples = row.samples.map(|samples| (samples as f64 * share).round() as u64);
-            LedgerRow { samples, ..LedgerRow::new(name, Obtained::Apportioned, ns) }
-        };
-        let parts = [part(FOR_REASONS_NOT_KNOWN, waits), part(NO_TASK, unused).belonging_to_time()];
-        group_row(IDLE, parts.into_iter().filter(|part| part.total_ns() > 0).collect())
+    /// The idle time: of CPUs that the workload has no task for, which may not even have been sampled, and of those
+    /// whose tasks wait.
+    fn idle(&mut self, idle: Option<LedgerRow>, cpus: u32) -> Option<LedgerRow> {
+        let waits = idle
+            .unwrap_or_else(|| LedgerRow::new(IDLE, Obtained::Sampled, vec![0; self.parts.units]));
+        let mut waits = LedgerRow { name: FOR_REASONS_NOT_KNOWN.to_string(), ..waits };
+        let all_ns = waits.total_ns();
+        let spare = u64::from(cpus.saturating_sub(self.used));
+        let mut unused = vec![0; self.parts.units];
+        for (unit, length) in self.parts.lengths().into_iter().enumerate() {
+            for ns in [&mut waits.ns[unit], &mut self.unseen[unit]] {
+                let taken = (*ns).min(spare * length - unused[unit]);
+                unused[unit] += taken;
+                *ns -= taken;
+            }
+        }
+        let left = waits.total_ns() as f64 / all_ns.max(1) as f64;
+        waits.samples = waits.samples.map(|samples| (samples as f64 * left).round() as u64);
+        let unused = LedgerRow::new(NO_TASK, Obtained::Apportioned, unused).belonging_to_time();
+        let parts: Vec<LedgerRow> =
+            [waits, unused].into_iter().filter(|part| part.total_ns() > 0).collect();
+        (!parts.is_empty()).then(|| group_row(IDLE, parts))
     }
 
     /// The units. Nothing counted operations part by part, so they are spread evenly over the time.

@@ -94,14 +94,14 @@ fn a_ledger_shows_all_time_and_how_sure_it_is() {
 
                      time
             per operation       +-     share  samples  where
-                    80 us        -  100.00 %       82  all
-                    40 us     0 ns   50.00 %       41    idle
-                    40 us     0 ns   50.00 %       41      no task of the workload
+                    80 us        -  100.00 %       41  all
                     40 us     0 ns   50.00 %       41    the workload
                     20 us  13.5 us   25.00 %       21      system call fcntl
                     20 us  13.5 us   25.00 %       21        interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcnt...
                     20 us  13.5 us   25.00 %       20      user code
                     20 us  13.5 us   25.00 %       20        main
+                    40 us     0 ns   50.00 %        0    idle
+                    40 us     0 ns   50.00 %        -      no task of the workload
 
             - Per operation: --operations gives 1000 operations, taken as spread evenly over the recording.
             - Intervals are 95 %, from 10 parts of this one recording; they do not include differences from run
@@ -127,14 +127,14 @@ fn a_difference_begins_with_its_cause_and_adds_up() {
             perf.data: all time of 2 CPUs, by cpu-clock, 842 samples in 420 ms on lab1, Linux 6.12.0
 
                      change of
-            time per operation       +-  before     now  why            where
-                       +380 us  89.8 us   20 us  400 us  count unknown  the workload: system call fcntl: interrupts off, until native_queued_spi...
-                       +380 us                                          rows that follow the length of an operation
-                         +0 ns                                          all other rows together: below noise
-                       +760 us            80 us  840 us                 all
+            time per operation      +-  before     now  why            where
+                       +380 us  108 us   20 us  400 us  count unknown  the workload: system call fcntl: interrupts off, until native_queued_spi...
+                       +380 us                                         rows that follow the length of an operation
+                         +0 ns                                         all other rows together: below noise
+                       +760 us           80 us  840 us                 all
 
             - The rows add up to the total change. All named rows together are significant at 99 %, judged by
-              parts of each recording, and as if runs of one program differed by 10 %: nothing in one recording
+              parts of each recording, and as if runs of one program differed by 12 %: nothing in one recording
               tells by how much they do.
         "#]],
     );

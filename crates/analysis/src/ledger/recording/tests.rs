@@ -94,7 +94,9 @@ fn gaps_and_cpus_without_samples_are_rows() {
     let row = |path: &[&str]| recorded.ledger.find(path).map_or(0, LedgerRow::total_ns);
     assert_eq!(recorded.ledger.root.total_ns(), 3 * 99 * MS);
     assert_eq!(row(&[LOST]), 10 * MS);
-    assert_eq!(row(&[UNSEEN]), (30 + 99 - 10) * MS);
+    assert_eq!(row(&[UNSEEN]), (30 - 10) * MS);
+    // The idle CPU, and the one that was never sampled: one task needs one CPU.
+    assert_eq!(row(&[IDLE, NO_TASK]), 2 * 99 * MS);
 }
 
 #[test]
