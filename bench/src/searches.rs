@@ -81,7 +81,9 @@ fn times(
     repeats: usize,
 ) -> Result<Vec<f64>> {
     let tso: &[&str] = if model == "tso" { &["--tso"] } else { &[] };
-    let flags = [&["--over", over][..], tso].concat();
+    // Only a mechanism is built over a lock.
+    let over: &[&str] = if subject.contains(':') { &["--over", over] } else { &[] };
+    let flags = [over, tso].concat();
     let search = |repeat| -> Result<f64> {
         eprintln!("{subject} {tasks}x{each} {model}: {repeat} of {repeats}");
         let checked = check(bench, subject, tasks, each, &flags)?;

@@ -197,7 +197,12 @@ impl Action {
             (self.kind() == a.kind() && other.kind() == b.kind())
                 || (self.kind() == b.kind() && other.kind() == a.kind())
         };
-        both(Action::Open, Action::List) || both(Action::Touch(1), Action::Protect)
+        let pairs = [
+            (Action::Open, Action::List),
+            (Action::Status, Action::List),
+            (Action::Touch(1), Action::Protect),
+        ];
+        pairs.into_iter().any(|(a, b)| both(a, b))
     }
 
     /// What may be named first if there is more of the action, `ratio` times as much if known.

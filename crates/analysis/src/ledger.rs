@@ -70,6 +70,7 @@ pub struct Ledger {
     pub root: LedgerRow,
     /// Standard deviation between runs, as a share of a row, where units are parts of one run and do not show it;
     /// 0 if units are runs.
+    #[serde(skip_serializing_if = "is_zero")]
     pub between_runs: f64,
 }
 
@@ -137,6 +138,10 @@ pub struct PerOperation {
     pub mean: f64,
     /// Half the width of the interval; `None` with fewer than two units.
     pub half: Option<f64>,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl Ledger {

@@ -13,7 +13,7 @@ use host::clock::now_ns;
 use host::pinned::together;
 use machine::{Native, Pace, Region, Yielding};
 use studies::simulations::{
-    Conditions, LockLoad, REGION_BYTES, exclusive_operation, lock_point, sharing_operation,
+    Conditions, Guarded, LockLoad, REGION_BYTES, exclusive_operation, lock_point, sharing_operation,
 };
 
 /// The ratio of a simulated rate to the native one that counts as agreement.
@@ -132,14 +132,14 @@ impl Visitor for NativeRun<'_> {
     fn lock<L: Lock>(self) -> io::Result<f64> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape());
-        let at = &region.array::<L::Mem>("lock", 1)[0];
-        self.rate(|m| exclusive_operation(m, &lock, at, self.load))
+        let guarded = Guarded::new(region, &self.load);
+        self.rate(|m| exclusive_operation(m, &lock, &guarded, self.load))
     }
 
     fn shared<L: SharedLock>(self) -> io::Result<f64> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape());
-        let at = &region.array::<L::Mem>("lock", 1)[0];
-        self.rate(|m| sharing_operation(m, &lock, at, self.load))
+        let guarded = Guarded::new(region, &self.load);
+        self.rate(|m| sharing_operation(m, &lock, &guarded, self.load))
     }
 }

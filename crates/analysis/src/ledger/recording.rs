@@ -324,7 +324,8 @@ impl<'a> LedgerBuilder<'a> {
     }
 
     /// Whether the sampling clock starts again and again, so that samples fall some time after a start and see the
-    /// same few functions: without -a it is the tasks', which sleep often or live shortly.
+    /// same few functions. With -a each CPU has one, which stops while it is idle; without it each task has one, and
+    /// tasks sleep often or live shortly.
     fn starts_often(&self, whole: Whole) -> bool {
         const SAMPLES_PER_TASK: usize = 20;
         const BUSY: f64 = 0.7;
@@ -334,7 +335,6 @@ impl<'a> LedgerBuilder<'a> {
         let sampled_ns: u64 = samples.iter().map(|sample| sample.period).sum();
         let busy = sampled_ns as f64 / (self.parts.end() - self.parts.start).max(1) as f64;
         if let Whole::CpusTime { .. } = whole {
-            // The clock of an idle CPU stops, and samples then fall where it wakes up.
             let all_ns: u64 = self.parts.lengths().iter().sum();
             return self.unseen.iter().sum::<u64>() as f64 > UNSEEN_MAX * all_ns as f64;
         }

@@ -21,6 +21,9 @@ pub struct HotInstruction {
     pub samples: u64,
     /// Number of all samples of the function.
     pub of: u64,
+    /// File and line of the source, as "queue.c:42", if anything tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 impl HotInstruction {
@@ -30,7 +33,7 @@ impl HotInstruction {
     }
 
     /// Whether there are enough samples to name it.
-    pub(super) fn is_clear(&self) -> bool {
+    pub fn is_clear(&self) -> bool {
         const SAMPLES_MIN: u64 = 40;
         self.of >= SAMPLES_MIN
     }
@@ -61,7 +64,7 @@ pub(super) fn hot_instructions(looks: &[&Profile]) -> BTreeMap<String, HotInstru
         let of = places.values().sum();
         let hottest = places.into_iter().max_by_key(|(_, samples)| *samples);
         let ((object, offset), samples) = hottest.unwrap_or_default();
-        HotInstruction { object, offset, samples, of }
+        HotInstruction { object, offset, samples, of, source: None }
     };
     places.into_iter().map(|(function, places)| (function, hottest(places))).collect()
 }

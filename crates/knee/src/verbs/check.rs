@@ -36,9 +36,9 @@ pub struct Arguments {
     /// Locks that each task holds simultaneously: 2 means nested
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     locks: u8,
-    /// Lock that guards a mechanism
-    #[arg(long, default_value = "ticket", value_name = "LOCK")]
-    over: String,
+    /// Lock that guards a mechanism [default: ticket]
+    #[arg(long, value_name = "LOCK")]
+    over: Option<String>,
     /// Use the x86 memory model (TSO): stores wait in store buffers instead of being visible
     /// immediately
     #[arg(long)]
@@ -70,6 +70,12 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Arguments {
+    fn over(&self) -> &str {
+        self.over.as_deref().unwrap_or("ticket")
+    }
 }
 
 /// An algorithm to check.
@@ -124,6 +130,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     );
     ensure!(arguments.acquires <= 1000, "--acquires {}: must be at most 1000", arguments.acquires);
     let subjects = checkable(arguments, subjects)?;
+    let has_mechanism = subjects.iter().any(|subject| matches!(subject, Subject::Mechanism(..)));
+    ensure!(
+        arguments.over.is_none() || has_mechanism,
+        "--over names the lock that guards a mechanism, and no mechanism is checked: leave it out"
+    );
     if arguments.mutants {
         return judge(arguments, &subjects);
     }
@@ -237,14 +248,14 @@ fn check(arguments: &Arguments, subject: Subject) -> Result<CheckResult> {
         failure: None,
     };
     if let Some(schedules) = arguments.sample {
-        let sampled = with_subject(subject, &arguments.over, size, |setup| {
+        let sampled = with_subject(subject, arguments.over(), size, |setup| {
             sample(setup, &options, schedules, DEPTH, arguments.seed)
         })??;
         checked.schedules = Some(sampled.schedules);
         (checked.steps, checked.failure) = (sampled.steps, sampled.failure);
     } else {
         let searched =
-            with_subject(subject, &arguments.over, size, |setup| search(setup, &options))??;
+            with_subject(subject, arguments.over(), size, |setup| search(setup, &options))??;
         checked.states = Some(searched.states);
         (checked.steps, checked.failure) = (searched.steps, searched.failure);
         checked.gave_up = searched.gave_up;
@@ -261,7 +272,7 @@ fn replay_command(arguments: &Arguments, checked: &CheckResult) -> String {
     let Some(failure) = &checked.failure else { return String::new() };
     let CheckSize { threads, acquires, locks } = checked.size;
     let locks = if locks > 1 { format!(" --locks {locks}") } else { String::new() };
-    let over = match arguments.over.as_str() {
+    let over = match arguments.over() {
         "ticket" => String::new(),
         over => format!(" --over {over}"),
     };
@@ -274,7 +285,7 @@ fn replay_command(arguments: &Arguments, checked: &CheckResult) -> String {
 
 fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<ExitCode> {
     let schedule: Schedule = schedule.parse().map_err(|why: String| anyhow!("--replay: {why}"))?;
-    let replayed = with_subject(subject, &arguments.over, size(arguments), |setup| {
+    let replayed = with_subject(subject, arguments.over(), size(arguments), |setup| {
         replay(setup, &options(arguments), &schedule)
     })??;
     let ReplayResult { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;

@@ -2,6 +2,7 @@
 //! the difference between two variants.
 
 mod perf_data;
+mod source_lines;
 mod views;
 
 use std::os::unix::fs::MetadataExt;
@@ -132,7 +133,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         print(view(&arguments, &named, &looks)?)?;
         return Ok(code);
     }
-    let explained: Vec<Vec<Explained>> = named
+    let mut explained: Vec<Vec<Explained>> = named
         .records
         .iter()
         .zip(&looks)
@@ -141,6 +142,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             points.map(|point| explain(record, looks, point)).collect()
         })
         .collect();
+    source_lines::add(&mut explained);
     let arms = named.arms();
     if !arguments.force && is_refused(&named, &arms, &explained)? {
         code = ExitCode::FAILURE;

@@ -13,11 +13,14 @@ use engines::simulated::{NS, Preemption, Time};
 use host::terminal::{hint, print, print_line};
 use host::topology::{self, points};
 use host::{Placement, nearest};
+use reports::quantity::duration_ns as duration_text;
 use reports::{Style, counted};
 use serde_json::{Value, json};
 use studies::hosts::{self, DescribedHost};
-use studies::simulations::mechanisms::MechanismLoad;
-use studies::simulations::{self, Conditions, LockLoad, SimulatedCurve, SimulatedPoint};
+use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
+use studies::simulations::{
+    self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, SimulatedCurve, SimulatedPoint, Variation,
+};
 
 /// What to simulate, and where.
 #[derive(clap::Args)]
@@ -47,27 +50,37 @@ pub struct Arguments {
     /// Simulate only these designs of a mechanism
     #[arg(long, value_delimiter = ',', value_name = "DESIGN")]
     design: Vec<String>,
-    /// Lock that guards a mechanism
-    #[arg(long, default_value = "ticket", value_name = "LOCK")]
-    over: String,
+    /// Lock that guards a mechanism [default: ticket]
+    #[arg(long, value_name = "LOCK")]
+    over: Option<String>,
     /// Set a parameter of a mechanism
     ///
     /// Such as `in_lock_ns=300` (see `knee describe mechanism_NAME`). May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Time outside the lock between two operations
+    /// Mean time outside the lock between two operations
     ///
-    /// Such as 500ns or 2us.
-    #[arg(long, default_value = "1us", value_parser = duration_ns)]
-    work: u64,
-    /// Time for which a lock is held
-    #[arg(long, default_value = "200ns", value_parser = duration_ns)]
-    hold: u64,
-    /// Operations that only read, in percent
+    /// Such as 500ns, 2us or 2us~uniform: how it varies is exp (as the time until the next of independent
+    /// events), uniform (by half of it) or constant. Mechanisms have uniform.
+    #[arg(long, default_value = "1us", value_parser = work, value_name = "TIME[~HOW]")]
+    work: Work,
+    /// Time for which a lock is held [default: 200ns]
+    #[arg(long, value_parser = duration_ns)]
+    hold: Option<u64>,
+    /// Locks, of which each operation takes one at random [default: 1]
+    #[arg(long, value_name = "LOCKS")]
+    locks: Option<usize>,
+    /// Cache lines that are written while a lock is held [default: 2]
+    #[arg(long, value_name = "LINES")]
+    data: Option<usize>,
+    /// Cache lines that are only read while a lock is held [default: 2]
+    #[arg(long, value_name = "LINES")]
+    read: Option<usize>,
+    /// Operations that only read, in percent [default: 90]
     ///
     /// They take a read-write lock for reading.
-    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(0..=100))]
-    reads: u32,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
+    reads: Option<u32>,
     /// Order in which CPUs are used
     ///
     /// One of compact, cores, scatter, one-per-llc, one-per-node.
@@ -89,6 +102,12 @@ pub struct Arguments {
     /// Draws of those that are known only as a range, in addition to a simulation with the middle values.
     #[arg(long, default_value_t = 8)]
     draws: u64,
+    /// Also show rates as multiples of this algorithm's
+    ///
+    /// One of those that are simulated. What a draw of the host's numbers does to both cancels, so ratios say
+    /// more than rates.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["trace", "check"])]
+    baseline: Option<String>,
     /// Simulated time to measure
     ///
     /// The default is 2ms, and 200ms with --tasks.
@@ -123,10 +142,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (mechanisms, locks): (Vec<&String>, Vec<&String>) =
         arguments.names.iter().partition(is_mechanism);
     let (names, mechanisms) = (named(&locks)?, mechanism_loads(&mechanisms, arguments)?);
+    refuse_useless(arguments, &names, &mechanisms)?;
+    check_baseline(arguments, &names, &mechanisms)?;
     let host = hosts::find(&arguments.host)?;
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
-    let load =
-        LockLoad { work_ns: arguments.work, hold_ns: arguments.hold, reads: arguments.reads };
+    let load = lock_load(arguments)?;
     let conditions = conditions(arguments, &host)?;
     if let (Some(tasks), Some(&most)) = (arguments.tasks, counts.last()) {
         ensure!(
@@ -147,36 +167,140 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.check {
         return check(arguments, &names, &host, load, &conditions, &counts);
     }
-    let mut curves = Vec::new();
-    for mechanism in mechanisms {
-        hint(format_args!("simulating {} …", mechanism.name()));
-        let point = |&cpus: &u32| {
-            let cpus = cpus as usize;
-            simulations::mechanisms::mechanism_point(
-                &mechanism,
-                &conditions,
-                cpus,
-                arguments.tasks.unwrap_or(cpus),
-            )
-        };
-        let points = counts.iter().map(point).collect::<Result<_>>()?;
-        curves.push(SimulatedCurve { name: mechanism.name(), points });
-    }
-    for name in names {
-        hint(format_args!("simulating {name} …"));
-        let point = |&cpus: &u32| {
-            let cpus = cpus as usize;
-            simulations::lock_point(name, load, &conditions, cpus, arguments.tasks.unwrap_or(cpus))
-        };
-        let points = counts.iter().map(point).collect::<Result<_>>()?;
-        curves.push(SimulatedCurve { name: name.to_string(), points });
-    }
+    let curves = curves(arguments, &names, &mechanisms, load, &conditions, &counts)?;
     if arguments.json {
         print_line(format_args!("{:#}", as_json(&curves, &host, load, arguments)))?;
     } else {
-        print(tables::simulated(&curves, &host, load, conditions.draws, Style::for_stdout()))?;
+        let style = Style::for_stdout();
+        print(tables::simulated(&curves, arguments.baseline.as_deref(), &host, load, style))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the tasks of a lock do.
+fn lock_load(arguments: &Arguments) -> Result<LockLoad> {
+    // A section that changes two objects and looks at two more: an assumption, which --data and --read replace.
+    const LINES: usize = 2;
+    let (work_ns, hold_ns) = (arguments.work.ns, arguments.hold.unwrap_or(200));
+    let lines_written = arguments.data.unwrap_or(LINES);
+    let lines_read = arguments.read.unwrap_or(LINES);
+    let locks = arguments.locks.unwrap_or(1);
+    ensure!((1..=LOCKS_MAX).contains(&locks), "--locks {locks}: must be 1 to {LOCKS_MAX}");
+    for (flag, lines) in [("--data", lines_written), ("--read", lines_read)] {
+        ensure!(
+            lines.saturating_mul(locks) <= LINES_MAX,
+            "{flag} {lines}: all locks together guard at most {LINES_MAX} cache lines"
+        );
+    }
+    Ok(LockLoad {
+        work_ns,
+        variation: arguments.work.variation.unwrap_or(Variation::Exponential),
+        hold_ns,
+        reads: arguments.reads.unwrap_or(90),
+        locks,
+        lines_written,
+        lines_read,
+        start_within_ns: work_ns + hold_ns,
+    })
+}
+
+/// The curves of all mechanisms and locks.
+fn curves(
+    arguments: &Arguments,
+    locks: &[&str],
+    mechanisms: &[MechanismLoad],
+    load: LockLoad,
+    conditions: &Conditions,
+    counts: &[u32],
+) -> Result<Vec<SimulatedCurve>> {
+    let curve = |name: String, point: &dyn Fn(usize, usize) -> Result<SimulatedPoint>| {
+        hint(format_args!("simulating {name} …"));
+        let tasks = |cpus: usize| arguments.tasks.unwrap_or(cpus);
+        let points = counts.iter().map(|&cpus| point(cpus as usize, tasks(cpus as usize)));
+        with_operations(name, points.collect::<Result<_>>()?, conditions)
+    };
+    let mechanism = |load: &MechanismLoad| {
+        let point = |cpus, tasks| mechanism_point(load, conditions, cpus, tasks);
+        curve(load.name(), &point)
+    };
+    let lock = |name: &&str| {
+        let point = |cpus, tasks| simulations::lock_point(name, load, conditions, cpus, tasks);
+        curve(name.to_string(), &point)
+    };
+    mechanisms.iter().map(mechanism).chain(locks.iter().map(lock)).collect()
+}
+
+/// Refuses a baseline that is not simulated.
+fn check_baseline(
+    arguments: &Arguments,
+    locks: &[&str],
+    mechanisms: &[MechanismLoad],
+) -> Result<()> {
+    let Some(baseline) = &arguments.baseline else { return Ok(()) };
+    let locks = locks.iter().map(|name| name.to_string());
+    let all: Vec<String> = locks.chain(mechanisms.iter().map(MechanismLoad::name)).collect();
+    ensure!(
+        all.contains(baseline),
+        "--baseline {baseline}: not among what is simulated ({}){}",
+        all.join(", "),
+        nearest(baseline, all.iter().map(String::as_str))
+    );
+    Ok(())
+}
+
+/// Refuses options that change nothing of what is simulated.
+fn refuse_useless(
+    arguments: &Arguments,
+    locks: &[&str],
+    mechanisms: &[MechanismLoad],
+) -> Result<()> {
+    let is_shared = |name: &&str| LOCKS.iter().any(|lock| lock.name == *name && lock.shared);
+    ensure!(
+        arguments.over.is_none() || !mechanisms.is_empty(),
+        "--over names the lock that guards a mechanism, and no mechanism is simulated: leave it out"
+    );
+    let variation = arguments.work.variation.filter(|how| *how != Variation::Uniform);
+    ensure!(
+        variation.is_none() || !locks.is_empty(),
+        "--work: the work of a mechanism varies by half of it: leave ~{} out",
+        variation.map_or("", Variation::name)
+    );
+    let of_locks = [arguments.data, arguments.read, arguments.locks].into_iter().flatten();
+    ensure!(
+        of_locks.count() == 0 || !locks.is_empty(),
+        "--locks, --data and --read are of locks and the lines that they guard; a mechanism has its own: \
+         leave them out"
+    );
+    ensure!(
+        arguments.hold.is_none() || !locks.is_empty(),
+        "--hold is the time in a lock; a mechanism holds its lock for as long as its own code takes: \
+         leave it out, or use --set (see knee describe mechanism_NAME)"
+    );
+    ensure!(
+        arguments.reads.is_none() || locks.iter().any(is_shared),
+        "--reads applies only to read-write locks, and none is simulated: leave it out"
+    );
+    Ok(())
+}
+
+/// A curve in which operations ended at each point; an error that says how long to simulate if not.
+fn with_operations(
+    name: String,
+    points: Vec<SimulatedPoint>,
+    conditions: &Conditions,
+) -> Result<SimulatedCurve> {
+    let is_empty = |point: &&SimulatedPoint| point.middle.operations.iter().sum::<u64>() == 0;
+    if let Some(point) = points.iter().find(is_empty) {
+        let length_ns = (conditions.length / NS) as f64;
+        bail!(
+            "{name}: no operation ended at {} in {} of simulated time: simulate longer (--length {}), or \
+             less work and shorter holds",
+            counted(point.cpus, "CPU"),
+            duration_text(length_ns),
+            duration_text(10.0 * length_ns).replace(' ', "")
+        );
+    }
+    Ok(SimulatedCurve { name, points })
 }
 
 /// Compares native runs on this host with their simulation.
@@ -222,7 +346,11 @@ fn agreements_json(found: &Agreements, host: &DescribedHost, load: LockLoad) -> 
     json!({
         "host": host.name,
         "work_ns": load.work_ns,
+        "work_varies": load.variation.name(),
         "hold_ns": load.hold_ns,
+        "locks": load.locks,
+        "lines_written": load.lines_written,
+        "lines_read": load.lines_read,
         "transfer_ns_meanwhile": found.transfer_ns,
         "agreements": found.all.iter().map(one).collect::<Vec<_>>(),
     })
@@ -268,9 +396,10 @@ fn mechanism_loads(names: &[&String], arguments: &Arguments) -> Result<Vec<Mecha
             (design, _) => vec![design],
         };
         for design in designs {
-            let (over, given) = (arguments.over.clone(), arguments.set.clone());
+            let over = arguments.over.clone().unwrap_or_else(|| "ticket".to_string());
+            let given = arguments.set.clone();
             let load = MechanismLoad::new(name, design)?;
-            loads.push(MechanismLoad { over, given, work_ns: arguments.work, ..load });
+            loads.push(MechanismLoad { over, given, work_ns: arguments.work.ns, ..load });
         }
     }
     Ok(loads)
@@ -297,6 +426,27 @@ fn named(names: &[&String]) -> Result<Vec<&'static str>> {
     names.iter().map(find).collect()
 }
 
+/// The work between two operations.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    /// Mean ns.
+    ns: u64,
+    /// How it varies, if the user says so.
+    variation: Option<Variation>,
+}
+
+/// `1us`, `1us~exp`.
+fn work(text: &str) -> Result<Work> {
+    let Some((time, how)) = text.split_once('~') else {
+        return Ok(Work { ns: duration_ns(text)?, variation: None });
+    };
+    let variation = Variation::ALL.into_iter().find(|variation| variation.name() == how);
+    let names = Variation::ALL.map(Variation::name);
+    let variation =
+        variation.with_context(|| format!("~{how}: must be one of {}", names.join(", ")))?;
+    Ok(Work { ns: duration_ns(time)?, variation: Some(variation) })
+}
+
 /// `200ns`, `2us`, `1.5ms`, `1s`, as whole ns.
 fn duration_ns(text: &str) -> Result<u64> {
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -316,14 +466,20 @@ fn as_json(
     load: LockLoad,
     arguments: &Arguments,
 ) -> Value {
-    let point = |point: &SimulatedPoint| {
+    let baseline = arguments.baseline.as_ref();
+    let baseline = baseline.and_then(|name| all.iter().find(|one| one.name == *name));
+    let point = |(index, point): (usize, &SimulatedPoint)| {
         let (low, high) = point.range();
+        let ratio = baseline.map(|baseline| point.ratio_to(&baseline.points[index]));
         json!({
             "cpus": point.cpus,
             "tasks": point.tasks,
             "operations_per_s": point.middle.rate(),
             "operations_per_s_lowest": low,
             "operations_per_s_highest": high,
+            "ratio_to_baseline": ratio.map(|ratio| {
+                json!({ "middle": ratio.middle, "lowest": ratio.low, "highest": ratio.high })
+            }),
             "cpu_ns_per_operation": point.ns_per_operation().map(|rows| {
                 rows.into_iter().map(|(row, ns)| (row.to_string(), ns.into())).collect::<serde_json::Map<_, _>>()
             }),
@@ -335,7 +491,7 @@ fn as_json(
         })
     };
     let one = |simulated: &SimulatedCurve| {
-        let points: Vec<Value> = simulated.points.iter().map(point).collect();
+        let points: Vec<Value> = simulated.points.iter().enumerate().map(point).collect();
         json!({ "name": simulated.name, "points": points })
     };
     json!({
@@ -345,9 +501,14 @@ fn as_json(
         "preemption": if arguments.preempt_anywhere { "anywhere" } else { "between operations" },
         "pinned": !arguments.unpinned,
         "work_ns": load.work_ns,
+        "work_varies": load.variation.name(),
         "hold_ns": load.hold_ns,
+        "locks": load.locks,
+        "lines_written": load.lines_written,
+        "lines_read": load.lines_read,
         "seed": arguments.seed,
         "draws": arguments.draws,
+        "baseline": arguments.baseline,
         "algorithms": all.iter().map(one).collect::<Vec<_>>(),
     })
 }

@@ -85,6 +85,28 @@ fn cpus_and_tasks_that_cannot_be_had_are_named() {
 }
 
 #[test]
+fn options_that_would_change_nothing_are_refused() {
+    check("check ticket --over queued", &["--over names the lock that guards a mechanism"], 2);
+    check("simulate ticket --over queued", &["--over names the lock that guards a mechanism"], 2);
+    check("simulate log_commit_list --hold 1us", &["--hold is the time in a lock", "--set"], 2);
+    check("simulate ticket --reads 50", &["--reads applies only to read-write locks"], 2);
+    check("simulate file_locks --data 4", &["--locks, --data and --read are of locks"], 2);
+    check("simulate file_locks --work 1us~exp", &["varies by half of it: leave ~exp out"], 2);
+    check(
+        "simulate ticket --work 1us~often",
+        &["~often: must be one of constant, uniform, exp"],
+        2,
+    );
+    check(
+        "simulate ticket --data 5000",
+        &["--data 5000: all locks together guard at most 4096"],
+        2,
+    );
+    let short = "simulate ticket --cpus 1 --draws 0 --hold 1ms --length 10us";
+    check(short, &["ticket: no operation ended at 1 CPU in 10 us", "--length 100us"], 2);
+}
+
+#[test]
 fn parameters_and_forms_that_a_workload_lacks_are_named() {
     check("run getppid --set hold_ns=3", &["getppid has no parameter 'hold_ns'", "idle_ns"], 2);
     check("run create_files --set sync=often", &["sync=often: must be one of none, fdatasync"], 2);

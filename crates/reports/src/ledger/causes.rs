@@ -47,11 +47,15 @@ pub fn text(answer: &Answer, names: [&str; 2], per: &str, style: Style) -> Strin
 
 /// "   If work() has no more to do than before, its tasks may take a cache line from each other …".
 fn suspected(line: &SharedLine) -> String {
-    let HotInstruction { object, offset, .. } = &line.at;
+    let HotInstruction { object, offset, source, .. } = &line.at;
+    let place = match source {
+        Some(source) => format!("at {source} ({object}+{offset:#x})"),
+        None => format!("{object}+{offset:#x} (addr2line -e {object} {offset:#x})"),
+    };
     format!(
         "   If `{}` has no more to do than before, tasks may take a cache line from each other (false \
          sharing): then the difference vanishes with --cpus 1. {:.0} % of its samples are on one \
-         instruction, {object}+{offset:#x} (addr2line -e {object} {offset:#x})",
+         instruction, {place}",
         line.function,
         100.0 * line.at.share()
     )

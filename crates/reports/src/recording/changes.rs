@@ -1,6 +1,6 @@
 //! The difference of two recordings, ranked.
 
-use analysis::ledger::{Cause, Per, RecordedLedger, RowChange, Split, causes};
+use analysis::ledger::{Cause, IDLE, Per, RecordedLedger, RowChange, Split, causes};
 
 use crate::Style;
 use crate::ledger::place;
@@ -93,7 +93,12 @@ fn answer(
     };
     let than = |change: f64| if change < 0.0 { "less" } else { "more" };
     let size = |change: f64| format!("{} {}", amount(unit, change.abs()), than(change));
-    let because = format!("{} takes {}", place(&cause.path), size(cause.own_ns));
+    let because = match cause.path.first() {
+        Some(row) if row == IDLE => {
+            format!("CPUs whose tasks wait are idle for {}", size(cause.own_ns))
+        }
+        _ => format!("{} takes {}", place(&cause.path), size(cause.own_ns)),
+    };
     if unit.per == Per::Second {
         return format!("of each second, {because} in `{after}` than in `{before}`");
     }

@@ -92,11 +92,7 @@ fn predict(inputs: &DrawnInputs) -> Result<Prediction> {
             draws: 0,
             length: length_us * 1000 * NS,
         };
-        let load = LockLoad {
-            work_ns: work.round() as u64,
-            hold_ns: inputs.whole("work inside"),
-            reads: 0,
-        };
+        let load = LockLoad::steady(work.round() as u64, inputs.whole("work inside"), 0);
         lock_draw(name, load, &conditions, inputs.draw, cpus, VCPUS)
     };
     let work = fit([500.0, 100_000.0], SLOW_PATH, |work| {

@@ -12,7 +12,7 @@ use engines::simulated::{
 use host::nearest;
 use machine::{Machine, Native, Region};
 
-use super::{Conditions, SimulatedPoint, draws, warm_up};
+use super::{Conditions, SimulatedPoint, Variation, draws, warm_up};
 
 /// What each task does, again and again: some work, and an operation of a mechanism.
 #[derive(Clone, Debug)]
@@ -146,7 +146,8 @@ impl mechanisms::Visitor for Simulation<'_> {
                 if at_warm_up.is_none() && m.counts() {
                     at_warm_up = Some((operations, state));
                 }
-                m.work(varied(m, load.work_ns));
+                // Tasks with equal work fall into step, and whether they then meet is no property of the mechanism.
+                m.work(Variation::Uniform.draw(m, load.work_ns));
                 mechanism.operate(m, &mut state);
                 operations += 1;
                 m.operation_done();
@@ -170,13 +171,6 @@ impl mechanisms::Visitor for Simulation<'_> {
         let simulated = simulate_to_completion(&setup, options, &final_check)?;
         Ok(MechanismRun { simulated, effects: totals.into_inner().effects_per_operation() })
     }
-}
-
-/// A random time from half to one and a half of this one. Tasks with equal work fall into step,
-/// and whether they then meet is no property of the mechanism.
-fn varied(m: &Simulated, ns: u64) -> u64 {
-    let bound = u32::try_from(ns).unwrap_or(u32::MAX);
-    ns / 2 + u64::from(if bound > 0 { m.random(bound) } else { 0 })
 }
 
 /// What all tasks did.

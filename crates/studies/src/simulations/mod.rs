@@ -1,6 +1,7 @@
 //! Algorithms on described hosts: the tasks that a lock is simulated with, and the results.
 //! Neither the algorithms nor the simulator know of each other; here they meet.
 
+mod lock_load;
 pub mod mechanisms;
 
 use std::io;
@@ -12,26 +13,18 @@ use engines::simulated::{
     NS, Options, Preemption, ROWS, Setup, Simulated, SimulatedRun, Time, TraceWindow, simulate,
 };
 use host::{Placement, counted};
-use machine::{Annotation, Machine, Region};
+use machine::Region;
 
 use crate::hosts::{DescribedHost, Draw};
+pub use lock_load::{
+    Guarded, LINES_MAX, LOCKS_MAX, LockLoad, Variation, exclusive_operation, sharing_operation,
+};
 
 /// The row of a ledger that says how long CPUs had nothing to do, called as in ledgers of measured runs.
 pub const IDLE: &str = "idle";
 
 /// Bytes of a region: enough for the tables of every lock with the most tasks.
 pub const REGION_BYTES: usize = 1 << 20;
-
-/// What each task does, again and again: takes the lock, works, releases it, works.
-#[derive(Clone, Copy, Debug)]
-pub struct LockLoad {
-    /// ns of work between two critical sections.
-    pub work_ns: u64,
-    /// ns of work inside a critical section.
-    pub hold_ns: u64,
-    /// How many of 100 operations take a read-write lock to read.
-    pub reads: u32,
-}
 
 /// The host of a simulation, its scheduling, and its length.
 #[derive(Clone, Debug)]
@@ -73,11 +66,36 @@ pub struct SimulatedPoint {
     pub effects: Vec<(&'static str, f64)>,
 }
 
+/// The rate of an algorithm as a multiple of another's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateRatio {
+    /// With the middle values of all ranges.
+    pub middle: f64,
+    /// The lowest of all draws.
+    pub low: f64,
+    /// The highest of all draws.
+    pub high: f64,
+}
+
+impl RateRatio {
+    /// Whether one of both is faster in every draw.
+    pub fn is_clear(&self) -> bool {
+        self.low > 1.0 || self.high < 1.0
+    }
+}
+
 impl SimulatedPoint {
     /// The lowest and the highest rate of all draws.
     pub fn range(&self) -> (f64, f64) {
-        let low = self.rates.iter().copied().fold(f64::INFINITY, f64::min);
-        (low, self.rates.iter().copied().fold(0.0, f64::max))
+        lowest_and_highest(self.rates.iter().copied())
+    }
+
+    /// The rate as a multiple of another algorithm's at the same point, draw by draw: what a draw does to both
+    /// cancels.
+    pub fn ratio_to(&self, other: &SimulatedPoint) -> RateRatio {
+        let ratios = self.rates.iter().zip(&other.rates).map(|(own, other)| own / other);
+        let (low, high) = lowest_and_highest(ratios);
+        RateRatio { middle: self.rates[0] / other.rates[0], low, high }
     }
 
     /// CPU time per operation in ns, by row and with the idle rest. `None` without operations.
@@ -89,6 +107,10 @@ impl SimulatedPoint {
         let idle = (IDLE, per_operation(self.middle.idle));
         (operations > 0).then(|| rows.chain([idle]).collect())
     }
+}
+
+fn lowest_and_highest(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    (values.clone().fold(f64::INFINITY, f64::min), values.fold(0.0, f64::max))
 }
 
 /// Simulates a lock on this many CPUs, with as many tasks or more.
@@ -171,8 +193,9 @@ fn run_lock(
             cpus: &used,
             task: lock.task,
             ipi_handler: None,
-            exclusive: true,
-            fifo: lock.fifo,
+            // The engine knows of one lock.
+            exclusive: load.locks == 1,
+            fifo: lock.fifo && load.locks == 1,
         };
         simulate(&setup, &options)
     };
@@ -183,36 +206,6 @@ fn run_lock(
         let (tasks, cpus) = (counted(tasks, "task"), counted(cpus, "CPU"));
         format!("{name} with {tasks} on {cpus} of {}", described.name)
     })
-}
-
-/// An operation: takes the lock, works, releases it, works.
-#[inline(always)]
-pub fn exclusive_operation<L: Lock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: LockLoad) {
-    let hold = lock.lock(m, at);
-    m.annotate(Annotation::Enter);
-    m.work(load.hold_ns);
-    m.annotate(Annotation::Leave);
-    lock.unlock(m, at, hold);
-    m.work(load.work_ns);
-}
-
-/// An operation with a read-write lock: takes it to read or to write, works, releases it, works.
-#[inline(always)]
-pub fn sharing_operation<L: SharedLock, M: Machine>(m: &M, lock: &L, at: &L::Mem, load: LockLoad) {
-    if m.random(100) < load.reads {
-        let hold = lock.read_lock(m, at);
-        m.annotate(Annotation::EnterShared);
-        m.work(load.hold_ns);
-        m.annotate(Annotation::LeaveShared);
-        lock.read_unlock(m, at, hold);
-    } else {
-        let hold = lock.write_lock(m, at);
-        m.annotate(Annotation::Enter);
-        m.work(load.hold_ns);
-        m.annotate(Annotation::Leave);
-        lock.write_unlock(m, at, hold);
-    }
-    m.work(load.work_ns);
 }
 
 /// A lock in a region, and what its tasks do.
@@ -234,10 +227,13 @@ impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
     fn lock<L: Lock>(self) -> io::Result<R> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape);
-        let at = &region.array::<L::Mem>("lock", 1)[0];
-        let task = &|m: &Simulated, _: usize| loop {
-            exclusive_operation(m, &lock, at, self.load);
-            m.operation_done();
+        let guarded = Guarded::new(region, &self.load);
+        let task = &|m: &Simulated, _: usize| {
+            self.load.start(m);
+            loop {
+                exclusive_operation(m, &lock, &guarded, self.load);
+                m.operation_done();
+            }
         };
         (self.act)(&LockTask { region, task, fifo: L::FIFO })
     }
@@ -245,10 +241,13 @@ impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
     fn shared<L: SharedLock>(self) -> io::Result<R> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape);
-        let at = &region.array::<L::Mem>("lock", 1)[0];
-        let task = &|m: &Simulated, _: usize| loop {
-            sharing_operation(m, &lock, at, self.load);
-            m.operation_done();
+        let guarded = Guarded::new(region, &self.load);
+        let task = &|m: &Simulated, _: usize| {
+            self.load.start(m);
+            loop {
+                sharing_operation(m, &lock, &guarded, self.load);
+                m.operation_done();
+            }
         };
         (self.act)(&LockTask { region, task, fifo: false })
     }

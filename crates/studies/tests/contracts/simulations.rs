@@ -5,9 +5,9 @@ use algorithms::locks::LOCKS;
 use engines::simulated::{NS, Preemption, ROWS, Time};
 use host::Placement;
 use studies::hosts::{self, DescribedHost};
-use studies::simulations::{Conditions, IDLE, LockLoad, lock_point, trace};
+use studies::simulations::{Conditions, IDLE, LockLoad, Variation, lock_point, trace};
 
-const LOAD: LockLoad = LockLoad { work_ns: 500, hold_ns: 100, reads: 90 };
+const LOAD: LockLoad = LockLoad::steady(500, 100, 90);
 
 pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
     Conditions {
@@ -83,6 +83,58 @@ fn crowded_guests_need_waiters_that_yield_their_cpu() {
     assert!(with_ple > 3.0 * ticket, "{with_ple} {ticket}");
 }
 
+/// The load of `knee simulate` without options.
+const TYPICAL: LockLoad = LockLoad {
+    work_ns: 1000,
+    variation: Variation::Exponential,
+    hold_ns: 200,
+    reads: 90,
+    locks: 1,
+    lines_written: 2,
+    lines_read: 2,
+    start_within_ns: 1200,
+};
+
+#[test]
+fn a_lock_does_not_pass_from_neighbour_to_neighbour() {
+    let host = hosts::find("westmere-ex-8s").unwrap();
+    let conditions = conditions(&host);
+    // In the order of CPUs, 9 of 10 hand-overs of 80 CPUs stay in a node of ten. By chance, 1 of 10 does.
+    let rate = |load| lock_point("mcs", load, &conditions, 80, 80).unwrap().middle.rate();
+    let ordered = LockLoad { variation: Variation::Constant, start_within_ns: 0, ..TYPICAL };
+    assert!(rate(TYPICAL) < 0.8 * rate(ordered), "{} {}", rate(TYPICAL), rate(ordered));
+}
+
+#[test]
+fn a_seed_is_a_run_of_its_own_and_each_line_and_lock_counts() {
+    let host = hosts::find("icelake-2s").unwrap();
+    let rate = |load, seed| {
+        let conditions = Conditions { seed, ..conditions(&host) };
+        lock_point("mcs", load, &conditions, 16, 16).unwrap().middle.rate()
+    };
+    assert!(rate(TYPICAL, 1) != rate(TYPICAL, 2));
+    assert_eq!(rate(TYPICAL, 1), rate(TYPICAL, 1));
+    let more_data = LockLoad { lines_written: 8, ..TYPICAL };
+    assert!(rate(more_data, 1) < 0.8 * rate(TYPICAL, 1));
+    let more_locks = LockLoad { locks: 16, ..TYPICAL };
+    assert!(rate(more_locks, 1) > 2.0 * rate(TYPICAL, 1));
+}
+
+#[test]
+fn a_ratio_compares_the_same_draws() {
+    let host = hosts::find("icelake-2s").unwrap();
+    let conditions = Conditions { draws: 4, ..conditions(&host) };
+    let point = |name| lock_point(name, TYPICAL, &conditions, 8, 8).unwrap();
+    let (ticket, mcs) = (point("ticket"), point("mcs"));
+    let own = mcs.ratio_to(&mcs);
+    assert_eq!((own.middle, own.low, own.high, own.is_clear()), (1.0, 1.0, 1.0, false));
+    let ratio = ticket.ratio_to(&mcs);
+    assert_eq!(ratio.middle, ticket.middle.rate() / mcs.middle.rate());
+    // Narrower than what the two ranges allow: a slow host is slow for both.
+    let (lows, highs) = (ticket.range().0 / mcs.range().1, ticket.range().1 / mcs.range().0);
+    assert!(lows < ratio.low && ratio.high < highs, "{ratio:?}, {lows} to {highs}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_hash_on_every_computer() {
     let host = hosts::find("icelake-2s").unwrap();
@@ -100,7 +152,7 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
 /// Traces three CPUs of a host around hand-overs of a lock.
 fn check_trace(name: &str, expected: expect_test::Expect) {
     let host = hosts::find("westmere-ex-8s").unwrap();
-    let load = LockLoad { work_ns: 100, hold_ns: 100, reads: 0 };
+    let load = LockLoad::steady(100, 100, 0);
     let lines = trace(name, load, &conditions(&host), 3, 16).unwrap();
     expected.assert_eq(&format!("{name}:\n{}\n", lines.join("\n")));
 }

@@ -20,8 +20,10 @@ const EXPLAINED_MIN: f64 = 0.8;
 const LIKELY_P: f64 = 0.05;
 
 /// User code that changed by up to this many times as much as a call goes with the call: an interpreter takes
-/// longer to make a call than the kernel takes for it.
+/// longer to make a call than the kernel takes for it, and it does so in many functions.
 const AROUND_MAX: f64 = 3.0;
+/// The same for a single function, which may well have changed by itself.
+const FUNCTION_MAX: f64 = 1.0;
 
 /// Folds causes that follow from others into these. Keeps the order.
 pub(super) fn fold(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
@@ -42,7 +44,9 @@ fn fold_user_code(mut causes: Vec<Cause>) -> Vec<Cause> {
     let Some(at) = (0..causes.len()).filter(|at| makes(&causes[*at])).max_by(largest) else {
         return causes;
     };
-    if user_ns / whole_ns(&causes[at]) > AROUND_MAX {
+    let is_function = |cause: &Cause| is_user(cause) && cause.change.name != USER;
+    let most = if causes.iter().any(is_function) { FUNCTION_MAX } else { AROUND_MAX };
+    if user_ns / whole_ns(&causes[at]) > most {
         return causes;
     }
     let path = causes[at].path.clone();

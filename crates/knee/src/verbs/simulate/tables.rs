@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use analysis::ledger::{IDLE, WORK};
 use calibration::native_check::{AGREES, Agreement, Agreements};
 use studies::hosts::{DescribedHost, Origin};
-use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint};
+use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint, Variation};
 
 use reports::Style;
 use reports::plot::{Plot, SYMBOLS, Series, plot};
@@ -13,29 +13,53 @@ use reports::prose::{counted, wrapped};
 use reports::quantity::{duration_ns, short};
 use reports::table::{Align, Table};
 
-/// Algorithms on a host.
+/// Algorithms on a host, also as multiples of the `baseline` among them.
 pub fn simulated(
     all: &[SimulatedCurve],
+    baseline: Option<&str>,
     host: &DescribedHost,
     load: LockLoad,
-    draws: u64,
     style: Style,
 ) -> String {
-    let mut text = style.bold(&format!(
-        "simulated on {}: {} inside, {} outside",
-        host.name,
-        duration_ns(load.hold_ns as f64),
-        duration_ns(load.work_ns as f64)
-    ));
+    let draws = all.iter().flat_map(|one| &one.points).map(|point| point.rates.len() - 1);
+    let draws = draws.max().unwrap_or(0);
+    let title = format!("simulated on {}: {}", host.name, load_text(all, load));
+    let mut text = style.bold(wrapped(&title, style.width, 2).trim_end());
     text += "\n";
     text += &rates(all, style);
     text += "\n";
+    if let Some(baseline) = baseline.and_then(|name| all.iter().find(|one| one.name == name)) {
+        text += &ratios(all, baseline, style);
+        text += "\n";
+    }
     text += &curves(all, style);
     text += "\n";
     text += &ledgers(all, style);
     text += "\n";
     text += &effects(all, style);
     text + &wrapped(&basis(host, draws), style.width, 2)
+}
+
+/// The load in words, of locks if there is one.
+fn load_text(all: &[SimulatedCurve], load: LockLoad) -> String {
+    // A mechanism is named with its design.
+    if all.iter().any(|one| !one.name.contains(':')) {
+        return of_locks(load);
+    }
+    format!("{} outside ({})", duration_ns(load.work_ns as f64), Variation::Uniform.name())
+}
+
+/// "200 ns inside with 2 lines written and 2 read, 1 us outside (exp)".
+fn of_locks(load: LockLoad) -> String {
+    let locks = if load.locks > 1 { format!("{} locks, ", load.locks) } else { String::new() };
+    format!(
+        "{locks}{} inside with {} written and {} read, {} outside ({})",
+        duration_ns(load.hold_ns as f64),
+        counted(load.lines_written, "line"),
+        load.lines_read,
+        duration_ns(load.work_ns as f64),
+        load.variation.name()
+    )
 }
 
 /// Simulated rates beside native ones.
@@ -45,12 +69,8 @@ pub fn agreements(
     load: LockLoad,
     style: Style,
 ) -> String {
-    let mut text = style.bold(&format!(
-        "simulated on {} and native on this host: {} inside, {} outside",
-        host.name,
-        duration_ns(load.hold_ns as f64),
-        duration_ns(load.work_ns as f64)
-    ));
+    let title = format!("simulated on {} and native on this host: {}", host.name, of_locks(load));
+    let mut text = style.bold(wrapped(&title, style.width, 2).trim_end());
     text += "\n";
     let head = [
         ("lock", Align::Left),
@@ -97,18 +117,66 @@ pub fn agreements(
 const ABREAST: usize = 4;
 
 fn rates(all: &[SimulatedCurve], style: Style) -> String {
+    let all: Vec<&SimulatedCurve> = all.iter().collect();
+    let head = |one: &SimulatedCurve| format!("{}\noperations/s", one.name);
+    by_cpus(&all, head, |_, point| rate(point), style)
+}
+
+/// The rates of all others as multiples of the baseline's, and where they part from it.
+fn ratios(all: &[SimulatedCurve], baseline: &SimulatedCurve, style: Style) -> String {
+    let others: Vec<&SimulatedCurve> = all.iter().filter(|one| one.name != baseline.name).collect();
+    let head = |one: &SimulatedCurve| format!("{}\n/ {}", one.name, baseline.name);
+    let ratio = |index: usize, point: &SimulatedPoint| {
+        let ratio = point.ratio_to(&baseline.points[index]);
+        match point.rates.len() {
+            1 => format!("{:.2}", ratio.middle),
+            _ => format!("{:.2} ({:.2}..{:.2})", ratio.middle, ratio.low, ratio.high),
+        }
+    };
+    let table = by_cpus(&others, head, ratio, style);
+    let lines = others.iter().map(|one| wrapped(&parting(one, baseline), style.width, 2));
+    table + &lines.collect::<String>()
+}
+
+/// "ticket is slower than mcs in every draw at 8, 16 and more CPUs"; or that it never is.
+fn parting(one: &SimulatedCurve, baseline: &SimulatedCurve) -> String {
+    let at = |is_faster: bool| {
+        let points = one.points.iter().zip(&baseline.points);
+        let clear = points.filter(|(point, base)| {
+            let ratio = point.ratio_to(base);
+            ratio.is_clear() && (ratio.middle > 1.0) == is_faster
+        });
+        clear.map(|(point, _)| point.cpus.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let told = [(at(true), "faster"), (at(false), "slower")];
+    let told = told.iter().filter(|(cpus, _)| !cpus.is_empty());
+    let plural = |cpus: &str| if cpus == "1" { "CPU" } else { "CPUs" };
+    let told: Vec<String> = told
+        .map(|(cpus, how)| format!("{how} than {} at {cpus} {}", baseline.name, plural(cpus)))
+        .collect();
+    match &told[..] {
+        [] => format!("{}: as fast as {}, within the draws", one.name, baseline.name),
+        told => format!("{}: in every draw {}", one.name, told.join(", and ")),
+    }
+}
+
+/// A row for each number of CPUs, and a column for each curve.
+fn by_cpus(
+    all: &[&SimulatedCurve],
+    head: impl Fn(&SimulatedCurve) -> String,
+    cell: impl Fn(usize, &SimulatedPoint) -> String,
+    style: Style,
+) -> String {
     let crowded = all.iter().flat_map(|one| &one.points).any(|point| point.tasks != point.cpus);
-    let some = |some: &[SimulatedCurve]| {
+    let some = |some: &[&SimulatedCurve]| {
         let mut columns = vec![("CPUs".to_string(), Align::Right)];
         columns.extend(crowded.then(|| ("tasks".to_string(), Align::Right)));
-        columns
-            .extend(some.iter().map(|one| (format!("{}\noperations/s", one.name), Align::Right)));
+        columns.extend(some.iter().map(|one| (head(one), Align::Right)));
         let mut table = Table::new(columns);
-        for index in 0..some[0].points.len() {
-            let (cpus, tasks) = (some[0].points[index].cpus, some[0].points[index].tasks);
-            let mut cells = vec![cpus.to_string()];
-            cells.extend(crowded.then(|| tasks.to_string()));
-            cells.extend(some.iter().map(|one| rate(&one.points[index])));
+        for (index, point) in some[0].points.iter().enumerate() {
+            let mut cells = vec![point.cpus.to_string()];
+            cells.extend(crowded.then(|| point.tasks.to_string()));
+            cells.extend(some.iter().map(|one| cell(index, &one.points[index])));
             table.row(cells);
         }
         within(&table, style)
@@ -161,9 +229,7 @@ fn ledgers(all: &[SimulatedCurve], style: Style) -> String {
         .iter()
         .filter_map(|(one, point)| Some((one.name.as_str(), point.ns_per_operation()?)))
         .collect();
-    let Some((_, first)) = told.first() else {
-        return "no operation finished in the simulated time: try a longer --length\n".to_string();
-    };
+    let Some((_, first)) = told.first() else { return String::new() };
     let cpus = last[0].1.cpus;
     let heading = format!("CPU time per operation\nat {}, ns", counted(cpus, "CPU"));
     let names = told.iter().map(|(name, _)| ((*name).to_string(), Align::Right));
@@ -210,7 +276,7 @@ fn effects(all: &[SimulatedCurve], style: Style) -> String {
 }
 
 /// The origin of the host's numbers.
-fn basis(host: &DescribedHost, draws: u64) -> String {
+fn basis(host: &DescribedHost, draws: usize) -> String {
     let numbers =
         |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
     let found = numbers(|origin| matches!(origin, Origin::Found(_)));
@@ -218,10 +284,7 @@ fn basis(host: &DescribedHost, draws: u64) -> String {
     let assumed = numbers(|origin| matches!(origin, Origin::Assumed(_)));
     let draws = match draws {
         0 => String::new(),
-        draws => format!(
-            "; in brackets the lowest and highest of {} more",
-            counted(draws as usize, "draw")
-        ),
+        draws => format!("; in brackets the lowest and highest of {} more", counted(draws, "draw")),
     };
     format!(
         "simulated, not measured: {found} of the host's numbers were found in publications, {measured} measured, {assumed} \

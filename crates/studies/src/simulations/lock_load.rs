@@ -1,0 +1,247 @@
+//! The load of a lock: what its tasks do again and again, natively as in a simulation.
+//!
+//!     lock ─> read and write the lines that it guards, work ─> unlock ─> work that varies
+//!
+//! Tasks that start together in the order of their CPUs, work equally long and touch no line would take a FIFO lock
+//! in that order for ever. It would pass from neighbour to neighbour: the locality that NUMA-aware locks work for,
+//! for nothing. So tasks start at random, their work varies, and the lock guards lines that move with it.
+
+use std::hint::black_box;
+
+use algorithms::{Lock, SharedLock};
+use machine::{Annotation, Array, Field, Image, Line, Machine, Region};
+
+/// A cache line that a lock guards.
+type DataLine = Line<Field<u64>>;
+
+/// The most lines that all locks together may guard: 256 KiB.
+pub const LINES_MAX: usize = 4096;
+/// The most locks.
+pub const LOCKS_MAX: usize = 256;
+
+/// What each task does, again and again: takes the lock, works with what it guards, releases it, works.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LockLoad {
+    /// Mean ns of work between two critical sections.
+    pub work_ns: u64,
+    /// How the work between two critical sections varies.
+    pub variation: Variation,
+    /// ns of work inside a critical section.
+    pub hold_ns: u64,
+    /// How many of 100 operations take a read-write lock to read.
+    pub reads: u32,
+    /// Locks, of which each operation takes one at random.
+    pub locks: usize,
+    /// Lines that a critical section writes; one that only reads reads them. Each lock guards its own.
+    pub lines_written: usize,
+    /// Lines that a critical section reads, and nobody writes.
+    pub lines_read: usize,
+    /// Tasks of a simulation start at random within this many ns.
+    pub start_within_ns: u64,
+}
+
+/// How a time varies around its mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variation {
+    /// Not at all.
+    Constant,
+    /// Equally often each time from half to one and a half of the mean.
+    Uniform,
+    /// As the time until the next of independent events.
+    Exponential,
+}
+
+impl Variation {
+    pub const ALL: [Variation; 3] =
+        [Variation::Constant, Variation::Uniform, Variation::Exponential];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Variation::Constant => "constant",
+            Variation::Uniform => "uniform",
+            Variation::Exponential => "exp",
+        }
+    }
+
+    /// A time with this mean.
+    #[inline(always)]
+    pub fn draw<M: Machine>(self, m: &M, mean_ns: u64) -> u64 {
+        match self {
+            Variation::Constant => mean_ns,
+            Variation::Uniform => mean_ns / 2 + below(m, mean_ns),
+            Variation::Exponential => exponential(m, mean_ns),
+        }
+    }
+}
+
+/// A random number below the bound; 0 if the bound is.
+#[inline(always)]
+pub fn below<M: Machine>(m: &M, bound: u64) -> u64 {
+    let bound = u32::try_from(bound).unwrap_or(u32::MAX);
+    u64::from(if bound > 0 { m.random(bound) } else { 0 })
+}
+
+/// An exponential time, by comparing random numbers: no logarithm, so that every computer draws the same.
+///
+/// Source: J. von Neumann, "Various Techniques Used in Connection With Random Digits", 1951.
+fn exponential<M: Machine>(m: &M, mean_ns: u64) -> u64 {
+    const ONE: u32 = 1 << 16;
+    let mut whole = 0;
+    loop {
+        let first = m.random(ONE);
+        // A run of falling numbers has an odd length with probability exp(-first).
+        let (mut last, mut length) = (first, 1);
+        loop {
+            let next = m.random(ONE);
+            if next >= last {
+                break;
+            }
+            (last, length) = (next, length + 1);
+        }
+        if length % 2 == 1 {
+            return mean_ns * (whole * u64::from(ONE) + u64::from(first)) / u64::from(ONE);
+        }
+        whole += 1;
+    }
+}
+
+impl LockLoad {
+    /// A load without chance: all tasks start together, work equally long, and touch nothing that the lock guards.
+    pub const fn steady(work_ns: u64, hold_ns: u64, reads: u32) -> LockLoad {
+        LockLoad {
+            work_ns,
+            variation: Variation::Constant,
+            hold_ns,
+            reads,
+            locks: 1,
+            lines_written: 0,
+            lines_read: 0,
+            start_within_ns: 0,
+        }
+    }
+
+    /// Lines that each lock guards.
+    fn lines(&self) -> usize {
+        self.lines_written + self.lines_read
+    }
+
+    /// The lock of the next operation.
+    #[inline(always)]
+    fn pick<'a, L>(&self, m: &impl Machine, guarded: &'a Guarded<L>) -> (&'a L, &'a [DataLine]) {
+        let index = if self.locks > 1 { m.random(self.locks as u32) as usize } else { 0 };
+        let from = index * self.lines();
+        let data = guarded.data.as_deref().unwrap_or_default();
+        (&guarded.locks[index].0, data.get(from..from + self.lines()).unwrap_or_default())
+    }
+
+    /// Waits for the task's own start.
+    pub fn start<M: Machine>(&self, m: &M) {
+        if self.start_within_ns > 0 {
+            m.work(below(m, self.start_within_ns));
+        }
+    }
+
+    /// What a task does while it has the lock.
+    #[inline(always)]
+    fn section<M: Machine>(&self, m: &M, data: &[DataLine], writes: bool) {
+        let (written, read) = data.split_at(data.len().min(self.lines_written));
+        for line in read {
+            black_box(line.get(m));
+        }
+        for line in written {
+            let value = black_box(line.get(m));
+            if writes {
+                line.set(m, value.wrapping_add(1));
+            }
+        }
+        m.work(self.hold_ns);
+    }
+}
+
+/// Locks in a region, each on a line of its own, and the lines that they guard.
+pub struct Guarded<L> {
+    locks: Array<Line<L>>,
+    data: Option<Array<DataLine>>,
+}
+
+impl<L: Image> Guarded<L> {
+    /// The locks and lines of a load.
+    pub fn new(region: &Region, load: &LockLoad) -> Guarded<L> {
+        let lines = load.locks * load.lines();
+        Guarded {
+            locks: region.array("lock", load.locks),
+            data: (lines > 0).then(|| region.array("data", lines)),
+        }
+    }
+}
+
+/// An operation: takes a lock, works with what it guards, releases it, works.
+#[inline(always)]
+pub fn exclusive_operation<L: Lock, M: Machine>(
+    m: &M,
+    lock: &L,
+    guarded: &Guarded<L::Mem>,
+    load: LockLoad,
+) {
+    let (at, data) = load.pick(m, guarded);
+    let hold = lock.lock(m, at);
+    m.annotate(Annotation::Enter);
+    load.section(m, data, true);
+    m.annotate(Annotation::Leave);
+    lock.unlock(m, at, hold);
+    m.work(load.variation.draw(m, load.work_ns));
+}
+
+/// An operation with a read-write lock: takes it to read or to write, works with what it guards, releases it, works.
+#[inline(always)]
+pub fn sharing_operation<L: SharedLock, M: Machine>(
+    m: &M,
+    lock: &L,
+    guarded: &Guarded<L::Mem>,
+    load: LockLoad,
+) {
+    let (at, data) = load.pick(m, guarded);
+    if m.random(100) < load.reads {
+        let hold = lock.read_lock(m, at);
+        m.annotate(Annotation::EnterShared);
+        load.section(m, data, false);
+        m.annotate(Annotation::LeaveShared);
+        lock.read_unlock(m, at, hold);
+    } else {
+        let hold = lock.write_lock(m, at);
+        m.annotate(Annotation::Enter);
+        load.section(m, data, true);
+        m.annotate(Annotation::Leave);
+        lock.write_unlock(m, at, hold);
+    }
+    m.work(load.variation.draw(m, load.work_ns));
+}
+
+#[cfg(test)]
+mod tests {
+    use machine::Native;
+
+    use super::*;
+
+    #[test]
+    fn every_variation_has_its_mean_and_its_spread() {
+        const DRAWS: u64 = 200_000;
+        let m = Native::new(0, 0);
+        for (variation, deviation) in [
+            (Variation::Constant, 0.0),
+            (Variation::Uniform, 1.0 / 12_f64.sqrt()),
+            (Variation::Exponential, 1.0),
+        ] {
+            let draws: Vec<f64> =
+                (0..DRAWS).map(|_| variation.draw(&m, 1_000_000) as f64 / 1e6).collect();
+            let mean = draws.iter().sum::<f64>() / DRAWS as f64;
+            let square = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / DRAWS as f64;
+            assert!((mean - 1.0).abs() < 0.01, "{variation:?}: mean {mean}");
+            assert!((square.sqrt() - deviation).abs() < 0.01, "{variation:?}: {square}");
+            // The median of an exponential time is ln 2 of its mean.
+            let short = draws.iter().filter(|x| **x < 2_f64.ln()).count() as f64 / DRAWS as f64;
+            assert!(variation != Variation::Exponential || (short - 0.5).abs() < 0.01, "{short}");
+        }
+    }
+}
