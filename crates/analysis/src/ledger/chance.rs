@@ -89,8 +89,8 @@ const CONTRADICTED: f64 = 3.0;
 /// by 6 % in the median, and by 12 % in the root mean square.
 pub(super) const RUN_TO_RUN: f64 = 0.12;
 
-/// The same for waits, and for all rows where the tasks of a recording sleep often or live shortly. Programs that
-/// sleep differed by 18 to 47 % in the functions around it.
+/// Standard deviation between runs of waits, and of all rows where the tasks of a recording sleep often or live
+/// shortly. Programs that sleep differed by 18 to 47 % in the functions around it.
 pub(super) const RUN_TO_RUN_OF_STARTS: f64 = 0.30;
 
 /// A test of differences, by pairs or not.

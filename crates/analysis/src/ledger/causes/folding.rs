@@ -22,7 +22,8 @@ const LIKELY_P: f64 = 0.05;
 /// User code that changed by up to this many times as much as a call goes with the call: an interpreter takes
 /// longer to make a call than the kernel takes for it, and it does so in many functions.
 const AROUND_MAX: f64 = 3.0;
-/// The same for a single function, which may well have changed by itself.
+/// A single function of user code goes with a call only if it changed by no more than this many times as much: it
+/// may well have changed by itself.
 const FUNCTION_MAX: f64 = 1.0;
 
 /// Folds causes that follow from others into these. Keeps the order.

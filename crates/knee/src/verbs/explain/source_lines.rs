@@ -1,9 +1,10 @@
 //! Source lines of instructions, by addr2line where it is installed: knee reads no DWARF.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use analysis::ledger::{Explained, HotInstruction};
+use host::children;
 
 /// Adds the source line to each instruction that a report may name. Asks once for each file.
 pub fn add(explained: &mut [Vec<Explained>]) {
@@ -15,9 +16,9 @@ pub fn add(explained: &mut [Vec<Explained>]) {
     for (file, instructions) in of_file {
         let offsets = instructions.iter().map(|at| format!("{:#x}", at.offset));
         let mut addr2line = Command::new("addr2line");
-        addr2line.arg("-e").arg(&file).args(offsets).stderr(Stdio::null());
+        addr2line.arg("-e").arg(&file).args(offsets);
         // Without it, the report says how to find the line.
-        let Ok(said) = addr2line.output() else { return };
+        let Ok(said) = children::output(&mut addr2line) else { return };
         let lines = String::from_utf8_lossy(&said.stdout).into_owned();
         for (at, line) in instructions.into_iter().zip(lines.lines()) {
             at.source = source(line);
