@@ -1,5 +1,5 @@
-//! Other load on the host: on each CPU bursts of computing and of writes to memory, as long and as far apart as a
-//! seed draws them, for a third of the time.
+//! Other load on the host: for each CPU a task that computes and writes memory in bursts, as long and as far apart as a
+//! seed draws them, for a third of the time. The scheduler places the tasks.
 
 use std::hint::black_box;
 use std::sync::Arc;

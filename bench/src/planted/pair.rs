@@ -109,7 +109,7 @@ impl Pair {
         }
     }
 
-    /// The lines of two programs, the first twice if they are equal; nothing of a pair that is an experiment.
+    /// The lines of two programs; nothing of a pair that is an experiment.
     pub fn lines(&self) -> Vec<&str> {
         let sides = [&self.before, &self.after].into_iter();
         sides.filter_map(|side| side.get("parameters")?.get("command")?.as_str()).collect()

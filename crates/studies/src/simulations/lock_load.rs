@@ -142,9 +142,10 @@ impl LockLoad {
         }
     }
 
-    /// What a task does while it has the lock.
+    /// What a task does while it has the lock: alone if it writes, else beside others that read.
     #[inline(always)]
     fn section<M: Machine>(&self, m: &M, data: &[DataLine], writes: bool) {
+        m.annotate(if writes { Annotation::Enter } else { Annotation::EnterShared });
         let (written, read) = data.split_at(data.len().min(self.lines_written));
         for line in read {
             black_box(line.get(m));
@@ -156,6 +157,7 @@ impl LockLoad {
             }
         }
         m.work(self.hold_ns);
+        m.annotate(if writes { Annotation::Leave } else { Annotation::LeaveShared });
     }
 }
 
@@ -186,9 +188,7 @@ pub fn exclusive_operation<L: Lock, M: Machine>(
 ) {
     let (at, data) = load.pick(m, guarded);
     let hold = lock.lock(m, at);
-    m.annotate(Annotation::Enter);
     load.section(m, data, true);
-    m.annotate(Annotation::Leave);
     lock.unlock(m, at, hold);
     m.work(load.variation.draw(m, load.work_ns));
 }
@@ -204,15 +204,11 @@ pub fn sharing_operation<L: SharedLock, M: Machine>(
     let (at, data) = load.pick(m, guarded);
     if m.random(100) < load.reads {
         let hold = lock.read_lock(m, at);
-        m.annotate(Annotation::EnterShared);
         load.section(m, data, false);
-        m.annotate(Annotation::LeaveShared);
         lock.read_unlock(m, at, hold);
     } else {
         let hold = lock.write_lock(m, at);
-        m.annotate(Annotation::Enter);
         load.section(m, data, true);
-        m.annotate(Annotation::Leave);
         lock.write_unlock(m, at, hold);
     }
     m.work(load.variation.draw(m, load.work_ns));

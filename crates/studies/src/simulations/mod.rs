@@ -221,6 +221,15 @@ struct LockVisitor<F> {
     act: F,
 }
 
+/// A task: starts in its time, and operates until the simulation is over.
+fn repeat(m: &Simulated, load: LockLoad, operate: impl Fn(&Simulated)) {
+    load.start(m);
+    loop {
+        operate(m);
+        m.operation_done();
+    }
+}
+
 impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
     type Out = io::Result<R>;
 
@@ -228,13 +237,9 @@ impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
-        let task = &|m: &Simulated, _: usize| {
-            self.load.start(m);
-            loop {
-                exclusive_operation(m, &lock, &guarded, self.load);
-                m.operation_done();
-            }
-        };
+        let load = self.load;
+        let operate = |m: &Simulated| exclusive_operation(m, &lock, &guarded, load);
+        let task = &|m: &Simulated, _: usize| repeat(m, load, operate);
         (self.act)(&LockTask { region, task, fifo: L::FIFO })
     }
 
@@ -242,13 +247,9 @@ impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
         let region = &Region::new(REGION_BYTES)?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
-        let task = &|m: &Simulated, _: usize| {
-            self.load.start(m);
-            loop {
-                sharing_operation(m, &lock, &guarded, self.load);
-                m.operation_done();
-            }
-        };
+        let load = self.load;
+        let operate = |m: &Simulated| sharing_operation(m, &lock, &guarded, load);
+        let task = &|m: &Simulated, _: usize| repeat(m, load, operate);
         (self.act)(&LockTask { region, task, fifo: false })
     }
 }
