@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use probes::ledger::{Marker, Observations, WatchPlan, Watcher};
 use records::{Base, CpuState, ProfileKind, Window};
@@ -363,6 +363,32 @@ fn samples_are_taken_with_the_kernel_functions_they_hit() {
     assert!(samples.functions.iter().any(|name| name.contains("do_syscall_64")));
 }
 
+#[inline(never)]
+fn read_the_clock_a_lot() {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(300) {}
+}
+
+#[test]
+fn samples_in_the_vdso_have_the_function_that_called_the_library() {
+    let observed = watch("vdso", ProfileKind::Time, 999, |marker| {
+        as_work(marker, read_the_clock_a_lot);
+    });
+    let Some(observed) = observed else { return };
+    let samples = observed.windows[0].samples.as_ref().expect("samples");
+    let name = |index: &u32| samples.functions[*index as usize].as_str();
+    let chains = samples.stacks.iter().map(|stack| stack.frames.iter().map(name).collect());
+    let chains: Vec<Vec<&str>> = chains.collect();
+    let of_vdso = |chain: &&Vec<&str>| chain[..].first().is_some_and(|f| f.ends_with("(vdso)"));
+    if !chains.iter().any(|chain| of_vdso(&chain)) {
+        return skip("vdso", "the clock of this host is read by a system call");
+    }
+    let caller = |chain: &Vec<&str>| {
+        chain.iter().any(|f| f.contains("Instant") || f.contains("read_the_clock_a_lot"))
+    };
+    assert!(chains.iter().filter(of_vdso).any(caller), "{chains:?}");
+}
+
 #[test]
 fn samples_that_find_no_room_are_counted_as_lost() {
     let plan = WatchPlan { room: Duration::ZERO, ..plan(ProfileKind::Time, 10_000) };
@@ -452,6 +478,35 @@ fn names_include_the_sleeping_lock_of_a_file_and_its_waiters() {
     let locks = &observed.windows[0].locks;
     let rwsem = locks.iter().find(|lock| lock.members.iter().any(|m| m.ends_with("i_rwsem")));
     assert!(rwsem.is_some_and(|lock| !lock.callers.is_empty()), "{locks:?}");
+}
+
+#[test]
+fn a_lock_that_is_handed_over_says_how_long_tasks_had_it() {
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    let megabyte = vec![0; 1 << 20];
+    file.write_all_at(&megabyte, 0).unwrap();
+    let watch = |per_cpu| {
+        watch("held", ProfileKind::Names, 0, |marker| {
+            on_all_cpus(marker, per_cpu, |_| file.write_all_at(&megabyte, 0).unwrap());
+        })
+    };
+    let Some(observed) = watch(3) else { return };
+    if let Some(why) = observed.unavailable_probes.get("bpf_get_kmem_cache") {
+        return skip("held", why);
+    }
+    let mut writes_ns: Vec<u64> = (0..100)
+        .map(|_| {
+            let began = Instant::now();
+            file.write_all_at(&megabyte, 0).unwrap();
+            began.elapsed().as_nanos() as u64
+        })
+        .collect();
+    writes_ns.sort_unstable();
+    let locks = &observed.windows[0].locks;
+    let rwsem = locks.iter().find(|lock| lock.members.iter().any(|m| m.ends_with("i_rwsem")));
+    let (held, held_ns) = rwsem.map_or((0, 0), |lock| (lock.held, lock.held_ns));
+    // A write has the lock nearly all its time, and is at times off its CPU with it.
+    assert!(held > 0 && held_ns / held > writes_ns[0] / 2, "{writes_ns:?} {locks:?}");
 }
 
 #[test]

@@ -272,6 +272,12 @@ pub struct LockTime {
     /// was in, or the name of another task. Only mutexes and rwsems tell.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub holders: BTreeMap<String, u64>,
+    /// How often a task had the lock from the end of its own wait to the end of another's that had begun before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held: u64,
+    /// How long these tasks had it, with the time that handing it over took.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_ns: u64,
     /// How often tasks spun for the lock.
     pub spins: u64,
     /// How long they spun, without the interrupts during that time.
@@ -280,6 +286,10 @@ pub struct LockTime {
     pub sleeps: u64,
     /// How long they slept. This is no part of the ledger: a sleeping task uses no CPU.
     pub sleep_ns: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl LockTime {
@@ -291,6 +301,8 @@ impl LockTime {
             members: Vec::new(),
             callers: BTreeMap::new(),
             holders: BTreeMap::new(),
+            held: 0,
+            held_ns: 0,
             spins: 0,
             spin_ns: 0,
             sleeps: 0,

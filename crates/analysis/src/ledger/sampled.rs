@@ -25,6 +25,8 @@ pub(super) struct Sampled {
 
 /// The row of samples whose process had ended before its code was looked up.
 pub(super) const GONE: &str = "processes that ended before their code was named";
+/// What names of functions of the vdso end with.
+const VDSO: &str = " (vdso)";
 /// The group of kernel samples outside of system calls and page faults.
 const OTHER: &str = "kernel, neither call nor fault";
 
@@ -88,14 +90,9 @@ pub(super) fn row_path(samples: &SampledStacks, stack: &Stack, late: &[String]) 
     let kernel = stack.kernel_frames as usize;
     match stack.mode {
         CpuMode::User => {
-            let function =
-                if stack.frames.len() > kernel { name(samples, stack, kernel) } else { GONE };
-            // Without symbols each address has its own name, and would get its own row.
-            let function = match function.split_once("+0x") {
-                Some((object, _)) => format!("{object} (no symbols)"),
-                None => function.to_string(),
-            };
-            return (USER.to_string(), function);
+            let frames: Vec<&str> =
+                (kernel..stack.frames.len()).map(|frame| name(samples, stack, frame)).collect();
+            return (USER.to_string(), user_function(&frames));
         }
         CpuMode::AfterSystemCall => {
             return (ENTRY_AND_EXIT.to_string(), "exit, where interrupts are off".to_string());
@@ -115,6 +112,25 @@ pub(super) fn row_path(samples: &SampledStacks, stack: &Stack, late: &[String]) 
         _ => leaf.to_string(),
     };
     (group(&frames, call.map(String::as_str), is_entry), function)
+}
+
+/// The innermost function of a chain in user mode. One of the vdso goes by who called it, which is not the C
+/// library's function of this name.
+fn user_function(frames: &[&str]) -> String {
+    // Without symbols each address has its own name, and would get its own row.
+    let named = |function: &str| match function.split_once("+0x") {
+        Some((object, _)) => format!("{object} (no symbols)"),
+        None => function.to_string(),
+    };
+    let Some(innermost) = frames.first() else { return GONE.to_string() };
+    let Some(call) = innermost.strip_suffix(VDSO) else { return named(innermost) };
+    let is_library =
+        |frame: &str| frame.trim_start_matches('_').split('@').next().is_some_and(|f| f == call);
+    let mut callers = frames.iter().filter(|frame| !frame.ends_with(VDSO) && !is_library(frame));
+    match callers.next() {
+        Some(caller) => format!("{innermost} for {}", named(caller)),
+        None => innermost.to_string(),
+    }
 }
 
 /// The way by which a sample's task entered the kernel. A sample right at the entry belongs to no
@@ -192,5 +208,28 @@ pub(super) fn group_row(name: &str, mut rows: Vec<LedgerRow>) -> LedgerRow {
         samples: Some(samples),
         rows: if is_single_nameless { Vec::new() } else { row.rows },
         ..row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_the_vdso_goes_by_its_caller() {
+        let check = |frames: &[&str], expected: &str| assert_eq!(user_function(frames), expected);
+        check(&[], GONE);
+        check(&["serve", "main"], "serve");
+        check(&["app+0x1234"], "app (no symbols)");
+        let clock = "clock_gettime (vdso)";
+        check(&[clock], clock);
+        check(
+            &[clock, "clock_gettime (vdso)", "clock_gettime@@GLIBC_2.17", "serve"],
+            "clock_gettime (vdso) for serve",
+        );
+        check(
+            &[clock, "__clock_gettime", "app+0x12", "main"],
+            "clock_gettime (vdso) for app (no symbols)",
+        );
     }
 }

@@ -19,6 +19,9 @@ pub struct LockRow {
     /// Who had the lock meanwhile, with the number of waits seen, the most frequent first: calls of the
     /// workload, and names of other tasks. Empty for locks that do not know.
     pub holders: Vec<(String, u64)>,
+    /// How often tasks were seen to hand the lock to one that had waited all the time they had it, and how long
+    /// they had it, in ns, the hand-over included.
+    pub held: (u64, u64),
 }
 
 /// All locks of a point.
@@ -30,20 +33,30 @@ pub struct Locks {
     pub rows: Vec<LockRow>,
 }
 
+/// What looks saw of a lock.
+#[derive(Default)]
+struct Seen {
+    /// Functions that waited, and who had the lock.
+    by: [BTreeMap<String, u64>; 2],
+    /// [`LockRow::held`].
+    held: (u64, u64),
+}
+
 /// The locks that the workload waited for; `None` without looks at time.
 pub fn locks(looks: &[&Profile]) -> Option<Locks> {
     let (_, units) = units(looks, ProfileKind::Time);
     let ledger = frame(&units)?;
     let names = LockNames::from_looks(looks);
-    let mut seen: BTreeMap<String, [BTreeMap<String, u64>; 2]> = BTreeMap::new();
+    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let windows = looks.iter().flat_map(|look| &look.windows);
     for lock in windows.flat_map(|window| &window.locks).filter(|lock| lock.base == Base::Work) {
         let seen = seen.entry(names.name(lock)).or_default();
-        for (seen, counts) in seen.iter_mut().zip([&lock.callers, &lock.holders]) {
+        for (seen, counts) in seen.by.iter_mut().zip([&lock.callers, &lock.holders]) {
             counts.iter().for_each(|(name, n)| *seen.entry(name.clone()).or_default() += n);
         }
+        seen.held = (seen.held.0 + lock.held, seen.held.1 + lock.held_ns);
     }
-    let row = |(name, seen): (String, [BTreeMap<String, u64>; 2])| {
+    let row = |(name, seen): (String, Seen)| {
         let each = |value: fn(&LockTime) -> u64| {
             each(&units, |window| {
                 let locks = window.locks.iter().filter(|lock| lock.base == Base::Work);
@@ -57,12 +70,12 @@ pub fn locks(looks: &[&Profile]) -> Option<Locks> {
         };
         let spins = row("spin", each(|lock| lock.spin_ns), each(|lock| lock.spins));
         let sleeps = row("sleep", each(|lock| lock.sleep_ns), each(|lock| lock.sleeps));
-        let [callers, holders] = seen.map(|seen| {
+        let [callers, holders] = seen.by.map(|seen| {
             let mut seen: Vec<(String, u64)> = seen.into_iter().collect();
             seen.sort_by_key(|(name, times)| (std::cmp::Reverse(*times), name.clone()));
             seen
         });
-        LockRow { spins, sleeps, callers, holders }
+        LockRow { spins, sleeps, callers, holders, held: seen.held }
     };
     let mut rows: Vec<LockRow> = seen.into_iter().map(row).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.spins.total_ns() + row.sleeps.total_ns()));

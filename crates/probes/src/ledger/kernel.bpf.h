@@ -46,7 +46,16 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct mm_context {
+	void *vdso;
+};
+
+struct mm_struct {
+	struct mm_context context;
+};
+
 struct task_struct {
+	struct mm_struct *mm;
 	int pid;
 	int tgid;
 	unsigned int __state;

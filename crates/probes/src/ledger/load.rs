@@ -37,11 +37,13 @@ fn wanted(kind: ProfileKind) -> Vec<&'static str> {
     match kind {
         ProfileKind::Time => TIMED.to_vec(),
         ProfileKind::Counts => COUNTERS.iter().map(|counter| counter.program).collect(),
-        ProfileKind::Names => {
-            vec!["stack_contention_begin", "stack_ipi_send_cpu", "stack_ipi_send_cpumask"]
-        }
+        ProfileKind::Names => NAMED.to_vec(),
     }
 }
+
+/// The programs that see who waits for locks, who has them and who sends interrupts.
+const NAMED: &[&str] =
+    &["hand_over", "stack_contention_begin", "stack_ipi_send_cpu", "stack_ipi_send_cpumask"];
 
 /// The programs that time states, in the order of attaching: those that end a state before those
 /// that begin it, so that no state is entered and never left.

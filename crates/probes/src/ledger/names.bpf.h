@@ -114,10 +114,66 @@ static __always_inline void send_stack(void *context, __u32 mode, __u64 what, un
 	UNPROTECT();
 }
 
+// How long a task has a lock, known where another waits all the while. No event tells when a lock is released,
+// nor when a task gets it without waiting:
+//
+//     one task      waits ----- has it ----------|
+//     another          waits --------------------- has it ---
+//                              |<----- ns ------>|
+//
+// The hand-over is a part of it, and so is a task that got the lock between the two without waiting.
+struct held {
+	__u64 since_ns;
+	__u64 ns;
+	__u64 times;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, struct held);
+} held_locks SEC(".maps");
+
 SEC("tp_btf/contention_begin")
 int BPF_PROG(stack_contention_begin, void *lock, unsigned int flags)
 {
+	struct mark *mark = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), 0, 0);
+
+	// Many readers have a lock at once. A task that spins for a mutex and then sleeps begins twice.
+	if (mark && !(flags & CONTENTION_READ) && mark->lock != (__u64)lock) {
+		mark->lock = (__u64)lock;
+		mark->lock_since_ns = bpf_ktime_get_ns();
+	}
 	send_stack(ctx, WAIT, (__u64)lock, flags);
+	return 0;
+}
+
+// Runs in the task that has the lock now, so no other CPU writes to the lock's entry.
+SEC("tp_btf/contention_end")
+int BPF_PROG(hand_over, void *lock, int result)
+{
+	struct mark *mark = bpf_task_storage_get(&marks, bpf_get_current_task_btf(), 0, 0);
+	__u64 key = (__u64)lock, now = bpf_ktime_get_ns();
+	struct held *held = bpf_map_lookup_elem(&held_locks, &key);
+	int waited = mark && mark->lock == key;
+
+	if (waited)
+		mark->lock = 0;
+	if (result)
+		return 0;
+	if (!held) {
+		struct held first = { .since_ns = now };
+
+		bpf_map_update_elem(&held_locks, &key, &first, BPF_NOEXIST);
+		return 0;
+	}
+	if (waited && mark->lock_since_ns < held->since_ns) {
+		held->ns += now - held->since_ns;
+		held->times++;
+	}
+	// What this program takes is not the lock's.
+	held->since_ns = bpf_ktime_get_ns();
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use perf_data::functions_of;
@@ -22,7 +22,14 @@ pub struct Programs {
     files: Vec<String>,
     /// The mapped code of each process, by address.
     mapped: HashMap<u32, Vec<MappedCode>>,
+    /// Whether the instruction that ends at a location is a call.
+    calls: HashMap<CodeLocation, bool>,
 }
+
+/// The name of the vdso in lists of mapped code.
+const VDSO: &str = "[vdso]";
+/// How many callers of a vdso function are taken from the stack: the C library's, and its caller.
+const CALLERS: usize = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 struct MappedCode {
@@ -55,6 +62,43 @@ impl Programs {
             self.location(process, address - u64::from(depth > 0).min(*address))
         });
         locations.collect()
+    }
+
+    /// A call chain that begins in the vdso, with the callers that it lacks: those in the C library, which keeps no
+    /// frame pointer, and the one that called the library. They are the first addresses behind a call among
+    /// the first words of the stack.
+    pub fn with_callers_of_vdso(
+        &mut self,
+        process: u32,
+        chain: Vec<CodeLocation>,
+        stack: &[u64],
+    ) -> Vec<CodeLocation> {
+        let is_vdso = |location: &CodeLocation| self.files[location.0 as usize] == VDSO;
+        let (vdso, outer): (Vec<CodeLocation>, Vec<CodeLocation>) =
+            chain.into_iter().partition(is_vdso);
+        let returns = stack.iter().filter_map(|word| self.location(process, word.checked_sub(1)?));
+        let returns: Vec<CodeLocation> = returns.filter(|location| !is_vdso(location)).collect();
+        let mut callers = Vec::new();
+        for location in returns {
+            if callers.len() < CALLERS && self.ends_a_call(location) {
+                callers.push(location);
+            }
+        }
+        let outer = outer.into_iter().filter(|location| !callers.contains(location)).collect();
+        [vdso, callers.clone(), outer].concat()
+    }
+
+    /// Whether the instruction that ends at this byte is a call.
+    fn ends_a_call(&mut self, (file, offset): CodeLocation) -> bool {
+        let path = &self.files[file as usize];
+        let read = || {
+            const BYTES: u64 = 7;
+            let mut bytes = [0; BYTES as usize];
+            let start = (offset + 1).checked_sub(BYTES)?;
+            fs::File::open(path).ok()?.read_exact_at(&mut bytes, start).ok()?;
+            Some(is_call(bytes))
+        };
+        *self.calls.entry((file, offset)).or_insert_with(|| read().unwrap_or(false))
     }
 
     fn location(&self, process: u32, address: u64) -> Option<CodeLocation> {
@@ -122,13 +166,30 @@ impl Programs {
     }
 }
 
+/// Whether these bytes end with a call: opcodes E8 and FF /2 of x86-64 (Intel's manual, volume 2A).
+#[cfg(target_arch = "x86_64")]
+fn is_call(bytes: [u8; 7]) -> bool {
+    let is_indirect = |length: &usize| {
+        let [opcode, operand] = [bytes[7 - length], bytes[8 - length]];
+        opcode == 0xff && operand >> 3 & 7 == 2
+    };
+    bytes[2] == 0xe8 || [2, 3, 4, 6, 7].iter().any(is_indirect)
+}
+
+/// Whether these bytes end with a call: BL or BLR of A64.
+#[cfg(not(target_arch = "x86_64"))]
+fn is_call(bytes: [u8; 7]) -> bool {
+    let instruction = u32::from_le_bytes([bytes[3], bytes[4], bytes[5], bytes[6]]);
+    instruction >> 26 == 0b100_101 || instruction & 0xffff_fc1f == 0xd63f_0000
+}
+
 /// The function at each offset of a file, of the vdso, or of a list of generated functions.
 fn names(path: &str, offsets: &[u64]) -> Vec<Option<String>> {
     if path.starts_with(GENERATED) {
         let list = fs::read_to_string(path).unwrap_or_default();
         return generated_functions(&list, offsets);
     }
-    if path == "[vdso]" {
+    if path == VDSO {
         let names = vdso_functions(offsets).unwrap_or_else(|| vec![None; offsets.len()]);
         let from_vdso = |name: String| format!("{} (vdso)", name.trim_start_matches("__vdso_"));
         return names.into_iter().map(|name| name.map(from_vdso)).collect();
@@ -171,7 +232,7 @@ fn generated_functions(list: &str, addresses: &[u64]) -> Vec<Option<String>> {
 /// The functions at offsets of the vdso, from the one of this process.
 fn vdso_functions(offsets: &[u64]) -> Option<Vec<Option<String>>> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    let range = maps.lines().find(|line| line.ends_with("[vdso]"))?.split(' ').next()?;
+    let range = maps.lines().find(|line| line.ends_with(VDSO))?.split(' ').next()?;
     let hex = |text: &str| usize::from_str_radix(text, 16).ok();
     let (start, end) = range.split_once('-')?;
     let (start, end) = (hex(start)?, hex(end)?);
@@ -222,6 +283,25 @@ mod tests {
         let named = names("[vdso]", &offsets);
         let has = |name: &str| named.iter().flatten().any(|known| known == name);
         assert!(has("clock_gettime (vdso)"), "{:?}", named.iter().flatten().next());
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn instructions_that_call_are_told_from_others() {
+        let check = |end: &[u8], expected| {
+            let mut bytes = [0x90; 7];
+            bytes[7 - end.len()..].copy_from_slice(end);
+            assert_eq!(is_call(bytes), expected, "{end:x?}");
+        };
+        check(&[0xe8, 1, 2, 3, 4], true);
+        check(&[0xff, 0xd0], true);
+        check(&[0x41, 0xff, 0xd4], true);
+        check(&[0xff, 0x50, 8], true);
+        check(&[0xff, 0x15, 1, 2, 3, 4], true);
+        check(&[0xff, 0x94, 0x24, 1, 2, 3, 4], true);
+        check(&[0xff, 0xe0], false);
+        check(&[0xe9, 1, 2, 3, 4], false);
+        check(&[0xc3], false);
     }
 
     #[test]

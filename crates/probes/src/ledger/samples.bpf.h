@@ -4,6 +4,8 @@
 
 #define KERNEL_FRAMES 48
 #define USER_FRAMES 16
+// Words of the user stack that are searched for the caller of a vdso function.
+#define STACK_WORDS 32
 #define AFTER_SYSTEM_CALL 2
 // Not a clock sample but a wait for a lock.
 #define WAIT 3
@@ -27,7 +29,8 @@ struct sample {
 	__s64 call;
 	// Of a wait: whose task has the lock.
 	__u32 holder;
-	__u32 unused;
+	// Of a sample in the vdso: the number of words of its callers' stack, at frames[USER_FRAMES].
+	__u32 stack_words;
 	char holder_name[16];
 	__u64 frames[KERNEL_FRAMES + USER_FRAMES];
 };
@@ -59,6 +62,30 @@ static __always_inline int is_after_system_call(__u64 address)
 #endif
 }
 
+// The code of the vdso is at most this long: 2 pages on x86-64 and on arm64.
+#define VDSO_BYTES 8192
+
+// The vdso keeps frame pointers, the C library that calls it does not, so a chain lacks the function that
+// called the library. Its return address is among the first words of the stack below the vdso's frame.
+static __always_inline __u32 read_stack(struct sample *s, struct bpf_perf_event_data *context)
+{
+	struct mm_struct *mm = BPF_CORE_READ(bpf_get_current_task_btf(), mm);
+	__u64 vdso, from = PT_REGS_SP(&context->regs), frame = PT_REGS_FP(&context->regs);
+
+	if (!mm || !bpf_core_field_exists(mm->context.vdso))
+		return 0;
+	vdso = (__u64)BPF_CORE_READ(mm, context.vdso);
+	if (s->frames[0] - vdso >= VDSO_BYTES)
+		return 0;
+	// What lies within the frame, which begins with the caller's pointer, is left from earlier calls.
+	if (frame - from < STACK_WORDS * 8)
+		from = frame + 8;
+	if (bpf_probe_read_user(&s->frames[USER_FRAMES], STACK_WORDS * 8,
+			(void *)from))
+		return 0;
+	return STACK_WORDS;
+}
+
 static __always_inline __u32 frames_of(long bytes)
 {
 	return bytes > 0 ? (__u32)bytes / 8 : 0;
@@ -83,6 +110,7 @@ int take_sample(struct bpf_perf_event_data *context)
 		f = &c->frame[(c->depth - 1) & (DEPTH - 1)];
 	s->base = c->base;
 	s->state = f->state;
+	s->stack_words = 0;
 	own_interrupt(c, IRQ_TIMER);
 	if (s->base != IDLE) {
 		s->tgid = bpf_get_current_pid_tgid() >> 32;
@@ -96,6 +124,8 @@ int take_sample(struct bpf_perf_event_data *context)
 		s->call = s->kernel_frames ? call_of(bpf_get_current_task_btf()) : -1;
 		if (s->mode && s->user_frames && is_after_system_call(s->frames[0]))
 			s->mode = AFTER_SYSTEM_CALL;
+		if (s->mode == 1 && s->user_frames)
+			s->stack_words = read_stack(s, context);
 	} else {
 		s->kernel_frames = 0;
 		s->user_frames = 0;
@@ -105,6 +135,8 @@ int take_sample(struct bpf_perf_event_data *context)
 	size = s->kernel_frames + s->user_frames;
 	if (size > KERNEL_FRAMES + USER_FRAMES)
 		size = KERNEL_FRAMES + USER_FRAMES;
+	if (s->stack_words)
+		size = USER_FRAMES + STACK_WORDS;
 	size = offsetof(struct sample, frames) + size * 8;
 	if (bpf_ringbuf_output(&samples, s, size & 1023, BPF_RB_NO_WAKEUP))
 		note(c, SAMPLE_LOST);

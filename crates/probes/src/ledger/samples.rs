@@ -26,6 +26,8 @@ pub struct RawSample {
     process: u32,
     /// Frames in user mode, innermost first.
     user: Vec<u64>,
+    /// The first words of the callers' stack, if the innermost frame is in the vdso.
+    stack: Vec<u64>,
     /// The locations of the user frames, filled in by [`StackSampler::drain`].
     user_locations: Vec<CodeLocation>,
     /// The address of the lock, if this is a wait.
@@ -125,7 +127,11 @@ impl StackSampler {
         let mut arrived = self.arrived.borrow_mut();
         let mut programs = self.programs.borrow_mut();
         for sample in &mut arrived[self.located.get()..] {
-            sample.user_locations = programs.locations(sample.process, &sample.user, &mut fresh);
+            let locations = programs.locations(sample.process, &sample.user, &mut fresh);
+            sample.user_locations = match sample.stack.as_slice() {
+                [] => locations,
+                stack => programs.with_callers_of_vdso(sample.process, locations, stack),
+            };
         }
         self.located.set(arrived.len());
     }
@@ -150,10 +156,17 @@ impl RawSample {
         const CALL_MAX: u64 = 1000;
         const WAIT: u32 = 3;
         const SEND: u32 = 4;
+        const USER_FRAMES: usize = 16;
         let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let kernel_frames = word(12)? as usize;
-        let frames = bytes.get(HEAD_BYTES..)?.chunks_exact(8);
-        let mut frames = frames.map(|f| u64::from_ne_bytes(f.try_into().unwrap_or_default()));
+        let words = |bytes: &[u8]| -> Vec<u64> {
+            let words = bytes.chunks_exact(8);
+            words.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default())).collect()
+        };
+        let frames = words(bytes.get(HEAD_BYTES..)?);
+        let stack_words = word(44)? as usize;
+        let stack = frames.iter().skip(USER_FRAMES).take(stack_words).copied().collect();
+        let mut frames = frames.into_iter();
         let kernel = frames.by_ref().take(kernel_frames).collect();
         let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
         let lock_or_count = long(24);
@@ -174,6 +187,7 @@ impl RawSample {
             kernel,
             process: word(20)?,
             user: frames.take(word(16)? as usize).collect(),
+            stack,
             user_locations: Vec::new(),
             lock: lock_or_count.filter(|_| word(8) == Some(WAIT)),
             sent: lock_or_count.filter(|_| word(8) == Some(SEND)),

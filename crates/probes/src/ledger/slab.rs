@@ -72,6 +72,23 @@ impl<'a> LockNamer<'a> {
         locks.into_values().collect()
     }
 
+    /// The locks that tasks handed to others which waited, each with how long they had had it.
+    pub fn held(&self) -> Vec<LockTime> {
+        let Some(map) = self.object.maps().find(|map| map.name() == "held_locks") else {
+            return Vec::new();
+        };
+        let lock = |key: Vec<u8>| {
+            // `struct held` of names.bpf.h.
+            let value = map.lookup(&key, MapFlags::ANY).ok()??;
+            let long = |at: usize| value.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+            let (held_ns, held) = (long(8)?, long(16)?);
+            let address = u64::from_ne_bytes(key.try_into().ok()?);
+            let lock = LockTime::new(Base::Work, format!("{address:#x}"));
+            (held > 0).then_some(LockTime { held, held_ns, ..lock })
+        };
+        map.keys().filter_map(lock).collect()
+    }
+
     /// The functions that sent IPIs, by how they were sent, each with its callers:
     /// `flush_tlb_mm_range < zap_… < …`.
     pub fn senders(&self, events: &[RawSample]) -> BTreeMap<String, BTreeMap<String, u64>> {
@@ -139,6 +156,8 @@ impl<'a> LockNamer<'a> {
 }
 
 fn add(known: &mut LockTime, lock: LockTime) {
+    known.held += lock.held;
+    known.held_ns += lock.held_ns;
     known.spins += lock.spins;
     known.spin_ns += lock.spin_ns;
     known.sleeps += lock.sleeps;

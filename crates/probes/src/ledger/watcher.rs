@@ -207,6 +207,10 @@ impl Watcher {
             if plan.kind == ProfileKind::Names {
                 let events = samples.get(index + 1).map_or(&[][..], Vec::as_slice);
                 window.locks = namer.waits(events);
+                // The programs add up over all windows.
+                if index + 2 == snapshots.len() {
+                    window.locks.extend(namer.held());
+                }
                 window.senders = namer.senders(events);
             }
             namer.name(&mut window.locks);

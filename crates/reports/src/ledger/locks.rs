@@ -28,6 +28,7 @@ pub fn text(locks: &Locks, style: Style) -> String {
         ("sleeps\nper op", right),
         ("asleep\neach", right),
         ("waiters", Align::Left),
+        ("held\neach", right),
         ("held by", Align::Left),
     ]);
     for row in locks.rows.iter().take(LOCKS_MAX) {
@@ -43,6 +44,7 @@ pub fn text(locks: &Locks, style: Style) -> String {
             sleeps,
             asleep.map_or_else(String::new, duration_ns),
             shares(&row.callers),
+            held(row.held),
             shares(&row.holders),
         ]);
     }
@@ -51,8 +53,8 @@ pub fn text(locks: &Locks, style: Style) -> String {
          kernel reports a spinlock's first waiter only under a hypervisor, and never a writer that \
          spins for an rwsem: that time is in the samples of the lock's function.",
         "Held by: the system call of the workload's task that had the lock when another began to wait, or the \
-         name of another task. Only mutexes and rwsems know; for how long they were held, the kernel \
-         does not tell: the wait is what was left of it.",
+         name of another task. Only mutexes and rwsems know. Held each: from the end of one wait to that of another \
+         which had begun before, so the hand-over is in it; where tasks never queue up, nothing tells.",
         "Sleeping takes no CPU time, so it is not in the ledger; the rows of idle show the reason.",
     ];
     let more = locks.rows.len().saturating_sub(LOCKS_MAX);
@@ -67,6 +69,11 @@ fn times(ledger: &Ledger, row: &LedgerRow) -> (String, Option<f64>) {
     let times = row.events.as_ref().map_or(0.0, |events| events.per_operation().mean);
     let each = (times > 0.0).then(|| ledger.ns_per_operation(row).mean / times);
     (if times > 0.0 { numbers::times(times) } else { String::new() }, each)
+}
+
+/// The mean time that tasks had a lock, if it was seen.
+fn held((times, ns): (u64, u64)) -> String {
+    if times == 0 { String::new() } else { duration_ns(ns as f64 / times as f64) }
 }
 
 /// "posix_lock_inode 61 %, finish_wait 39 %": shares of the sampled waits.
