@@ -126,6 +126,8 @@ pub struct SimulatedRun {
     pub rows: [Time; ROWS.len()],
     /// Time in which CPUs had no task: CPUs × length, less all rows that run.
     pub idle: Time,
+    /// How often tasks went to sleep in the window.
+    pub sleeps: u64,
     /// The number of accesses, those of waiting tasks among them.
     pub accesses: u64,
     /// A hash of all accesses: equal for equal runs.
@@ -298,6 +300,7 @@ fn summary(setup: &Setup, options: &Options, world: World) -> SimulatedRun {
         length: options.length,
         rows,
         idle: cpus * options.length - busy,
+        sleeps: world.sleeps,
         accesses: world.accesses,
         hash: world.hash,
         trace,

@@ -48,6 +48,8 @@ pub struct World {
     pub window: (Time, Time),
     /// Sleeping tasks behind the offsets of their words, in the order in which they went to sleep.
     sleepers: VecDeque<(u32, u16)>,
+    /// How often tasks went to sleep in the window.
+    pub sleeps: u64,
     /// Depends on every access: equal for equal runs.
     pub hash: u64,
     /// The number of accesses, those of waiting tasks among them.
@@ -113,6 +115,7 @@ impl World {
             pause_loops: PauseLoops::new(setup, options),
             window,
             sleepers: VecDeque::new(),
+            sleeps: 0,
             hash: options.seed,
             accesses: 0,
             base: base(setup.region),

@@ -1,7 +1,8 @@
-//! `knee replay`: simulates five published incidents and compares with their reports.
+//! `knee replay`: simulates published incidents and measurements, and compares with their reports.
 
 mod tables;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
@@ -11,15 +12,16 @@ use reports::{Style, stdout_width, wrapped};
 use serde_json::{Value, json};
 use studies::hosts::Origin;
 use studies::replays::{
-    self, Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, Reported,
+    self, Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, Reported, SimulatedSide,
+    publications, read_publication,
 };
 
 /// What to replay.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Incidents to replay, such as I5; none lists them
+    /// Incidents and publications to replay, such as I5, or a publication's file.toml; none lists them
     names: Vec<String>,
-    /// Replay all incidents, one after the other
+    /// Replay all incidents and publications, one after the other
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Random draws of the inputs that are known only as a range, in addition to a simulation
@@ -37,21 +39,11 @@ pub struct Arguments {
 /// Replays the incidents and prints their tables.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
-    let find = |name: &String| {
-        let has_name = |incident: &&&Incident| incident.name.eq_ignore_ascii_case(name);
-        let incident = INCIDENTS.iter().find(has_name).copied();
-        incident.with_context(|| {
-            let known = || INCIDENTS.iter().map(|incident| incident.name);
-            let hint = nearest(&name.to_uppercase(), known());
-            let all = known().collect::<Vec<_>>().join(", ");
-            format!("no incident is called '{name}'{hint}; the incidents are {all}")
-        })
-    };
     if arguments.names.is_empty() && !arguments.all {
         return list(arguments.json).map(|()| ExitCode::SUCCESS);
     }
     let incidents: Vec<_> = if arguments.all {
-        INCIDENTS.to_vec()
+        listed().collect()
     } else {
         arguments.names.iter().map(find).collect::<Result<_>>()?
     };
@@ -74,16 +66,36 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints which incidents there are.
+/// All incidents, then all publications.
+fn listed() -> impl Iterator<Item = &'static Incident> {
+    INCIDENTS.iter().copied().chain(publications())
+}
+
+/// The incident or publication of this name, or in this file.
+fn find(name: &String) -> Result<&'static Incident> {
+    if name.ends_with(".toml") {
+        return read_publication(Path::new(name));
+    }
+    let incident = listed().find(|incident| incident.name.eq_ignore_ascii_case(name));
+    incident.with_context(|| {
+        let known = || listed().map(|incident| incident.name);
+        let hint = [name.to_uppercase(), name.to_lowercase()].map(|name| nearest(&name, known()));
+        let hint = hint.into_iter().max_by_key(String::len).unwrap_or_default();
+        let all = known().collect::<Vec<_>>().join(", ");
+        format!("nothing to replay is called '{name}'{hint}; there are {all}, and files *.toml")
+    })
+}
+
+/// Prints which incidents and publications there are.
 fn list(as_json: bool) -> Result<()> {
     if as_json {
         let incident =
-            |incident: &&Incident| json!({ "name": incident.name, "title": incident.title });
-        let list: Value = INCIDENTS.iter().map(incident).collect();
+            |incident: &'static Incident| json!({ "name": incident.name, "title": incident.title });
+        let list: Value = listed().map(incident).collect();
         return print_line(format_args!("{list:#}"));
     }
     let width = stdout_width();
-    let lines = INCIDENTS.iter().map(|incident| {
+    let lines = listed().map(|incident| {
         wrapped(&format!("{}  {}", incident.name, incident.title), width, incident.name.len() + 2)
     });
     print(lines.collect::<String>())?;
@@ -99,7 +111,8 @@ fn as_json(replay: &Replay) -> Value {
             Origin::Measured(at, _) => ("measured", at),
             Origin::Assumed(why) => ("assumed", why),
         };
-        json!({ "name": input.name, "value": input.number.text, "origin": origin, "why": why })
+        json!({ "name": input.name, "value": input.number.text, "origin": origin, "why": why,
+            "chosen_late": input.chosen_late })
     });
     json!({
         "incident": incident.name,
@@ -132,12 +145,19 @@ fn row(row: &GradedTarget) -> Value {
         "what": row.target.what,
         "reported": reported,
         "reported_direction": direction,
+        "reported_ns_per_operation": row.target.reported_ns,
         "predicted": interval(&row.predicted),
+        "sides": row.sides.map(|sides| sides.map(side)),
+        "in_a_test": row.target.in_a_test,
         "grade": row.grade.name(),
         "open": row.is_open(),
         "usl": row.nulls.usl,
         "queueing": row.nulls.queueing,
     })
+}
+
+fn side(side: SimulatedSide) -> Value {
+    json!({ "ns_per_operation": side.ns, "sleeps_per_operation": side.sleeps })
 }
 
 fn interval(interval: &Interval) -> Value {

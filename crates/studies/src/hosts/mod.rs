@@ -15,8 +15,7 @@ use engines::simulated::{
 use host::Topology;
 use serde::Deserialize;
 
-pub use number::{Draw, Number, Origin};
-use number::{NumberEntry, Units};
+pub use number::{Draw, Number, NumberEntry, Origin, Units};
 
 use host::nearest;
 

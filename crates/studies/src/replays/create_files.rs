@@ -6,8 +6,8 @@ use engines::simulated::{NS, Preemption, TimeRow};
 use host::Placement;
 
 use super::{
-    DrawnInputs, FittedInput, Incident, Input, NullPredictions, Prediction, Reported, Standing,
-    Target, fit, share,
+    DrawnInputs, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
+    PredictedValue, Prediction, Reported, Standing, Target, fit, share,
 };
 use crate::simulations::{Conditions, LockLoad, lock_draw};
 
@@ -19,41 +19,30 @@ pub const INCIDENT: Incident = Incident {
         "D. Chinner, in the same thread, 2015-09-04 (the guest, its profile, the delay that restored it)",
     ],
     hosts: &["ivybridge-ex-4s"],
-    inputs,
     fitted: Some(FittedInput {
         name: "work between two passes, ns",
         to: "37.2 % of the guest's time in the slow path of test-and-set",
     }),
     targets: &[
+        claimed("guest: test-and-set / ticket", Reported::Less),
+        claimed("guest: with delay / without", Reported::More),
+        claimed("guest: ticket preempted / not, a CPU", Reported::Less),
+        claimed("guest preempted: ticket / with delay", Reported::Less),
         Target {
-            what: "guest: test-and-set / ticket",
-            reported: Reported::Less,
-            standing: Standing::Claimed,
-        },
-        Target {
-            what: "guest: with delay / without",
-            reported: Reported::More,
-            standing: Standing::Claimed,
-        },
-        Target {
-            what: "guest: ticket preempted / not, a CPU",
-            reported: Reported::Less,
-            standing: Standing::Claimed,
-        },
-        Target {
-            what: "guest preempted: ticket / with delay",
-            reported: Reported::Less,
-            standing: Standing::Claimed,
-        },
-        Target {
-            what: "native: queued / ticket",
-            reported: Reported::Ratio(287_874.0 / 325_907.0),
-            standing: Standing::Open,
+            reported_ns: Some([1e9 / QUEUED_FILES_PER_S, 1e9 / TICKET_FILES_PER_S]),
+            ..Target::new(
+                "native: queued / ticket",
+                Reported::Ratio(QUEUED_FILES_PER_S / TICKET_FILES_PER_S),
+                Standing::Open,
+            )
         },
     ],
-    nulls: || vec![NullPredictions::default(); 5],
-    predict,
-    figure: None,
+    model: Model::Mechanism(MechanismModel {
+        inputs,
+        nulls: || vec![NullPredictions::default(); 5],
+        predict,
+        figure: None,
+    }),
     limitations: &[
         "for the guest the report has directions and no numbers, so no better grade is possible",
         "pause-loop exiting is the default of the guest's host, but not in the report; without it, ticket \
@@ -63,6 +52,14 @@ pub const INCIDENT: Incident = Incident {
          with one",
     ],
 };
+
+/// Files per second on the native host.
+const QUEUED_FILES_PER_S: f64 = 287_874.0;
+const TICKET_FILES_PER_S: f64 = 325_907.0;
+
+const fn claimed(what: &'static str, reported: Reported) -> Target {
+    Target::new(what, reported, Standing::Claimed)
+}
 
 const SLOW_PATH: f64 = 0.372;
 const VCPUS: usize = 16;
@@ -99,18 +96,19 @@ fn predict(inputs: &DrawnInputs) -> Result<Prediction> {
         let run = run("test_and_set", work, VCPUS, between_operations, 2_000)?;
         Ok(share(&run, &[TimeRow::Spinning, TimeRow::Transfer]))
     })?;
-    let guest = |name| anyhow::Ok(run(name, work, VCPUS, between_operations, 4_000)?.rate());
-    let ticket = guest("ticket")?;
+    let guest = |name| run(name, work, VCPUS, between_operations, 4_000);
+    let (ticket, test_and_set) = (guest("ticket")?, guest("test_and_set")?);
     // Two virtual CPUs share each CPU: the host is overcommitted twice. Long enough for some slices.
     let cpus = VCPUS / 2;
-    let crowded = |name| anyhow::Ok(run(name, work, cpus, Preemption::Anywhere, 80_000)?.rate());
+    let crowded = |name| run(name, work, cpus, Preemption::Anywhere, 80_000);
     let crowded_ticket = crowded("ticket")?;
+    let per_cpu = PredictedValue::rates(&crowded_ticket, &ticket);
     let values = vec![
-        guest("test_and_set")? / ticket,
-        guest("test_and_set_delayed")? / guest("test_and_set")?,
-        crowded_ticket / ticket * VCPUS as f64 / cpus as f64,
-        crowded_ticket / crowded("test_and_set_delayed")?,
-        guest("queued")? / ticket,
+        PredictedValue::rates(&test_and_set, &ticket),
+        PredictedValue::rates(&guest("test_and_set_delayed")?, &test_and_set),
+        PredictedValue { value: per_cpu.value * VCPUS as f64 / cpus as f64, ..per_cpu },
+        PredictedValue::rates(&crowded_ticket, &crowded("test_and_set_delayed")?),
+        PredictedValue::rates(&guest("queued")?, &ticket),
     ];
     Ok(Prediction { fitted: Some(work), values })
 }

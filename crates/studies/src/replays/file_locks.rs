@@ -9,8 +9,8 @@ use host::Placement;
 
 use super::null_models::{closed_network, contention_of, serial_share, usl};
 use super::{
-    DrawnInputs, FittedInput, Incident, Input, NullPredictions, Prediction, Reported, Standing,
-    Target, fit,
+    DrawnInputs, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
+    PredictedValue, Prediction, Reported, Standing, Target, fit,
 };
 use crate::simulations::mechanisms::MechanismLoad;
 
@@ -22,7 +22,6 @@ pub const INCIDENT: Incident = Incident {
         "J. Layton, locks: protect most of the file_lock handling with i_lock, Linux 3.11",
     ],
     hosts: &["uma-2", "opteron-32"],
-    inputs,
     fitted: Some(FittedInput {
         name: "work of a pair of flock calls outside of all locks, ns",
         to: "flock02 on 2 CPUs, 0.693",
@@ -35,11 +34,9 @@ pub const INCIDENT: Incident = Incident {
         target("posix01, one file,  32 CPUs", 25504.77 / 30889.16, Standing::Claimed),
         target("posix02, own files, 32 CPUs", 541.355 / 1354.737, Standing::Claimed),
         target("flock01, one file,  32 CPUs", 24743.348 / 23617.876, Standing::Claimed),
-        target("flock02, own files, 32 CPUs", 8.476 / 1348.646, Standing::Claimed),
+        target("flock02, own files, 32 CPUs", 8.476 / 1348.646, Standing::Claimed).in_a_test(),
     ],
-    nulls,
-    predict,
-    figure: None,
+    model: Model::Mechanism(MechanismModel { inputs, nulls, predict, figure: None }),
     limitations: &[
         "with one file on 2 CPUs one or two tasks sleep at a time, in the model. So the walk over all \
          sleepers, which was made faster, is short, and posix01 is missed. The times of the report, 5 us a \
@@ -54,7 +51,7 @@ pub const INCIDENT: Incident = Incident {
 const FLOCK02_ON_2: f64 = 167.231 / 241.263;
 
 const fn target(what: &'static str, ratio: f64, standing: Standing) -> Target {
-    Target { what, reported: Reported::Ratio(ratio), standing }
+    Target::new(what, Reported::Ratio(ratio), standing)
 }
 
 fn inputs() -> Vec<Input> {
@@ -74,14 +71,16 @@ fn inputs() -> Vec<Input> {
             20.0,
             "ns",
             "ten to forty instructions for each: the list of waiters, and that of locks held on this CPU",
-        ),
+        )
+        .chosen_late("2026-11-22, after a day of replays with the list of waiters only"),
         Input::assumed(
             "the lock of everything beside the list of all",
             0.0,
             1.0,
             "",
             "declared one after the other, they share a cache line at 5 of 8 addresses; 0.5 and more: they do",
-        ),
+        )
+        .chosen_late("2026-11-21, two hours after the first replay, which missed posix01"),
         Input::assumed(
             "more work of a pair of fcntl calls",
             50.0,
@@ -118,7 +117,7 @@ const FLOCK02: ReportedTest = ReportedTest { kind: "flock", files: 128 };
 
 fn predict(drawn: &DrawnInputs) -> Result<Prediction> {
     let outside = fit([50.0, 20_000.0], FLOCK02_ON_2, |outside| {
-        ratio(drawn, outside, ("uma-2", 2), FLOCK02)
+        Ok(ratio(drawn, outside, ("uma-2", 2), FLOCK02)?.value)
     })?;
     let mut values = Vec::new();
     for host in [("uma-2", 2), ("opteron-32", 32)] {
@@ -135,7 +134,7 @@ fn ratio(
     outside: f64,
     (host, cpus): (&str, usize),
     test: ReportedTest,
-) -> Result<f64> {
+) -> Result<PredictedValue> {
     let host = drawn.cpus(host, Placement::Cores, cpus);
     let fcntl_work = drawn.get("more work of a pair of fcntl calls");
     // All of it before the lock is taken.
@@ -147,7 +146,7 @@ fn ratio(
         (_, 32) => 8_000,
         _ => 2_000,
     };
-    let rate = |design, length_us| {
+    let run = |design, length_us| {
         let load = MechanismLoad::new("file_locks", design)?
             .with("kind", test.kind)
             .with("files", test.files)
@@ -157,12 +156,12 @@ fn ratio(
             .with("held_ns", (outside / 2.0).round());
         let load = MechanismLoad { work_ns: (outside / 2.0 + more).round() as u64, ..load };
         let tasks = drawn.whole("processes") as usize;
-        anyhow::Ok(drawn.run(&load, &host, tasks, length_us)?.simulated.rate())
+        anyhow::Ok(drawn.run(&load, &host, tasks, length_us)?.simulated)
     };
     // The patches as posted woke tasks under the lock of blocked requests. The test of the last
     // row does some hundred times as many operations.
     let after_us = if test.files > 1 && test.kind == "flock" { 1_000 } else { length_us };
     let shares_line = drawn.get("the lock of everything beside the list of all") >= 0.5;
     let before = if shares_line { "before+together" } else { "before" };
-    Ok(rate(before, length_us)? / rate("after+wake-locked", after_us)?)
+    Ok(PredictedValue::times(&run("after+wake-locked", after_us)?, &run(before, length_us)?))
 }

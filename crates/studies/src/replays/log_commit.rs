@@ -7,8 +7,8 @@ use host::Placement;
 
 use super::null_models::closed_network;
 use super::{
-    DrawnInputs, Figure, FittedInput, Incident, Input, NullPredictions, Prediction, Reported,
-    Standing, Target, fit, share,
+    DrawnInputs, Figure, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
+    PredictedValue, Prediction, Reported, Standing, Target, fit, share,
 };
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun};
 
@@ -20,7 +20,6 @@ pub const INCIDENT: Incident = Incident {
         "F. Yin, in the same thread, 2022-08-02; kernel test robot, 2022-07-21 (host, tasks, profile)",
     ],
     hosts: &["icelake-2s"],
-    inputs,
     fitted: Some(FittedInput {
         name: "work of a transaction outside of the lock, ns",
         to: "25.64 % of the baseline's cycles waiting for the lock of the list",
@@ -30,9 +29,7 @@ pub const INCIDENT: Incident = Incident {
         target("lists per CPU", 2531.0 / 1544.0),
         target("order ids, items moved to the tail", 1.0),
     ],
-    nulls,
-    predict,
-    figure: Some(threshold),
+    model: Model::Mechanism(MechanismModel { inputs, nulls, predict, figure: Some(threshold) }),
     limitations: &[
         "where the scheduler put the nine tasks is not known; here they are spread over both sockets, as a \
          load balancer would",
@@ -45,7 +42,7 @@ pub const INCIDENT: Incident = Incident {
 const WAITING: f64 = 0.2564;
 
 const fn target(what: &'static str, ratio: f64) -> Target {
-    Target { what, reported: Reported::Ratio(ratio), standing: Standing::Claimed }
+    Target::new(what, Reported::Ratio(ratio), Standing::Claimed)
 }
 
 fn inputs() -> Vec<Input> {
@@ -105,12 +102,12 @@ const MOVED: &str = "after+moved";
 
 fn predict(drawn: &DrawnInputs) -> Result<Prediction> {
     let outside = fit([300.0, 30_000.0], WAITING, |outside| slow_path(drawn, outside))?;
-    let rate = |design| {
+    let run = |design| {
         let in_lock = drawn.whole("work under the lock");
-        anyhow::Ok(run(drawn, design, outside, in_lock, 4_000)?.simulated.rate())
+        anyhow::Ok(run(drawn, design, outside, in_lock, 4_000)?.simulated)
     };
-    let baseline = rate(BASELINE)?;
-    let ratio = |design| Ok(rate(design)? / baseline);
+    let baseline = run(BASELINE)?;
+    let ratio = |design| Ok(PredictedValue::rates(&run(design)?, &baseline));
     let values = [IDS, "after", MOVED].into_iter().map(ratio).collect::<Result<_>>()?;
     Ok(Prediction { fitted: Some(outside), values })
 }

@@ -13,6 +13,7 @@ mod file_locks;
 mod log_commit;
 pub mod null_models;
 mod page_faults;
+mod publications;
 mod repair;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use host::{Placement, in_parallel};
 
 use crate::hosts::{self, DescribedHost, Draw, Number, Origin};
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, part_of, run_mechanism};
+pub use publications::{PublishedPoints, publications, read_publication};
 
 /// All incidents, by number.
 pub const INCIDENTS: &[&Incident] = &[
@@ -33,29 +35,76 @@ pub const INCIDENTS: &[&Incident] = &[
     &file_locks::INCIDENT,
 ];
 
-/// An incident and how to replay it.
+/// An incident, or a published measurement, and how to replay it.
 pub struct Incident {
-    /// I1 to I5.
+    /// I1 to I5, or the name of a publication's file.
     pub name: &'static str,
     pub title: &'static str,
     /// The mails and commits that report it: author, subject and date.
     pub sources: &'static [&'static str],
     /// The described hosts that stand for those of the report.
     pub hosts: &'static [&'static str],
-    /// Numbers that the simulation needs besides those of the hosts.
-    pub inputs: fn() -> Vec<Input>,
     /// The number that is fitted, if one is.
     pub fitted: Option<FittedInput>,
     /// Reported observations to predict.
     pub targets: &'static [Target],
+    /// How targets follow from inputs.
+    pub model: Model,
+    /// What the model leaves out, and what follows for the targets.
+    pub limitations: &'static [&'static str],
+}
+
+/// How the targets of an incident follow from its inputs.
+pub enum Model {
+    /// A mechanism, by code that is written for the incident.
+    Mechanism(MechanismModel),
+    /// Locks at points of a published measurement, as its file describes them.
+    Publication(PublishedPoints),
+}
+
+/// Code that simulates an incident.
+pub struct MechanismModel {
+    /// Numbers that the simulation needs besides those of the hosts.
+    pub inputs: fn() -> Vec<Input>,
     /// For each target, predictions of models that know nothing of the mechanism.
     pub nulls: fn() -> Vec<NullPredictions>,
     /// Predicts all targets for one draw of all inputs.
     pub predict: fn(&DrawnInputs) -> Result<Prediction>,
     /// An additional table, for the middle of all inputs.
     pub figure: Option<FigureFn>,
-    /// What the model leaves out, and what follows for the targets.
-    pub limitations: &'static [&'static str],
+}
+
+impl Incident {
+    fn nulls(&self) -> Vec<NullPredictions> {
+        match &self.model {
+            Model::Mechanism(model) => (model.nulls)(),
+            Model::Publication(_) => vec![NullPredictions::default(); self.targets.len()],
+        }
+    }
+
+    fn figure(&self) -> Option<FigureFn> {
+        match &self.model {
+            Model::Mechanism(model) => model.figure,
+            Model::Publication(_) => None,
+        }
+    }
+}
+
+impl Model {
+    /// Numbers that the simulation needs besides those of the hosts.
+    pub fn inputs(&self) -> Vec<Input> {
+        match self {
+            Model::Mechanism(model) => (model.inputs)(),
+            Model::Publication(points) => points.inputs(),
+        }
+    }
+
+    fn predict(&self, drawn: &DrawnInputs) -> Result<Prediction> {
+        match self {
+            Model::Mechanism(model) => (model.predict)(drawn),
+            Model::Publication(points) => points.predict(drawn),
+        }
+    }
 }
 
 /// Computes a table from a draw and the number that was fitted for it.
@@ -66,6 +115,8 @@ pub struct Input {
     /// A short description. A random draw depends on it.
     pub name: &'static str,
     pub number: Number,
+    /// When and why the input was chosen, if first results of the incident had been seen before.
+    pub chosen_late: Option<&'static str>,
 }
 
 /// The number that is fitted.
@@ -82,6 +133,22 @@ pub struct Target {
     pub what: &'static str,
     pub reported: Reported,
     pub standing: Standing,
+    /// What the report says of both sides of its ratio: ns from one operation to the next of any task.
+    pub reported_ns: Option<[f64; 2]>,
+    /// Whether a test of knee holds the prediction where it is.
+    pub in_a_test: bool,
+}
+
+impl Target {
+    /// An observation of which only this is known.
+    pub const fn new(what: &'static str, reported: Reported, standing: Standing) -> Target {
+        Target { what, reported, standing, reported_ns: None, in_a_test: false }
+    }
+
+    /// An observation that a test of knee predicts, too.
+    pub const fn in_a_test(self) -> Target {
+        Target { in_a_test: true, ..self }
+    }
 }
 
 /// What a report says about a target.
@@ -121,8 +188,53 @@ pub struct NullPredictions {
 pub struct Prediction {
     /// The number that was fitted.
     pub fitted: Option<f64>,
-    /// The value of each target.
-    pub values: Vec<f64>,
+    /// The value of each target, and its sides.
+    pub values: Vec<PredictedValue>,
+}
+
+/// The predicted value of a target.
+#[derive(Clone, Copy, Debug)]
+pub struct PredictedValue {
+    /// The ratio or the share.
+    pub value: f64,
+    /// Both sides of a ratio of simulated rates: the one above the line, and the one below.
+    pub sides: Option<[SimulatedSide; 2]>,
+}
+
+/// One side of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SimulatedSide {
+    /// ns from one operation to the next of any task.
+    pub ns: f64,
+    /// How often an operation sleeps.
+    pub sleeps: f64,
+}
+
+impl SimulatedSide {
+    /// What a simulation says of its operations.
+    pub fn new(run: &SimulatedRun) -> SimulatedSide {
+        let operations = run.operations.iter().sum::<u64>() as f64;
+        SimulatedSide { ns: 1e9 / run.rate(), sleeps: run.sleeps as f64 / operations }
+    }
+}
+
+impl PredictedValue {
+    /// A value that is no ratio of two rates.
+    pub fn plain(value: f64) -> PredictedValue {
+        PredictedValue { value, sides: None }
+    }
+
+    /// The rate of one simulation over that of another.
+    pub fn rates(of: &SimulatedRun, over: &SimulatedRun) -> PredictedValue {
+        let sides = Some([of, over].map(SimulatedSide::new));
+        PredictedValue { value: of.rate() / over.rate(), sides }
+    }
+
+    /// The time that one simulation takes for an operation over that of another.
+    pub fn times(of: &SimulatedRun, over: &SimulatedRun) -> PredictedValue {
+        let sides = Some([of, over].map(SimulatedSide::new));
+        PredictedValue { value: over.rate() / of.rate(), sides }
+    }
 }
 
 /// An additional table of a replay.
@@ -174,6 +286,8 @@ pub struct Interval {
 pub struct GradedTarget {
     pub target: &'static Target,
     pub predicted: Interval,
+    /// Both sides of a ratio, with the middle of all inputs.
+    pub sides: Option<[SimulatedSide; 2]>,
     /// Predictions of models that know nothing of the mechanism.
     pub nulls: NullPredictions,
     pub grade: Grade,
@@ -182,13 +296,17 @@ pub struct GradedTarget {
 /// How well a target is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
-    /// Within a factor of 1.5, and the interval contains the reported value.
+    /// The logarithm of the ratio is within a third of the reported one's, all draws are on its side of 1, and no
+    /// input was chosen after results had been seen. A share: within a factor of 1.5, and in the interval.
     Quantitative,
+    /// Nothing changes, as reported: both within 5 % of 1.
+    NoChange,
     /// Within a factor of 3, and the direction is right.
     Order,
     /// Only the direction is right.
     Direction,
-    /// The direction is wrong, or a share is off by more than a factor of 3.
+    /// The direction is wrong, a change is predicted where none is reported, or a share is off by more than a factor
+    /// of 3.
     NotPredicted,
     /// Not a prediction: the one number was fitted to it.
     Fitted,
@@ -206,6 +324,7 @@ impl Grade {
     pub fn name(self) -> &'static str {
         match self {
             Grade::Quantitative => "quantitative",
+            Grade::NoChange => "no change",
             Grade::Order => "ratio order",
             Grade::Direction => "direction",
             Grade::NotPredicted => "not predicted",
@@ -224,7 +343,7 @@ pub struct DrawnInputs {
 
 /// Replays an incident with the middle of all inputs and with this many random draws.
 pub fn replay(incident: &'static Incident, draws: u64, seed: u64) -> Result<Replay> {
-    let inputs = (incident.inputs)();
+    let inputs = incident.model.inputs();
     let hosts: Vec<_> =
         incident.hosts.iter().map(|name| hosts::find(name)).collect::<Result<_>>()?;
     let drawn = |index: usize| {
@@ -234,21 +353,25 @@ pub fn replay(incident: &'static Incident, draws: u64, seed: u64) -> Result<Repl
         let inputs = inputs.iter().map(value).collect();
         DrawnInputs { draw, seed, hosts: hosts.clone(), inputs }
     };
-    let predictions = in_parallel(1 + draws as usize, |index| (incident.predict)(&drawn(index)));
+    let predictions =
+        in_parallel(1 + draws as usize, |index| incident.model.predict(&drawn(index)));
     let predictions: Vec<Prediction> =
         predictions.into_iter().collect::<Result<_>>().with_context(|| incident.name)?;
     let interval =
         |value: &dyn Fn(&Prediction) -> f64| Interval::from_draws(predictions.iter().map(value));
-    let row = |(index, (target, nulls)): (usize, (&'static Target, NullPredictions))| {
-        let predicted = interval(&|prediction| prediction.values[index]);
-        GradedTarget { target, predicted, nulls, grade: grade(target, predicted) }
-    };
-    let nulls = (incident.nulls)();
+    let is_blind = inputs.iter().all(|input| input.chosen_late.is_none());
+    let nulls = incident.nulls();
     ensure!(nulls.len() == incident.targets.len(), "each target needs predictions of null models");
+    let row = |(index, (target, nulls)): (usize, (&'static Target, NullPredictions))| {
+        let predicted = interval(&|prediction| prediction.values[index].value);
+        let sides = predictions[0].values[index].sides;
+        let grade = grade(target, predicted, is_blind);
+        GradedTarget { target, predicted, sides, nulls, grade }
+    };
     let rows = incident.targets.iter().zip(nulls).enumerate().map(row).collect();
     let middle = predictions[0].fitted;
     let fitted = middle.map(|_| interval(&|prediction| prediction.fitted.unwrap_or(f64::NAN)));
-    let figure = incident.figure.map(|figure| figure(&drawn(0), middle)).transpose()?;
+    let figure = incident.figure().map(|figure| figure(&drawn(0), middle)).transpose()?;
     let provenance = Provenance::new(&inputs, &hosts);
     Ok(Replay { incident, inputs, provenance, fitted, rows, figure })
 }
@@ -257,14 +380,20 @@ impl Input {
     /// A number from the report, or from what it cites.
     pub fn found(name: &'static str, value: f64, source: &str) -> Input {
         let origin = Origin::Found(source.to_string());
-        Input { name, number: Number::between(value, value, origin, value.to_string()) }
+        let number = Number::between(value, value, origin, value.to_string());
+        Input { name, number, chosen_late: None }
     }
 
     /// A number that is not known, with a plausible range and its reason.
     pub fn assumed(name: &'static str, low: f64, high: f64, unit: &str, why: &str) -> Input {
         let origin = Origin::Assumed(why.to_string());
         let text = format!("{low}..{high} {unit}").trim_end().to_string();
-        Input { name, number: Number::between(low, high, origin, text) }
+        Input { name, number: Number::between(low, high, origin, text), chosen_late: None }
+    }
+
+    /// An input that was chosen after first results of the incident had been seen: when, and why.
+    pub fn chosen_late(self, when_and_why: &'static str) -> Input {
+        Input { chosen_late: Some(when_and_why), ..self }
     }
 }
 
@@ -373,42 +502,53 @@ fn fit(range: [f64; 2], goal: f64, mut value: impl FnMut(f64) -> Result<f64>) ->
 /// much.
 const NO_CHANGE: f64 = 1.05;
 
-fn grade(target: &Target, predicted: Interval) -> Grade {
-    let Interval { middle, low, high } = predicted;
+/// Grades a prediction. `is_blind` says that no input was chosen after results had been seen.
+fn grade(target: &Target, predicted: Interval, is_blind: bool) -> Grade {
+    let middle = predicted.middle;
     let within = |reported: f64, factor: f64| {
         middle > 0.0 && (middle / reported).max(reported / middle) <= factor
-    };
-    let direction = |ratio: f64| match ratio {
-        ratio if ratio > NO_CHANGE => 1,
-        ratio if ratio < 1.0 / NO_CHANGE => -1,
-        _ => 0,
-    };
-    let by_distance = |reported: f64, has_right_direction: bool| {
-        if !has_right_direction {
-            Grade::NotPredicted
-        } else if within(reported, 1.5) && (low..=high).contains(&reported) {
-            Grade::Quantitative
-        } else if within(reported, 3.0) {
-            Grade::Order
-        } else {
-            Grade::Direction
-        }
     };
     let by_direction = |expected: i32| {
         if direction(middle) == expected { Grade::Direction } else { Grade::NotPredicted }
     };
     match (target.standing, target.reported) {
         (Standing::Anchor, _) => Grade::Fitted,
-        (_, Reported::Ratio(reported)) => {
-            // Ratios that are this close count as equal, on whichever sides of 1 they are.
-            let is_equal = within(reported, NO_CHANGE);
-            by_distance(reported, is_equal || direction(middle) == direction(reported))
-        }
+        (_, Reported::Ratio(reported)) => match (direction(middle), direction(reported)) {
+            (0, 0) => Grade::NoChange,
+            (predicted, reported) if predicted != reported => Grade::NotPredicted,
+            _ if is_blind && is_quantitative(predicted, reported) => Grade::Quantitative,
+            _ if within(reported, 3.0) => Grade::Order,
+            _ => Grade::Direction,
+        },
         // A share has no direction; it can only be far too small or too large.
-        (_, Reported::Share(reported)) => by_distance(reported, within(reported, 3.0)),
+        (_, Reported::Share(reported)) => match predicted {
+            Interval { low, high, .. }
+                if is_blind && within(reported, 1.5) && (low..=high).contains(&reported) =>
+            {
+                Grade::Quantitative
+            }
+            _ if within(reported, 3.0) => Grade::Order,
+            _ => Grade::NotPredicted,
+        },
         (_, Reported::Less) => by_direction(-1),
         (_, Reported::More) => by_direction(1),
     }
+}
+
+/// 1 for more, -1 for less, 0 for no change.
+fn direction(ratio: f64) -> i32 {
+    match ratio {
+        ratio if ratio > NO_CHANGE => 1,
+        ratio if ratio < 1.0 / NO_CHANGE => -1,
+        _ => 0,
+    }
+}
+
+/// Whether the effect, as a logarithm, is within a third of the reported one, and no draw contradicts its direction.
+fn is_quantitative(predicted: Interval, reported: f64) -> bool {
+    let effect = predicted.middle.ln() / reported.ln();
+    let excludes_one = predicted.low > 1.0 || predicted.high < 1.0;
+    (effect - 1.0).abs() <= 1.0 / 3.0 && excludes_one
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use engines::simulated::TimeRow;
 use host::Placement;
 
 use super::{
-    DrawnInputs, Figure, Incident, Input, NullPredictions, Prediction, Reported, Standing, Target,
-    share,
+    DrawnInputs, Figure, Incident, Input, MechanismModel, Model, NullPredictions, PredictedValue,
+    Prediction, Reported, Standing, Target, share,
 };
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun};
 
@@ -16,28 +16,18 @@ pub const INCIDENT: Incident = Incident {
     title: "write faults on three file systems, 160 processes",
     sources: &["D. Hansen, page fault scalability (ext3, ext4, xfs), 2013-08-14"],
     hosts: &["westmere-ex-8s"],
-    inputs,
     fitted: None,
     targets: &[
-        Target {
-            what: "more time in spinlocks on xfs",
-            reported: Reported::Share(0.1249),
-            standing: Standing::Claimed,
-        },
-        Target {
-            what: "faults/s, xfs / ext4",
-            reported: Reported::Ratio(0.70 / 0.80),
-            standing: Standing::Claimed,
-        },
-        Target {
-            what: "faults/s, ext4 / ext3",
-            reported: Reported::Ratio(0.80),
-            standing: Standing::Open,
-        },
+        Target::new("more time in spinlocks on xfs", Reported::Share(0.1249), Standing::Claimed),
+        Target::new("faults/s, xfs / ext4", Reported::Ratio(0.70 / 0.80), Standing::Claimed),
+        Target::new("faults/s, ext4 / ext3", Reported::Ratio(0.80), Standing::Open),
     ],
-    nulls: || vec![NullPredictions::default(); 3],
-    predict,
-    figure: Some(curve),
+    model: Model::Mechanism(MechanismModel {
+        inputs,
+        nulls: || vec![NullPredictions::default(); 3],
+        predict,
+        figure: Some(curve),
+    }),
     limitations: &[
         "a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to \
          the lock of the list. How long a tick was is not reported",
@@ -83,7 +73,11 @@ fn predict(drawn: &DrawnInputs) -> Result<Prediction> {
     let (ext3, ext4, xfs) = (run(EXT3)?, run(EXT4)?, run(XFS)?);
     let waiting = |run| share(run, &[TimeRow::Spinning, TimeRow::Transfer]);
     let more = waiting(&xfs) - waiting(&ext4);
-    let values = vec![more, xfs.rate() / ext4.rate(), ext4.rate() / ext3.rate()];
+    let values = vec![
+        PredictedValue::plain(more),
+        PredictedValue::rates(&xfs, &ext4),
+        PredictedValue::rates(&ext4, &ext3),
+    ];
     Ok(Prediction { fitted: None, values })
 }
 

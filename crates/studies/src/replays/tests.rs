@@ -3,7 +3,7 @@
 use super::*;
 
 fn graded(reported: Reported, standing: Standing, [middle, low, high]: [f64; 3]) -> Grade {
-    grade(&Target { what: "", reported, standing }, Interval { middle, low, high })
+    grade(&Target::new("", reported, standing), Interval { middle, low, high }, true)
 }
 
 #[test]
@@ -13,20 +13,31 @@ fn grades_are_by_ratio_interval_and_direction() {
     };
     let ratio = Reported::Ratio;
     check(ratio(0.5), [0.4, 0.3, 0.6], Grade::Quantitative);
-    // Near, but outside of the interval.
-    check(ratio(0.5), [0.4, 0.3, 0.45], Grade::Order);
-    check(ratio(0.5), [0.2, 0.1, 0.6], Grade::Order);
+    // The logarithm is what counts: 0.63 is two thirds of the effect of 0.5, 0.64 is less.
+    check(ratio(0.5), [0.62, 0.5, 0.7], Grade::Quantitative);
+    check(ratio(0.5), [0.64, 0.5, 0.7], Grade::Order);
+    // A draw without the effect.
+    check(ratio(0.5), [0.4, 0.3, 1.01], Grade::Order);
     check(ratio(0.5), [0.1, 0.1, 0.6], Grade::Direction);
-    // Near, but no change, or a change in the other direction.
+    // Near, but no change, or a change in the other direction, or a change where none is reported.
     check(ratio(0.9), [1.0, 0.8, 1.2], Grade::NotPredicted);
     check(ratio(0.9), [1.1, 0.8, 1.2], Grade::NotPredicted);
-    // Both count as no change, which is a direction too.
-    check(ratio(1.04), [0.98, 0.9, 1.1], Grade::Quantitative);
+    check(ratio(1.0), [1.1, 1.0, 1.2], Grade::NotPredicted);
+    check(ratio(1.04), [0.98, 0.9, 1.1], Grade::NoChange);
+    check(Reported::Share(0.12), [0.1, 0.08, 0.2], Grade::Quantitative);
     check(Reported::Share(0.12), [0.06, 0.04, 0.2], Grade::Order);
     check(Reported::Share(0.12), [0.01, 0.0, 0.2], Grade::NotPredicted);
     check(Reported::Less, [0.5, 0.4, 2.0], Grade::Direction);
     check(Reported::More, [0.5, 0.4, 2.0], Grade::NotPredicted);
     assert_eq!(graded(ratio(0.5), Standing::Anchor, [0.5, 0.5, 0.5]), Grade::Fitted);
+}
+
+#[test]
+fn an_input_that_was_chosen_after_results_rules_out_the_best_grade() {
+    let target = Target::new("", Reported::Ratio(0.5), Standing::Claimed);
+    let predicted = Interval { middle: 0.5, low: 0.4, high: 0.6 };
+    assert_eq!(grade(&target, predicted, true), Grade::Quantitative);
+    assert_eq!(grade(&target, predicted, false), Grade::Order);
 }
 
 #[test]

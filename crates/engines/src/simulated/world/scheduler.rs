@@ -19,6 +19,8 @@ impl World {
     /// Puts the task to sleep on a word, which frees its CPU.
     pub fn sleep(&mut self, task: u16, offset: u32) {
         self.sleepers.push_back((offset, task));
+        let now = self.tasks[usize::from(task)].time;
+        self.sleeps += u64::from((self.window.0..self.window.1).contains(&now));
         self.leave_cpu(task, TaskState::Asleep { offset });
     }
 

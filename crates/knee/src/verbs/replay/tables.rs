@@ -1,7 +1,9 @@
 //! A replayed incident, as text: what was put in, what was predicted, and what is wrong with that.
 
 use studies::hosts::Origin;
-use studies::replays::{Figure, GradedTarget, Interval, Provenance, Replay, Reported};
+use studies::replays::{
+    Figure, GradedTarget, Interval, Provenance, Replay, Reported, SimulatedSide,
+};
 
 use reports::Style;
 use reports::prose::wrapped;
@@ -19,6 +21,7 @@ pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {
     text += &inputs(replay, style);
     text += "\n";
     text += &table(rows, style);
+    text += &sides(rows, style);
     if let Some(figure) = &replay.figure {
         text += &format!("\n{}\n", figure.title);
         text += &figure_table(figure).within(style.width).0;
@@ -52,6 +55,10 @@ fn inputs(replay: &Replay, style: Style) -> String {
         };
         let line = format!("{:8}  {}: {} ({why})", origin, input.name, input.number.text);
         text += &wrapped(&line, style.width, 10);
+        if let Some(when_and_why) = input.chosen_late {
+            let line = format!("          chosen late: {when_and_why}");
+            text += &wrapped(&line, style.width, 10);
+        }
     }
     if let (Some(fitted), Some(value)) = (&replay.incident.fitted, replay.fitted) {
         let value = interval(value);
@@ -77,11 +84,8 @@ fn table(rows: &[GradedTarget], style: Style) -> String {
     let mut table = Table::new(columns[..shown].iter().copied());
     for row in rows {
         let null = |null: Option<f64>| null.map_or("-".to_string(), digits);
-        let grade = if row.is_open() {
-            format!("{}, open", row.grade.name())
-        } else {
-            row.grade.name().to_string()
-        };
+        let marks = [(row.is_open(), ", open"), (row.target.in_a_test, ", in a test")];
+        let marks = marks.into_iter().filter(|(applies, _)| *applies).map(|(_, mark)| mark);
         let cells = vec![
             row.target.what.to_string(),
             match row.target.reported {
@@ -90,13 +94,46 @@ fn table(rows: &[GradedTarget], style: Style) -> String {
                 Reported::More => "more".to_string(),
             },
             interval(row.predicted),
-            grade,
+            row.grade.name().to_string() + &marks.collect::<String>(),
             null(row.nulls.usl),
             null(row.nulls.queueing),
         ];
         table.row(cells.into_iter().take(shown).collect());
     }
     table.within(style.width).0
+}
+
+/// Both sides of each ratio: the time and the sleeps of an operation. Empty if no target is a ratio of rates.
+fn sides(rows: &[GradedTarget], style: Style) -> String {
+    let slept = |side: &SimulatedSide| side.sleeps >= 0.005;
+    let both = |[of, over]: [f64; 2]| format!("{} / {}", digits(of), digits(over));
+    let with_sides = || rows.iter().filter_map(|row| Some((row.target, row.sides?)));
+    let has_sleeps = with_sides().any(|(_, sides)| sides.iter().any(slept));
+    let has_reported = with_sides().any(|(target, _)| target.reported_ns.is_some());
+    let columns = [
+        ("ns from one operation to the next", Align::Left, true),
+        ("reported", Align::Right, has_reported),
+        ("simulated", Align::Right, true),
+        ("sleeps of each", Align::Right, has_sleeps),
+    ];
+    let mut table = Table::new(
+        columns.iter().filter(|(.., shown)| *shown).map(|(name, align, _)| (*name, *align)),
+    );
+    for (target, sides) in with_sides() {
+        let cells = [
+            target.what.to_string(),
+            target.reported_ns.map_or("-".to_string(), both),
+            both(sides.map(|side| side.ns)),
+            both(sides.map(|side| side.sleeps)),
+        ];
+        let shown = cells.into_iter().zip(&columns).filter(|(_, (.., shown))| *shown);
+        table.row(shown.map(|(cell, _)| cell).collect());
+    }
+    if with_sides().next().is_some() {
+        format!("\n{}", table.within(style.width).0)
+    } else {
+        String::new()
+    }
 }
 
 fn interval(interval: Interval) -> String {

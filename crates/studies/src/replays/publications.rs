@@ -1,0 +1,390 @@
+//! Published measurements of locks, as files: `publications/*.toml`, built into knee, or a user's own. A file says
+//! where the measurement ran, what each task did, and what came out, as ratios of the rates at two points.
+//!
+//!     [inputs]  numbers, found or assumed as ranges ─┐
+//!     [load]    what all points have in common       ├─> two simulated points ─> their ratio
+//!     [[target]]  of = { … }, over = { … }           ┘   beside `reported`
+//!
+//! The file is written, and committed, before its first simulation.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use algorithms::locks::LOCKS;
+use anyhow::{Context, Result, bail, ensure};
+use engines::simulated::{NS, Preemption, SimulatedRun, Time};
+use host::{Placement, nearest};
+use serde::Deserialize;
+
+use super::{
+    DrawnInputs, FittedInput, Incident, Input, Model, PredictedValue, Prediction, Reported,
+    Standing, Target, fit,
+};
+use crate::hosts::{self, Number, NumberEntry, Units};
+use crate::simulations::{Conditions, LINES_MAX, LOCKS_MAX, LockLoad, Variation, lock_draw};
+
+macro_rules! publications {
+    ($($name:literal,)*) => {
+        /// The publications built into knee: the name and the text of each file.
+        static FILES: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../../publications/", $name, ".toml"))),)*];
+    };
+}
+
+publications! {}
+
+/// The format of a publication's file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublicationFile {
+    title: String,
+    /// The publications that numbers were found in, by the names that the numbers use.
+    sources: BTreeMap<String, String>,
+    /// What the model leaves out.
+    limitations: Vec<String>,
+    #[serde(default)]
+    inputs: BTreeMap<String, NumberEntry>,
+    /// What all points have in common.
+    #[serde(default)]
+    load: PointEntry,
+    fitted: Option<FittedEntry>,
+    target: Vec<TargetEntry>,
+}
+
+/// An observation of the publication.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetEntry {
+    what: String,
+    /// The rate at one point over the rate at the other.
+    reported: f64,
+    /// ns from one operation to the next of any task, at both points.
+    reported_ns: Option<[f64; 2]>,
+    of: PointEntry,
+    over: PointEntry,
+}
+
+/// An input that is fitted to an observation.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FittedEntry {
+    /// The name of the input. It is none of `[inputs]`.
+    input: String,
+    /// Where to look for it, in ns.
+    from_ns: f64,
+    to_ns: f64,
+    what: String,
+    reported: f64,
+    of: PointEntry,
+    over: PointEntry,
+}
+
+/// A point, or the part of it that differs from `[load]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PointEntry {
+    host: Option<String>,
+    lock: Option<String>,
+    placement: Option<String>,
+    cpus: Option<Amount>,
+    /// As many as CPUs unless given.
+    tasks: Option<Amount>,
+    /// The time between two critical sections: an input.
+    work: Option<String>,
+    /// How it varies: `exp` unless given.
+    variation: Option<String>,
+    /// The time inside a critical section, besides its lines: an input.
+    hold: Option<String>,
+    /// Lines that a critical section writes, and lines that it only reads.
+    data: Option<Amount>,
+    read: Option<Amount>,
+    locks: Option<Amount>,
+    /// How many of 100 operations only read.
+    reads: Option<Amount>,
+    /// Simulated time in ms.
+    length_ms: Option<u64>,
+}
+
+/// A number, or the input that has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Amount {
+    Number(u64),
+    Input(String),
+}
+
+/// A point with everything it needs.
+#[derive(Clone, Debug)]
+struct Point {
+    host: String,
+    lock: &'static str,
+    placement: Placement,
+    cpus: Amount,
+    tasks: Option<Amount>,
+    work: Option<String>,
+    variation: Variation,
+    hold: Option<String>,
+    data: Amount,
+    read: Amount,
+    locks: Amount,
+    reads: Amount,
+    length: Time,
+}
+
+/// The points of a publication, whose ratios are its targets.
+pub struct PublishedPoints {
+    inputs: Vec<(&'static str, Number)>,
+    fitted: Option<FittedPoints>,
+    /// Both points of each target.
+    targets: Vec<[Point; 2]>,
+}
+
+struct FittedPoints {
+    input: String,
+    range: [f64; 2],
+    reported: f64,
+    points: [Point; 2],
+}
+
+/// The publications built into knee.
+pub fn publications() -> &'static [Incident] {
+    static ALL: LazyLock<Vec<Incident>> = LazyLock::new(|| {
+        let parse = |(name, text): &(&str, &str)| {
+            parsed(name, text).unwrap_or_else(|why| panic!("publications/{name}.toml: {why:#}"))
+        };
+        FILES.iter().map(parse).collect()
+    });
+    &ALL
+}
+
+/// The publication in a file of the user's.
+pub fn read_publication(path: &Path) -> Result<&'static Incident> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+    let publication = parsed(&name.unwrap_or_default(), &text);
+    let publication = publication.with_context(|| path.display().to_string())?;
+    Ok(Box::leak(Box::new(publication)))
+}
+
+/// A text for as long as knee runs: files are read once.
+fn kept(text: &str) -> &'static str {
+    String::leak(text.to_string())
+}
+
+fn parsed(name: &str, text: &str) -> Result<Incident> {
+    let file: PublicationFile = toml::from_str(text)?;
+    let sources: Vec<String> = file.sources.keys().cloned().collect();
+    let units = Units { cycle_ps: None, allows_bandwidth: false };
+    let input = |(name, entry): (&String, &NumberEntry)| {
+        let number = entry.number(units, &sources).with_context(|| format!("inputs.{name}"))?;
+        anyhow::Ok((kept(name), number))
+    };
+    let inputs: Vec<_> = file.inputs.iter().map(input).collect::<Result<_>>()?;
+    let mut names: Vec<&str> = inputs.iter().map(|(name, _)| *name).collect();
+    names.extend(file.fitted.iter().map(|fitted| fitted.input.as_str()));
+    let pair = |what: &str, of: &PointEntry, over: &PointEntry| {
+        let point = |entry: &PointEntry| entry.over(&file.load).point(&names);
+        let both = point(of).and_then(|of| Ok([of, point(over)?]));
+        both.with_context(|| format!("{what:?}"))
+    };
+    ensure!(!file.target.is_empty(), "a publication needs a [[target]]");
+    let points = file.target.iter().map(|target| pair(&target.what, &target.of, &target.over));
+    let points: Vec<[Point; 2]> = points.collect::<Result<_>>()?;
+    let fitted = file.fitted.as_ref().map(|fitted| {
+        let FittedEntry { input, from_ns, to_ns, reported, .. } = fitted;
+        let range = [*from_ns, *to_ns];
+        ensure!(range[0] > 0.0 && range[0] < range[1], "[fitted]: from_ns must be below to_ns");
+        let points = pair(&fitted.what, &fitted.of, &fitted.over)?;
+        Ok(FittedPoints { input: input.clone(), range, reported: *reported, points })
+    });
+    let fitted = fitted.transpose()?;
+    let all = points.iter().chain(fitted.iter().map(|fitted| &fitted.points)).flatten();
+    let mut hosts: Vec<&'static str> = all.map(|point| kept(&point.host)).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let target = |target: &TargetEntry| Target {
+        reported_ns: target.reported_ns,
+        ..Target::new(kept(&target.what), Reported::Ratio(target.reported), Standing::Claimed)
+    };
+    let texts = |texts: Vec<&String>| -> &'static [&'static str] {
+        Vec::leak(texts.into_iter().map(|text| kept(text)).collect())
+    };
+    Ok(Incident {
+        name: kept(name),
+        title: kept(&file.title),
+        sources: texts(file.sources.values().collect()),
+        hosts: Vec::leak(hosts),
+        fitted: file.fitted.as_ref().map(|fitted| FittedInput {
+            name: kept(&format!("{}, ns", fitted.input)),
+            to: kept(&format!("{}, {}", fitted.what, fitted.reported)),
+        }),
+        targets: Vec::leak(file.target.iter().map(target).collect()),
+        model: Model::Publication(PublishedPoints { inputs, fitted, targets: points }),
+        limitations: texts(file.limitations.iter().collect()),
+    })
+}
+
+impl PointEntry {
+    /// This entry, with the rest from another.
+    fn over(&self, rest: &PointEntry) -> PointEntry {
+        fn or<T: Clone>(own: &Option<T>, rest: &Option<T>) -> Option<T> {
+            own.clone().or_else(|| rest.clone())
+        }
+        PointEntry {
+            host: or(&self.host, &rest.host),
+            lock: or(&self.lock, &rest.lock),
+            placement: or(&self.placement, &rest.placement),
+            cpus: or(&self.cpus, &rest.cpus),
+            tasks: or(&self.tasks, &rest.tasks),
+            work: or(&self.work, &rest.work),
+            variation: or(&self.variation, &rest.variation),
+            hold: or(&self.hold, &rest.hold),
+            data: or(&self.data, &rest.data),
+            read: or(&self.read, &rest.read),
+            locks: or(&self.locks, &rest.locks),
+            reads: or(&self.reads, &rest.reads),
+            length_ms: or(&self.length_ms, &rest.length_ms),
+        }
+    }
+
+    fn point(self, inputs: &[&str]) -> Result<Point> {
+        let known = |name: &String| {
+            let near = || nearest(name, inputs.iter().copied());
+            ensure!(inputs.contains(&name.as_str()), "no input is called {name:?}{}", near());
+            Ok(())
+        };
+        let amounts = [&self.cpus, &self.tasks, &self.data, &self.read, &self.locks, &self.reads];
+        for amount in amounts.into_iter().flatten() {
+            if let Amount::Input(name) = amount {
+                known(name)?;
+            }
+        }
+        [&self.work, &self.hold].into_iter().flatten().try_for_each(known)?;
+        let host = self.host.context("a point, or [load], needs a host")?;
+        hosts::find(&host)?;
+        let lock = self.lock.context("a point, or [load], needs a lock")?;
+        let listed = LOCKS.iter().find(|listed| listed.name == lock);
+        let listed = listed.with_context(|| {
+            let near = nearest(&lock, LOCKS.iter().map(|lock| lock.name));
+            format!("no lock is called {lock:?}{near}; see: knee list algorithms")
+        })?;
+        let placement = match &self.placement {
+            None => Placement::default(),
+            Some(name) => Placement::ALL
+                .iter()
+                .copied()
+                .find(|placement| placement.name() == name)
+                .with_context(|| format!("no placement is called {name:?}"))?,
+        };
+        let variation = match &self.variation {
+            None => Variation::Exponential,
+            Some(name) => {
+                Variation::ALL.into_iter().find(|variation| variation.name() == name).with_context(
+                    || format!("work varies as exp, uniform or constant, not {name:?}"),
+                )?
+            }
+        };
+        let or = |amount: Option<Amount>, default| amount.unwrap_or(Amount::Number(default));
+        Ok(Point {
+            host,
+            lock: listed.name,
+            placement,
+            cpus: self.cpus.context("a point, or [load], needs cpus")?,
+            tasks: self.tasks,
+            work: self.work,
+            variation,
+            hold: self.hold,
+            data: or(self.data, 0),
+            read: or(self.read, 0),
+            locks: or(self.locks, 1),
+            reads: or(self.reads, 0),
+            length: self.length_ms.unwrap_or(2) * 1_000_000 * NS,
+        })
+    }
+}
+
+impl PublishedPoints {
+    /// The inputs of the publication; times are in ns.
+    pub fn inputs(&self) -> Vec<Input> {
+        let input = |(name, number): &(&'static str, Number)| Input {
+            name,
+            number: number.clone(),
+            chosen_late: None,
+        };
+        self.inputs.iter().map(input).collect()
+    }
+
+    /// The ratio of each target for one draw of all inputs.
+    pub fn predict(&self, drawn: &DrawnInputs) -> Result<Prediction> {
+        let fitted = self.fitted.as_ref().map(|fitted| {
+            let value = fit(fitted.range, fitted.reported, |value| {
+                let value = Some((fitted.input.as_str(), value));
+                Ok(ratio(&fitted.points, drawn, value)?.value)
+            });
+            value.map(|value| (fitted.input.as_str(), value))
+        });
+        let fitted = fitted.transpose()?;
+        let values = self.targets.iter().map(|points| ratio(points, drawn, fitted));
+        let values = values.collect::<Result<_>>()?;
+        Ok(Prediction { fitted: fitted.map(|(_, value)| value), values })
+    }
+}
+
+/// The rate at the first point over that at the second.
+fn ratio(
+    points: &[Point; 2],
+    drawn: &DrawnInputs,
+    fitted: Option<(&str, f64)>,
+) -> Result<PredictedValue> {
+    let [of, over] = points;
+    Ok(PredictedValue::rates(&of.run(drawn, fitted)?, &over.run(drawn, fitted)?))
+}
+
+impl Point {
+    fn run(&self, drawn: &DrawnInputs, fitted: Option<(&str, f64)>) -> Result<SimulatedRun> {
+        // Inputs that are times are in ps.
+        let time = |name: &Option<String>| match (name, fitted) {
+            (None, _) => 0,
+            (Some(name), Some((fitted, value))) if name == fitted => value.round() as u64,
+            (Some(name), _) => (drawn.get(name) / NS as f64).round() as u64,
+        };
+        let amount = |amount: &Amount| match amount {
+            Amount::Number(number) => *number as usize,
+            Amount::Input(name) => drawn.whole(name) as usize,
+        };
+        let (hold_ns, work_ns) = (time(&self.hold), time(&self.work));
+        let load = LockLoad {
+            work_ns,
+            variation: self.variation,
+            hold_ns,
+            reads: amount(&self.reads) as u32,
+            locks: amount(&self.locks),
+            lines_written: amount(&self.data),
+            lines_read: amount(&self.read),
+            start_within_ns: (hold_ns + work_ns).max(1000),
+        };
+        let lines = (load.lines_written + load.lines_read) * load.locks;
+        if load.locks == 0 || load.locks > LOCKS_MAX || lines > LINES_MAX {
+            bail!(
+                "{} locks with {lines} lines: 1 to {LOCKS_MAX} locks guard at most {LINES_MAX} lines",
+                load.locks
+            );
+        }
+        let conditions = Conditions {
+            host: drawn.described(&self.host),
+            placement: self.placement,
+            preemption: Preemption::BetweenOperations,
+            pinned: true,
+            seed: drawn.seed,
+            draws: 0,
+            length: self.length,
+        };
+        let cpus = amount(&self.cpus);
+        let tasks = self.tasks.as_ref().map_or(cpus, amount);
+        let available = conditions.host.cpus();
+        ensure!((1..=available).contains(&cpus), "{cpus} CPUs: {} has {available}", self.host);
+        lock_draw(self.lock, load, &conditions, drawn.draw, cpus, tasks)
+    }
+}
