@@ -25,7 +25,7 @@ struct Ours<L: Lock, const COPY: u32> {
 
 /// A lock of knee, ready to be measured.
 pub fn ours<L: Lock, const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
-    let lock = L::new(region, Shape { cpus: CPUS, locks: 1 });
+    let lock = L::new(region, Shape::new(CPUS, 1));
     let guarded = region.array("guarded", 1);
     Box::new(Ours::<L, COPY> { lock, guarded })
 }
@@ -59,7 +59,7 @@ struct OursShared<L: SharedLock, const COPY: u32> {
 
 /// A read-write lock of knee, ready to be measured.
 pub fn ours_shared<L: SharedLock, const COPY: u32>(region: &Arc<Region>) -> Box<dyn Passed> {
-    let lock = L::new(region, Shape { cpus: CPUS, locks: 1 });
+    let lock = L::new(region, Shape::new(CPUS, 1));
     let guarded = region.array("guarded", 1);
     Box::new(OursShared::<L, COPY> { lock, guarded })
 }

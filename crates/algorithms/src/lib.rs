@@ -18,6 +18,21 @@ pub struct Shape {
     pub cpus: usize,
     /// Number of locks of the same kind.
     pub locks: usize,
+    /// How often a NUMA-aware lock may be passed on within a node while others wait. Few in searches, which would
+    /// not get to the end of many.
+    pub passes: u32,
+}
+
+impl Shape {
+    /// Locks that tasks use for long.
+    pub const fn new(cpus: usize, locks: usize) -> Shape {
+        Shape { cpus, locks, passes: 64 }
+    }
+
+    /// Locks that are searched.
+    pub const fn searched(cpus: usize, locks: usize) -> Shape {
+        Shape { cpus, locks, passes: 1 }
+    }
 }
 
 /// An equivalent mutant: a change of one access that no check can detect, because it breaks nothing.
@@ -54,6 +69,12 @@ pub trait Lock: Sized + Send + Sync + 'static {
 
     /// Allocates what all locks of this kind share.
     fn new(region: &Region, shape: Shape) -> Self;
+
+    /// How many tasks may enter before one that has arrived, besides those that arrived before it, with CPUs on this
+    /// many memory nodes. `None` where nothing bounds them.
+    fn bypasses(&self, _nodes: u32) -> Option<u32> {
+        Self::FIFO.then_some(0)
+    }
 
     /// Waits until the lock is free, and takes it.
     fn lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold;

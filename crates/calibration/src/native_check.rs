@@ -122,7 +122,7 @@ impl NativeRun<'_> {
     }
 
     fn shape(&self) -> Shape {
-        Shape { cpus: self.cpus.len(), locks: 1 }
+        Shape::new(self.cpus.len(), self.load.locks)
     }
 }
 

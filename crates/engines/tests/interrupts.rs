@@ -30,7 +30,7 @@ fn searched(
         task: &|m, cpu| task(m, words, cpu),
         ipi_handler: Some(&|m, cpu| handler(m, words, cpu)),
         final_check: &|| if is_right(words) { Ok(()) } else { Err("wrong words".to_string()) },
-        fifo: false,
+        bypasses: None,
         symmetric: false,
     };
     search(&setup, &Options { memory, ..Options::default() }).unwrap()

@@ -139,7 +139,7 @@ impl Litmus {
             task: &task,
             ipi_handler: None,
             final_check: &|| if self.is_outcome(words) { Err(String::new()) } else { Ok(()) },
-            fifo: false,
+            bypasses: None,
             symmetric: false,
         };
         search(&setup, &Options { memory, reduction, ..Options::default() }).unwrap()

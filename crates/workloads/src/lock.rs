@@ -132,7 +132,7 @@ fn prepare<L: Lock>(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         _ => load.tasks,
     };
     let region = region(load, locks)?;
-    let lock = L::new(&region, Shape { cpus: load.tasks, locks });
+    let lock = L::new(&region, Shape::new(load.tasks, locks));
     let guarded = region.array("guarded", locks);
     Ok(Box::new(Exclusive { lock, guarded, hold: load.spin("hold_ns") }))
 }
@@ -186,7 +186,7 @@ impl<L: Lock> Task for Locker<'_, L> {
 
 fn prepare_shared<L: SharedLock>(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     let region = region(load, 1)?;
-    let lock = L::new(&region, Shape { cpus: load.tasks, locks: 1 });
+    let lock = L::new(&region, Shape::new(load.tasks, 1));
     let guarded = region.array("guarded", 1);
     let reads = region.per_cpu("reads", load.tasks);
     let reads_to_a_write = load.values.number("reads_to_a_write") as u32;

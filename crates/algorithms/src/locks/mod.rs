@@ -69,8 +69,10 @@ macro_rules! locks {
 }
 
 locks! {
+    lock array ArrayLock,
     lock clh Clh,
     lock cna Cna,
+    lock cohort Cohort,
     lock mcs Mcs,
     lock parking Parking,
     shared per_cpu_read_write PerCpuReadWrite,

@@ -345,7 +345,7 @@ impl<L: Lock> FileLocks<L> {
         };
         FileLocks {
             design,
-            lock: L::new(region, Shape { cpus, locks: files + lists + 2 }),
+            lock: L::new(region, Shape::new(cpus, files + lists + 2)),
             global: region.array("global", 1),
             files: region.array("file", files),
             held: region.array("held", lists),

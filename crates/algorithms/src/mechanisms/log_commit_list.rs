@@ -309,7 +309,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         let (own, shared) = (settings.get("own_items"), settings.get("shared_items"));
         let (own, shared) = (own as usize, shared as usize);
         let items = tasks * own + shared;
-        let shape = Shape { cpus: tasks, locks: shared + 1 };
+        let shape = Shape::new(tasks, shared + 1);
         LogCommitList {
             design,
             tasks,
@@ -323,8 +323,8 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
             write_ns: settings.get("write_ns"),
             lock: L::new(region, shape),
             context: region.array("context", 1),
-            context_lock: QueuedReadWrite::new(region, Shape { cpus: tasks, locks: 1 }),
-            contexts: PerCpuReadWrite::new(region, Shape { cpus: tasks, locks: 1 }),
+            context_lock: QueuedReadWrite::new(region, Shape::new(tasks, 1)),
+            contexts: PerCpuReadWrite::new(region, Shape::new(tasks, 1)),
             // A single list is the list of CPU 0.
             lists: region.per_cpu("list", tasks),
             ids: region.array("ids", 1),

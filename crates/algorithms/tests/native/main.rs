@@ -22,7 +22,7 @@ impl Visitor for Contended {
 
     fn lock<L: Lock>(self) {
         let region = Region::new(64 << 10).unwrap();
-        let lock = L::new(&region, Shape { cpus: THREADS, locks: 2 });
+        let lock = L::new(&region, Shape::new(THREADS, 2));
         let locks = region.array::<L::Mem>("lock", 2);
         let guarded = region.array::<Guarded>("guarded", 1);
         thread::scope(|scope| {
@@ -42,7 +42,7 @@ impl Visitor for Contended {
 
     fn shared<L: SharedLock>(self) {
         let region = Region::new(64 << 10).unwrap();
-        let lock = L::new(&region, Shape { cpus: THREADS, locks: 1 });
+        let lock = L::new(&region, Shape::new(THREADS, 1));
         let locks = region.array::<L::Mem>("lock", 1);
         let guarded = region.array::<Guarded>("guarded", 1);
         let writes: u32 = thread::scope(|scope| {

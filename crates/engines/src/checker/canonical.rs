@@ -13,7 +13,7 @@ use super::happens_before::{Events, all_events};
 use super::hash::mix;
 use super::layout::WordLayout;
 use super::request::{RequestKind, ones};
-use super::state::CheckedTask;
+use super::state::{Arrival, CheckedTask};
 use super::world::World;
 
 /// The canonical number of each task.
@@ -171,9 +171,9 @@ impl Canonicalizer {
                 _ => {}
             }
         }
-        for (i, &task) in state.arrivals.iter().enumerate() {
-            let task = usize::from(task);
-            sketches[task] = sketches[task].wrapping_add(mix(ARRIVED, i as u64));
+        for (i, arrival) in state.arrivals.iter().enumerate() {
+            let (task, how) = (usize::from(arrival.task), mix(ARRIVED, i as u64));
+            sketches[task] = sketches[task].wrapping_add(how);
         }
         sketches
     }
@@ -207,8 +207,9 @@ impl Canonicalizer {
             sum = sum.wrapping_add(mix(word_id(word, numbers) | WORD, value));
         }
         let mut hash = mix(sum, self.hash_happens_before(world, numbers));
-        for &task in &state.arrivals {
-            hash = mix(hash, ARRIVED | u64::from(numbers[usize::from(task)]));
+        for &Arrival { task, bypassed } in &state.arrivals {
+            let number = u64::from(numbers[usize::from(task)]);
+            hash = mix(hash, ARRIVED | u64::from(bypassed) << 8 | number);
         }
         mix(hash, u64::from(state.inside) << 8 | u64::from(state.sharing))
     }

@@ -47,7 +47,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Race(why) => write!(f, "data race: {why}"),
             Fault::NotExclusive(why) => write!(f, "no mutual exclusion: {why}"),
-            Fault::Overtaken(why) => write!(f, "not first in, first out: {why}"),
+            Fault::Overtaken(why) => write!(f, "overtaken: {why}"),
             Fault::Deadlock(waits) => write!(f, "deadlock: {}", waits.join("; ")),
             Fault::Endless(why) => write!(f, "never ends: {why}"),
             Fault::Panicked(message) => write!(f, "panic: {message}"),

@@ -63,8 +63,9 @@ pub struct Setup<'a> {
     pub ipi_handler: Option<&'a IpiHandler<'a>>,
     /// Checks the memory once all tasks have ended.
     pub final_check: &'a dyn Fn() -> Result<(), String>,
-    /// Whether tasks must enter in the order in which they arrived.
-    pub fifo: bool,
+    /// How many others may enter before a task that has arrived, besides those that arrived before it: 0 where tasks
+    /// enter in the order of their arrival. `None` where nothing bounds them.
+    pub bypasses: Option<u32>,
     /// Whether all tasks do the same and every word that names CPUs says so by `cpu_shift`.
     /// Then states that differ only by a renumbering of the tasks count as one.
     pub symmetric: bool,

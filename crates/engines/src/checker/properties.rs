@@ -3,6 +3,7 @@
 use machine::Annotation;
 
 use super::failure::Fault;
+use super::state::Arrival;
 use super::world::{FaultFound, World};
 
 impl World {
@@ -10,8 +11,8 @@ impl World {
         let state = &mut self.state;
         match annotation {
             // Where no order is claimed, the order of arrival distinguishes no states.
-            Annotation::Arrive if self.fifo => {
-                state.arrivals.push(task as u8);
+            Annotation::Arrive if self.bypasses.is_some() => {
+                state.arrivals.push(Arrival { task: task as u8, bypassed: 0 });
                 self.arrived = true;
             }
             Annotation::Arrive => {}
@@ -46,15 +47,26 @@ impl World {
             self.report_fault(Fault::NotExclusive(why));
             return Err(FaultFound);
         }
+        let Some(limit) = self.bypasses else { return Ok(()) };
+        // A task that enters without having arrived came after all that have.
         let arrivals = &mut self.state.arrivals;
-        if let Some(index) = arrivals.iter().position(|&t| usize::from(t) == task) {
-            let first = arrivals[0];
-            arrivals.remove(index);
-            if self.fifo && index > 0 {
-                let why = format!("t{task} enters before t{first}, which arrived first");
-                self.report_fault(Fault::Overtaken(why));
-                return Err(FaultFound);
-            }
+        let place = arrivals.iter().position(|arrival| usize::from(arrival.task) == task);
+        let earlier = place.unwrap_or(arrivals.len());
+        if let Some(place) = place {
+            arrivals.remove(place);
+        }
+        arrivals[..earlier].iter_mut().for_each(|arrival| arrival.bypassed += 1);
+        let mut passed_over = arrivals.iter().filter(|arrival| u32::from(arrival.bypassed) > limit);
+        if let Some(Arrival { task: first, .. }) = passed_over.next() {
+            let why = match limit {
+                0 => format!("t{task} enters before t{first}, which arrived first"),
+                limit => format!(
+                    "t{task} is number {} to enter before t{first}, which had arrived",
+                    limit + 1
+                ),
+            };
+            self.report_fault(Fault::Overtaken(why));
+            return Err(FaultFound);
         }
         Ok(())
     }

@@ -20,11 +20,19 @@ pub struct SystemState {
     pub buffers: Vec<BufferedStore>,
     pub happens_before: HappensBefore,
     /// Tasks that have arrived and not entered, in the order of arrival.
-    pub arrivals: Vec<u8>,
+    pub arrivals: Vec<Arrival>,
     /// How many tasks are inside exclusively: at most one, or something is wrong.
     pub inside: u8,
     /// How many tasks are inside that share with others.
     pub sharing: u8,
+}
+
+/// A task that has arrived and not entered.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub task: u8,
+    /// How many tasks have entered since that did not arrive before it.
+    pub bypassed: u8,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -36,7 +36,7 @@ pub struct World {
     /// Local steps of each task before its first step.
     pub local_steps_at_start: Vec<u32>,
     spurious_wakeups: bool,
-    pub fifo: bool,
+    pub bypasses: Option<u32>,
     pub interrupts: bool,
     /// Whether states are merged under renumbering: CPU numbers are then kept apart from the
     /// values that hold them.
@@ -46,7 +46,7 @@ pub struct World {
     /// Whether the layout got a new row or column: the search has to begin again, with a larger
     /// table of what happens before what.
     pub grown: bool,
-    /// Whether a task has arrived, in the order of arrival that `fifo` checks.
+    /// Whether a task has arrived, in the order of arrival that `bypasses` bounds.
     pub arrived: bool,
     /// The steps so far as text, where they are wanted.
     pub trace: Option<Vec<String>>,
@@ -63,15 +63,15 @@ impl World {
             check_races: options.check_races,
             local_steps: 0,
             local_steps_at_start: Vec::new(),
-            // Not with `fifo`: local steps could decide which task arrives first.
+            // Not with an order of arrival: local steps could decide which task arrives first.
             has_local_steps: options.reduction
                 && options.check_races
                 && !setup.symmetric
                 && setup.ipi_handler.is_none()
-                && !setup.fifo
+                && setup.bypasses.is_none()
                 && options.memory == Memory::SequentiallyConsistent,
             spurious_wakeups: options.spurious_wakeups,
-            fifo: setup.fifo,
+            bypasses: setup.bypasses,
             interrupts: setup.ipi_handler.is_some(),
             // Pending accesses are compared by task number.
             symmetric: options.symmetry && setup.symmetric && !options.check_forgetting,

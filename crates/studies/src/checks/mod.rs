@@ -182,7 +182,7 @@ impl mechanisms::Visitor for MechanismCheck<'_> {
                 task: &task,
                 ipi_handler: X::INTERRUPTS.then_some(&ipi_handler as &IpiHandler),
                 final_check: &|| mechanism.check(&Native::new(0, 0), all_operations),
-                fifo: false,
+                bypasses: None,
                 // Each task has things of its own.
                 symmetric: false,
             };
@@ -219,9 +219,12 @@ struct LockCheck<'a> {
     act: &'a mut SetupFn<'a>,
 }
 
+/// Memory nodes that the CPUs of NUMA-aware locks are on.
+const NODES: u32 = 2;
+
 /// The nodes of the tasks' CPUs: two, for a lock that distinguishes nodes.
 fn two_nodes(threads: usize) -> Vec<usize> {
-    (0..threads).map(|cpu| cpu % 2).collect()
+    (0..threads).map(|cpu| cpu % NODES as usize).collect()
 }
 
 impl Visitor for LockCheck<'_> {
@@ -230,7 +233,7 @@ impl Visitor for LockCheck<'_> {
     fn lock<L: Lock>(self) -> io::Result<()> {
         let CheckSize { threads, acquires, locks } = self.size;
         let region = Region::new(REGION_BYTES)?;
-        let lock = L::new(&region, Shape { cpus: threads, locks });
+        let lock = L::new(&region, Shape::searched(threads, locks));
         let at = &*region.array::<L::Mem>("lock", locks);
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
         let user = ExclusiveUser { lock: &lock, at, guarded, acquires };
@@ -249,7 +252,7 @@ impl Visitor for LockCheck<'_> {
             ipi_handler: None,
             final_check: &final_check,
             // An annotation does not say at which of two locks its task arrives.
-            fifo: L::FIFO && locks == 1,
+            bypasses: (locks == 1).then(|| lock.bypasses(NODES)).flatten(),
             symmetric: true,
         };
         (self.act)(&setup);
@@ -259,7 +262,7 @@ impl Visitor for LockCheck<'_> {
     fn shared<L: SharedLock>(self) -> io::Result<()> {
         let CheckSize { threads, acquires, .. } = self.size;
         let region = Region::new(REGION_BYTES)?;
-        let lock = L::new(&region, Shape { cpus: threads, locks: 1 });
+        let lock = L::new(&region, Shape::searched(threads, 1));
         let at = &region.array::<L::Mem>("lock", 1)[0];
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
         let user = SharingUser { lock: &lock, at, guarded, acquires };
@@ -273,7 +276,7 @@ impl Visitor for LockCheck<'_> {
             task: &|m, _| self.mutation.run(m, &user),
             ipi_handler: None,
             final_check: &final_check,
-            fifo: false,
+            bypasses: None,
             symmetric: L::SYMMETRIC,
         };
         (self.act)(&setup);

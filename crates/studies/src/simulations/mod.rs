@@ -184,7 +184,7 @@ fn run_lock(
     let options = Options { seed, warm_up, length, preemption, pinned, trace };
     let host = described.host(draw);
     let cpu_numbers = if preemption == Preemption::Anywhere { tasks } else { described.cpus() };
-    let shape = Shape { cpus: cpu_numbers, locks: 1 };
+    let shape = Shape::new(cpu_numbers, load.locks);
     let act = |lock: &LockTask| {
         let setup = Setup {
             region: lock.region,

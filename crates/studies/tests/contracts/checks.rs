@@ -54,8 +54,10 @@ fn every_lock_holds_in_every_interleaving() {
 fn expected() -> Expect {
     expect![[r#"
         tasks x acquires: 2x1 2x2 3x1 2x1 with two locks; then --tso
+        array 33 89 124 269 39 95 138 357
         clh 9 36 16 67 9 36 16 67
         cna 60 317 449 371 56 289 401 363
+        cohort 114 518 419 855 125 543 457 1243
         mcs 18 83 62 108 17 75 56 105
         parking 41 256 623 213 41 256 623 213
         per_cpu_read_write 160 1578 2653 160 171 1816 3069 171

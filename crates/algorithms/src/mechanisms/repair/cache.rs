@@ -73,7 +73,7 @@ impl<L: Lock> Cache<L> {
         let evicting = blocks / ways;
         let sets = evicting + kept / ways;
         let cache = Cache {
-            lock: L::new(region, Shape { cpus: tasks, locks: sets }),
+            lock: L::new(region, Shape::new(tasks, sets)),
             ways,
             kept_one_in: kept_one_in as u32,
             evicting,

@@ -1,0 +1,132 @@
+//! Cohort lock of ticket locks (C-TKT-TKT): one for each memory node, and a global one that a node passes on within
+//! itself.
+//!
+//!     local.next, serving     a ticket lock: the CPUs of a node
+//!     local.owns = 1          the node has the global lock; who gets the local one has both
+//!     local.passed            how often the node has passed it on since it got it
+//!     global.next, serving    a ticket lock: the nodes
+//!
+//!     lock:    local ─> owns? ── yes ─────────────────────> inside
+//!                         └───── no ──> global ───────────> inside
+//!     unlock:  a CPU of the node waits, and passed < limit ──> owns, passed + 1 ─> local
+//!              otherwise ────────────────────────────────────> global ─> local
+//!
+//! Not first in, first out: the lock and the data that it guards stay on a node as long as its CPUs want it, but no
+//! longer than for the limit. A lock needs a line for each node, and an uncontended one is taken twice.
+//!
+//! Dice, Marathe and Shavit 2012 (Lock cohorting: a general technique for designing NUMA locks).
+
+use machine::{Annotation, Atom, Field, Line, Machine, Ordering, Region, Until, image};
+
+use crate::{Equivalent, Hold, Lock, Shape};
+
+/// Nodes with a lock of their own; those beyond share.
+const NODES: usize = 8;
+
+image! {
+    /// A ticket lock.
+    pub struct Tickets {
+        next: Atom<u32>,
+        serving: Atom<u32>,
+    }
+
+    /// The lock of a node. It guards the fields beside it.
+    pub struct Local {
+        tickets: Tickets,
+        owns: Field<u32>,
+        passed: Field<u32>,
+    }
+
+    /// The lock.
+    pub struct CohortMem {
+        global: Line<Tickets>,
+        locals: [Line<Local>; NODES],
+    }
+}
+
+impl Tickets {
+    #[inline(always)]
+    fn lock<M: Machine>(&self, m: &M, in_line: impl FnOnce(&M)) {
+        // Relaxed: the acquire of `serving` shows what the last holder did.
+        let mine = self.next.fetch_add(m, 1, Ordering::Relaxed);
+        in_line(m);
+        // Pairs with the release in `unlock`.
+        m.await_until(&self.serving, Until::equals(mine), Ordering::Acquire);
+    }
+
+    /// Only its holder unlocks it, or for the global lock: a holder of the local lock whose node has it.
+    #[inline(always)]
+    fn unlock<M: Machine>(&self, m: &M) {
+        let serving = self.serving.load(m, Ordering::Relaxed);
+        self.serving.store(m, serving.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Whether anybody waits behind the holder.
+    #[inline(always)]
+    fn is_wanted<M: Machine>(&self, m: &M) -> bool {
+        // Relaxed: whoever comes later takes the global lock.
+        let next = self.next.load(m, Ordering::Relaxed);
+        next.wrapping_sub(self.serving.load(m, Ordering::Relaxed)) > 1
+    }
+
+    fn is_free<M: Machine>(&self, m: &M) -> bool {
+        self.next.load(m, Ordering::Relaxed) == self.serving.load(m, Ordering::Relaxed)
+    }
+}
+
+/// Cohort locks.
+#[derive(Debug)]
+pub struct Cohort {
+    /// How often a node passes the lock on within itself.
+    limit: u32,
+}
+
+impl Lock for Cohort {
+    const EQUIVALENT: &'static [Equivalent] = &[Equivalent {
+        change: "skipped",
+        line: "local.passed.set(m, 0)",
+        why: "a node that has once reached the limit then passes nothing on, which is only slower",
+    }];
+    const FIFO: bool = false;
+    const NUMA_AWARE: bool = true;
+    type Mem = CohortMem;
+
+    fn new(_: &Region, shape: Shape) -> Cohort {
+        Cohort { limit: shape.passes }
+    }
+
+    /// Each other node may pass the lock on as often as the limit allows, and then hands it to ours.
+    fn bypasses(&self, nodes: u32) -> Option<u32> {
+        Some(self.limit * (nodes - 1))
+    }
+
+    #[inline(always)]
+    fn lock<M: Machine>(&self, m: &M, mem: &CohortMem) -> Hold {
+        let node = m.node() % NODES;
+        let local = &mem.locals[node];
+        local.tickets.lock(m, |_| ());
+        if local.owns.get(m) == 0 {
+            mem.global.lock(m, |m| m.annotate(Annotation::Arrive));
+            local.passed.set(m, 0);
+        }
+        Hold(node as u32)
+    }
+
+    #[inline(always)]
+    fn unlock<M: Machine>(&self, m: &M, mem: &CohortMem, Hold(node): Hold) {
+        let local = &mem.locals[node as usize];
+        let passed = local.passed.get(m);
+        let stays = passed < self.limit && local.tickets.is_wanted(m);
+        local.owns.set(m, u32::from(stays));
+        if stays {
+            local.passed.set(m, passed + 1);
+        } else {
+            mem.global.unlock(m);
+        }
+        local.tickets.unlock(m);
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, mem: &CohortMem) -> bool {
+        mem.global.is_free(m) && mem.locals.iter().all(|local| local.tickets.is_free(m))
+    }
+}
