@@ -4,8 +4,10 @@
 use algorithms::locks::LOCKS;
 use engines::simulated::{NS, Preemption, ROWS, Time};
 use host::Placement;
-use studies::hosts::{self, DescribedHost};
-use studies::simulations::{Conditions, IDLE, LockLoad, Variation, lock_point, trace};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use studies::hosts::{self, DescribedHost, Draw};
+use studies::simulations::{Conditions, IDLE, LockLoad, Variation, lock_draw, lock_point, trace};
 
 const LOAD: LockLoad = LockLoad::steady(500, 100, 90);
 
@@ -103,6 +105,46 @@ fn a_lock_does_not_pass_from_neighbour_to_neighbour() {
     let rate = |load| lock_point("mcs", load, &conditions, 80, 80).unwrap().middle.rate();
     let ordered = LockLoad { variation: Variation::Constant, start_within_ns: 0, ..TYPICAL };
     assert!(rate(TYPICAL) < 0.8 * rate(ordered), "{} {}", rate(TYPICAL), rate(ordered));
+}
+
+/// What one seed's run says is no accident of its length or its start: the range of 20 seeds contains the rate of a run
+/// ten times as long.
+#[test]
+fn the_range_of_seeds_contains_the_rate_of_a_long_run() {
+    const CASES: u64 = 20;
+    const SEED: u64 = 20_261_127;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut missed = Vec::new();
+    for _ in 0..CASES {
+        let (host, _) = hosts::HOSTS[random.random_range(0..hosts::HOSTS.len())];
+        let host = hosts::find(host).unwrap();
+        let lock = LOCKS[random.random_range(0..LOCKS.len())].name;
+        let cpus = random.random_range(2..=host.cpus().min(48));
+        let load = LockLoad {
+            work_ns: random.random_range(200..5000),
+            hold_ns: random.random_range(10..500),
+            lines_written: random.random_range(0..4),
+            lines_read: random.random_range(0..4),
+            locks: random.random_range(1..4),
+            ..TYPICAL
+        };
+        let rate = |seed, length| {
+            let conditions = Conditions { seed, length, ..conditions(&host) };
+            lock_draw(lock, load, &conditions, Draw::Middle, cpus, cpus).unwrap().rate()
+        };
+        const SHORT: Time = 300_000 * NS;
+        let short: Vec<f64> = (0..20).map(|seed| rate(seed, SHORT)).collect();
+        let long = rate(20, 10 * SHORT);
+        let low = short.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = short.iter().copied().fold(0.0, f64::max);
+        if !(low..=high).contains(&long) {
+            missed.push(format!(
+                "{lock} on {cpus} CPUs of {}: {low}..{high}, {long}: {load:?}",
+                host.name
+            ));
+        }
+    }
+    assert!(missed.len() <= 2, "seed {SEED}: {}", missed.join("\n"));
 }
 
 #[test]
