@@ -86,6 +86,12 @@ pub struct Arguments {
     /// One of compact, cores, scatter, one-per-llc, one-per-node.
     #[arg(long, default_value = "cores")]
     placement: Placement,
+    /// Give each draw a placement of its own: compact, cores or scatter
+    ///
+    /// Then ranges contain what the placement does. With --baseline, knee says where it decides which is
+    /// faster.
+    #[arg(long, conflicts_with_all = ["trace", "check"])]
+    any_placement: bool,
     /// Preempt tasks anywhere, as hosts do with vCPUs
     ///
     /// Even while they hold or wait for a lock. Without this option only between operations or when
@@ -369,6 +375,7 @@ fn conditions<'a>(arguments: &Arguments, host: &'a DescribedHost) -> Result<Cond
     Ok(Conditions {
         host,
         placement: arguments.placement,
+        any_placement: arguments.any_placement,
         preemption: if arguments.preempt_anywhere {
             Preemption::Anywhere
         } else {
@@ -480,6 +487,13 @@ fn as_json(
             "ratio_to_baseline": ratio.map(|ratio| {
                 json!({ "middle": ratio.middle, "lowest": ratio.low, "highest": ratio.high })
             }),
+            "decided_by_placement": baseline.map(|baseline| {
+                let ratios = point.decided_by_placement(&baseline.points[index]).into_iter();
+                let ratio = ratios.map(|(placement, ratio)| json!({
+                    "placement": placement.name(), "lowest": ratio.low, "highest": ratio.high
+                }));
+                ratio.collect::<Vec<_>>()
+            }),
             "cpu_ns_per_operation": point.ns_per_operation().map(|rows| {
                 rows.into_iter().map(|(row, ns)| (row.to_string(), ns.into())).collect::<serde_json::Map<_, _>>()
             }),
@@ -498,6 +512,7 @@ fn as_json(
         "obtained": "simulated",
         "host": host.name,
         "placement": arguments.placement.name(),
+        "any_placement": arguments.any_placement,
         "preemption": if arguments.preempt_anywhere { "anywhere" } else { "between operations" },
         "pinned": !arguments.unpinned,
         "work_ns": load.work_ns,

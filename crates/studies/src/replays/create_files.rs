@@ -83,6 +83,7 @@ fn predict(inputs: &DrawnInputs) -> Result<Prediction> {
         let conditions = Conditions {
             host: inputs.described("ivybridge-ex-4s"),
             placement: Placement::Cores,
+            any_placement: false,
             preemption,
             pinned: true,
             seed: inputs.seed,

@@ -375,6 +375,7 @@ impl Point {
         let conditions = Conditions {
             host: drawn.described(&self.host),
             placement: self.placement,
+            any_placement: false,
             preemption: Preemption::BetweenOperations,
             pinned: true,
             seed: drawn.seed,

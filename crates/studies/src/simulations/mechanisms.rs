@@ -74,19 +74,21 @@ pub fn mechanism_point(
     cpus: usize,
     tasks: usize,
 ) -> Result<SimulatedPoint> {
-    let Conditions { host: described, preemption, pinned, length, .. } = *conditions;
-    let order = described.topology().ordered(conditions.placement);
-    let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
-    let mut runs = Vec::new();
-    for (draw, seed) in draws(conditions) {
+    let described = conditions.host;
+    let (mut runs, mut placements) = (Vec::new(), Vec::new());
+    for (draw, conditions) in draws(conditions) {
+        let Conditions { placement, preemption, pinned, seed, length, .. } = conditions;
+        let order = described.topology().ordered(placement);
+        let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
         let warm_up = warm_up(length);
         let options = Options { seed, warm_up, length, preemption, pinned, trace: None };
         let run = run_mechanism(load, &part_of(described.host(draw), &used), tasks, &options);
         runs.push(run.with_context(|| format!("{cpus} CPUs of {}", described.name))?);
+        placements.push(placement);
     }
     let rates = runs.iter().map(|run| run.simulated.rate()).collect();
     let MechanismRun { simulated: middle, effects } = runs.swap_remove(0);
-    Ok(SimulatedPoint { cpus, tasks, middle, rates, effects })
+    Ok(SimulatedPoint { cpus, tasks, middle, rates, placements, effects })
 }
 
 /// The part of a host that has only these CPUs, in this order. The mechanism does not see the

@@ -32,6 +32,8 @@ pub struct Conditions<'a> {
     pub host: &'a DescribedHost,
     /// Which of its CPUs are used first.
     pub placement: Placement,
+    /// Whether each draw has a placement of its own, one of [`DRAWN_PLACEMENTS`].
+    pub any_placement: bool,
     /// Where tasks lose their CPU to others.
     pub preemption: Preemption,
     /// Whether tasks stay on their first CPU.
@@ -43,6 +45,9 @@ pub struct Conditions<'a> {
     /// Simulated time that counts.
     pub length: Time,
 }
+
+/// The placements that draws have: those that any number of CPUs can have.
+const DRAWN_PLACEMENTS: [Placement; 3] = [Placement::Compact, Placement::Cores, Placement::Scatter];
 
 /// One algorithm at all CPU counts.
 pub struct SimulatedCurve {
@@ -62,6 +67,8 @@ pub struct SimulatedPoint {
     pub middle: SimulatedRun,
     /// Operations per second of each draw; the first is that of `middle`.
     pub rates: Vec<f64>,
+    /// The placement of each draw.
+    pub placements: Vec<Placement>,
     /// Other effects of an operation, by name, in `middle`.
     pub effects: Vec<(&'static str, f64)>,
 }
@@ -98,6 +105,23 @@ impl SimulatedPoint {
         RateRatio { middle: self.rates[0] / other.rates[0], low, high }
     }
 
+    /// The multiples of another algorithm's rates with each placement that draws had: with some clearly more than 1,
+    /// with others clearly less. Empty if the placement does not decide which is faster.
+    pub fn decided_by_placement(&self, other: &SimulatedPoint) -> Vec<(Placement, RateRatio)> {
+        let ratio = |placement: &Placement| {
+            let ratios = self.rates.iter().zip(&other.rates).zip(&self.placements);
+            let ratios = ratios.filter(|(_, of)| *of == placement);
+            let ratios = ratios.map(|((own, other), _)| own / other);
+            let middle = ratios.clone().next()?;
+            let (low, high) = lowest_and_highest(ratios);
+            Some((*placement, RateRatio { middle, low, high }))
+        };
+        let all: Vec<_> = DRAWN_PLACEMENTS.iter().filter_map(ratio).collect();
+        let has = |is_so: fn(&RateRatio) -> bool| all.iter().any(|(_, ratio)| is_so(ratio));
+        let decides = has(|ratio| ratio.low > 1.0) && has(|ratio| ratio.high < 1.0);
+        if decides { all } else { Vec::new() }
+    }
+
     /// CPU time per operation in ns, by row and with the idle rest. `None` without operations.
     pub fn ns_per_operation(&self) -> Option<Vec<(&'static str, f64)>> {
         let operations: u64 = self.middle.operations.iter().sum();
@@ -121,21 +145,25 @@ pub fn lock_point(
     cpus: usize,
     tasks: usize,
 ) -> Result<SimulatedPoint> {
-    let mut runs = Vec::new();
-    for (draw, seed) in draws(conditions) {
-        let conditions = Conditions { seed, ..conditions.clone() };
+    let (mut runs, mut placements) = (Vec::new(), Vec::new());
+    for (draw, conditions) in draws(conditions) {
+        placements.push(conditions.placement);
         runs.push(run_lock(name, load, &conditions, draw, cpus, tasks, None)?);
     }
     let rates = runs.iter().map(SimulatedRun::rate).collect();
-    Ok(SimulatedPoint { cpus, tasks, middle: runs.swap_remove(0), rates, effects: Vec::new() })
+    let (middle, effects) = (runs.swap_remove(0), Vec::new());
+    Ok(SimulatedPoint { cpus, tasks, middle, rates, placements, effects })
 }
 
-/// All draws from the host's ranges, each with its seed; the middle comes first.
-fn draws(conditions: &Conditions) -> impl Iterator<Item = (Draw, u64)> {
+/// All draws from the host's ranges, each with its seed and, if asked for, its placement; the middle comes first.
+fn draws<'a>(conditions: &'a Conditions) -> impl Iterator<Item = (Draw, Conditions<'a>)> {
     let seed = conditions.seed;
-    (0..=conditions.draws).map(move |draw| match draw {
-        0 => (Draw::Middle, seed),
-        draw => (Draw::Any(seed ^ draw), seed ^ draw),
+    (0..=conditions.draws).map(move |number| {
+        let drawn = DRAWN_PLACEMENTS[number as usize % DRAWN_PLACEMENTS.len()];
+        let placement =
+            if conditions.any_placement && number > 0 { drawn } else { conditions.placement };
+        let draw = if number == 0 { Draw::Middle } else { Draw::Any(seed ^ number) };
+        (draw, Conditions { seed: seed ^ number, placement, ..conditions.clone() })
     })
 }
 

@@ -15,6 +15,7 @@ pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
     Conditions {
         host,
         placement: Placement::Cores,
+        any_placement: false,
         preemption: Preemption::BetweenOperations,
         pinned: true,
         seed: 1,

@@ -134,8 +134,33 @@ fn ratios(all: &[SimulatedCurve], baseline: &SimulatedCurve, style: Style) -> St
         }
     };
     let table = by_cpus(&others, head, ratio, style);
-    let lines = others.iter().map(|one| wrapped(&parting(one, baseline), style.width, 2));
-    table + &lines.collect::<String>()
+    let lines = others.iter().flat_map(|one| {
+        [Some(parting(one, baseline)), by_placement(one, baseline)].into_iter().flatten()
+    });
+    let lines: String = lines.map(|line| wrapped(&line, style.width, 2)).collect();
+    let points = |one: &SimulatedCurve| {
+        let points = one.points.iter().zip(&baseline.points);
+        points.map(|(point, base)| (point.cpus as u32, point.ratio_to(base).middle)).collect()
+    };
+    let title = format!("operations/s over those of {}, simulated", baseline.name);
+    table + &lines + "\n" + &plots(&others, &title, points, style)
+}
+
+/// "cna: the placement decides whether it is faster than mcs at 16 CPUs: 0.80..0.92 compact, 1.10..1.31 scatter".
+fn by_placement(one: &SimulatedCurve, baseline: &SimulatedCurve) -> Option<String> {
+    let points = one.points.iter().zip(&baseline.points);
+    let told = points.filter_map(|(point, base)| {
+        let ratios = point.decided_by_placement(base).into_iter();
+        let ratios: Vec<String> = ratios
+            .map(|(placement, ratio)| format!("{:.2}..{:.2} {placement}", ratio.low, ratio.high))
+            .collect();
+        let cpus = counted(point.cpus, "CPU");
+        (!ratios.is_empty()).then(|| format!("at {cpus}: {}", ratios.join(", ")))
+    });
+    let told: Vec<String> = told.collect();
+    let name = &baseline.name;
+    let decides = format!("{}: the placement decides whether it is faster than {name} ", one.name);
+    (!told.is_empty()).then(|| decides + &told.join("; "))
 }
 
 /// "ticket is slower than mcs in every draw at 8, 16 and more CPUs"; or that it never is.
@@ -203,23 +228,30 @@ fn within(table: &Table, style: Style) -> String {
 }
 
 fn curves(all: &[SimulatedCurve], style: Style) -> String {
-    let series = |one: &SimulatedCurve| Series {
+    let points = |one: &SimulatedCurve| {
+        one.points.iter().map(|point| (point.cpus as u32, point.middle.rate())).collect()
+    };
+    let all: Vec<&SimulatedCurve> = all.iter().collect();
+    plots(&all, "operations/s, simulated", points, style)
+}
+
+/// Curves over CPUs, as many in a plot as there are symbols.
+fn plots(
+    all: &[&SimulatedCurve],
+    title: &str,
+    points: impl Fn(&SimulatedCurve) -> Vec<(u32, f64)>,
+    style: Style,
+) -> String {
+    let series = |one: &&SimulatedCurve| Series {
         name: one.name.clone(),
-        points: one.points.iter().map(|p| (p.cpus as u32, p.middle.rate())).collect(),
+        points: points(one),
         idle: Vec::new(),
     };
-    all.chunks(SYMBOLS)
-        .map(|some| {
-            plot(
-                &Plot {
-                    title: "operations/s, simulated".to_string(),
-                    series: some.iter().map(series).collect(),
-                    ideal: None,
-                },
-                style,
-            )
-        })
-        .collect()
+    let drawn = all.chunks(SYMBOLS).map(|some| {
+        let series = some.iter().map(series).collect();
+        plot(&Plot { title: title.to_string(), series, ideal: None }, style)
+    });
+    drawn.collect()
 }
 
 /// Where the time of an operation goes, at the most CPUs.
