@@ -13,7 +13,7 @@ use host::clock::now_ns;
 use host::pinned::together;
 use machine::{Native, Pace, Region, Yielding};
 use studies::simulations::{
-    Conditions, Guarded, LockLoad, REGION_BYTES, exclusive_operation, lock_point, sharing_operation,
+    Conditions, Guarded, LockLoad, exclusive_operation, lock_point, sharing_operation,
 };
 
 /// The ratio of a simulated rate to the native one that counts as agreement.
@@ -130,14 +130,14 @@ impl Visitor for NativeRun<'_> {
     type Out = io::Result<f64>;
 
     fn lock<L: Lock>(self) -> io::Result<f64> {
-        let region = &Region::new(REGION_BYTES)?;
+        let region = &Region::new(self.load.region_bytes(self.cpus.len()))?;
         let lock = L::new(region, self.shape());
         let guarded = Guarded::new(region, &self.load);
         self.rate(|m| exclusive_operation(m, &lock, &guarded, self.load))
     }
 
     fn shared<L: SharedLock>(self) -> io::Result<f64> {
-        let region = &Region::new(REGION_BYTES)?;
+        let region = &Region::new(self.load.region_bytes(self.cpus.len()))?;
         let lock = L::new(region, self.shape());
         let guarded = Guarded::new(region, &self.load);
         self.rate(|m| sharing_operation(m, &lock, &guarded, self.load))

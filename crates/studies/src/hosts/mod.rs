@@ -30,11 +30,14 @@ macro_rules! hosts {
 hosts! {
     "generic-2s",
     "guest-16",
+    "haswell-ex-4s",
     "icelake-2s",
     "ivybridge-ex-4s",
     "modern-8n",
     "opteron-32",
+    "opteron-48",
     "uma-2",
+    "westmere-ex-4s",
     "westmere-ex-8s",
 }
 

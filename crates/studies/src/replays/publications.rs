@@ -32,7 +32,15 @@ macro_rules! publications {
     };
 }
 
-publications! {}
+publications! {
+    "cna-lock2",
+    "cna-locktorture",
+    "non-scalable-locks",
+    "qspinlock-simple-write",
+    "sosp13-512-locks",
+    "sosp13-opteron-one-lock",
+    "sosp13-xeon-one-lock",
+}
 
 /// The format of a publication's file.
 #[derive(Debug, Deserialize)]

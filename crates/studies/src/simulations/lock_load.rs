@@ -17,7 +17,7 @@ type DataLine = Line<Field<u64>>;
 /// The most lines that all locks together may guard: 256 KiB.
 pub const LINES_MAX: usize = 4096;
 /// The most locks.
-pub const LOCKS_MAX: usize = 256;
+pub const LOCKS_MAX: usize = 1024;
 
 /// What each task does, again and again: takes the lock, works with what it guards, releases it, works.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,6 +119,14 @@ impl LockLoad {
             lines_read: 0,
             start_within_ns: 0,
         }
+    }
+
+    /// Bytes of a region for these locks and lines: enough for the queue nodes of every kind with the most tasks, and
+    /// for locks that have a line for each CPU.
+    pub fn region_bytes(&self, cpus: usize) -> usize {
+        const LINE: usize = 64;
+        let of_a_lock = cpus.next_power_of_two() + self.lines() + 16;
+        (1 << 20) + self.locks * of_a_lock * LINE
     }
 
     /// Lines that each lock guards.

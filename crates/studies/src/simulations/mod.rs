@@ -23,9 +23,6 @@ pub use lock_load::{
 /// The row of a ledger that says how long CPUs had nothing to do, called as in ledgers of measured runs.
 pub const IDLE: &str = "idle";
 
-/// Bytes of a region: enough for the tables of every lock with the most tasks.
-pub const REGION_BYTES: usize = 1 << 20;
-
 /// The host of a simulation, its scheduling, and its length.
 #[derive(Clone, Debug)]
 pub struct Conditions<'a> {
@@ -262,7 +259,7 @@ impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
     type Out = io::Result<R>;
 
     fn lock<L: Lock>(self) -> io::Result<R> {
-        let region = &Region::new(REGION_BYTES)?;
+        let region = &Region::new(self.load.region_bytes(self.shape.cpus))?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
         let load = self.load;
@@ -272,7 +269,7 @@ impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
     }
 
     fn shared<L: SharedLock>(self) -> io::Result<R> {
-        let region = &Region::new(REGION_BYTES)?;
+        let region = &Region::new(self.load.region_bytes(self.shape.cpus))?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
         let load = self.load;

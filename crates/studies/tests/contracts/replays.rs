@@ -1,6 +1,6 @@
 //! Small replays of the incidents, beside what was reported.
 
-use studies::replays::{INCIDENTS, Incident, Reported, Standing, replay};
+use studies::replays::{INCIDENTS, Incident, Reported, Standing, publications, replay};
 
 fn incident(name: &str) -> &'static Incident {
     INCIDENTS.iter().find(|incident| incident.name == name).expect("it is listed")
@@ -19,6 +19,21 @@ fn every_incident_says_where_its_numbers_come_from() {
         let targets = incident.targets.iter();
         let anchors = targets.filter(|target| target.standing == Standing::Anchor);
         assert!(anchors.count() <= usize::from(incident.fitted.is_some()), "{}", incident.name);
+    }
+}
+
+/// Each file of publications/ is built in, and its points are possible on their hosts.
+#[test]
+fn every_publication_is_listed_and_names_known_locks_hosts_and_inputs() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../publications");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<String> =
+        files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    files.sort();
+    let listed: Vec<&str> = publications().iter().map(|publication| publication.name).collect();
+    assert_eq!(listed, files);
+    for publication in publications() {
+        assert!(!publication.limitations.is_empty(), "{}", publication.name);
     }
 }
 
