@@ -6,6 +6,7 @@
 //! These are not tests: timings depend on the host and its other load, so the report shows a
 //! missed limit but the exit status is 0. `make bench` builds knee and runs all benchmarks.
 
+mod agreement;
 mod boots;
 mod command;
 mod comparing;
@@ -49,7 +50,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
-    /// looking or boots
+    /// looking, boots or agreement
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -164,6 +165,7 @@ const BENCHMARKS: &[Benchmark] = &[
     required("comparing", |bench, _| comparing::measure(bench)),
     required("perf-data", |bench, _| perf_data::measure(bench)),
     required("turnover", |bench, _| turnover::measure(bench)),
+    on_request("agreement", agreement::measure),
     on_request("planted", planted::measure),
     on_request("looking", looking::measure),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),

@@ -71,6 +71,12 @@ impl<T: Value> Field<T> {
         m.get(self)
     }
 
+    /// Requests the cache line, to read it soon.
+    #[inline(always)]
+    pub fn prefetch<M: Machine>(&self, m: &M) {
+        m.prefetch(self);
+    }
+
     /// Writes.
     #[inline(always)]
     #[track_caller]

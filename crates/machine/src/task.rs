@@ -49,6 +49,14 @@ pub trait Machine {
     #[track_caller]
     fn get<T: Value>(&self, field: &Field<T>) -> T;
 
+    /// Requests the cache line of a plain field that the task is about to read. An out-of-order CPU requests at once
+    /// all lines whose addresses it knows, so a native task needs no such call; in virtual time reads wait for one
+    /// line after the other unless they were requested before.
+    #[inline(always)]
+    fn prefetch<T: Value>(&self, field: &Field<T>) {
+        let _ = field;
+    }
+
     /// Writes a plain field.
     #[track_caller]
     fn set<T: Value>(&self, field: &Field<T>, value: T);

@@ -250,7 +250,12 @@ impl Simulated<'_> {
         Some(guard)
     }
 
+    fn prefetch_line(&self, line: u32) {
+        self.turn(self.world()).prefetch(self.task, line);
+    }
+
     fn load_field(&self, word: WordAddress) -> u64 {
+        self.world().await_prefetched(self.task, word.line());
         match self.use_cached(word, LineUse::Load) {
             Some(world) => world.read(word),
             None => self.load(word),
@@ -321,6 +326,10 @@ impl Machine for Simulated<'_> {
     #[inline(always)]
     fn get<T: Value>(&self, field: &Field<T>) -> T {
         T::from_bits(self.load_field(self.word(field)))
+    }
+
+    fn prefetch<T: Value>(&self, field: &Field<T>) {
+        self.prefetch_line(self.word(field).line());
     }
 
     #[inline(always)]

@@ -101,6 +101,8 @@ pub struct SimulatedTask {
     pub stores: VecDeque<PendingStore>,
     /// When these stores should all have left the buffer.
     pub drained: Time,
+    /// Lines that it requested before it reads them, and when each arrives.
+    pub prefetched: Vec<(u32, Time)>,
     /// The line that it waited for; `None` where an interrupt came first.
     pub granted: Option<LineGrant>,
     /// The task leaves its critical section at its time.

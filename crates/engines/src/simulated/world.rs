@@ -81,6 +81,7 @@ impl World {
             event: 0,
             drained: 0,
             stores: VecDeque::new(),
+            prefetched: Vec::new(),
             granted: None,
             leaving: None,
             seen: None,

@@ -154,17 +154,19 @@ impl LockLoad {
     #[inline(always)]
     fn section<M: Machine>(&self, m: &M, data: &[DataLine], writes: bool) {
         m.annotate(if writes { Annotation::Enter } else { Annotation::EnterShared });
-        let (written, read) = data.split_at(data.len().min(self.lines_written));
-        for line in read {
-            black_box(line.get(m));
+        for line in data {
+            line.prefetch(m);
         }
-        for line in written {
-            let value = black_box(line.get(m));
-            if writes {
+        let mut sum = 0_u64;
+        for (index, line) in data.iter().enumerate() {
+            let value = line.get(m);
+            sum = sum.wrapping_add(value);
+            if writes && index < self.lines_written {
                 line.set(m, value.wrapping_add(1));
             }
         }
-        m.work(self.hold_ns);
+        // The work depends on what was read, so that no CPU begins it before the lines are there.
+        m.work(self.hold_ns + (sum & black_box(0)));
         m.annotate(if writes { Annotation::Leave } else { Annotation::LeaveShared });
     }
 }

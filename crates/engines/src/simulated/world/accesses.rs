@@ -9,6 +9,10 @@ use crate::simulated::tasks::{LineGrant, LineRequest, PendingStore, TaskState, W
 use crate::simulated::trace::TracedAccess;
 use crate::simulated::world::below;
 
+/// Lines that a CPU can wait for at a time: the line fill buffers of its L1 cache. Intel has 10 from Nehalem to
+/// Broadwell and 12 in Skylake (Optimization Reference Manual, 2.1 and 2.6).
+const MISSES_MAX: usize = 12;
+
 impl World {
     /// Whether the task has to wait for its buffered stores before this request. A locked
     /// instruction waits for all of them, as on x86; no access sees a line that one of them is
@@ -63,6 +67,32 @@ impl World {
         this.granted = Some(grant);
         this.event = self.queue.push(arrival.arrives, task);
         None
+    }
+
+    /// Requests a line that the task will read, at the task's time. Does nothing where the CPU has the line, has
+    /// requested as many as it can wait for, or is about to change it.
+    pub fn prefetch(&mut self, task: u16, line: u32) {
+        let request = LineRequest { line, how: LineUse::Load, after_stores: false };
+        if self.waits_for_stores(task, request) {
+            return;
+        }
+        let this = &mut self.tasks[usize::from(task)];
+        if this.prefetched.len() < MISSES_MAX
+            && let Some(arrival) = self.lines.request(line, this.cpu, LineUse::Load, this.time)
+        {
+            this.prefetched.push((line, arrival.arrives));
+        }
+    }
+
+    /// Advances the task's time until a line that it requested before has arrived.
+    #[inline(always)]
+    pub fn await_prefetched(&mut self, task: u16, line: u32) {
+        let this = &mut self.tasks[usize::from(task)];
+        if let Some(index) = this.prefetched.iter().position(|&(requested, _)| requested == line) {
+            let (_, arrives) = this.prefetched.swap_remove(index);
+            this.time = this.time.max(arrives);
+            this.book(TimeRow::Transfer, this.time);
+        }
     }
 
     /// Accesses a word whose line the task has been granted: writes what `new` makes of its value,
