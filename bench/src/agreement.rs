@@ -30,7 +30,7 @@ impl Setting {
     /// A random one. Every second holds the lock for at least 0.5 us: long enough for waiters to sleep.
     fn draw(random: &mut Xoshiro256PlusPlus, index: usize) -> Setting {
         let mut time = |low: f64, high: f64| (low * (high / low).powf(random.random())) as u64;
-        let hold_ns = if index % 2 == 0 { time(20.0, 500.0) } else { time(500.0, 5000.0) };
+        let hold_ns = if index.is_multiple_of(2) { time(20.0, 500.0) } else { time(500.0, 5000.0) };
         let work_ns = time(100.0, 5000.0);
         let mut lines = || random.random_range(0..=8);
         Setting { hold_ns, work_ns, lines_written: lines(), lines_read: lines() }

@@ -1,5 +1,4 @@
-//! Cohort lock of ticket locks (C-TKT-TKT): one for each memory node, and a global one that a node passes on within
-//! itself.
+//! Cohort lock of ticket locks (C-TKT-TKT): a global one, which a node passes on within itself.
 //!
 //!     local.next, serving     a ticket lock: the CPUs of a node
 //!     local.owns = 1          the node has the global lock; who gets the local one has both

@@ -76,7 +76,7 @@ pub struct Arguments {
     /// Cache lines that are only read while a lock is held [default: 2]
     #[arg(long, value_name = "LINES")]
     read: Option<usize>,
-    /// Operations that only read, in percent [default: 90]
+    /// Percent of operations that only read [default: 90]
     ///
     /// They take a read-write lock for reading.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
@@ -86,7 +86,7 @@ pub struct Arguments {
     /// One of compact, cores, scatter, one-per-llc, one-per-node.
     #[arg(long, default_value = "cores")]
     placement: Placement,
-    /// Give each draw a placement of its own: compact, cores or scatter
+    /// Draw placements too: compact, cores or scatter
     ///
     /// Then ranges contain what the placement does. With --baseline, knee says where it decides which is
     /// faster.

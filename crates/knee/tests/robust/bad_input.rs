@@ -45,7 +45,7 @@ fn unknown_names_suggest_the_nearest() {
     check("run stres-ng", &["did you mean 'command:stress-ng'"], 2);
     let all = "`knee list workloads` (or experiments, commands) shows all";
     check("run zzz", &["is called 'zzz'; ", all], 2);
-    check("replay I9", &["no incident is called 'I9'", "the incidents are I1, I2"], 2);
+    check("replay I9", &["nothing to replay is called 'I9'; there are I1, I2", "cna-lock2"], 2);
     check("compare base.data new.data", &["there is no file base.data"], 2);
     check("explain base.data", &["reading the recording base.data: No such file"], 2);
     check("run getppid first-look", &["first-look is an experiment: run it alone"], 2);

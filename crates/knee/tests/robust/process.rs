@@ -23,6 +23,11 @@ impl Process {
         // SAFETY: a plain call; whether the process still lives is its answer.
         unsafe { libc::kill(self.pid, signal) };
     }
+
+    /// Whether it has not ended, not even as a zombie.
+    pub fn lives(&self) -> bool {
+        fs::read(format!("/proc/{}/environ", self.pid)).is_ok_and(|text| !text.is_empty())
+    }
 }
 
 /// The processes that live (zombies do not) with this records folder.

@@ -441,8 +441,8 @@ mod tests {
         check("busy = {", "lazy = {", "[costs] cannot have \"lazy\"; it can have load, store,");
         check("[transfer.hop2]", "[transfer.hop4]", "[transfer.hop2] is missing");
         check(
-            "load_shared = { assumed = \"40",
-            "load_shraed = { assumed = \"40",
+            "load_shared = { found = \"44",
+            "load_shraed = { found = \"44",
             "[transfer.node] cannot have \"load_shraed\"; it can have load_modified,",
         );
         let with = |line: &str| format!("[costs]\n{line}");

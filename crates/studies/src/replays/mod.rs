@@ -59,7 +59,7 @@ pub enum Model {
     /// A mechanism, by code that is written for the incident.
     Mechanism(MechanismModel),
     /// Locks at points of a published measurement, as its file describes them.
-    Publication(PublishedPoints),
+    Publication(Box<PublishedPoints>),
 }
 
 /// Code that simulates an incident.

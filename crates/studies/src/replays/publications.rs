@@ -229,7 +229,7 @@ fn parsed(name: &str, text: &str) -> Result<Incident> {
             to: kept(&format!("{}, {}", fitted.what, fitted.reported)),
         }),
         targets: Vec::leak(file.target.iter().map(target).collect()),
-        model: Model::Publication(PublishedPoints { inputs, fitted, targets: points }),
+        model: Model::Publication(Box::new(PublishedPoints { inputs, fitted, targets: points })),
         limitations: texts(file.limitations.iter().collect()),
     })
 }
